@@ -1,0 +1,39 @@
+"""The compiled core of hwheel. Use the `hwheel` package; nothing here is a public name."""
+
+try:
+    from hwheel_core._core import (
+        DEBUG,
+        DEFAULT_WHEEL_SIZE,
+        TimerBatch,
+        TimerCore,
+        TimerTask,
+        TimingWheel,
+        debug_check,
+        debug_live,
+    )
+except ModuleNotFoundError as error:
+    if error.name != "hwheel_core._core":
+        raise
+    raise ImportError(
+        "hwheel_core is not compiled here: run `pip install .` in a checkout (`make test` does), "
+        "and do not import the package from the source tree"
+    ) from error
+
+from hwheel_core.errors import TimerClosed, TimerFull
+from hwheel_core.snapshot import Bucket, Level, WheelSnapshot
+
+__all__ = [
+    "DEBUG",
+    "DEFAULT_WHEEL_SIZE",
+    "Bucket",
+    "Level",
+    "TimerBatch",
+    "TimerClosed",
+    "TimerCore",
+    "TimerFull",
+    "TimerTask",
+    "TimingWheel",
+    "WheelSnapshot",
+    "debug_check",
+    "debug_live",
+]

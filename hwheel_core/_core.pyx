@@ -1,0 +1,110 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+# cython: binding=True, embedsignature=True, always_allow_keywords=False
+"""The compiled core: one translation unit, so that everything inlines.
+
+Included first: plain C over the structs of types.pxd, `noexcept nogil`, no Python object. Then what Python sees:
+arguments, references, exceptions, and the choice of when to wait for a lock without the GIL; no algorithm.
+"""
+
+cimport cython
+from cpython cimport array
+from cpython.buffer cimport PyObject_CheckBuffer
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
+from cpython.object cimport PyCallable_Check
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from cpython.tuple cimport PyTuple_GET_ITEM
+from libc.math cimport ceil, floor, isinf, isnan, llround
+from libc.stdint cimport INT64_MAX, INT64_MIN, UINT64_MAX
+from libc.string cimport memcpy
+
+from hwheel_core.types cimport *
+
+from hwheel_core.errors import TimerClosed, TimerFull
+from hwheel_core.snapshot import Bucket as Bucket_, Level as Level_, WheelSnapshot
+
+cdef extern from "<pthread.h>" nogil:
+    int pthread_mutex_init(pthread_mutex_t*, void*)
+    int pthread_mutex_destroy(pthread_mutex_t*)
+    int pthread_mutex_lock(pthread_mutex_t*)
+    int pthread_mutex_trylock(pthread_mutex_t*)
+    int pthread_mutex_unlock(pthread_mutex_t*)
+    int pthread_cond_init(pthread_cond_t*, void*)
+    int pthread_cond_destroy(pthread_cond_t*)
+    int pthread_cond_wait(pthread_cond_t*, pthread_mutex_t*)
+    int pthread_cond_signal(pthread_cond_t*)
+    int pthread_cond_broadcast(pthread_cond_t*)
+
+cdef extern from "<time.h>" nogil:
+    ctypedef int clockid_t
+    cdef struct timespec:
+        long tv_sec
+        long tv_nsec
+    clockid_t CLOCK_MONOTONIC
+    int clock_gettime(clockid_t, timespec*)
+
+cdef extern from "<unistd.h>" nogil:
+    int close_fd "close"(int)
+
+cdef extern from "Python.h":
+    void PyObject_GC_Track(PyObject*)
+    void PyObject_GC_UnTrack(PyObject*)
+    bint PyObject_GC_IsTracked(PyObject*)
+    bint PyIndex_Check(object)
+    object PyNumber_Index(object)
+
+cdef extern from "native.h" nogil:
+    int HW_DEBUG
+    clockid_t HW_BOOTTIME
+    void hw_prefetch(const void*)
+    bint hw_add_overflows(int64_t, int64_t, int64_t*)
+    bint hw_mul_overflows(int64_t, int64_t, int64_t*)
+    int hw_leading_zeros(uint64_t)
+    int64_t hw_count_add(int64_t*, int64_t)
+    uintptr_t hw_load(uintptr_t*)
+    void hw_store(uintptr_t*, uintptr_t)
+    bint hw_flag(int*)
+    int hw_wake_open(int*)
+    void hw_wake_close(int*)
+    void hw_wake_write(int)
+    void hw_wake_drain(int)
+    int hw_alarm_open()
+    void hw_alarm_set(int, int64_t)
+    int hw_poll(int, int, int64_t)
+
+cdef enum:
+    MAX_WHEEL_SIZE = 1048576
+
+DEFAULT_WHEEL_SIZE = 256
+
+# Plain C.
+include "entry.pxi"
+include "bucket.pxi"
+include "queue.pxi"
+include "wheel.pxi"
+include "clock.pxi"
+include "lateness.pxi"
+include "lock.pxi"
+include "timer.pxi"
+include "batch.pxi"
+include "check.pxi"
+
+# What Python sees.
+include "debug.pxi"
+include "arguments.pxi"
+include "read_clock.pxi"
+include "task.pxi"
+include "periodic.pxi"
+include "int64_buffer.pxi"
+include "timer_batch.pxi"
+include "hand_out.pxi"
+include "inspect.pxi"
+include "timing_wheel.pxi"
+include "timer_core.pxi"
+
+
+cdef TimerTask sample = TimerTask(0)
+entry_offset = <char*>&sample.task - <char*><PyObject*>sample
+sample = None

@@ -1,0 +1,90 @@
+# From Python's values to the core's, with an error that names the argument. A bool is a mistake wherever a time is
+# wanted.
+
+
+cdef int64_t integer_argument(object value, str name) except? -1:
+    """An exact integer of 64 bits: int, or anything with __index__, but no bool."""
+    if isinstance(value, bool) or not PyIndex_Check(value):
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    value = PyNumber_Index(value)
+    if not -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
+        raise OverflowError(f"{name} does not fit into 64 bits: {value}")
+    return value
+
+
+cdef int64_t milliseconds_argument(object value, str name) except? -1:
+    """A length of time in ms: an int, or a float, which is rounded up."""
+    if not isinstance(value, float):
+        return integer_argument(value, name)
+    finite_argument(value, name)
+    value = ceil(<double>value)
+    if not -9.2e18 < value < 9.2e18:
+        raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {value!r}")
+    return <int64_t><double>value
+
+
+cdef double finite_argument(object value, str name) except? -1:
+    cdef double number = value
+    if isnan(number):
+        raise ValueError(f"{name} is not a number (NaN)")
+    if isinf(number):
+        raise ValueError(f"{name} must be finite, not {number}")
+    return number
+
+
+cdef bint seconds_argument(object value, str name, Instant* length_out) except False:
+    """A time in seconds: an int, a float, or another real number, but no bool; to the nanosecond."""
+    cdef double seconds
+    cdef int64_t ns
+    if PyFloat_CheckExact(value):
+        seconds = PyFloat_AS_DOUBLE(value)
+    else:
+        if value is None or isinstance(value, (bool, str, bytes, bytearray)):
+            raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
+        try:
+            seconds = value
+        except TypeError:
+            raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}") from None
+    if -9e9 < seconds < 9e9:                # 285 years: fits into nanoseconds
+        ns = llround(seconds * 1e9)
+        length_out.ms = ns // NS_PER_MS
+        length_out.ns = <int32_t>(ns % NS_PER_MS)
+        if length_out.ns < 0:               # C rounds towards zero
+            length_out.ms -= 1
+            length_out.ns += NS_PER_MS
+    else:
+        finite_argument(seconds, name)
+        if not -9.2e15 < seconds < 9.2e15:
+            raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {value!r}")
+        length_out.ms = <int64_t>ceil(seconds * 1e3)
+        length_out.ns = 0
+    return True
+
+
+cdef bint callback_argument(object callback) except False:
+    if not PyCallable_Check(callback):
+        raise TypeError(f"callback must be callable, not {type(callback).__name__}")
+    return True
+
+
+cdef Timer* new_timer(object tick_ms, object wheel_size, object start_ms, int32_t clock,
+                      bint never_early) except NULL:
+    """A Timer from a constructor's arguments."""
+    cdef int64_t tick = integer_argument(tick_ms, "tick_ms")
+    cdef int64_t size = integer_argument(wheel_size, "wheel_size")
+    cdef int64_t start = integer_argument(start_ms, "start_ms")
+    cdef int64_t interval
+    cdef Timer* timer
+    if tick < 1:
+        raise ValueError(f"tick_ms must be at least 1, not {tick}")
+    if not 2 <= size <= MAX_WHEEL_SIZE:
+        raise ValueError(f"wheel_size must be from 2 to {MAX_WHEEL_SIZE}, not {size}")
+    if start < 0:
+        raise ValueError(f"start_ms must not be negative, but is {start}")
+    if hw_mul_overflows(tick, size, &interval):
+        raise OverflowError(f"tick_ms * wheel_size does not fit into 64 bits: {tick} * {size}")
+    with nogil:
+        timer = timer_new(tick, <int32_t>size, start, clock, never_early)
+    if timer is NULL:
+        raise MemoryError
+    return timer

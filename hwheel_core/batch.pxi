@@ -1,0 +1,174 @@
+# Bulk timers: an array of entries that share one callback; which timer an entry is, is its place in the array.
+# Loops over a batch give the lock up every BATCH_SLICE entries.
+
+cdef enum:
+    BATCH_SLICE = 4096
+
+
+cdef inline Batch* entry_batch(const Entry* entry) noexcept nogil:
+    return <Batch*>(entry.owner - OWNER_IS_BATCH)
+
+
+cdef Batch* batch_new(int64_t length) noexcept nogil:
+    """NULL when there is no memory."""
+    cdef Batch* self = <Batch*>PyMem_RawCalloc(1, sizeof(Batch))
+    if self is NULL:
+        return NULL
+    self.entries = <Entry*>PyMem_RawMalloc((length if length else 1) * sizeof(Entry))
+    if self.entries is NULL:
+        PyMem_RawFree(self)
+        return NULL
+    list_init(&self.due)
+    self.node.next = NULL
+    self.node.owner = <uintptr_t>self + OWNER_IS_BATCH
+    self.length = length
+    return self
+
+
+cdef int64_t batch_place(Batch* self, const char* delays_ms, Py_ssize_t stride, const Timer* timer,
+                         const Instant* now, int64_t* last_ms_out) noexcept nogil:
+    """Works out when each entry falls due, and the latest of them. -1, or the first index whose time does not fit."""
+    cdef uintptr_t owner = <uintptr_t>self + OWNER_IS_BATCH
+    cdef int64_t base_ms = now.ms + (1 if timer.never_early and now.ns else 0)
+    cdef int64_t last_ms = now.ms
+    cdef int64_t i, delay_ms, expiration_ms
+    cdef Entry* entry
+    if hw_add_overflows(base_ms, timer.round_up_ms, &base_ms):
+        return 0
+    for i in range(self.length):
+        delay_ms = (<const int64_t*>(delays_ms + i * stride))[0]
+        if delay_ms <= 0:
+            expiration_ms = now.ms
+        elif hw_add_overflows(base_ms, delay_ms, &expiration_ms):
+            return i
+        elif expiration_ms > last_ms:
+            last_ms = expiration_ms
+        entry = &self.entries[i]
+        entry.next = NULL
+        entry.expiration_ms = expiration_ms
+        entry.owner = owner
+    last_ms_out[0] = last_ms
+    return -1
+
+
+cdef void batch_enter_locked(Batch* self, Timer* timer) noexcept nogil:
+    self.timer = timer
+    self.pending = self.length
+    self.prev = NULL
+    self.next = timer.batches
+    if timer.batches is not NULL:
+        timer.batches.prev = self
+    timer.batches = self
+    timer.pending += self.length
+    timer.added += self.length
+
+
+cdef void batch_leave_locked(Batch* self, Entry** entries_out) noexcept nogil:
+    """Takes a batch with nothing pending off the timer. The caller frees the entries and drops the reference."""
+    if entry_is_linked(&self.node):
+        entry_unlink(&self.node)
+    if self.prev is NULL:
+        self.timer.batches = self.next
+    else:
+        self.prev.next = self.next
+    if self.next is not NULL:
+        self.next.prev = self.prev
+    entries_out[0] = self.entries
+    self.entries = NULL
+
+
+cdef Status batch_add(Batch* self, Timer* timer, int64_t last_ms) noexcept nogil:
+    """Links all entries, or none: CLOSED, FULL, or NEEDS_LEVEL when there is no memory for a level."""
+    cdef int64_t i = 0, end
+    cdef Status status
+    cdef Bucket* bucket
+    while True:             # make sure that every level is there before the first entry goes in
+        lock_wait(timer)
+        if timer.closed:
+            lock_release(timer)
+            return CLOSED
+        if self.length > timer.max_pending - timer.pending:
+            lock_release(timer)
+            return FULL
+        if wheel_reaches(&timer.wheel, last_ms):
+            break
+        lock_release(timer)
+        if not timer_grow(timer):
+            return NEEDS_LEVEL
+    if self.length == 0:
+        lock_release(timer)
+        return OK
+    batch_enter_locked(self, timer)
+    timer.adding += 1
+    while True:
+        end = i + BATCH_SLICE if self.length - i > BATCH_SLICE else self.length
+        while i < end:
+            timer_insert_locked(timer, &self.entries[i], True)
+            i += 1
+        if i == self.length:
+            break
+        lock_yield(timer)
+    timer.adding -= 1
+    lock_release(timer)
+    return OK
+
+
+cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, Entry** entries_out,
+                          bint* emptied_out) noexcept nogil:
+    """Cancels by index (NULL: all). The indices have been checked. Returns how many it kept from running."""
+    cdef Timer* timer = self.timer
+    cdef int64_t i = 0, end, slice_cancelled, cancelled = 0
+    cdef Entry* entry
+    lock_wait(timer)
+    while i < count and self.pending:
+        end = i + BATCH_SLICE if count - i > BATCH_SLICE else count
+        slice_cancelled = 0
+        while i < end:
+            entry = &self.entries[indices[i] if indices is not NULL else i]
+            if entry_is_linked(entry):
+                entry_unlink(entry)
+                slice_cancelled += 1
+            i += 1
+        cancelled += slice_cancelled
+        self.pending -= slice_cancelled
+        timer.pending -= slice_cancelled
+        timer.cancelled += slice_cancelled
+        if self.pending == 0:
+            batch_leave_locked(self, entries_out)
+            emptied_out[0] = True
+        elif i < count:
+            lock_yield(timer)
+    lock_release(timer)
+    return cancelled
+
+
+cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Instant* now, Entry** entries_out,
+                        bint* emptied_out) noexcept nogil:
+    """Hands out what fell due, in order, at most `limit`; returns how many. now: NULL when it is for close()."""
+    cdef Timer* timer = self.timer
+    cdef int64_t taken = 0, before
+    cdef Entry* entry
+    lock_wait(timer)
+    while taken < limit and not list_is_empty(&self.due):
+        before = taken
+        while taken < limit and taken - before < BATCH_SLICE and not list_is_empty(&self.due):
+            entry = self.due.next
+            entry_unlink(entry)
+            if now is not NULL:
+                timer_record_locked(timer, entry.expiration_ms - timer.round_up_ms, now)
+            indices[taken] = entry - self.entries
+            taken += 1
+        self.pending -= taken - before
+        timer.pending -= taken - before
+        if now is NULL:
+            timer.returned += taken - before
+        else:
+            timer.expired += taken - before
+        if self.pending == 0:
+            batch_leave_locked(self, entries_out)
+            emptied_out[0] = True
+            break
+        if taken < limit and not list_is_empty(&self.due):
+            lock_yield(timer)
+    lock_release(timer)
+    return taken

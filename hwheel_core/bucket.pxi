@@ -1,0 +1,38 @@
+# A bucket: the tasks of one tick of one level, and the prefetch hints of their nodes.
+#
+# A cascade walks a bucket from its end to its beginning. Nodes lie scattered over memory, so each step would wait for
+# a cache miss; a node's hint names the one that the walk reaches HINT_DISTANCE steps later, to be fetched meanwhile.
+#   An append is walked before everything that is in the bucket: its hint is the append HINT_DISTANCE before it. That
+# node may have been cancelled and freed since; nobody follows the pointer, so that does no harm.
+#   A push to the front is walked last: it is the hint of the push HINT_DISTANCE before it, and has to be written into
+# that older node. Within one slice of a flush, under one hold of the lock, no node can go away; `push_epoch` says
+# whether `pushed` is of this slice.
+
+
+cdef inline void bucket_init(Bucket* self, int32_t level, int32_t index) noexcept nogil:
+    list_init(&self.entries)
+    self.queue_index = -1
+    self.level = level
+    self.index = index
+
+
+cdef inline void bucket_append(Bucket* self, Entry* entry) noexcept nogil:
+    cdef int32_t at = self.recent_index
+    entry.hint = self.recent[at]
+    self.recent[at] = entry
+    self.recent_index = (at + 1) & (HINT_DISTANCE - 1)
+    list_append(&self.entries, entry)
+
+
+cdef inline void bucket_push(Bucket* self, Entry* entry, int64_t epoch) noexcept nogil:
+    entry.hint = NULL
+    if self.push_epoch != epoch:
+        self.push_epoch = epoch
+        self.push_count = 0
+        self.pushed = entry
+    elif self.push_count < HINT_DISTANCE - 1:
+        self.push_count += 1
+    else:
+        self.pushed.hint = entry
+        self.pushed = self.pushed.prev
+    list_push(&self.entries, entry)

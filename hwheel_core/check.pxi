@@ -1,0 +1,86 @@
+# The invariants of a Timer, checked the slow way. For tests: a debug build exposes it as debug_check().
+
+
+cdef const char* check_list(const Entry* head, int64_t* length_out) noexcept nogil:
+    cdef const Entry* entry = head
+    length_out[0] = 0
+    while True:
+        if entry.next is NULL or entry.prev is NULL:
+            return "an unlinked entry stands in a list"
+        if entry.next.prev is not entry or entry.prev.next is not entry:
+            return "a link does not lead back"
+        entry = entry.next
+        if entry is head:
+            return NULL
+        length_out[0] += 1
+
+
+cdef const char* check_bucket(const Timer* timer, const Level* level, const Bucket* bucket,
+                              int64_t* length_out) noexcept nogil:
+    cdef const Entry* entry = bucket.entries.next
+    cdef const char* fault = check_list(&bucket.entries, length_out)
+    if fault is not NULL:
+        return fault
+    if length_out[0] and bucket.queue_index < 0:
+        return "a bucket that holds something is not in the delay queue"
+    if bucket.queue_index >= 0 and timer.wheel.queue[bucket.queue_index] is not bucket:
+        return "a bucket is not where its queue_index says"
+    while entry is not &bucket.entries:
+        if entry.expiration_ms - entry.expiration_ms % level.tick_ms != bucket.expiration_ms:
+            return "an entry is in a bucket of another time"
+        if entry.expiration_ms // level.tick_ms % timer.wheel.wheel_size != bucket.index:
+            return "an entry is in the wrong bucket of its level"
+        if not entry.owner & OWNER_IS_BATCH:
+            if entry.owner != <uintptr_t>timer:
+                return "a task belongs to another timer"
+            if (<const Task*>entry).state != TASK_PENDING:
+                return "a task in a bucket is not pending"
+        entry = entry.next
+    return NULL
+
+
+cdef const char* check_timer_locked(const Timer* timer) noexcept nogil:
+    """What is wrong, or NULL."""
+    cdef const Wheel* wheel = &timer.wheel
+    cdef const Level* level
+    cdef const Batch* batch = timer.batches
+    cdef const char* fault
+    cdef int64_t total = 0, length
+    cdef int32_t i, k
+    for k in range(wheel.level_count):
+        level = &wheel.levels[k]
+        if level.current_time_ms % level.tick_ms:
+            return "a clock does not stand on a tick of its level"
+        if k and level.current_time_ms > wheel.levels[k - 1].current_time_ms:
+            return "a coarser clock is ahead of a finer one"
+        for i in range(wheel.wheel_size):
+            fault = check_bucket(timer, level, &level.buckets[i], &length)
+            if fault is not NULL:
+                return fault
+            total += length
+    for i in range(1, wheel.queue_length):
+        if queue_before(wheel.queue[i], wheel.queue[(i - 1) >> 1]):
+            return "the delay queue is out of order"
+    for i in range(wheel.queue_length):
+        if wheel.queue[i].queue_index != i:
+            return "a queued bucket does not know its place"
+    fault = check_list(&wheel.flush, &length)
+    total += length
+    if fault is NULL:
+        fault = check_list(&wheel.due, &length)
+        total += length
+    if fault is NULL:
+        fault = check_list(&timer.ready, &length)
+        total += length
+    while batch is not NULL and fault is NULL:
+        total -= entry_is_linked(&batch.node)
+        fault = check_list(&batch.due, &length)
+        total += length
+        if length > batch.due_limit:
+            return "a batch has more due than its limit says"
+        batch = batch.next
+    if fault is NULL and total != timer.pending:
+        return "the count of pending timers is wrong"
+    if fault is NULL and timer.added != timer.expired + timer.cancelled + timer.returned + timer.pending:
+        return "the counters do not add up"
+    return fault

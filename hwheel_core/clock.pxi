@@ -1,0 +1,33 @@
+# Time as the timers know it: whole milliseconds and the nanoseconds on top, so that neither a tick of a millisecond
+# nor a delay of a century loses anything.
+
+cdef enum:
+    NS_PER_MS = 1000000
+
+
+cdef inline void clock_read(int32_t kind, Instant* now_out) noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC if kind == CLOCK_KIND_MONOTONIC else HW_BOOTTIME, &now)
+    now_out.ms = <int64_t>now.tv_sec * 1000 + now.tv_nsec // NS_PER_MS
+    now_out.ns = <int32_t>(now.tv_nsec % NS_PER_MS)
+
+
+cdef inline bint instant_add(const Instant* start, const Instant* length, Instant* end_out) noexcept nogil:
+    """False where the sum does not fit into 64 bits."""
+    cdef int32_t ns = start.ns + length.ns
+    end_out.ns = ns if ns < NS_PER_MS else ns - NS_PER_MS
+    return not (hw_add_overflows(start.ms, length.ms, &end_out.ms)
+                or (ns >= NS_PER_MS and hw_add_overflows(end_out.ms, 1, &end_out.ms)))
+
+
+cdef inline bint instant_before(const Instant* a, const Instant* b) noexcept nogil:
+    return a.ms < b.ms or (a.ms == b.ms and a.ns < b.ns)
+
+
+cdef int64_t instant_until_ns(const Instant* now, int64_t time_ms) noexcept nogil:
+    """Nanoseconds from now to a time in ms: 0 when it is over, -1 (never) when it is centuries away."""
+    if time_ms <= now.ms:
+        return 0
+    if time_ms - now.ms > INT64_MAX // (2 * NS_PER_MS):
+        return -1
+    return (time_ms - now.ms) * NS_PER_MS - now.ns

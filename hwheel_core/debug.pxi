@@ -1,0 +1,41 @@
+# A debug build (HWHEEL_DEBUG=1 when compiling) counts what is alive and shows the invariant check. A release build
+# carries neither.
+
+cdef enum:
+    LIVE_TIMERS
+    LIVE_TASKS              # that have ever been added
+    LIVE_BATCHES
+
+cdef int64_t live[3]
+
+DEBUG = bool(HW_DEBUG)
+
+
+cdef inline void debug_count(int what, int64_t change) noexcept nogil:
+    if HW_DEBUG:
+        hw_count_add(&live[what], change)
+
+
+def debug_live():
+    """How many (timers, tasks that were ever added, batches) exist, in a debug build."""
+    debug_only()
+    return live[LIVE_TIMERS], live[LIVE_TASKS], live[LIVE_BATCHES]
+
+
+def debug_check(timer):
+    """Raises AssertionError if an invariant of a TimingWheel or timer does not hold, in a debug build."""
+    cdef Timer* checked
+    cdef const char* fault
+    debug_only()
+    checked = (<TimingWheel>timer).timer if isinstance(timer, TimingWheel) else (<TimerCore?>timer).timer
+    lock_with_gil(checked)
+    fault = check_timer_locked(checked)
+    lock_release(checked)
+    if fault is not NULL:
+        raise AssertionError(fault.decode())
+
+
+cdef bint debug_only() except False:
+    if not HW_DEBUG:
+        raise RuntimeError("hwheel was not built with HWHEEL_DEBUG=1")
+    return True

@@ -1,0 +1,59 @@
+# Taking out of a Timer what is ready, for a thread that has the GIL.
+
+
+cdef Entry* pop(Timer* timer, const Instant* now) noexcept:
+    """timer_pop_locked for a thread that has the GIL. The wheel's reference is the caller's to drop."""
+    cdef Entry* entry
+    if lock_try(timer):
+        entry = timer_pop_locked(timer, now)
+        lock_release(timer)
+    else:
+        with nogil:
+            lock_wait(timer)
+            entry = timer_pop_locked(timer, now)
+            lock_release(timer)
+    return entry
+
+
+cdef object drop_all(Timer* timer):
+    """Takes everything that is pending out, in order of its time, cancelled, and returns it as a list.
+
+    Tasks keep their callback and are tracked by the garbage collector again; a batch comes once, with what had not run
+    as its `remaining`.
+    """
+    cdef list dropped = []
+    cdef Entry* entry
+    cdef TimerTask task
+    cdef TimerBatch batch
+    with nogil:
+        timer_advance(timer, INT64_MAX)
+    while True:
+        entry = pop(timer, NULL)
+        if entry is NULL:
+            return dropped
+        if entry.owner & OWNER_IS_BATCH:
+            batch = <TimerBatch>entry_batch(entry).object
+            batch.remaining = take_indices(batch, NULL)
+            if len(batch.remaining):
+                dropped.append(batch)
+        else:
+            task = entry_task(entry)
+            task_track(task)
+            dropped.append(task)
+            Py_DECREF(task)             # the wheel's reference, of schedule_task
+
+
+cdef object cancel_all(Timer* timer):
+    """Cancels everything that is pending, as if by each one's cancel()."""
+    cdef int64_t returned = timer.returned
+    cdef list dropped = drop_all(timer)
+    lock_with_gil(timer)
+    timer.cancelled += timer.returned - returned
+    timer.returned = returned
+    lock_release(timer)
+    for one in dropped:
+        if isinstance(one, TimerBatch):
+            (<TimerBatch>one).remaining = None
+            (<TimerBatch>one).callback_ = None
+        else:
+            task_let_go(one)

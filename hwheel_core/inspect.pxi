@@ -1,0 +1,94 @@
+# Looking into a Timer: what is pending, and where. Under the lock only a C array is filled; making Python objects there
+# could start the garbage collector, whose finalizers may want the lock.
+
+cdef struct Sighting:
+    PyObject* task          # with a reference
+    int64_t expiration_ms
+    int64_t bucket_ms
+    int32_t level           # from 1; 0: in no bucket, but due already
+    int32_t index
+
+
+cdef void inspect_list_locked(const Entry* head, const Bucket* bucket, Sighting* sightings,
+                              int64_t* count) noexcept:
+    cdef const Entry* entry = head.next
+    cdef Sighting* sighting
+    while entry is not head:
+        if not entry.owner & OWNER_IS_BATCH:
+            sighting = &sightings[count[0]]
+            sighting.task = <PyObject*>(<const char*>entry - entry_offset)
+            Py_INCREF(<object>sighting.task)        # dropped in inspect
+            sighting.expiration_ms = entry.expiration_ms
+            sighting.bucket_ms = bucket.expiration_ms if bucket is not NULL else entry.expiration_ms
+            sighting.level = bucket.level if bucket is not NULL else 0
+            sighting.index = bucket.index if bucket is not NULL else 0
+            count[0] += 1
+        entry = entry.next
+
+
+cdef list inspect(Timer* timer, Level* levels_out, int32_t* level_count_out):
+    """All pending tasks as (level, index, bucket_ms, expiration_ms, task): what is due first, then coarsest level first,
+    each bucket in order. A stable sort by tick gives the order in which they will run."""
+    cdef Sighting* sightings = NULL
+    cdef Bucket* bucket
+    cdef int64_t room, count = 0, j
+    cdef int32_t i, k
+    cdef list found = []
+    while True:
+        room = timer.pending
+        sightings = <Sighting*>PyMem_RawMalloc((room + 1) * sizeof(Sighting))
+        if sightings is NULL:
+            raise MemoryError
+        lock_with_gil(timer)
+        if timer.pending <= room:
+            break
+        lock_release(timer)
+        PyMem_RawFree(sightings)
+    level_count_out[0] = timer.wheel.level_count
+    memcpy(levels_out, timer.wheel.levels, timer.wheel.level_count * sizeof(Level))
+    inspect_list_locked(&timer.ready, NULL, sightings, &count)
+    inspect_list_locked(&timer.wheel.due, NULL, sightings, &count)
+    inspect_list_locked(&timer.wheel.flush, NULL, sightings, &count)
+    for k in reversed(range(timer.wheel.level_count)):
+        for i in range(timer.wheel.wheel_size):
+            bucket = &timer.wheel.levels[k].buckets[i]
+            inspect_list_locked(&bucket.entries, bucket, sightings, &count)
+    lock_release(timer)
+    try:
+        for j in range(count):
+            found.append((sightings[j].level, sightings[j].index, sightings[j].bucket_ms,
+                          sightings[j].expiration_ms, <object>sightings[j].task))
+    finally:
+        for j in range(count):
+            Py_DECREF(<object>sightings[j].task)
+        PyMem_RawFree(sightings)
+    return found
+
+
+cdef object inspect_snapshot(Timer* timer, int32_t first_level):
+    cdef Level levels[MAX_LEVELS]
+    cdef int32_t level_count, k
+    cdef dict buckets = {}
+    cdef list pictures = []
+    for level, index, bucket_ms, _, task in inspect(timer, levels, &level_count):
+        if level > first_level:
+            buckets.setdefault((bucket_ms, level, index), []).append(task)
+    queue = tuple([Bucket_(level, index, bucket_ms, tuple(tasks))
+                   for (bucket_ms, level, index), tasks in sorted(buckets.items(), key=first_item)])
+    for k in range(first_level, level_count):
+        pictures.append(Level_(levels[k].tick_ms, <object>levels[k].tick_ms * timer.wheel.wheel_size,
+                               levels[k].current_time_ms, tuple([b for b in queue if b.level == k + 1])))
+    return WheelSnapshot(tuple(pictures), queue)
+
+
+def first_item(pair):
+    return pair[0]
+
+
+cdef list inspect_pending(Timer* timer):
+    """The pending tasks in the order in which they will run."""
+    cdef Level levels[MAX_LEVELS]
+    cdef int32_t level_count
+    cdef list found = inspect(timer, levels, &level_count)
+    tick_ms = levels[0].tick_ms
+    return [task for *_, task in sorted(found, key=lambda seen: (seen[0] > 0, seen[3] // tick_ms))]

@@ -1,0 +1,30 @@
+# A histogram of lateness in microseconds: below 16 us exact, above 16 steps for each power of two (within 6 %).
+
+
+cdef inline void lateness_record(Lateness* self, int64_t late_us) noexcept nogil:
+    cdef int shift
+    if late_us < 0:
+        late_us = 0
+    self.count += 1
+    if late_us > self.max_us:
+        self.max_us = late_us
+    if late_us < 16:
+        self.buckets[late_us] += 1
+    else:
+        shift = 59 - hw_leading_zeros(<uint64_t>late_us)
+        self.buckets[(shift + 1) * 16 + ((late_us >> shift) & 15)] += 1
+
+
+cdef double lateness_quantile_ms(const Lateness* self, double quantile) noexcept nogil:
+    """The upper edge of the step that the quantile falls into; 0 when there is nothing."""
+    cdef int64_t rank = <int64_t>ceil(quantile * self.count)
+    cdef int64_t seen = 0, upper_us
+    cdef int i
+    if self.count == 0:
+        return 0.0
+    for i in range(LATENESS_BUCKETS):
+        seen += self.buckets[i]
+        if seen >= rank and seen > 0:
+            upper_us = i if i < 16 else ((17 + i % 16) << (i // 16 - 1)) - 1
+            return (upper_us if upper_us < self.max_us else self.max_us) / 1000.0
+    return self.max_us / 1000.0

@@ -1,0 +1,130 @@
+# The mutexes of a Timer and the list of all Timers. The rules are in types.pxd.
+
+cdef pthread_mutex_t orphans
+cdef pthread_mutex_t registry
+cdef Timer* registry_first = NULL
+
+
+cdef inline bint lock_try(Timer* timer) noexcept nogil:
+    return pthread_mutex_trylock(&timer.lock) == 0
+
+
+cdef void lock_wait(Timer* timer) noexcept nogil:
+    """Takes the lock; for a thread without the GIL. Whoever meets a cascade gets in after its current slice."""
+    if pthread_mutex_trylock(&timer.lock) != 0:
+        pthread_mutex_lock(&timer.turnstile)
+        pthread_mutex_lock(&timer.lock)
+        pthread_mutex_unlock(&timer.turnstile)
+
+
+cdef void lock_yield(Timer* timer) noexcept nogil:
+    """Gives the lock up and takes it again behind everybody who waits at the turnstile now."""
+    pthread_mutex_unlock(&timer.lock)
+    pthread_mutex_lock(&timer.turnstile)
+    pthread_mutex_lock(&timer.lock)
+    pthread_mutex_unlock(&timer.turnstile)
+
+
+cdef inline void lock_release(Timer* timer) noexcept nogil:
+    pthread_mutex_unlock(&timer.lock)
+
+
+cdef void lock_with_gil(Timer* timer) noexcept:
+    """Takes the lock for a thread that has the GIL and keeps it: only for inspection and for fork, which need both."""
+    while not lock_try(timer):
+        with nogil:
+            lock_wait(timer)
+            lock_release(timer)
+
+
+cdef void orphans_lock() noexcept:
+    """For a thread that has the GIL. A fork that is under way holds this and wants the GIL, so wait without it."""
+    while pthread_mutex_trylock(&orphans) != 0:
+        with nogil:
+            pthread_mutex_lock(&orphans)
+            pthread_mutex_unlock(&orphans)
+
+
+cdef void lock_init(Timer* timer) noexcept nogil:
+    pthread_mutex_init(&timer.lock, NULL)
+    pthread_mutex_init(&timer.turnstile, NULL)
+    pthread_cond_init(&timer.work, NULL)
+
+
+cdef void lock_destroy(Timer* timer) noexcept nogil:
+    pthread_cond_destroy(&timer.work)
+    pthread_mutex_destroy(&timer.turnstile)
+    pthread_mutex_destroy(&timer.lock)
+
+
+# --- fork: nobody may be inside a lock when the process is copied -------------------------------------------------
+
+cdef void registry_enter(Timer* timer) noexcept nogil:
+    global registry_first
+    pthread_mutex_lock(&registry)
+    timer.registry_prev = NULL
+    timer.registry_next = registry_first
+    if registry_first is not NULL:
+        registry_first.registry_prev = timer
+    registry_first = timer
+    pthread_mutex_unlock(&registry)
+
+
+cdef void registry_leave(Timer* timer) noexcept nogil:
+    global registry_first
+    pthread_mutex_lock(&registry)
+    if timer.registry_prev is NULL:
+        registry_first = timer.registry_next
+    else:
+        timer.registry_prev.registry_next = timer.registry_next
+    if timer.registry_next is not NULL:
+        timer.registry_next.registry_prev = timer.registry_prev
+    pthread_mutex_unlock(&registry)
+
+
+def _before_fork():
+    cdef Timer* timer
+    with nogil:
+        pthread_mutex_lock(&registry)
+        timer = registry_first
+        while timer is not NULL:
+            lock_wait(timer)
+            while timer.adding:         # no half-added batch is copied
+                lock_yield(timer)
+            timer = timer.registry_next
+        pthread_mutex_lock(&orphans)
+
+
+def _after_fork_in_parent():
+    cdef Timer* timer = registry_first
+    pthread_mutex_unlock(&orphans)
+    while timer is not NULL:
+        lock_release(timer)
+        timer = timer.registry_next
+    pthread_mutex_unlock(&registry)
+
+
+def _after_fork_in_child():
+    # The thread that forked is the only one here. It holds every lock, but who waited at a turnstile or for work is
+    # gone and has left traces in them: all are made anew.
+    cdef Timer* timer = registry_first
+    pthread_mutex_init(&orphans, NULL)
+    while timer is not NULL:
+        lock_init(timer)
+        timer.reaper_until_ms = INT64_MIN
+        timer.has_worker = False
+        timer_close_fds(timer)      # only this process's copies
+        timer = timer.registry_next
+    pthread_mutex_init(&registry, NULL)
+
+
+def _register_fork_handlers():
+    import os
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent,
+                            after_in_child=_after_fork_in_child)
+
+
+pthread_mutex_init(&orphans, NULL)
+pthread_mutex_init(&registry, NULL)
+_register_fork_handlers()

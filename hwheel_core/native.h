@@ -1,0 +1,137 @@
+/* What Cython cannot say: compiler builtins and the few lines that differ between platforms or builds. */
+#ifndef HWHEEL_NATIVE_H
+#define HWHEEL_NATIVE_H
+
+#include <Python.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <time.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#endif
+
+#ifdef HWHEEL_DEBUG
+#define HW_DEBUG 1
+#else
+#define HW_DEBUG 0
+#endif
+
+/* A hint only: the address may dangle, the processor does not fault on it. */
+static inline void hw_prefetch(const void *address) { __builtin_prefetch(address, 1, 3); }
+
+static inline int hw_add_overflows(int64_t a, int64_t b, int64_t *sum) { return __builtin_add_overflow(a, b, sum); }
+
+static inline int hw_mul_overflows(int64_t a, int64_t b, int64_t *product)
+{
+    return __builtin_mul_overflow(a, b, product);
+}
+
+static inline int hw_leading_zeros(uint64_t value) { return __builtin_clzll(value); }
+
+/* With a GIL these run under it and plain arithmetic will do; without one they must be atomic. */
+#ifdef Py_GIL_DISABLED
+static inline int64_t hw_count_add(int64_t *count, int64_t n) { return __atomic_add_fetch(count, n, __ATOMIC_ACQ_REL); }
+#else
+static inline int64_t hw_count_add(int64_t *count, int64_t n) { return *count += n; }
+#endif
+
+static inline uintptr_t hw_load(uintptr_t *place) { return __atomic_load_n(place, __ATOMIC_ACQUIRE); }
+
+static inline void hw_store(uintptr_t *place, uintptr_t value) { __atomic_store_n(place, value, __ATOMIC_RELEASE); }
+
+static inline int hw_claim(uintptr_t *place, uintptr_t value)
+{
+    uintptr_t nobody = 0;
+    return __atomic_compare_exchange_n(place, &nobody, value, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+static inline int hw_flag(int *flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
+
+static inline void hw_flag_set(int *flag, int value) { __atomic_store_n(flag, value, __ATOMIC_RELEASE); }
+
+/* CLOCK_BOOTTIME goes on while the machine sleeps. Where there is none, asking for it is refused. */
+#ifdef CLOCK_BOOTTIME
+#define HW_BOOTTIME CLOCK_BOOTTIME
+#else
+#define HW_BOOTTIME (-1)
+#endif
+
+/* A pair of descriptors for waking a poll(): one eventfd on Linux, a pipe elsewhere. */
+static inline int hw_wake_open(int fds[2])
+{
+#ifdef __linux__
+    fds[0] = fds[1] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    return fds[0] < 0 ? -1 : 0;
+#else
+    if (pipe(fds) < 0)
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        fcntl(fds[i], F_SETFL, O_NONBLOCK);
+        fcntl(fds[i], F_SETFD, FD_CLOEXEC);
+    }
+    return 0;
+#endif
+}
+
+static inline void hw_wake_close(int fds[2])
+{
+    if (fds[0] >= 0)
+        close(fds[0]);
+    if (fds[1] >= 0 && fds[1] != fds[0])
+        close(fds[1]);
+    fds[0] = fds[1] = -1;
+}
+
+static inline void hw_wake_write(int fd)
+{
+    uint64_t one = 1; /* an eventfd wants eight bytes; a full pipe is already readable */
+    while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+static inline void hw_wake_drain(int fd)
+{
+    char bytes[64];
+    while (read(fd, bytes, sizeof bytes) == sizeof bytes)
+        ;
+}
+
+/* A descriptor that becomes readable at a time on CLOCK_BOOTTIME, so that a wait ends when the machine wakes up. */
+static inline int hw_alarm_open(void)
+{
+#ifdef __linux__
+    return timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+#else
+    return -1;
+#endif
+}
+
+static inline void hw_alarm_set(int fd, int64_t time_ms)
+{
+#ifdef __linux__
+    struct itimerspec when = {{0, 0}, {time_ms / 1000, (time_ms % 1000) * 1000000}};
+    timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, NULL);
+#else
+    (void)fd, (void)time_ms;
+#endif
+}
+
+/* Waits until `wake` or `alarm` (-1: none) can be read or timeout_ns (-1: never) is over. -1: a signal came. */
+static inline int hw_poll(int wake, int alarm, int64_t timeout_ns)
+{
+    struct pollfd fds[2] = {{wake, POLLIN, 0}, {alarm, POLLIN, 0}};
+#ifdef __linux__
+    struct timespec timeout = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+    return ppoll(fds, 2, timeout_ns < 0 ? NULL : &timeout, NULL);
+#else
+    int64_t timeout_ms = timeout_ns < 0 ? -1 : (timeout_ns + 999999) / 1000000;
+    return poll(fds, 2, timeout_ms > 1000000000 ? 1000000000 : (int)timeout_ms);
+#endif
+}
+
+#endif

@@ -1,0 +1,47 @@
+# call_every: a task that goes back into the wheel after each run.
+
+cdef enum Missed:
+    MISSED_SKIP
+    MISSED_BURST
+    MISSED_DELAY
+
+
+cdef class PeriodicTask(TimerTask):
+    """What `call_every` returns: a TimerTask that runs again and again until it is cancelled."""
+    cdef object interval_ns     # Python ints: exact over any time, and not on the hot path
+    cdef object next_ns         # the next time on the grid of intervals
+    cdef int32_t missed
+
+
+cdef object instant_ns(const Instant* instant):
+    return <object>instant.ms * NS_PER_MS + instant.ns
+
+
+cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
+    """Puts the task back for its next run; False if it has been cancelled or the timer closed meanwhile.
+
+    A run that takes longer than the interval misses the times in between: "skip" goes on at the next time of the grid
+    that is yet to come, "burst" makes up for each one, "delay" waits a whole interval from now.
+    """
+    cdef Instant now, delay
+    cdef int64_t deadline_ms, expiration_ms
+    cdef object now_ns, wait_ns
+    read_clock(timer, &now)
+    now_ns = instant_ns(&now)
+    if self.missed == MISSED_DELAY:
+        self.next_ns = now_ns + self.interval_ns
+    else:
+        self.next_ns += self.interval_ns
+        if self.missed == MISSED_SKIP and self.next_ns <= now_ns:
+            self.next_ns += ((now_ns - self.next_ns) // self.interval_ns + 1) * self.interval_ns
+    wait_ns = self.next_ns - now_ns
+    delay.ms = wait_ns // NS_PER_MS
+    delay.ns = wait_ns % NS_PER_MS
+    if not timer_due(timer, &now, &delay, &deadline_ms, &expiration_ms):
+        raise OverflowError("the next run is beyond 64 bits of milliseconds")
+    self.task.deadline_ms = deadline_ms
+    try:
+        return schedule_task(timer, self, expiration_ms, True) == OK
+    except (TimerClosed, TimerFull):
+        self.cancel()
+        return False

@@ -1,0 +1,32 @@
+"""An immutable picture of a wheel, for tests, for teaching and for `hwheel trace`."""
+
+from typing import Any, NamedTuple
+
+
+class Bucket(NamedTuple):
+    """A bucket that holds something.
+
+    level counts from 1, index is virtual_id % wheel_size, expiration_ms is when the bucket falls due, tasks is a tuple
+    of TimerTask in the order in which they will come out.
+    """
+
+    level: int
+    index: int
+    expiration_ms: int
+    tasks: tuple[Any, ...]
+
+
+class Level(NamedTuple):
+    """One wheel of the hierarchy: its tick, its interval and its clock in ms, and its non-empty buckets."""
+
+    tick_ms: int
+    interval_ms: int
+    current_time_ms: int
+    buckets: tuple[Bucket, ...]
+
+
+class WheelSnapshot(NamedTuple):
+    """levels: finest first. queue: the delay queue, the same buckets in the order in which they fall due."""
+
+    levels: tuple[Level, ...]
+    queue: tuple[Bucket, ...]

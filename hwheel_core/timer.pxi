@@ -1,0 +1,422 @@
+# A Timer: the wheel with a lock, what is ready to run, counters, and the reaper's wait. No Python object but the
+# pointers that it hands back.
+
+cdef enum:
+    SLICE = 1024            # entries that a cascade moves before it lets others at the lock
+
+
+cdef enum Status:
+    OK
+    WAS_DUE                 # a bare wheel does not take what is due
+    NEEDS_LEVEL             # timer_grow, then again
+    STALE                   # timer_settle, then again
+    CLOSED
+    FULL
+    WAS_CANCELLED
+    WAS_PENDING
+    SPENT                   # a callback task that has expired
+    NOT_PENDING
+
+
+cdef Timer* timer_new(int64_t tick_ms, int32_t wheel_size, int64_t start_ms, int32_t clock,
+                      bint never_early) noexcept nogil:
+    """A Timer with one reference, or NULL when there is no memory."""
+    cdef Timer* self = <Timer*>PyMem_RawCalloc(1, sizeof(Timer))
+    cdef Bucket* buckets = <Bucket*>PyMem_RawCalloc(wheel_size, sizeof(Bucket))
+    cdef Bucket** queue = <Bucket**>PyMem_RawCalloc(wheel_size, sizeof(Bucket*))
+    if self is NULL or buckets is NULL or queue is NULL:
+        PyMem_RawFree(self)
+        PyMem_RawFree(buckets)
+        PyMem_RawFree(queue)
+        return NULL
+    lock_init(self)
+    wheel_init(&self.wheel, tick_ms, wheel_size, start_ms, buckets, queue)
+    list_init(&self.ready)
+    self.references = 1
+    self.max_pending = INT64_MAX
+    self.reaper_until_ms = INT64_MIN
+    self.clock = clock
+    self.never_early = never_early
+    self.round_up_ms = tick_ms - 1 if never_early else 0
+    self.manual_now.ms = start_ms
+    self.wake_fds[0] = self.wake_fds[1] = self.alarm_fd = -1
+    registry_enter(self)
+    return self
+
+
+cdef inline void timer_release(Timer* self) noexcept:
+    """Drops one reference; the last one frees. Tasks hold one each, so nothing is linked any more by then."""
+    if hw_count_add(&self.references, -1) == 0:
+        with nogil:                     # a fork that is under way may hold the registry and want the GIL
+            registry_leave(self)
+        timer_free(self)
+
+
+cdef void timer_free(Timer* self) noexcept nogil:
+    cdef int32_t i
+    timer_close_fds(self)
+    for i in range(self.wheel.level_count):
+        PyMem_RawFree(self.wheel.levels[i].buckets)
+    PyMem_RawFree(self.wheel.queue)
+    lock_destroy(self)
+    PyMem_RawFree(self)
+
+
+cdef bint timer_grow(Timer* self) noexcept nogil:
+    """Adds a level to the wheel; takes the lock itself. False when there is no memory."""
+    cdef int32_t wheel_size = self.wheel.wheel_size
+    cdef int32_t level_count = self.wheel.level_count
+    cdef Bucket* buckets = <Bucket*>PyMem_RawCalloc(wheel_size, sizeof(Bucket))
+    cdef Bucket** queue = <Bucket**>PyMem_RawCalloc(<size_t>wheel_size * (level_count + 1), sizeof(Bucket*))
+    cdef bint have_memory = buckets is not NULL and queue is not NULL
+    if have_memory:
+        lock_wait(self)
+        if self.wheel.level_count == level_count:
+            wheel_grow(&self.wheel, buckets, queue, &queue)
+            buckets = NULL
+        lock_release(self)
+    PyMem_RawFree(buckets)
+    PyMem_RawFree(queue)
+    return have_memory
+
+
+cdef bint timer_due(const Timer* self, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
+                    int64_t* expiration_ms_out) noexcept nogil:
+    """When something that waits for `delay` falls due, and the time it is placed by. False: beyond 64 bits.
+
+    What is due now is placed by now, not rounded up: its tick is due at once, and it comes behind what was added for
+    that tick before.
+    """
+    cdef Instant deadline
+    if not instant_add(now, delay, &deadline):
+        return False
+    if self.never_early and deadline.ns and hw_add_overflows(deadline.ms, 1, &deadline.ms):
+        return False
+    deadline_ms_out[0] = deadline.ms
+    if delay.ms < 0 or (delay.ms == 0 and delay.ns == 0):
+        deadline_ms_out[0] = now.ms + delay.ms
+        expiration_ms_out[0] = now.ms
+        return True
+    return not hw_add_overflows(deadline.ms, self.round_up_ms, expiration_ms_out)
+
+
+# --- adding, cancelling, moving ----------------------------------------------------------------------------------
+
+cdef void timer_wake_reaper_locked(Timer* self) noexcept nogil:
+    if self.reaper_until_ms != INT64_MIN:
+        self.reaper_until_ms = INT64_MIN        # one wake-up is enough, whoever comes next
+        hw_wake_write(self.wake_fds[1])
+
+
+cdef bint timer_deliver_locked(Timer* self, int* budget) noexcept nogil:
+    """Moves a complete tick from wheel.due to ready. False when the budget ran out before the end."""
+    cdef Entry* due = &self.wheel.due
+    cdef Entry* entry
+    cdef Batch* batch
+    if self.batches is NULL:
+        list_move_to_end(due, &self.ready)
+    while not list_is_empty(due):
+        if budget[0] <= 0:
+            return False
+        budget[0] -= 1
+        entry = due.next
+        entry_unlink(entry)
+        if entry.owner & OWNER_IS_BATCH:
+            batch = entry_batch(entry)
+            list_append(&batch.due, entry)
+            batch.due_limit += 1
+            if not entry_is_linked(&batch.node):
+                list_append(&self.ready, &batch.node)
+        else:
+            list_append(&self.ready, entry)
+    if self.has_worker:
+        pthread_cond_signal(&self.work)
+    return True
+
+
+cdef bint timer_step_locked(Timer* self, int64_t now_ms) noexcept nogil:
+    """One slice of an advance; True while there is more to do. Give up the lock in between."""
+    cdef int budget = SLICE
+    cdef StepStatus status
+    self.wheel.push_epoch += 1
+    while True:
+        status = wheel_step(&self.wheel, now_ms, &budget)
+        if status != STEP_TICK:
+            return status == STEP_MORE
+        if not timer_deliver_locked(self, &budget):
+            return True
+
+
+cdef void timer_advance(Timer* self, int64_t now_ms) noexcept nogil:
+    """Takes every bucket that is due, and fills ready. Takes the lock itself, a slice at a time."""
+    lock_wait(self)
+    while timer_step_locked(self, now_ms):
+        lock_yield(self)
+    lock_release(self)
+
+
+cdef Status timer_insert_locked(Timer* self, Entry* entry, bint take_due) noexcept nogil:
+    """Links an entry by its expiration_ms; take_due: what is due goes to ready and not back to the caller."""
+    cdef int64_t bucket_ms = 0
+    cdef int budget = SLICE
+    cdef bint settled
+    cdef AddStatus status = wheel_add(&self.wheel, entry, &bucket_ms)
+    if status == ADD_PENDING:
+        if bucket_ms < self.reaper_until_ms:
+            timer_wake_reaper_locked(self)
+        return OK
+    if status == ADD_NEEDS_LEVEL:
+        return NEEDS_LEVEL
+    if status == ADD_STALE:
+        return STALE
+    if not take_due:
+        return WAS_DUE
+    # Behind what is due at this tick already. While a cascade is under way, part of the tick may still be to come:
+    # then the cascade delivers it.
+    settled = wheel_is_settled(&self.wheel)
+    list_append(&self.wheel.due, entry)
+    if settled:
+        timer_deliver_locked(self, &budget)
+        if not self.has_worker:
+            timer_wake_reaper_locked(self)
+    return OK
+
+
+cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, bint take_due) noexcept nogil:
+    cdef Status status
+    if task.state == TASK_CANCELLED:
+        return WAS_CANCELLED
+    if task.state == TASK_PENDING:
+        return WAS_PENDING
+    if task.state == TASK_EXPIRED and task.flags & TASK_HAD_CALLBACK and not task.flags & (TASK_OWN_RUN | TASK_REPEATS):
+        return SPENT
+    if self.closed:
+        return CLOSED
+    if self.pending >= self.max_pending:
+        return FULL
+    task.entry.expiration_ms = expiration_ms
+    status = timer_insert_locked(self, &task.entry, take_due)
+    if status == OK:
+        task.state = TASK_PENDING
+        self.added += 1
+        self.pending += 1
+    elif status == WAS_DUE:
+        task.state = TASK_EXPIRED
+        self.added += 1
+        self.expired += 1
+    return status
+
+
+cdef Status task_cancel_locked(Timer* self, Task* task) noexcept nogil:
+    """OK if this call is what keeps the task from running; the wheel's reference is then the caller's to drop."""
+    if task.state == TASK_PENDING:
+        entry_unlink(&task.entry)
+        task.state = TASK_CANCELLED
+        self.pending -= 1
+        self.cancelled += 1
+        return OK
+    if task.state == TASK_NEW or (task.state == TASK_EXPIRED and task.flags & TASK_REPEATS):
+        task.state = TASK_CANCELLED
+        return WAS_CANCELLED
+    return NOT_PENDING
+
+
+cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_ms, int64_t delay_ms,
+                                   int64_t deadline_ms) noexcept nogil:
+    """Moves a pending task to the end of its new tick."""
+    cdef Bucket* bucket
+    cdef AddStatus status
+    if task.state != TASK_PENDING:
+        return NOT_PENDING
+    status = wheel_find(&self.wheel, expiration_ms, &bucket)
+    if status == ADD_NEEDS_LEVEL:
+        return NEEDS_LEVEL
+    if status == ADD_STALE:
+        return STALE
+    entry_unlink(&task.entry)
+    task.entry.expiration_ms = expiration_ms
+    task.delay_ms = delay_ms
+    task.deadline_ms = deadline_ms
+    if status == ADD_DUE:
+        return timer_insert_locked(self, &task.entry, True)
+    bucket_append(bucket, &task.entry)
+    if bucket.expiration_ms < self.reaper_until_ms:
+        timer_wake_reaper_locked(self)
+    return OK
+
+
+# --- handing out -------------------------------------------------------------------------------------------------
+
+cdef inline void timer_record_locked(Timer* self, int64_t deadline_ms, const Instant* now) noexcept nogil:
+    lateness_record(&self.lateness, (now.ms - deadline_ms) * 1000 + now.ns // 1000)
+
+
+cdef Entry* timer_pop_locked(Timer* self, const Instant* now) noexcept nogil:
+    """The next entry that is ready, unlinked: a task, expired by this, or a batch's node. NULL when there is none.
+
+    now: NULL when it is close() that takes it, to give it back.
+    """
+    cdef Entry* entry = self.ready.next
+    cdef Task* task
+    if entry is &self.ready:
+        return NULL
+    entry_unlink(entry)
+    if not entry.owner & OWNER_IS_BATCH:
+        task = <Task*>entry
+        self.pending -= 1
+        if now is NULL:
+            task.state = TASK_CANCELLED
+            self.returned += 1
+        else:
+            task.state = TASK_EXPIRED
+            self.expired += 1
+            timer_record_locked(self, task.deadline_ms, now)
+    return entry
+
+
+cdef int64_t timer_next_ms_locked(Timer* self) noexcept nogil:
+    """When there is something to do next; INT64_MAX: never."""
+    cdef Bucket* bucket
+    if not list_is_empty(&self.wheel.flush) or not list_is_empty(&self.wheel.due):
+        return self.wheel.taken_ms
+    bucket = queue_first(&self.wheel)
+    return INT64_MAX if bucket is NULL else bucket.expiration_ms
+
+
+# --- the reaper --------------------------------------------------------------------------------------------------
+
+cdef enum ReapStatus:
+    REAP_READY              # something waits in ready for this thread to hand it out
+    REAP_TAKEN              # buckets were taken; the executor's own thread has what fell due
+    REAP_NOTHING            # give_up_ns is over
+    REAP_STOPPED
+    REAP_SIGNAL             # the wait was interrupted: check for signals
+    REAP_LOOK               # woken up: read the clock, which only Python code can, and come again
+
+
+cdef bint timer_open_fds(Timer* self) noexcept nogil:
+    if self.wake_fds[0] < 0 and hw_wake_open(self.wake_fds) < 0:
+        return False
+    if self.clock == CLOCK_KIND_BOOTTIME and self.alarm_fd < 0:
+        self.alarm_fd = hw_alarm_open()
+        return self.alarm_fd >= 0
+    return True
+
+
+cdef void timer_close_fds(Timer* self) noexcept nogil:
+    hw_wake_close(self.wake_fds)
+    if self.alarm_fd >= 0:
+        close_fd(self.alarm_fd)
+        self.alarm_fd = -1
+
+
+cdef int64_t timer_sleep(Timer* self, const Instant* now, int64_t until_ms, int64_t give_up_ns) noexcept nogil:
+    """Sleeps until a time, a wake-up, or at most give_up_ns (-1: no such limit). Negative: a signal came."""
+    cdef int64_t timeout_ns = -1 if until_ms == INT64_MAX else instant_until_ns(now, until_ms)
+    cdef int woken
+    if self.alarm_fd >= 0 and until_ms != INT64_MAX:
+        hw_alarm_set(self.alarm_fd, until_ms)       # this one also runs out while the machine sleeps
+    if give_up_ns >= 0 and (timeout_ns < 0 or give_up_ns < timeout_ns):
+        timeout_ns = give_up_ns
+    woken = hw_poll(self.wake_fds[0], self.alarm_fd, timeout_ns)
+    if woken > 0:
+        hw_wake_drain(self.wake_fds[0])
+        if self.alarm_fd >= 0:
+            hw_wake_drain(self.alarm_fd)
+    return woken
+
+
+cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_up_ns, bint once) noexcept nogil:
+    """Waits for the next due bucket and cascades, over and over, until the caller is needed.
+
+    other_now: the time on a clock that cannot be read from here; NULL: the timer's own clock. once: return after the
+    first cascade even if somebody else hands out what fell due.
+    """
+    cdef Instant now, start
+    cdef int64_t next_ms, left_ns = give_up_ns
+    cdef int64_t woken
+    clock_read(CLOCK_KIND_MONOTONIC, &start)
+    lock_wait(self)
+    while True:
+        if self.stopping:
+            lock_release(self)
+            return REAP_STOPPED
+        if not self.has_worker and not list_is_empty(&self.ready):
+            lock_release(self)
+            return REAP_READY
+        if self.draining:
+            lock_release(self)
+            return REAP_STOPPED
+        if other_now is NULL:
+            clock_read(self.clock, &now)
+        else:
+            now = other_now[0]
+        next_ms = timer_next_ms_locked(self)
+        if next_ms <= now.ms:
+            while timer_step_locked(self, now.ms):
+                lock_yield(self)
+                if self.stopping:
+                    break
+            if once and not self.stopping:
+                lock_release(self)
+                return REAP_TAKEN if self.has_worker else REAP_READY
+            continue
+        if give_up_ns >= 0:
+            clock_read(CLOCK_KIND_MONOTONIC, &now)
+            left_ns = give_up_ns - (now.ms - start.ms) * NS_PER_MS - (now.ns - start.ns)
+            if left_ns <= 0:
+                lock_release(self)
+                return REAP_NOTHING
+            if other_now is NULL:
+                clock_read(self.clock, &now)
+            else:
+                now = other_now[0]
+        self.reaper_until_ms = next_ms
+        lock_release(self)
+        woken = timer_sleep(self, &now, next_ms, left_ns)
+        lock_wait(self)
+        self.reaper_until_ms = INT64_MIN
+        self.wakeups += 1
+        if woken < 0 and once:
+            lock_release(self)
+            return REAP_SIGNAL
+        if other_now is not NULL:
+            lock_release(self)
+            return REAP_LOOK
+
+
+cdef bint timer_await_work(Timer* self) noexcept nogil:
+    """For the executor's own thread: waits until something is ready. False when it shall end."""
+    cdef bint go_on
+    lock_wait(self)
+    while list_is_empty(&self.ready) and not self.stopping and not self.draining:
+        pthread_cond_wait(&self.work, &self.lock)
+    go_on = not self.stopping and not list_is_empty(&self.ready)
+    lock_release(self)
+    return go_on
+
+
+# --- the end -----------------------------------------------------------------------------------------------------
+
+cdef bint timer_close(Timer* self) noexcept nogil:
+    """Refuses adds from now on, once those under way are through. False if it was closed before."""
+    cdef bint first
+    lock_wait(self)
+    first = not self.closed
+    self.closed = True
+    while self.adding:
+        lock_yield(self)
+    lock_release(self)
+    return first
+
+
+cdef void timer_stop(Timer* self, bint drain) noexcept nogil:
+    """Tells the threads to end: at once, or when all that is ready has been handed out."""
+    lock_wait(self)
+    if drain:
+        self.draining = True
+    else:
+        self.stopping = True
+    pthread_cond_broadcast(&self.work)
+    timer_wake_reaper_locked(self)
+    lock_release(self)

@@ -1,0 +1,170 @@
+# TimerBatch: what `call_many` returns, and the way of its buffers in and out.
+
+cdef array.array INT64 = array.array("q")
+
+
+cdef class TimerBatch:
+    """What `call_many` returns: many timers that share one callback, each known by its index in the array of delays.
+
+    `len(batch)` is how many there were at first, `batch.pending` how many are still to come.
+
+    Thread-safety: every method may be called from any thread, also inside callbacks.
+
+    >>> from array import array
+    >>> from hwheel import ManualTimer
+    >>> timer = ManualTimer()
+    >>> batch = timer.call_many(array("q", [30, 10, 20, 10]), lambda indices: print(list(indices)))
+    >>> batch.cancel(array("q", [2]))
+    1
+    >>> timer.advance(30)
+    [1, 3]
+    [0]
+    """
+    cdef Batch* batch
+    cdef object callback_
+    cdef object remaining       # after close(): the indices that had not run, in order of their time
+
+    def __init__(self):
+        raise TypeError("a TimerBatch is made by call_many()")
+
+    def __dealloc__(self):
+        if self.batch is not NULL:
+            PyMem_RawFree(self.batch.entries)
+            if self.batch.timer is not NULL:
+                timer_release(self.batch.timer)
+            PyMem_RawFree(self.batch)
+            debug_count(LIVE_BATCHES, -1)
+
+    def __len__(self):
+        return self.batch.length
+
+    @property
+    def pending(self):
+        """How many have neither run nor been cancelled. After close(): how many it gave back."""
+        return self.batch.pending if self.remaining is None else len(self.remaining)
+
+    @property
+    def callback(self):
+        """The callback; None once nothing is pending any more. What close() gave back keeps it."""
+        return self.callback_
+
+    def indices(self):
+        """The indices of what is pending (after close(): of what it gave back), as an `array.array("q")`.
+
+        Ascending while the timer runs; in order of their time after close().
+
+        Runtime complexity: O(n) in the length of the batch; adds wait for it.
+        """
+        cdef array.array found
+        cdef int64_t count = 0, i
+        if self.remaining is not None:
+            return array.copy(self.remaining)
+        found = array.clone(INT64, self.batch.length, False)
+        if self.batch.timer is NULL:
+            return found
+        lock_with_gil(self.batch.timer)
+        if self.batch.pending:
+            for i in range(self.batch.length):
+                if entry_is_linked(&self.batch.entries[i]):
+                    found.data.as_longlongs[count] = i
+                    count += 1
+        lock_release(self.batch.timer)
+        array.resize(found, count)
+        return found
+
+    def cancel(self, indices=None):
+        """Cancels the timers with these indices; None: all. Returns how many it kept from running.
+
+        Arguments:
+            indices: a one-dimensional buffer of int64 (NumPy, Arrow, array.array), or any iterable of int.
+        Raises:
+            TypeError: it is neither.
+            IndexError: an index is negative or not below len(batch); then nothing is cancelled.
+
+        Runtime complexity: O(1) an index. The GIL is released.
+        """
+        cdef Int64Buffer buffer
+        cdef const int64_t* chosen = NULL
+        cdef int64_t count = self.batch.length
+        cdef int64_t cancelled = 0, bad = -1, i
+        cdef Entry* entries = NULL
+        cdef bint emptied = False
+        if indices is not None:
+            buffer = int64_indices(indices)
+            count = buffer.count
+            chosen = <const int64_t*>buffer.data
+            with nogil:
+                for i in range(count):
+                    if not 0 <= chosen[i] < self.batch.length:
+                        bad = i
+                        break
+            if bad >= 0:
+                raise IndexError(f"index {chosen[bad]} is outside of a batch of {self.batch.length}")
+        if self.batch.timer is NULL:
+            return 0
+        with nogil:
+            cancelled = batch_cancel(self.batch, chosen, count, &entries, &emptied)
+            PyMem_RawFree(entries)
+        if emptied:
+            self.callback_ = None
+            Py_DECREF(self)             # the timer's reference, of add_batch
+        return cancelled
+
+    def __repr__(self):
+        return f"<TimerBatch of {len(self)}, {self.pending} pending>"
+
+
+cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
+    """All of call_many: all timers are added, or an exception says why none is."""
+    cdef TimerBatch self = TimerBatch.__new__(TimerBatch)
+    cdef Int64Buffer delays = int64_buffer(delays_ms, "delays_ms")
+    cdef Instant now
+    cdef int64_t bad, last_ms = 0
+    cdef Status status
+    callback_argument(callback)
+    self.batch = batch_new(delays.count)
+    if self.batch is NULL:
+        raise MemoryError
+    debug_count(LIVE_BATCHES, 1)
+    read_clock(timer, &now)
+    with nogil:
+        bad = batch_place(self.batch, delays.data, delays.stride, timer, &now, &last_ms)
+    if bad >= 0:
+        raise OverflowError(f"the deadline of delays_ms[{bad}] does not fit into 64 bits of milliseconds")
+    self.callback_ = callback
+    self.batch.object = <void*>self
+    if self.batch.length:
+        hw_count_add(&timer.references, 1)      # dropped in __dealloc__
+        self.batch.timer = timer
+        Py_INCREF(self)                 # the timer's; dropped by who takes the last entry out, or below
+    with nogil:
+        status = batch_add(self.batch, timer, last_ms)
+    if status != OK or self.batch.length == 0:
+        self.callback_ = None
+        if self.batch.length:
+            Py_DECREF(self)
+        if status != OK:
+            raise_status(timer, status)
+    return self
+
+
+cdef array.array take_indices(TimerBatch self, const Instant* now):
+    """What fell due of a batch whose node was popped, in order. now: NULL when it is for close()."""
+    cdef Timer* timer = self.batch.timer
+    cdef Entry* entries = NULL
+    cdef bint emptied = False
+    cdef int64_t limit, taken
+    cdef array.array indices
+    lock_with_gil(timer)
+    limit = self.batch.due_limit
+    self.batch.due_limit = 0
+    lock_release(timer)
+    indices = array.clone(INT64, limit, False)
+    with nogil:
+        taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs, now, &entries, &emptied)
+        PyMem_RawFree(entries)
+    if taken != limit:
+        array.resize(indices, taken)
+    if emptied:
+        Py_DECREF(self)                 # the timer's reference, of add_batch; the caller holds another
+    return indices

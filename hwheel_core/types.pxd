@@ -1,0 +1,182 @@
+"""The core's structs, and the rules for touching them. Everything that has a lock is explained here and nowhere else.
+
+Locking
+=======
+Each `Timer` (one behind every TimingWheel, SystemTimer and ManualTimer) has two mutexes:
+
+`lock`       guards every field of the Timer, of its Wheel, of every Task and Entry that it owns and of every Batch
+             of it, except where a comment below says otherwise.
+`turnstile`  guards nothing. Whoever finds `lock` taken waits for it while holding `turnstile`; a cascade that gives
+             `lock` up in between comes back through `turnstile`, behind whoever waits there. So an add that meets a
+             cascade waits for one slice of it, not for the whole.
+
+Two process-wide mutexes exist besides: `orphans` (state of tasks that no timer owns yet) and `registry` (the list of
+all Timers, for fork).
+
+Order: registry, then turnstile, then lock, or orphans alone. No thread ever holds the locks of two Timers, but for the
+fork handlers, which hold registry.
+
+Under `lock` there is no Python code, no callback, no reference count reaching zero, no allocation and no waiting. What
+has to be allocated is allocated before, what has to be released is moved out and released after. Whoever holds the GIL
+tries `lock`, and if it is taken gives the GIL up before it waits, and does not come back to the GIL until `lock` is
+free again: nobody waits for the GIL with `lock` held.
+
+Names of functions that want `lock` held end in `_locked`. `wheel_*`, `bucket_*`, `queue_*` and `entry_*` are plain
+algorithm and want the same from their caller.
+
+`timer_step_locked` may be called by any thread: everything that an unfinished cascade needs stands in the Wheel, so
+two threads that advance one wheel at once continue each other's work.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
+
+cdef extern from "<pthread.h>" nogil:
+    ctypedef struct pthread_mutex_t:
+        pass
+    ctypedef struct pthread_cond_t:
+        pass
+
+
+# --- what hangs in a wheel ---------------------------------------------------------------------------------------
+
+cdef struct Entry:
+    # A node of a circular doubly linked list; a list is an Entry that stands for its own head. next is NULL while the
+    # entry is in no list. The five fields are what a cascade touches, and together they are 40 bytes.
+    Entry* prev
+    Entry* next
+    Entry* hint             # for hw_prefetch and nothing else: it may dangle
+    int64_t expiration_ms   # as it is placed by; the deadline rounded up where the timer is never early
+    uintptr_t owner         # Timer* of a task's entry; Batch* + OWNER_IS_BATCH of a batch's entry
+
+cdef enum:
+    OWNER_IS_BATCH = 1
+
+cdef enum TaskState:
+    TASK_NEW                # never added, never cancelled
+    TASK_PENDING            # linked: in a bucket, in Wheel.flush, in Wheel.due or in Timer.ready
+    TASK_EXPIRED            # handed out to be run
+    TASK_CANCELLED
+
+cdef enum TaskFlags:
+    TASK_HAD_CALLBACK = 1   # spent once it has expired
+    TASK_OWN_RUN = 2        # a subclass with a run() of its own: may be added again
+    TASK_ONE_ARGUMENT = 4   # `arguments` is the only argument itself and no tuple
+    TASK_KEYWORDS = 8       # the last item of `arguments` is a dict of keywords
+    TASK_REPEATS = 16       # call_every: goes back into the wheel after it ran
+
+cdef struct Task:
+    Entry entry             # entry.owner is set once and stays until the task dies (read without lock)
+    int64_t delay_ms
+    int64_t deadline_ms
+    int32_t state           # TaskState
+    int32_t flags           # TaskFlags; constant after construction
+
+
+# --- the wheel ---------------------------------------------------------------------------------------------------
+
+cdef enum:
+    HINT_DISTANCE = 8       # how many nodes ahead of the walk the prefetch hint points
+    MAX_LEVELS = 64         # of wheel_size 2 in 64 bits
+
+cdef struct Bucket:
+    Entry entries           # the list
+    int64_t expiration_ms   # of everything that is in it now; means nothing while not queued
+    int32_t queue_index     # where in the delay queue, -1 when not in it
+    int32_t level           # from 1, as Kafka's texts count
+    int32_t index           # virtual_id % wheel_size
+    int32_t recent_index    # where in `recent` the next append goes
+    Entry* recent[8]        # the last appends, for hints: values only, never followed
+    Entry* pushed           # the node whose hint the next push to the head has to set: HINT_DISTANCE pushes ago
+    int32_t push_count      # how many pushes `pushed` lags behind
+    int64_t push_epoch      # the slice of the flush in which `pushed` is valid
+
+cdef struct Level:
+    int64_t tick_ms
+    int64_t current_time_ms
+    uint64_t interval_ms    # tick_ms * wheel_size, or UINT64_MAX where that does not fit
+    Bucket* buckets
+
+cdef struct Wheel:
+    int32_t wheel_size
+    int32_t level_count
+    int32_t queue_length
+    Bucket** queue          # binary heap by (expiration_ms, level); holds every non-empty bucket
+    Entry flush             # what a cascade has taken off a bucket and not yet placed again
+    Entry due               # what is due at the tick of the level 1 clock, in order
+    int64_t taken_ms        # expiration of the bucket taken last
+    int64_t push_epoch      # goes up whenever lock was given up, since remembered nodes may be gone then
+    int64_t cascaded
+    Level levels[64]        # MAX_LEVELS
+
+cdef enum AddStatus:
+    ADD_PENDING             # in a bucket
+    ADD_DUE                 # not added: the caller runs it
+    ADD_NEEDS_LEVEL         # not added: wheel_grow and try again
+    ADD_STALE               # not added: its bucket still holds an earlier turn's entries, which must be taken first
+
+
+# --- the timer around it -----------------------------------------------------------------------------------------
+
+cdef enum:
+    LATENESS_BUCKETS = 976  # 16 steps for each power of two of microseconds: within 6 %
+
+cdef struct Lateness:
+    int64_t count
+    int64_t max_us
+    int64_t buckets[976]
+
+cdef enum ClockKind:
+    CLOCK_KIND_MONOTONIC
+    CLOCK_KIND_BOOTTIME
+    CLOCK_KIND_CALLABLE     # Timer.clock_object: Python code
+    CLOCK_KIND_MANUAL       # Timer.manual_now
+    CLOCK_KIND_WHEEL        # the level 1 clock of a bare wheel
+
+cdef struct Instant:
+    # A point or a length of time: whole milliseconds, and 0 to 999,999 ns on top.
+    int64_t ms
+    int32_t ns
+
+cdef struct Timer:
+    pthread_mutex_t lock
+    pthread_mutex_t turnstile
+    pthread_cond_t work     # the executor's own thread waits here for `ready`
+    Timer* registry_prev    # guarded by `registry`
+    Timer* registry_next
+    int64_t references      # its Python object and every task that was ever added (hw_count_add)
+    Wheel wheel
+    Entry ready             # what fell due and waits for the executor, in order; batches stand in it as one node each
+    Batch* batches          # those with anything pending
+    int64_t max_pending
+    int64_t pending         # tasks and batch entries in the wheel or waiting in `ready`
+    int64_t added
+    int64_t expired
+    int64_t cancelled
+    int64_t returned        # by close()
+    int64_t wakeups
+    Lateness lateness
+    int64_t reaper_until_ms # what the reaper sleeps for: INT64_MAX for ever, INT64_MIN when it does not sleep
+    int32_t clock           # ClockKind; constant
+    int never_early         # constant
+    int64_t round_up_ms     # what is added to a deadline so that its tick is not before it; constant
+    void* clock_object      # CLOCK_KIND_CALLABLE: a reference to the callable; NULL once closed
+    Instant manual_now      # CLOCK_KIND_MANUAL
+    int wake_fds[2]         # constant while the reaper runs
+    int alarm_fd
+    int has_worker          # hand-out is by a thread that waits on `work`, not by the reaper itself
+    int closed              # adds are refused
+    int stopping            # threads shall end at once
+    int draining            # threads shall end when nothing is ready any more
+    int adding              # bulk adds under way, which give the lock up in between
+
+cdef struct Batch:
+    Entry* entries          # freed when nothing is pending any more
+    Entry due               # which of them fell due and wait for the executor, in order
+    Entry node              # stands for `due` in Timer.ready
+    Timer* timer
+    Batch* prev             # in Timer.batches
+    Batch* next
+    void* object            # the TimerBatch, one reference, while in Timer.batches
+    int64_t length
+    int64_t pending
+    int64_t due_limit       # at least the length of `due`

@@ -1,0 +1,177 @@
+# The hierarchical timing wheel: Kafka's placement (TimingWheel.java, SystemTimer.java), with an order.
+#
+#     level   tick_ms    interval_ms          bucket of a time x        (tick 1, wheel_size 20)
+#       1     u          u * n                 x // u       % n           20 buckets of   1 ms:  0 ..   20 ms
+#       2     u * n      u * n * n             x // (u*n)   % n           20 buckets of  20 ms:  0 ..  400 ms
+#       3     u * n^2    u * n^3               x // (u*n^2) % n           20 buckets of 400 ms:  0 .. 8000 ms
+#      ...    made the first time that a task reaches beyond what is there; never destroyed
+#
+# Add: due before the current tick is over: not added. Within a level's interval: there. Else the level above.
+# Advance: take the buckets that are due off the delay queue, one after the other; each sets the clocks of all levels
+# to its expiration, and its entries go back through placement: they land in a finer level, or they are due.
+#
+# Order. Tasks of one tick come out in the order in which they were added. Proof: a clock only goes forward, so the
+# level that a given tick falls into only gets finer with time; hence for one tick, whatever sits in a coarser level
+# was added before whatever sits in a finer one, and within one bucket append keeps the order. A cascade walks its
+# bucket backwards and pushes each entry to the front of its finer bucket: entries of one tick keep their order, and
+# come before those that were added to the finer bucket directly. Of several buckets with the same expiration the
+# finer goes first (queue.pxi), so the oldest, from the coarsest, are pushed last and stand in front; `due` is filled
+# in the same way, to the front. No sequence number, no sort, O(1) an entry and level. It also holds when the lock is
+# given up half-way through a cascade, since an add appends and all that is still to be pushed is older.
+
+
+cdef enum StepStatus:
+    STEP_DONE           # nothing more is due at now_ms
+    STEP_MORE           # the budget is used up
+    STEP_TICK           # wheel.due holds all of one tick: take it, then go on
+
+
+cdef int wheel_init(Wheel* self, int64_t tick_ms, int32_t wheel_size, int64_t start_ms, Bucket* buckets,
+                    Bucket** queue) noexcept nogil:
+    self.wheel_size = wheel_size
+    self.queue = queue
+    list_init(&self.flush)
+    list_init(&self.due)
+    wheel_add_level(self, tick_ms, start_ms, buckets)
+    self.taken_ms = self.levels[0].current_time_ms
+    return 0
+
+
+cdef void wheel_add_level(Wheel* self, int64_t tick_ms, int64_t start_ms, Bucket* buckets) noexcept nogil:
+    cdef Level* level = &self.levels[self.level_count]
+    cdef int64_t interval_ms
+    cdef int32_t i
+    level.tick_ms = tick_ms
+    level.current_time_ms = start_ms - start_ms % tick_ms
+    # Beyond 64 bits a level reaches to the end of time: every time that there is differs from its clock by less.
+    level.interval_ms = UINT64_MAX if hw_mul_overflows(tick_ms, self.wheel_size, &interval_ms) else <uint64_t>interval_ms
+    level.buckets = buckets
+    self.level_count += 1
+    for i in range(self.wheel_size):
+        bucket_init(&buckets[i], self.level_count, i)
+
+
+cdef void wheel_grow(Wheel* self, Bucket* buckets, Bucket** queue, Bucket*** old_queue_out) noexcept nogil:
+    """Adds the next coarser level. The caller brings zeroed buckets and a queue with room for one level more."""
+    cdef Level* top = &self.levels[self.level_count - 1]
+    memcpy(queue, self.queue, self.queue_length * sizeof(Bucket*))
+    old_queue_out[0] = self.queue
+    self.queue = queue
+    wheel_add_level(self, <int64_t>top.interval_ms, top.current_time_ms, buckets)
+
+
+cdef inline AddStatus wheel_find(Wheel* self, int64_t expiration_ms, Bucket** bucket_out) noexcept nogil:
+    """The bucket for a time, queued under the right expiration."""
+    cdef Level* level = &self.levels[0]
+    cdef Level* end = level + self.level_count
+    cdef Bucket* bucket
+    cdef int64_t virtual_id, bucket_ms
+    # No difference here can overflow: times are not negative.
+    if expiration_ms - level.current_time_ms < level.tick_ms:
+        return ADD_DUE
+    while <uint64_t>(expiration_ms - level.current_time_ms) >= level.interval_ms:
+        level += 1
+        if level is end:
+            return ADD_NEEDS_LEVEL
+    virtual_id = expiration_ms // level.tick_ms
+    bucket = &level.buckets[virtual_id % self.wheel_size]
+    bucket_ms = virtual_id * level.tick_ms
+    if bucket.queue_index < 0:
+        bucket.expiration_ms = bucket_ms
+        queue_push(self, bucket)
+    elif bucket.expiration_ms != bucket_ms:
+        # Still queued for an earlier turn. Only advance_clock can bring that about, by passing over a bucket.
+        if not list_is_empty(&bucket.entries):
+            return ADD_STALE
+        queue_remove(self, bucket)
+        bucket.expiration_ms = bucket_ms
+        queue_push(self, bucket)
+    bucket_out[0] = bucket
+    return ADD_PENDING
+
+
+cdef inline AddStatus wheel_add(Wheel* self, Entry* entry, int64_t* bucket_ms_out) noexcept nogil:
+    """Links the entry by its expiration_ms. bucket_ms_out: when its bucket falls due."""
+    cdef Bucket* bucket
+    cdef AddStatus status = wheel_find(self, entry.expiration_ms, &bucket)
+    if status == ADD_PENDING:
+        bucket_append(bucket, entry)
+        bucket_ms_out[0] = bucket.expiration_ms
+    return status
+
+
+cdef void wheel_advance_clock(Wheel* self, int64_t time_ms) noexcept nogil:
+    """Kafka's advanceClock: sets every level's clock, finest first; none goes back."""
+    cdef Level* level
+    cdef int32_t i
+    for i in range(self.level_count):
+        level = &self.levels[i]
+        if time_ms - level.current_time_ms < level.tick_ms:
+            return
+        level.current_time_ms = time_ms - time_ms % level.tick_ms
+
+
+cdef int wheel_flush(Wheel* self, int budget) noexcept nogil:
+    """Places what a bucket held, at most `budget` entries; returns what is left of the budget."""
+    cdef Entry* head = &self.flush
+    cdef Entry* entry
+    cdef Bucket* bucket
+    cdef int64_t placed = 0
+    while placed < budget:
+        entry = head.prev
+        if entry is head:
+            break
+        hw_prefetch(entry.hint)
+        head.prev = entry.prev
+        entry.prev.next = head
+        # Levels that it can land on are there, and none of their buckets is stale: a stale one has an earlier
+        # expiration than the bucket that is being flushed and went before it.
+        if wheel_find(self, entry.expiration_ms, &bucket) == ADD_DUE:
+            list_push(&self.due, entry)
+        else:
+            bucket_push(bucket, entry, self.push_epoch)
+        placed += 1
+    self.cascaded += placed
+    return budget - <int>placed
+
+
+cdef StepStatus wheel_step(Wheel* self, int64_t now_ms, int* budget) noexcept nogil:
+    """Goes on with the advance to now_ms until a tick is complete, nothing more is due, or the budget is used up.
+
+    Between two calls, adds and cancels are welcome; clocks do not move while a flush is unfinished.
+    """
+    cdef Bucket* bucket
+    while True:
+        budget[0] = wheel_flush(self, budget[0])
+        if not list_is_empty(&self.flush):
+            return STEP_MORE
+        bucket = queue_first(self)
+        if not list_is_empty(&self.due) and (bucket is NULL or bucket.expiration_ms > self.taken_ms):
+            return STEP_TICK
+        if bucket is NULL or bucket.expiration_ms > now_ms:
+            return STEP_DONE
+        if budget[0] <= 0:
+            return STEP_MORE
+        queue_remove(self, bucket)
+        self.taken_ms = bucket.expiration_ms
+        wheel_advance_clock(self, bucket.expiration_ms)
+        if bucket.level == 1:
+            list_move_to_front(&bucket.entries, &self.due)      # a bucket of one tick: all of it is due
+        else:
+            list_move_to_end(&bucket.entries, &self.flush)
+        budget[0] -= 1
+
+
+cdef bint wheel_is_settled(Wheel* self) noexcept nogil:
+    """No advance is under way, and nothing is left of the current tick."""
+    cdef Bucket* bucket
+    if not list_is_empty(&self.flush) or not list_is_empty(&self.due):
+        return False
+    bucket = queue_first(self)
+    return bucket is NULL or bucket.expiration_ms > self.taken_ms
+
+
+cdef bint wheel_reaches(const Wheel* self, int64_t time_ms) noexcept nogil:
+    """Whether there is a level for this time already."""
+    cdef const Level* top = &self.levels[self.level_count - 1]
+    return time_ms < top.current_time_ms or <uint64_t>(time_ms - top.current_time_ms) < top.interval_ms

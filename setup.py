@@ -1,0 +1,26 @@
+"""Compiles the core. Everything else about the package is in pyproject.toml.
+
+HWHEEL_DEBUG=1 makes the debug build: invariant check, live counts, assertions (`make test` runs the models on it).
+HWHEEL_CFLAGS adds compiler and linker flags: `make sanitize` uses it.
+"""
+
+import os
+from glob import glob
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+debug = os.environ.get("HWHEEL_DEBUG") == "1"
+flags = os.environ.get("HWHEEL_CFLAGS", "").split()
+
+core = Extension(
+    "hwheel_core._core",
+    ["hwheel_core/_core.pyx"],
+    include_dirs=["hwheel_core"],
+    depends=glob("hwheel_core/*.p[xy]*") + glob("hwheel_core/*.h"),
+    define_macros=[("HWHEEL_DEBUG", "1")] if debug else [],
+    extra_compile_args=["-O2", "-pthread", *flags],
+    extra_link_args=["-pthread", *flags],
+)
+
+setup(ext_modules=cythonize([core], emit_linenums=bool(flags), show_all_warnings=False))

@@ -1,0 +1,63 @@
+"""What every timer shares that need not be compiled: errors, stats, the context manager."""
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Self
+
+from hwheel_core import TimerCore
+
+from hwheel.stats import Lateness, TimerStats
+
+
+class BaseTimer(TimerCore):
+    """The Python half of SystemTimer and ManualTimer."""
+
+    def __init__(self, name: str, on_error: Callable[[Any, BaseException], object] | None) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a str, not {type(name).__name__}")
+        if on_error is not None and not callable(on_error):
+            raise TypeError(f"on_error must be callable, not {type(on_error).__name__}")
+        self.name = name
+        self._on_error = on_error
+
+    def stats(self) -> TimerStats:
+        """The counters at this moment, taken under one hold of the lock."""
+        *counters, p50, p99, worst = self._counters()
+        return TimerStats(*counters, lateness=Lateness(p50, p99, worst))
+
+    def _report(self, source: Any, error: BaseException) -> None:
+        """An exception in a callback: to on_error(task or batch, error), else to threading.excepthook. Never raises."""
+        if self._on_error is not None:
+            try:
+                self._on_error(source, error)
+                return
+            except BaseException as another:
+                error = another
+        try:
+            threading.excepthook(
+                threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread()))
+            )
+        except BaseException as another:
+            sys.unraisablehook(_Unraisable(another, source))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{self.size} pending"
+        return f"<{type(self).__name__} {self.name!r}, {state}>"
+
+
+class _Unraisable:
+    """What sys.unraisablehook takes."""
+
+    def __init__(self, error: BaseException, source: object) -> None:
+        self.exc_type = type(error)
+        self.exc_value = error
+        self.exc_traceback = error.__traceback__
+        self.err_msg = "Exception ignored in threading.excepthook, for"
+        self.object = source

@@ -1,0 +1,171 @@
+"""The threads of a SystemTimer, and the ways from what is due to who runs it.
+
+A HandOver owns the threads. The reaper waits in compiled code without the GIL. With a thread of the timer's own as
+executor the reaper never needs the GIL: it moves what is due to a list, on which that thread waits. For "inline" and
+for a foreign executor the reaper comes back to Python with each batch that fell due and hands it out here.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, wait
+from typing import Any
+
+REAPER = "reaper"
+EXECUTOR = "executor"
+
+
+def hand_over_to(executor: Executor | str | None, *, reaper: bool) -> "HandOver":
+    """The HandOver for SystemTimer's `executor` argument."""
+    if executor is None:
+        return OwnWorker(reaper=reaper)
+    if executor == "inline":
+        return HandOver(reaper=reaper)
+    if isinstance(executor, Executor) or callable(getattr(executor, "submit", None)):
+        return Foreign(executor, reaper=reaper)
+    raise TypeError(f'executor must be None, "inline" or a concurrent.futures.Executor, not {executor!r}')
+
+
+class HandOver:
+    """executor="inline": what falls due runs in the reaper."""
+
+    has_worker = False
+
+    def __init__(self, *, reaper: bool) -> None:
+        self.has_reaper = reaper
+        self.forget()
+
+    def forget(self) -> None:
+        """After a fork, in the child: there are no threads, and the lock may have been somebody's."""
+        self._starting = threading.Lock()
+        self._threads: dict[str, threading.Thread] = {}
+
+    def start(self, timer: Any) -> None:
+        """Starts the threads. One that cannot be started is an error at the add, which adds nothing then."""
+        with self._starting:
+            timer._prepare(self.has_worker)
+            if self.has_worker:
+                self._start_thread(EXECUTOR, timer, _work)
+            if self.has_reaper:
+                self._start_thread(REAPER, timer, _reap)
+            timer._set_started(True)
+
+    def _start_thread(self, role: str, timer: Any, loop: Callable[..., None]) -> None:
+        if role in self._threads:
+            return
+        thread = threading.Thread(target=loop, args=(timer, self), name=f"{role}-{timer.name}", daemon=True)
+        thread.start()
+        self._threads[role] = thread
+
+    def hand_out(self, timer: Any) -> None:
+        """Hands out what is ready; called in the thread that found it so."""
+        timer._run_ready()
+
+    def drain(self, timer: Any, give_up: float | None) -> list[Any]:
+        """Has everything that is ready run, until give_up. Returns what was taken and yet did not run."""
+        if not self._threads or threading.current_thread() in self._threads.values():
+            timer._run_ready()
+        else:
+            timer._stop(True)
+            self.join(give_up)
+        return []
+
+    def join(self, give_up: float | None) -> None:
+        """Waits for the threads to end, but not for the one that this is called in."""
+        for thread in [*self._threads.values()]:
+            if thread is not threading.current_thread():
+                thread.join(_left(give_up))
+
+    def leave(self) -> None:
+        """At interpreter exit: waits for the reaper, which runs no Python code but in "inline" and ends at once."""
+        if REAPER in self._threads and self.has_worker:
+            self._threads[REAPER].join(1.0)
+
+
+class OwnWorker(HandOver):
+    """executor=None: one thread of the timer's own, which waits for what is ready by itself."""
+
+    has_worker = True
+
+    def hand_out(self, timer: Any) -> None:
+        pass
+
+
+class Foreign(HandOver):
+    """A concurrent.futures.Executor, to which each task is submitted by itself."""
+
+    def __init__(self, executor: Any, *, reaper: bool) -> None:
+        super().__init__(reaper=reaper)
+        self._executor = executor
+
+    def hand_out(self, timer: Any) -> None:
+        while (ready := timer._pop_ready()) is not None:
+            self._submit(timer, ready[0], timer._call_of(*ready))
+
+    def drain(self, timer: Any, give_up: float | None) -> list[Any]:
+        submitted = {}
+        while (ready := timer._pop_ready()) is not None:
+            call = timer._call_of(*ready)
+            submitted[self._submit(timer, ready[0], call)] = (*ready, *call)
+        if id(timer) in _running_for.timers:
+            return []           # the executor may have no thread but this one
+        _, late = wait([future for future in submitted if future is not None], _left(give_up))
+        return [timer._take_back(*submitted[future]) for future in submitted if future in late and future.cancel()]
+
+    def _submit(self, timer: Any, source: Any, call: tuple[Any, Any, Any]) -> Future[Any] | None:
+        try:
+            future = self._executor.submit(_call_for, id(timer), *call)
+        except BaseException as error:
+            timer._report(source, error)
+            timer._restart(source)
+            return None
+        future.add_done_callback(lambda future: _settle(timer, source, future))
+        return future
+
+
+def _settle(timer: Any, source: Any, future: Future[Any]) -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        timer._report(source, error)
+    timer._restart(source)
+
+
+class _RunningFor(threading.local):
+    """The ids of the timers that this thread runs a callback for."""
+
+    def __init__(self) -> None:
+        self.timers: list[int] = []
+
+
+_running_for = _RunningFor()
+
+
+def _call_for(timer_id: int, callback: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    # A function of the module and an id, no timer: an executor of processes can pickle these.
+    _running_for.timers.append(timer_id)
+    try:
+        callback(*args, **kwargs)
+    finally:
+        _running_for.timers.pop()
+
+
+def _left(give_up: float | None) -> float | None:
+    return None if give_up is None else max(0.0, give_up - time.monotonic())
+
+
+def _reap(timer: Any, hand_over: HandOver) -> None:
+    """The reaper's thread."""
+    while True:
+        try:
+            if not timer._reap():
+                return
+        except BaseException as error:      # the clock, a callable, failed: say so, and do not spin
+            timer._report(timer, error)
+            time.sleep(0.1)
+            continue
+        hand_over.hand_out(timer)
+
+
+def _work(timer: Any, hand_over: HandOver) -> None:
+    """The thread of an executor of the timer's own."""
+    while timer._await_work():
+        timer._run_ready()

@@ -1,0 +1,133 @@
+"""SystemTimer: the wheel on a real clock, with its threads."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any
+
+from hwheel_core import DEFAULT_WHEEL_SIZE, TimerClosed
+
+from hwheel.arguments import check_timeout, whole_ms
+from hwheel.base_timer import BaseTimer
+from hwheel.hand_over import HandOver, hand_over_to
+from hwheel.process import follow_process
+
+
+class SystemTimer(BaseTimer):
+    """SystemTimer(name="timer", *, tick_ms=1, wheel_size=..., start_ms=None, executor=None, clock="monotonic",
+                never_early=True, max_pending=None, on_error=None, fork="drop", reaper=True)
+
+    A timer for very many timeouts (Kafka's SystemTimer.java). A context manager: leaving the block closes it.
+
+    Arguments:
+        name: its threads are called `reaper-<name>` and `executor-<name>`.
+        tick_ms: resolution in ms.
+        wheel_size: buckets a level of the wheel; Kafka's is 20.
+        start_ms: where the wheel's clock starts, not after the timer's clock; None: now.
+        executor: who runs callbacks. None: one thread of the timer's own, in order. "inline": the reaper itself, in
+            order; a slow callback makes the next ones late. Any concurrent.futures.Executor: each task is submitted to
+            it by itself, in order; it is not shut down by close().
+        clock: "monotonic", "boottime" (goes on while the machine sleeps), or a callable that returns milliseconds. The
+            reaper waits for the real time that the callable is short of.
+        never_early: round deadlines up to the next tick, so that nothing runs before its time on the timer's clock.
+            False: round down, as Kafka does.
+        max_pending: refuse more pending timers than this with TimerFull. None: no limit.
+        on_error: called as on_error(task or batch, exception) for an exception in a callback, in the thread that ran
+            it. None: threading.excepthook. Neither stops the timer.
+        fork: what a forked child does with what was pending: "drop" cancels it there, "keep" runs it in both.
+        reaper: False: no reaper thread; call `advance_clock()` yourself.
+
+    Raises:
+        TypeError, ValueError, OverflowError: an argument is of the wrong type, out of range, or beyond 64 bits.
+
+    Threads are started by the first add, and none keeps the interpreter alive: at exit, what is pending is dropped. A
+    timer that is not closed lives on with its threads.
+
+    Thread-safety: every method may be called from any thread, and inside callbacks.
+
+    >>> from hwheel import SystemTimer
+    >>> with SystemTimer(executor="inline") as timer:
+    ...     task = timer.call_later(0.01, print, "ten milliseconds")
+    ...     while task.pending: pass
+    ten milliseconds
+    """
+
+    def __init__(
+        self,
+        name: str = "timer",
+        *,
+        tick_ms: int = 1,
+        wheel_size: int = DEFAULT_WHEEL_SIZE,
+        start_ms: int | None = None,
+        executor: Executor | str | None = None,
+        clock: str | Callable[[], float] = "monotonic",
+        never_early: bool = True,
+        max_pending: int | None = None,
+        on_error: Callable[[Any, BaseException], object] | None = None,
+        fork: str = "drop",
+        reaper: bool = True,
+    ) -> None:
+        super().__init__(name, on_error)
+        if fork not in ("drop", "keep"):
+            raise ValueError(f'fork must be "drop" or "keep", not {fork!r}')
+        if clock == "manual":
+            raise ValueError("clock must not be \"manual\": that is ManualTimer's")
+        self._hand_over: HandOver = hand_over_to(executor, reaper=bool(reaper))
+        self._keep_at_fork = fork == "keep"
+        self._set_up(tick_ms, wheel_size, start_ms, clock, bool(never_early), max_pending)
+        follow_process(self)
+
+    def advance_clock(self, timeout_ms: int) -> bool:
+        """For a timer with reaper=False: waits for the next bucket that falls due, at most timeout_ms, takes what is due
+        by then and hands it to the executor ("inline": runs it here).
+
+        Returns True if there was something, False if the time ran out. Kafka's advanceClock.
+        """
+        if self._hand_over.has_reaper:
+            raise RuntimeError("this timer has a reaper; make it with reaper=False to advance it yourself")
+        timeout_ms = whole_ms(timeout_ms, "timeout_ms")
+        if self.closed:
+            raise TimerClosed("the timer is closed")
+        self._start()
+        found = self._advance_clock(min(timeout_ms, 9_000_000_000_000) * 1_000_000)
+        self._hand_over.hand_out(self)
+        return found
+
+    def close(self, *, run_pending: bool = False, timeout: float | None = None) -> list[Any]:
+        """Refuses timers from now on, ends the threads, and returns what had not run, in order of its time: tasks,
+        which are cancelled but still carry callback and args, and batches, each once, with `batch.indices()`.
+
+        Arguments:
+            run_pending: run everything that is pending at once, before its time, on the executor; what did not get to
+                run within the timeout is returned.
+            timeout: how long to wait for running callbacks, in seconds; None: until they are done. Inside a callback of
+                this timer there is no wait for that callback.
+
+        Closing again returns an empty list.
+        """
+        check_timeout(timeout)
+        if not self._close():
+            return []
+        give_up = None if timeout is None else time.monotonic() + timeout
+        not_run: list[Any] = []
+        if run_pending:
+            self._make_all_ready()
+            not_run = self._hand_over.drain(self, give_up)
+        self._stop(False)
+        self._hand_over.join(give_up)
+        return not_run + self._drop_all()
+
+    def _start(self) -> None:
+        self._hand_over.start(self)
+
+    def _after_fork_in_child(self) -> None:
+        """No thread of the timer came along. The next add starts them, or what was kept does."""
+        self._hand_over.forget()
+        self._reset_after_fork(self._keep_at_fork)
+        if self.size and not self.closed:
+            self._start()
+
+    def _at_exit(self) -> None:
+        self._close()
+        self._stop(False)
+        self._hand_over.leave()

@@ -335,16 +335,11 @@ cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_u
     cdef Instant now, start
     cdef int64_t next_ms, left_ns = give_up_ns
     cdef int64_t woken
+    cdef bint taken
     clock_read(CLOCK_KIND_MONOTONIC, &start)
     lock_wait(self)
     while True:
         if self.stopping:
-            lock_release(self)
-            return REAP_STOPPED
-        if not self.has_worker and not list_is_empty(&self.ready):
-            lock_release(self)
-            return REAP_READY
-        if self.draining:
             lock_release(self)
             return REAP_STOPPED
         if other_now is NULL:
@@ -352,14 +347,22 @@ cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_u
         else:
             now = other_now[0]
         next_ms = timer_next_ms_locked(self)
-        if next_ms <= now.ms:
-            while timer_step_locked(self, now.ms):
+        taken = next_ms <= now.ms
+        if taken:
+            while timer_step_locked(self, now.ms) and not self.stopping:
                 lock_yield(self)
-                if self.stopping:
-                    break
-            if once and not self.stopping:
+            if self.stopping:
+                continue
+        if not self.has_worker and not list_is_empty(&self.ready):
+            lock_release(self)
+            return REAP_READY
+        if self.draining:
+            lock_release(self)
+            return REAP_STOPPED
+        if taken:
+            if once:
                 lock_release(self)
-                return REAP_TAKEN if self.has_worker else REAP_READY
+                return REAP_TAKEN
             continue
         if give_up_ns >= 0:
             clock_read(CLOCK_KIND_MONOTONIC, &now)

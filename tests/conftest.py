@@ -1,0 +1,31 @@
+"""Fixtures for the whole suite. The suite runs against the installed package, never against the source tree."""
+
+import gc
+import threading
+import time
+
+import pytest
+
+import hwheel_core
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(request):
+    """After each test: no thread of a timer is alive, and in a debug build no timer, task or batch is."""
+    live_before = hwheel_core.debug_live() if hwheel_core.DEBUG else None
+    threads_before = set(threading.enumerate())
+    yield
+    give_up = time.monotonic() + 5
+    while time.monotonic() < give_up:
+        left = [
+            thread.name
+            for thread in set(threading.enumerate()) - threads_before
+            if thread.name.startswith(("reaper-", "executor-"))
+        ]
+        if not left:
+            break
+        time.sleep(0.01)
+    assert not left, f"threads left behind: {left}"
+    if live_before is not None and not request.node.get_closest_marker("leaves_objects"):
+        gc.collect()
+        assert hwheel_core.debug_live() == live_before, "(timers, tasks, batches) left behind"

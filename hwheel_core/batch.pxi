@@ -9,6 +9,19 @@ cdef inline Batch* entry_batch(const Entry* entry) noexcept nogil:
     return <Batch*>(entry.owner - OWNER_IS_BATCH)
 
 
+cdef inline void batch_append_due(Batch* self, Entry* entry) noexcept nogil:
+    # The walk goes forward here, so a hint has to be written into an older entry. It may have been cancelled, but its
+    # memory is the batch's, which is there as long as any entry is.
+    cdef int32_t at = self.recent_index
+    entry.hint = NULL
+    if self.recent[at] is not NULL:
+        self.recent[at].hint = entry
+    self.recent[at] = entry
+    self.recent_index = (at + 1) & (HINT_DISTANCE - 1)
+    list_append(&self.due, entry)
+    self.due_limit += 1
+
+
 cdef Batch* batch_new(int64_t length) noexcept nogil:
     """NULL when there is no memory."""
     cdef Batch* self = <Batch*>PyMem_RawCalloc(1, sizeof(Batch))
@@ -18,6 +31,7 @@ cdef Batch* batch_new(int64_t length) noexcept nogil:
     if self.entries is NULL:
         PyMem_RawFree(self)
         return NULL
+    hw_advise_huge(self.entries, length * sizeof(Entry))
     list_init(&self.due)
     self.node.next = NULL
     self.node.owner = <uintptr_t>self + OWNER_IS_BATCH
@@ -25,29 +39,18 @@ cdef Batch* batch_new(int64_t length) noexcept nogil:
     return self
 
 
-cdef int64_t batch_place(Batch* self, const char* delays_ms, Py_ssize_t stride, const Timer* timer,
-                         const Instant* now, int64_t* last_ms_out) noexcept nogil:
-    """Works out when each entry falls due, and the latest of them. -1, or the first index whose time does not fit."""
-    cdef uintptr_t owner = <uintptr_t>self + OWNER_IS_BATCH
-    cdef int64_t base_ms = now.ms + (1 if timer.never_early and now.ns else 0)
-    cdef int64_t last_ms = now.ms
-    cdef int64_t i, delay_ms, expiration_ms
-    cdef Entry* entry
-    if hw_add_overflows(base_ms, timer.round_up_ms, &base_ms):
-        return 0
-    for i in range(self.length):
-        delay_ms = (<const int64_t*>(delays_ms + i * stride))[0]
-        if delay_ms <= 0:
-            expiration_ms = now.ms
-        elif hw_add_overflows(base_ms, delay_ms, &expiration_ms):
+cdef int64_t batch_check(const char* delays_ms, Py_ssize_t stride, int64_t length, const Timer* timer,
+                         const Instant* now, int64_t* base_ms_out, int64_t* last_ms_out) noexcept nogil:
+    """What to add to a delay, and when the last timer falls due; -1, or the first index whose time does not fit."""
+    cdef int64_t longest_ms = 0, i
+    for i in range(length):
+        longest_ms = max(longest_ms, (<const int64_t*>(delays_ms + i * stride))[0])
+    base_ms_out[0] = now.ms + (1 if timer.never_early and now.ns else 0) + timer.round_up_ms
+    if not hw_add_overflows(base_ms_out[0], longest_ms, last_ms_out):
+        return -1
+    for i in range(length):
+        if hw_add_overflows(base_ms_out[0], (<const int64_t*>(delays_ms + i * stride))[0], last_ms_out):
             return i
-        elif expiration_ms > last_ms:
-            last_ms = expiration_ms
-        entry = &self.entries[i]
-        entry.next = NULL
-        entry.expiration_ms = expiration_ms
-        entry.owner = owner
-    last_ms_out[0] = last_ms
     return -1
 
 
@@ -77,11 +80,12 @@ cdef void batch_leave_locked(Batch* self, Entry** entries_out) noexcept nogil:
     self.entries = NULL
 
 
-cdef Status batch_add(Batch* self, Timer* timer, int64_t last_ms) noexcept nogil:
+cdef Status batch_add(Batch* self, Timer* timer, const char* delays_ms, Py_ssize_t stride, int64_t now_ms,
+                      int64_t base_ms, int64_t last_ms) noexcept nogil:
     """Links all entries, or none: CLOSED, FULL, or NEEDS_LEVEL when there is no memory for a level."""
-    cdef int64_t i = 0, end
-    cdef Status status
-    cdef Bucket* bucket
+    cdef uintptr_t owner = <uintptr_t>self + OWNER_IS_BATCH
+    cdef int64_t i = 0, end, delay_ms
+    cdef Entry* entry
     while True:             # make sure that every level is there before the first entry goes in
         lock_wait(timer)
         if timer.closed:
@@ -103,7 +107,13 @@ cdef Status batch_add(Batch* self, Timer* timer, int64_t last_ms) noexcept nogil
     while True:
         end = i + BATCH_SLICE if self.length - i > BATCH_SLICE else self.length
         while i < end:
-            timer_insert_locked(timer, &self.entries[i], True)
+            entry = &self.entries[i]
+            # No more than was checked, whatever another thread writes into the buffer meanwhile.
+            delay_ms = min((<const int64_t*>(delays_ms + i * stride))[0], last_ms - base_ms)
+            # What is due now is placed by now and not rounded up, as in timer_due.
+            entry.expiration_ms = base_ms + delay_ms if delay_ms > 0 else now_ms
+            entry.owner = owner
+            timer_insert_locked(timer, entry, True)
             i += 1
         if i == self.length:
             break
@@ -126,7 +136,7 @@ cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, En
         while i < end:
             entry = &self.entries[indices[i] if indices is not NULL else i]
             if entry_is_linked(entry):
-                entry_unlink(entry)
+                wheel_remove(&timer.wheel, entry)
                 slice_cancelled += 1
             i += 1
         cancelled += slice_cancelled
@@ -153,7 +163,8 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
         before = taken
         while taken < limit and taken - before < BATCH_SLICE and not list_is_empty(&self.due):
             entry = self.due.next
-            entry_unlink(entry)
+            hw_prefetch(entry.hint)
+            wheel_remove(&timer.wheel, entry)
             if now is not NULL:
                 timer_record_locked(timer, entry.expiration_ms - timer.round_up_ms, now)
             indices[taken] = entry - self.entries

@@ -5,8 +5,8 @@
 #   An append is walked before everything that is in the bucket: its hint is the append HINT_DISTANCE before it. That
 # node may have been cancelled and freed since; nobody follows the pointer, so that does no harm.
 #   A push to the front is walked last: it is the hint of the push HINT_DISTANCE before it, and has to be written into
-# that older node. Within one slice of a flush, under one hold of the lock, no node can go away; `push_epoch` says
-# whether `pushed` is of this slice.
+# that older node. As long as nothing was removed from the wheel but by the cascade itself (`removals`), that node is
+# there; after a removal the lead over the walk is built up anew.
 
 
 cdef inline void bucket_init(Bucket* self, int32_t level, int32_t index) noexcept nogil:
@@ -24,10 +24,10 @@ cdef inline void bucket_append(Bucket* self, Entry* entry) noexcept nogil:
     list_append(&self.entries, entry)
 
 
-cdef inline void bucket_push(Bucket* self, Entry* entry, int64_t epoch) noexcept nogil:
+cdef inline void bucket_push(Bucket* self, Entry* entry, int64_t removals) noexcept nogil:
     entry.hint = NULL
-    if self.push_epoch != epoch:
-        self.push_epoch = epoch
+    if self.pushed is NULL or self.pushed_removals != removals:
+        self.pushed_removals = removals
         self.push_count = 0
         self.pushed = entry
     elif self.push_count < HINT_DISTANCE - 1:

@@ -2,7 +2,7 @@
 # pointers that it hands back.
 
 cdef enum:
-    SLICE = 1024            # entries that a cascade moves before it lets others at the lock
+    SLICE = 2048            # entries that a cascade moves before it lets others at the lock
 
 
 cdef enum Status:
@@ -123,8 +123,7 @@ cdef bint timer_deliver_locked(Timer* self, int* budget) noexcept nogil:
         entry_unlink(entry)
         if entry.owner & OWNER_IS_BATCH:
             batch = entry_batch(entry)
-            list_append(&batch.due, entry)
-            batch.due_limit += 1
+            batch_append_due(batch, entry)
             if not entry_is_linked(&batch.node):
                 list_append(&self.ready, &batch.node)
         else:
@@ -138,7 +137,6 @@ cdef bint timer_step_locked(Timer* self, int64_t now_ms) noexcept nogil:
     """One slice of an advance; True while there is more to do. Give up the lock in between."""
     cdef int budget = SLICE
     cdef StepStatus status
-    self.wheel.push_epoch += 1
     while True:
         status = wheel_step(&self.wheel, now_ms, &budget)
         if status != STEP_TICK:
@@ -210,7 +208,7 @@ cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, bint
 cdef Status task_cancel_locked(Timer* self, Task* task) noexcept nogil:
     """OK if this call is what keeps the task from running; the wheel's reference is then the caller's to drop."""
     if task.state == TASK_PENDING:
-        entry_unlink(&task.entry)
+        wheel_remove(&self.wheel, &task.entry)
         task.state = TASK_CANCELLED
         self.pending -= 1
         self.cancelled += 1
@@ -233,7 +231,7 @@ cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_m
         return NEEDS_LEVEL
     if status == ADD_STALE:
         return STALE
-    entry_unlink(&task.entry)
+    wheel_remove(&self.wheel, &task.entry)
     task.entry.expiration_ms = expiration_ms
     task.delay_ms = delay_ms
     task.deadline_ms = deadline_ms
@@ -260,7 +258,8 @@ cdef Entry* timer_pop_locked(Timer* self, const Instant* now) noexcept nogil:
     cdef Task* task
     if entry is &self.ready:
         return NULL
-    entry_unlink(entry)
+    hw_prefetch(entry.next)
+    wheel_remove(&self.wheel, entry)
     if not entry.owner & OWNER_IS_BATCH:
         task = <Task*>entry
         self.pending -= 1

@@ -119,7 +119,7 @@ cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
     cdef TimerBatch self = TimerBatch.__new__(TimerBatch)
     cdef Int64Buffer delays = int64_buffer(delays_ms, "delays_ms")
     cdef Instant now
-    cdef int64_t bad, last_ms = 0
+    cdef int64_t bad, base_ms = 0, last_ms = 0
     cdef Status status
     callback_argument(callback)
     self.batch = batch_new(delays.count)
@@ -128,7 +128,7 @@ cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
     debug_count(LIVE_BATCHES, 1)
     read_clock(timer, &now)
     with nogil:
-        bad = batch_place(self.batch, delays.data, delays.stride, timer, &now, &last_ms)
+        bad = batch_check(delays.data, delays.stride, delays.count, timer, &now, &base_ms, &last_ms)
     if bad >= 0:
         raise OverflowError(f"the deadline of delays_ms[{bad}] does not fit into 64 bits of milliseconds")
     self.callback_ = callback
@@ -138,7 +138,7 @@ cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
         self.batch.timer = timer
         Py_INCREF(self)                 # the timer's; dropped by who takes the last entry out, or below
     with nogil:
-        status = batch_add(self.batch, timer, last_ms)
+        status = batch_add(self.batch, timer, delays.data, delays.stride, now.ms, base_ms, last_ms)
     if status != OK or self.batch.length == 0:
         self.callback_ = None
         if self.batch.length:

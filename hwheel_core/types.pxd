@@ -37,6 +37,11 @@ cdef extern from "<pthread.h>" nogil:
         pass
 
 
+cdef extern from "native.h" nogil:
+    ctypedef struct hw_divisor:
+        pass
+
+
 # --- what hangs in a wheel ---------------------------------------------------------------------------------------
 
 cdef struct Entry:
@@ -87,16 +92,18 @@ cdef struct Bucket:
     int32_t recent_index    # where in `recent` the next append goes
     Entry* recent[8]        # the last appends, for hints: values only, never followed
     Entry* pushed           # the node whose hint the next push to the head has to set: HINT_DISTANCE pushes ago
+    int64_t pushed_removals # Wheel.removals at that time: with a higher count the node may be gone
     int32_t push_count      # how many pushes `pushed` lags behind
-    int64_t push_epoch      # the slice of the flush in which `pushed` is valid
 
 cdef struct Level:
     int64_t tick_ms
     int64_t current_time_ms
+    hw_divisor by_tick      # division by tick_ms
     uint64_t interval_ms    # tick_ms * wheel_size, or UINT64_MAX where that does not fit
     Bucket* buckets
 
 cdef struct Wheel:
+    hw_divisor by_size      # division by wheel_size
     int32_t wheel_size
     int32_t level_count
     int32_t queue_length
@@ -104,7 +111,7 @@ cdef struct Wheel:
     Entry flush             # what a cascade has taken off a bucket and not yet placed again
     Entry due               # what is due at the tick of the level 1 clock, in order
     int64_t taken_ms        # expiration of the bucket taken last
-    int64_t push_epoch      # goes up whenever lock was given up, since remembered nodes may be gone then
+    int64_t removals        # entries taken out by something else than a cascade: remembered nodes may be gone
     int64_t cascaded
     Level levels[64]        # MAX_LEVELS
 
@@ -172,6 +179,8 @@ cdef struct Timer:
 cdef struct Batch:
     Entry* entries          # freed when nothing is pending any more
     Entry due               # which of them fell due and wait for the executor, in order
+    Entry* recent[8]        # the last that fell due; each gets its hint from the one HINT_DISTANCE after it
+    int32_t recent_index
     Entry node              # stands for `due` in Timer.ready
     Timer* timer
     Batch* prev             # in Timer.batches

@@ -29,6 +29,7 @@ cdef enum StepStatus:
 cdef int wheel_init(Wheel* self, int64_t tick_ms, int32_t wheel_size, int64_t start_ms, Bucket* buckets,
                     Bucket** queue) noexcept nogil:
     self.wheel_size = wheel_size
+    self.by_size = hw_divisor_of(wheel_size)
     self.queue = queue
     list_init(&self.flush)
     list_init(&self.due)
@@ -42,6 +43,7 @@ cdef void wheel_add_level(Wheel* self, int64_t tick_ms, int64_t start_ms, Bucket
     cdef int64_t interval_ms
     cdef int32_t i
     level.tick_ms = tick_ms
+    level.by_tick = hw_divisor_of(tick_ms)
     level.current_time_ms = start_ms - start_ms % tick_ms
     # Beyond 64 bits a level reaches to the end of time: every time that there is differs from its clock by less.
     level.interval_ms = UINT64_MAX if hw_mul_overflows(tick_ms, self.wheel_size, &interval_ms) else <uint64_t>interval_ms
@@ -65,7 +67,8 @@ cdef inline AddStatus wheel_find(Wheel* self, int64_t expiration_ms, Bucket** bu
     cdef Level* level = &self.levels[0]
     cdef Level* end = level + self.level_count
     cdef Bucket* bucket
-    cdef int64_t virtual_id, bucket_ms
+    cdef int64_t virtual_id         # as in Kafka: the number of the tick, whose rest by wheel_size is the bucket
+    cdef int64_t bucket_ms
     # No difference here can overflow: times are not negative.
     if expiration_ms - level.current_time_ms < level.tick_ms:
         return ADD_DUE
@@ -73,8 +76,8 @@ cdef inline AddStatus wheel_find(Wheel* self, int64_t expiration_ms, Bucket** bu
         level += 1
         if level is end:
             return ADD_NEEDS_LEVEL
-    virtual_id = expiration_ms // level.tick_ms
-    bucket = &level.buckets[virtual_id % self.wheel_size]
+    virtual_id = hw_divide(expiration_ms, &level.by_tick)
+    bucket = &level.buckets[virtual_id - hw_divide(virtual_id, &self.by_size) * self.wheel_size]
     bucket_ms = virtual_id * level.tick_ms
     if bucket.queue_index < 0:
         bucket.expiration_ms = bucket_ms
@@ -100,6 +103,12 @@ cdef inline AddStatus wheel_add(Wheel* self, Entry* entry, int64_t* bucket_ms_ou
     return status
 
 
+cdef inline void wheel_remove(Wheel* self, Entry* entry) noexcept nogil:
+    """Takes an entry out of whatever list it is in: cancelled, moved, or handed out. It may be freed after."""
+    entry_unlink(entry)
+    self.removals += 1
+
+
 cdef void wheel_advance_clock(Wheel* self, int64_t time_ms) noexcept nogil:
     """Kafka's advanceClock: sets every level's clock, finest first; none goes back."""
     cdef Level* level
@@ -115,7 +124,7 @@ cdef int wheel_flush(Wheel* self, int budget) noexcept nogil:
     """Places what a bucket held, at most `budget` entries; returns what is left of the budget."""
     cdef Entry* head = &self.flush
     cdef Entry* entry
-    cdef Bucket* bucket
+    cdef Bucket* bucket = NULL
     cdef int64_t placed = 0
     while placed < budget:
         entry = head.prev
@@ -126,10 +135,10 @@ cdef int wheel_flush(Wheel* self, int budget) noexcept nogil:
         entry.prev.next = head
         # Levels that it can land on are there, and none of their buckets is stale: a stale one has an earlier
         # expiration than the bucket that is being flushed and went before it.
-        if wheel_find(self, entry.expiration_ms, &bucket) == ADD_DUE:
-            list_push(&self.due, entry)
+        if wheel_find(self, entry.expiration_ms, &bucket) == ADD_PENDING:
+            bucket_push(bucket, entry, self.removals)
         else:
-            bucket_push(bucket, entry, self.push_epoch)
+            list_push(&self.due, entry)
         placed += 1
     self.cascaded += placed
     return budget - <int>placed
@@ -153,6 +162,7 @@ cdef StepStatus wheel_step(Wheel* self, int64_t now_ms, int* budget) noexcept no
         if budget[0] <= 0:
             return STEP_MORE
         queue_remove(self, bucket)
+        bucket.pushed = NULL
         self.taken_ms = bucket.expiration_ms
         wheel_advance_clock(self, bucket.expiration_ms)
         if bucket.level == 1:

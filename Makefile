@@ -1,0 +1,67 @@
+# Each target makes what it needs, in virtual environments of its own. Needed beforehand: Python 3.11 or later with its
+# headers, and a C compiler.
+
+PYTHON ?= python3
+SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
+TESTS = PYTHONSAFEPATH=1 python -m pytest -q
+
+.PHONY: demo test test-debug soak sanitize bench types dist clean
+
+demo: .venv/built
+	.venv/bin/python -P -m hwheel demo
+
+test: .venv/built .venv-debug/built
+	.venv/bin/python -P -m pytest -q
+	.venv-debug/bin/python -P -m pytest -q tests/unit tests/model tests/threads
+
+# The whole suite on the debug build: invariants and live counts are checked after each test.
+test-debug: .venv-debug/built
+	.venv-debug/bin/python -P -m pytest -q
+
+# The same tests for as long as it takes to find what is rare: some 20 minutes.
+soak: .venv-debug/built
+	HWHEEL_MODEL_EXAMPLES=50 HWHEEL_SOAK_SECONDS=60 .venv-debug/bin/python -P -m pytest -q tests/model tests/threads tests/lifetime
+
+# AddressSanitizer and UndefinedBehaviorSanitizer under the tests of the core.
+sanitize: .venv-sanitize/built
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc \
+	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/model tests/threads
+
+# The stage's measurements: see bench/README.md.
+bench: .venv/built
+	.venv/bin/python -P bench/core_stage.py
+
+types: .venv/built
+	.venv/bin/pip install -q mypy
+	.venv/bin/python -P -m mypy --strict --python-executable .venv/bin/python tests/packaging/typing_examples.py
+
+dist: .venv/built
+	rm -rf dist
+	.venv/bin/pip install -q build
+	.venv/bin/python -m build
+
+.venv/built: $(SOURCES)
+	$(call build,.venv,)
+
+.venv-debug/built: $(SOURCES)
+	$(call build,.venv-debug,HWHEEL_DEBUG=1)
+
+.venv-sanitize/built: $(SOURCES)
+	$(call build,.venv-sanitize,HWHEEL_DEBUG=1 HWHEEL_CFLAGS="-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -g -O1")
+
+comma := ,
+
+# An install of a copy, not of the tree: what is tested is what a user gets, and no stale build output gets in.
+define build
+	test -d $(1) || $(PYTHON) -m venv $(1)
+	$(1)/bin/python -m pip install -q --upgrade "pip>=25.1"
+	$(1)/bin/python -m pip install -q --group test "setuptools>=77" "Cython>=3.1"
+	rm -rf $(1)/source && mkdir $(1)/source
+	cp -R pyproject.toml setup.py MANIFEST.in README.md LICENSE hwheel_core src $(1)/source
+	$(2) $(1)/bin/python -m pip install -q --no-build-isolation --no-deps --force-reinstall ./$(1)/source
+	touch $(1)/built
+endef
+
+clean:
+	rm -rf .venv .venv-debug .venv-sanitize build dist

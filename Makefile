@@ -34,6 +34,7 @@ bench: .venv/built
 
 types: .venv/built
 	.venv/bin/pip install -q mypy
+	.venv/bin/python -P -m mypy --strict --python-executable .venv/bin/python -p hwheel
 	.venv/bin/python -P -m mypy --strict --python-executable .venv/bin/python tests/packaging/typing_examples.py
 
 dist: .venv/built

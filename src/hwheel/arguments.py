@@ -1,5 +1,6 @@
 """Checks of arguments that more than one timer takes."""
 
+import operator
 from typing import Any
 
 
@@ -19,4 +20,4 @@ def whole_ms(value: Any, name: str) -> int:
         raise TypeError(f"{name} must be an int, not {type(value).__name__}")
     if value < 0:
         raise ValueError(f"{name} must not be negative, but is {value}")
-    return value.__index__()
+    return operator.index(value)

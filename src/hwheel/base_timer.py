@@ -1,5 +1,6 @@
 """What every timer shares that need not be compiled: errors, stats, the context manager."""
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable
@@ -24,7 +25,7 @@ class BaseTimer(TimerCore):
     def stats(self) -> TimerStats:
         """The counters at this moment, taken under one hold of the lock."""
         *counters, p50, p99, worst = self._counters()
-        return TimerStats(*counters, lateness=Lateness(p50, p99, worst))
+        return TimerStats(*counters, Lateness(p50, p99, worst))
 
     def _report(self, source: Any, error: BaseException) -> None:
         """An exception in a callback: to on_error(task or batch, error), else to threading.excepthook. Never raises."""
@@ -38,8 +39,9 @@ class BaseTimer(TimerCore):
             threading.excepthook(
                 threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread()))
             )
-        except BaseException as another:
-            sys.unraisablehook(_Unraisable(another, source))
+        except BaseException:       # as a thread does when its excepthook fails
+            with contextlib.suppress(BaseException):
+                sys.excepthook(*sys.exc_info())
 
     def __enter__(self) -> Self:
         return self
@@ -50,14 +52,3 @@ class BaseTimer(TimerCore):
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{self.size} pending"
         return f"<{type(self).__name__} {self.name!r}, {state}>"
-
-
-class _Unraisable:
-    """What sys.unraisablehook takes."""
-
-    def __init__(self, error: BaseException, source: object) -> None:
-        self.exc_type = type(error)
-        self.exc_value = error
-        self.exc_traceback = error.__traceback__
-        self.err_msg = "Exception ignored in threading.excepthook, for"
-        self.object = source

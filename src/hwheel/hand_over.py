@@ -114,7 +114,7 @@ class Foreign(HandOver):
 
     def _submit(self, timer: Any, source: Any, call: tuple[Any, Any, Any]) -> Future[Any] | None:
         try:
-            future = self._executor.submit(_call_for, id(timer), *call)
+            future: Future[Any] = self._executor.submit(_call_for, id(timer), *call)
         except BaseException as error:
             timer._report(source, error)
             timer._restart(source)

@@ -80,5 +80,6 @@ class ManualTimer(BaseTimer):
             self._make_all_ready()
             self._run_ready()
         self._stop(False)
-        return self._drop_all()
+        not_run: list[Any] = self._drop_all()
+        return not_run
 

@@ -89,7 +89,7 @@ class SystemTimer(BaseTimer):
         if self.closed:
             raise TimerClosed("the timer is closed")
         self._start()
-        found = self._advance_clock(min(timeout_ms, 9_000_000_000_000) * 1_000_000)
+        found: bool = self._advance_clock(min(timeout_ms, 9_000_000_000_000) * 1_000_000)
         self._hand_over.hand_out(self)
         return found
 
@@ -115,7 +115,8 @@ class SystemTimer(BaseTimer):
             not_run = self._hand_over.drain(self, give_up)
         self._stop(False)
         self._hand_over.join(give_up)
-        return not_run + self._drop_all()
+        not_run += self._drop_all()
+        return not_run
 
     def _start(self) -> None:
         self._hand_over.start(self)

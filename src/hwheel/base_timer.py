@@ -25,7 +25,7 @@ class BaseTimer(TimerCore):
     def stats(self) -> TimerStats:
         """The counters at this moment, taken under one hold of the lock."""
         *counters, p50, p99, worst = self._counters()
-        return TimerStats(*counters, Lateness(p50, p99, worst))
+        return TimerStats(*[*counters, Lateness(p50, p99, worst)])
 
     def _report(self, source: Any, error: BaseException) -> None:
         """An exception in a callback: to on_error(task or batch, error), else to threading.excepthook. Never raises."""

@@ -406,9 +406,11 @@ cdef class TimerCore:
         lock_release(timer)
         return source
 
-    def _restart(self, TimerTask task):
-        """After a run elsewhere: puts a task of call_every back."""
-        if task.task.flags & TASK_REPEATS:
+    def _restart(self, source):
+        """After a run: puts a task of call_every back. Anything else stays as it is."""
+        cdef PeriodicTask task
+        if isinstance(source, PeriodicTask):
+            task = source
             try:
                 periodic_restart(self.timer, task)
             except BaseException as error:

@@ -8,7 +8,7 @@ for a foreign executor the reaper comes back to Python with each batch that fell
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import CancelledError, Executor, Future, wait
 from typing import Any
 
 REAPER = "reaper"
@@ -98,35 +98,48 @@ class Foreign(HandOver):
         super().__init__(reaper=reaper)
         self._executor = executor
 
+    def forget(self) -> None:
+        super().forget()
+        # What the executor has not finished: its future, and how to undo the hand-over.
+        self._outstanding: dict[Future[Any], tuple[Any, ...]] = {}
+
     def hand_out(self, timer: Any) -> None:
         while (ready := timer._pop_ready()) is not None:
-            self._submit(timer, ready[0], timer._call_of(*ready))
+            self._submit(timer, *ready)
 
     def drain(self, timer: Any, give_up: float | None) -> list[Any]:
-        submitted = {}
-        while (ready := timer._pop_ready()) is not None:
-            call = timer._call_of(*ready)
-            submitted[self._submit(timer, ready[0], call)] = (*ready, *call)
+        if threading.current_thread() not in self._threads.values():
+            timer._stop(True)
+            self.join(give_up)      # the reaper hands out what it has begun with
+        self.hand_out(timer)
         if id(timer) in _running_for.timers:
-            return []           # the executor may have no thread but this one
-        _, late = wait([future for future in submitted if future is not None], _left(give_up))
-        return [timer._take_back(*submitted[future]) for future in submitted if future in late and future.cancel()]
+            return []               # the executor may have no thread but this one
+        _, late = wait([*self._outstanding], _left(give_up))
+        undo = [(future, self._outstanding.pop(future, None)) for future in late]
+        return [timer._take_back(*entry) for future, entry in undo if entry is not None and future.cancel()]
 
-    def _submit(self, timer: Any, source: Any, call: tuple[Any, Any, Any]) -> Future[Any] | None:
+    def _submit(self, timer: Any, source: Any, indices: Any) -> None:
+        call = timer._call_of(source, indices)
         try:
-            future: Future[Any] = self._executor.submit(_call_for, id(timer), *call)
+            future = self._executor.submit(_call_for, id(timer), *call)
         except BaseException as error:
             timer._report(source, error)
             timer._restart(source)
-            return None
-        future.add_done_callback(lambda future: _settle(timer, source, future))
-        return future
+            return
+        self._outstanding[future] = (source, indices, *call)
+        future.add_done_callback(lambda future: self._settle(timer, source, future))
 
-
-def _settle(timer: Any, source: Any, future: Future[Any]) -> None:
-    if not future.cancelled() and (error := future.exception()) is not None:
-        timer._report(source, error)
-    timer._restart(source)
+    def _settle(self, timer: Any, source: Any, future: Future[Any]) -> None:
+        entry = self._outstanding.pop(future, None)
+        if not future.cancelled():
+            error = future.exception()
+        elif entry is not None:
+            error = CancelledError("the executor was shut down before it ran this")
+        else:
+            return                  # drain took it back
+        if error is not None:
+            timer._report(source, error)
+        timer._restart(source)
 
 
 class _RunningFor(threading.local):

@@ -26,6 +26,7 @@ from hwheel_core.errors import TimerClosed, TimerFull
 from hwheel_core.snapshot import Bucket as Bucket_, Level as Level_, WheelSnapshot
 
 cdef extern from "<pthread.h>" nogil:
+    int pthread_atfork(void (*)() noexcept nogil, void (*)() noexcept nogil, void (*)() noexcept nogil)
     int pthread_mutex_init(pthread_mutex_t*, void*)
     int pthread_mutex_destroy(pthread_mutex_t*)
     int pthread_mutex_lock(pthread_mutex_t*)

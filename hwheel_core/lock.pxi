@@ -37,14 +37,6 @@ cdef void lock_with_gil(Timer* timer) noexcept:
             lock_release(timer)
 
 
-cdef void orphans_lock() noexcept:
-    """For a thread that has the GIL. A fork that is under way holds this and wants the GIL, so wait without it."""
-    while pthread_mutex_trylock(&orphans) != 0:
-        with nogil:
-            pthread_mutex_lock(&orphans)
-            pthread_mutex_unlock(&orphans)
-
-
 cdef void lock_init(Timer* timer) noexcept nogil:
     pthread_mutex_init(&timer.lock, NULL)
     pthread_mutex_init(&timer.turnstile, NULL)
@@ -58,6 +50,10 @@ cdef void lock_destroy(Timer* timer) noexcept nogil:
 
 
 # --- fork: nobody may be inside a lock when the process is copied -------------------------------------------------
+#
+# These are C's fork handlers and not Python's: they run inside fork() itself, after every Python hook, so that no hook
+# can want a lock that is held here, or be waited for by who holds one. The thread that forks has the GIL. It may wait
+# for a lock with it, since nobody waits for the GIL with a lock held.
 
 cdef void registry_enter(Timer* timer) noexcept nogil:
     global registry_first
@@ -82,20 +78,19 @@ cdef void registry_leave(Timer* timer) noexcept nogil:
     pthread_mutex_unlock(&registry)
 
 
-def _before_fork():
+cdef void before_fork() noexcept nogil:
     cdef Timer* timer
-    with nogil:
-        pthread_mutex_lock(&registry)
-        timer = registry_first
-        while timer is not NULL:
-            lock_wait(timer)
-            while timer.adding:         # no half-added batch is copied
-                lock_yield(timer)
-            timer = timer.registry_next
-        pthread_mutex_lock(&orphans)
+    pthread_mutex_lock(&registry)
+    timer = registry_first
+    while timer is not NULL:
+        lock_wait(timer)
+        while timer.adding:             # no half-added batch is copied
+            lock_yield(timer)
+        timer = timer.registry_next
+    pthread_mutex_lock(&orphans)
 
 
-def _after_fork_in_parent():
+cdef void after_fork_in_parent() noexcept nogil:
     cdef Timer* timer = registry_first
     pthread_mutex_unlock(&orphans)
     while timer is not NULL:
@@ -104,27 +99,21 @@ def _after_fork_in_parent():
     pthread_mutex_unlock(&registry)
 
 
-def _after_fork_in_child():
+cdef void after_fork_in_child() noexcept nogil:
     # The thread that forked is the only one here. It holds every lock, but who waited at a turnstile or for work is
     # gone and has left traces in them: all are made anew.
     cdef Timer* timer = registry_first
-    pthread_mutex_init(&orphans, NULL)
     while timer is not NULL:
         lock_init(timer)
         timer.reaper_until_ms = INT64_MIN
         timer.has_worker = False
-        timer_close_fds(timer)      # only this process's copies
+        timer_close_fds(timer)          # only this process's copies
         timer = timer.registry_next
+    pthread_mutex_init(&orphans, NULL)
     pthread_mutex_init(&registry, NULL)
-
-
-def _register_fork_handlers():
-    import os
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent,
-                            after_in_child=_after_fork_in_child)
 
 
 pthread_mutex_init(&orphans, NULL)
 pthread_mutex_init(&registry, NULL)
-_register_fork_handlers()
+if pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0:
+    raise MemoryError

@@ -95,7 +95,7 @@ cdef class TimerTask:
         cdef Timer* timer = <Timer*>hw_load(&self.task.entry.owner)
         cdef Status status = NOT_PENDING
         if timer is NULL:
-            orphans_lock()
+            pthread_mutex_lock(&orphans)
             timer = <Timer*>hw_load(&self.task.entry.owner)
             if timer is NULL and self.task.state == TASK_NEW:
                 self.task.state = TASK_CANCELLED
@@ -298,7 +298,7 @@ cdef bint task_claim(TimerTask self, Timer* timer) except -1:
     cdef uintptr_t owner
     if task_has_attributes(self) and type(self).run is not TimerTask.run:
         self.task.flags |= TASK_OWN_RUN
-    orphans_lock()
+    pthread_mutex_lock(&orphans)
     owner = hw_load(&self.task.entry.owner)
     if owner == 0:
         task_own(self, timer)
@@ -310,7 +310,7 @@ cdef bint task_claim(TimerTask self, Timer* timer) except -1:
 
 cdef void task_disown(TimerTask self, Timer* timer) noexcept:
     """Undoes task_claim after an add that was refused."""
-    orphans_lock()
+    pthread_mutex_lock(&orphans)
     hw_store(&self.task.entry.owner, 0)
     pthread_mutex_unlock(&orphans)
     debug_count(LIVE_TASKS, -1)

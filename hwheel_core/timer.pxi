@@ -44,16 +44,15 @@ cdef Timer* timer_new(int64_t tick_ms, int32_t wheel_size, int64_t start_ms, int
     return self
 
 
-cdef inline void timer_release(Timer* self) noexcept:
+cdef inline void timer_release(Timer* self) noexcept nogil:
     """Drops one reference; the last one frees. Tasks hold one each, so nothing is linked any more by then."""
     if hw_count_add(&self.references, -1) == 0:
-        with nogil:                     # a fork that is under way may hold the registry and want the GIL
-            registry_leave(self)
         timer_free(self)
 
 
 cdef void timer_free(Timer* self) noexcept nogil:
     cdef int32_t i
+    registry_leave(self)
     timer_close_fds(self)
     for i in range(self.wheel.level_count):
         PyMem_RawFree(self.wheel.levels[i].buckets)

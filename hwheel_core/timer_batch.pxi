@@ -24,6 +24,12 @@ cdef class TimerBatch:
     cdef object callback_
     cdef object remaining       # after close(): the indices that had not run, in order of their time
 
+    def __cinit__(self):
+        self.batch = batch_new(0)       # never NULL; add_batch puts the real one in its place
+        if self.batch is NULL:
+            raise MemoryError
+        debug_count(LIVE_BATCHES, 1)
+
     def __init__(self):
         raise TypeError("a TimerBatch is made by call_many()")
 
@@ -117,15 +123,18 @@ cdef class TimerBatch:
 cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
     """All of call_many: all timers are added, or an exception says why none is."""
     cdef TimerBatch self = TimerBatch.__new__(TimerBatch)
+    cdef Batch* batch
     cdef Int64Buffer delays = int64_buffer(delays_ms, "delays_ms")
     cdef Instant now
     cdef int64_t bad, base_ms = 0, last_ms = 0
     cdef Status status
     callback_argument(callback)
-    self.batch = batch_new(delays.count)
-    if self.batch is NULL:
+    batch = batch_new(delays.count)
+    if batch is NULL:
         raise MemoryError
-    debug_count(LIVE_BATCHES, 1)
+    PyMem_RawFree(self.batch.entries)
+    PyMem_RawFree(self.batch)
+    self.batch = batch
     read_clock(timer, &now)
     with nogil:
         bad = batch_check(delays.data, delays.stride, delays.count, timer, &now, &base_ms, &last_ms)

@@ -131,6 +131,7 @@ cdef class TimingWheel:
         Never later than the earliest task; it may be earlier, when that task is still in a coarse level.
         """
         cdef int64_t next_ms
+        wheel_set_up(self)
         lock_with_gil(self.timer)
         if list_is_empty(&self.timer.ready):
             next_ms = timer_next_ms_locked(self.timer)
@@ -142,22 +143,26 @@ cdef class TimingWheel:
     @property
     def tick_ms(self):
         """The length of a tick of this level, in ms."""
+        wheel_set_up(self)
         return self.timer.wheel.levels[self.depth].tick_ms
 
     @property
     def wheel_size(self):
         """Buckets a level."""
+        wheel_set_up(self)
         return self.timer.wheel.wheel_size
 
     @property
     def interval_ms(self):
         """tick_ms * wheel_size: how far this level reaches."""
+        wheel_set_up(self)
         return <object>self.timer.wheel.levels[self.depth].tick_ms * self.timer.wheel.wheel_size
 
     @property
     def current_time_ms(self):
         """This level's clock: a multiple of its tick_ms."""
         cdef int64_t current_time_ms
+        wheel_set_up(self)
         lock_with_gil(self.timer)
         current_time_ms = self.timer.wheel.levels[self.depth].current_time_ms
         lock_release(self.timer)
@@ -167,6 +172,7 @@ cdef class TimingWheel:
     def overflow_wheel(self):
         """A view of the level above, or None while there is none."""
         cdef TimingWheel view
+        wheel_set_up(self)
         if self.depth + 1 >= self.timer.wheel.level_count:
             return None
         if self.upper is None:
@@ -179,6 +185,7 @@ cdef class TimingWheel:
 
     def __len__(self):
         """How many tasks are pending: in the wheel and all levels above, or from this view's level on."""
+        wheel_set_up(self)
         if self.depth == 0:
             return self.timer.pending
         return sum(len(bucket.tasks) for level in self.snapshot().levels for bucket in level.buckets)
@@ -188,14 +195,23 @@ cdef class TimingWheel:
 
         Runtime complexity: O(wheel_size * levels + pending). Adds wait meanwhile.
         """
+        wheel_set_up(self)
         return inspect_snapshot(self.timer, self.depth)
 
     def __repr__(self):
+        wheel_set_up(self)
         return (f"<{type(self).__name__} level {self.depth + 1}, tick_ms={self.tick_ms}, "
                 f"wheel_size={self.wheel_size}, current_time_ms={self.current_time_ms}, {len(self)} pending>")
 
 
+cdef bint wheel_set_up(TimingWheel self) except False:
+    if self.timer is NULL:
+        raise RuntimeError("this wheel has not been set up: call super().__init__()")
+    return True
+
+
 cdef bint wheel_itself(TimingWheel self) except False:
+    wheel_set_up(self)
     if self.depth:
         raise TypeError("this is a view of an overflow wheel; add to, advance and poll the wheel itself")
     return True

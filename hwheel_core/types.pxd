@@ -13,13 +13,14 @@ Each `Timer` (one behind every TimingWheel, SystemTimer and ManualTimer) has two
 Two process-wide mutexes exist besides: `orphans` (state of tasks that no timer owns yet) and `registry` (the list of
 all Timers, for fork).
 
-Order: registry, then turnstile, then lock, or orphans alone. No thread ever holds the locks of two Timers, but for the
-fork handlers, which hold registry.
+Order: registry, then turnstile, then lock, then orphans. No thread ever holds two of them but a turnstile's and its own
+lock, and the fork handlers, which hold all.
 
 Under `lock` there is no Python code, no callback, no reference count reaching zero, no allocation and no waiting. What
 has to be allocated is allocated before, what has to be released is moved out and released after. Whoever holds the GIL
 tries `lock`, and if it is taken gives the GIL up before it waits, and does not come back to the GIL until `lock` is
-free again: nobody waits for the GIL with `lock` held.
+free again: nobody waits for the GIL with a mutex held. (`orphans` and `registry` are held for a few instructions, which
+need nothing else: for these one waits with the GIL.)
 
 Names of functions that want `lock` held end in `_locked`. `wheel_*`, `bucket_*`, `queue_*` and `entry_*` are plain
 algorithm and want the same from their caller.

@@ -17,6 +17,7 @@
     engines.py          the wheel and its peers behind one face
     drive.py            runs a workload on one of them
     account.py          is every timer accounted for exactly once?
+    outcome.py          what a run comes to
     memory.py           what a pending timer takes
     demo_draw.py        progress, table and verdict
 """

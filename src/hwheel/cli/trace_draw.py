@@ -51,59 +51,56 @@ class Drawing:
 
     def _head(self) -> RenderableType:
         trace = self.trace
-        text = Text.assemble(
-            (f"A wheel of {trace.wheel_size} buckets a level, tick {trace.tick_ms} ms, ", "bold"),
-            (f"started at {self._time(trace.start_ms)}", "bold"),
+        title = f"{trace.wheel_size} buckets a level, tick {trace.tick_ms} ms, start {self._both(trace.start_ms)}"
+        return Text.assemble(
+            (title, "bold"),
+            "\nA bucket holds the tasks of its span of time. When that begins, the bucket leaves the delay queue, and "
+            "its tasks are due or move down to a finer level.",
         )
-        text.append(
-            "\nA bucket holds every task that falls due within it, and is named by when it begins: then it leaves the "
-            "delay queue, and its tasks are due or move down to a finer level."
-        )
-        return text
 
     def _step(self, title: str, step: Step, with_moves: bool = True) -> RenderableType:
-        parts: list[RenderableType] = [_rule(f"{title} · {self._time(step.time_ms)}")]
+        parts: list[RenderableType] = [_rule(f"{title}: {self._both(step.time_ms)}")]
         if with_moves:
             parts += self._what_happened(step)
-        parts.append(self._levels(step.picture))
+        parts += ["", self._levels(step.picture), ""]
         parts.append(self._queue(step.picture))
         return Group(*parts)
 
     def _adds(self, adds: list[Step]) -> RenderableType:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=True)
         table.add_column("task", justify="right")
-        table.add_column("delay ms", justify="right")
+        table.add_column("delay", justify="right")
         table.add_column("due at")
         table.add_column("goes to")
-        table.add_column("that covers")
+        table.add_column("which covers")
         levels = 1
         for task, step in zip(self.trace.tasks, adds, strict=True):
             for level in step.picture.levels[levels:]:
-                table.add_row("", "", "", Text(f"makes level {level.level}", "magenta"), self._made(level))
+                table.add_row("", "", "", Text(f"level {level.level} is made", "magenta"), self._made(level))
             levels = len(step.picture.levels)
             if step.due:
                 table.add_row(
-                    str(task.number), str(task.delay_ms), self._time(task.expiration_ms), Text("due at once", DUE), ""
+                    str(task.number), f"{task.delay_ms} ms", self._time(task.expiration_ms), Text("due at once", DUE), ""
                 )
                 continue
             (move,) = step.moved
             table.add_row(
                 str(task.number),
-                str(task.delay_ms),
+                f"{task.delay_ms} ms",
                 self._time(task.expiration_ms),
                 _place(move.target),
                 self._span(move.target, step.picture),
             )
-        return Group(_rule(f"adding {_count(len(adds), 'task')}"), table)
+        return Group(_rule(f"adding {_count(len(adds), 'task')}"), "", table)
 
     def _made(self, level: Level) -> Text:
-        return Text(f"tick {level.tick_ms} ms, clock {self._short(level.current_time_ms)}", "magenta")
+        return Text(f"its clock: {self._short(level.current_time_ms)}", "magenta")
 
     def _what_happened(self, step: Step) -> list[RenderableType]:
         lines = Text()
         for number in step.due:
             lines.append(f"task {number} is due", DUE)
-            lines.append(f"  (at {self._time(self.trace.tasks[number - 1].expiration_ms)})\n", QUIET)
+            lines.append(f"  {self._both(self.trace.tasks[number - 1].expiration_ms)}\n", QUIET)
         for move in step.moved:
             lines.append(f"task {move.task} moves ")
             if move.origin is not None:
@@ -113,16 +110,21 @@ class Drawing:
         return [Padding(lines, (0, 0, 0, 1))] if lines else []
 
     def _levels(self, picture: Picture) -> Table:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=True)
         table.add_column("level", justify="right")
-        table.add_column("tick ms", justify="right")
-        table.add_column("interval ms", justify="right")
+        table.add_column("tick", justify="right")
+        table.add_column("interval", justify="right")
         table.add_column("clock")
         table.add_column("bucket", justify="right")
         table.add_column("falls due at")
         table.add_column("tasks")
         for level in picture.levels:
-            head = (str(level.level), str(level.tick_ms), str(level.interval_ms), self._time(level.current_time_ms))
+            head = (
+                str(level.level),
+                f"{level.tick_ms} ms",
+                f"{level.interval_ms} ms",
+                self._time(level.current_time_ms),
+            )
             if not level.buckets:
                 table.add_row(*head, "", Text("all empty", QUIET), "")
             for bucket in sorted(level.buckets, key=lambda bucket: bucket.place.expiration_ms):
@@ -152,10 +154,12 @@ class Drawing:
         return f"{self._short(place.expiration_ms)} to {self._short(end_ms)}"
 
     def _time(self, time_ms: int) -> str:
-        """Both the time of day and the milliseconds; a narrow column breaks between them."""
-        if self.offset is None:
-            return f"{time_ms}\N{NO-BREAK SPACE}ms"
-        return f"{clock_time(time_ms, self.offset)} {time_ms}\N{NO-BREAK SPACE}ms"
+        """For a column: the time of day and the milliseconds; where it is narrow it breaks between them."""
+        return f"{time_ms} ms" if self.offset is None else f"{clock_time(time_ms, self.offset)} {time_ms}"
+
+    def _both(self, time_ms: int) -> str:
+        """For a line of text: the time of day and the milliseconds."""
+        return f"{time_ms} ms" if self.offset is None else f"{clock_time(time_ms, self.offset)} ({time_ms} ms)"
 
     def _short(self, time_ms: int) -> str:
         return str(time_ms) if self.offset is None else clock_time(time_ms, self.offset)

@@ -116,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
 
     console = Console(highlight=False)
     wheel = Wheel(options.tick_ms, options.wheel_size)
-    make_wheel = partial(WheelEngine, **wheel._asdict())
+    make_wheel = partial(WheelEngine, *wheel)
     try:
         make_wheel().close()
     except (ValueError, OverflowError) as error:

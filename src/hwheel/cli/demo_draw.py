@@ -68,7 +68,7 @@ def draw_outcomes(outcomes: list[Outcome], tick_ms: int, console: Console) -> No
         table.add_column(outcome.engine, justify="right", header_style=BEST if outcome is outcomes[0] else "bold")
     rows: list[tuple[str, Callable[[Outcome], str]]] = [
         ("timers", lambda outcome: f"{outcome.timers:,}"),
-        ("speed", lambda outcome: f"{outcome.speed:,.3g} times"),
+        ("speed", lambda outcome: f"{outcome.speed:,.3g}x"),
         ("pending at most", lambda outcome: f"{outcome.peak_pending:,}"),
         ("timers a second", lambda outcome: _rate(outcome.adds_a_second)),
         ("cancels a second", lambda outcome: _rate(outcome.cancels_a_second)),
@@ -93,8 +93,8 @@ def notes(outcomes: list[Outcome], tick_ms: int) -> list[str]:
     """How the figures are to be read."""
     said = [
         "timers and cancels a second: calls by the time spent in them, one after the other.",
-        "lateness: from the deadline to the callback, as the callback saw it. The wheel rounds a deadline up to its tick "
-        f"of {tick_ms} ms, so that nothing is early: half a tick late is what it aims at.",
+        "lateness: from the deadline to the callback, as the callback saw it. The wheel rounds a deadline up to its "
+        f"tick of {tick_ms} ms, so that nothing is early: half a tick late is what it aims at.",
         "memory a timer: all that Python and the core allocate for a pending one (tracemalloc), without the callback"
         + (", and without the stack of threading.Timer's thread." if len(outcomes) > 1 else "."),
     ]

@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from hwheel.system_timer import SystemTimer
 from hwheel_core import TimerTask
+
+from hwheel.system_timer import SystemTimer
 
 Callback = Callable[[int], object]
 
@@ -45,8 +46,8 @@ class WheelEngine(Engine):
     most = 2**63 - 1
     most_for_memory = 20_000
 
-    def __init__(self, **settings: int) -> None:
-        self.timer = SystemTimer("demo", **settings)
+    def __init__(self, tick_ms: int, wheel_size: int) -> None:
+        self.timer = SystemTimer("demo", tick_ms=tick_ms, wheel_size=wheel_size)
         self.call_at = self.timer.call_at       # type: ignore[method-assign]
         self.cancel = TimerTask.cancel          # type: ignore[method-assign]
         self.timer.call_later(3600, id, 0).cancel()     # the first add starts the threads: no part of an add's cost

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,7 +69,7 @@ def read_csv(lines: Iterable[str], path: str) -> Iterator[tuple[int, dict[str, A
                 if name in FIELDS
             }
     except csv.Error as error:
-        raise CommandError(f"{path}, line {reader.line_num}: not CSV: {error}") from None
+        raise CommandError(f"{path}, line {reader.reader.line_num}: not CSV: {error}") from None
 
 
 def _csv_value(text: str, where: str, name: str) -> float | None:
@@ -99,6 +98,6 @@ def _milliseconds(fields: dict[str, Any], name: str, where: str) -> float:
         raise CommandError(f"{where}: {name} is missing")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise CommandError(f"{where}: {name} must be a number of ms, not {value!r}")
-    if not (math.isfinite(value) and abs(value) <= MS_MOST):
-        raise CommandError(f"{where}: {name} is out of range: {value}")
+    if not -MS_MOST <= value <= MS_MOST:        # NaN is not either
+        raise CommandError(f"{where}: {name} is out of range: {str(value):.40}")
     return float(value)

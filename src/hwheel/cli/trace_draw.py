@@ -78,19 +78,10 @@ class Drawing:
             for level in step.picture.levels[levels:]:
                 table.add_row("", "", "", Text(f"level {level.level} is made", "magenta"), self._made(level))
             levels = len(step.picture.levels)
-            if step.due:
-                table.add_row(
-                    str(task.number), f"{task.delay_ms} ms", self._time(task.expiration_ms), Text("due at once", DUE), ""
-                )
-                continue
-            (move,) = step.moved
-            table.add_row(
-                str(task.number),
-                f"{task.delay_ms} ms",
-                self._time(task.expiration_ms),
-                _place(move.target),
-                self._span(move.target, step.picture),
-            )
+            target: tuple[RenderableType, ...] = (Text("due at once", DUE), "")
+            for move in step.moved:
+                target = (_place(move.target), self._span(move.target, step.picture))
+            table.add_row(str(task.number), f"{task.delay_ms} ms", self._time(task.expiration_ms), *target)
         return Group(_rule(f"adding {_count(len(adds), 'task')}"), "", table)
 
     def _made(self, level: Level) -> Text:
@@ -128,9 +119,8 @@ class Drawing:
             if not level.buckets:
                 table.add_row(*head, "", Text("all empty", QUIET), "")
             for bucket in sorted(level.buckets, key=lambda bucket: bucket.place.expiration_ms):
-                table.add_row(
-                    *head, str(bucket.place.bucket), self._time(bucket.place.expiration_ms), Text(_tasks(bucket), "cyan")
-                )
+                due_at = self._time(bucket.place.expiration_ms)
+                table.add_row(*head, str(bucket.place.bucket), due_at, Text(_tasks(bucket), "cyan"))
                 head = ("", "", "", "")
         return table
 

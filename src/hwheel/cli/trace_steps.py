@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from hwheel_core import Bucket as WheelBucket
 from hwheel_core import TimerTask, TimingWheel
 
 from hwheel.cli.errors import CommandError
@@ -137,9 +138,8 @@ def moves(before: Picture, after: Picture) -> tuple[Move, ...]:
     )
 
 
-def _bucket(bucket: object) -> Bucket:
-    level, index, expiration_ms, tasks = bucket    # type: ignore[misc]
-    return Bucket(Place(level, index, expiration_ms), tuple(task.number for task in tasks))
+def _bucket(bucket: WheelBucket) -> Bucket:
+    return Bucket(Place(*bucket[:3]), tuple(task.number for task in bucket.tasks))
 
 
 def _places(picture: Picture) -> dict[int, Place]:

@@ -1,0 +1,123 @@
+"""The command line: help, version, bad options, and life without rich."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import hwheel
+from hwheel.cli.command import main
+
+WITHOUT_RICH = "import sys; sys.modules['rich'] = None; from hwheel.__main__ import main; sys.exit(main())"
+
+
+def run(*arguments, cwd):
+    return subprocess.run([sys.executable, "-P", *arguments], capture_output=True, text=True, cwd=cwd, timeout=60)
+
+
+def refused(capsys, *arguments):
+    """The one line on stderr of a command that is refused."""
+    try:
+        status = main([*arguments])
+    except SystemExit as stop:
+        status = stop.code
+    captured = capsys.readouterr()
+    assert status == 2
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1, captured.err
+    return captured.err
+
+
+def test_python_dash_m_hwheel_tells_its_version(tmp_path):
+    told = run("-m", "hwheel", "--version", cwd=tmp_path)
+    assert (told.returncode, told.stdout, told.stderr) == (0, f"hwheel {hwheel.__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", [[], ["demo"], ["trace"]])
+def test_help_teaches_by_examples(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([*command, "--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert "examples:\n  hwheel " in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_without_a_command_there_is_help_on_stderr_and_status_2(capsys):
+    assert main([]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and "hwheel trace" in captured.err
+
+
+@pytest.mark.parametrize("command", [["demo"], ["trace"]])
+def test_without_rich_what_draws_says_what_to_install(command, tmp_path):
+    told = run("-c", WITHOUT_RICH, *command, cwd=tmp_path)
+    assert told.returncode == 2
+    assert told.stdout == ""
+    assert told.stderr.count("\n") == 1
+    assert "pip install 'hwheel[cli]'" in told.stderr
+
+
+@pytest.mark.parametrize("command", [["--help"], ["--version"], ["demo", "--help"], ["trace", "--help"]])
+def test_without_rich_help_and_version_work(command, tmp_path):
+    told = run("-c", WITHOUT_RICH, *command, cwd=tmp_path)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "hwheel" in told.stdout
+
+
+def test_without_rich_trace_json_works(tmp_path):
+    told = run("-c", WITHOUT_RICH, "trace", "--json", cwd=tmp_path)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert len(json.loads(told.stdout)["steps"]) == 15
+
+
+def test_a_reader_that_goes_away_is_no_traceback(tmp_path):
+    told = subprocess.run(
+        f"'{sys.executable}' -P -m hwheel trace --json --delays $(seq 3000) | head -c 1",
+        shell=True, capture_output=True, text=True, cwd=tmp_path, timeout=120,
+    )
+    assert (told.stdout, told.stderr) == ("{", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fly"], "fly"),
+        (["trace", "--tick", "0"], "--tick/--tick-ms: must be at least 1, not 0"),
+        (["trace", "--tick", "one"], "'one' is not a whole number"),
+        (["trace", "--tick", "4611686018427387904"], "64 bits"),
+        (["trace", "--wheel-size", "1"], "--wheel-size: must be from 2 to 1048576, not 1"),
+        (["trace", "--wheel-size", "1048577"], "--wheel-size"),
+        (["trace", "--start", "-1"], "--start/--start-ms: must be at least 0, not -1"),
+        (["trace", "--delays", "5,,6"], "--delays: '' is not a whole number"),
+        (["trace", "--delays"], "--delays"),
+        (["trace", "--delays", "9223372036854775807"], "64 bits"),
+        (["trace", "--delays", "9223372036854775808"], "--delays"),
+        (["trace", "--utc-offset", "Berlin"], "must be hours from UTC like +08:00, not 'Berlin'"),
+        (["trace", "--utc-offset", "25"], "--utc-offset"),
+        (["trace", "--unknown"], "--unknown"),
+        (["demo", "--count", "0"], "--count: must be at least 1, not 0"),
+        (["demo", "--rate", "0"], "--rate: must be above 0, not 0"),
+        (["demo", "--rate", "nan"], "--rate: must be finite, not nan"),
+        (["demo", "--cancel-ratio", "1.5"], "--cancel-ratio: must be from 0 to 1, not 1.5"),
+        (["demo", "--cancel-ratio", "most"], "'most' is not a number"),
+        (["demo", "--tick-ms", "0"], "must be at least 1, not 0"),
+        (["demo", "--tick-ms", "4611686018427387904"], "64 bits"),
+        (["demo", "--wheel-size", "1"], "must be from 2 to"),
+        (["demo", "--timeout-ms", "5", "4"], "the first must not be above the second: 5 > 4"),
+        (["demo", "--timeout-ms", "-5", "4"], "must be above 0, not -5"),
+        (["demo", "--seed", "-1"], "--seed"),
+        (["demo", "--speed", "2"], "--speed needs --log"),
+        (["demo", "--format", "csv"], "--format needs --log"),
+        (["demo", "--log", "no.jsonl", "--count", "5"], "--count has no meaning with --log"),
+        (["demo", "--log", "no.jsonl", "--timeout-ms", "1", "2"], "--timeout-ms has no meaning with --log"),
+        (["demo", "--log", "/nowhere/no.jsonl"], "/nowhere/no.jsonl: No such file or directory"),
+        (["demo", "--log", "/nowhere/no.log"], "/nowhere/no.log: neither .jsonl nor .csv"),
+        (["demo", "--log", "no.csv", "--speed", "0"], "--speed: must be above 0, not 0"),
+    ],
+)
+def test_a_bad_option_is_one_clear_line_and_status_2(arguments, said, capsys):
+    line = refused(capsys, *arguments)
+    assert line.startswith("hwheel")
+    assert said in line

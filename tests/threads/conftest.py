@@ -1,0 +1,121 @@
+"""What the tests of a SystemTimer and its threads share. They wait for events with a generous limit, never for a time."""
+
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from hwheel import SystemTimer
+
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def eventually():
+    """eventually(condition): waits until condition() is true, and fails if it never is."""
+
+    def wait(condition, what="the condition"):
+        give_up = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < give_up, f"{what} did not come about in {PATIENCE_S} s"
+            time.sleep(0.002)
+
+    return wait
+
+
+@pytest.fixture
+def pool():
+    """An executor that is not the timer's own."""
+    with ThreadPoolExecutor(4, thread_name_prefix="pool") as executor:
+        yield executor
+
+
+@pytest.fixture(params=["own thread", "inline", "pool"])
+def executor(request):
+    """Every kind of executor that runs callbacks in this process, as SystemTimer's argument."""
+    if request.param == "pool":
+        return request.getfixturevalue("pool")
+    return None if request.param == "own thread" else "inline"
+
+
+@pytest.fixture(params=["own thread", "inline", "pool of one"])
+def ordered_executor(request):
+    """Every executor that keeps the order in which tasks are handed to it."""
+    if request.param == "pool of one":
+        with ThreadPoolExecutor(1) as one_thread:
+            yield one_thread
+    else:
+        yield None if request.param == "own thread" else "inline"
+
+
+@pytest.fixture
+def make_timer():
+    """SystemTimer, but closed at the end of the test."""
+    made = []
+
+    def make(*args, **kwargs):
+        made.append(SystemTimer(*args, **kwargs))
+        return made[-1]
+
+    yield make
+    while made:             # emptied: pytest holds on to `make` while other fixtures look for what is left behind
+        made.pop().close()
+
+
+@pytest.fixture
+def many_switches():
+    """Threads take turns a hundred times as often as usual, so that races have more occasions."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(usual / 100)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.fixture
+def soak_seconds():
+    """How long a test that looks for races goes on."""
+    return float(os.environ.get("HWHEEL_SOAK_SECONDS", "2"))
+
+
+class HandClock:
+    """A clock for SystemTimer(clock=...) that stands still until it is moved."""
+
+    def __init__(self):
+        self.ms = 1_000_000
+
+    def __call__(self):
+        return self.ms
+
+
+@pytest.fixture
+def hand_clock():
+    return HandClock()
+
+
+@pytest.fixture
+def script(tmp_path):
+    """script(text): a file with that text as a running Python program, to talk to and to wait for."""
+    started = []
+
+    def start(text):
+        path = tmp_path / f"script{len(started)}.py"
+        path.write_text("import faulthandler\nfaulthandler.dump_traceback_later(100, exit=True)\n" + text)
+        started.append(
+            subprocess.Popen(
+                [sys.executable, path],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=tmp_path,
+                env={**os.environ, "PYTHONSAFEPATH": "1"},
+            )
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()

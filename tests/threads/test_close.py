@@ -1,0 +1,290 @@
+"""close(): what had not run comes back, in order, and nothing goes on after it."""
+
+import threading
+from array import array
+
+import pytest
+
+from hwheel import SystemTimer, TimerBatch, TimerClosed, TimerTask
+
+PATIENCE_S = 60
+
+
+def threads_of(timer):
+    return [thread for thread in threading.enumerate() if thread.name.endswith(f"-{timer.name}")]
+
+
+def test_close_is_idempotent_and_ends_the_threads(make_timer, executor):
+    timer = make_timer("short", executor=executor)
+    task = timer.call_later(3600, print)
+    assert threads_of(timer)
+    assert timer.close() == [task]
+    assert threads_of(timer) == []
+    assert timer.close() == []
+    assert timer.close(run_pending=True) == []
+    assert timer.closed
+
+
+def test_a_timer_that_never_had_a_task_closes_too(make_timer, executor):
+    assert make_timer(executor=executor).close() == []
+    assert make_timer(executor=executor).close(run_pending=True, timeout=1) == []
+
+
+def test_leaving_the_block_closes(executor):
+    with SystemTimer(executor=executor) as timer:
+        task = timer.call_later(3600, print)
+        assert not timer.closed
+    assert timer.closed and task.cancelled and timer.size == 0
+
+
+def test_nothing_can_be_added_after_close(make_timer, executor):
+    started, fresh = make_timer(executor=executor), make_timer(executor=executor)
+    started.call_later(3600, print)
+    new = TimerTask(5, print)
+    for timer in (started, fresh):
+        timer.close()
+        for add in (
+            lambda: timer.call_later(1, print),
+            lambda: timer.call_later(0, print),
+            lambda: timer.call_at(0, print),
+            lambda: timer.call_every(1, print),
+            lambda: timer.call_many(array("q", [1]), print),
+            lambda: timer.add(new),
+        ):
+            with pytest.raises(TimerClosed):
+                add()
+        assert timer.size == len(timer) == 0
+        assert threads_of(timer) == []
+    assert (new.pending, new.cancelled, new.expired) == (False, False, False)
+
+
+def test_the_list_is_in_order_of_time_and_tasks_can_be_run_once(make_timer, executor):
+    timer = make_timer(executor=executor, wheel_size=4)
+    ran = []
+    delays_s = [500.0, 7000.0, 60.0, 100_000.0, 60.0, 61.0, 3e9, 100.0]
+    tasks = [timer.call_later(delay_s, ran.append, i) for i, delay_s in enumerate(delays_s)]
+    returned = timer.close()
+    assert [tasks.index(task) for task in returned] == [2, 4, 5, 7, 0, 1, 3, 6]
+    for task in returned:
+        assert task.cancelled and not task.pending and not task.expired
+        assert task.cancel() is False and task.reschedule(5) is False
+        assert task.callback == ran.append
+        assert task.args == (tasks.index(task),) and task.kwargs == {}
+        task.run()
+        assert task.callback is None and task.args is None and task.kwargs is None
+        with pytest.raises(RuntimeError):
+            task.run()
+    assert ran == [2, 4, 5, 7, 0, 1, 3, 6]
+
+
+def test_keywords_and_many_arguments_come_back_too(make_timer):
+    timer = make_timer()
+    got = []
+
+    def take(*args, **kwargs):
+        got.append((args, kwargs))
+
+    none = timer.add(TimerTask(10_000_000, take))
+    many = timer.add(TimerTask(20_000_000, take, 1, (2,), three=3, four=[4]))
+    assert timer.close() == [none, many]
+    assert (none.args, none.kwargs) == ((), {})
+    assert (many.args, many.kwargs) == ((1, (2,)), {"three": 3, "four": [4]})
+    none.run()
+    many.run()
+    assert got == [((), {}), ((1, (2,)), {"three": 3, "four": [4]})]
+
+
+def test_a_batch_comes_back_once_with_its_indices_in_order_of_their_time(make_timer):
+    timer = make_timer()
+    got = []
+    batch = timer.call_many(array("q", [9_000_000, 1_000_000, 5_000_000, 7_000_000, 1_000_000]), got.extend)
+    task = timer.call_later(100, print)
+    assert batch.cancel([3]) == 1
+    returned = timer.close()
+    assert sorted(map(id, returned)) == sorted(map(id, [task, batch]))
+    assert [type(one) for one in returned] == [TimerTask, TimerBatch]
+    assert list(batch.indices()) == [1, 4, 2, 0]
+    assert batch.pending == 4 and len(batch) == 5
+    batch.callback(batch.indices())
+    assert got == [1, 4, 2, 0]
+    assert batch.cancel() == 0
+
+
+def test_a_periodic_task_comes_back_with_its_callback(make_timer, executor):
+    timer = make_timer(executor=executor)
+    got = []
+    task = timer.call_every(3600, got.append, 1)
+    assert timer.close() == [task]
+    task.run()
+    assert got == [1]
+
+
+def test_the_counters_add_up_after_close(make_timer):
+    timer = make_timer()
+    done = threading.Event()
+    timer.call_later(0, done.set)
+    timer.call_later(3600, print).cancel()
+    timer.call_later(3600, print)
+    timer.call_many(array("q", [4_000_000] * 10), print).cancel([0, 1, 2])
+    assert done.wait(PATIENCE_S)
+    assert len(timer.close()) == 2
+    stats = timer.stats()
+    assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (13, 1, 4, 0)
+
+
+def test_run_pending_runs_everything_in_order_and_returns_nothing(make_timer, ordered_executor):
+    timer = make_timer(executor=ordered_executor, wheel_size=3)
+    ran = []
+    delays_s = [(i * 7919) % 1000 + 60 for i in range(1000)]
+    for i, delay_s in enumerate(delays_s):
+        timer.call_later(delay_s, ran.append, i)
+    timer.call_many(array("q", [30_000, 20_000, 10_000]), ran.append)
+    assert timer.close(run_pending=True) == []
+    assert list(ran.pop(0)) == [2, 1, 0]
+    assert [delays_s[i] for i in ran] == sorted(delays_s)
+    assert sorted(ran) == list(range(1000))
+    stats = timer.stats()
+    assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (1003, 1003, 0, 0)
+
+
+def test_run_pending_in_a_pool_waits_until_all_have_run(make_timer, pool):
+    timer = make_timer(executor=pool)
+    ran = []
+    for i in range(200):
+        timer.call_later(3600, ran.append, i)
+    assert timer.close(run_pending=True) == []
+    assert sorted(ran) == list(range(200))
+    assert pool.submit(int).result() == 0, "a foreign executor is left open"
+
+
+def test_run_pending_without_a_reaper(make_timer, ordered_executor):
+    timer = make_timer(executor=ordered_executor, reaper=False)
+    ran = []
+    for i in range(20):
+        timer.call_later(3600 - i, ran.append, i)
+    assert timer.close(run_pending=True) == []
+    assert ran == list(range(19, -1, -1))
+
+
+def test_what_raises_or_adds_while_close_runs_it_stops_nothing(make_timer, ordered_executor, eventually):
+    reported, ran = [], []
+    timer = make_timer(executor=ordered_executor, on_error=lambda task, error: reported.append(type(error)))
+    timer.call_later(60, lambda: 1 / 0)
+    timer.call_later(61, lambda: timer.call_later(1, print))
+    timer.call_every(62, ran.append, "periodic")
+    timer.call_later(63, ran.append, "last")
+    assert timer.close(run_pending=True) == []
+    assert ran == ["periodic", "last"]
+    eventually(lambda: len(reported) == 2)
+    assert reported == [ZeroDivisionError, TimerClosed]
+
+
+@pytest.mark.parametrize("run_pending", [False, True])
+def test_with_a_timeout_a_blocked_callback_does_not_hold_close_up(make_timer, ordered_executor, run_pending):
+    timer = make_timer(executor=ordered_executor)
+    entered, release = threading.Event(), threading.Event()
+    ran = []
+    blocked = timer.call_later(0, lambda: (entered.set(), release.wait(PATIENCE_S), ran.append("blocked")))
+    try:
+        assert entered.wait(PATIENCE_S)
+        tasks = [timer.call_later(3600 + i, ran.append, i) for i in range(3)]
+        batch = timer.call_many(array("q", [5_000_000, 4_000_000]), ran.append)
+        periodic = timer.call_every(6_000, ran.append, "periodic")
+        returned = timer.close(run_pending=run_pending, timeout=0.05)
+        assert returned == [*tasks, batch, periodic]
+        assert [task.args for task in tasks] == [(0,), (1,), (2,)]
+        assert all(task.cancelled for task in [*tasks, periodic])
+        assert list(batch.indices()) == [1, 0] and batch.callback == ran.append
+        assert ran == []
+        stats = timer.stats()
+        assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (7, 1, 0, 0)
+    finally:
+        release.set()
+    if hasattr(ordered_executor, "shutdown"):
+        ordered_executor.shutdown(wait=True)
+    for thread in threads_of(timer):
+        thread.join(PATIENCE_S)
+    assert ran == ["blocked"] and blocked.expired
+    tasks[0].run()
+    periodic.run()
+    assert ran == ["blocked", 0, "periodic"]
+
+
+@pytest.mark.parametrize("bad", [-1, float("nan"), "1", True])
+def test_a_bad_timeout_closes_nothing(make_timer, bad):
+    timer = make_timer()
+    task = timer.call_later(3600, print)
+    with pytest.raises((TypeError, ValueError)):
+        timer.close(timeout=bad)
+    assert not timer.closed and task.pending
+
+
+def test_two_threads_close_at_once_and_each_task_comes_back_once(make_timer, executor, many_switches):
+    for _ in range(20):
+        timer = make_timer(executor=executor)
+        tasks = [timer.call_later(3600 + i, print) for i in range(50)]
+        start = threading.Barrier(4)
+        answers = []
+
+        def close_it(timer=timer, start=start, answers=answers):
+            start.wait(PATIENCE_S)
+            answers.append(timer.close())
+
+        closers = [threading.Thread(target=close_it) for _ in range(4)]
+        for closer in closers:
+            closer.start()
+        for closer in closers:
+            closer.join(PATIENCE_S)
+        assert len(answers) == 4
+        assert sum(answers, []) == tasks
+
+
+def test_a_callback_and_another_thread_close_at_once(make_timer, executor):
+    timer = make_timer(executor=executor)
+    entered, go_on, done = threading.Event(), threading.Event(), threading.Event()
+    answers = []
+
+    def close_it():
+        entered.set()
+        go_on.wait(PATIENCE_S)
+        answers.append(timer.close())
+        done.set()
+
+    timer.call_later(0, close_it)
+    task = timer.call_later(3600, print)
+    assert entered.wait(PATIENCE_S)
+    other = threading.Thread(target=lambda: answers.append(timer.close()))
+    other.start()
+    go_on.set()
+    assert done.wait(PATIENCE_S)
+    other.join(PATIENCE_S)
+    assert sorted(answers, key=len) == [[], [task]]
+
+
+def test_adds_that_race_with_close_are_refused_or_returned(make_timer, executor, many_switches):
+    for _ in range(20):
+        timer = make_timer(executor=executor)
+        tasks, batches = [], []
+        running = threading.Barrier(4)
+
+        def add_until_closed(timer=timer, tasks=tasks, batches=batches, running=running):
+            running.wait(PATIENCE_S)
+            try:
+                while True:
+                    tasks.append(timer.call_later(3600, print))
+                    batches.append(timer.call_many(array("q", [3_600_000] * 5000), print))
+            except TimerClosed:
+                pass
+
+        adders = [threading.Thread(target=add_until_closed) for _ in range(3)]
+        for adder in adders:
+            adder.start()
+        running.wait(PATIENCE_S)
+        while len(batches) < 5:
+            pass
+        returned = timer.close()
+        for adder in adders:
+            adder.join()
+        assert {id(one) for one in returned} == {id(one) for one in [*tasks, *batches]}
+        assert len(returned) == len(tasks) + len(batches)
+        assert all(one.pending == 5000 for one in batches)

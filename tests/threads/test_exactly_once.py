@@ -1,0 +1,216 @@
+"""Guarantees 1 and 3: whatever four threads do to a timer, every task is accounted for exactly once, and so it counts."""
+
+import itertools
+import random
+import threading
+import time
+from array import array
+from collections import Counter
+
+import pytest
+
+import hwheel_core
+from hwheel import TimerBatch, TimerTask
+
+THREADS = 4
+ROUND_S = 2.0
+FAR_OFF_MS = 3_600_000
+
+
+class Ledger:
+    """What happened to which task, written by all threads. list.append is atomic, so there is no lock to hide a race."""
+
+    def __init__(self):
+        self.tokens = itertools.count()
+        self.added = []
+        self.ran = []
+        self.cancelled = []
+        self.errors = []
+
+
+def some_delay_ms(dice):
+    """Mostly soon, so that it races with everything else; some at once; some so late that close() returns them."""
+    kind = dice.random()
+    if kind < 0.05:
+        return 0
+    return FAR_OFF_MS if kind < 0.15 else dice.randrange(1, 200)
+
+
+def play(timer, ledger, shared, seed, stop):
+    """One thread: adds, cancels and reschedules, its own tasks and those of the others."""
+    dice = random.Random(seed)
+    try:
+        while not stop.is_set():
+            action = dice.random()
+            if action < 0.5 or not shared:
+                token = next(ledger.tokens)
+                ledger.added.append(token)
+                delay_ms = some_delay_ms(dice)
+                if dice.random() < 0.5:
+                    task = timer.call_later(delay_ms / 1000, ledger.ran.append, token)
+                else:
+                    task = timer.add(TimerTask(delay_ms, ledger.ran.append, token))
+                shared[dice.randrange(4096)] = token, task
+            else:
+                try:
+                    token, task = shared[dice.choice(list(shared)) if len(shared) < 64 else dice.randrange(4096)]
+                except (KeyError, RuntimeError):        # the slot is empty, or another thread filled one meanwhile
+                    continue
+                if action < 0.8:
+                    if task.cancel():
+                        ledger.cancelled.append(token)
+                else:
+                    task.reschedule(some_delay_ms(dice))
+    except BaseException as error:
+        ledger.errors.append(error)
+
+
+def play_round(timer, seconds, seed):
+    ledger = Ledger()
+    shared = {}
+    stop = threading.Event()
+    players = [
+        threading.Thread(target=play, args=(timer, ledger, shared, f"{seed}-{i}", stop)) for i in range(THREADS)
+    ]
+    for player in players:
+        player.start()
+    give_up = time.monotonic() + seconds
+    while time.monotonic() < give_up:
+        time.sleep(0.05)
+        if hwheel_core.DEBUG:
+            hwheel_core.debug_check(timer)
+    stop.set()
+    for player in players:
+        player.join()
+    assert ledger.errors == []
+    return ledger
+
+
+def test_four_threads_add_cancel_and_reschedule_and_each_task_is_accounted_for_once(
+    make_timer, executor, many_switches, soak_seconds
+):
+    end = time.monotonic() + soak_seconds
+    for number in itertools.count():
+        timer = make_timer(executor=executor)
+        ledger = play_round(timer, min(ROUND_S, soak_seconds), number)
+        returned = timer.close()
+        if hasattr(executor, "shutdown"):               # what was submitted before close() still runs
+            timers_left = timer.stats().expired
+            while len(ledger.ran) < timers_left:
+                time.sleep(0.01)
+        returned_tokens = [task.args[0] for task in returned]
+
+        fates = Counter(ledger.ran) + Counter(ledger.cancelled) + Counter(returned_tokens)
+        wrong = {token: fates[token] for token in ledger.added if fates[token] != 1}
+        assert wrong == {}, "these tasks had this many ends"
+        assert len(fates) == len(ledger.added)
+        assert ledger.ran and ledger.cancelled and returned, "the round has to see all three ends"
+
+        stats = timer.stats()
+        assert stats.added == len(ledger.added)
+        assert stats.expired == len(ledger.ran)
+        assert stats.cancelled == len(ledger.cancelled)
+        assert stats.pending == 0
+        assert stats.added == stats.expired + stats.cancelled + len(returned)
+        assert all(task.cancelled for task in returned)
+        if time.monotonic() >= end:
+            return
+
+
+class BatchLedger:
+    """What happened to the timers of one batch."""
+
+    def __init__(self, length):
+        self.length = length
+        self.ran = []
+        self.cancelled = 0
+        self.batch = None
+
+    def on_due(self, indices):
+        self.ran.extend(indices)
+
+
+def play_batches(timer, ledgers, errors, seed, stop):
+    """One thread: adds batches, and cancels single indices, arrays of them and whole batches while they fall due."""
+    dice = random.Random(seed)
+    mine = []
+    try:
+        while not stop.is_set():
+            length = dice.choice([1, 7, 100, 5000])
+            ledger = BatchLedger(length)
+            delays = array("q", [some_delay_ms(dice) if dice.random() < 0.5 else 20 for _ in range(length)])
+            ledger.batch = timer.call_many(delays, ledger.on_due)
+            ledgers.append(ledger)
+            mine.append(ledger)
+            for ledger in dice.sample(mine[-8:], min(4, len(mine))):
+                how = dice.random()
+                if how < 0.4:
+                    ledger.cancelled += ledger.batch.cancel([dice.randrange(ledger.length)])
+                elif how < 0.8:
+                    some = array("q", [dice.randrange(ledger.length) for _ in range(ledger.length // 2)])
+                    ledger.cancelled += ledger.batch.cancel(some)
+                else:
+                    ledger.cancelled += ledger.batch.cancel()
+            time.sleep(dice.random() * 0.02)
+    except BaseException as error:
+        errors.append(error)
+
+
+def test_bulk_timers_and_tasks_mixed_by_four_threads_are_accounted_for_once(
+    make_timer, executor, many_switches, soak_seconds
+):
+    reported = []
+    timer = make_timer(executor=executor, on_error=lambda source, error: reported.append(error))
+    stop = threading.Event()
+    ledgers, errors = [], []
+    ledger, shared = Ledger(), {}
+    players = [threading.Thread(target=play_batches, args=(timer, ledgers, errors, i, stop)) for i in range(3)]
+    players.append(threading.Thread(target=play, args=(timer, ledger, shared, 3, stop)))
+    for player in players:
+        player.start()
+    time.sleep(soak_seconds)
+    stop.set()
+    for player in players:
+        player.join()
+    returned = timer.close()
+    if hasattr(executor, "shutdown"):
+        executor.shutdown(wait=True)
+    assert errors + ledger.errors + reported == []
+
+    remaining = {id(one): list(one.indices()) for one in returned if isinstance(one, TimerBatch)}
+    for one in ledgers:
+        left = remaining.get(id(one.batch), [])
+        assert len(set(one.ran)) == len(one.ran), "an index ran twice"
+        assert not set(one.ran) & set(left), "an index ran and was returned"
+        assert len(one.ran) + one.cancelled + len(left) == one.length
+    task_tokens = [task.args[0] for task in returned if isinstance(task, TimerTask)]
+    fates = Counter(ledger.ran) + Counter(ledger.cancelled) + Counter(task_tokens)
+    assert fates == Counter(ledger.added)
+
+    stats = timer.stats()
+    assert stats.added == len(ledger.added) + sum(one.length for one in ledgers)
+    assert stats.expired == len(ledger.ran) + sum(len(one.ran) for one in ledgers)
+    assert stats.cancelled == len(ledger.cancelled) + sum(one.cancelled for one in ledgers)
+    assert stats.added == stats.expired + stats.cancelled + len(task_tokens) + sum(map(len, remaining.values()))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_batch_that_is_cancelled_while_it_falls_due_is_delivered_or_cancelled_to_the_last_index(
+    make_timer, executor, many_switches, eventually, seed
+):
+    # Half of each batch falls due just when all of it is cancelled, and nobody but the timer holds on to the batch.
+    dice = random.Random(seed)
+    reported = []
+    timer = make_timer(executor=executor, on_error=lambda source, error: reported.append(error))
+    ledgers = []
+    for _ in range(150):
+        ledger = BatchLedger(400)
+        batch = timer.call_many(array("q", [2] * 200 + [FAR_OFF_MS] * 200), ledger.on_due)
+        ledgers.append(ledger)
+        time.sleep(dice.uniform(0.0015, 0.0035))
+        ledger.cancelled += batch.cancel()
+        del batch
+    eventually(lambda: sum(len(one.ran) for one in ledgers) == timer.stats().expired, "the delivery of what expired")
+    assert reported == []
+    assert [len(one.ran) + one.cancelled for one in ledgers] == [400] * len(ledgers)
+    assert timer.size == 0

@@ -1,0 +1,86 @@
+"""Guarantee 2: tasks of one tick run in the order in which they were added, on a real clock too."""
+
+import random
+import threading
+from array import array
+
+import pytest
+
+PATIENCE_S = 60
+
+
+def in_order_of_ticks(tasks, tick_ms):
+    """The tasks, given in the order of their adds, in the order in which they have to run."""
+    return sorted(tasks, key=lambda task: -(-task.deadline_ms // tick_ms))
+
+
+@pytest.mark.parametrize(("tick_ms", "wheel_size"), [(1, 256), (1, 2), (20, 4), (300, 20)])
+def test_tasks_of_a_tick_run_in_the_order_of_their_adds(make_timer, ordered_executor, tick_ms, wheel_size):
+    dice = random.Random(tick_ms)
+    timer = make_timer(executor=ordered_executor, tick_ms=tick_ms, wheel_size=wheel_size)
+    ran = []
+    tasks = [timer.call_later(dice.uniform(0.05, 0.6), ran.append, i) for i in range(3000)]
+    done = threading.Event()
+    tasks.append(timer.call_later(0.61, done.set))
+    assert done.wait(PATIENCE_S)
+    timer.close(run_pending=True)       # what shares the last tick with the event
+    number_of = {id(task): number for number, task in enumerate(tasks)}
+    expected = [number_of[id(task)] for task in in_order_of_ticks(tasks[:-1], tick_ms)]
+    assert ran == expected
+
+
+def test_a_rescheduled_task_goes_to_the_end_of_its_new_tick(make_timer, ordered_executor, hand_clock, eventually):
+    timer = make_timer(executor=ordered_executor, clock=hand_clock, reaper=False)
+    ran = []
+    tasks = [timer.call_later(0.05, ran.append, name) for name in "abcd"]
+    assert tasks[1].reschedule(50)
+    hand_clock.ms += 50
+    assert timer.advance_clock(0)
+    eventually(lambda: len(ran) == 4)
+    assert ran == ["a", "c", "d", "b"]
+
+
+def test_what_is_due_at_once_runs_in_order_behind_what_is_due_already(
+    make_timer, ordered_executor, hand_clock, eventually
+):
+    timer = make_timer(executor=ordered_executor, clock=hand_clock, reaper=False)
+    ran = []
+    for i in range(5):
+        timer.call_later(0.05, ran.append, i)
+    hand_clock.ms += 50
+    timer.advance_clock(0)
+    for i in range(5, 10):
+        timer.call_later((4 - i) / 1000, ran.append, i)
+    timer.advance_clock(0)
+    eventually(lambda: len(ran) == 10)
+    assert ran == list(range(10))
+
+
+def test_a_jump_of_the_clock_keeps_the_order(make_timer, ordered_executor, hand_clock, eventually):
+    dice = random.Random(1)
+    timer = make_timer(executor=ordered_executor, clock=hand_clock, reaper=False, tick_ms=5, wheel_size=3)
+    ran = []
+    tasks = [timer.call_later(dice.uniform(0, 30), ran.append, i) for i in range(5000)]
+    number_of = {id(task): number for number, task in enumerate(tasks)}
+    expected = [number_of[id(task)] for task in in_order_of_ticks(tasks, 5)]
+    hand_clock.ms += 100_000
+    assert timer.advance_clock(0)
+    eventually(lambda: len(ran) == 5000)
+    assert ran == expected
+
+
+def test_the_indices_of_a_batch_come_in_order(make_timer, ordered_executor):
+    dice = random.Random(2)
+    timer = make_timer(executor=ordered_executor, wheel_size=4)
+    delays = array("q", [dice.randrange(1, 300) for _ in range(20_000)])
+    seen = []
+    done = threading.Event()
+
+    def note(indices):
+        seen.extend(indices)
+        if len(seen) == len(delays):
+            done.set()
+
+    timer.call_many(delays, note)
+    assert done.wait(PATIENCE_S)
+    assert seen == sorted(range(len(delays)), key=delays.__getitem__)

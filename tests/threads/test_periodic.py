@@ -1,0 +1,169 @@
+"""call_every: a grid of times, three ways with those that were missed, and an end."""
+
+import threading
+import time
+
+import pytest
+
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def timer(make_timer, hand_clock):
+    """Real in everything but its clock."""
+    return make_timer(executor="inline", clock=hand_clock, reaper=False)
+
+
+@pytest.mark.parametrize(
+    ("missed", "expected"),
+    [
+        ("skip", [100, 500, 600, 700]),                 # 200, 300 and 400 are left out
+        ("burst", [100, 450, 450, 450, 500, 600, 700]), # they are made up for
+        ("delay", [100, 550, 650]),                     # 450 is where a new grid starts
+    ],
+)
+def test_what_a_long_run_misses(timer, hand_clock, missed, expected):
+    start_ms = hand_clock.ms
+    seen = []
+
+    def slow_at_first():
+        seen.append(hand_clock.ms - start_ms)
+        if len(seen) == 1:
+            hand_clock.ms += 350
+
+    timer.call_every(0.1, slow_at_first, missed=missed)
+    while hand_clock.ms < start_ms + 700:
+        hand_clock.ms += 10
+        while timer.advance_clock(0):       # what a run puts back may be due already
+            pass
+    assert seen == expected
+
+
+def test_times_do_not_drift(timer, hand_clock):
+    start_ms = hand_clock.ms
+    seen = []
+    timer.call_every(1 / 3, lambda: seen.append(hand_clock.ms - start_ms))
+    for _ in range(10_000):
+        hand_clock.ms += 1
+        timer.advance_clock(0)
+    assert seen == [-(-1000 * i // 3) for i in range(1, 31)]
+
+
+def test_cancel_in_its_own_callback_is_true_and_the_end(timer, hand_clock):
+    answers = []
+
+    def once():
+        answers.append((task.expired, task.cancel(), task.cancelled, task.cancel()))
+
+    task = timer.call_every(0.1, once)
+    for _ in range(20):
+        hand_clock.ms += 50
+        timer.advance_clock(0)
+    assert answers == [(True, True, True, False)]
+    assert timer.size == 0
+
+
+def test_between_two_runs_it_is_pending_and_each_run_counts(timer, hand_clock):
+    seen = []
+    task = timer.call_every(0.1, seen.append, "x")
+    for runs in range(1, 4):
+        hand_clock.ms += 100
+        assert timer.advance_clock(0) is True
+        assert task.pending
+        assert (timer.stats().added, timer.stats().expired, timer.size) == (runs + 1, runs, 1)
+    assert task.cancel() is True
+    assert (timer.stats().cancelled, timer.size, seen) == (1, 0, ["x"] * 3)
+    assert task.callback is None
+
+
+def test_an_exception_does_not_end_it(make_timer, executor, eventually):
+    reported = []
+    timer = make_timer(executor=executor, on_error=lambda *args: reported.append(args))
+    task = timer.call_every(0.001, lambda: 1 / 0)
+    eventually(lambda: len(reported) >= 5)
+    assert task.cancel() is True
+    assert {source for source, _ in reported} == {task}
+    assert {type(error) for _, error in reported} == {ZeroDivisionError}
+
+
+@pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
+def test_on_every_executor_it_runs_again_and_again_and_never_early(make_timer, executor, eventually, missed):
+    timer = make_timer(executor=executor)
+    started_ns = time.monotonic_ns()
+    seen_ns = []
+    task = timer.call_every(0.005, lambda: seen_ns.append(time.monotonic_ns() - started_ns), missed=missed)
+    eventually(lambda: len(seen_ns) >= 10)
+    assert task.cancel() is True
+    assert all(seen >= 5_000_000 * (i + 1) for i, seen in enumerate(seen_ns))
+
+
+def test_cancelled_in_its_own_callback_on_every_executor_it_never_runs_again(make_timer, executor, eventually):
+    reported = []
+    timer = make_timer(executor=executor, on_error=lambda *args: reported.append(args))
+    answers = []
+    have_task = threading.Event()
+
+    def cancel_myself():
+        have_task.wait(PATIENCE_S)
+        answers.append(task.cancel())
+
+    task = timer.call_every(0.001, cancel_myself)
+    have_task.set()
+    eventually(lambda: answers)
+    done = threading.Event()
+    timer.call_later(0.05, done.set)
+    assert done.wait(PATIENCE_S)
+    assert answers == [True]
+    assert (task.cancelled, timer.size, reported) == (True, 0, [])
+
+
+def test_one_run_at_a_time_even_in_a_pool(make_timer, pool, eventually):
+    timer = make_timer(executor=pool)
+    inside, most, runs = [], [], []
+
+    def slow():
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.005)
+        inside.pop()
+        runs.append(1)
+
+    task = timer.call_every(0.001, slow, missed="burst")
+    eventually(lambda: len(runs) >= 10)
+    task.cancel()
+    assert max(most) == 1
+
+
+def test_a_cancel_while_it_waits_in_a_pool_keeps_it_from_running_and_is_no_error(make_timer, pool, eventually):
+    reported, ran = [], []
+    timer = make_timer(executor=pool, on_error=lambda *args: reported.append(args))
+    release = threading.Event()
+    blocked = [pool.submit(release.wait, PATIENCE_S) for _ in range(4)]
+    task = timer.call_every(0.001, ran.append, "ran")
+    try:
+        eventually(lambda: task.expired, "the submission to the pool")
+        assert task.cancel() is True
+    finally:
+        release.set()
+    for future in blocked:
+        future.result()
+    pool.submit(int).result()               # behind it in the queue
+    timer.close()
+    pool.shutdown(wait=True)
+    assert (ran, reported) == ([], [])
+
+
+def test_cancels_from_other_threads_at_any_moment_end_it_for_good(make_timer, executor, many_switches, eventually):
+    reported = []
+    timer = make_timer(executor=executor, on_error=lambda *args: reported.append(args))
+    for round_ in range(100):
+        runs = []
+        task = timer.call_every(0.0005, runs.append, 1, missed="burst")
+        time.sleep(0.0001 * (round_ % 20))
+        assert task.cancel() is True
+        assert task.cancelled
+    done = threading.Event()
+    timer.call_later(0.02, done.set)
+    assert done.wait(PATIENCE_S)
+    assert reported == []
+    assert timer.size == 0

@@ -1,0 +1,104 @@
+"""A ProcessPoolExecutor as executor: what is submitted to it must be picklable, and is."""
+
+SCRIPT = """
+import time
+from array import array
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from hwheel import SystemTimer
+import os
+
+
+def note(path, text):
+    with open(path, "a") as file:
+        file.write(text + "\\n")
+
+
+def fail():
+    raise ValueError("on purpose")
+
+
+class Note:
+    def __init__(self, path):
+        self.path = path
+
+    def __call__(self, indices):
+        note(self.path, "indices " + " ".join(map(str, indices)))
+
+
+def wait_for(condition):
+    give_up = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > give_up:
+            raise SystemExit("nothing came of it")
+        time.sleep(0.01)
+
+
+def main():
+    path = os.path.join(os.getcwd(), "notes")
+    open(path, "w").close()
+    lines = lambda: open(path).read().splitlines()
+    errors = []
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        with SystemTimer(executor=pool, on_error=lambda task, error: errors.append((task, error))) as timer:
+            {body}
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def run(script, body):
+    process = script(SCRIPT.replace("{body}", body.replace("\n", "\n            ")))
+    output, errors = process.communicate(timeout=120)
+    assert (process.returncode, output, errors) == (0, "", "")
+
+
+def test_tasks_run_in_another_process_and_errors_come_back(script):
+    run(
+        script,
+        """
+timer.call_later(0.01, note, path, "one")
+task = timer.call_later(0.02, fail)
+timer.call_later(0.03, note, path, "two")
+wait_for(lambda: sorted(lines()) == ["one", "two"] and errors)
+[(source, error)] = errors
+assert source is task and isinstance(error, ValueError), errors
+""",
+    )
+
+
+def test_bulk_timers_run_in_another_process(script):
+    run(
+        script,
+        """
+timer.call_many(array("q", [10, 10, 10]), Note(path))
+wait_for(lambda: lines() == ["indices 0 1 2"])
+assert errors == []
+""",
+    )
+
+
+def test_periodic_tasks_run_in_another_process(script):
+    run(
+        script,
+        """
+task = timer.call_every(0.01, note, path, "again")
+wait_for(lambda: len(lines()) >= 3 or errors)
+assert errors == [], errors
+assert task.cancel()
+""",
+    )
+
+
+def test_close_runs_what_is_pending_in_the_other_process(script):
+    run(
+        script,
+        """
+timer.call_later(3600, note, path, "late")
+assert timer.close(run_pending=True) == []
+assert lines() == ["late"]
+assert errors == []
+""",
+    )

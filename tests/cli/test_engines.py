@@ -54,6 +54,13 @@ def test_requests_that_end_as_they_start_are_cancelled():
     assert run.runs == [] and run.cancels == [0, 1, 2, 3]
 
 
+def test_a_driver_that_has_fallen_behind_cancels_nobody_before_it_was_added():
+    workload = workload_of([Request(0, 30_000, 5 - index / 1000) for index in range(5_000)])
+    with closing(WheelEngine(1, 256)) as engine:
+        run = drive(engine, workload)
+    assert run.runs == [] and sorted(run.cancels) == [*range(5_000)]
+
+
 def test_a_close_drops_what_is_pending():
     runs = []
     for make_engine in [*ENGINES.values(), ThreadsEngine]:

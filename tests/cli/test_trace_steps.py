@@ -54,6 +54,11 @@ def test_the_first_advance_finds_task_1_due_and_moves_tasks_3_and_7_down_a_level
     assert [clock(place.expiration_ms)[-2:] for place, _ in first.picture.queue] == ["22", "23", "24", "27"]
 
 
+def test_only_the_advances_that_cascade_move_anything(classic):
+    moved = [[(move.task, move.origin.level, move.target.level) for move in step.moved] for step in polls(classic)]
+    assert moved == [[(3, 2, 1), (7, 3, 2)], [], [], [(5, 2, 1), (6, 2, 1)], [], [], []]
+
+
 def test_seven_advances_run_a_task_each_and_no_level_is_ever_destroyed(classic):
     assert [step.due for step in polls(classic)] == [(1,), (2,), (3,), (4,), (5,), (6,), (7,)]
     assert all(len(step.picture.levels) == 3 for step in polls(classic))

@@ -17,8 +17,12 @@ def log(tmp_path):
 
 
 def test_json_lines_are_read_with_null_and_missing_ends_and_blank_lines(log):
-    path = log("a.jsonl", '{"start": 1, "timeout": 2.5, "end": 3}\n\n{"start": 4, "timeout": 5, "end": null, "url": "/"}\n'
-                          '{"timeout": 7, "start": 6}')
+    path = log(
+        "a.jsonl",
+        '{"start": 1, "timeout": 2.5, "end": 3}\n\n'
+        '{"start": 4, "timeout": 5, "end": null, "url": "/"}\n'
+        '{"timeout": 7, "start": 6}',
+    )
     assert read_log(path) == [(1, 2.5, 3), (4, 5, None), (6, 7, None)]
 
 

@@ -84,19 +84,26 @@ def test_when_on_error_raises_its_exception_goes_to_excepthook_with_the_first_as
     assert reported[0].exc_value is second
 
 
-def test_when_excepthook_raises_too_it_goes_to_unraisablehook_and_nothing_stops(
-    make_timer, executor, monkeypatch, eventually
+@pytest.mark.parametrize("last_resort_raises", [False, True])
+def test_when_excepthook_raises_too_it_goes_to_the_hook_of_the_interpreter_and_nothing_stops(
+    make_timer, executor, monkeypatch, last_resort_raises
 ):
     reported = []
+
+    def last_resort(kind, error, traceback):
+        reported.append(error)
+        if last_resort_raises:
+            raise Odd("fourth")
+
     third = Odd("third")
     monkeypatch.setattr(threading, "excepthook", lambda args: fail(third))
-    monkeypatch.setattr(sys, "unraisablehook", lambda args: reported.append(args.exc_value))
+    monkeypatch.setattr(sys, "excepthook", last_resort)
     timer = make_timer(executor=executor, on_error=lambda task, error: fail(ValueError("second")))
     done = threading.Event()
     timer.call_later(0.001, fail, ValueError("first"))
-    timer.call_later(0.002, done.set)
+    timer.call_later(0.01, done.set)
     assert done.wait(PATIENCE_S)
-    eventually(lambda: reported)
+    timer.close()
     assert reported == [third]
 
 

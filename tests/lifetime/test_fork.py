@@ -1,0 +1,202 @@
+"""Guarantee 7: a forked child can use the timer; what was pending is dropped there or kept; the parent loses nothing."""
+
+import os
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+USE_IT = """
+def use_it(timer):
+    # Everything that a timer can do, in a child.
+    ran = []
+    timer.call_later(0.001, ran.append, 1)
+    timer.call_later(0, ran.append, 0)
+    timer.call_many(array("q", [2, 2]), lambda indices: ran.extend(indices))
+    far_off = timer.call_later(3600, ran.append, "never")
+    wait_for(lambda: len(ran) == 4)
+    names = [thread.name for thread in threading.enumerate()]
+    assert names.count("reaper-" + timer.name) == 1, names
+    assert far_off.cancel()
+    late = timer.call_later(3600, print)
+    assert timer.close() == [late]
+    assert not [thread for thread in threading.enumerate() if thread.name.endswith("-" + timer.name)]
+
+"""
+
+
+@pytest.mark.parametrize("executor", ["None", "'inline'"])
+@pytest.mark.parametrize("clock", ["'monotonic'", "'boottime'", "lambda: time.monotonic() * 1000"])
+def test_the_child_uses_the_timer_and_the_parent_loses_nothing(run_script, executor, clock):
+    answer = run_script(
+        USE_IT
+        + f"""
+timer = SystemTimer(executor={executor}, clock={clock})
+ran = []
+tasks = [timer.call_later(0.3 + i / 1000, ran.append, i) for i in range(200)]
+batch = timer.call_many(array("q", range(300, 500)), lambda indices: ran.extend(1000 + i for i in indices))
+far_off = timer.call_later(3600, ran.append, "far off")
+
+def child():
+    assert timer.size == 0 and timer.pending() == []
+    assert all(task.cancelled and not task.pending for task in tasks + [far_off])
+    assert tasks[0].callback is None and tasks[0].cancel() is False
+    assert batch.pending == 0 and batch.cancel() == 0
+    stats = timer.stats()
+    assert stats.added == stats.expired + stats.cancelled and stats.pending == 0, stats
+    del ran[:]
+    use_it(timer)
+    time.sleep(0.5)
+    assert ran == [], ran
+
+in_child(child)
+wait_for(lambda: len(ran) == 400)
+assert sorted(ran) == [*range(200), *range(1000, 1200)]
+assert timer.close() == [far_off]
+"""
+    )
+    assert answer == (0, "", "")
+
+
+@pytest.mark.parametrize("executor", ["None", "'inline'"])
+def test_with_keep_what_was_pending_runs_in_both(run_script, executor):
+    answer = run_script(
+        f"""
+timer = SystemTimer(executor={executor}, fork="keep")
+ran = []
+tasks = [timer.call_later(0.2 + i / 1000, ran.append, i) for i in range(200)]
+batch = timer.call_many(array("q", range(200, 400)), lambda indices: ran.extend(1000 + i for i in indices))
+far_off = timer.call_later(3600, ran.append, "far off")
+
+def all_of_it():
+    wait_for(lambda: len(ran) == 400)
+    assert sorted(ran) == [*range(200), *range(1000, 1200)]
+    assert timer.close() == [far_off]
+    stats = timer.stats()
+    assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (401, 400, 0, 0), stats
+
+in_child(all_of_it)         # nothing is added there: what was kept starts the threads
+all_of_it()
+"""
+    )
+    assert answer == (0, "", "")
+
+
+def test_an_unused_and_a_closed_timer_stay_so_in_the_child(run_script):
+    answer = run_script(
+        USE_IT
+        + """
+unused, closed = SystemTimer("unused"), SystemTimer("closed", fork="keep")
+closed.call_later(3600, print)
+closed.close()
+
+def child():
+    assert not unused.closed and closed.closed and closed.close() == []
+    assert threading.active_count() == 1
+    use_it(unused)
+
+in_child(child)
+use_it(unused)
+"""
+    )
+    assert answer == (0, "", "")
+
+
+def test_a_child_of_a_child_and_an_exec_free_exit(run_script):
+    answer = run_script(
+        USE_IT
+        + """
+timer = SystemTimer()
+timer.call_later(3600, print)
+
+def child():
+    timer.call_later(3600, print)
+    in_child(lambda: use_it(timer))
+    use_it(timer)
+
+in_child(child)
+assert timer.size == 1
+
+pid = os.fork()             # this one goes through the whole end of the interpreter
+if pid == 0:
+    timer.call_later(3600, print)
+    sys.exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+use = timer.close()
+assert len(use) == 1
+"""
+    )
+    assert answer == (0, "", "")
+
+
+@pytest.mark.parametrize("executor", ["None", "'inline'"])
+@pytest.mark.parametrize("fork", ["drop", "keep"])
+def test_a_fork_inside_a_callback(run_script, executor, fork):
+    answer = run_script(
+        f"""
+timer = SystemTimer(executor={executor}, fork="{fork}")
+done = threading.Event()
+ran = []
+
+def child():
+    wait_for(lambda: len(ran) == {3 if fork == "keep" else 0})      # on threads that are not this one
+    timer.call_later(0.001, ran.append, "new")
+    wait_for(lambda: "new" in ran)
+    assert sorted(ran[:-1]) == {[0, 1, 2] if fork == "keep" else []}, ran
+    assert timer.close() == []
+
+def fork_here():
+    try:
+        in_child(child)
+    finally:
+        done.set()
+
+timer.call_later(0, fork_here)
+for i in range(3):
+    timer.call_later(0.05 + i / 1000, ran.append, i)
+assert done.wait(100)
+wait_for(lambda: len(ran) == 3)
+timer.close()
+"""
+    )
+    assert answer == (0, "", "")
+
+
+def test_a_manual_timer_keeps_its_state_in_both(run_script):
+    answer = run_script(
+        """
+timer = ManualTimer()
+ran = []
+timer.call_later(1, ran.append, 1)
+
+def go_on():
+    timer.advance(1000)
+    timer.call_later(1, ran.append, 2)
+    timer.advance(1000)
+    assert ran == [1, 2]
+
+in_child(go_on)
+go_on()
+"""
+    )
+    assert answer == (0, "", "")
+
+
+def test_multiprocessing_with_fork_uses_the_timer_in_its_workers(run_script):
+    answer = run_script(
+        USE_IT
+        + """
+import multiprocessing
+timer = SystemTimer()
+timer.call_later(3600, print)
+context = multiprocessing.get_context("fork")
+workers = [context.Process(target=use_it, args=(timer,)) for _ in range(3)]
+for worker in workers:
+    worker.start()
+for worker in workers:
+    worker.join(60)
+    assert worker.exitcode == 0
+assert timer.size == 1
+"""
+    )
+    assert answer == (0, "", "")

@@ -1,0 +1,157 @@
+"""Guarantee 7: a fork at any moment of what other threads do, also inside the lock, deadlocks nobody and halves nothing."""
+
+import os
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+FORK_OFTEN = """
+stop = threading.Event()
+sys.setswitchinterval(1e-5)
+
+def forever(function):
+    def loop():
+        while not stop.is_set():
+            function()
+    thread = threading.Thread(target=loop)
+    thread.start()
+    return thread
+
+def child():
+    if timer._keep:
+        assert timer.size >= 1
+        assert all(task.cancel() for task in timer.pending() if task.delay_ms == 3_600_000)
+    else:
+        assert timer.size == 0, timer.size
+        stats = timer.stats()
+        assert stats.added == stats.expired + stats.cancelled, stats
+    ran = []
+    timer.call_later(0, ran.append, 1)
+    timer.call_many(array("q", [1]), ran.extend)
+    wait_for(lambda: len(ran) == 2)
+    timer.call_later(60, int).cancel()
+    timer.close()
+
+class Timer(SystemTimer):
+    _keep = False
+
+"""
+
+WORK = {
+    "adding and cancelling tasks": ["timer.call_later(3600, int).cancel()"] * 2,
+    "bulk adding and cancelling": ["timer.call_many(many, int).cancel()"] * 2,
+    "bulk cancelling by index": ["cancel_in_two_steps()"],
+    "tasks that fall due": ["timer.call_later(0.001, int); time.sleep(0.0001)"] * 2,
+    "batches that fall due": ["timer.call_many(soon, len); time.sleep(0.002)"] * 2,
+    "timers made and closed": ["make_and_close()"],
+    "stats and pending": ["timer.stats(); timer.pending()", "move()"],
+}
+
+
+@pytest.mark.parametrize("executor", ["None", "'inline'"])
+@pytest.mark.parametrize("work", WORK)
+def test_forks_while_other_threads_work(run_script, work, executor):
+    loops = "\n".join(f"forever(lambda: ({line.replace(';', ',')}))," for line in WORK[work])
+    answer = run_script(
+        FORK_OFTEN
+        + f"""
+timer = Timer(executor={executor})
+many, some = array("q", [3_600_000] * 20_000), array("q", range(0, 20_000, 2))
+soon = array("q", [1, 2, 3] * 1000)
+
+def make_and_close():
+    other = SystemTimer()
+    other.call_later(5, int)
+    other.close()
+
+def move():
+    task = timer.call_later(3600, int)
+    task.reschedule(5)
+    task.cancel()
+
+def cancel_in_two_steps():
+    batch = timer.call_many(many, int)
+    batch.cancel(some)
+    batch.cancel()
+
+timer.call_later(3600, int)
+workers = [
+{loops}
+]
+try:
+    for _ in range(60):
+        in_child(child)
+        time.sleep(0.001)
+finally:
+    stop.set()
+for worker in workers:
+    worker.join()
+timer.close()
+stats = timer.stats()
+assert stats.pending == 0
+"""
+    )
+    assert answer == (0, "", "")
+
+
+def test_forks_while_batches_fall_due_with_keep_lose_nothing_in_the_parent(run_script):
+    answer = run_script(
+        FORK_OFTEN
+        + """
+timer = Timer(fork="keep")
+timer._keep = True
+timer.call_later(3600, int)
+added, ran = [], []
+
+def add():
+    added.append(timer.call_many(array("q", [1, 2, 3] * 500), ran.extend))
+    time.sleep(0.005)
+
+workers = [forever(add), forever(add)]
+try:
+    for _ in range(60):
+        in_child(child)
+        time.sleep(0.001)
+finally:
+    stop.set()
+for worker in workers:
+    worker.join()
+wait_for(lambda: timer.size == 1)
+timer.close(run_pending=True)
+assert len(ran) == 1500 * len(added)
+"""
+    )
+    assert answer == (0, "", "")
+
+
+def test_a_kept_batch_that_falls_due_at_the_fork_is_delivered_whole_in_the_child_or_was_on_its_way_in_the_parent(
+    run_script,
+):
+    # What the parent's executor had taken for a callback is the parent's. Everything else is the child's too, and gets
+    # there: nothing may stay pending for ever.
+    answer = run_script(
+        FORK_OFTEN
+        + """
+timer = SystemTimer(fork="keep", executor="inline")
+
+def add():
+    timer.call_many(array("q", [1, 2, 3] * 500), len)
+    time.sleep(0.001)
+
+def keep_child():
+    wait_for(lambda: timer.size == 0)
+    timer.close()
+
+workers = [forever(add), forever(add)]
+try:
+    for _ in range(60):
+        in_child(keep_child)
+finally:
+    stop.set()
+for worker in workers:
+    worker.join()
+timer.close()
+"""
+    )
+    assert answer == (0, "", "")

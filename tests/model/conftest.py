@@ -1,0 +1,21 @@
+"""How long the models run. HWHEEL_MODEL_EXAMPLES=50 makes it fifty times as long, with other examples each time.
+
+By itself a run is the same every time, so that a failure in CI is the same failure at home.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+MULTIPLIER = float(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1"))
+
+settings.register_profile(
+    "model",
+    max_examples=max(1, round(120 * MULTIPLIER)),
+    stateful_step_count=40,
+    deadline=None,                      # the machine may be slow and shared
+    derandomize=MULTIPLIER == 1,
+    database=None,                      # a failure prints how to reproduce it
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)

@@ -1,0 +1,296 @@
+"""TimingWheel against a model that is too plain to be wrong: a heap of (tick, sequence number).
+
+The model knows no levels and no buckets. What the wheel shows of its own (clocks, buckets, delay queue) is checked
+against the rule of placement.
+"""
+
+import heapq
+from typing import NamedTuple
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import hwheel_core
+from hwheel import TimerTask, TimingWheel
+
+LAST_MS = 2**63 - 1
+
+
+class Reach(NamedTuple):
+    """A length of time that means something on any wheel: ticks of one of its levels, and a bit."""
+
+    level: int
+    ticks: int
+    rest_ms: int
+
+    def ms(self, tick_ms, wheel_size):
+        return tick_ms * wheel_size**self.level * self.ticks + self.rest_ms
+
+
+near = st.builds(Reach, st.just(0), st.integers(0, 25), st.integers(-1, 2))
+reaches = near | st.builds(Reach, st.integers(0, 5), st.integers(0, 25), st.integers(-2, 30))
+any_one = st.integers(0, 2**16)         # which of the tasks, by remainder
+starts = (
+    st.just(0)
+    | st.integers(0, 10**4)
+    | st.just(1675752020558)
+    | st.integers(-(10**4), 10**4).map(lambda around: 2**62 + around)
+    | st.integers(1, 10**6).map(lambda before_the_end: LAST_MS - before_the_end)
+)
+
+
+class Pending(NamedTuple):
+    tick: int               # number of the finest level's tick in which it falls due
+    sequence: int
+    task: TimerTask
+
+
+class WheelMachine(RuleBasedStateMachine):
+    """Add, cancel, reschedule and poll in any order."""
+
+    @initialize(tick_ms=st.sampled_from([1, 1, 1, 2, 3, 10, 20, 1000, 86_400_000]),
+                wheel_size=st.sampled_from([2, 3, 4, 5, 10, 20, 60, 256]), start_ms=starts)
+    def make(self, tick_ms, wheel_size, start_ms):
+        self.tick_ms, self.wheel_size = tick_ms, wheel_size
+        self.wheel = TimingWheel(tick_ms, wheel_size, start_ms)
+        self.now_ms = start_ms          # the latest time that the wheel was polled with
+        self.clock_ms = start_ms - start_ms % tick_ms
+        self.heap = []
+        self.current = {}               # task -> its Pending; what is in the heap but not here is out of date
+        self.tasks = []
+        self.added = self.expired = self.cancelled = self.sequence = 0
+
+    def teardown(self):
+        if not hasattr(self, "wheel"):
+            return
+        self.poll_at(LAST_MS)
+        assert len(self.wheel) == 0
+        assert self.wheel.next_expiration_ms is None
+        assert self.added == self.expired + self.cancelled
+
+    # --- the model ---------------------------------------------------------------------------------------------------
+
+    def enter(self, task, expiration_ms):
+        self.sequence += 1
+        # What is due already waits for the next poll, with the tick at which the clock stands.
+        pending = Pending(max(expiration_ms, self.clock_ms) // self.tick_ms, self.sequence, task)
+        self.current[task] = pending
+        heapq.heappush(self.heap, pending[:2] + (id(task), pending))
+
+    def first(self):
+        while self.heap and self.current.get(self.heap[0][3].task) is not self.heap[0][3]:
+            heapq.heappop(self.heap)
+        return self.heap[0][3] if self.heap else None
+
+    def take_due(self, now_ms):
+        due = []
+        while (first := self.first()) is not None and (
+            first.tick * self.tick_ms <= max(now_ms, self.clock_ms)
+        ):
+            heapq.heappop(self.heap)
+            del self.current[first.task]
+            due.append(first.task)
+        return due
+
+    def time_in(self, reach):
+        """A time from the wheel's clock on, within 64 bits."""
+        return min(self.clock_ms + reach.ms(self.tick_ms, self.wheel_size), LAST_MS)
+
+    # --- what can happen ---------------------------------------------------------------------------------------------
+
+    def add_at(self, expiration_ms):
+        task = TimerTask(0)
+        levels = self.wheel.snapshot().levels
+        assert self.wheel.add(task, expiration_ms) == (expiration_ms >= self.clock_ms + self.tick_ms)
+        self.added += 1
+        self.tasks.append(task)
+        assert task.deadline_ms == expiration_ms
+        if task.expired:
+            self.expired += 1
+        else:
+            self.enter(task, expiration_ms)
+            self.check_placement(task, expiration_ms, levels)
+
+    def check_placement(self, task, expiration_ms, levels_before):
+        """Kafka's rule: the finest level whose interval reaches there; bucket virtual_id % wheel_size; at its end."""
+        level, tick_ms, clock_ms = 1, self.tick_ms, self.clock_ms
+        while expiration_ms >= clock_ms + tick_ms * self.wheel_size:
+            tick_ms *= self.wheel_size
+            clock_ms -= clock_ms % tick_ms
+            level += 1
+        virtual_id = expiration_ms // tick_ms
+        levels = self.wheel.snapshot().levels
+        assert len(levels) == max(level, len(levels_before)), "levels are made when they are needed, and not before"
+        (bucket,) = [one for one in levels[level - 1].buckets if one.index == virtual_id % self.wheel_size]
+        assert bucket.expiration_ms == virtual_id * tick_ms
+        assert bucket.tasks[-1] is task
+
+    @rule(reach=reaches)
+    def add(self, reach):
+        self.add_at(self.time_in(reach))
+
+    @rule(reach=near, count=st.integers(2, 6))
+    def add_several_for_one_time(self, reach, count):
+        for _ in range(count):
+            self.add_at(self.time_in(reach))
+
+    @rule(before_ms=st.integers(0, 100))
+    def add_what_is_due(self, before_ms):
+        self.add_at(self.clock_ms - before_ms)
+
+    @precondition(lambda self: self.current)
+    @rule(which=any_one, place=st.integers(0, 2**16))
+    def add_for_a_tick_that_has_a_task(self, which, place):
+        tick = list(self.current.values())[which % len(self.current)].tick
+        self.add_at(min(tick * self.tick_ms + place % self.tick_ms, LAST_MS))
+
+    @rule(time_ms=st.integers(LAST_MS - 1000, LAST_MS))
+    def add_at_the_end_of_time(self, time_ms):
+        self.add_at(time_ms)
+
+    @precondition(lambda self: self.tasks)
+    @rule(which=any_one)
+    def cancel(self, which):
+        task = self.tasks[which % len(self.tasks)]
+        was_pending = task in self.current
+        assert task.cancel() == was_pending
+        if was_pending:
+            del self.current[task]
+            self.cancelled += 1
+            assert task.cancelled
+
+    @precondition(lambda self: self.current)
+    @rule(picks=st.lists(any_one, min_size=1, max_size=10))
+    def cancel_several(self, picks):
+        for which in picks:
+            if self.current:
+                task = list(self.current)[which % len(self.current)]
+                assert task.cancel()
+                del self.current[task]
+                self.cancelled += 1
+
+    @precondition(lambda self: self.tasks)
+    @rule(which=any_one, reach=reaches)
+    def reschedule(self, which, reach):
+        task = self.tasks[which % len(self.tasks)]
+        expiration_ms = self.time_in(reach)
+        was_pending = task in self.current
+        assert task.reschedule(expiration_ms - self.clock_ms) == was_pending
+        if was_pending:
+            self.enter(task, expiration_ms)
+            assert task.deadline_ms == expiration_ms
+
+    @precondition(lambda self: self.current)
+    @rule(which=any_one, other=any_one)
+    def reschedule_to_the_tick_of_another(self, which, other):
+        task = list(self.current)[which % len(self.current)]
+        tick = list(self.current.values())[other % len(self.current)].tick
+        expiration_ms = tick * self.tick_ms
+        assert task.reschedule(expiration_ms - self.clock_ms)
+        self.enter(task, expiration_ms)
+
+    def poll_at(self, now_ms):
+        next_ms = self.wheel.next_expiration_ms
+        expected = self.take_due(now_ms)
+        due = self.wheel.poll(now_ms)
+        assert due == expected, "what is due, all of it, once, in order, and nothing before its tick"
+        self.expired += len(due)
+        assert all(task.expired for task in due)
+        clock_ms = self.wheel.current_time_ms
+        if next_ms is None or next_ms > now_ms:
+            assert clock_ms == self.clock_ms, "a poll with nothing due moves no clock"
+        assert self.clock_ms <= clock_ms <= max(now_ms, self.clock_ms)
+        if due and max(now_ms, self.clock_ms) == now_ms:
+            assert clock_ms >= due[-1].deadline_ms // self.tick_ms * self.tick_ms
+        self.clock_ms = clock_ms
+        self.now_ms = max(self.now_ms, now_ms)
+
+    @rule(reach=near)
+    def poll_soon(self, reach):
+        self.poll_at(min(max(0, self.now_ms + reach.ms(self.tick_ms, self.wheel_size)), LAST_MS))
+
+    @rule(reach=reaches)
+    def poll_after_a_jump(self, reach):
+        self.poll_at(min(max(0, self.now_ms + reach.ms(self.tick_ms, self.wheel_size)), LAST_MS))
+
+    @precondition(lambda self: self.wheel.next_expiration_ms is not None)
+    @rule(early_ms=st.sampled_from([1, 0, 0]))
+    def poll_for_the_next_bucket(self, early_ms):
+        self.poll_at(max(0, self.wheel.next_expiration_ms - early_ms))
+
+    @rule(back_ms=st.integers(0, 10**6))
+    def poll_back_in_time(self, back_ms):
+        self.poll_at(max(0, self.clock_ms - back_ms))
+
+    @rule(reach=reaches)
+    def advance_the_clock_where_nothing_is_due(self, reach):
+        time_ms = self.time_in(reach)
+        next_ms = self.wheel.next_expiration_ms
+        if next_ms is not None:
+            time_ms = min(time_ms, next_ms - 1)
+        if time_ms < 0:
+            return
+        self.wheel.advance_clock(time_ms)
+        self.clock_ms = max(self.clock_ms, time_ms - time_ms % self.tick_ms)
+
+    # --- what always holds -------------------------------------------------------------------------------------------
+
+    @invariant()
+    def counters_are_exact(self):
+        assert len(self.wheel) == len(self.current)
+        assert self.added == self.expired + self.cancelled + len(self.current)
+        for task in self.tasks:
+            assert task.pending == (task in self.current)
+            assert task.pending + task.expired + task.cancelled == 1
+
+    @invariant()
+    def the_next_expiration_is_never_late(self):
+        first, next_ms = self.first(), self.wheel.next_expiration_ms
+        assert (next_ms is None) == (first is None)
+        if first is not None:
+            assert next_ms <= first.tick * self.tick_ms
+
+    @invariant()
+    def clocks_stand_on_ticks(self):
+        tick_ms = self.tick_ms
+        for level in self.wheel.snapshot().levels:
+            assert (level.tick_ms, level.interval_ms) == (tick_ms, tick_ms * self.wheel_size)
+            assert level.current_time_ms == self.clock_ms - self.clock_ms % tick_ms
+            tick_ms *= self.wheel_size
+
+    @invariant()
+    def the_snapshot_obeys_the_rule_of_placement(self):
+        snapshot = self.wheel.snapshot()
+        seen = []
+        for number, level in enumerate(snapshot.levels, 1):
+            for bucket in level.buckets:
+                seen.append(bucket)
+                assert bucket.level == number
+                assert bucket.tasks, "only buckets that hold something are shown"
+                assert bucket.expiration_ms % level.tick_ms == 0
+                assert bucket.index == bucket.expiration_ms // level.tick_ms % self.wheel_size
+                ahead_ms = bucket.expiration_ms - level.current_time_ms
+                assert level.tick_ms <= ahead_ms < level.interval_ms, "each bucket lies within one turn of its level"
+                last_sequence = {}
+                for task in bucket.tasks:
+                    pending = self.current[task]
+                    assert task.deadline_ms // level.tick_ms == bucket.expiration_ms // level.tick_ms
+                    assert last_sequence.get(pending.tick, 0) < pending.sequence, "a tick's tasks stand in their order"
+                    last_sequence[pending.tick] = pending.sequence
+        assert list(snapshot.queue) == sorted(seen, key=lambda bucket: (bucket.expiration_ms, bucket.level))
+        in_buckets = [task for bucket in seen for task in bucket.tasks]
+        assert len(in_buckets) == len({*in_buckets})
+        due = {task for task, pending in self.current.items() if pending.tick * self.tick_ms <= self.clock_ms}
+        assert {*in_buckets} == {*self.current} - due
+        if snapshot.queue and not due:
+            assert self.wheel.next_expiration_ms == snapshot.queue[0].expiration_ms
+
+    @invariant()
+    def the_core_finds_no_fault_with_itself(self):
+        if hwheel_core.DEBUG:
+            hwheel_core.debug_check(self.wheel)
+
+
+TestWheel = WheelMachine.TestCase
+TestWheel.settings = settings.get_profile("model")

@@ -102,7 +102,7 @@ use_it(unused)
     assert answer == (0, "", "")
 
 
-def test_a_child_of_a_child_and_an_exec_free_exit(run_script):
+def test_a_child_of_a_child_and_a_child_that_ends_the_usual_way(run_script):
     answer = run_script(
         USE_IT
         + """
@@ -110,8 +110,9 @@ timer = SystemTimer()
 timer.call_later(3600, print)
 
 def child():
-    timer.call_later(3600, print)
+    mine = timer.call_later(3600, print)
     in_child(lambda: use_it(timer))
+    assert timer.size == 1 and mine.cancel()
     use_it(timer)
 
 in_child(child)
@@ -122,8 +123,7 @@ if pid == 0:
     timer.call_later(3600, print)
     sys.exit(0)
 assert os.waitpid(pid, 0)[1] == 0
-use = timer.close()
-assert len(use) == 1
+assert len(timer.close()) == 1
 """
     )
     assert answer == (0, "", "")

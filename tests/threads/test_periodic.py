@@ -9,9 +9,9 @@ PATIENCE_S = 60
 
 
 @pytest.fixture
-def timer(make_timer, hand_clock):
-    """Real in everything but its clock."""
-    return make_timer(executor="inline", clock=hand_clock, reaper=False)
+def make_hand_timer(make_timer, hand_clock):
+    """Makes a timer that is real in everything but its clock, and runs callbacks in advance_clock()."""
+    return lambda: make_timer(executor="inline", clock=hand_clock, reaper=False)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,8 @@ def timer(make_timer, hand_clock):
         ("delay", [100, 550, 650]),                     # 450 is where a new grid starts
     ],
 )
-def test_what_a_long_run_misses(timer, hand_clock, missed, expected):
+def test_what_a_long_run_misses(make_hand_timer, hand_clock, missed, expected):
+    timer = make_hand_timer()
     start_ms = hand_clock.ms
     seen = []
 
@@ -39,7 +40,8 @@ def test_what_a_long_run_misses(timer, hand_clock, missed, expected):
     assert seen == expected
 
 
-def test_times_do_not_drift(timer, hand_clock):
+def test_times_do_not_drift(make_hand_timer, hand_clock):
+    timer = make_hand_timer()
     start_ms = hand_clock.ms
     seen = []
     timer.call_every(1 / 3, lambda: seen.append(hand_clock.ms - start_ms))
@@ -49,7 +51,8 @@ def test_times_do_not_drift(timer, hand_clock):
     assert seen == [-(-1000 * i // 3) for i in range(1, 31)]
 
 
-def test_cancel_in_its_own_callback_is_true_and_the_end(timer, hand_clock):
+def test_cancel_in_its_own_callback_is_true_and_the_end(make_hand_timer, hand_clock):
+    timer = make_hand_timer()
     answers = []
 
     def once():
@@ -63,7 +66,8 @@ def test_cancel_in_its_own_callback_is_true_and_the_end(timer, hand_clock):
     assert timer.size == 0
 
 
-def test_between_two_runs_it_is_pending_and_each_run_counts(timer, hand_clock):
+def test_between_two_runs_it_is_pending_and_each_run_counts(make_hand_timer, hand_clock):
+    timer = make_hand_timer()
     seen = []
     task = timer.call_every(0.1, seen.append, "x")
     for runs in range(1, 4):

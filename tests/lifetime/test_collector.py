@@ -1,0 +1,149 @@
+"""Guarantee 6: pending timers are not the garbage collector's business, so a million of them cost it nothing."""
+
+import gc
+from array import array
+
+import pytest
+
+from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
+
+
+class Subclass(TimerTask):
+    pass
+
+
+@pytest.fixture
+def make_timer():
+    made = []
+
+    def make():
+        made.append(SystemTimer(wheel_size=4))
+        return made[-1]
+
+    yield make
+    while made:             # emptied: pytest holds on to `make` while other fixtures look for what is left behind
+        made.pop().close()
+
+
+def argument_objects(task):
+    """What a task keeps its arguments in: the tuple itself, and a dict of keywords in it."""
+    tuples = [one for one in gc.get_referents(task) if isinstance(one, tuple)]
+    return tuples + [one for arguments in tuples for one in arguments if isinstance(one, dict)]
+
+
+def test_pending_tasks_and_their_arguments_are_untracked(make_timer):
+    timer = make_timer()
+    shared = [1]                # a list is tracked, so a tuple that holds it is worth tracking, for all that gc knows
+    tasks = [timer.call_later(3600 + i % 100, print, shared, i) for i in range(1000)]
+    tasks += [timer.add(TimerTask(3_600_000, print, shared, end=shared)) for _ in range(1000)]
+    tasks += [timer.add(Subclass(3_600_000, print, shared, shared)) for _ in range(1000)]
+    tasks += [timer.call_every(3600, print, shared, shared) for _ in range(1000)]
+    gc.collect()
+    assert [task for task in tasks if gc.is_tracked(task)] == []
+    held = [one for task in tasks for one in argument_objects(task)]
+    assert len(held) >= 4000
+    assert [one for one in held if gc.is_tracked(one)] == []
+
+
+def test_a_million_pending_tasks_add_nothing_to_what_the_collector_looks_at(make_timer):
+    timer = make_timer()
+    shared = [1]
+    timer.call_later(3600, print)           # starts the threads
+    gc.collect()
+    before = len(gc.get_objects())
+    for i in range(1_000_000):
+        timer.call_later(60 + i % 3600, print, shared, i)
+    timer.call_many(array("q", [3_600_000]) * 1_000_000, print)
+    gc.collect()
+    assert timer.size == 2_000_001
+    assert len(gc.get_objects()) - before < 1000
+
+
+def test_a_rescheduled_task_stays_untracked(make_timer):
+    timer = make_timer()
+    task = timer.call_later(3600, print, [], [])
+    assert task.reschedule(7_200_000)
+    assert not gc.is_tracked(task)
+
+
+@pytest.mark.parametrize("cls", [TimerTask, Subclass])
+def test_what_close_returns_is_tracked_again(make_timer, cls):
+    timer = make_timer()
+    shared = [1]
+    timer.add(cls(3_600_000, print, shared, shared, end=shared))
+    timer.call_every(3600, print, shared, shared)
+    gc.collect()
+    returned = timer.close()
+    assert len(returned) == 2
+    for task in returned:
+        assert gc.is_tracked(task)
+        assert argument_objects(task)
+        assert all(gc.is_tracked(one) for one in argument_objects(task))
+
+
+@pytest.mark.parametrize("cls", [TimerTask, Subclass])
+def test_what_poll_returns_is_tracked_again(cls):
+    shared = [1]
+    wheel = TimingWheel()
+    task = cls(5, print, shared, shared)
+    assert wheel.add(task, 5)
+    gc.collect()
+    assert not gc.is_tracked(task)
+    assert wheel.poll(5) == [task]
+    assert gc.is_tracked(task) and all(gc.is_tracked(one) for one in argument_objects(task))
+
+
+def test_what_an_add_refused_is_tracked_as_before():
+    shared = [1]
+    timer = ManualTimer(max_pending=1)
+    timer.call_later(5, print)
+    task = TimerTask(5, print, shared, shared)
+    with pytest.raises(RuntimeError):
+        timer.add(task)
+    due = TimerTask(5, print, shared, shared)
+    assert TimingWheel().add(due, 0) is False
+    for refused in (task, due):
+        assert gc.is_tracked(refused) and all(gc.is_tracked(one) for one in argument_objects(refused))
+
+
+@pytest.mark.parametrize("ending", ["cancel", "expire"])
+def test_a_subclass_is_tracked_again_after_its_end(ending):
+    timer = ManualTimer()
+    task = timer.add(Subclass(5, int))
+    assert not gc.is_tracked(task)
+    if ending == "cancel":
+        task.cancel()
+    else:
+        timer.advance(5)
+    assert gc.is_tracked(task)
+
+
+def test_collections_while_everything_happens_harm_nothing():
+    # The collector meets tasks in every state, with finalizers that cancel tasks themselves.
+    timer = ManualTimer()
+    threshold = gc.get_threshold()
+    gc.set_threshold(5)
+    try:
+
+        class Owner:
+            def __init__(self):
+                self.me = self
+                self.task = timer.call_later(50, len, [])
+
+            def __del__(self):
+                self.task.cancel()
+                timer.call_later(0.001, list, [])
+
+        for round_ in range(300):
+            Owner()
+            timer.add(Subclass(round_ % 7, list, [1])).cancel()
+            timer.call_many(array("q", [1, 2, 3]), list)
+            timer.advance(round_ % 3)
+            timer.pending()
+    finally:
+        gc.set_threshold(*threshold)
+    gc.collect()
+    timer.advance(100)
+    stats = timer.stats()
+    assert stats.added == stats.expired + stats.cancelled + stats.pending
+    timer.close()

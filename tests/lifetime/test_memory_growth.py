@@ -1,0 +1,141 @@
+"""Nothing piles up over many rounds of use. tracemalloc also sees the core's own allocations."""
+
+import gc
+import threading
+import tracemalloc
+from array import array
+
+import pytest
+
+from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
+
+ROUNDS = 12
+ALLOWED_GROWTH = 50_000         # bytes; one forgotten task a step of a round would be more
+
+
+def assert_no_growth(one_round):
+    """Runs it until caches are warm, and then insists that more rounds leave no more memory behind."""
+    tracemalloc.start()
+    try:
+        for _ in range(3):
+            one_round()
+        gc.collect()
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(ROUNDS):
+            one_round()
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < ALLOWED_GROWTH
+
+
+@pytest.fixture
+def make_timer():
+    made = []
+
+    def make():
+        made.append(SystemTimer())
+        return made[-1]
+
+    yield make
+    while made:             # emptied: pytest holds on to `make` while other fixtures look for what is left behind
+        made.pop().close()
+
+
+def test_adding_and_cancelling(make_timer):
+    timer = make_timer()
+    def one_round():
+        for i in range(1000):
+            timer.call_later(60 + i, print, i, [i]).cancel()
+            timer.add(TimerTask(5000, print, i, end=i)).cancel()
+            task = timer.call_every(60, print, i)
+            task.reschedule(10_000_000)
+            task.cancel()
+
+    assert_no_growth(one_round)
+
+
+def test_adding_and_cancelling_in_bulk(make_timer):
+    timer = make_timer()
+    delays = array("q", range(60_000, 65_000))
+
+    def one_round():
+        batch = timer.call_many(delays, print)
+        assert batch.cancel(array("q", range(0, 5000, 2))) == 2500
+        assert batch.cancel() == 2500
+
+    assert_no_growth(one_round)
+
+
+def test_expiring_in_virtual_time():
+    timer = ManualTimer(wheel_size=8)
+
+    def one_round():
+        for i in range(1000):
+            timer.call_later(i / 100, int, i)
+        timer.call_many(array("q", range(5000)), len)
+        timer.advance(20_000)
+        assert timer.size == 0
+
+    assert_no_growth(one_round)
+
+
+def test_expiring_on_threads(make_timer):
+    timer = make_timer()
+    def one_round():
+        done = threading.Event()
+        for i in range(500):
+            timer.call_later(i / 100_000, int, i)
+        timer.call_many(array("q", [1, 2] * 500), len)
+        timer.call_later(0.02, done.set)
+        assert done.wait(60)
+
+    assert_no_growth(one_round)
+
+
+def test_failing_callbacks():
+    timer = ManualTimer(on_error=lambda task, error: None)
+
+    def one_round():
+        for _ in range(500):
+            timer.call_later(0.001, lambda: 1 / 0)
+        timer.advance(1)
+
+    assert_no_growth(one_round)
+
+
+def test_refused_adds(make_timer):
+    timer = make_timer()
+    full = ManualTimer(max_pending=1)
+    full.call_later(1, print)
+
+    def one_round():
+        for _ in range(500):
+            for refused in (
+                lambda: full.call_later(1, print),
+                lambda: full.call_many(array("q", [1] * 100), print),
+                lambda: full.add(TimerTask(1, print)),
+                lambda: timer.call_later(float("nan"), print),
+                lambda: timer.call_many(array("q", [2**63 - 1]), print),
+            ):
+                with pytest.raises((RuntimeError, ValueError, OverflowError)):
+                    refused()
+
+    assert_no_growth(one_round)
+
+
+def test_whole_timers_and_wheels():
+    def one_round():
+        for _ in range(5):
+            with SystemTimer() as timer:
+                for i in range(100):
+                    timer.call_later(10**i if i < 10 else i, print)
+                timer.call_many(array("q", [10**9] * 100), print)
+            wheel = TimingWheel(wheel_size=2)
+            for i in range(40):
+                wheel.add(TimerTask(5), 2**i)
+            wheel.snapshot()
+            wheel.overflow_wheel.snapshot()
+
+    assert_no_growth(one_round)

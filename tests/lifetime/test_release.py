@@ -1,0 +1,337 @@
+"""Guarantee 6: at cancel and at expiry the callback and its arguments are released at once, by reference count alone."""
+
+import functools
+import gc
+import weakref
+from array import array
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
+
+
+class Thing:
+    """Something whose end can be seen."""
+
+    def method(self, *args, **kwargs):
+        pass
+
+
+def take(*args, **kwargs):
+    """A callback that keeps nothing."""
+
+
+def fail(*args, **kwargs):
+    raise ValueError
+
+
+def call_of(kind, thing):
+    """(callback, args, kwargs) in which the thing stands in some place."""
+    return {
+        "bound method": (thing.method, (), {}),
+        "closure": (lambda: thing, (), {}),
+        "partial": (functools.partial(take, thing), (), {}),
+        "one argument": (take, (thing,), {}),
+        "one argument, a tuple": (take, ((thing, 1),), {}),
+        "many arguments": (take, (1, thing, 2), {}),
+        "keyword": (take, (), {"thing": thing}),
+        "arguments and keyword": (take, (1, [2]), {"thing": [thing]}),
+        "a callback that raises": (fail, (thing, 1), {}),
+    }[kind]
+
+
+KINDS = [
+    "bound method",
+    "closure",
+    "partial",
+    "one argument",
+    "one argument, a tuple",
+    "many arguments",
+    "keyword",
+    "arguments and keyword",
+    "a callback that raises",
+]
+
+
+def make(kind, delay_ms=50, cls=TimerTask):
+    """A task that alone holds a Thing, and a way to see whether it is still there."""
+    thing = Thing()
+    callback, args, kwargs = call_of(kind, thing)
+    return cls(delay_ms, callback, *args, **kwargs), weakref.ref(thing)
+
+
+class Subclass(TimerTask):
+    """With a dict, and with TimerTask's own run()."""
+
+
+@pytest.fixture
+def make_timer(hand_clock):
+    """Makes a timer that is real in everything but its clock, and runs callbacks in advance_clock()."""
+    made = []
+
+    def make():
+        made.append(SystemTimer(executor="inline", clock=hand_clock, reaper=False, on_error=lambda task, error: None))
+        return made[-1]
+
+    yield make
+    while made:             # emptied: pytest holds on to `make` while other fixtures look for what is left behind
+        made.pop().close()
+
+
+@pytest.mark.parametrize("cls", [TimerTask, Subclass])
+@pytest.mark.parametrize("kind", KINDS)
+def test_at_cancel(make_timer, no_gc, kind, cls):
+    timer = make_timer()
+    task, thing = make(kind, cls=cls)
+    timer.add(task)
+    assert thing() is not None
+    assert task.cancel()
+    assert thing() is None
+    assert (task.callback, task.args, task.kwargs) == (None, None, None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_at_cancel_before_any_add(no_gc, kind):
+    task, thing = make(kind)
+    assert task.cancel()
+    assert thing() is None
+
+
+@pytest.mark.parametrize("cls", [TimerTask, Subclass])
+@pytest.mark.parametrize("kind", KINDS)
+def test_at_expiry_also_while_the_task_is_kept(make_timer, hand_clock, no_gc, kind, cls):
+    timer = make_timer()
+    task, thing = make(kind, cls=cls)
+    timer.add(task)
+    hand_clock.ms += 50
+    assert timer.advance_clock(0)
+    assert task.expired
+    assert thing() is None
+    assert (task.callback, task.args, task.kwargs) == (None, None, None)
+
+
+@pytest.mark.parametrize("executor", ["own thread", "inline", "pool"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_at_expiry_on_a_real_thread(no_gc, eventually, executor, kind):
+    with ThreadPoolExecutor(1) as pool:
+        chosen = {"own thread": None, "inline": "inline", "pool": pool}[executor]
+        with SystemTimer(executor=chosen, on_error=lambda task, error: None) as timer:
+            task, thing = make(kind, delay_ms=1)
+            timer.add(task)
+            eventually(lambda: thing() is None, "the release")
+            assert task.expired
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_a_bare_wheel(no_gc, kind):
+    wheel = TimingWheel()
+    task, thing = make(kind)
+    wheel.add(task, 50)
+    [due] = wheel.poll(50)
+    assert due is task and thing() is not None
+    try:
+        task.run()
+    except ValueError:
+        pass
+    assert thing() is None
+
+
+def test_inside_the_callback_the_task_has_let_go_already(make_timer, hand_clock, no_gc):
+    timer = make_timer()
+    seen = []
+    task = timer.add(TimerTask(50, lambda *args: seen.append((task.callback, task.args, task.kwargs)), 1))
+    hand_clock.ms += 50
+    timer.advance_clock(0)
+    assert seen == [(None, None, None)]
+
+
+@pytest.mark.parametrize("ending", ["cancel", "expire"])
+def test_a_batch_releases_its_callback_with_its_last_timer(make_timer, hand_clock, no_gc, ending):
+    timer = make_timer()
+    thing = Thing()
+    alive = weakref.ref(thing)
+    batch = timer.call_many(array("q", [10, 20]), thing.method)
+    del thing
+    hand_clock.ms += 10
+    timer.advance_clock(0)
+    assert alive() is not None and batch.pending == 1
+    if ending == "cancel":
+        assert batch.cancel() == 1
+    else:
+        hand_clock.ms += 10
+        timer.advance_clock(0)
+    assert alive() is None and batch.callback is None
+
+
+def test_a_periodic_task_releases_its_callback_at_cancel(make_timer, hand_clock, no_gc):
+    timer = make_timer()
+    for in_the_callback in (False, True):
+        thing = Thing()
+        alive = weakref.ref(thing)
+        task = timer.call_every(0.01, (lambda thing: task.cancel()) if in_the_callback else take, thing)
+        del thing
+        hand_clock.ms += 10
+        timer.advance_clock(0)
+        if not in_the_callback:
+            assert alive() is not None
+            assert task.cancel()
+        assert alive() is None
+
+
+@pytest.mark.parametrize("ending", ["cancel", "expire"])
+def test_a_cycle_through_the_callback_is_broken(make_timer, hand_clock, no_gc, ending):
+    timer = make_timer()
+    # The argument knows its task, and the task its argument.
+    def add():
+        thing = Thing()
+        thing.task = timer.call_later(0.05, Thing.method, thing)
+        if ending == "cancel":
+            thing.task.cancel()
+        return weakref.ref(thing)
+
+    alive = add()
+    if ending == "expire":
+        assert alive() is not None
+        hand_clock.ms += 50
+        timer.advance_clock(0)
+    assert alive() is None
+
+
+@pytest.mark.parametrize("ending", ["cancel", "expire"])
+def test_a_cycle_of_a_callback_that_is_a_closure_over_its_task_is_broken(make_timer, hand_clock, no_gc, ending):
+    timer = make_timer()
+    def add():
+        thing = Thing()
+
+        def callback():
+            return task, thing
+
+        task = timer.call_later(0.05, callback)
+        if ending == "cancel":
+            task.cancel()
+        return weakref.ref(thing)
+
+    alive = add()
+    if ending == "expire":
+        hand_clock.ms += 50
+        timer.advance_clock(0)
+    assert alive() is None
+
+
+@pytest.mark.parametrize("where", ["wheel", "manual"])
+def test_a_dropped_wheel_or_manual_timer_frees_what_is_pending(no_gc, where):
+    things = []
+    owner = TimingWheel() if where == "wheel" else ManualTimer()
+    for delay_ms in (10, 1000, 10**9):
+        task, thing = make("many arguments", delay_ms)
+        things.append(thing)
+        owner.add(task, delay_ms) if where == "wheel" else owner.add(task)
+    if where == "manual":
+        thing = Thing()
+        things.append(weakref.ref(thing))
+        owner.call_many(array("q", [5, 10**9]), thing.method)
+        del thing
+    assert all(thing() is not None for thing in things)
+    del task, owner
+    assert all(thing() is None for thing in things)
+
+
+def test_what_close_returned_is_released_with_the_list(make_timer, no_gc):
+    timer = make_timer()
+    things = []
+    for kind in KINDS:
+        task, thing = make(kind, 10**9)
+        timer.add(task)
+        things.append(thing)
+    thing = Thing()
+    things.append(weakref.ref(thing))
+    timer.call_many(array("q", [10**9]), thing.method)
+    del thing, task
+    returned = timer.close()
+    assert all(thing() is not None for thing in things)
+    del returned
+    assert all(thing() is None for thing in things)
+
+
+def test_what_close_returned_in_cycles_is_released_at_the_next_collection(make_timer):
+    timer = make_timer()
+    thing = Thing()
+    alive = weakref.ref(thing)
+    thing.task = timer.call_later(3600, Thing.method, thing, [thing])
+    returned = timer.close()
+    del thing
+    gc.collect()
+    assert alive() is not None
+    del returned
+    gc.collect()
+    assert alive() is None
+
+
+class Knot(TimerTask):
+    """A task of a cycle that no release of a callback breaks."""
+
+    def __init__(self, delay_ms):
+        super().__init__(delay_ms)
+        self.me = self
+
+    def run(self):
+        pass
+
+
+@pytest.mark.parametrize("ending", ["cancel", "expire", "close", "cancel before add"])
+def test_a_subclass_in_a_cycle_with_itself_is_collected_after_its_end(make_timer, hand_clock, ending):
+    timer = make_timer()
+    task = Knot(50)
+    alive = weakref.ref(task)
+    if ending == "cancel before add":
+        task.cancel()
+    timer.add(task)
+    if ending == "cancel":
+        task.cancel()
+    del task
+    gc.collect()
+    if ending in ("expire", "close"):
+        assert alive() is not None
+    if ending == "expire":
+        hand_clock.ms += 50
+        timer.advance_clock(0)
+    elif ending == "close":
+        timer.close()
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_subclass_in_a_cycle_that_a_wheel_returned_is_collected():
+    wheel = TimingWheel()
+    task = Knot(50)
+    alive = weakref.ref(task)
+    wheel.add(task, 50)
+    refused = Knot(0)
+    refused_alive = weakref.ref(refused)
+    assert wheel.add(refused, 0) is False
+    assert wheel.poll(50) == [task]
+    del task, refused
+    gc.collect()
+    assert alive() is None and refused_alive() is None
+
+
+def test_a_closed_timer_in_a_cycle_with_its_clock_and_callbacks_is_collected():
+    class Owner:
+        def __init__(self):
+            self.timer = SystemTimer(clock=self.clock, on_error=self.failed)
+            self.task = self.timer.call_later(3600, self.failed, self.timer)
+            self.batch = self.timer.call_many(array("q", [10**9]), self.failed)
+
+        def clock(self):
+            return 1_000_000
+
+        def failed(self, *args):
+            pass
+
+    owner = Owner()
+    alive = weakref.ref(owner)
+    owner.timer.close()
+    del owner
+    gc.collect()
+    assert alive() is None

@@ -11,7 +11,7 @@ MULTIPLIER = float(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1"))
 
 settings.register_profile(
     "model",
-    max_examples=max(1, round(120 * MULTIPLIER)),
+    max_examples=max(1, round(400 * MULTIPLIER)),
     stateful_step_count=40,
     deadline=None,                      # the machine may be slow and shared
     derandomize=MULTIPLIER == 1,

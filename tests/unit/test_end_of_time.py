@@ -1,0 +1,159 @@
+"""Times near 2^62 and at the end of 64 bits: placed right, or refused with nothing changed."""
+
+from array import array
+
+import pytest
+
+from hwheel import ManualTimer, TimerTask, TimingWheel
+
+LAST_MS = 2**63 - 1
+WHEELS = [(1, 2), (1, 20), (20, 10), (7, 3), (86_400_000, 256), (2**40, 2**20)]
+
+
+@pytest.mark.parametrize(("tick_ms", "wheel_size"), WHEELS)
+@pytest.mark.parametrize("start_ms", [0, 2**62 - 1, 2**62, 2**62 + 12345])
+def test_times_around_2_to_62_and_at_the_end_come_out_on_their_tick(tick_ms, wheel_size, start_ms):
+    wheel = TimingWheel(tick_ms, wheel_size, start_ms)
+    times = sorted(
+        time_ms
+        for time_ms in [2**62 + i for i in (-2, -1, 0, 1, 2, 500, 10**6)] + [LAST_MS - 10**6, LAST_MS - 1, LAST_MS]
+        if time_ms >= wheel.current_time_ms + tick_ms
+    )
+    tasks = {}
+    for time_ms in times:
+        tasks[time_ms] = TimerTask(0)
+        assert wheel.add(tasks[time_ms], time_ms)
+    for time_ms in times:
+        tick_start_ms = time_ms - time_ms % tick_ms
+        if tasks[time_ms].pending:
+            assert wheel.next_expiration_ms <= tick_start_ms
+            assert tasks[time_ms] not in wheel.poll(tick_start_ms - 1)
+            assert tasks[time_ms].pending
+            assert tasks[time_ms] in wheel.poll(tick_start_ms)
+        assert tasks[time_ms].expired
+    assert len(wheel) == 0
+
+
+@pytest.mark.parametrize(("tick_ms", "wheel_size"), WHEELS)
+@pytest.mark.parametrize("start_ms", [0, 2**62, LAST_MS - 5 * 10**18])
+def test_the_last_millisecond_sits_where_the_rule_of_placement_says(tick_ms, wheel_size, start_ms, where):
+    wheel = TimingWheel(tick_ms, wheel_size, start_ms)
+    task = TimerTask(0)
+    assert wheel.add(task, LAST_MS)
+    level, level_tick_ms = 1, tick_ms
+    while LAST_MS >= start_ms - start_ms % level_tick_ms + level_tick_ms * wheel_size:
+        level, level_tick_ms = level + 1, level_tick_ms * wheel_size
+    virtual_id = LAST_MS // level_tick_ms
+    assert where(wheel, task) == (level, virtual_id % wheel_size, virtual_id * level_tick_ms)
+    assert len(wheel.snapshot().levels) == level
+    assert wheel.snapshot().levels[-1].interval_ms == level_tick_ms * wheel_size
+
+
+def test_a_wheel_of_size_2_needs_63_levels_from_0_to_the_end():
+    wheel = TimingWheel(1, 2)
+    task = TimerTask(0)
+    assert wheel.add(task, LAST_MS)
+    assert len(wheel.snapshot().levels) == 63
+    polls = 0
+    while task.pending:
+        now_ms = wheel.next_expiration_ms
+        assert now_ms is not None, "a task is pending"
+        wheel.poll(now_ms)
+        polls += 1
+    assert polls <= 63
+    assert wheel.current_time_ms == LAST_MS
+
+
+def test_a_pending_task_at_the_last_millisecond_is_a_next_expiration():
+    wheel = TimingWheel(start_ms=LAST_MS - 5)
+    wheel.add(TimerTask(0), LAST_MS)
+    assert wheel.next_expiration_ms == LAST_MS
+
+
+def test_a_wheel_may_start_at_the_last_millisecond():
+    wheel = TimingWheel(start_ms=LAST_MS)
+    assert wheel.current_time_ms == LAST_MS
+    task = TimerTask(0)
+    assert not wheel.add(task, LAST_MS)
+    assert task.expired
+
+
+@pytest.mark.parametrize("never_early", [True, False])
+@pytest.mark.parametrize("tick_ms", [1, 20])
+def test_a_deadline_beyond_64_bits_is_refused_and_nothing_changes(tick_ms, never_early):
+    timer = ManualTimer(tick_ms=tick_ms, start_ms=2**62, never_early=never_early)
+    stays = timer.add(TimerTask(100))
+    before = (timer.stats(), timer.pending(), timer.time())
+    too_long_ms = 2**62
+    task = TimerTask(too_long_ms)
+    for call in (
+        lambda: timer.add(task),
+        lambda: timer.call_later(too_long_ms / 1000, print),
+        lambda: timer.call_at(9.3e15, print),
+        lambda: timer.call_every(too_long_ms / 1000, print),
+        lambda: stays.reschedule(too_long_ms),
+        lambda: timer.advance(too_long_ms),
+    ):
+        with pytest.raises(OverflowError, match="64 bits"):
+            call()
+        assert (timer.stats(), timer.pending(), timer.time()) == before
+    assert (task.pending, task.deadline_ms) == (False, None)
+    assert ManualTimer().add(TimerTask(5)).pending
+
+
+def test_the_longest_delay_that_fits_is_taken_and_one_more_is_refused():
+    timer = ManualTimer(start_ms=1000, tick_ms=20)
+    longest_ms = LAST_MS - 1000 - 19        # it is rounded up to its tick
+    with pytest.raises(OverflowError):
+        timer.add(TimerTask(longest_ms + 1))
+    assert timer.size == 0
+    assert timer.add(TimerTask(longest_ms)).deadline_ms == LAST_MS - 19
+
+
+def test_advancing_to_the_last_millisecond_runs_everything_and_comes_back(run_python):
+    printed = run_python(
+        "from hwheel import ManualTimer, TimerTask\n"
+        "timer = ManualTimer()\n"
+        "timer.add(TimerTask(2**63 - 1, print, 'last'))\n"
+        "timer.advance(2**63 - 2)\n"
+        "print('before')\n"
+        "timer.advance(1)\n"
+        "print(timer.size)\n"
+    )
+    assert printed.split() == ["before", "last", "0"]
+
+
+def test_a_timer_at_the_end_of_time_runs_what_is_due_now(run_python):
+    printed = run_python(
+        "from array import array\n"
+        "from hwheel import ManualTimer, TimerTask\n"
+        "timer = ManualTimer(tick_ms=20, start_ms=2**63 - 1)\n"
+        "timer.add(TimerTask(0, print, 'task'))\n"
+        "timer.call_many(array('q', [0, -3]), lambda indices: print(*indices))\n"
+        "timer.advance(0)\n"
+    )
+    assert printed.split() == ["task", "0", "1"]
+
+
+def test_a_batch_beyond_the_end_of_time_is_refused_also_where_the_rounding_alone_goes_beyond(run_python):
+    printed = run_python(
+        "from array import array\n"
+        "from hwheel import ManualTimer\n"
+        "timer = ManualTimer(tick_ms=20, start_ms=2**63 - 1)\n"
+        "try:\n"
+        "    timer.call_many(array('q', [0, 5]), print)\n"
+        "except OverflowError as error:\n"
+        "    print(error)\n"
+        "print(timer.size, timer.stats().added)\n"
+    )
+    assert "delays_ms[1]" in printed
+    assert printed.split()[-2:] == ["0", "0"]
+
+
+def test_a_batch_with_one_deadline_too_far_is_refused_as_a_whole():
+    timer = ManualTimer(start_ms=2**62)
+    before = timer.stats()
+    with pytest.raises(OverflowError, match=r"delays_ms\[2\]"):
+        timer.call_many(array("q", [5, 2**62 - 1, 2**62, 7]), print)
+    assert timer.stats() == before
+    assert timer.call_many(array("q", [5, 2**62 - 1]), print).pending == 2

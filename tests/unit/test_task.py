@@ -1,0 +1,303 @@
+"""TimerTask: its states, what it shows, and what it lets go of."""
+
+import pytest
+
+from hwheel import ManualTimer, TimerTask, TimingWheel
+
+
+def states(task):
+    return task.pending, task.expired, task.cancelled
+
+
+PENDING, EXPIRED, CANCELLED = (True, False, False), (False, True, False), (False, False, True)
+
+
+def nothing(*args, **kwargs):
+    pass
+
+
+def test_a_new_task_is_in_no_state_and_has_no_deadline():
+    task = TimerTask(5, nothing)
+    assert states(task) == (False, False, False)
+    assert task.deadline_ms is None
+    assert task.delay_ms == 5
+
+
+def test_a_task_is_pending_then_expired():
+    timer = ManualTimer(start_ms=1000)
+    task = timer.add(TimerTask(5, nothing))
+    assert states(task) == PENDING
+    assert task.deadline_ms == 1005
+    timer.advance(4)
+    assert states(task) == PENDING
+    timer.advance(1)
+    assert states(task) == EXPIRED
+    assert task.deadline_ms == 1005
+
+
+def test_a_task_is_pending_then_cancelled():
+    timer = ManualTimer()
+    task = timer.add(TimerTask(5, nothing))
+    assert task.cancel()
+    assert states(task) == CANCELLED
+    assert not task.cancel()
+    assert states(task) == CANCELLED
+    assert timer.stats()[:3] == (1, 0, 1)
+
+
+def test_inside_its_own_callback_a_task_is_expired_and_cannot_be_cancelled(ran):
+    timer = ManualTimer()
+    task = timer.add(TimerTask(5, lambda: ran.extend([states(task), task.cancel(), task.reschedule(5)])))
+    timer.advance(5)
+    assert ran == [EXPIRED, False, False]
+    assert states(task) == EXPIRED
+    assert timer.stats()[:3] == (1, 1, 0)
+
+
+def test_a_cancel_before_any_add_keeps_a_task_cancelled(ran):
+    wheel, timer = TimingWheel(), ManualTimer()
+    for_wheel, for_timer = TimerTask(5, ran.append, 1), TimerTask(5, ran.append, 2)
+    assert for_wheel.cancel()
+    assert for_timer.cancel()
+    assert not for_wheel.cancel()
+    assert states(for_wheel) == CANCELLED
+    assert not wheel.add(for_wheel, 5)
+    assert timer.add(for_timer) is for_timer
+    assert (len(wheel), timer.size, timer.stats().added) == (0, 0, 0)
+    assert states(for_wheel) == states(for_timer) == CANCELLED
+    assert wheel.poll(10) == []
+    timer.advance(10)
+    assert ran == []
+
+
+@pytest.mark.parametrize("added_before", [False, True])
+def test_adding_a_cancelled_task_to_a_wheel_changes_nothing_about_it(added_before):
+    wheel, task = TimingWheel(), TimerTask(5)
+    if added_before:
+        assert wheel.add(task, 5)
+    assert task.cancel()
+    deadline_ms = task.deadline_ms
+    assert not wheel.add(task, 900)
+    assert task.deadline_ms == deadline_ms
+    assert (deadline_ms is None) == (not added_before)
+
+
+def test_a_cancel_after_expiry_comes_too_late():
+    timer = ManualTimer()
+    task = timer.add(TimerTask(5, nothing))
+    timer.advance(5)
+    assert not task.cancel()
+    assert states(task) == EXPIRED
+
+
+def test_a_cancel_of_what_is_due_but_has_not_run_still_comes_in_time(ran):
+    timer = ManualTimer()
+    task = timer.add(TimerTask(0, ran.append, "too late"))
+    timer.add(TimerTask(5, lambda: ran.append(other.cancel())))
+    other = timer.add(TimerTask(5, ran.append, "too late"))
+    assert task.cancel()
+    timer.advance(5)
+    assert ran == [True]
+    assert states(other) == CANCELLED
+
+
+def test_callback_args_and_kwargs_are_shown_until_they_are_released():
+    timer = ManualTimer()
+    for arguments in [(), (1,), ((),), (None,), (1, 2), ({"a": 1},)]:
+        for keywords in [{}, {"key": "value"}]:
+            task = TimerTask(5, nothing, *arguments, **keywords)
+            assert (task.callback, task.args, task.kwargs) == (nothing, arguments, keywords)
+            timer.add(task)
+            assert (task.callback, task.args, task.kwargs) == (nothing, arguments, keywords)
+            task.cancel()
+            assert (task.callback, task.args, task.kwargs) == (None, None, None)
+
+
+def test_callback_args_and_kwargs_are_released_when_the_task_expires(ran):
+    timer = ManualTimer()
+    task = timer.add(TimerTask(5, lambda *args, **kwargs: ran.append((args, kwargs)), 1, 2, key=3))
+    timer.advance(5)
+    assert ran == [((1, 2), {"key": 3})]
+    assert (task.callback, task.args, task.kwargs) == (None, None, None)
+
+
+def test_a_cancel_before_any_add_releases_callback_args_and_kwargs():
+    task = TimerTask(5, nothing, 1, key=2)
+    task.cancel()
+    assert (task.callback, task.args, task.kwargs) == (None, None, None)
+
+
+def test_changing_what_args_and_kwargs_show_changes_nothing(ran):
+    timer = ManualTimer()
+    task = timer.add(TimerTask(5, lambda **kwargs: ran.append(kwargs), key=1))
+    task.kwargs["key"] = 2
+    timer.advance(5)
+    assert ran == [{"key": 1}]
+
+
+def test_a_polled_task_keeps_its_callback_until_the_caller_runs_it_once(ran):
+    wheel = TimingWheel()
+    task = TimerTask(5, ran.append, "ran")
+    wheel.add(task, 5)
+    assert wheel.poll(5) == [task]
+    assert states(task) == EXPIRED
+    assert task.args == ("ran",)
+    assert ran == []
+    task.run()
+    assert ran == ["ran"]
+    assert task.callback is None
+    with pytest.raises(RuntimeError, match="callback"):
+        task.run()
+    assert ran == ["ran"]
+
+
+def test_a_task_without_callback_and_run_of_its_own_runs_as_nothing():
+    timer = ManualTimer()
+    task = timer.add(TimerTask(5))
+    timer.advance(5)
+    assert states(task) == EXPIRED
+    task.run()
+
+
+class Counting(TimerTask):
+    """A task with a run() of its own."""
+
+    def __init__(self, delay_ms):
+        super().__init__(delay_ms)
+        self.runs = 0
+
+    def run(self):
+        self.runs += 1
+
+
+def test_a_subclass_with_its_own_run_may_be_added_again_after_it_expired():
+    timer = ManualTimer()
+    task = timer.add(Counting(5))
+    for runs in range(1, 4):
+        assert states(task) == PENDING
+        timer.advance(5)
+        assert states(task) == EXPIRED
+        assert task.runs == runs
+        timer.add(task)
+        assert task.deadline_ms == 5 * runs + 5
+    assert timer.stats()[:3] == (4, 3, 0)
+
+
+def test_a_subclass_may_add_itself_again_inside_its_run():
+    class Again(Counting):
+        def run(self):
+            super().run()
+            if self.runs < 3:
+                timer.add(self)
+
+    timer = ManualTimer()
+    task = timer.add(Again(5))
+    timer.advance(100)
+    assert task.runs == 3
+    assert states(task) == EXPIRED
+    assert task.deadline_ms == 15
+
+
+def test_a_subclass_may_go_round_a_bare_wheel_again():
+    wheel, task = TimingWheel(), Counting(5)
+    assert wheel.add(task, 5)
+    assert wheel.poll(5) == [task]
+    assert wheel.add(task, 900)
+    assert wheel.poll(900) == [task]
+    assert not wheel.add(task, 900)
+    assert states(task) == EXPIRED
+
+
+def test_a_callback_task_may_not_be_added_again_after_it_expired(ran):
+    timer = ManualTimer()
+    task = timer.add(TimerTask(5, ran.append, 1))
+    timer.advance(5)
+    before = timer.stats()
+    with pytest.raises(ValueError, match="expired"):
+        timer.add(task)
+    assert timer.stats() == before
+    assert states(task) == EXPIRED
+    assert task.deadline_ms == 5
+
+
+def test_a_callback_task_may_not_go_round_a_bare_wheel_again():
+    wheel, task = TimingWheel(), TimerTask(5, nothing)
+    wheel.add(task, 5)
+    wheel.poll(5)
+    with pytest.raises(ValueError, match="expired"):
+        wheel.add(task, 900)
+    assert len(wheel) == 0
+    assert task.deadline_ms == 5
+
+
+def test_adding_a_pending_task_again_is_an_error_and_leaves_it_where_it_is(where):
+    timer, wheel = ManualTimer(), TimingWheel()
+    task, other = timer.add(TimerTask(5)), TimerTask(5)
+    wheel.add(other, 5)
+    timer.advance(1)
+    with pytest.raises(ValueError, match="pending"):
+        timer.add(task)
+    with pytest.raises(ValueError, match="pending"):
+        wheel.add(other, 9)
+    assert (task.deadline_ms, other.deadline_ms) == (5, 5)
+    assert where(wheel, other) == (1, 5, 5)
+    assert (timer.size, timer.stats().added, len(wheel)) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("state", ["pending", "expired"])
+def test_adding_a_task_to_a_second_timer_is_an_error_and_changes_neither(state):
+    first, second, wheel = ManualTimer(), ManualTimer(), TimingWheel()
+    task = first.add(Counting(5))
+    if state == "expired":
+        first.advance(5)
+    for call in (lambda: second.add(task), lambda: wheel.add(task, 9)):
+        with pytest.raises(ValueError, match="another timer"):
+            call()
+    assert getattr(task, state)
+    assert task.deadline_ms == 5
+    assert (second.size, second.stats().added, len(wheel)) == (0, 0, 0)
+    assert first.stats().added == 1
+
+
+def test_a_task_that_one_timer_refused_may_go_to_another():
+    closed, full, timer = ManualTimer(), ManualTimer(max_pending=1), ManualTimer()
+    full.add(TimerTask(5))
+    closed.close()
+    task = TimerTask(5)
+    for refusing in (closed, full):
+        with pytest.raises(RuntimeError):
+            refusing.add(task)
+        assert states(task) == (False, False, False)
+        assert task.deadline_ms is None
+    assert timer.add(task).pending
+
+
+def test_a_task_cannot_be_set_up_a_second_time_once_it_was_added():
+    timer = ManualTimer()
+    task = timer.add(TimerTask(5))
+    with pytest.raises(ValueError, match="added"):
+        task.__init__(7)
+    assert (task.delay_ms, task.deadline_ms) == (5, 5)
+
+
+@pytest.mark.parametrize(("delay_ms", "whole_ms"), [(1.0, 1), (1.2, 2), (0.001, 1), (-0.5, 0), (-1.5, -1)])
+def test_a_float_delay_is_rounded_up(delay_ms, whole_ms):
+    assert TimerTask(delay_ms).delay_ms == whole_ms
+
+
+def test_a_delay_of_a_hundred_years_works(ran):
+    century_ms = 100 * 365 * 86_400_000
+    timer = ManualTimer(start_ms=1675752020558)
+    timer.add(TimerTask(century_ms, ran.append, "ran"))
+    timer.advance(century_ms - 1)
+    assert ran == []
+    timer.advance(1)
+    assert ran == ["ran"]
+
+
+def test_a_delay_may_be_anything_that_is_an_index():
+    class Five:
+        def __index__(self):
+            return 5
+
+    assert TimerTask(Five()).delay_ms == 5

@@ -234,11 +234,11 @@ def test_an_exception_in_a_batch_callback_goes_to_on_error_and_stops_nothing(ran
     def fail(indices):
         raise LookupError(list(indices))
 
-    timer = ManualTimer(on_error=lambda source, error: ran.append((source, error.args)))
+    timer = ManualTimer(on_error=lambda source, error: ran.append((source is batch, error.args)))
     batch = timer.call_many(array("q", [5, 6]), fail)
     timer.call_many(array("q", [5, 6]), lambda indices: ran.append("other"))
     timer.advance(10)
-    assert ran == [(batch, ([0],)), "other", (batch, ([1],)), "other"]
+    assert ran == [(True, ([0],)), "other", (True, ([1],)), "other"]
 
 
 def test_a_batch_that_runs_in_time_is_not_late():

@@ -1,0 +1,205 @@
+"""Bad input is an error at the call, which names the argument and changes nothing."""
+
+import math
+from array import array
+from fractions import Fraction
+
+import pytest
+
+from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerTask, TimingWheel
+
+NAN, INF = math.nan, math.inf
+TOO_LARGE = 2**63
+
+# What is wrong for each kind of argument: (value, error).
+NO_INTEGER = [(None, TypeError), (True, TypeError), ("5", TypeError), (b"5", TypeError), ([5], TypeError)]
+WHOLE_MS = [*NO_INTEGER, (1.5, TypeError), (NAN, TypeError), (INF, TypeError), (-INF, TypeError),
+            (TOO_LARGE, OverflowError), (-TOO_LARGE - 1, OverflowError), (10**400, OverflowError)]
+LENGTH_MS = [*NO_INTEGER, (1.5, TypeError), (NAN, TypeError), (INF, TypeError), (TOO_LARGE, OverflowError),
+             (-1, ValueError), (-TOO_LARGE - 1, ValueError)]
+DELAY_MS = [*NO_INTEGER, (Fraction(3, 2), TypeError), (NAN, ValueError), (INF, ValueError), (-INF, ValueError),
+            (TOO_LARGE, OverflowError), (-TOO_LARGE - 1, OverflowError), (10**400, OverflowError),
+            (1e19, OverflowError), (-1e300, OverflowError)]
+SECONDS = [*NO_INTEGER, (1j, TypeError), (NAN, ValueError), (INF, ValueError), (-INF, ValueError),
+           (TOO_LARGE, OverflowError), (-TOO_LARGE, OverflowError), (10**400, OverflowError),
+           (1e300, OverflowError), (-1e300, OverflowError)]
+CALLBACK = [(None, TypeError), (5, TypeError), ("print", TypeError)]
+TASK = [(None, TypeError), (5, TypeError), ("task", TypeError), (print, TypeError), (TimerTask, TypeError)]
+BUFFER = [(None, TypeError), (5, TypeError), ([5], TypeError), ("5", TypeError), (array("d", [5.0]), TypeError)]
+MISSED = [(None, ValueError), ("SKIP", ValueError), (5, ValueError), (["skip"], ValueError), ("", ValueError)]
+TIMEOUT = [(True, TypeError), ("5", TypeError), ([5], TypeError), (-1, ValueError), (-0.5, ValueError),
+           (NAN, ValueError), (-INF, ValueError)]
+
+TICK_MS = [*WHOLE_MS, (0, ValueError), (-1, ValueError)]
+WHEEL_SIZE = [*WHOLE_MS, (1, ValueError), (0, ValueError), (-20, ValueError), (2**20 + 1, ValueError)]
+START_MS = [*WHOLE_MS[1:], (-1, ValueError), (-(10**15), ValueError), (-TOO_LARGE, ValueError)]
+MAX_PENDING = [*WHOLE_MS[1:], (0, ValueError), (-1, ValueError)]
+
+
+def cases(*groups):
+    """pytest parameters: one for each wrong value of each (title, argument, call, wrong values)."""
+    return [
+        pytest.param(call, argument, value, error, id=f"{title}-{argument}-{value!r:.25}")
+        for title, argument, call, wrong in groups
+        for value, error in wrong
+    ]
+
+
+def named(argument):
+    return rf"\b{argument}\b"
+
+
+# --- a timer and a wheel with something in them, and everything that shows of them -------------------------------
+
+
+class Stage:
+    """A ManualTimer and a TimingWheel with something pending, and a task that nobody has added."""
+
+    def __init__(self):
+        self.timer = ManualTimer(tick_ms=2, start_ms=1000)
+        self.pending = self.timer.add(TimerTask(50, print))
+        self.timer.call_later(7, print)
+        self.batch = self.timer.call_many(array("q", [5, 500]), print)
+        self.wheel = TimingWheel(start_ms=1000)
+        self.in_wheel = TimerTask(30, print)
+        self.wheel.add(self.in_wheel, 1030)
+        self.free = TimerTask(5, print)
+
+    def picture(self):
+        tasks = [self.pending, self.in_wheel, self.free]
+        return (
+            self.timer.stats(), self.timer.size, self.timer.time(), self.timer.closed, self.timer.pending(),
+            list(self.batch.indices()), self.wheel.snapshot(), len(self.wheel), self.wheel.next_expiration_ms,
+            [(task.pending, task.expired, task.cancelled, task.delay_ms, task.deadline_ms) for task in tasks],
+        )
+
+
+CALLS = cases(
+    ("TimerTask", "delay_ms", lambda stage, value: TimerTask(value), DELAY_MS),
+    ("TimerTask", "callback", lambda stage, value: TimerTask(5, value), CALLBACK[1:]),
+    ("reschedule", "delay_ms", lambda stage, value: stage.pending.reschedule(value), DELAY_MS),
+    ("reschedule in a wheel", "delay_ms", lambda stage, value: stage.in_wheel.reschedule(value), DELAY_MS),
+    ("reschedule before add", "delay_ms", lambda stage, value: stage.free.reschedule(value), DELAY_MS),
+    ("wheel.add", "expiration_ms", lambda stage, value: stage.wheel.add(stage.free, value), WHOLE_MS),
+    ("wheel.add", "task", lambda stage, value: stage.wheel.add(value, 1005), TASK),
+    ("wheel.poll", "now_ms", lambda stage, value: stage.wheel.poll(value), WHOLE_MS),
+    ("wheel.advance_clock", "time_ms", lambda stage, value: stage.wheel.advance_clock(value), WHOLE_MS),
+    ("add", "task", lambda stage, value: stage.timer.add(value), TASK),
+    ("call_later", "delay", lambda stage, value: stage.timer.call_later(value, print), SECONDS),
+    ("call_later", "callback", lambda stage, value: stage.timer.call_later(1, value), CALLBACK),
+    ("call_at", "when", lambda stage, value: stage.timer.call_at(value, print), SECONDS),
+    ("call_at", "callback", lambda stage, value: stage.timer.call_at(1, value), CALLBACK),
+    ("call_every", "interval", lambda stage, value: stage.timer.call_every(value, print),
+     [*SECONDS, (0, ValueError), (0.0, ValueError), (-1, ValueError), (1e-12, ValueError)]),
+    ("call_every", "callback", lambda stage, value: stage.timer.call_every(1, value), CALLBACK),
+    ("call_every", "missed", lambda stage, value: stage.timer.call_every(1, print, missed=value), MISSED),
+    ("call_many", "delays_ms", lambda stage, value: stage.timer.call_many(value, print), BUFFER),
+    ("call_many", "callback", lambda stage, value: stage.timer.call_many(array("q", [5]), value), CALLBACK),
+    ("advance", "ms", lambda stage, value: stage.timer.advance(value), LENGTH_MS),
+    ("close", "timeout", lambda stage, value: stage.timer.close(timeout=value), TIMEOUT),
+)
+
+
+@pytest.mark.parametrize(("call", "argument", "value", "error"), CALLS)
+def test_a_bad_argument_is_named_by_the_error_and_nothing_changes(call, argument, value, error):
+    stage = Stage()
+    before = stage.picture()
+    with pytest.raises(error, match=named(argument)) as caught:
+        call(stage, value)
+    assert type(caught.value) is error
+    assert stage.picture() == before
+    stage.timer.advance(0)
+    assert stage.timer.add(stage.free).pending
+
+
+CONSTRUCTORS = cases(
+    ("TimingWheel", "tick_ms", lambda value: TimingWheel(tick_ms=value), TICK_MS),
+    ("TimingWheel", "wheel_size", lambda value: TimingWheel(wheel_size=value), WHEEL_SIZE),
+    ("TimingWheel", "start_ms", lambda value: TimingWheel(start_ms=value), [(None, TypeError), *START_MS]),
+    ("TimingWheel", "tick_ms", lambda value: TimingWheel(value, 2**10), [(2**53, OverflowError)]),
+    ("ManualTimer", "tick_ms", lambda value: ManualTimer(tick_ms=value), TICK_MS),
+    ("ManualTimer", "wheel_size", lambda value: ManualTimer(wheel_size=value), WHEEL_SIZE),
+    ("ManualTimer", "start_ms", lambda value: ManualTimer(start_ms=value), START_MS),
+    ("ManualTimer", "max_pending", lambda value: ManualTimer(max_pending=value), MAX_PENDING),
+    ("ManualTimer", "name", lambda value: ManualTimer(value), [(None, TypeError), (5, TypeError), (b"t", TypeError)]),
+    ("ManualTimer", "on_error", lambda value: ManualTimer(on_error=value), CALLBACK[1:]),
+    ("SystemTimer", "tick_ms", lambda value: SystemTimer(tick_ms=value), TICK_MS),
+    ("SystemTimer", "wheel_size", lambda value: SystemTimer(wheel_size=value), WHEEL_SIZE),
+    ("SystemTimer", "start_ms", lambda value: SystemTimer(start_ms=value), [*START_MS, (2**62, ValueError)]),
+    ("SystemTimer", "max_pending", lambda value: SystemTimer(max_pending=value), MAX_PENDING),
+    ("SystemTimer", "name", lambda value: SystemTimer(value), [(None, TypeError), (5, TypeError), (b"t", TypeError)]),
+    ("SystemTimer", "on_error", lambda value: SystemTimer(on_error=value), CALLBACK[1:]),
+    ("SystemTimer", "executor", lambda value: SystemTimer(executor=value),
+     [("threads", TypeError), (5, TypeError), (True, TypeError)]),
+    ("SystemTimer", "clock", lambda value: SystemTimer(clock=value),
+     [(None, ValueError), ("wall", ValueError), ("manual", ValueError), (5, ValueError)]),
+    ("SystemTimer", "fork", lambda value: SystemTimer(fork=value),
+     [(None, ValueError), ("DROP", ValueError), (True, ValueError)]),
+)
+
+
+@pytest.mark.parametrize(("call", "argument", "value", "error"), CONSTRUCTORS)
+def test_a_constructor_refuses_a_bad_argument_and_names_it(call, argument, value, error):
+    with pytest.raises(error, match=named(argument)) as caught:
+        call(value)
+    assert type(caught.value) is error
+
+
+def test_a_system_timer_may_start_in_the_far_past(ran):
+    with SystemTimer(start_ms=0, executor="inline", reaper=False) as timer:
+        timer.add(TimerTask(0, ran.append, "ran"))
+        timer.advance_clock(0)
+    assert ran == ["ran"]
+
+
+@pytest.mark.parametrize(("value", "error"), [one for one in LENGTH_MS if one[0] != TOO_LARGE])
+def test_advance_clock_of_a_system_timer_refuses_a_bad_timeout(value, error):
+    with SystemTimer(reaper=False) as timer:
+        timer.call_later(100, print)
+        before = timer.stats()
+        with pytest.raises(error, match=named("timeout_ms")):
+            timer.advance_clock(value)
+        assert timer.stats() == before
+
+
+@pytest.mark.parametrize(("call", "argument", "value", "error"), cases(
+    ("add", "task", lambda timer, value: timer.add(value), TASK),
+    ("call_later", "delay", lambda timer, value: timer.call_later(value, print), SECONDS),
+    ("call_at", "when", lambda timer, value: timer.call_at(value, print), SECONDS),
+    ("call_every", "interval", lambda timer, value: timer.call_every(value, print), SECONDS),
+    ("call_many", "delays_ms", lambda timer, value: timer.call_many(value, print), BUFFER),
+    ("close", "timeout", lambda timer, value: timer.close(timeout=value), TIMEOUT),
+))
+def test_a_system_timer_refuses_bad_arguments_as_well(call, argument, value, error):
+    with SystemTimer(reaper=False, executor="inline") as timer:
+        stays = timer.call_later(1000, print)
+        before = timer.stats()
+        with pytest.raises(error, match=named(argument)):
+            call(timer, value)
+        assert timer.stats() == before
+        assert timer.pending() == [stays]
+        assert not timer.closed
+
+
+def test_advance_clock_is_for_a_timer_without_a_reaper():
+    with SystemTimer() as timer, pytest.raises(RuntimeError, match="reaper"):
+        timer.advance_clock(0)
+
+
+def test_a_closed_system_timer_refuses_everything():
+    timer = SystemTimer(reaper=False)
+    timer.close()
+    before = timer.stats()
+    task = TimerTask(5)
+    for call in (
+        lambda: timer.add(task),
+        lambda: timer.call_later(1, print),
+        lambda: timer.call_at(1, print),
+        lambda: timer.call_every(1, print),
+        lambda: timer.call_many(array("q", [5]), print),
+        lambda: timer.advance_clock(0),
+    ):
+        with pytest.raises(TimerClosed, match="closed"):
+            call()
+    assert timer.stats() == before
+    assert (task.pending, task.deadline_ms) == (False, None)

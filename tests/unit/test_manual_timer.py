@@ -1,0 +1,281 @@
+"""ManualTimer: callbacks run inside advance(), as if time flowed."""
+
+import threading
+
+import pytest
+
+from hwheel import ManualTimer, TimerClosed, TimerTask
+
+
+def now_ms(timer):
+    return round(timer.time() * 1000)
+
+
+def test_time_stands_still_but_for_advance():
+    timer = ManualTimer(start_ms=1500)
+    assert timer.time() == 1.5
+    timer.advance(250)
+    assert timer.time() == 1.75
+    timer.advance(0)
+    assert timer.time() == 1.75
+
+
+def test_inside_a_callback_the_time_is_its_tick(ran):
+    timer = ManualTimer()
+    for delay_ms in (7, 3, 1000, 3, 450):
+        timer.add(TimerTask(delay_ms, lambda: ran.append(now_ms(timer))))
+    timer.advance(500)
+    assert ran == [3, 3, 7, 450]
+    assert now_ms(timer) == 500
+    timer.advance(500)
+    assert ran == [3, 3, 7, 450, 1000]
+
+
+def test_what_is_due_at_once_runs_in_the_next_advance_at_the_time_of_its_adding(ran):
+    timer = ManualTimer(start_ms=100)
+    timer.add(TimerTask(0, lambda: ran.append(("now", now_ms(timer)))))
+    timer.add(TimerTask(-50, lambda: ran.append(("before", now_ms(timer)))))
+    timer.add(TimerTask(5, lambda: ran.append(("later", now_ms(timer)))))
+    assert ran == []
+    timer.advance(10)
+    assert ran == [("now", 100), ("before", 100), ("later", 105)]
+
+
+def test_what_a_callback_that_is_due_at_once_adds_is_timed_from_then(ran):
+    timer = ManualTimer()
+    timer.add(TimerTask(0, lambda: timer.add(TimerTask(2, lambda: ran.append(now_ms(timer))))))
+    timer.add(TimerTask(5, lambda: ran.append(now_ms(timer))))
+    timer.advance(10)
+    assert ran == [2, 5]
+
+
+def test_what_a_callback_adds_and_falls_due_within_the_same_advance_runs_too(ran):
+    timer = ManualTimer()
+
+    def step(left):
+        ran.append(now_ms(timer))
+        if left:
+            timer.add(TimerTask(10, step, left - 1))
+
+    timer.add(TimerTask(10, step, 5))
+    timer.add(TimerTask(25, ran.append, "between"))
+    timer.advance(45)
+    assert ran == [10, 20, "between", 30, 40]
+    timer.advance(100)
+    assert ran[5:] == [50, 60]
+
+
+def test_what_a_callback_adds_for_now_runs_behind_what_is_due_at_that_tick_already(ran):
+    timer = ManualTimer()
+
+    def first():
+        ran.append("first")
+        timer.add(TimerTask(0, ran.append, "added"))
+
+    timer.add(TimerTask(5, first))
+    timer.add(TimerTask(5, ran.append, "second"))
+    timer.add(TimerTask(6, ran.append, "next tick"))
+    timer.advance(10)
+    assert ran == ["first", "second", "added", "next tick"]
+
+
+def test_a_callback_may_cancel_what_comes_after_it_in_its_own_tick(ran):
+    timer = ManualTimer()
+    timer.add(TimerTask(5, lambda: ran.append(victim.cancel())))
+    victim = timer.add(TimerTask(5, ran.append, "victim"))
+    timer.advance(5)
+    assert ran == [True]
+    assert timer.stats()[:3] == (2, 1, 1)
+
+
+def test_advance_inside_a_callback_is_a_runtime_error_and_the_advance_goes_on(ran):
+    timer = ManualTimer(on_error=lambda task, error: ran.append(type(error)))
+    timer.add(TimerTask(5, timer.advance, 1))
+    timer.add(TimerTask(6, lambda: ran.append(now_ms(timer))))
+    timer.advance(10)
+    assert ran == [RuntimeError, 6]
+    assert now_ms(timer) == 10
+
+
+def test_advance_in_a_second_thread_meanwhile_is_a_runtime_error(ran):
+    def another():
+        try:
+            timer.advance(1)
+        except RuntimeError as error:
+            ran.append(str(error))
+
+    def callback():
+        thread = threading.Thread(target=another)
+        thread.start()
+        thread.join()
+
+    timer = ManualTimer()
+    timer.add(TimerTask(5, callback))
+    timer.advance(10)
+    assert len(ran) == 1
+    assert "advance" in ran[0]
+    assert now_ms(timer) == 10
+
+
+def test_an_exception_goes_to_on_error_and_stops_nothing(ran):
+    timer = ManualTimer(on_error=lambda task, error: ran.append((task is failing, type(error))))
+    failing = timer.add(TimerTask(5, lambda: 1 // 0))
+    timer.add(TimerTask(5, ran.append, "goes on"))
+    timer.advance(5)
+    assert ran == [(True, ZeroDivisionError), "goes on"]
+    assert failing.expired
+    assert timer.stats()[:3] == (2, 2, 0)
+
+
+def test_without_on_error_an_exception_goes_to_the_excepthook_of_threading(ran, monkeypatch):
+    monkeypatch.setattr(threading, "excepthook", lambda args: ran.append((args.exc_type, args.thread)))
+    timer = ManualTimer()
+    timer.add(TimerTask(5, lambda: 1 // 0))
+    timer.advance(5)
+    assert ran == [(ZeroDivisionError, threading.current_thread())]
+
+
+def test_coarse_ticks_are_rounded_up_so_that_nothing_runs_early(ran):
+    timer = ManualTimer(tick_ms=20)
+    for delay_ms in (1, 19, 20, 21, 40):
+        timer.add(TimerTask(delay_ms, lambda delay_ms: ran.append((delay_ms, now_ms(timer))), delay_ms))
+    timer.advance(19)
+    assert ran == []
+    timer.advance(21)
+    assert ran == [(1, 20), (19, 20), (20, 20), (21, 40), (40, 40)]
+
+
+def test_without_never_early_coarse_ticks_are_rounded_down(ran):
+    timer = ManualTimer(tick_ms=20, never_early=False)
+    for delay_ms in (19, 20, 39, 40):
+        timer.add(TimerTask(delay_ms, lambda delay_ms: ran.append((delay_ms, now_ms(timer))), delay_ms))
+    timer.advance(0)
+    assert ran == [(19, 0)]
+    timer.advance(20)
+    assert ran == [(19, 0), (20, 20), (39, 20)]
+    timer.advance(20)
+    assert ran[3:] == [(40, 40)]
+
+
+@pytest.mark.parametrize("delay", [0.0101, 0.010001, 0.011])
+def test_a_fraction_of_a_millisecond_is_rounded_up(delay, ran):
+    timer = ManualTimer()
+    timer.call_later(delay, ran.append, 1)
+    timer.advance(10)
+    assert ran == []
+    timer.advance(1)
+    assert ran == [1]
+
+
+def test_call_at_means_a_time_on_the_timers_clock(ran):
+    timer = ManualTimer(start_ms=60_000)
+    timer.call_at(60.005, ran.append, "later")
+    timer.call_at(1, ran.append, "over")
+    timer.advance(0)
+    assert ran == ["over"]
+    timer.advance(4)
+    assert ran == ["over"]
+    timer.advance(1)
+    assert ran == ["over", "later"]
+
+
+def test_pending_lists_tasks_in_the_order_in_which_they_will_run(ran):
+    timer = ManualTimer(tick_ms=20, wheel_size=3)
+    delays_ms = [500, 0, 41, 60, 5000, 45, -1, 1, 500]
+    tasks = [timer.add(TimerTask(delay_ms, ran.append, place)) for place, delay_ms in enumerate(delays_ms)]
+    in_order = [tasks.index(task) for task in timer.pending()]
+    assert in_order == [1, 6, 7, 2, 3, 5, 0, 8, 4]
+    timer.advance(5000)
+    assert ran == in_order
+
+
+def test_a_million_empty_ticks_cost_no_cascade():
+    timer = ManualTimer()
+    timer.add(TimerTask(10**9, print)).cancel()
+    timer.advance(10**6)
+    assert timer.stats().cascaded == 0
+
+
+def test_a_timer_is_true_also_when_it_is_empty():
+    assert len(ManualTimer()) == 0
+    assert ManualTimer()
+
+
+# --- close ---------------------------------------------------------------------------------------------------------
+
+
+def test_close_returns_what_had_not_run_in_order_cancelled_and_able_to_run(ran):
+    timer = ManualTimer()
+    tasks = [timer.add(TimerTask(delay_ms, ran.append, delay_ms)) for delay_ms in (500, 0, 7, 3, 7)]
+    tasks[2].cancel()
+    returned = timer.close()
+    assert returned == [tasks[1], tasks[3], tasks[4], tasks[0]]
+    assert all(task.cancelled for task in returned)
+    assert [task.args for task in returned] == [(0,), (3,), (7,), (500,)]
+    assert ran == []
+    stats = timer.stats()
+    assert stats.added == stats.expired + stats.cancelled + stats.pending + len(returned)
+    for task in returned:
+        task.run()
+    assert ran == [0, 3, 7, 500]
+
+
+def test_close_is_idempotent():
+    timer = ManualTimer()
+    timer.add(TimerTask(5))
+    assert not timer.closed
+    assert len(timer.close()) == 1
+    assert timer.closed
+    assert timer.close() == []
+    assert timer.close(run_pending=True) == []
+
+
+def test_close_with_run_pending_runs_everything_in_order_before_its_time(ran):
+    timer = ManualTimer()
+    for delay_ms in (500, 0, 7, 3):
+        timer.add(TimerTask(delay_ms, lambda delay_ms: ran.append((delay_ms, timer.time())), delay_ms))
+    assert timer.close(run_pending=True) == []
+    assert ran == [(0, 0.0), (3, 0.0), (7, 0.0), (500, 0.0)]
+    assert timer.stats()[:3] == (4, 4, 0)
+
+
+def test_a_callback_run_by_close_can_add_nothing_more(ran):
+    timer = ManualTimer(on_error=lambda task, error: ran.append(type(error)))
+    timer.add(TimerTask(5, lambda: timer.call_later(1, ran.append, "never")))
+    timer.close(run_pending=True)
+    assert ran == [TimerClosed]
+
+
+def test_a_callback_may_close_its_own_timer(ran):
+    timer = ManualTimer()
+    timer.add(TimerTask(5, lambda: ran.append([task.args for task in timer.close()])))
+    timer.add(TimerTask(5, ran.append, "same tick"))
+    timer.add(TimerTask(9, ran.append, "later"))
+    timer.advance(10)
+    assert ran == [[("same tick",), ("later",)]]
+    assert timer.closed
+
+
+def test_leaving_the_block_closes_the_timer():
+    with ManualTimer() as timer:
+        task = timer.add(TimerTask(5))
+    assert timer.closed
+    assert task.cancelled
+
+
+def test_after_close_every_add_is_refused_and_counts_nothing():
+    timer = ManualTimer()
+    timer.close()
+    before = timer.stats()
+    for call in (
+        lambda: timer.add(TimerTask(5)),
+        lambda: timer.add(TimerTask(0)),
+        lambda: timer.call_later(1, print),
+        lambda: timer.call_at(1, print),
+        lambda: timer.call_every(1, print),
+        lambda: timer.call_many(memoryview(bytes(8)).cast("q"), print),
+        lambda: timer.call_many(memoryview(b"").cast("q"), print),
+    ):
+        with pytest.raises(TimerClosed, match="closed"):
+            call()
+    assert timer.stats() == before

@@ -1,0 +1,105 @@
+"""max_pending: over it, TimerFull, and nothing was added."""
+
+from array import array
+
+import pytest
+
+from hwheel import ManualTimer, TimerFull, TimerTask
+
+
+def adds(timer):
+    return (
+        lambda: timer.add(TimerTask(5)),
+        lambda: timer.add(TimerTask(0)),
+        lambda: timer.call_later(1, print),
+        lambda: timer.call_at(1, print),
+        lambda: timer.call_every(1, print),
+        lambda: timer.call_many(array("q", [1]), print),
+    )
+
+
+def test_a_full_timer_refuses_every_add_and_counts_nothing():
+    timer = ManualTimer(max_pending=3)
+    for _ in range(3):
+        timer.add(TimerTask(5))
+    before = timer.stats(), timer.pending()
+    for call in adds(timer):
+        with pytest.raises(TimerFull, match="max_pending=3"):
+            call()
+        assert (timer.stats(), timer.pending()) == before
+    assert timer.call_many(array("q"), print).pending == 0       # nothing always fits
+
+
+@pytest.mark.parametrize("end", ["cancel", "expiry"])
+def test_there_is_room_again_after_a_cancel_or_an_expiry(end):
+    timer = ManualTimer(max_pending=2)
+    first = timer.add(TimerTask(5))
+    timer.add(TimerTask(500))
+    if end == "cancel":
+        first.cancel()
+    else:
+        timer.advance(5)
+    third = timer.add(TimerTask(5))
+    assert third.pending
+    with pytest.raises(TimerFull):
+        timer.add(TimerTask(5))
+
+
+def test_what_is_due_but_has_not_run_counts_as_pending():
+    timer = ManualTimer(max_pending=1)
+    timer.add(TimerTask(0))
+    with pytest.raises(TimerFull):
+        timer.add(TimerTask(0))
+
+
+def test_call_many_is_all_or_nothing(ran):
+    timer = ManualTimer(max_pending=5)
+    timer.add(TimerTask(1000))
+    with pytest.raises(TimerFull):
+        timer.call_many(array("q", [1, 2, 3, 4, 5]), ran.extend)
+    assert (timer.size, timer.stats().added, timer.stats().levels) == (1, 1, ManualTimer().stats().levels + 1)
+    timer.advance(10)
+    assert ran == []
+    batch = timer.call_many(array("q", [1, 2, 3, 4]), ran.extend)
+    assert timer.size == 5
+    assert batch.cancel([3]) == 1
+    timer.call_many(array("q", [9]), ran.extend)
+    timer.advance(10)
+    assert ran == [0, 1, 2, 0]
+
+
+def test_a_refused_task_may_be_added_when_there_is_room():
+    timer = ManualTimer(max_pending=1)
+    first, second = timer.add(TimerTask(5)), TimerTask(7)
+    with pytest.raises(TimerFull):
+        timer.add(second)
+    assert (second.pending, second.deadline_ms) == (False, None)
+    first.cancel()
+    assert timer.add(second).deadline_ms == 7
+
+
+def test_reschedule_needs_no_room():
+    timer = ManualTimer(max_pending=1)
+    task = timer.add(TimerTask(5))
+    assert task.reschedule(500)
+    assert task.reschedule(0)
+
+
+def test_a_periodic_task_that_finds_the_timer_full_ends(ran):
+    timer = ManualTimer(max_pending=1)
+
+    def fill():
+        ran.append("ran")
+        timer.add(TimerTask(10**6))
+
+    task = timer.call_every(0.1, fill)
+    timer.advance(1000)
+    assert ran == ["ran"]
+    assert task.cancelled
+    assert timer.size == 1
+
+
+def test_without_a_limit_there_is_none():
+    timer = ManualTimer()
+    timer.call_many(array("q", range(1, 100_001)), print)
+    assert timer.size == 100_000

@@ -118,6 +118,7 @@ def child():
 in_child(child)
 assert timer.size == 1
 
+faulthandler.cancel_dump_traceback_later()      # its thread is not there in the child, whose end would wait for it
 pid = os.fork()             # this one goes through the whole end of the interpreter
 if pid == 0:
     timer.call_later(3600, print)

@@ -66,8 +66,11 @@ cdef void batch_enter_locked(Batch* self, Timer* timer) noexcept nogil:
     timer.added += self.length
 
 
-cdef void batch_leave_locked(Batch* self, Entry** entries_out) noexcept nogil:
-    """Takes a batch with nothing pending off the timer. The caller frees the entries and drops the reference."""
+cdef bint batch_settle_locked(Batch* self, Entry** entries_out) noexcept nogil:
+    """Takes a batch off the timer when nothing is pending and nobody is handing out. True if this call did: then the
+    caller frees the entries and drops the timer's reference to the object."""
+    if self.pending or self.handing_out or self.entries is NULL:
+        return False
     if entry_is_linked(&self.node):
         entry_unlink(&self.node)
     if self.prev is NULL:
@@ -78,6 +81,7 @@ cdef void batch_leave_locked(Batch* self, Entry** entries_out) noexcept nogil:
         self.next.prev = self.prev
     entries_out[0] = self.entries
     self.entries = NULL
+    return True
 
 
 cdef Status batch_add(Batch* self, Timer* timer, const char* delays_ms, Py_ssize_t stride, int64_t now_ms,
@@ -124,7 +128,7 @@ cdef Status batch_add(Batch* self, Timer* timer, const char* delays_ms, Py_ssize
 
 
 cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, Entry** entries_out,
-                          bint* emptied_out) noexcept nogil:
+                          bint* settled_out) noexcept nogil:
     """Cancels by index (NULL: all). The indices have been checked. Returns how many it kept from running."""
     cdef Timer* timer = self.timer
     cdef int64_t i = 0, end, slice_cancelled, cancelled = 0
@@ -143,18 +147,19 @@ cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, En
         self.pending -= slice_cancelled
         timer.pending -= slice_cancelled
         timer.cancelled += slice_cancelled
-        if self.pending == 0:
-            batch_leave_locked(self, entries_out)
-            emptied_out[0] = True
-        elif i < count:
+        if i < count and self.pending:
             lock_yield(timer)
+    settled_out[0] = batch_settle_locked(self, entries_out)
     lock_release(timer)
     return cancelled
 
 
 cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Instant* now, Entry** entries_out,
-                        bint* emptied_out) noexcept nogil:
-    """Hands out what fell due, in order, at most `limit`; returns how many. now: NULL when it is for close()."""
+                        bint* settled_out) noexcept nogil:
+    """Ends the hand-out that timer_pop_locked began: what fell due, in order, at most `limit`; returns how many.
+
+    now: NULL when it is for close().
+    """
     cdef Timer* timer = self.timer
     cdef int64_t taken = 0, before
     cdef Entry* entry
@@ -175,11 +180,9 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
             timer.returned += taken - before
         else:
             timer.expired += taken - before
-        if self.pending == 0:
-            batch_leave_locked(self, entries_out)
-            emptied_out[0] = True
-            break
         if taken < limit and not list_is_empty(&self.due):
             lock_yield(timer)
+    self.handing_out -= 1
+    settled_out[0] = batch_settle_locked(self, entries_out)
     lock_release(timer)
     return taken

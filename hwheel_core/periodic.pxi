@@ -17,6 +17,18 @@ cdef object instant_ns(const Instant* instant):
     return <object>instant.ms * NS_PER_MS + instant.ns
 
 
+cdef object periodic_run(TimerTask self):
+    """One run. A cancel that came after the task was handed out still keeps it from running."""
+    cdef object callback, arguments
+    cdef int32_t flags
+    with cython.critical_section(self):
+        callback = self.callback_
+        arguments = self.arguments
+        flags = self.task.flags
+    if callback is not None:
+        task_call(callback, arguments, flags)
+
+
 cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
     """Puts the task back for its next run; False if it has been cancelled or the timer closed meanwhile.
 
@@ -26,7 +38,11 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
     cdef Instant now, delay
     cdef int64_t deadline_ms, expiration_ms
     cdef object now_ns, wait_ns
-    read_clock(timer, &now)
+    try:
+        read_clock(timer, &now)
+    except TimerClosed:
+        self.cancel()
+        return False
     now_ns = instant_ns(&now)
     if self.missed == MISSED_DELAY:
         self.next_ns = now_ns + self.interval_ns

@@ -259,7 +259,9 @@ cdef Entry* timer_pop_locked(Timer* self, const Instant* now) noexcept nogil:
         return NULL
     hw_prefetch(entry.next)
     wheel_remove(&self.wheel, entry)
-    if not entry.owner & OWNER_IS_BATCH:
+    if entry.owner & OWNER_IS_BATCH:
+        entry_batch(entry).handing_out += 1     # until batch_take
+    else:
         task = <Task*>entry
         self.pending -= 1
         if now is NULL:
@@ -343,7 +345,7 @@ cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_u
         if other_now is NULL:
             clock_read(self.clock, &now)
         else:
-            now = other_now[0]
+            now = self.manual_now = other_now[0]
         next_ms = timer_next_ms_locked(self)
         taken = next_ms <= now.ms
         if taken:

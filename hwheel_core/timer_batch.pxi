@@ -94,7 +94,7 @@ cdef class TimerBatch:
         cdef int64_t count = self.batch.length
         cdef int64_t cancelled = 0, bad = -1, i
         cdef Entry* entries = NULL
-        cdef bint emptied = False
+        cdef bint settled = False
         if indices is not None:
             buffer = int64_indices(indices)
             count = buffer.count
@@ -109,9 +109,9 @@ cdef class TimerBatch:
         if self.batch.timer is NULL:
             return 0
         with nogil:
-            cancelled = batch_cancel(self.batch, chosen, count, &entries, &emptied)
+            cancelled = batch_cancel(self.batch, chosen, count, &entries, &settled)
             PyMem_RawFree(entries)
-        if emptied:
+        if settled:
             self.callback_ = None
             Py_DECREF(self)             # the timer's reference, of add_batch
         return cancelled
@@ -161,7 +161,7 @@ cdef array.array take_indices(TimerBatch self, const Instant* now):
     """What fell due of a batch whose node was popped, in order. now: NULL when it is for close()."""
     cdef Timer* timer = self.batch.timer
     cdef Entry* entries = NULL
-    cdef bint emptied = False
+    cdef bint settled = False
     cdef int64_t limit, taken
     cdef array.array indices
     lock_with_gil(timer)
@@ -170,10 +170,10 @@ cdef array.array take_indices(TimerBatch self, const Instant* now):
     lock_release(timer)
     indices = array.clone(INT64, limit, False)
     with nogil:
-        taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs, now, &entries, &emptied)
+        taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs, now, &entries, &settled)
         PyMem_RawFree(entries)
     if taken != limit:
         array.resize(indices, taken)
-    if emptied:
+    if settled:
         Py_DECREF(self)                 # the timer's reference, of add_batch; the caller holds another
     return indices

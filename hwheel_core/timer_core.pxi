@@ -290,7 +290,7 @@ cdef class TimerCore:
         """The reaper's wait. True: hand out what is ready; False: end."""
         cdef Instant now
         cdef ReapStatus status
-        while True:
+        while not hw_flag(&self.timer.stopping):
             if self.timer.clock == CLOCK_KIND_CALLABLE:
                 read_clock(self.timer, &now)
                 with nogil:
@@ -302,6 +302,10 @@ cdef class TimerCore:
                 return False
             if status == REAP_READY:
                 return True
+        return False
+
+    def _is_stopping(self):
+        return hw_flag(&self.timer.stopping) != 0
 
     def _advance_clock(self, int64_t timeout_ns):
         """One turn of a reaper that the caller is: True if a bucket was taken, or something is ready."""
@@ -340,53 +344,48 @@ cdef class TimerCore:
         cdef Instant now
         cdef Entry* entry
         while not hw_flag(&timer.stopping):
-            read_clock(timer, &now)
+            read_hand_out_clock(timer, &now)
             entry = pop(timer, &now)
             if entry is NULL:
                 return
             run_entry(self, entry, &now)
 
     def _pop_ready(self):
-        """The next of what is ready as (task, None) or (batch, indices); None when there is nothing."""
+        """Takes the next of what is ready, to be run elsewhere: (source, indices, callback, args, kwargs), where source
+        is a task and indices None, or source is a batch. None when there is nothing."""
         cdef Instant now
         cdef Entry* entry
         cdef TimerTask task
         cdef TimerBatch batch
         while not hw_flag(&self.timer.stopping):
-            read_clock(self.timer, &now)
+            read_hand_out_clock(self.timer, &now)
             entry = pop(self.timer, &now)
             if entry is NULL:
                 return None
             if entry.owner & OWNER_IS_BATCH:
                 batch = <TimerBatch>entry_batch(entry).object
+                callback = batch.callback_      # before the last index is out and somebody may release it
                 indices = take_indices(batch, &now)
+                if batch.batch.pending == 0:
+                    batch.callback_ = None
                 if len(indices):
-                    return batch, indices
-            else:
-                task = entry_task(entry)
-                if task_has_attributes(task):
-                    task_track(task)
-                Py_DECREF(task)         # the wheel's reference, of schedule_task
-                return task, None
+                    return batch, indices, callback, (indices,), {}
+                continue
+            task = entry_task(entry)
+            Py_DECREF(task)             # the wheel's reference, of schedule_task
+            if task_has_attributes(task):
+                task_track(task)
+                if not task.task.flags & TASK_REPEATS:
+                    return task, None, task.run, (), {}
+            call = (task, None, no_operation if task.callback_ is None else task.callback_, task.args or (),
+                    task.kwargs or {})
+            if not task.task.flags & TASK_REPEATS:
+                task_let_go(task)
+            return call
         return None
 
-    def _call_of(self, source, indices):
-        """How to run what _pop_ready gave: (callback, args, kwargs). The task lets go of them."""
-        cdef TimerTask task
-        if indices is not None:
-            callback = (<TimerBatch>source).callback_
-            if (<TimerBatch>source).batch.pending == 0:
-                (<TimerBatch>source).callback_ = None
-            return callback, (indices,), {}
-        task = source
-        if task_has_attributes(task):
-            return task.run, (), {}
-        call = (no_operation if task.callback_ is None else task.callback_, task.args or (), task.kwargs or {})
-        task_let_go(task)
-        return call
-
     def _take_back(self, source, indices, callback, args, kwargs):
-        """Undoes _pop_ready and _call_of for close(): what was handed out was not run."""
+        """Undoes _pop_ready for close(): what was handed out was not run."""
         cdef Timer* timer = self.timer
         cdef TimerTask task
         cdef int64_t count = 1
@@ -396,7 +395,7 @@ cdef class TimerCore:
             count = len(indices)
         else:
             task = source
-            if not task_has_attributes(task):
+            if not task_has_attributes(task) and callback is not no_operation:
                 task_set_call(task, callback, args, kwargs)
         lock_with_gil(timer)
         timer.expired -= count
@@ -514,11 +513,11 @@ cdef inline bint run_entry(TimerCore self, Entry* entry, const Instant* now) exc
     cdef TimerBatch batch
     if entry.owner & OWNER_IS_BATCH:
         batch = <TimerBatch>entry_batch(entry).object
+        callback = batch.callback_      # before the last index is out and somebody may release it
         indices = take_indices(batch, now)
-        callback = batch.callback_
         if batch.batch.pending == 0:
             batch.callback_ = None
-        if callback is not None and len(indices):
+        if len(indices):
             try:
                 callback(indices)
             except BaseException as error:
@@ -534,6 +533,9 @@ cdef inline bint run_task(TimerCore self, TimerTask task) except False:
     try:
         if not task_has_attributes(task):
             task_call_once(task)
+        elif task.task.flags & TASK_REPEATS:
+            task_track(task)
+            periodic_run(task)
         else:
             task_track(task)
             task.run()

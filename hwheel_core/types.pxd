@@ -168,7 +168,7 @@ cdef struct Timer:
     int never_early         # constant
     int64_t round_up_ms     # what is added to a deadline so that its tick is not before it; constant
     void* clock_object      # CLOCK_KIND_CALLABLE: a reference to the callable; NULL once closed
-    Instant manual_now      # CLOCK_KIND_MANUAL
+    Instant manual_now      # CLOCK_KIND_MANUAL: the time; CLOCK_KIND_CALLABLE: the reading of the last cascade
     int wake_fds[2]         # constant while the reaper runs
     int alarm_fd
     int has_worker          # hand-out is by a thread that waits on `work`, not by the reaper itself
@@ -189,4 +189,5 @@ cdef struct Batch:
     void* object            # the TimerBatch, one reference, while in Timer.batches
     int64_t length
     int64_t pending
+    int64_t handing_out     # threads that have popped `node` and not taken what is due: they need the object alive
     int64_t due_limit       # at least the length of `due`

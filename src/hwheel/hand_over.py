@@ -11,6 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor, Future, wait
 from typing import Any
 
+from hwheel.tickets import give_ticket, run_with_ticket, runs_here, take_ticket
+
 REAPER = "reaper"
 EXECUTOR = "executor"
 
@@ -100,36 +102,43 @@ class Foreign(HandOver):
 
     def forget(self) -> None:
         super().forget()
-        # What the executor has not finished: its future, and how to undo the hand-over.
+        # What the executor has not finished, and how to undo its hand-over.
         self._outstanding: dict[Future[Any], tuple[Any, ...]] = {}
 
     def hand_out(self, timer: Any) -> None:
         while (ready := timer._pop_ready()) is not None:
-            self._submit(timer, *ready)
+            self._submit(timer, ready)
 
     def drain(self, timer: Any, give_up: float | None) -> list[Any]:
         if threading.current_thread() not in self._threads.values():
             timer._stop(True)
             self.join(give_up)      # the reaper hands out what it has begun with
         self.hand_out(timer)
-        if id(timer) in _running_for.timers:
+        if runs_here(timer):
             return []               # the executor may have no thread but this one
-        _, late = wait([*self._outstanding], _left(give_up))
-        undo = [(future, self._outstanding.pop(future, None)) for future in late]
-        return [timer._take_back(*entry) for future, entry in undo if entry is not None and future.cancel()]
+        wait([*self._outstanding], _left(give_up))
+        not_run = []
+        for future in [*self._outstanding]:
+            entry = self._outstanding.pop(future, None)
+            if entry is not None and future.cancel():
+                not_run.append(timer._take_back(*entry))
+        return not_run
 
-    def _submit(self, timer: Any, source: Any, indices: Any) -> None:
-        call = timer._call_of(source, indices)
+    def _submit(self, timer: Any, ready: tuple[Any, ...]) -> None:
+        source, _, callback, args, kwargs = ready
+        ticket = give_ticket(timer, source)
         try:
-            future = self._executor.submit(_call_for, id(timer), *call)
+            future = self._executor.submit(run_with_ticket, ticket, callback, args, kwargs)
         except BaseException as error:
+            take_ticket(ticket)
             timer._report(source, error)
             timer._restart(source)
             return
-        self._outstanding[future] = (source, indices, *call)
-        future.add_done_callback(lambda future: self._settle(timer, source, future))
+        self._outstanding[future] = ready
+        future.add_done_callback(lambda future: self._settle(timer, source, ticket, future))
 
-    def _settle(self, timer: Any, source: Any, future: Future[Any]) -> None:
+    def _settle(self, timer: Any, source: Any, ticket: int, future: Future[Any]) -> None:
+        take_ticket(ticket)
         entry = self._outstanding.pop(future, None)
         if not future.cancelled():
             error = future.exception()
@@ -140,25 +149,6 @@ class Foreign(HandOver):
         if error is not None:
             timer._report(source, error)
         timer._restart(source)
-
-
-class _RunningFor(threading.local):
-    """The ids of the timers that this thread runs a callback for."""
-
-    def __init__(self) -> None:
-        self.timers: list[int] = []
-
-
-_running_for = _RunningFor()
-
-
-def _call_for(timer_id: int, callback: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    # A function of the module and an id, no timer: an executor of processes can pickle these.
-    _running_for.timers.append(timer_id)
-    try:
-        callback(*args, **kwargs)
-    finally:
-        _running_for.timers.pop()
 
 
 def _left(give_up: float | None) -> float | None:
@@ -172,6 +162,8 @@ def _reap(timer: Any, hand_over: HandOver) -> None:
             if not timer._reap():
                 return
         except BaseException as error:      # the clock, a callable, failed: say so, and do not spin
+            if timer._is_stopping():
+                return
             timer._report(timer, error)
             time.sleep(0.1)
             continue

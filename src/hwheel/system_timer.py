@@ -33,7 +33,7 @@ class SystemTimer(BaseTimer):
             False: round down, as Kafka does.
         max_pending: refuse more pending timers than this with TimerFull. None: no limit.
         on_error: called as on_error(task or batch, exception) for an exception in a callback, in the thread that ran
-            it. None: threading.excepthook. Neither stops the timer.
+            it (an executor of processes: here). None: threading.excepthook. Neither stops the timer.
         fork: what a forked child does with what was pending: "drop" cancels it there, "keep" runs it in both.
         reaper: False: no reaper thread; call `advance_clock()` yourself.
 

@@ -5,7 +5,7 @@ By itself a run is the same every time, so that a failure in CI is the same fail
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 MULTIPLIER = float(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1"))
 
@@ -15,6 +15,7 @@ settings.register_profile(
     stateful_step_count=40,
     deadline=None,                      # the machine may be slow and shared
     derandomize=MULTIPLIER == 1,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
     database=None,                      # a failure prints how to reproduce it
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],

@@ -45,6 +45,8 @@ cdef bint seconds_argument(object value, str name, Instant* length_out) except F
             seconds = value
         except TypeError:
             raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}") from None
+        except OverflowError:
+            raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {value!r}") from None
     if -9e9 < seconds < 9e9:                # 285 years: fits into nanoseconds
         ns = llround(seconds * 1e9)
         length_out.ms = ns // NS_PER_MS

@@ -42,16 +42,22 @@ cdef Batch* batch_new(int64_t length) noexcept nogil:
 cdef int64_t batch_check(const char* delays_ms, Py_ssize_t stride, int64_t length, const Timer* timer,
                          const Instant* now, int64_t* base_ms_out, int64_t* last_ms_out) noexcept nogil:
     """What to add to a delay, and when the last timer falls due; -1, or the first index whose time does not fit."""
-    cdef int64_t longest_ms = 0, i
+    cdef int64_t longest_ms = 0, i, delay_ms
+    cdef bint fits
     for i in range(length):
         longest_ms = max(longest_ms, (<const int64_t*>(delays_ms + i * stride))[0])
-    base_ms_out[0] = now.ms + (1 if timer.never_early and now.ns else 0) + timer.round_up_ms
-    if not hw_add_overflows(base_ms_out[0], longest_ms, last_ms_out):
+    base_ms_out[0] = last_ms_out[0] = now.ms
+    if longest_ms == 0:
+        return -1
+    fits = not (hw_add_overflows(now.ms, timer.round_up_ms, base_ms_out)
+                or (timer.never_early and now.ns and hw_add_overflows(base_ms_out[0], 1, base_ms_out)))
+    if fits and not hw_add_overflows(base_ms_out[0], longest_ms, last_ms_out):
         return -1
     for i in range(length):
-        if hw_add_overflows(base_ms_out[0], (<const int64_t*>(delays_ms + i * stride))[0], last_ms_out):
+        delay_ms = (<const int64_t*>(delays_ms + i * stride))[0]
+        if delay_ms > 0 and not (fits and not hw_add_overflows(base_ms_out[0], delay_ms, last_ms_out)):
             return i
-    return -1
+    return 0        # the buffer was changed meanwhile
 
 
 cdef void batch_enter_locked(Batch* self, Timer* timer) noexcept nogil:
@@ -171,7 +177,7 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
             hw_prefetch(entry.hint)
             wheel_remove(&timer.wheel, entry)
             if now is not NULL:
-                timer_record_locked(timer, entry.expiration_ms - timer.round_up_ms, now)
+                timer_record_locked(timer, entry.expiration_ms, now)
             indices[taken] = entry - self.entries
             taken += 1
         self.pending -= taken - before

@@ -87,15 +87,15 @@ cdef bint timer_due(const Timer* self, const Instant* now, const Instant* delay,
     that tick before.
     """
     cdef Instant deadline
+    if delay.ms < 0 or (delay.ms == 0 and delay.ns == 0):
+        deadline_ms_out[0] = now.ms + delay.ms
+        expiration_ms_out[0] = now.ms
+        return True
     if not instant_add(now, delay, &deadline):
         return False
     if self.never_early and deadline.ns and hw_add_overflows(deadline.ms, 1, &deadline.ms):
         return False
     deadline_ms_out[0] = deadline.ms
-    if delay.ms < 0 or (delay.ms == 0 and delay.ns == 0):
-        deadline_ms_out[0] = now.ms + delay.ms
-        expiration_ms_out[0] = now.ms
-        return True
     return not hw_add_overflows(deadline.ms, self.round_up_ms, expiration_ms_out)
 
 
@@ -274,13 +274,16 @@ cdef Entry* timer_pop_locked(Timer* self, const Instant* now) noexcept nogil:
     return entry
 
 
-cdef int64_t timer_next_ms_locked(Timer* self) noexcept nogil:
-    """When there is something to do next; INT64_MAX: never."""
+cdef bint timer_next_locked(Timer* self, int64_t* next_ms_out) noexcept nogil:
+    """When there is something to do next; False: never."""
     cdef Bucket* bucket
     if not list_is_empty(&self.wheel.flush) or not list_is_empty(&self.wheel.due):
-        return self.wheel.taken_ms
+        next_ms_out[0] = self.wheel.taken_ms
+        return True
     bucket = queue_first(&self.wheel)
-    return INT64_MAX if bucket is NULL else bucket.expiration_ms
+    if bucket is not NULL:
+        next_ms_out[0] = bucket.expiration_ms
+    return bucket is not NULL
 
 
 # --- the reaper --------------------------------------------------------------------------------------------------
@@ -346,8 +349,11 @@ cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_u
             clock_read(self.clock, &now)
         else:
             now = self.manual_now = other_now[0]
-        next_ms = timer_next_ms_locked(self)
-        taken = next_ms <= now.ms
+        if not timer_next_locked(self, &next_ms):
+            next_ms = INT64_MAX         # as good as never
+            taken = False
+        else:
+            taken = next_ms <= now.ms
         if taken:
             while timer_step_locked(self, now.ms) and not self.stopping:
                 lock_yield(self)

@@ -419,28 +419,28 @@ cdef class TimerCore:
     def _advance_by(self, ms):
         """A ManualTimer's advance: lives through every tick of the next ms in which something happens."""
         cdef Timer* timer = self.timer
-        cdef int64_t next_ms, target_ms
+        cdef int64_t target_ms
+        cdef int64_t next_ms = 0
+        cdef bint ready, more
         if hw_add_overflows(timer.manual_now.ms, integer_argument(ms, "ms"), &target_ms):
             raise OverflowError(f"the time does not fit into 64 bits of milliseconds: now + {ms} ms")
-        while True:
+        while not hw_flag(&timer.stopping):
             lock_with_gil(timer)
-            next_ms = timer_next_ms_locked(timer)
-            if next_ms > target_ms and list_is_empty(&timer.ready):
-                if target_ms > timer.manual_now.ms:
-                    timer.manual_now.ms = target_ms
+            more = timer_next_locked(timer, &next_ms) and next_ms <= target_ms
+            ready = not list_is_empty(&timer.ready)
+            if not ready and not more:
+                timer.manual_now.ms = max(target_ms, timer.manual_now.ms)
                 lock_release(timer)
                 return
             lock_release(timer)
-            if next_ms <= target_ms:
+            if not ready:               # what is ready belongs to the tick that it is now
                 with nogil:
                     timer_advance(timer, next_ms)
                 lock_with_gil(timer)
-                if not list_is_empty(&timer.ready) and next_ms > timer.manual_now.ms:
-                    timer.manual_now.ms = next_ms
+                if not list_is_empty(&timer.ready):
+                    timer.manual_now.ms = max(next_ms, timer.manual_now.ms)
                 lock_release(timer)
             self._run_ready()
-            if hw_flag(&timer.stopping):
-                return
 
     def _close(self):
         """Refuses adds from now on. False if it was closed before."""

@@ -71,6 +71,8 @@ cdef class TimingWheel:
         cdef int64_t deadline_before = task.task.deadline_ms
         cdef bint claimed
         wheel_itself(self)
+        if task.task.state == TASK_CANCELLED:
+            return False
         claimed = task_claim(task, self.timer)
         try:
             if task.task.state != TASK_PENDING:
@@ -130,15 +132,16 @@ cdef class TimingWheel:
 
         Never later than the earliest task; it may be earlier, when that task is still in a coarse level.
         """
-        cdef int64_t next_ms
+        cdef int64_t next_ms = 0
+        cdef bint found = True
         wheel_set_up(self)
         lock_with_gil(self.timer)
         if list_is_empty(&self.timer.ready):
-            next_ms = timer_next_ms_locked(self.timer)
+            found = timer_next_locked(self.timer, &next_ms)
         else:
             next_ms = self.timer.wheel.levels[0].current_time_ms
         lock_release(self.timer)
-        return None if next_ms == INT64_MAX else next_ms
+        return next_ms if found else None
 
     @property
     def tick_ms(self):

@@ -9,6 +9,17 @@ import pytest
 import hwheel_core
 
 
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request):
     """After each test: no thread of a timer is alive, and in a debug build no timer, task or batch is."""
@@ -26,13 +37,15 @@ def nothing_left_behind(request):
             break
         time.sleep(0.01)
     assert not left, f"threads left behind: {left}"
+    if request.node.stash.get(FAILED, False):
+        return          # its traceback holds on to what it used
     if live_before is not None and not request.node.get_closest_marker("leaves_objects"):
         # Fewer is no fault: what a failed test before this one left in its traceback may be gone by now. A thread of
         # an executor may need a moment to let go of what it ran.
         while True:
-            gc.collect()
             live = hwheel_core.debug_live()
             if all(now <= before for now, before in zip(live, live_before, strict=True)):
                 break
+            gc.collect()
             assert time.monotonic() < give_up, f"(timers, tasks, batches) left behind: {live_before} before, {live} now"
             time.sleep(0.01)

@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 class Lateness(NamedTuple):
     """How long after its deadline a timer was handed out to be run, in ms: median, 99th percentile (both within 6 %) and
-    maximum, since the timer was made."""
+    maximum, since the timer was made.
+
+    A timer of a batch does not keep its deadline: it counts from the end of its tick, which is the same with a tick of
+    1 ms."""
 
     p50: float
     p99: float

@@ -30,7 +30,8 @@ def in_child(function):
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
-        signal.alarm(60)
+        faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)
+        signal.alarm(90)
         try:
             function()
             sys.stdout.flush()
@@ -60,6 +61,7 @@ def run_script(tmp_path):
             cwd=tmp_path,
             env={**os.environ, "PYTHONSAFEPATH": "1"},
         )
+        print(done.stdout, done.stderr)     # pytest shows it whole if the test fails
         return done.returncode, done.stdout, done.stderr
 
     return run

@@ -43,7 +43,9 @@ WORK = {
     "bulk adding and cancelling": ["timer.call_many(many, int).cancel()"] * 2,
     "bulk cancelling by index": ["cancel_in_two_steps()"],
     "tasks that fall due": ["timer.call_later(0.001, int); time.sleep(0.0001)"] * 2,
-    "batches that fall due": ["timer.call_many(soon, len); time.sleep(0.002)"] * 2,
+    # With others at the lock, who takes a batch up waits for it in between, and the fork finds it there.
+    "batches that fall due": ["timer.call_many(soon, len); time.sleep(0.002)"] * 2
+    + ["timer.call_many(many, int).cancel()"] * 2,
     "timers made and closed": ["make_and_close()"],
     "stats and pending": ["timer.stats(); timer.pending()", "move()"],
 }
@@ -135,15 +137,21 @@ def test_a_kept_batch_that_falls_due_at_the_fork_is_delivered_whole_in_the_child
         + """
 timer = SystemTimer(fork="keep", executor="inline")
 
+added = []
+
 def add():
-    timer.call_many(array("q", [1, 2, 3] * 500), len)
+    added.append(timer.call_many(array("q", [1, 2, 3] * 500), len))
+    del added[:-50]
     time.sleep(0.001)
 
 def keep_child():
-    wait_for(lambda: timer.size == 0)
+    wait_for(lambda: all(batch.pending == 0 for batch in added))
     timer.close()
 
-workers = [forever(add), forever(add)]
+def contend():              # makes who takes a batch up wait for the lock in between
+    timer.call_many(array("q", [3_600_000] * 20_000), int).cancel()
+
+workers = [forever(add), forever(add), forever(contend), forever(contend)]
 try:
     for _ in range(60):
         in_child(keep_child)

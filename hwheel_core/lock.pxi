@@ -107,6 +107,7 @@ cdef void after_fork_in_child() noexcept nogil:
         lock_init(timer)
         timer.reaper_until_ms = INT64_MIN
         timer.has_worker = False
+        timer.reaping = 0
         timer_close_fds(timer)          # only this process's copies
         timer = timer.registry_next
     pthread_mutex_init(&orphans, NULL)

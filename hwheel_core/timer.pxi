@@ -329,21 +329,15 @@ cdef int64_t timer_sleep(Timer* self, const Instant* now, int64_t until_ms, int6
     return woken
 
 
-cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_up_ns, bint once) noexcept nogil:
-    """Waits for the next due bucket and cascades, over and over, until the caller is needed.
-
-    other_now: the time on a clock that cannot be read from here; NULL: the timer's own clock. once: return after the
-    first cascade even if somebody else hands out what fell due.
-    """
+cdef ReapStatus timer_reap_locked(Timer* self, const Instant* other_now, int64_t give_up_ns, bint once) noexcept nogil:
+    """timer_reap with the lock held, which is given up for the wait."""
     cdef Instant now, start
     cdef int64_t next_ms, left_ns = give_up_ns
     cdef int64_t woken
     cdef bint taken
     clock_read(CLOCK_KIND_MONOTONIC, &start)
-    lock_wait(self)
     while True:
         if self.stopping:
-            lock_release(self)
             return REAP_STOPPED
         if other_now is NULL:
             clock_read(self.clock, &now)
@@ -360,21 +354,17 @@ cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_u
             if self.stopping:
                 continue
         if not self.has_worker and not list_is_empty(&self.ready):
-            lock_release(self)
             return REAP_READY
         if self.draining:
-            lock_release(self)
             return REAP_STOPPED
         if taken:
             if once:
-                lock_release(self)
                 return REAP_TAKEN
             continue
         if give_up_ns >= 0:
             clock_read(CLOCK_KIND_MONOTONIC, &now)
             left_ns = give_up_ns - (now.ms - start.ms) * NS_PER_MS - (now.ns - start.ns)
             if left_ns <= 0:
-                lock_release(self)
                 return REAP_NOTHING
             if other_now is NULL:
                 clock_read(self.clock, &now)
@@ -387,11 +377,31 @@ cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_u
         self.reaper_until_ms = INT64_MIN
         self.wakeups += 1
         if woken < 0 and once:
-            lock_release(self)
             return REAP_SIGNAL
         if other_now is not NULL:
-            lock_release(self)
             return REAP_LOOK
+
+
+cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_up_ns, bint once) noexcept nogil:
+    """Waits for the next due bucket and cascades, over and over, until the caller is needed.
+
+    other_now: the time on a clock that cannot be read from here; NULL: the timer's own clock. once: return after the
+    first cascade even if somebody else hands out what fell due.
+    """
+    cdef ReapStatus status
+    lock_wait(self)
+    self.reaping += 1
+    status = timer_reap_locked(self, other_now, give_up_ns, once)
+    self.reaping -= 1
+    timer_close_fds_if_over_locked(self)
+    lock_release(self)
+    return status
+
+
+cdef void timer_close_fds_if_over_locked(Timer* self) noexcept nogil:
+    """Whoever is the last to need the descriptors closes them: a thread that waits on them, or who stops the timer."""
+    if self.stopping and self.reaping == 0:
+        timer_close_fds(self)
 
 
 cdef bint timer_await_work(Timer* self) noexcept nogil:
@@ -428,4 +438,5 @@ cdef void timer_stop(Timer* self, bint drain) noexcept nogil:
         self.stopping = True
     pthread_cond_broadcast(&self.work)
     timer_wake_reaper_locked(self)
+    timer_close_fds_if_over_locked(self)
     lock_release(self)

@@ -270,16 +270,18 @@ cdef class TimerCore:
     # --- for the threads -----------------------------------------------------------------------------------------
 
     def _prepare(self, bint has_worker):
-        """Called once before the threads start (again)."""
-        cdef bint opened
-        if self.timer.closed:
-            raise TimerClosed("the timer is closed")
+        """Called before the threads start (again)."""
+        cdef Timer* timer = self.timer
+        cdef bint closed, opened = False
         with nogil:
-            opened = timer_open_fds(self.timer)
-            if opened:
-                lock_wait(self.timer)
-                self.timer.has_worker = has_worker
-                lock_release(self.timer)
+            lock_wait(timer)
+            closed = timer.closed
+            if not closed:
+                opened = timer_open_fds(timer)
+                timer.has_worker = has_worker
+            lock_release(timer)
+        if closed:
+            raise TimerClosed("the timer is closed")
         if not opened:
             raise OSError("no descriptor could be opened to wake the reaper with")
 

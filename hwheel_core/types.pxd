@@ -169,8 +169,9 @@ cdef struct Timer:
     int64_t round_up_ms     # what is added to a deadline so that its tick is not before it; constant
     void* clock_object      # CLOCK_KIND_CALLABLE: a reference to the callable; NULL once closed
     Instant manual_now      # CLOCK_KIND_MANUAL: the time; CLOCK_KIND_CALLABLE: the reading of the last cascade
-    int wake_fds[2]         # constant while the reaper runs
+    int wake_fds[2]         # constant while any thread is reaping
     int alarm_fd
+    int reaping             # threads inside timer_reap
     int has_worker          # hand-out is by a thread that waits on `work`, not by the reaper itself
     int closed              # adds are refused
     int stopping            # threads shall end at once

@@ -3,8 +3,9 @@
 import os
 import subprocess
 import sys
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
@@ -30,6 +31,9 @@ def eventually():
 def pool():
     """An executor that is not the timer's own."""
     with ThreadPoolExecutor(4, thread_name_prefix="pool") as executor:
+        # All threads now: a thread holds on to the threading.excepthook that it was started under.
+        everyone = threading.Barrier(4)
+        wait([executor.submit(everyone.wait) for _ in range(4)])
         yield executor
 
 

@@ -16,6 +16,7 @@ settings.register_profile(
     deadline=None,                      # the machine may be slow and shared
     derandomize=MULTIPLIER == 1,
     phases=[Phase.explicit, Phase.generate, Phase.shrink],
+    report_multiple_bugs=False,
     database=None,                      # a failure prints how to reproduce it
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],

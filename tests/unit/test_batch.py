@@ -230,6 +230,14 @@ def test_close_gives_a_batch_back_once_with_what_had_not_run_in_order_of_its_tim
     assert timer.size == 0
 
 
+def test_a_cancelled_timer_that_was_due_already_does_not_hold_a_place_for_the_rest_of_its_batch():
+    timer = ManualTimer()
+    first = timer.call_many(array("q", [0, 1]), print)
+    second = timer.call_many(array("q", [0]), print)
+    assert first.cancel([0]) == 1
+    assert timer.close() == [second, first]
+
+
 def test_an_exception_in_a_batch_callback_goes_to_on_error_and_stops_nothing(ran):
     def fail(indices):
         raise LookupError(list(indices))

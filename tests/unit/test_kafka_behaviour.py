@@ -39,7 +39,7 @@ def test_585_tasks_each_run_exactly_once_in_order_of_their_time_on_a_real_clock(
     tasks = [timer.add(TimerTask(delay_ms, ran.append, place)) for place, delay_ms in enumerate(DELAYS_MS)]
     give_up = time.monotonic() + 60
     while timer.size and time.monotonic() < give_up:
-        timer.advance_clock(2000)
+        timer.advance_clock(200)
     assert timer.close() == []
     assert ran == list(range(585))
     assert all(task.expired for task in tasks)

@@ -1,4 +1,4 @@
-"""Guarantee 6: at cancel and at expiry the callback and its arguments are released at once, by reference count alone."""
+"""Guarantee 6: at cancel and at expiry the callback and arguments are released at once, by reference count alone."""
 
 import functools
 import gc

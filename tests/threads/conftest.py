@@ -1,4 +1,4 @@
-"""What the tests of a SystemTimer and its threads share. They wait for events with a generous limit, never for a time."""
+"""What the tests of a SystemTimer and its threads share. They wait for events, generously, never for a time."""
 
 import os
 import subprocess

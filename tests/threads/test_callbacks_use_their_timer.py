@@ -168,7 +168,7 @@ def test_on_error_may_use_the_timer_too(make_timer, executor):
     assert done.wait(PATIENCE_S)
 
 
-def test_a_periodic_task_that_closes_its_own_timer_is_no_error(make_timer, executor, hand_clock, eventually):
+def test_a_periodic_task_that_closes_its_own_timer_is_no_error(make_timer, executor, eventually):
     reported = []
     real = make_timer("real", executor=executor, on_error=lambda *args: reported.append(args))
     callable_clock = make_timer(

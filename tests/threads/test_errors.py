@@ -107,7 +107,7 @@ def test_when_excepthook_raises_too_it_goes_to_the_hook_of_the_interpreter_and_n
     assert reported == [third]
 
 
-def test_an_executor_that_refuses_is_an_error_of_each_task_and_stops_nothing(make_timer, eventually, caplog):
+def test_an_executor_that_refuses_is_an_error_of_each_task_and_stops_nothing(make_timer, eventually):
     reported = []
     dead = ThreadPoolExecutor(1)
     dead.shutdown()
@@ -136,7 +136,7 @@ def test_nothing_is_logged_behind_the_users_back(make_timer, executor, caplog, e
     assert caplog.records == []
 
 
-def test_a_clock_that_fails_once_is_reported_and_the_reaper_goes_on(make_timer, monkeypatch, executor, eventually):
+def test_a_clock_that_fails_once_is_reported_and_the_reaper_goes_on(make_timer, executor):
     real = make_timer("real")
     failures, reported = [], []
 

@@ -1,4 +1,4 @@
-"""Guarantees 1 and 3: whatever four threads do to a timer, every task is accounted for exactly once, and so it counts."""
+"""Guarantees 1 and 3: whatever four threads do to a timer, each task is accounted for exactly once, and so it counts."""
 
 import itertools
 import random
@@ -18,7 +18,7 @@ FAR_OFF_MS = 3_600_000
 
 
 class Ledger:
-    """What happened to which task, written by all threads. list.append is atomic, so there is no lock to hide a race."""
+    """What happened to which task, written by all threads. list.append is atomic: no lock hides a race."""
 
     def __init__(self):
         self.tokens = itertools.count()

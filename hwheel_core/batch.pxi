@@ -153,6 +153,8 @@ cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, En
         self.pending -= slice_cancelled
         timer.pending -= slice_cancelled
         timer.cancelled += slice_cancelled
+        if list_is_empty(&self.due) and entry_is_linked(&self.node):
+            entry_unlink(&self.node)    # its place in `ready` was that of what is cancelled now
         if i < count and self.pending:
             lock_yield(timer)
     settled_out[0] = batch_settle_locked(self, entries_out)
@@ -192,3 +194,11 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
     settled_out[0] = batch_settle_locked(self, entries_out)
     lock_release(timer)
     return taken
+
+
+cdef void batch_forget_hand_out(Batch* self) noexcept nogil:
+    """In the child of a fork: a thread that was about to take what is due did not come along."""
+    self.handing_out = 0
+    self.due_limit = self.pending
+    if not list_is_empty(&self.due) and not entry_is_linked(&self.node):
+        list_append(&self.timer.ready, &self.node)

@@ -57,3 +57,25 @@ cdef object cancel_all(Timer* timer):
             (<TimerBatch>one).callback_ = None
         else:
             task_let_go(one)
+
+
+cdef void settle_batches(Timer* timer) noexcept:
+    """In the child of a fork: lets go of batches whose last index was being handed out by a thread of the parent."""
+    cdef Batch* batch
+    cdef Batch* following
+    cdef Entry* entries
+    cdef bint settled
+    lock_with_gil(timer)
+    batch = timer.batches
+    while batch is not NULL:
+        following = batch.next
+        entries = NULL
+        settled = batch_settle_locked(batch, &entries)
+        if settled:
+            lock_release(timer)         # no other thread is there yet that could change the list
+            PyMem_RawFree(entries)
+            (<TimerBatch>batch.object).callback_ = None
+            Py_DECREF(<object>batch.object)     # the timer's reference, of add_batch
+            lock_with_gil(timer)
+        batch = following
+    lock_release(timer)

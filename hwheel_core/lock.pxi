@@ -103,12 +103,17 @@ cdef void after_fork_in_child() noexcept nogil:
     # The thread that forked is the only one here. It holds every lock, but who waited at a turnstile or for work is
     # gone and has left traces in them: all are made anew.
     cdef Timer* timer = registry_first
+    cdef Batch* batch
     while timer is not NULL:
         lock_init(timer)
         timer.reaper_until_ms = INT64_MIN
         timer.has_worker = False
         timer.reaping = 0
         timer_close_fds(timer)          # only this process's copies
+        batch = timer.batches
+        while batch is not NULL:
+            batch_forget_hand_out(batch)
+            batch = batch.next
         timer = timer.registry_next
     pthread_mutex_init(&orphans, NULL)
     pthread_mutex_init(&registry, NULL)

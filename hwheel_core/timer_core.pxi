@@ -469,6 +469,7 @@ cdef class TimerCore:
     def _reset_after_fork(self, keep):
         """In the child: no thread of the timer is there. keep: what was pending stays so."""
         self.started = False
+        settle_batches(self.timer)
         if not keep:
             cancel_all(self.timer)
 

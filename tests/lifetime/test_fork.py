@@ -152,9 +152,9 @@ def fork_here():
     finally:
         done.set()
 
-timer.call_later(0, fork_here)
 for i in range(3):
-    timer.call_later(0.05 + i / 1000, ran.append, i)
+    timer.call_later(1 + i / 1000, ran.append, i)
+timer.call_later(0, fork_here)
 assert done.wait(100)
 wait_for(lambda: len(ran) == 3)
 timer.close()

@@ -129,6 +129,6 @@ class SystemTimer(BaseTimer):
             self._start()
 
     def _at_exit(self) -> None:
-        self._close()
+        # Stopped and not closed: a callback that is still running may add, and hears no error that nobody wants to see.
         self._stop(False)
         self._hand_over.leave()

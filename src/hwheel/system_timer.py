@@ -75,6 +75,7 @@ class SystemTimer(BaseTimer):
         self._hand_over: HandOver = hand_over_to(executor, reaper=bool(reaper))
         self._keep_at_fork = fork == "keep"
         self._set_up(tick_ms, wheel_size, start_ms, clock, bool(never_early), max_pending)
+        self._exiting = False
         follow_process(self)
 
     def advance_clock(self, timeout_ms: int) -> bool:
@@ -118,6 +119,11 @@ class SystemTimer(BaseTimer):
         not_run += self._drop_all()
         return not_run
 
+    def _report(self, source: Any, error: BaseException) -> None:
+        # A callback that is still running while the interpreter ends may be refused an add: nobody wants to see that.
+        if not (self._exiting and isinstance(error, TimerClosed)):
+            super()._report(source, error)
+
     def _start(self) -> None:
         self._hand_over.start(self)
 
@@ -129,6 +135,7 @@ class SystemTimer(BaseTimer):
             self._start()
 
     def _at_exit(self) -> None:
-        # Stopped and not closed: a callback that is still running may add, and hears no error that nobody wants to see.
+        self._exiting = True
         self._stop(False)
+        self._close()
         self._hand_over.leave()

@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def where():
-    """where(wheel, task): the (level, bucket, expiration of the bucket) that holds the task; None: it is in no bucket."""
+    """where(wheel, task): the (level, bucket, expiration of the bucket) that holds the task; None: no bucket does."""
 
     def look(wheel, task):
         for level in wheel.snapshot().levels:

@@ -92,6 +92,7 @@ include "clock.pxi"
 include "lateness.pxi"
 include "lock.pxi"
 include "timer.pxi"
+include "reaper.pxi"
 include "batch.pxi"
 include "check.pxi"
 
@@ -106,6 +107,7 @@ include "timer_batch.pxi"
 include "hand_out.pxi"
 include "inspect.pxi"
 include "timing_wheel.pxi"
+include "timer_face.pxi"
 include "timer_core.pxi"
 
 

@@ -39,7 +39,8 @@ cdef bint seconds_argument(object value, str name, Instant* length_out) except F
     if PyFloat_CheckExact(value):
         seconds = PyFloat_AS_DOUBLE(value)
     else:
-        if value is None or isinstance(value, (bool, str, bytes, bytearray)):
+        # A NumPy bool is no subclass of bool, and is a float to who asks for one.
+        if value is None or isinstance(value, (bool, str, bytes, bytearray)) or type(value).__name__ in ("bool", "bool_"):
             raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
         try:
             seconds = value

@@ -27,7 +27,7 @@ def debug_check(timer):
     cdef Timer* checked
     cdef const char* fault
     debug_only()
-    checked = (<TimingWheel>timer).timer if isinstance(timer, TimingWheel) else (<TimerCore?>timer).timer
+    checked = (<TimingWheel>timer).timer if isinstance(timer, TimingWheel) else (<TimerFace?>timer).timer
     lock_with_gil(checked)
     fault = check_timer_locked(checked)
     lock_release(checked)

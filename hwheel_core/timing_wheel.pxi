@@ -89,7 +89,8 @@ cdef class TimingWheel:
     def advance_clock(self, time_ms):
         """Kafka's advanceClock: sets the clocks of all levels to a time; takes no bucket. No clock goes back.
 
-        `poll()` moves the clock itself; this is for moving it where nothing is due.
+        `poll()` moves the clock itself; this is for moving it where nothing is due. What is in buckets that it passes over
+        comes with the next poll, none lost, but of a coarse bucket not in order of time.
 
         Runtime complexity: O(levels).
         """

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from hwheel_core import DEFAULT_WHEEL_SIZE
+from hwheel_core import DEFAULT_WHEEL_SIZE, TimerClosed
 
 from hwheel.arguments import check_timeout, whole_ms
 from hwheel.base_timer import BaseTimer
@@ -52,11 +52,14 @@ class ManualTimer(BaseTimer):
 
         Raises:
             TypeError, ValueError, OverflowError: ms is no int, negative, or leads beyond 64 bits.
+            TimerClosed: the timer is closed.
             RuntimeError: an advance is under way, in a callback of which this was called, or in another thread.
 
         Runtime complexity: O(1) for each tick in which something runs, whatever lies in between.
         """
         ms = whole_ms(ms, "ms")
+        if self.closed:
+            raise TimerClosed("the timer is closed")
         if not self._advancing.acquire(blocking=False):
             raise RuntimeError("an advance is under way already")
         try:

@@ -3,7 +3,6 @@
 
 PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
-TESTS = PYTHONSAFEPATH=1 python -m pytest -q
 
 .PHONY: demo test test-debug soak sanitize bench types dist clean
 

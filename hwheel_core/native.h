@@ -74,8 +74,6 @@ static inline int hw_claim(uintptr_t *place, uintptr_t value)
 
 static inline int hw_flag(int *flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
 
-static inline void hw_flag_set(int *flag, int value) { __atomic_store_n(flag, value, __ATOMIC_RELEASE); }
-
 /* Asks for huge pages under a large block: fewer page faults when it is first written, fewer TLB misses when a cascade
  * jumps about in it. Only whole huge pages inside the block are asked for. */
 static inline void hw_advise_huge(void *block, size_t size)

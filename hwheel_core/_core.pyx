@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-# cython: binding=True, embedsignature=True, always_allow_keywords=False
+# cython: binding=False, embedsignature=True, embedsignature.format=clinic, always_allow_keywords=False
 """The compiled core: one translation unit, so that everything inlines.
 
 Included first: plain C over the structs of types.pxd, `noexcept nogil`, no Python object. Then what Python sees:

@@ -74,15 +74,19 @@ cdef class TimerFace:
         """
         cdef Instant delay = Instant(task.task.delay_ms, 0)
         cdef Instant now
+        cdef int64_t deadline_before
         cdef bint claimed
         if task.task.state == TASK_CANCELLED:
             return task
         core_ready(self)
         read_clock(self.timer, &now)
         claimed = task_claim(task, self.timer)
+        deadline_before = task.task.deadline_ms
         try:
             core_schedule(self, task, &now, &delay)
         except:
+            if task.task.state != TASK_PENDING:
+                task.task.deadline_ms = deadline_before
             if claimed:
                 task_disown(task, self.timer)
             raise
@@ -281,9 +285,8 @@ cdef inline bint core_ready(TimerFace self) except False:
 
 
 cdef inline bint core_schedule(TimerFace self, TimerTask task, const Instant* now, const Instant* delay) except False:
-    """Sets a task's times and puts it into the wheel; on an exception the task is as before."""
+    """Sets a task's times and puts it into the wheel."""
     cdef int64_t deadline_ms, expiration_ms
-    cdef int64_t deadline_before = task.task.deadline_ms
     if not timer_due(self.timer, now, delay, &deadline_ms, &expiration_ms):
         raise OverflowError(f"the deadline does not fit into 64 bits of milliseconds: now + {delay.ms} ms")
     if task.task.state == TASK_NEW:
@@ -291,9 +294,5 @@ cdef inline bint core_schedule(TimerFace self, TimerTask task, const Instant* no
     elif task.task.state == TASK_PENDING:
         raise ValueError("the task is pending already")
     task.task.deadline_ms = deadline_ms
-    try:
-        schedule_task(self.timer, task, expiration_ms, True)
-    except:
-        task.task.deadline_ms = deadline_before
-        raise
+    schedule_task(self.timer, task, expiration_ms, True)
     return True

@@ -11,7 +11,7 @@ class Bucket(NamedTuple):
     """
 
     level: int
-    index: int
+    index: int  # type: ignore[assignment]  # of a tuple it hides a method, which nobody needs here
     expiration_ms: int
     tasks: tuple[Any, ...]
 

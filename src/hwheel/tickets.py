@@ -30,8 +30,8 @@ def take_ticket(ticket: int) -> None:
 
 def run_with_ticket(ticket: int, callback: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """What an executor runs."""
-    pid, timer, source = _given.get(ticket, (None, None, None))
-    if pid != os.getpid():          # another process, perhaps a fork with a copy of the numbers given so far
+    pid, timer, source = _given.get(ticket, (0, None, None))
+    if timer is None or pid != os.getpid():          # another process, perhaps a fork with a copy of the numbers given so far
         callback(*args, **kwargs)
         return
     if getattr(source, "cancelled", False):

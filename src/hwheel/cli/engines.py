@@ -48,8 +48,8 @@ class WheelEngine(Engine):
 
     def __init__(self, tick_ms: int, wheel_size: int) -> None:
         self.timer = SystemTimer("demo", tick_ms=tick_ms, wheel_size=wheel_size)
-        self.call_at = self.timer.call_at       # type: ignore[method-assign]
-        self.cancel = TimerTask.cancel          # type: ignore[method-assign]
+        self.call_at = self.timer.call_at       # type: ignore[method-assign, assignment]
+        self.cancel = TimerTask.cancel          # type: ignore[method-assign, assignment]
         self.timer.call_later(3600, id, 0).cancel()     # the first add starts the threads: no part of an add's cost
 
     def close(self) -> None:

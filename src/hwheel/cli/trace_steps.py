@@ -105,11 +105,11 @@ def _trace(tick_ms: int, wheel_size: int, start_ms: int, delays_ms: list[int]) -
     for task in tasks:
         added = wheel.add(NumberedTask(task.delay_ms, task.number), task.expiration_ms)
         after = look_at(wheel)
-        due = () if added else (task.number,)
+        due: tuple[int, ...] = () if added else (task.number,)
         steps.append(Step("add", start_ms, task.number, due, moves(before, after), after))
         before = after
     while (now_ms := wheel.next_expiration_ms) is not None:
-        due = tuple(task.number for task in wheel.poll(now_ms))
+        due = tuple(found.number for found in wheel.poll(now_ms) if isinstance(found, NumberedTask))
         after = look_at(wheel)
         steps.append(Step("poll", now_ms, None, due, moves(before, after), after))
         before = after

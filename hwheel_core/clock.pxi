@@ -20,10 +20,6 @@ cdef inline bint instant_add(const Instant* start, const Instant* length, Instan
                 or (ns >= NS_PER_MS and hw_add_overflows(end_out.ms, 1, &end_out.ms)))
 
 
-cdef inline bint instant_before(const Instant* a, const Instant* b) noexcept nogil:
-    return a.ms < b.ms or (a.ms == b.ms and a.ns < b.ns)
-
-
 cdef int64_t instant_until_ns(const Instant* now, int64_t time_ms) noexcept nogil:
     """Nanoseconds from now to a time in ms: 0 when it is over, -1 (never) when it is centuries away."""
     if time_ms <= now.ms:

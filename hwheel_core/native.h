@@ -66,12 +66,6 @@ static inline uintptr_t hw_load(uintptr_t *place) { return __atomic_load_n(place
 
 static inline void hw_store(uintptr_t *place, uintptr_t value) { __atomic_store_n(place, value, __ATOMIC_RELEASE); }
 
-static inline int hw_claim(uintptr_t *place, uintptr_t value)
-{
-    uintptr_t nobody = 0;
-    return __atomic_compare_exchange_n(place, &nobody, value, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-}
-
 static inline int hw_flag(int *flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
 
 /* Asks for huge pages under a large block: fewer page faults when it is first written, fewer TLB misses when a cascade

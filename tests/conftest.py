@@ -9,6 +9,7 @@ import pytest
 import hwheel_core
 
 
+PATIENCE_S = 60
 FAILED = pytest.StashKey[bool]()
 
 
@@ -49,3 +50,31 @@ def nothing_left_behind(request):
             gc.collect()
             assert time.monotonic() < give_up, f"(timers, tasks, batches) left behind: {live_before} before, {live} now"
             time.sleep(0.01)
+
+
+@pytest.fixture
+def eventually():
+    """eventually(condition): waits until condition() is true, and fails if it never is."""
+
+    def wait(condition, what="the condition"):
+        give_up = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < give_up, f"{what} did not come about in {PATIENCE_S} s"
+            time.sleep(0.002)
+
+    return wait
+
+
+class HandClock:
+    """A clock for SystemTimer(clock=...) that stands still until it is moved."""
+
+    def __init__(self):
+        self.ms = 1_000_000
+
+    def __call__(self):
+        return self.ms
+
+
+@pytest.fixture
+def hand_clock():
+    return HandClock()

@@ -4,11 +4,8 @@ import gc
 import os
 import subprocess
 import sys
-import time
 
 import pytest
-
-PATIENCE_S = 60
 
 # A script that hangs says where, and ends before the test gives up on it.
 PRELUDE = """\
@@ -74,31 +71,3 @@ def no_gc():
     gc.disable()
     yield
     gc.enable()
-
-
-@pytest.fixture
-def eventually():
-    """eventually(condition): waits until condition() is true, and fails if it never is."""
-
-    def wait(condition, what="the condition"):
-        give_up = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < give_up, f"{what} did not come about in {PATIENCE_S} s"
-            time.sleep(0.002)
-
-    return wait
-
-
-class HandClock:
-    """A clock for SystemTimer(clock=...) that stands still until it is moved."""
-
-    def __init__(self):
-        self.ms = 1_000_000
-
-    def __call__(self):
-        return self.ms
-
-
-@pytest.fixture
-def hand_clock():
-    return HandClock()

@@ -4,27 +4,11 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
 from hwheel import SystemTimer
-
-PATIENCE_S = 60
-
-
-@pytest.fixture
-def eventually():
-    """eventually(condition): waits until condition() is true, and fails if it never is."""
-
-    def wait(condition, what="the condition"):
-        give_up = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < give_up, f"{what} did not come about in {PATIENCE_S} s"
-            time.sleep(0.002)
-
-    return wait
 
 
 @pytest.fixture
@@ -82,21 +66,6 @@ def many_switches():
 def soak_seconds():
     """How long a test that looks for races goes on."""
     return float(os.environ.get("HWHEEL_SOAK_SECONDS", "2"))
-
-
-class HandClock:
-    """A clock for SystemTimer(clock=...) that stands still until it is moved."""
-
-    def __init__(self):
-        self.ms = 1_000_000
-
-    def __call__(self):
-        return self.ms
-
-
-@pytest.fixture
-def hand_clock():
-    return HandClock()
 
 
 @pytest.fixture

@@ -84,6 +84,7 @@ cdef enum:
 DEFAULT_WHEEL_SIZE = 256
 
 # Plain C.
+include "block.pxi"
 include "entry.pxi"
 include "bucket.pxi"
 include "queue.pxi"

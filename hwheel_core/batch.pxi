@@ -6,46 +6,72 @@ cdef enum:
 
 
 cdef inline Batch* entry_batch(const Entry* entry) noexcept nogil:
-    return <Batch*>(entry.owner - OWNER_IS_BATCH)
+    """The batch of an entry that is no task's."""
+    if entry.place == ENTRY_OF_BATCH:
+        return <Batch*>entry
+    return (<Batch**>(entry - entry.place))[-2]
 
 
-cdef inline void batch_append_due(Batch* self, Entry* entry) noexcept nogil:
-    # The walk goes forward here, so a hint has to be written into an older entry. It may have been cancelled, but its
-    # memory is the batch's, which is there as long as any entry is.
-    cdef int32_t at = self.recent_index
-    entry.hint = NULL
-    if self.recent[at] is not NULL:
-        self.recent[at].hint = entry
-    self.recent[at] = entry
-    self.recent_index = (at + 1) & (HINT_DISTANCE - 1)
-    list_append(&self.due, entry)
-    self.due_limit += 1
+cdef inline bint batch_is_due(const Batch* self, const Entry* entry) noexcept nogil:
+    """Whether an entry that is in no list waits in `due`. Then its prev, of no other use, says where."""
+    cdef int64_t at = <int64_t><uintptr_t>entry.prev
+    return self.due_begin <= at < self.due_end and self.due[at].index == entry.place
+
+
+cdef inline bint batch_is_pending(const Batch* self, const Entry* entry) noexcept nogil:
+    return entry_is_linked(entry) or batch_is_due(self, entry)
+
+
+cdef inline int64_t batch_waiting(const Batch* self) noexcept nogil:
+    """How many wait in `due` to be handed out."""
+    return self.due_end - self.due_begin - self.due_cancelled
+
+
+cdef inline void batch_deliver(Batch* self, Entry* entry) noexcept nogil:
+    """For an entry that fell due and has just left its list."""
+    entry.next = NULL
+    entry.prev = <Entry*><uintptr_t>self.due_end
+    self.due[self.due_end] = Due(entry.place, entry.expiration_ms)
+    self.due_end += 1
 
 
 cdef Batch* batch_new(int64_t length) noexcept nogil:
-    """NULL when there is no memory."""
+    """NULL when there is no memory. length: at most MAX_BATCH_LENGTH."""
     cdef Batch* self = <Batch*>PyMem_RawCalloc(1, sizeof(Batch))
     if self is NULL:
         return NULL
-    self.entries = <Entry*>PyMem_RawMalloc((length if length else 1) * sizeof(Entry))
+    self.entries = <Entry*>block_new(length, sizeof(Entry) + sizeof(Due), False)
     if self.entries is NULL:
         PyMem_RawFree(self)
         return NULL
-    hw_advise_huge(self.entries, length * sizeof(Entry))
-    list_init(&self.due)
-    self.node.next = NULL
-    self.node.owner = <uintptr_t>self + OWNER_IS_BATCH
+    hw_advise_huge(self.entries, length * (sizeof(Entry) + sizeof(Due)))
+    (<Batch**>self.entries)[-2] = self
+    self.due = <Due*>(self.entries + length)
+    self.node.place = ENTRY_OF_BATCH
     self.length = length
     return self
+
+
+cdef int64_t longest_delay(const char* delays_ms, Py_ssize_t stride, int64_t length) noexcept nogil:
+    """The maximum, or 0 if that is negative. Four at a time, since each maximum waits for the one before it."""
+    cdef int64_t a = 0, b = 0, c = 0, d = 0, i
+    for i in range(0, length - 3, 4):
+        a = max(a, (<const int64_t*>delays_ms)[0])
+        b = max(b, (<const int64_t*>(delays_ms + stride))[0])
+        c = max(c, (<const int64_t*>(delays_ms + 2 * stride))[0])
+        d = max(d, (<const int64_t*>(delays_ms + 3 * stride))[0])
+        delays_ms += 4 * stride
+    for i in range(length & 3):
+        a = max(a, (<const int64_t*>(delays_ms + i * stride))[0])
+    return max(max(a, b), max(c, d))
 
 
 cdef int64_t batch_check(const char* delays_ms, Py_ssize_t stride, int64_t length, const Timer* timer,
                          const Instant* now, int64_t* base_ms_out, int64_t* last_ms_out) noexcept nogil:
     """What to add to a delay, and when the last timer falls due; -1, or the first index whose time does not fit."""
-    cdef int64_t longest_ms = 0, i, delay_ms
+    cdef int64_t longest_ms = longest_delay(delays_ms, stride, length)
+    cdef int64_t i, delay_ms
     cdef bint fits
-    for i in range(length):
-        longest_ms = max(longest_ms, (<const int64_t*>(delays_ms + i * stride))[0])
     base_ms_out[0] = last_ms_out[0] = now.ms
     if longest_ms == 0:
         return -1
@@ -72,9 +98,9 @@ cdef void batch_enter_locked(Batch* self, Timer* timer) noexcept nogil:
     timer.added += self.length
 
 
-cdef bint batch_settle_locked(Batch* self, Entry** entries_out) noexcept nogil:
+cdef bint batch_settle_locked(Batch* self, void** block_out) noexcept nogil:
     """Takes a batch off the timer when nothing is pending and nobody is handing out. True if this call did: then the
-    caller frees the entries and drops the timer's reference to the object."""
+    caller frees the block and drops the timer's reference to the object."""
     if self.pending or self.handing_out or self.entries is NULL:
         return False
     if entry_is_linked(&self.node):
@@ -85,7 +111,7 @@ cdef bint batch_settle_locked(Batch* self, Entry** entries_out) noexcept nogil:
         self.prev.next = self.next
     if self.next is not NULL:
         self.next.prev = self.prev
-    entries_out[0] = self.entries
+    block_out[0] = self.entries
     self.entries = NULL
     return True
 
@@ -93,9 +119,9 @@ cdef bint batch_settle_locked(Batch* self, Entry** entries_out) noexcept nogil:
 cdef Status batch_add(Batch* self, Timer* timer, const char* delays_ms, Py_ssize_t stride, int64_t now_ms,
                       int64_t base_ms, int64_t last_ms) noexcept nogil:
     """Links all entries, or none: CLOSED, FULL, or NEEDS_LEVEL when there is no memory for a level."""
-    cdef uintptr_t owner = <uintptr_t>self + OWNER_IS_BATCH
-    cdef int64_t i = 0, end, delay_ms
+    cdef int64_t i = 0, end, delay_ms, first_ms = INT64_MAX
     cdef Entry* entry
+    cdef Bucket* bucket
     while True:             # make sure that every level is there before the first entry goes in
         lock_wait(timer)
         if timer.closed:
@@ -113,6 +139,7 @@ cdef Status batch_add(Batch* self, Timer* timer, const char* delays_ms, Py_ssize
         lock_release(timer)
         return OK
     batch_enter_locked(self, timer)
+    self.adding = True
     timer.adding += 1
     while True:
         end = i + BATCH_SLICE if self.length - i > BATCH_SLICE else self.length
@@ -122,65 +149,112 @@ cdef Status batch_add(Batch* self, Timer* timer, const char* delays_ms, Py_ssize
             delay_ms = min((<const int64_t*>(delays_ms + i * stride))[0], last_ms - base_ms)
             # What is due now is placed by now and not rounded up, as in timer_due.
             entry.expiration_ms = base_ms + delay_ms if delay_ms > 0 else now_ms
-            entry.owner = owner
-            timer_insert_locked(timer, entry, True)
+            entry.place = <int32_t>i
+            if wheel_find(&timer.wheel, entry.expiration_ms, &bucket) == ADD_PENDING:
+                bucket_append(bucket, entry)
+                first_ms = min(first_ms, bucket.entries.expiration_ms)
+            else:
+                timer_insert_locked(timer, entry, True)
             i += 1
+        if first_ms < timer.reaper_until_ms:
+            timer_wake_reaper_locked(timer)
         if i == self.length:
             break
         lock_yield(timer)
     timer.adding -= 1
+    self.adding = False
     lock_release(timer)
     return OK
 
 
-cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, Entry** entries_out,
+cdef void batch_lock(Batch* self) noexcept nogil:
+    """Takes the timer's lock, once all entries are there: an on_error hears of a batch that is still being added."""
+    lock_wait(self.timer)
+    while self.adding:
+        lock_yield(self.timer)
+
+
+cdef enum:
+    PREFETCH_ENTRY = 24     # how many indices ahead of a cancel its entry is fetched,
+    PREFETCH_LINKS = 12     # and, with the entry there, its neighbours
+
+
+cdef inline Entry* batch_entry(const Batch* self, const int64_t* indices, int64_t i) noexcept nogil:
+    return &self.entries[indices[i] if indices is not NULL else i]
+
+
+cdef inline void batch_prefetch_cancel(const Batch* self, const int64_t* indices, int64_t i,
+                                       int64_t count) noexcept nogil:
+    """Random indices cost three cache misses each, and none of them has to be waited for: they are known ahead."""
+    cdef const Entry* entry
+    if i + PREFETCH_ENTRY < count:
+        hw_prefetch(batch_entry(self, indices, i + PREFETCH_ENTRY))
+    if i + PREFETCH_LINKS < count:
+        entry = batch_entry(self, indices, i + PREFETCH_LINKS)
+        hw_prefetch(entry.prev)
+        hw_prefetch(entry.next)
+
+
+cdef inline bint batch_cancel_one_locked(Batch* self, Entry* entry) noexcept nogil:
+    if entry_is_linked(entry):
+        entry_unlink(entry)     # and no wheel_remove: the caller counts removals, all at once
+        return True
+    if batch_is_due(self, entry):
+        self.due[<int64_t><uintptr_t>entry.prev].index = DUE_CANCELLED
+        self.due_cancelled += 1
+        return True
+    return False
+
+
+cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, void** block_out,
                           bint* settled_out) noexcept nogil:
     """Cancels by index (NULL: all). The indices have been checked. Returns how many it kept from running."""
     cdef Timer* timer = self.timer
     cdef int64_t i = 0, end, slice_cancelled, cancelled = 0
-    cdef Entry* entry
-    lock_wait(timer)
+    batch_lock(self)
     while i < count and self.pending:
         end = i + BATCH_SLICE if count - i > BATCH_SLICE else count
         slice_cancelled = 0
         while i < end:
-            entry = &self.entries[indices[i] if indices is not NULL else i]
-            if entry_is_linked(entry):
-                wheel_remove(&timer.wheel, entry)
-                slice_cancelled += 1
+            batch_prefetch_cancel(self, indices, i, count)
+            slice_cancelled += batch_cancel_one_locked(self, batch_entry(self, indices, i))
             i += 1
+        timer.wheel.removals += slice_cancelled
         cancelled += slice_cancelled
         self.pending -= slice_cancelled
         timer.pending -= slice_cancelled
         timer.cancelled += slice_cancelled
-        if list_is_empty(&self.due) and entry_is_linked(&self.node):
+        if batch_waiting(self) == 0 and entry_is_linked(&self.node):
             entry_unlink(&self.node)    # its place in `ready` was that of what is cancelled now
         if i < count and self.pending:
             lock_yield(timer)
-    settled_out[0] = batch_settle_locked(self, entries_out)
+    settled_out[0] = batch_settle_locked(self, block_out)
     lock_release(timer)
     return cancelled
 
 
-cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Instant* now, Entry** entries_out,
+cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Instant* now, void** block_out,
                         bint* settled_out) noexcept nogil:
     """Ends the hand-out that timer_pop_locked began: what fell due, in order, at most `limit`; returns how many.
 
     now: NULL when it is for close().
     """
     cdef Timer* timer = self.timer
-    cdef int64_t taken = 0, before
-    cdef Entry* entry
+    cdef int64_t taken = 0, before, end
+    cdef const Due* due
     lock_wait(timer)
-    while taken < limit and not list_is_empty(&self.due):
+    while taken < limit and self.due_begin < self.due_end:
         before = taken
-        while taken < limit and taken - before < BATCH_SLICE and not list_is_empty(&self.due):
-            entry = self.due.next
-            hw_prefetch(entry.hint)
-            wheel_remove(&timer.wheel, entry)
+        end = min(self.due_end, self.due_begin + min(limit - taken, BATCH_SLICE))
+        while self.due_begin < end:
+            due = &self.due[self.due_begin]
+            self.due_begin += 1
+            if due.index == DUE_CANCELLED:
+                self.due_cancelled -= 1
+                continue
             if now is not NULL:
-                timer_record_locked(timer, entry.expiration_ms, now)
-            indices[taken] = entry - self.entries
+                timer_record_locked(timer, due.expiration_ms, now)
+            indices[taken] = due.index
             taken += 1
         self.pending -= taken - before
         timer.pending -= taken - before
@@ -188,10 +262,10 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
             timer.returned += taken - before
         else:
             timer.expired += taken - before
-        if taken < limit and not list_is_empty(&self.due):
+        if taken < limit and self.due_begin < self.due_end:
             lock_yield(timer)
     self.handing_out -= 1
-    settled_out[0] = batch_settle_locked(self, entries_out)
+    settled_out[0] = batch_settle_locked(self, block_out)
     lock_release(timer)
     return taken
 
@@ -199,6 +273,5 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
 cdef void batch_forget_hand_out(Batch* self) noexcept nogil:
     """In the child of a fork: a thread that was about to take what is due did not come along."""
     self.handing_out = 0
-    self.due_limit = self.pending
-    if not list_is_empty(&self.due) and not entry_is_linked(&self.node):
+    if batch_waiting(self) and not entry_is_linked(&self.node):
         list_append(&self.timer.ready, &self.node)

@@ -3,13 +3,13 @@
 # A cascade walks a bucket from its end to its beginning. Nodes lie scattered over memory, so each step would wait for
 # a cache miss; a node's hint names the one that the walk reaches HINT_DISTANCE steps later, to be fetched meanwhile.
 #   An append is walked before everything that is in the bucket: its hint is the append HINT_DISTANCE before it. That
-# node may have been cancelled and freed since; nobody follows the pointer, so that does no harm.
+# node may have been cancelled and freed since; a hint is prefetched and not read, so that does no harm.
 #   A push to the front is walked last: it is the hint of the push HINT_DISTANCE before it, and has to be written into
 # that older node. As long as nothing was removed from the wheel but by the cascade itself (`removals`), that node is
 # there; after a removal the lead over the walk is built up anew.
 
 
-cdef inline void bucket_init(Bucket* self, int32_t level, int32_t index) noexcept nogil:
+cdef inline void bucket_init(Bucket* self, int16_t level, int32_t index) noexcept nogil:
     list_init(&self.entries)
     self.queue_index = -1
     self.level = level
@@ -17,15 +17,15 @@ cdef inline void bucket_init(Bucket* self, int32_t level, int32_t index) noexcep
 
 
 cdef inline void bucket_append(Bucket* self, Entry* entry) noexcept nogil:
-    cdef int32_t at = self.recent_index
-    entry.hint = self.recent[at]
-    self.recent[at] = entry
+    cdef int16_t at = self.recent_index
+    entry_set_hint(entry, self.recent[at])
+    self.recent[at] = entry_number(entry)
     self.recent_index = (at + 1) & (HINT_DISTANCE - 1)
     list_append(&self.entries, entry)
 
 
 cdef inline void bucket_push(Bucket* self, Entry* entry, int64_t removals) noexcept nogil:
-    entry.hint = NULL
+    entry.hint = 0
     if self.pushed is NULL or self.pushed_removals != removals:
         self.pushed_removals = removals
         self.push_count = 0
@@ -33,6 +33,6 @@ cdef inline void bucket_push(Bucket* self, Entry* entry, int64_t removals) noexc
     elif self.push_count < HINT_DISTANCE - 1:
         self.push_count += 1
     else:
-        self.pushed.hint = entry
+        entry_set_hint(self.pushed, entry_number(entry))
         self.pushed = self.pushed.prev
     list_push(&self.entries, entry)

@@ -26,15 +26,17 @@ cdef const char* check_bucket(const Timer* timer, const Level* level, const Buck
     if bucket.queue_index >= 0 and timer.wheel.queue[bucket.queue_index] is not bucket:
         return "a bucket is not where its queue_index says"
     while entry is not &bucket.entries:
-        if entry.expiration_ms - entry.expiration_ms % level.tick_ms != bucket.expiration_ms:
+        if entry.expiration_ms - entry.expiration_ms % level.tick_ms != bucket.entries.expiration_ms:
             return "an entry is in a bucket of another time"
         if entry.expiration_ms // level.tick_ms % timer.wheel.wheel_size != bucket.index:
             return "an entry is in the wrong bucket of its level"
-        if not entry.owner & OWNER_IS_BATCH:
-            if entry.owner != <uintptr_t>timer:
+        if entry.place == ENTRY_OF_TASK:
+            if (<const Task*>entry).owner != <uintptr_t>timer:
                 return "a task belongs to another timer"
             if (<const Task*>entry).state != TASK_PENDING:
                 return "a task in a bucket is not pending"
+        elif entry_batch(entry).timer is not timer or &entry_batch(entry).entries[entry.place] is not entry:
+            return "an entry does not know its place in its batch"
         entry = entry.next
     return NULL
 
@@ -45,7 +47,7 @@ cdef const char* check_timer_locked(const Timer* timer) noexcept nogil:
     cdef const Level* level
     cdef const Batch* batch = timer.batches
     cdef const char* fault
-    cdef int64_t total = 0, length
+    cdef int64_t total = 0, length, at
     cdef int32_t i, k
     for k in range(wheel.level_count):
         level = &wheel.levels[k]
@@ -74,10 +76,17 @@ cdef const char* check_timer_locked(const Timer* timer) noexcept nogil:
         total += length
     while batch is not NULL and fault is NULL:
         total -= entry_is_linked(&batch.node)
-        fault = check_list(&batch.due, &length)
-        total += length
-        if length > batch.due_limit:
-            return "a batch has more due than its limit says"
+        length = 0
+        for at in range(batch.due_begin, batch.due_end):
+            if batch.due[at].index == DUE_CANCELLED:
+                length += 1
+            elif not batch_is_due(batch, &batch.entries[batch.due[at].index]):
+                return "a timer of a batch does not know its place among what is due"
+        if length != batch.due_cancelled:
+            return "the count of what was cancelled after it fell due is wrong"
+        if batch.due_begin > batch.due_end or batch.due_end > batch.length:
+            return "what is due of a batch is out of its bounds"
+        total += batch_waiting(batch)
         batch = batch.next
     if fault is NULL and total != timer.pending:
         return "the count of pending timers is wrong"

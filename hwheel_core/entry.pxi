@@ -2,6 +2,21 @@
 # with next == NULL, in none. Unlinking needs no knowledge of the list, so cancel is O(1) wherever an entry may be.
 
 
+# Hints are numbers of 32 bits and no pointers, to keep an entry small. An entry more than 16 GiB away is not found by
+# them; then something else is prefetched, which does no harm.
+
+cdef inline uint32_t entry_number(const Entry* self) noexcept nogil:
+    return <uint32_t>(<uintptr_t>self >> 3)
+
+
+cdef inline void entry_set_hint(Entry* self, uint32_t target_number) noexcept nogil:
+    self.hint = <int32_t>(target_number - entry_number(self))
+
+
+cdef inline void entry_follow_hint(const Entry* self) noexcept nogil:
+    hw_prefetch(<const char*>self + (<int64_t>self.hint << 3))
+
+
 cdef inline void list_init(Entry* head) noexcept nogil:
     head.prev = head
     head.next = head

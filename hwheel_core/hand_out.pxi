@@ -31,7 +31,7 @@ cdef object drop_all(Timer* timer):
         entry = pop(timer, NULL)
         if entry is NULL:
             return dropped
-        if entry.owner & OWNER_IS_BATCH:
+        if entry.place == ENTRY_OF_BATCH:
             batch = <TimerBatch>entry_batch(entry).object
             batch.remaining = take_indices(batch, NULL)
             if len(batch.remaining):
@@ -63,17 +63,17 @@ cdef void settle_batches(Timer* timer) noexcept:
     """In the child of a fork: lets go of batches whose last index was being handed out by a thread of the parent."""
     cdef Batch* batch
     cdef Batch* following
-    cdef Entry* entries
+    cdef void* block
     cdef bint settled
     lock_with_gil(timer)
     batch = timer.batches
     while batch is not NULL:
         following = batch.next
-        entries = NULL
-        settled = batch_settle_locked(batch, &entries)
+        block = NULL
+        settled = batch_settle_locked(batch, &block)
         if settled:
             lock_release(timer)         # no other thread is there yet that could change the list
-            PyMem_RawFree(entries)
+            block_free(block)
             (<TimerBatch>batch.object).callback_ = None
             Py_DECREF(<object>batch.object)     # the timer's reference, of add_batch
             lock_with_gil(timer)

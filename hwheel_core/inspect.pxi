@@ -14,12 +14,12 @@ cdef void inspect_list_locked(const Entry* head, const Bucket* bucket, Sighting*
     cdef const Entry* entry = head.next
     cdef Sighting* sighting
     while entry is not head:
-        if not entry.owner & OWNER_IS_BATCH:
+        if entry.place == ENTRY_OF_TASK:
             sighting = &sightings[count[0]]
             sighting.task = <PyObject*>(<const char*>entry - entry_offset)
             Py_INCREF(<object>sighting.task)        # dropped in inspect
             sighting.expiration_ms = entry.expiration_ms
-            sighting.bucket_ms = bucket.expiration_ms if bucket is not NULL else entry.expiration_ms
+            sighting.bucket_ms = bucket.entries.expiration_ms if bucket is not NULL else entry.expiration_ms
             sighting.level = bucket.level if bucket is not NULL else 0
             sighting.index = bucket.index if bucket is not NULL else 0
             count[0] += 1

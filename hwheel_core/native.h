@@ -22,8 +22,13 @@
 #define HW_DEBUG 0
 #endif
 
-/* A hint only: the address may dangle, the processor does not fault on it. */
-static inline void hw_prefetch(const void *address) { __builtin_prefetch(address, 1, 3); }
+/* A hint only: the address may dangle, the processor does not fault on it. The empty statement keeps gcc from taking a
+ * function that does nothing but prefetch for one without effect, and leaving its calls out. */
+static inline void hw_prefetch(const void *address)
+{
+    __builtin_prefetch(address, 1, 3);
+    __asm__ volatile("");
+}
 
 static inline int hw_add_overflows(int64_t a, int64_t b, int64_t *sum) { return __builtin_add_overflow(a, b, sum); }
 

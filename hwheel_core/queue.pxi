@@ -8,8 +8,8 @@
 
 
 cdef inline bint queue_before(const Bucket* a, const Bucket* b) noexcept nogil:
-    if a.expiration_ms != b.expiration_ms:
-        return a.expiration_ms < b.expiration_ms
+    if a.entries.expiration_ms != b.entries.expiration_ms:
+        return a.entries.expiration_ms < b.entries.expiration_ms
     return a.level < b.level
 
 

@@ -55,14 +55,14 @@ cdef class TimerTask:
         cdef int64_t delay = milliseconds_argument(delay_ms, "delay_ms")
         if callback is not None:
             callback_argument(callback)
-        if self.task.state != TASK_NEW or self.task.entry.owner:
+        if self.task.state != TASK_NEW or self.task.owner:
             raise ValueError("this task has been added or cancelled already; make a new one")
         self.task.delay_ms = delay
         task_set_call(self, callback, args, kwargs)
 
     def __dealloc__(self):
-        if self.task.entry.owner:
-            timer_release(<Timer*>self.task.entry.owner)
+        if self.task.owner:
+            timer_release(<Timer*>self.task.owner)
             debug_count(LIVE_TASKS, -1)
 
     def run(self):
@@ -92,11 +92,11 @@ cdef class TimerTask:
         Runtime complexity: O(1).
         Thread-safety: any thread.
         """
-        cdef Timer* timer = <Timer*>hw_load(&self.task.entry.owner)
+        cdef Timer* timer = <Timer*>hw_load(&self.task.owner)
         cdef Status status = NOT_PENDING
         if timer is NULL:
             pthread_mutex_lock(&orphans)
-            timer = <Timer*>hw_load(&self.task.entry.owner)
+            timer = <Timer*>hw_load(&self.task.owner)
             if timer is NULL and self.task.state == TASK_NEW:
                 self.task.state = TASK_CANCELLED
                 status = WAS_CANCELLED
@@ -132,7 +132,7 @@ cdef class TimerTask:
         Thread-safety: any thread.
         """
         cdef int64_t delay = milliseconds_argument(delay_ms, "delay_ms")
-        cdef Timer* timer = <Timer*>hw_load(&self.task.entry.owner)
+        cdef Timer* timer = <Timer*>hw_load(&self.task.owner)
         if timer is NULL or self.task.state != TASK_PENDING:
             return False
         return reschedule_task(timer, self, delay)
@@ -145,7 +145,7 @@ cdef class TimerTask:
     @property
     def deadline_ms(self):
         """When the task falls due on its timer's clock, in ms. None before it is added."""
-        if self.task.entry.owner == 0 or self.task.state == TASK_NEW:
+        if self.task.owner == 0 or self.task.state == TASK_NEW:
             return None
         return self.task.deadline_ms
 
@@ -289,7 +289,8 @@ cdef void task_track(TimerTask self) noexcept:
 cdef inline void task_own(TimerTask self, Timer* timer) noexcept:
     """Makes the timer the owner of a task that nobody else has seen yet."""
     hw_count_add(&timer.references, 1)      # dropped in __dealloc__
-    self.task.entry.owner = <uintptr_t>timer
+    self.task.entry.place = ENTRY_OF_TASK
+    self.task.owner = <uintptr_t>timer
     debug_count(LIVE_TASKS, 1)
 
 
@@ -299,7 +300,7 @@ cdef bint task_claim(TimerTask self, Timer* timer) except -1:
     if task_has_attributes(self) and type(self).run is not TimerTask.run:
         self.task.flags |= TASK_OWN_RUN
     pthread_mutex_lock(&orphans)
-    owner = hw_load(&self.task.entry.owner)
+    owner = hw_load(&self.task.owner)
     if owner == 0:
         task_own(self, timer)
     pthread_mutex_unlock(&orphans)
@@ -311,7 +312,7 @@ cdef bint task_claim(TimerTask self, Timer* timer) except -1:
 cdef void task_disown(TimerTask self, Timer* timer) noexcept:
     """Undoes task_claim after an add that was refused."""
     pthread_mutex_lock(&orphans)
-    hw_store(&self.task.entry.owner, 0)
+    hw_store(&self.task.owner, 0)
     pthread_mutex_unlock(&orphans)
     debug_count(LIVE_TASKS, -1)
     timer_release(timer)

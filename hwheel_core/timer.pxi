@@ -22,11 +22,11 @@ cdef Timer* timer_new(int64_t tick_ms, int32_t wheel_size, int64_t start_ms, int
                       bint never_early) noexcept nogil:
     """A Timer with one reference, or NULL when there is no memory."""
     cdef Timer* self = <Timer*>PyMem_RawCalloc(1, sizeof(Timer))
-    cdef Bucket* buckets = <Bucket*>PyMem_RawCalloc(wheel_size, sizeof(Bucket))
+    cdef Bucket* buckets = <Bucket*>block_new(wheel_size, sizeof(Bucket), True)
     cdef Bucket** queue = <Bucket**>PyMem_RawCalloc(wheel_size, sizeof(Bucket*))
     if self is NULL or buckets is NULL or queue is NULL:
         PyMem_RawFree(self)
-        PyMem_RawFree(buckets)
+        block_free(buckets)
         PyMem_RawFree(queue)
         return NULL
     lock_init(self)
@@ -55,7 +55,7 @@ cdef void timer_free(Timer* self) noexcept nogil:
     registry_leave(self)
     timer_close_fds(self)
     for i in range(self.wheel.level_count):
-        PyMem_RawFree(self.wheel.levels[i].buckets)
+        block_free(self.wheel.levels[i].buckets)
     PyMem_RawFree(self.wheel.queue)
     lock_destroy(self)
     PyMem_RawFree(self)
@@ -65,7 +65,7 @@ cdef bint timer_grow(Timer* self) noexcept nogil:
     """Adds a level to the wheel; takes the lock itself. False when there is no memory."""
     cdef int32_t wheel_size = self.wheel.wheel_size
     cdef int32_t level_count = self.wheel.level_count
-    cdef Bucket* buckets = <Bucket*>PyMem_RawCalloc(wheel_size, sizeof(Bucket))
+    cdef Bucket* buckets = <Bucket*>block_new(wheel_size, sizeof(Bucket), True)
     cdef Bucket** queue = <Bucket**>PyMem_RawCalloc(<size_t>wheel_size * (level_count + 1), sizeof(Bucket*))
     cdef bint have_memory = buckets is not NULL and queue is not NULL
     if have_memory:
@@ -74,7 +74,7 @@ cdef bint timer_grow(Timer* self) noexcept nogil:
             wheel_grow(&self.wheel, buckets, queue, &queue)
             buckets = NULL
         lock_release(self)
-    PyMem_RawFree(buckets)
+    block_free(buckets)
     PyMem_RawFree(queue)
     return have_memory
 
@@ -108,25 +108,29 @@ cdef void timer_wake_reaper_locked(Timer* self) noexcept nogil:
 
 
 cdef bint timer_deliver_locked(Timer* self, int* budget) noexcept nogil:
-    """Moves a complete tick from wheel.due to ready. False when the budget ran out before the end."""
+    """Moves a complete tick from wheel.due to where the executor finds it. False when the budget ran out before the end."""
     cdef Entry* due = &self.wheel.due
     cdef Entry* entry
+    cdef Entry* following
     cdef Batch* batch
     if self.batches is NULL:
         list_move_to_end(due, &self.ready)
-    while not list_is_empty(due):
-        if budget[0] <= 0:
-            return False
+    entry = due.next
+    while entry is not due and budget[0] > 0:
         budget[0] -= 1
-        entry = due.next
-        entry_unlink(entry)
-        if entry.owner & OWNER_IS_BATCH:
+        following = entry.next
+        if entry.place != ENTRY_OF_TASK:
             batch = entry_batch(entry)
-            batch_append_due(batch, entry)
+            batch_deliver(batch, entry)
             if not entry_is_linked(&batch.node):
                 list_append(&self.ready, &batch.node)
         else:
             list_append(&self.ready, entry)
+        entry = following
+    due.next = entry            # what was in front has gone
+    entry.prev = due
+    if entry is not due:
+        return False
     if self.has_worker:
         pthread_cond_signal(&self.work)
     return True
@@ -237,7 +241,7 @@ cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_m
     if status == ADD_DUE:
         return timer_insert_locked(self, &task.entry, True)
     bucket_append(bucket, &task.entry)
-    if bucket.expiration_ms < self.reaper_until_ms:
+    if bucket.entries.expiration_ms < self.reaper_until_ms:
         timer_wake_reaper_locked(self)
     return OK
 
@@ -259,7 +263,7 @@ cdef Entry* timer_pop_locked(Timer* self, const Instant* now) noexcept nogil:
         return NULL
     hw_prefetch(entry.next)
     wheel_remove(&self.wheel, entry)
-    if entry.owner & OWNER_IS_BATCH:
+    if entry.place == ENTRY_OF_BATCH:
         entry_batch(entry).handing_out += 1     # until batch_take
     else:
         task = <Task*>entry
@@ -282,7 +286,7 @@ cdef bint timer_next_locked(Timer* self, int64_t* next_ms_out) noexcept nogil:
         return True
     bucket = queue_first(&self.wheel)
     if bucket is not NULL:
-        next_ms_out[0] = bucket.expiration_ms
+        next_ms_out[0] = bucket.entries.expiration_ms
     return bucket is not NULL
 
 

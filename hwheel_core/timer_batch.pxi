@@ -35,7 +35,7 @@ cdef class TimerBatch:
 
     def __dealloc__(self):
         if self.batch is not NULL:
-            PyMem_RawFree(self.batch.entries)
+            block_free(self.batch.entries)
             if self.batch.timer is not NULL:
                 timer_release(self.batch.timer)
             PyMem_RawFree(self.batch)
@@ -68,13 +68,14 @@ cdef class TimerBatch:
         found = array.clone(INT64, self.batch.length, False)
         if self.batch.timer is NULL:
             return found
-        lock_with_gil(self.batch.timer)
-        if self.batch.pending:
-            for i in range(self.batch.length):
-                if entry_is_linked(&self.batch.entries[i]):
-                    found.data.as_longlongs[count] = i
-                    count += 1
-        lock_release(self.batch.timer)
+        with nogil:
+            batch_lock(self.batch)
+            if self.batch.pending:
+                for i in range(self.batch.length):
+                    if batch_is_pending(self.batch, &self.batch.entries[i]):
+                        found.data.as_longlongs[count] = i
+                        count += 1
+            lock_release(self.batch.timer)
         array.resize(found, count)
         return found
 
@@ -93,7 +94,7 @@ cdef class TimerBatch:
         cdef const int64_t* chosen = NULL
         cdef int64_t count = self.batch.length
         cdef int64_t cancelled = 0, bad = -1, i
-        cdef Entry* entries = NULL
+        cdef void* block = NULL
         cdef bint settled = False
         if indices is not None:
             buffer = int64_indices(indices)
@@ -109,8 +110,8 @@ cdef class TimerBatch:
         if self.batch.timer is NULL:
             return 0
         with nogil:
-            cancelled = batch_cancel(self.batch, chosen, count, &entries, &settled)
-            PyMem_RawFree(entries)
+            cancelled = batch_cancel(self.batch, chosen, count, &block, &settled)
+            block_free(block)
         if settled:
             self.callback_ = None
             Py_DECREF(self)             # the timer's reference, of add_batch
@@ -129,10 +130,12 @@ cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
     cdef int64_t bad, base_ms = 0, last_ms = 0
     cdef Status status
     callback_argument(callback)
+    if delays.count > MAX_BATCH_LENGTH:
+        raise OverflowError(f"one batch holds at most {MAX_BATCH_LENGTH:,} timers, not {delays.count:,}")
     batch = batch_new(delays.count)
     if batch is NULL:
         raise MemoryError
-    PyMem_RawFree(self.batch.entries)
+    block_free(self.batch.entries)
     PyMem_RawFree(self.batch)
     self.batch = batch
     read_clock(timer, &now)
@@ -160,18 +163,17 @@ cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
 cdef array.array take_indices(TimerBatch self, const Instant* now):
     """What fell due of a batch whose node was popped, in order. now: NULL when it is for close()."""
     cdef Timer* timer = self.batch.timer
-    cdef Entry* entries = NULL
+    cdef void* block = NULL
     cdef bint settled = False
     cdef int64_t limit, taken
     cdef array.array indices
     lock_with_gil(timer)
-    limit = self.batch.due_limit
-    self.batch.due_limit = 0
+    limit = self.batch.due_end - self.batch.due_begin
     lock_release(timer)
     indices = array.clone(INT64, limit, False)
     with nogil:
-        taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs, now, &entries, &settled)
-        PyMem_RawFree(entries)
+        taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs, now, &block, &settled)
+        block_free(block)
     if taken != limit:
         array.resize(indices, taken)
     if settled:

@@ -101,7 +101,7 @@ cdef class TimerCore(TimerFace):
             entry = pop(self.timer, &now)
             if entry is NULL:
                 return None
-            if entry.owner & OWNER_IS_BATCH:
+            if entry.place == ENTRY_OF_BATCH:
                 batch = <TimerBatch>entry_batch(entry).object
                 callback = batch.callback_      # before the last index is out and somebody may release it
                 indices = take_indices(batch, &now)
@@ -218,7 +218,7 @@ def no_operation():
 cdef inline bint run_entry(TimerCore self, Entry* entry, const Instant* now) except False:
     cdef TimerTask task
     cdef TimerBatch batch
-    if entry.owner & OWNER_IS_BATCH:
+    if entry.place == ENTRY_OF_BATCH:
         batch = <TimerBatch>entry_batch(entry).object
         callback = batch.callback_      # before the last index is out and somebody may release it
         indices = take_indices(batch, now)

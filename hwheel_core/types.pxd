@@ -29,7 +29,7 @@ algorithm and want the same from their caller.
 two threads that advance one wheel at once continue each other's work.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef struct pthread_mutex_t:
@@ -47,15 +47,17 @@ cdef extern from "native.h" nogil:
 
 cdef struct Entry:
     # A node of a circular doubly linked list; a list is an Entry that stands for its own head. next is NULL while the
-    # entry is in no list. The five fields are what a cascade touches, and together they are 40 bytes.
+    # entry is in no list. This is all that a cascade touches: 32 bytes, of which two fill a cache line.
     Entry* prev
     Entry* next
-    Entry* hint             # for hw_prefetch and nothing else: it may dangle
     int64_t expiration_ms   # as it is placed by; the deadline rounded up where the timer is never early
-    uintptr_t owner         # Timer* of a task's entry; Batch* + OWNER_IS_BATCH of a batch's entry
+    int32_t hint            # how far away, in 8 bytes, the entry is that a walk reaches HINT_DISTANCE steps later
+    int32_t place           # of a batch's entry: its index; else one of these
 
 cdef enum:
-    OWNER_IS_BATCH = 1
+    ENTRY_OF_TASK = -1
+    ENTRY_OF_BATCH = -2     # Batch.node
+    MAX_BATCH_LENGTH = 0x7FFFFFFF
 
 cdef enum TaskState:
     TASK_NEW                # never added, never cancelled
@@ -71,7 +73,8 @@ cdef enum TaskFlags:
     TASK_REPEATS = 16       # call_every: goes back into the wheel after it ran
 
 cdef struct Task:
-    Entry entry             # entry.owner is set once and stays until the task dies (read without lock)
+    Entry entry
+    uintptr_t owner         # Timer*, or 0; set once and stays until the task dies (read without lock)
     int64_t delay_ms
     int64_t deadline_ms
     int32_t state           # TaskState
@@ -81,30 +84,30 @@ cdef struct Task:
 # --- the wheel ---------------------------------------------------------------------------------------------------
 
 cdef enum:
-    HINT_DISTANCE = 8       # how many nodes ahead of the walk the prefetch hint points
+    HINT_DISTANCE = 16      # how many nodes ahead of the walk the prefetch hint points
     MAX_LEVELS = 64         # of wheel_size 2 in 64 bits
 
 cdef struct Bucket:
-    Entry entries           # the list
-    int64_t expiration_ms   # of everything that is in it now; means nothing while not queued
-    int32_t queue_index     # where in the delay queue, -1 when not in it
-    int32_t level           # from 1, as Kafka's texts count
-    int32_t index           # virtual_id % wheel_size
-    int32_t recent_index    # where in `recent` the next append goes
-    Entry* recent[8]        # the last appends, for hints: values only, never followed
+    # Two cache lines, the second for hints.
+    Entry entries           # the list; the head's expiration_ms is the bucket's: means nothing while not queued
     Entry* pushed           # the node whose hint the next push to the head has to set: HINT_DISTANCE pushes ago
-    int64_t pushed_removals # Wheel.removals at that time: with a higher count the node may be gone
-    int32_t push_count      # how many pushes `pushed` lags behind
+    int64_t pushed_removals # Wheel.removals when `pushed` was set: with a higher count the node may be gone
+    int32_t queue_index     # where in the delay queue, -1 when not in it
+    int32_t index           # virtual_id % wheel_size
+    int16_t level           # from 1, as Kafka's texts count
+    int16_t push_count      # how many pushes `pushed` lags behind
+    int16_t recent_index    # where in `recent` the next append goes
+    uint32_t recent[16]     # the last appends, as numbers for hints (entry_number)
 
 cdef struct Level:
-    int64_t tick_ms
     int64_t current_time_ms
-    hw_divisor by_tick      # division by tick_ms
+    int64_t tick_ms
     uint64_t interval_ms    # tick_ms * wheel_size, or UINT64_MAX where that does not fit
+    hw_divisor by_tick      # division by tick_ms
     Bucket* buckets
+    int32_t current_index   # the bucket of current_time_ms
 
 cdef struct Wheel:
-    hw_divisor by_size      # division by wheel_size
     int32_t wheel_size
     int32_t level_count
     int32_t queue_length
@@ -178,17 +181,27 @@ cdef struct Timer:
     int draining            # threads shall end when nothing is ready any more
     int adding              # bulk adds under way, which give the lock up in between
 
+cdef enum:
+    DUE_CANCELLED = -1      # index of a Due whose timer was cancelled after it had fallen due
+
+cdef struct Due:
+    # What is kept of a batch's timer that fell due, so that handing it out reads one array from front to end and does
+    # not come back to entries scattered over memory.
+    int64_t index
+    int64_t expiration_ms
+
 cdef struct Batch:
-    Entry* entries          # freed when nothing is pending any more
-    Entry due               # which of them fell due and wait for the executor, in order
-    Entry* recent[8]        # the last that fell due; each gets its hint from the one HINT_DISTANCE after it
-    int32_t recent_index
-    Entry node              # stands for `due` in Timer.ready
+    Entry node              # stands in Timer.ready for what waits in `due`; the first field: see entry_batch
+    Entry* entries          # a block that holds both arrays, freed when nothing is pending any more; its [-2] is this
+    Due* due                # which of the entries fell due, in order: room for all of them, each falls due once
+    int64_t due_begin       # what stands before it has been handed out
+    int64_t due_end
+    int64_t due_cancelled   # between the two
     Timer* timer
     Batch* prev             # in Timer.batches
     Batch* next
     void* object            # the TimerBatch, one reference, while in Timer.batches
     int64_t length
     int64_t pending
+    int adding              # its batch_add is under way: entries beyond are not there yet
     int64_t handing_out     # threads that have popped `node` and not taken what is due: they need the object alive
-    int64_t due_limit       # at least the length of `due`

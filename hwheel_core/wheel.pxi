@@ -29,7 +29,6 @@ cdef enum StepStatus:
 cdef int wheel_init(Wheel* self, int64_t tick_ms, int32_t wheel_size, int64_t start_ms, Bucket* buckets,
                     Bucket** queue) noexcept nogil:
     self.wheel_size = wheel_size
-    self.by_size = hw_divisor_of(wheel_size)
     self.queue = queue
     list_init(&self.flush)
     list_init(&self.due)
@@ -45,12 +44,13 @@ cdef void wheel_add_level(Wheel* self, int64_t tick_ms, int64_t start_ms, Bucket
     level.tick_ms = tick_ms
     level.by_tick = hw_divisor_of(tick_ms)
     level.current_time_ms = start_ms - start_ms % tick_ms
+    level.current_index = start_ms // tick_ms % self.wheel_size
     # Beyond 64 bits a level reaches to the end of time: every time that there is differs from its clock by less.
     level.interval_ms = UINT64_MAX if hw_mul_overflows(tick_ms, self.wheel_size, &interval_ms) else <uint64_t>interval_ms
     level.buckets = buckets
     self.level_count += 1
     for i in range(self.wheel_size):
-        bucket_init(&buckets[i], self.level_count, i)
+        bucket_init(&buckets[i], <int16_t>self.level_count, i)
 
 
 cdef void wheel_grow(Wheel* self, Bucket* buckets, Bucket** queue, Bucket*** old_queue_out) noexcept nogil:
@@ -67,27 +67,33 @@ cdef inline AddStatus wheel_find(Wheel* self, int64_t expiration_ms, Bucket** bu
     cdef Level* level = &self.levels[0]
     cdef Level* end = level + self.level_count
     cdef Bucket* bucket
-    cdef int64_t virtual_id         # as in Kafka: the number of the tick, whose rest by wheel_size is the bucket
-    cdef int64_t bucket_ms
     # No difference here can overflow: times are not negative.
-    if expiration_ms - level.current_time_ms < level.tick_ms:
+    cdef int64_t ahead_ms = expiration_ms - level.current_time_ms
+    cdef int64_t ticks, index, bucket_ms
+    if ahead_ms < level.tick_ms:
         return ADD_DUE
-    while <uint64_t>(expiration_ms - level.current_time_ms) >= level.interval_ms:
+    while <uint64_t>ahead_ms >= level.interval_ms:
         level += 1
         if level is end:
             return ADD_NEEDS_LEVEL
-    virtual_id = hw_divide(expiration_ms, &level.by_tick)
-    bucket = &level.buckets[virtual_id - hw_divide(virtual_id, &self.by_size) * self.wheel_size]
-    bucket_ms = virtual_id * level.tick_ms
+        ahead_ms = expiration_ms - level.current_time_ms
+    # Kafka's virtualId % wheelSize, counted from the bucket of the clock, which is less than one turn away: one division
+    # instead of two.
+    ticks = hw_divide(ahead_ms, &level.by_tick)
+    index = level.current_index + ticks
+    if index >= self.wheel_size:
+        index -= self.wheel_size
+    bucket = &level.buckets[index]
+    bucket_ms = level.current_time_ms + ticks * level.tick_ms
     if bucket.queue_index < 0:
-        bucket.expiration_ms = bucket_ms
+        bucket.entries.expiration_ms = bucket_ms
         queue_push(self, bucket)
-    elif bucket.expiration_ms != bucket_ms:
+    elif bucket.entries.expiration_ms != bucket_ms:
         # Still queued for an earlier turn. Only advance_clock can bring that about, by passing over a bucket.
         if not list_is_empty(&bucket.entries):
             return ADD_STALE
         queue_remove(self, bucket)
-        bucket.expiration_ms = bucket_ms
+        bucket.entries.expiration_ms = bucket_ms
         queue_push(self, bucket)
     bucket_out[0] = bucket
     return ADD_PENDING
@@ -99,7 +105,7 @@ cdef inline AddStatus wheel_add(Wheel* self, Entry* entry, int64_t* bucket_ms_ou
     cdef AddStatus status = wheel_find(self, entry.expiration_ms, &bucket)
     if status == ADD_PENDING:
         bucket_append(bucket, entry)
-        bucket_ms_out[0] = bucket.expiration_ms
+        bucket_ms_out[0] = bucket.entries.expiration_ms
     return status
 
 
@@ -112,12 +118,19 @@ cdef inline void wheel_remove(Wheel* self, Entry* entry) noexcept nogil:
 cdef void wheel_advance_clock(Wheel* self, int64_t time_ms) noexcept nogil:
     """Kafka's advanceClock: sets every level's clock, finest first; none goes back."""
     cdef Level* level
+    cdef int64_t ticks
     cdef int32_t i
     for i in range(self.level_count):
         level = &self.levels[i]
         if time_ms - level.current_time_ms < level.tick_ms:
             return
-        level.current_time_ms = time_ms - time_ms % level.tick_ms
+        ticks = hw_divide(time_ms - level.current_time_ms, &level.by_tick)
+        level.current_time_ms += ticks * level.tick_ms
+        if ticks >= self.wheel_size:
+            ticks %= self.wheel_size
+        level.current_index += <int32_t>ticks
+        if level.current_index >= self.wheel_size:
+            level.current_index -= self.wheel_size
 
 
 cdef int wheel_flush(Wheel* self, int budget) noexcept nogil:
@@ -130,7 +143,7 @@ cdef int wheel_flush(Wheel* self, int budget) noexcept nogil:
         entry = head.prev
         if entry is head:
             break
-        hw_prefetch(entry.hint)
+        entry_follow_hint(entry)
         head.prev = entry.prev
         entry.prev.next = head
         # Levels that it can land on are there, and none of their buckets is stale: a stale one has an earlier
@@ -155,16 +168,16 @@ cdef StepStatus wheel_step(Wheel* self, int64_t now_ms, int* budget) noexcept no
         if not list_is_empty(&self.flush):
             return STEP_MORE
         bucket = queue_first(self)
-        if not list_is_empty(&self.due) and (bucket is NULL or bucket.expiration_ms > self.taken_ms):
+        if not list_is_empty(&self.due) and (bucket is NULL or bucket.entries.expiration_ms > self.taken_ms):
             return STEP_TICK
-        if bucket is NULL or bucket.expiration_ms > now_ms:
+        if bucket is NULL or bucket.entries.expiration_ms > now_ms:
             return STEP_DONE
         if budget[0] <= 0:
             return STEP_MORE
         queue_remove(self, bucket)
         bucket.pushed = NULL
-        self.taken_ms = bucket.expiration_ms
-        wheel_advance_clock(self, bucket.expiration_ms)
+        self.taken_ms = bucket.entries.expiration_ms
+        wheel_advance_clock(self, bucket.entries.expiration_ms)
         if bucket.level == 1:
             list_move_to_front(&bucket.entries, &self.due)      # a bucket of one tick: all of it is due
         else:
@@ -178,7 +191,7 @@ cdef bint wheel_is_settled(Wheel* self) noexcept nogil:
     if not list_is_empty(&self.flush) or not list_is_empty(&self.due):
         return False
     bucket = queue_first(self)
-    return bucket is NULL or bucket.expiration_ms > self.taken_ms
+    return bucket is NULL or bucket.entries.expiration_ms > self.taken_ms
 
 
 cdef bint wheel_reaches(const Wheel* self, int64_t time_ms) noexcept nogil:

@@ -4,7 +4,7 @@
 PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
-.PHONY: demo test test-debug soak sanitize bench types dist clean
+.PHONY: demo test test-debug soak sanitize bench bench-pytest types dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
@@ -27,9 +27,15 @@ sanitize: .venv-sanitize/built
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc \
 	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/model tests/threads
 
-# The stage's measurements: see bench/README.md.
+# Everything measured in one run, see bench/README.md; QUICK=1: a look.
 bench: .venv/built
+	.venv/bin/pip install -q --group bench
+	QUICK=$(QUICK) .venv/bin/python bench/report.py
 	.venv/bin/python -P bench/core_stage.py
+
+bench-pytest: .venv/built
+	.venv/bin/pip install -q --group bench
+	.venv/bin/python -P -m pytest bench $(ARGUMENTS)
 
 types: .venv/built
 	.venv/bin/pip install -q mypy

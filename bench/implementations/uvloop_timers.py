@@ -1,0 +1,33 @@
+"""uvloop: libuv's timers."""
+
+import time
+
+import uvloop
+from uvloop.loop import TimerHandle
+
+from implementations.event_loops import Loop
+
+ADD_S = 10e-6       # more than an add takes
+NEAREST_S = 0.002   # a delay that rounds to zero gives another kind of handle, which TimerHandle.cancel would not take
+
+
+class Uvloop(Loop):
+    """uvloop.Loop. Its clock cannot be set: delays are cut to twice what it takes to add them all, and before expiry we
+    wait for the last. Nothing runs earlier, as the loop does not."""
+
+    name = "uvloop"
+    flow_clock = time.process_time      # that of the workload is real time
+
+    def __init__(self, pending: int, *, flowing: bool = False) -> None:
+        self.use(uvloop.new_event_loop(), TimerHandle.cancel)
+        if not flowing:
+            self.longest_s = max(0.02, pending * ADD_S)
+            self.delay_scale = self.longest_s / 100
+            self.delay_offset_s = NEAREST_S
+
+    def before_expiry(self) -> None:
+        time.sleep(NEAREST_S + self.longest_s + 0.01)
+
+    def expire(self) -> None:
+        self.loop.call_soon(self.loop.stop)
+        self.loop.run_forever()

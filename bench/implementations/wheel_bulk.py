@@ -1,0 +1,37 @@
+"""hwheel, many timers in one call, with no Python object for any."""
+
+from typing import Any
+
+from hwheel import SystemTimer
+
+from implementations.base import SINGLE, Implementation
+
+END_MS = 200_000
+
+
+class WheelBulk(Implementation):
+    """call_many on a SystemTimer whose clock is set from outside and which has no reaper: advance_clock takes its place."""
+
+    name = "hwheel bulk"
+    most = 10_000_000
+    lacks = dict.fromkeys(SINGLE, "see hwheel")
+
+    def __init__(self, pending: int, *, flowing: bool = False, wheel_size: int | None = None) -> None:
+        self.now_ms = 0
+        size = {} if wheel_size is None else {"wheel_size": wheel_size}
+        self.timer = SystemTimer(clock=lambda: self.now_ms, reaper=False, executor="inline", **size)
+
+    def add_many(self, delays_ms: Any, fired: list[Any]) -> Any:
+        return self.timer.call_many(delays_ms, fired.append)
+
+    def cancel_many(self, handle: Any, indices: Any) -> object:
+        return handle.cancel(indices)
+
+    def before_expiry(self) -> None:
+        self.now_ms = END_MS
+
+    def expire(self) -> None:
+        self.timer.advance_clock(0)
+
+    def close(self) -> None:
+        self.timer.close()

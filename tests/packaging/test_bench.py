@@ -1,0 +1,89 @@
+"""The benchmarks work: at the smallest size, every implementation that is installed here does the same work."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+
+def run(*command, **options):
+    return subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """(What it printed, its JSON) of a run of everything at the smallest size."""
+    out = tmp_path_factory.mktemp("bench")
+    done = run(BENCH / "report.py", "--size", "tiny", "--out", out)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, json.loads((out / "bench.json").read_text())
+
+
+@pytest.fixture
+def bench_on_path(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH))
+
+
+def test_all_implementations_fire_the_same(report):
+    _, result = report
+    checksums = {}
+    for cell in result["operations"]["cells"]:
+        kind = "called" if "callback" in cell["operation"] else "bulk" if "bulk" in cell["operation"] else "single"
+        checksums.setdefault((cell["pending"], kind), set()).add(cell["checksum"])
+    assert {kind for _, kind in checksums} == {"single", "called", "bulk"}
+    assert all(len(found) == 1 for found in checksums.values()), checksums
+
+
+def test_every_implementation_has_all_the_operations_that_it_does_not_lack(report, bench_on_path):
+    from implementations import available
+    from implementations.base import BULK, SINGLE
+
+    _, result = report
+    measured = {(cell["implementation"], cell["operation"]) for cell in result["operations"]["cells"]}
+    for make in available()[0]:
+        wanted = {(make.name, operation) for operation in SINGLE + BULK if operation not in make.lacks}
+        assert wanted <= measured, make
+
+
+def test_the_report_says_where_it_ran_and_keeps_every_round(report):
+    _, result = report
+    assert {"processor", "python", "commit", "load_average", "hwheel"} <= result["machine"].keys()
+    assert all(len(cell["ns"]) == result["settings"]["rounds"] for cell in result["operations"]["cells"])
+
+
+def test_a_peer_that_is_missing_is_left_out_by_name(report, tmp_path):
+    (tmp_path / "uvloop.py").write_text("raise ImportError('No module named uvloop')")
+    script = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(BENCH)!r}]; from implementations import available; " \
+             "made, notes = available(); print([m.name for m in made]); print(notes)"
+    done = run("-P", "-c", script)
+    assert done.returncode == 0, done.stderr
+    names, notes = done.stdout.splitlines()
+    assert "'uvloop'" not in names and "'asyncio'" in names
+    assert "uvloop is left out" in notes and "pip install uvloop" in notes
+
+
+def test_work_that_differs_is_found(bench_on_path):
+    from implementations.heap import Heap
+    from operations import BulkLife, SingleLife, WrongWork
+    from rounds import turn
+
+    class Forgetful(Heap):
+        def expire(self):
+            self.heap.pop()
+            super().expire()
+
+    class Hasty(Heap):
+        def cancel(self, handle):
+            pass
+
+    class Disorderly(Heap):
+        def add_many(self, delays_ms, fired):
+            return super().add_many(delays_ms[::-1], fired)
+
+    for make, life in ((Forgetful, SingleLife), (Hasty, SingleLife), (Disorderly, BulkLife)):
+        with pytest.raises(WrongWork):
+            turn(make, life, 100)

@@ -53,8 +53,10 @@ cdef extern from "Python.h":
     void PyObject_GC_Track(PyObject*)
     void PyObject_GC_UnTrack(PyObject*)
     bint PyObject_GC_IsTracked(PyObject*)
+    void Py_XDECREF(PyObject*)
     bint PyIndex_Check(object)
     object PyNumber_Index(object)
+    PyObject* PyObject_VectorcallDict(object, PyObject**, size_t, PyObject*)
 
 cdef extern from "native.h" nogil:
     int HW_DEBUG
@@ -77,6 +79,11 @@ cdef extern from "native.h" nogil:
     int hw_alarm_open()
     void hw_alarm_set(int, int64_t)
     int hw_poll(int, int, int64_t)
+
+cdef extern from "native.h":
+    PyObject** hw_tuple_items(PyObject*) nogil
+    void hw_set_dealloc(PyObject*, void (*)(PyObject*) noexcept)
+    void hw_type_free(PyObject*)
 
 cdef enum:
     MAX_WHEEL_SIZE = 1048576
@@ -114,4 +121,6 @@ include "timer_core.pxi"
 
 cdef TimerTask sample = TimerTask(0)
 entry_offset = <char*>&sample.task - <char*><PyObject*>sample
+TASK_SIZE = TimerTask.__basicsize__ + 16
 sample = None
+hw_set_dealloc(<PyObject*>TimerTask, task_dealloc)

@@ -104,7 +104,7 @@ cdef bint batch_settle_locked(Batch* self, void** block_out) noexcept nogil:
     if self.pending or self.handing_out or self.entries is NULL:
         return False
     if entry_is_linked(&self.node):
-        entry_unlink(&self.node)
+        wheel_remove(&self.timer.wheel, &self.node)
     if self.prev is NULL:
         self.timer.batches = self.next
     else:
@@ -225,7 +225,7 @@ cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, vo
         timer.pending -= slice_cancelled
         timer.cancelled += slice_cancelled
         if batch_waiting(self) == 0 and entry_is_linked(&self.node):
-            entry_unlink(&self.node)    # its place in `ready` was that of what is cancelled now
+            wheel_remove(&timer.wheel, &self.node)      # its place in `ready` was that of what is cancelled now
         if i < count and self.pending:
             lock_yield(timer)
     settled_out[0] = batch_settle_locked(self, block_out)
@@ -274,4 +274,4 @@ cdef void batch_forget_hand_out(Batch* self) noexcept nogil:
     """In the child of a fork: a thread that was about to take what is due did not come along."""
     self.handing_out = 0
     if batch_waiting(self) and not entry_is_linked(&self.node):
-        list_append(&self.timer.ready, &self.node)
+        timer_make_ready_locked(self.timer, &self.node)

@@ -9,11 +9,25 @@
 # there; after a removal the lead over the walk is built up anew.
 
 
+cdef inline Entry* lead_take(Lead* self, Entry* added, int64_t removals) noexcept nogil:
+    """The node whose hint has to name `added`, which is about to enter the list; NULL while there is none that old. The
+    caller moves self.entry on by one in the direction in which the list grows."""
+    if self.entry is NULL or self.removals != removals:
+        self.removals = removals
+        self.entry = added
+        self.count = 0
+    elif self.count < HINT_DISTANCE - 1:
+        self.count += 1
+    else:
+        return self.entry
+    return NULL
+
+
 cdef inline void bucket_init(Bucket* self, int16_t level, int32_t index) noexcept nogil:
     list_init(&self.entries)
     self.queue_index = -1
     self.level = level
-    self.index = index
+    self.entries.place = index
 
 
 cdef inline void bucket_append(Bucket* self, Entry* entry) noexcept nogil:
@@ -25,14 +39,9 @@ cdef inline void bucket_append(Bucket* self, Entry* entry) noexcept nogil:
 
 
 cdef inline void bucket_push(Bucket* self, Entry* entry, int64_t removals) noexcept nogil:
+    cdef Entry* older = lead_take(&self.pushed, entry, removals)
     entry.hint = 0
-    if self.pushed is NULL or self.pushed_removals != removals:
-        self.pushed_removals = removals
-        self.push_count = 0
-        self.pushed = entry
-    elif self.push_count < HINT_DISTANCE - 1:
-        self.push_count += 1
-    else:
-        entry_set_hint(self.pushed, entry_number(entry))
-        self.pushed = self.pushed.prev
+    if older is not NULL:
+        entry_set_hint(older, entry_number(entry))
+        self.pushed.entry = older.prev
     list_push(&self.entries, entry)

@@ -13,8 +13,9 @@ cdef inline void entry_set_hint(Entry* self, uint32_t target_number) noexcept no
     self.hint = <int32_t>(target_number - entry_number(self))
 
 
-cdef inline void entry_follow_hint(const Entry* self) noexcept nogil:
-    hw_prefetch(<const char*>self + (<int64_t>self.hint << 3))
+cdef inline const Entry* entry_hinted(const Entry* self) noexcept nogil:
+    """For hw_prefetch and nothing else: there may be no such entry any more."""
+    return <const Entry*>(<const char*>self + (<int64_t>self.hint << 3))
 
 
 cdef inline void list_init(Entry* head) noexcept nogil:

@@ -37,6 +37,12 @@ static inline int hw_mul_overflows(int64_t a, int64_t b, int64_t *product)
     return __builtin_mul_overflow(a, b, product);
 }
 
+static inline void hw_set_dealloc(PyObject *type, destructor dealloc) { ((PyTypeObject *)type)->tp_dealloc = dealloc; }
+
+static inline void hw_type_free(PyObject *object) { Py_TYPE(object)->tp_free(object); }
+
+static inline PyObject **hw_tuple_items(PyObject *tuple) { return ((PyTupleObject *)tuple)->ob_item; }
+
 static inline int hw_leading_zeros(uint64_t value) { return __builtin_clzll(value); }
 
 /* Division of a time (63 bits) by a constant, without a divide instruction, which would take longer than all the rest

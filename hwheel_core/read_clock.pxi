@@ -16,17 +16,6 @@ cdef bint read_clock(Timer* timer, Instant* now_out) except False:
     return True
 
 
-cdef void read_hand_out_clock(Timer* timer, Instant* now_out) noexcept:
-    """The time for the lateness of what is handed out. A callable is not asked again: its reading of the last cascade
-    is what made the task due."""
-    if timer.clock <= CLOCK_KIND_BOOTTIME:
-        clock_read(timer.clock, now_out)
-    else:
-        lock_with_gil(timer)
-        now_out[0] = timer.manual_now
-        lock_release(timer)
-
-
 cdef bint read_callable(Timer* timer, Instant* now_out) except False:
     cdef object clock = None
     cdef double ms

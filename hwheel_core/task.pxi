@@ -9,6 +9,7 @@
 
 
 cdef Py_ssize_t entry_offset = 0        # of TimerTask.task; filled in below
+cdef Py_ssize_t TASK_SIZE = 0           # of a TimerTask with what the garbage collector has before it
 
 
 cdef inline TimerTask entry_task(const Entry* entry):
@@ -61,9 +62,7 @@ cdef class TimerTask:
         task_set_call(self, callback, args, kwargs)
 
     def __dealloc__(self):
-        if self.task.owner:
-            timer_release(<Timer*>self.task.owner)
-            debug_count(LIVE_TASKS, -1)
+        task_leave_timer(&self.task)
 
     def run(self):
         """Called when the task expires. Override it, or leave it to call `callback(*args, **kwargs)`.
@@ -79,8 +78,8 @@ cdef class TimerTask:
             return
         if self.task.state == TASK_PENDING or self.task.state == TASK_NEW or self.task.flags & TASK_REPEATS:
             task_call(self.callback_, self.arguments, self.task.flags)
-        else:
-            task_call_once(self)
+        elif not task_called_once(self):
+            raise_error()
 
     def cancel(self):
         """Keeps the task from running, if it is not too late: True if this call did it.
@@ -193,6 +192,24 @@ cdef class TimerTask:
         return f"<{type(self).__name__} {state}, delay {self.task.delay_ms} ms{what}>"
 
 
+cdef void task_dealloc(PyObject* self) noexcept:
+    """tp_dealloc of TimerTask. Cython's own saves and restores the exception that is set around a __dealloc__, which
+    nothing here needs and which costs as much as the rest; it is still what PeriodicTask's calls."""
+    cdef PyObject* callback = <PyObject*>(<TimerTask>self).callback_
+    cdef PyObject* arguments = <PyObject*>(<TimerTask>self).arguments
+    PyObject_GC_UnTrack(self)
+    task_leave_timer(&(<TimerTask>self).task)
+    Py_XDECREF(callback)
+    Py_XDECREF(arguments)
+    hw_type_free(self)
+
+
+cdef inline void task_leave_timer(Task* task) noexcept:
+    if task.owner:
+        timer_release(<Timer*>task.owner)
+        debug_count(LIVE_TASKS, -1)
+
+
 cdef bint task_is_released(TimerTask self) noexcept:
     return self.task.flags & TASK_HAD_CALLBACK and self.callback_ is None
 
@@ -237,20 +254,42 @@ cdef inline bint task_has_attributes(TimerTask self) noexcept:
     return type(self) is not TimerTask
 
 
-cdef inline object task_call(object callback, object arguments, int32_t flags):
-    if flags & TASK_ONE_ARGUMENT:
-        return callback(arguments)
-    if arguments is None:
-        return callback()
-    if flags & TASK_KEYWORDS:
-        return callback(*task_positional(arguments, flags), **task_keywords(arguments))
-    return callback(*<tuple>arguments)
+cdef inline PyObject* task_call_raw(object callback, object arguments, int32_t flags) noexcept:
+    """The result, a new reference, or NULL and an exception is set."""
+    cdef PyObject* only = <PyObject*>arguments
+    cdef PyObject** positional = &only
+    cdef size_t count = 1
+    cdef PyObject* keywords = NULL
+    if not flags & TASK_ONE_ARGUMENT:
+        if arguments is None:
+            count = 0
+        else:
+            positional = hw_tuple_items(<PyObject*>arguments)
+            count = len(<tuple>arguments)
+            if flags & TASK_KEYWORDS:
+                count -= 1
+                keywords = positional[count]
+    return PyObject_VectorcallDict(callback, positional, count, keywords)
 
 
-cdef inline object task_call_once(TimerTask self):
-    """Calls the callback; by then the task has let go of it, so that it dies with the call."""
+cdef bint raise_error() except False:
+    """Raises the exception that is set already."""
+    return False
+
+
+cdef bint task_call(object callback, object arguments, int32_t flags) except False:
+    cdef PyObject* result = task_call_raw(callback, arguments, flags)
+    if result is NULL:
+        return raise_error()
+    Py_DECREF(<object>result)
+    return True
+
+
+cdef inline bint task_called_once(TimerTask self) noexcept:
+    """Calls the callback; by then the task has let go of it, so that it dies with the call. False: an exception is set."""
     cdef object callback, arguments
     cdef int32_t flags
+    cdef PyObject* result
     with cython.critical_section(self):
         callback = self.callback_
         arguments = self.arguments
@@ -258,8 +297,13 @@ cdef inline object task_call_once(TimerTask self):
         self.callback_ = None
         self.arguments = None
         self.task.flags = flags & ~TASK_ONE_ARGUMENT & ~TASK_KEYWORDS
-    if callback is not None:
-        return task_call(callback, arguments, flags)
+    if callback is None:
+        return True
+    result = task_call_raw(callback, arguments, flags)
+    if result is NULL:
+        return False
+    Py_DECREF(<object>result)
+    return True
 
 
 cdef inline void gc_track(object tracked) noexcept:

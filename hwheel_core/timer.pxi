@@ -107,14 +107,22 @@ cdef void timer_wake_reaper_locked(Timer* self) noexcept nogil:
         hw_wake_write(self.wake_fds[1])
 
 
+cdef inline void timer_make_ready_locked(Timer* self, Entry* entry) noexcept nogil:
+    """Appends to ready, with hints for the hand-out's walk, which goes forward."""
+    cdef Entry* older = lead_take(&self.delivered, entry, self.wheel.removals)
+    entry.hint = 0
+    list_append(&self.ready, entry)
+    if older is not NULL:
+        entry_set_hint(older, entry_number(entry))
+        self.delivered.entry = older.next
+
+
 cdef bint timer_deliver_locked(Timer* self, int* budget) noexcept nogil:
     """Moves a complete tick from wheel.due to where the executor finds it. False when the budget ran out before the end."""
     cdef Entry* due = &self.wheel.due
     cdef Entry* entry
     cdef Entry* following
     cdef Batch* batch
-    if self.batches is NULL:
-        list_move_to_end(due, &self.ready)
     entry = due.next
     while entry is not due and budget[0] > 0:
         budget[0] -= 1
@@ -123,9 +131,9 @@ cdef bint timer_deliver_locked(Timer* self, int* budget) noexcept nogil:
             batch = entry_batch(entry)
             batch_deliver(batch, entry)
             if not entry_is_linked(&batch.node):
-                list_append(&self.ready, &batch.node)
+                timer_make_ready_locked(self, &batch.node)
         else:
-            list_append(&self.ready, entry)
+            timer_make_ready_locked(self, entry)
         entry = following
     due.next = entry            # what was in front has gone
     entry.prev = due
@@ -261,7 +269,6 @@ cdef Entry* timer_pop_locked(Timer* self, const Instant* now) noexcept nogil:
     cdef Task* task
     if entry is &self.ready:
         return NULL
-    hw_prefetch(entry.next)
     wheel_remove(&self.wheel, entry)
     if entry.place == ENTRY_OF_BATCH:
         entry_batch(entry).handing_out += 1     # until batch_take

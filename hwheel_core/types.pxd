@@ -87,16 +87,20 @@ cdef enum:
     HINT_DISTANCE = 16      # how many nodes ahead of the walk the prefetch hint points
     MAX_LEVELS = 64         # of wheel_size 2 in 64 bits
 
+cdef struct Lead:
+    # For hints that have to be written into older nodes of a growing list.
+    Entry* entry            # the node whose hint names what comes next to the list: HINT_DISTANCE before it
+    int64_t removals        # Wheel.removals when it was set: with a higher count the node may be gone
+    int32_t count           # how many nodes there are between
+
 cdef struct Bucket:
     # Two cache lines, the second for hints.
-    Entry entries           # the list; the head's expiration_ms is the bucket's: means nothing while not queued
-    Entry* pushed           # the node whose hint the next push to the head has to set: HINT_DISTANCE pushes ago
-    int64_t pushed_removals # Wheel.removals when `pushed` was set: with a higher count the node may be gone
+    Entry entries           # the list. Its head's expiration_ms is the bucket's, and means nothing while not queued; its
+                            # place is the bucket's index, virtual_id % wheel_size
     int32_t queue_index     # where in the delay queue, -1 when not in it
-    int32_t index           # virtual_id % wheel_size
     int16_t level           # from 1, as Kafka's texts count
-    int16_t push_count      # how many pushes `pushed` lags behind
     int16_t recent_index    # where in `recent` the next append goes
+    Lead pushed             # for pushes to the front
     uint32_t recent[16]     # the last appends, as numbers for hints (entry_number)
 
 cdef struct Level:
@@ -157,6 +161,8 @@ cdef struct Timer:
     int64_t references      # its Python object and every task that was ever added (hw_count_add)
     Wheel wheel
     Entry ready             # what fell due and waits for the executor, in order; batches stand in it as one node each
+    Lead delivered          # for hints in `ready`
+    int32_t fetched_ahead   # how many of the next in `ready` have been prefetched
     Batch* batches          # those with anything pending
     int64_t max_pending
     int64_t pending         # tasks and batch entries in the wheel or waiting in `ready`

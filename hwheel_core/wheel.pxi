@@ -143,7 +143,7 @@ cdef int wheel_flush(Wheel* self, int budget) noexcept nogil:
         entry = head.prev
         if entry is head:
             break
-        entry_follow_hint(entry)
+        hw_prefetch(entry_hinted(entry))
         head.prev = entry.prev
         entry.prev.next = head
         # Levels that it can land on are there, and none of their buckets is stale: a stale one has an earlier
@@ -175,7 +175,7 @@ cdef StepStatus wheel_step(Wheel* self, int64_t now_ms, int* budget) noexcept no
         if budget[0] <= 0:
             return STEP_MORE
         queue_remove(self, bucket)
-        bucket.pushed = NULL
+        bucket.pushed.entry = NULL
         self.taken_ms = bucket.entries.expiration_ms
         wheel_advance_clock(self, bucket.entries.expiration_ms)
         if bucket.level == 1:

@@ -11,7 +11,7 @@ demo: .venv/built
 
 test: .venv/built .venv-debug/built
 	.venv/bin/python -P -m pytest -q
-	.venv-debug/bin/python -P -m pytest -q tests/unit tests/model tests/threads
+	.venv-debug/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/purgatory
 
 # The whole suite on the debug build: invariants and live counts are checked after each test.
 test-debug: .venv-debug/built
@@ -19,7 +19,7 @@ test-debug: .venv-debug/built
 
 # The same tests for as long as it takes to find what is rare: some 20 minutes.
 soak: .venv-debug/built
-	HWHEEL_MODEL_EXAMPLES=50 HWHEEL_SOAK_SECONDS=60 .venv-debug/bin/python -P -m pytest -q tests/model tests/threads tests/lifetime
+	HWHEEL_MODEL_EXAMPLES=50 HWHEEL_SOAK_SECONDS=60 .venv-debug/bin/python -P -m pytest -q tests/model tests/threads tests/lifetime tests/purgatory
 
 # AddressSanitizer and UndefinedBehaviorSanitizer under the tests of the core.
 sanitize: .venv-sanitize/built

@@ -1,0 +1,73 @@
+"""DelayedOperationPurgatory.wait(): an operation that a coroutine awaits."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from hwheel.arguments import check_timeout
+from hwheel.purgatory.operation import DelayedOperation
+
+if TYPE_CHECKING:
+    from hwheel.purgatory.purgatory import DelayedOperationPurgatory
+
+_T = TypeVar("_T")
+
+
+class AwaitedOperation(DelayedOperation, Generic[_T]):
+    """Completed when the predicate is true; then it wakes the coroutine, from whatever thread."""
+
+    __slots__ = ("error", "future", "loop", "predicate", "value")
+
+    def __init__(self, delay_ms: float, predicate: Callable[[], _T]) -> None:
+        super().__init__(delay_ms)
+        self.predicate = predicate
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[None] = self.loop.create_future()
+        self.value: _T | None = None
+        self.error: Exception | None = None
+
+    def try_complete(self) -> bool:
+        try:
+            self.value = self.predicate()
+        except Exception as error:
+            self.error = error      # the coroutine's, not the checking thread's
+            return self.force_complete()
+        return bool(self.value) and self.force_complete()
+
+    def on_complete(self) -> None:
+        if asyncio._get_running_loop() is self.loop:
+            self.wake()
+        else:
+            with contextlib.suppress(RuntimeError):     # the loop is closed: nobody waits
+                self.loop.call_soon_threadsafe(self.wake)
+
+    def wake(self) -> None:
+        if not self.future.done():
+            self.future.set_result(None)
+
+
+async def wait(
+    purgatory: "DelayedOperationPurgatory[Any]",
+    keys: Iterable[Hashable],
+    predicate: Callable[[], _T],
+    timeout: float | None,
+) -> _T:
+    check_timeout(timeout)
+    if not callable(predicate):
+        raise TypeError(f"predicate must be callable, not {type(predicate).__name__}")
+    operation = AwaitedOperation(0 if timeout is None else timeout * 1000, predicate)
+    if not purgatory._add(operation, keys, delayed=timeout is not None):
+        watcher = operation._watcher
+        try:
+            await operation.future
+        finally:
+            if watcher is not None:
+                purgatory._withdraw(operation, watcher)
+    if operation.error is not None:
+        raise operation.error
+    # The time may have run out while the condition came true, and nobody checked.
+    value = operation.value or predicate()
+    if not value:
+        raise TimeoutError(f"the condition did not come true in {timeout} s")
+    return value

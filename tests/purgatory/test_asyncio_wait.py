@@ -1,0 +1,223 @@
+"""`await purgatory.wait(keys, predicate, timeout)`, with checks from the loop's thread and from others."""
+
+import asyncio
+import gc
+import threading
+import weakref
+
+import pytest
+
+from hwheel import TimerClosed
+
+
+@pytest.fixture
+def real_purgatory(make_purgatory):
+    return make_purgatory()
+
+
+async def started(task):
+    """Lets a new task run up to where it waits."""
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not task.done()
+
+
+def test_it_returns_what_the_predicate_returned_without_waiting_if_that_is_true(purgatory):
+    async def main():
+        assert await purgatory.wait(["key"], lambda: ["something"], 5) == ["something"]
+        assert purgatory.stats()[:3] == (0, 0, 1)
+
+    asyncio.run(main())
+
+
+def test_a_check_in_the_loop_wakes_it(purgatory):
+    box = []
+
+    async def main():
+        task = asyncio.create_task(purgatory.wait(["key", "other"], lambda: box and box[0], 5))
+        await started(task)
+        assert purgatory.check_and_complete("key") == 0
+        assert (purgatory.watched, purgatory.num_delayed) == (2, 1)
+        box.append("content")
+        assert purgatory.check_and_complete("other") == 1
+        assert await task == "content"
+        assert purgatory.num_delayed == purgatory.timer.size == 0
+
+    asyncio.run(main())
+
+
+def test_checks_from_other_threads_wake_it(real_purgatory):
+    """A thousand waits in one loop, woken by two threads, while a third loop's wait goes on."""
+    count = 1000
+    ready = [False] * count
+    waiting = threading.Event()
+
+    def make_ready(numbers):
+        assert waiting.wait(60)
+        for number in numbers:
+            ready[number] = True
+            real_purgatory.check_and_complete(number % 50)
+
+    async def main():
+        tasks = [
+            asyncio.create_task(real_purgatory.wait([number % 50], lambda number=number: ready[number] and number + 1, 600))
+            for number in range(count)
+        ]
+        await started(tasks[-1])
+        waiting.set()
+        assert await asyncio.gather(*tasks) == [number + 1 for number in range(count)]
+
+    threads = [threading.Thread(target=make_ready, args=(range(start, count, 2),)) for start in (0, 1)]
+    for thread in threads:
+        thread.start()
+    asyncio.run(main())
+    for thread in threads:
+        thread.join()
+    assert real_purgatory.stats()[1:4] == (0, count, 0)
+
+
+def test_the_timeout_is_a_timeout_error(real_purgatory):
+    async def main():
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        with pytest.raises(TimeoutError, match=r"did not come true in 0\.02 s"):
+            await real_purgatory.wait(["key"], lambda: False, 0.02)
+        assert loop.time() - start >= 0.02
+        with pytest.raises(TimeoutError):
+            await real_purgatory.wait(["key"], lambda: False, 0)
+
+    asyncio.run(main())
+    assert real_purgatory.stats()[1:4] == (0, 2, 2)
+
+
+def test_what_is_true_when_the_time_is_over_is_no_timeout_though_nobody_checked(purgatory, timer):
+    box = []
+
+    async def main():
+        task = asyncio.create_task(purgatory.wait(["key"], lambda: box, 5))
+        await started(task)
+        box.append(1)
+        timer.advance(5000)
+        assert await task == [1]
+
+    asyncio.run(main())
+    assert purgatory.stats().expired == 1
+
+
+def test_without_a_timeout_it_waits_without_the_timer(purgatory, timer):
+    box = []
+
+    async def main():
+        task = asyncio.create_task(purgatory.wait(["key"], lambda: box))
+        await started(task)
+        assert (purgatory.num_delayed, timer.size, purgatory.watched) == (0, 0, 1)
+        timer.advance(10**12)
+        await started(task)
+        box.append(1)
+        purgatory.check_and_complete("key")
+        assert await task == [1]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_a_cancelled_task_leaves_nothing_behind(purgatory, timer, timeout):
+    class Held:
+        def __call__(self):
+            return False
+
+    async def main():
+        held = Held()
+        gone.append(weakref.ref(held))
+        task = asyncio.create_task(purgatory.wait(["key", "other"], held, timeout))
+        del held
+        await started(task)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (purgatory.watched, purgatory.num_delayed, timer.size) == (0, 0, 0)
+
+    gone = []
+    asyncio.run(main())
+    gc.collect()                        # tracebacks
+    assert gone[0]() is None
+    assert purgatory.stats() == (0, 0, 0, 0, 0)
+
+
+def test_asyncios_own_timeout_around_it_works(real_purgatory):
+    async def main():
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(real_purgatory.wait(["key"], lambda: False, 600), 0.01)
+        assert (real_purgatory.watched, real_purgatory.num_delayed) == (0, 0)
+
+    asyncio.run(main())
+
+
+def test_an_error_in_the_predicate_is_the_waiting_coroutines(purgatory, errors):
+    armed = []
+
+    def predicate():
+        if armed:
+            raise ZeroDivisionError
+        return False
+
+    async def main():
+        task = asyncio.create_task(purgatory.wait(["key"], predicate, 5))
+        await started(task)
+        armed.append(1)
+        thread = threading.Thread(target=purgatory.check_and_complete, args=("key",))
+        thread.start()
+        thread.join(60)
+        with pytest.raises(ZeroDivisionError):
+            await task
+        with pytest.raises(ZeroDivisionError):
+            await purgatory.wait(["key"], predicate, 5)
+
+    asyncio.run(main())
+    assert errors == []
+    assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
+
+
+def test_a_loop_that_is_gone_bothers_nobody(purgatory, timer, errors):
+    async def main():
+        waiting = purgatory.wait(["key"], lambda: box, 5)
+        waiting.send(None)
+        return waiting
+
+    box = []
+    left_over = asyncio.run(main())
+    box.append(1)
+    assert purgatory.check_and_complete("key") == 1
+    left_over.close()
+    assert errors == []
+    assert timer.size == 0
+
+
+def test_bad_arguments_are_refused_and_change_nothing(purgatory):
+    async def main():
+        for arguments, error in [
+            ((["key"], None, 1), TypeError),
+            ((["key"], bool, "1"), TypeError),
+            ((["key"], bool, -1), ValueError),
+            ((["key"], bool, float("nan")), ValueError),
+            ((["key"], bool, float("inf")), ValueError),
+            (([], bool, 1), ValueError),
+            (("key", bool, 1), TypeError),
+            (([[]], bool, 1), TypeError),
+        ]:
+            with pytest.raises(error):
+                await purgatory.wait(*arguments)
+        purgatory.close()
+        with pytest.raises(TimerClosed):
+            await purgatory.wait(["key"], bool, 1)
+
+    asyncio.run(main())
+    assert purgatory.stats() == (0, 0, 0, 0, 0)
+
+
+def test_the_purgatory_without_coroutines_does_not_import_asyncio(script_output):
+    assert script_output(
+        "import sys, hwheel.purgatory as p\n"
+        "with p.DelayedOperationPurgatory('x') as x: x.check_and_complete(1)\n"
+        "print('asyncio' in sys.modules)"
+    ) == "False\n"

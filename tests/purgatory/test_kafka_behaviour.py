@@ -1,0 +1,156 @@
+"""What Kafka's DelayedOperationTest asks of a purgatory, in its numbers."""
+
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+
+def test_nothing_waits_and_nothing_is_satisfied(purgatory):
+    assert purgatory.check_and_complete("test1") == 0
+    assert purgatory.cancel_for_key("test1") == []
+
+
+def test_an_operation_is_satisfied_once_its_condition_holds(purgatory, flagged):
+    first, second = flagged(), flagged()
+    assert purgatory.try_complete_else_watch(first, ["test1"]) is False
+    assert purgatory.check_and_complete("test1") == 0
+    assert purgatory.try_complete_else_watch(second, ["test2"]) is False
+    assert purgatory.check_and_complete("test2") == 0
+    first.completable = True
+    assert purgatory.check_and_complete("test2") == 0
+    assert purgatory.check_and_complete("test1") == 1
+    assert purgatory.check_and_complete("test1") == 0
+    second.completable = True
+    assert purgatory.check_and_complete("test2") == 1
+    assert purgatory.check_and_complete("test2") == 0
+    assert first.calls == second.calls == ["on_complete"]
+
+
+def test_what_holds_at_once_is_completed_at_once(purgatory, flagged):
+    operation = flagged(completable=True)
+    assert purgatory.try_complete_else_watch(operation, ["test1"]) is True
+    assert operation.is_completed
+    assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
+    assert purgatory.stats().completed == 1
+
+
+@pytest.mark.parametrize("given_timer", [False, True])
+def test_completed_operations_leave_the_timer_at_once_and_the_lists_when_they_are_checked(
+    make_purgatory, timer, flagged, given_timer
+):
+    purgatory = make_purgatory(timer) if given_timer else make_purgatory()
+    first, second, third = flagged(), flagged(), flagged()
+    purgatory.try_complete_else_watch(first, ["test1"])
+    purgatory.try_complete_else_watch(second, ["test1", "test2"])
+    purgatory.try_complete_else_watch(third, ["test1", "test2", "test3"])
+    assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (3, 6, 3)
+
+    second.completable = True
+    assert second.safe_try_complete()
+    assert (purgatory.num_delayed, purgatory.timer.size) == (2, 2)
+    third.completable = True
+    assert third.safe_try_complete()
+    assert (purgatory.num_delayed, purgatory.timer.size) == (1, 1)
+    assert purgatory.watched == 6
+
+    left = []
+    for key in ("test1", "test2", "test3"):
+        assert purgatory.check_and_complete(key) == 0
+        left.append(purgatory.watched)
+    assert left == [4, 2, 1]
+
+
+def test_cancel_for_key_returns_the_operations_and_does_not_complete_them(purgatory, flagged):
+    first, second, third = flagged(), flagged(), flagged()
+    purgatory.try_complete_else_watch(first, ["test1"])
+    purgatory.try_complete_else_watch(second, ["test1"])
+    purgatory.try_complete_else_watch(third, ["test2"])
+    assert purgatory.cancel_for_key("test1") == [first, second]
+    assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (1, 1, 1)
+    assert not first.is_completed
+    assert first.force_complete()
+    assert purgatory.cancel_for_key("test1") == []
+    assert purgatory.cancel_for_key("no such key") == []
+    assert purgatory.num_delayed == 1
+
+
+def test_an_operation_cancelled_for_one_key_still_waits_for_its_others_without_a_timeout(purgatory, timer, flagged):
+    operation = flagged(10)
+    purgatory.try_complete_else_watch(operation, ["a", "b"])
+    assert purgatory.cancel_for_key("a") == [operation]
+    assert (purgatory.watched, purgatory.num_delayed) == (1, 0)
+    timer.advance(1000)
+    assert not operation.is_completed
+    operation.completable = True
+    assert purgatory.check_and_complete("b") == 1
+
+
+def test_one_expires_in_its_time_and_the_other_stays(make_purgatory, flagged):
+    purgatory = make_purgatory()
+    start = time.monotonic()
+    soon, late = flagged(20), flagged(200_000)
+    assert not purgatory.try_complete_else_watch(soon, ["test1"])
+    assert not purgatory.try_complete_else_watch(late, ["test2"])
+    assert soon.done.wait(60)
+    assert time.monotonic() - start >= 0.020
+    with soon.lock:
+        assert soon.calls == ["on_complete", "on_expiration"]
+    assert soon.is_completed
+    assert not late.is_completed
+    assert purgatory.num_delayed == 1
+    assert purgatory.stats().expired == purgatory.stats().completed == 1
+
+
+def test_the_condition_is_looked_at_under_the_lock_and_not_by_a_check_that_may_be_put_off(purgatory, flagged):
+    class Strict(flagged):
+        def safe_try_complete(self):
+            raise AssertionError("a check that does not wait may miss the event that came before the watch")
+
+    assert not purgatory.try_complete_else_watch(Strict(), ["key"])
+
+
+def test_safe_try_complete_or_else(flagged):
+    done = []
+    assert flagged().safe_try_complete_or_else(lambda: done.append("action")) is False
+    assert done == ["action"]
+    assert flagged(completable=True).safe_try_complete_or_else(lambda: done.append("never")) is True
+    assert done == ["action"]
+
+
+def test_twenty_threads_and_two_thousand_attempts_lose_no_wake_up(make_purgatory, flagged):
+    """100 operations, 20 attempts on each; the last attempt to count down makes it completable. try_complete looks before
+    it sleeps, so an attempt that finds the lock taken is about something that its holder has not seen."""
+    attempts, most_ms = 20, 10
+    purgatory = make_purgatory()
+
+    class Slow(flagged):
+        def __init__(self, number):
+            super().__init__()
+            self.key = f"key{number}"
+            self.counting = threading.Lock()
+            self.attempts_left = attempts
+
+        def attempt(self):
+            time.sleep(random.random() * most_ms / 1000)
+            with self.counting:
+                self.attempts_left -= 1
+                if self.attempts_left == 0:
+                    self.completable = True
+            purgatory.check_and_complete(self.key)
+
+        def try_complete(self):
+            should_complete = self.completable
+            time.sleep(random.random() * most_ms / 1000)
+            return should_complete and self.force_complete()
+
+    operations = [Slow(number) for number in range(100)]
+    for operation in operations:
+        purgatory.try_complete_else_watch(operation, [operation.key])
+    with ThreadPoolExecutor(20) as pool:
+        for future in [pool.submit(operation.attempt) for _ in range(attempts) for operation in operations]:
+            future.result()
+    assert [operation.key for operation in operations if not operation.is_completed] == []
+    assert all(operation.calls == ["on_complete"] for operation in operations)

@@ -1,0 +1,90 @@
+"""stats() as plain numbers, and the same numbers through prometheus_client."""
+
+import doctest
+import sys
+
+import pytest
+
+from hwheel import ManualTimer
+from hwheel.purgatory import DelayedOperationPurgatory
+
+prometheus_client = pytest.importorskip("prometheus_client")
+metrics = pytest.importorskip("hwheel.metrics")
+
+
+@pytest.fixture
+def registry():
+    return prometheus_client.CollectorRegistry()
+
+
+def test_stats_are_plain_numbers_that_do_not_change(purgatory, flagged, timer):
+    for delay_ms in (10, 20, 30):
+        purgatory.try_complete_else_watch(flagged(delay_ms), ["a", "b"])
+    before = purgatory.stats()
+    timer.advance(20)
+    assert before == (6, 3, 0, 0, 0)
+    assert purgatory.stats()._asdict() == {"watched": 6, "delayed": 1, "completed": 2, "expired": 2, "purged": 0}
+    purgatory.purge()
+    assert purgatory.stats() == (2, 1, 2, 2, 4)
+    assert all(type(number) is int for number in purgatory.stats())
+    with pytest.raises(AttributeError):
+        before.watched = 1
+
+
+def test_a_purgatory_is_exported_as_it_is_at_the_moment(registry, purgatory, timer, flagged):
+    registry.register(metrics.PurgatoryCollector(purgatory, DelayedOperationPurgatory("other", timer)))
+    for delay_ms in (10, 20, 30):
+        purgatory.try_complete_else_watch(flagged(delay_ms), ["a", "b"])
+    timer.advance(20)
+    purgatory.purge()
+    purgatory.try_complete_else_watch(flagged(completable=True), ["a", "b"])
+
+    def value(name, purgatory="test"):
+        return registry.get_sample_value(f"hwheel_purgatory_{name}", {"purgatory": purgatory})
+
+    assert (value("watched"), value("delayed")) == (2, 1)
+    assert (value("completed_total"), value("expired_total"), value("purged_total")) == (3, 2, 4)
+    assert value("completed_total", "other") == 0
+    timer.advance(10)
+    assert (value("watched"), value("delayed"), value("expired_total")) == (2, 0, 3)
+
+
+def test_a_timer_is_exported_with_its_lateness_in_seconds(registry):
+    with ManualTimer("requests", never_early=False) as timer:
+        registry.register(metrics.TimerCollector(timer))
+        for delay in (0.010, 0.020, 3600):
+            timer.call_later(delay, int)
+        timer.call_later(5, int).cancel()
+        timer.advance(15)
+
+        def value(name, **labels):
+            return registry.get_sample_value(f"hwheel_timer_{name}", {"timer": "requests", **labels})
+
+        stats = timer.stats()
+        for name in ("added", "expired", "cancelled", "cascaded", "wakeups"):
+            assert value(f"{name}_total") == getattr(stats, name)
+        assert (value("added_total"), value("expired_total"), value("cancelled_total")) == (4, 1, 1)
+        assert (value("pending"), value("levels")) == (2, stats.levels)
+        for quantile, late_ms in zip(("0.5", "0.99", "1"), stats.lateness, strict=True):
+            assert value("lateness_seconds", quantile=quantile) == late_ms / 1000
+
+
+def test_a_collector_refuses_what_it_cannot_tell_apart_or_read(timer, purgatory):
+    with pytest.raises(ValueError, match="'manual'"):
+        metrics.TimerCollector(timer, timer)
+    with pytest.raises(TypeError, match="BaseTimer"):
+        metrics.TimerCollector(purgatory)
+    with pytest.raises(TypeError, match="DelayedOperationPurgatory"):
+        metrics.PurgatoryCollector(timer)
+
+
+def test_without_prometheus_client_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
+    monkeypatch.delitem(sys.modules, "hwheel.metrics")
+    with pytest.raises(ImportError, match=r"pip install 'hwheel\[metrics\]'"):
+        __import__("hwheel.metrics")
+
+
+def test_the_examples_are_true():
+    assert doctest.testmod(metrics).attempted > 5
+    assert doctest.testmod(metrics).failed == 0

@@ -1,0 +1,304 @@
+"""The purgatory's arguments, its life and death, and its docstrings."""
+
+import doctest
+import importlib
+import os
+import pkgutil
+import threading
+
+import pytest
+
+import hwheel.purgatory
+from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerFull, TimerTask
+from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"name": None}, TypeError),
+        ({"timer": "timer"}, TypeError),
+        ({"purge_interval": -1}, ValueError),
+        ({"purge_interval": True}, TypeError),
+        ({"purge_interval": 1.5}, TypeError),
+    ],
+)
+def test_bad_arguments_of_a_purgatory_are_refused(arguments, error):
+    with pytest.raises(error):
+        DelayedOperationPurgatory(**{"name": "bad", **arguments})
+
+
+@pytest.mark.parametrize(
+    ("keys", "error"),
+    [([], ValueError), ((), ValueError), (iter([]), ValueError), ("key", TypeError), (b"key", TypeError), (None, TypeError),
+     (5, TypeError), ([[]], TypeError), (["good", {}], TypeError)],
+)
+def test_bad_keys_are_refused_and_change_nothing(purgatory, flagged, keys, error):
+    operation = flagged(completable=True)
+    with pytest.raises(error):
+        purgatory.try_complete_else_watch(operation, keys)
+    assert operation.calls == []
+    assert purgatory.stats() == (0, 0, 0, 0, 0)
+    operation.completable = False
+    assert not purgatory.try_complete_else_watch(operation, ["good"])
+
+
+def test_keys_compare_by_value_and_one_given_twice_counts_once(purgatory, flagged):
+    operation = flagged()
+    purgatory.try_complete_else_watch(operation, (key for key in [("topic", 1), ("topic", 1.0), "b", "b"]))
+    assert purgatory.watched == 2
+    operation.completable = True
+    assert purgatory.check_and_complete(tuple(["topic", 1])) == 1
+    for key in ([], {}):
+        with pytest.raises(TypeError):
+            purgatory.check_and_complete(key)
+        with pytest.raises(TypeError):
+            purgatory.cancel_for_key(key)
+
+
+def test_what_is_no_operation_or_was_used_before_is_refused(purgatory, timer, flagged):
+    with pytest.raises(TypeError):
+        purgatory.try_complete_else_watch(TimerTask(5), ["key"])
+    twice = flagged()
+    purgatory.try_complete_else_watch(twice, ["key"])
+    with pytest.raises(ValueError, match="in a purgatory already"):
+        purgatory.try_complete_else_watch(twice, ["other"])
+    cancelled = flagged()
+    cancelled.cancel()
+    with pytest.raises(ValueError, match="was cancelled"):
+        purgatory.try_complete_else_watch(cancelled, ["other"])
+    elsewhere = timer.add(flagged())
+    with pytest.raises(ValueError, match="pending already"):
+        purgatory.try_complete_else_watch(elsewhere, ["other"])
+    assert (purgatory.watched, purgatory.num_delayed) == (1, 1)
+    completed = flagged(completable=True)
+    completed.force_complete()
+    assert purgatory.try_complete_else_watch(completed, ["other"]) is False
+    assert (purgatory.watched, purgatory.stats().completed) == (1, 0)
+
+
+def test_an_operation_that_the_timer_refuses_is_not_watched(flagged):
+    with ManualTimer(max_pending=1) as timer, DelayedOperationPurgatory("full", timer) as purgatory:
+        purgatory.try_complete_else_watch(flagged(), ["key"])
+        refused = flagged()
+        with pytest.raises(TimerFull):
+            purgatory.try_complete_else_watch(refused, ["key", "other"])
+        assert (purgatory.watched, purgatory.num_delayed) == (1, 1)
+        assert not refused.is_completed
+    with ManualTimer(start_ms=1) as timer, DelayedOperationPurgatory("end of time", timer) as purgatory:
+        with pytest.raises(OverflowError):
+            purgatory.try_complete_else_watch(flagged(2**63 - 1), ["key", "other"])
+        assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
+
+
+@pytest.mark.parametrize("look", [1, 2])
+def test_an_operation_that_fails_to_look_is_not_watched_and_its_adder_hears_of_it(purgatory, errors, flagged, look):
+    class Fails(flagged):
+        looked = 0
+
+        def try_complete(self):
+            self.looked += 1
+            if self.looked == look:
+                raise ZeroDivisionError
+            return False
+
+    with pytest.raises(ZeroDivisionError):
+        purgatory.try_complete_else_watch(Fails(), ["key", "other"])
+    assert purgatory.stats() == (0, 0, 0, 0, 0)
+    assert errors == []
+
+
+def test_taking_the_timeout_away_leaves_the_operation_watched(purgatory, timer, flagged):
+    operation = flagged(10)
+    purgatory.try_complete_else_watch(operation, ["key"])
+    assert operation.cancel() is True
+    assert operation.cancel() is False
+    assert (purgatory.num_delayed, purgatory.watched) == (0, 1)
+    timer.advance(100)
+    operation.completable = True
+    assert purgatory.check_and_complete("key") == 1
+    assert purgatory.stats()[1:4] == (0, 1, 0)
+
+
+@pytest.mark.parametrize("delay_ms", [0, -5])
+def test_a_timeout_of_nothing_expires_at_once_but_not_in_the_caller(purgatory, timer, flagged, delay_ms):
+    operation = flagged(delay_ms)
+    assert not purgatory.try_complete_else_watch(operation, ["key"])
+    assert not operation.is_completed
+    timer.advance(0)
+    assert operation.calls == ["on_complete", "on_expiration"]
+
+
+def test_close_returns_what_waits_in_order_of_deadlines_and_leaves_a_given_timer_open(timer, flagged):
+    purgatory = DelayedOperationPurgatory("closing", timer)
+    other = timer.call_later(5, int)
+    late, soon, done, cancelled = (flagged(delay_ms) for delay_ms in (200, 100, 50, 70))
+    for operation in (late, soon, done):
+        purgatory.try_complete_else_watch(operation, ["a", "b"])
+    purgatory.try_complete_else_watch(cancelled, ["c", "d"])
+    purgatory.cancel_for_key("c")
+    done.force_complete()
+    assert not purgatory.closed
+    assert purgatory.close() == [cancelled, soon, late]
+    assert purgatory.closed
+    assert purgatory.close() == []
+    assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
+    assert not timer.closed
+    assert other.pending
+    assert timer.size == 1
+    timer.advance(1000)
+    assert soon.calls == []
+    assert purgatory.check_and_complete("a") == 0
+    assert soon.force_complete()
+    with pytest.raises(TimerClosed):
+        purgatory.try_complete_else_watch(flagged(completable=True), ["a"])
+    assert repr(purgatory) == "<DelayedOperationPurgatory 'closing', closed>"
+
+
+def test_its_own_timer_has_its_name_and_is_closed_with_it(flagged):
+    with DelayedOperationPurgatory("own") as purgatory:
+        purgatory.try_complete_else_watch(flagged(), ["key"])
+        names = {thread.name for thread in threading.enumerate()}
+        assert {"reaper-own", "executor-own"} <= names
+        assert repr(purgatory) == "<DelayedOperationPurgatory 'own', 1 delayed>"
+        timer = purgatory.timer
+    assert timer.closed
+    assert not {"reaper-own", "executor-own"} & {thread.name for thread in threading.enumerate()}
+
+
+def test_close_inside_an_operation(flagged):
+    purgatory = DelayedOperationPurgatory("inside")
+    closed = threading.Event()
+
+    class Closing(flagged):
+        def on_expiration(self):
+            assert purgatory.close() == [other]
+            closed.set()
+
+    other = flagged()
+    purgatory.try_complete_else_watch(other, ["key"])
+    purgatory.try_complete_else_watch(Closing(1), ["key"])
+    assert closed.wait(60)
+
+
+def test_closing_races_with_adding(flagged, run_threads, many_switches):
+    """Whatever was added is returned, or refused, or completed; and never left behind."""
+    for _ in range(30):
+        purgatory = DelayedOperationPurgatory("race", timer := ManualTimer())
+        accepted, refused, returned = [], [], []
+
+        def add():
+            for _ in range(100):
+                operation = flagged()
+                try:
+                    purgatory.try_complete_else_watch(operation, ["a", "b"])
+                    accepted.append(operation)
+                except TimerClosed:
+                    refused.append(operation)
+
+        run_threads([add, add, lambda: returned.extend(purgatory.close())])
+        assert {*accepted} == {*returned}, "an operation that was refused is its adder's"
+        assert not {*refused} & {*returned}
+        assert (purgatory.watched, purgatory.num_delayed, timer.size) == (0, 0, 0)
+
+
+def test_without_a_reaper_there_is_no_thread_and_the_clock_is_advanced_by_hand(flagged):
+    before = threading.active_count()
+    with DelayedOperationPurgatory("by hand", reaper=False) as purgatory:
+        operation = flagged(1)
+        purgatory.try_complete_else_watch(operation, ["key"])
+        assert purgatory.advance_clock(60_000) is True
+        assert operation.calls == ["on_complete", "on_expiration"]
+        assert purgatory.advance_clock(0) is False
+        assert threading.active_count() == before
+
+
+def test_advance_clock_is_for_timers_without_a_reaper(purgatory):
+    with pytest.raises(RuntimeError, match=r"moved by its own advance\(\)"):
+        purgatory.advance_clock(1)
+    with DelayedOperationPurgatory("reaper") as other, pytest.raises(RuntimeError):
+        other.advance_clock(1)
+
+
+def test_an_idle_purgatory_wakes_nothing(eventually, flagged):
+    with SystemTimer("idle") as timer, DelayedOperationPurgatory("idle", timer, purge_interval=0) as purgatory:
+        purgatory.try_complete_else_watch(flagged(1), ["key"])
+        eventually(lambda: purgatory.stats().expired == 1)
+        wakeups = timer.stats().wakeups
+        assert not threading.Event().wait(0.5)
+        assert timer.stats().wakeups <= wakeups + 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_has_an_empty_purgatory_that_works_though_locks_were_held(script_output):
+    assert script_output(
+        """
+import os, threading
+from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory, ThresholdPurgatory
+import warnings
+warnings.simplefilter("ignore")
+class Op(DelayedOperation):
+    def try_complete(self): return False
+    def on_complete(self):
+        print("completed in", "child" if os.getpid() != parent else "parent", flush=True)
+        completed.set()
+completed = threading.Event()
+parent = os.getpid()
+with DelayedOperationPurgatory("fork") as purgatory, ThresholdPurgatory() as thresholds:
+    op = Op(100_000)
+    purgatory.try_complete_else_watch(op, ["key"])
+    future = thresholds.await_(1, 100_000)
+    held, go_on = threading.Event(), threading.Event()
+    def hold():
+        with purgatory._counting, thresholds._lock:
+            for lock, _ in purgatory._lists._shards: lock.acquire()
+            held.set(); go_on.wait()
+            for lock, _ in purgatory._lists._shards: lock.release()
+    thread = threading.Thread(target=hold); thread.start(); held.wait()
+    child = os.fork()
+    if child == 0:
+        print(*purgatory.stats(), thresholds.num_waiting, flush=True)
+        purgatory.try_complete_else_watch(Op(1), ["key"])
+        completed.wait()
+        print(*purgatory.stats()[1:4], flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    go_on.set(); thread.join()
+    print(*purgatory.stats(), thresholds.num_waiting)
+    thresholds.complete_all(); op.force_complete()
+"""
+    ).splitlines() == ["0 0 0 0 0 0", "completed in child", "0 1 1", "1 1 0 0 0 1", "completed in parent"]
+
+
+def test_the_interpreter_exits_with_operations_waiting(script_output):
+    assert script_output(
+        """
+from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+class Op(DelayedOperation):
+    def try_complete(self): return False
+    def on_complete(self): print("never")
+purgatory = DelayedOperationPurgatory("exit")
+for i in range(10_000): purgatory.try_complete_else_watch(Op(100_000), [i, "all"])
+print(purgatory.watched)
+"""
+    ) == "20000\n"
+
+
+MODULES = [
+    importlib.import_module(f"hwheel.purgatory.{module.name}") for module in pkgutil.iter_modules(hwheel.purgatory.__path__)
+]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_the_examples_in_the_docstrings_are_true(module):
+    assert doctest.testmod(module).failed == 0
+
+
+def test_every_public_name_says_what_it_is():
+    for name in hwheel.purgatory.__all__:
+        public = getattr(hwheel.purgatory, name)
+        assert public.__doc__
+        for member in vars(public):
+            if not member.startswith("_") and callable(getattr(public, member)):
+                assert getattr(public, member).__doc__, f"{name}.{member} has no docstring"
+    assert issubclass(DelayedOperation, TimerTask)

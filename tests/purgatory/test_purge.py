@@ -1,0 +1,155 @@
+"""Completed operations are released at once, and their entries leave the watch lists by a check or by the purge."""
+
+import gc
+import os
+import tracemalloc
+import weakref
+
+import pytest
+
+MANY = 1_000_000 if "HWHEEL_SOAK_SECONDS" in os.environ else 20_000
+
+
+def complete(operations):
+    for operation in operations:
+        assert operation.force_complete()
+
+
+def test_the_purge_comes_with_the_completion_that_crosses_the_interval(make_purgatory, timer, flagged):
+    purgatory = make_purgatory(timer, purge_interval=10)
+    operations = [flagged() for _ in range(15)]
+    for operation in operations:
+        purgatory.try_complete_else_watch(operation, ["a", "b", "c"])
+    complete(operations[:10])
+    assert (purgatory.watched, purgatory.stats().purged) == (45, 0)
+    complete(operations[10:11])
+    assert (purgatory.watched, purgatory.stats().purged) == (12, 33)
+    assert purgatory.num_delayed == timer.size == 4
+    complete(operations[11:])
+    assert purgatory.watched == 12
+    assert purgatory.purge() == 12
+    assert purgatory.stats() == (0, 0, 15, 0, 45)
+
+
+def test_purge_interval_zero_purges_at_every_completion(make_purgatory, timer, flagged):
+    purgatory = make_purgatory(timer, purge_interval=0)
+    operations = [flagged(), flagged()]
+    for operation in operations:
+        purgatory.try_complete_else_watch(operation, ["a", "b"])
+    complete(operations[:1])
+    assert purgatory.watched == 2
+
+
+def test_timeouts_count_towards_the_purge(make_purgatory, timer, flagged):
+    purgatory = make_purgatory(timer, purge_interval=10)
+    for delay_ms in range(1, 12):
+        purgatory.try_complete_else_watch(flagged(delay_ms), [delay_ms, "all"])
+    timer.advance(10)
+    assert purgatory.watched == 22
+    timer.advance(1)
+    assert purgatory.watched == 0
+    assert purgatory.stats() == (0, 0, 11, 11, 22)
+
+
+def test_a_purge_leaves_what_waits_and_its_order(make_purgatory, timer, flagged):
+    purgatory = make_purgatory(timer, purge_interval=0)
+    order = []
+
+    class Ordered(flagged):
+        def on_complete(self):
+            order.append(self.number)
+
+    operations = []
+    for number in range(10):
+        operations.append(Ordered())
+        operations[-1].number = number
+        purgatory.try_complete_else_watch(operations[-1], ["key"])
+    complete(operations[::3])
+    order.clear()
+    for operation in operations:
+        operation.completable = True
+    assert purgatory.check_and_complete("key") == 6
+    assert order == [1, 2, 4, 5, 7, 8]
+
+
+def test_the_keys_of_lists_that_are_empty_are_forgotten(make_purgatory, timer, flagged):
+    purgatory = make_purgatory(timer, purge_interval=10)
+    for number in range(1000):
+        operation = flagged(completable=False)
+        purgatory.try_complete_else_watch(operation, [("once", number), ("never", number)])
+        operation.completable = True
+        purgatory.check_and_complete(("once", number))
+    assert sum(len(lists) for _, lists in purgatory._lists._shards) <= 11
+
+
+@pytest.mark.parametrize("how", ["force", "check", "timeout", "cancel and force"])
+def test_a_completed_operation_is_released_at_once_though_no_one_checks_its_keys(purgatory, timer, flagged, how):
+    """Not even the garbage collector is needed."""
+    gc.disable()
+    try:
+        operation = flagged(50)
+        purgatory.try_complete_else_watch(operation, ["quiet", "silent", "checked"])
+        operation.completable = True
+        if how == "force":
+            operation.force_complete()
+        elif how == "check":
+            purgatory.check_and_complete("checked")
+        elif how == "timeout":
+            timer.advance(50)
+        else:
+            purgatory.cancel_for_key("checked")[0].force_complete()
+        assert operation.is_completed
+        assert purgatory.watched >= 2
+        gone = weakref.ref(operation)
+        del operation
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_memory_is_back_where_it_was_when_999_of_1000_operations_have_completed(make_purgatory, timer, flagged):
+    """A million in `make soak`. Their other keys are never checked. What remains is one in a thousand, and fewer than purge_interval empty entries."""
+    purgatory = make_purgatory(timer)
+
+    class Small(flagged):
+        def __init__(self):
+            super(flagged, self).__init__(3_600_000)
+            self.completable = False
+            self.payload = bytearray(100)
+
+        def on_complete(self):
+            pass
+
+    def one_round(number):
+        waiting = [Small() for _ in range(number)]
+        for i, operation in enumerate(waiting):
+            purgatory.try_complete_else_watch(operation, [("one of", i % 97), ("one of", i % 89 + 100), i])
+        assert purgatory.watched >= 3 * number
+        for i, operation in enumerate(waiting):
+            if i % 1000:
+                operation.completable = True
+                if i % 2:
+                    operation.force_complete()
+                else:
+                    with operation.lock:
+                        assert operation.try_complete()
+
+    one_round(2000)                     # caches are warm
+    for key in range(2000):
+        for operation in purgatory.cancel_for_key(key):
+            operation.force_complete()
+    purgatory.purge()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        one_round(MANY)
+        gc.collect()
+        after, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert purgatory.num_delayed == timer.size == MANY // 1000
+    assert purgatory.watched <= 3 * (MANY // 1000 + purgatory.purge_interval)
+    allowed = 1_500 * (MANY // 1000 + purgatory.purge_interval)
+    assert most - before > 10 * allowed, "the measurement sees the operations"
+    assert after - before < allowed

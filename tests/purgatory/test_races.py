@@ -1,0 +1,252 @@
+"""Threads that add, check, complete and let expire what the others have added."""
+
+import itertools
+import random
+import threading
+
+import pytest
+
+from hwheel import SystemTimer
+
+
+def test_two_operations_that_complete_each_other_through_different_keys_do_not_deadlock(
+    make_purgatory, run_threads, flagged, many_switches
+):
+    """Each holds its own lock in on_complete, surely at the same time, and checks the other's key."""
+    for _ in range(20):
+        purgatory = make_purgatory()
+        both_hold_their_locks = threading.Barrier(2)
+
+        class Crossing(flagged):
+            def __init__(self, others_key):
+                super().__init__()
+                self.others_key = others_key
+
+            def on_complete(self):
+                both_hold_their_locks.wait(60)
+                purgatory.check_and_complete(self.others_key)
+                super().on_complete()
+
+        first, second = Crossing("second"), Crossing("first")
+        purgatory.try_complete_else_watch(first, ["first"])
+        purgatory.try_complete_else_watch(second, ["second"])
+        first.completable = second.completable = True
+        run_threads([lambda: purgatory.check_and_complete("first"), lambda: purgatory.check_and_complete("second")])
+        assert first.calls == second.calls == ["on_complete"]
+
+
+def test_two_operations_that_check_each_other_while_they_look_at_their_conditions_do_not_deadlock(
+    make_purgatory, run_threads, flagged
+):
+    purgatory = make_purgatory()
+    both_hold_their_locks = threading.Barrier(2)
+
+    class Crossing(flagged):
+        crossed = True
+
+        def try_complete(self):
+            if not self.crossed:
+                self.crossed = True
+                both_hold_their_locks.wait(60)
+                self.other.completable = True
+                purgatory.check_and_complete(self.other)
+            return super().try_complete()
+
+    first, second = Crossing(), Crossing()
+    first.other, second.other = second, first
+    for operation in (first, second):
+        purgatory.try_complete_else_watch(operation, [operation])
+    first.crossed = second.crossed = False
+    run_threads([lambda: purgatory.check_and_complete(first), lambda: purgatory.check_and_complete(second)])
+    assert first.calls == second.calls == ["on_complete"]
+
+
+def test_on_complete_may_force_complete_others_both_ways(make_purgatory, run_threads, flagged):
+    purgatory = make_purgatory()
+    both_hold_their_locks = threading.Barrier(2)
+
+    class Crossing(flagged):
+        def on_complete(self):
+            both_hold_their_locks.wait(60)
+            assert self.other.force_complete() is False
+            super().on_complete()
+
+    first, second = Crossing(), Crossing()
+    first.other, second.other = second, first
+    for operation in (first, second):
+        purgatory.try_complete_else_watch(operation, ["key"])
+    run_threads([first.force_complete, second.force_complete])
+    assert first.calls == second.calls == ["on_complete"]
+
+
+def test_an_event_between_the_first_look_and_the_watch_is_not_missed(purgatory, flagged):
+    class EventComesJustAfterTheFirstLook(flagged):
+        looked = 0
+
+        def try_complete(self):
+            self.looked += 1
+            answer = super().try_complete()
+            if self.looked == 1:
+                self.completable = True
+                assert purgatory.check_and_complete("key") == 0      # it is not watched yet
+            return answer
+
+    operation = EventComesJustAfterTheFirstLook()
+    assert purgatory.try_complete_else_watch(operation, ["key", "other"]) is True
+    assert operation.calls == ["on_complete"]
+    assert (purgatory.watched, purgatory.num_delayed, purgatory.stats().completed) == (0, 0, 1)
+
+
+class InterposedKey:
+    """A key that does something once, when it is put into its watch list."""
+
+    def __init__(self, action):
+        self.action = action
+        self.looked_at = False      # the operation's condition, for the first time
+
+    def __hash__(self):
+        if self.looked_at and self.action is not None:
+            action, self.action = self.action, None
+            action()
+        return 1
+
+
+@pytest.fixture
+def add_with_interposed(purgatory, flagged):
+    """add_with_interposed(action): adds an operation for three keys, and calls action(it) when it is in one list."""
+
+    class FirstLook(flagged):
+        def try_complete(self):
+            key.looked_at = True
+            return super().try_complete()
+
+    def add(action):
+        nonlocal key
+        operation = FirstLook()
+        key = InterposedKey(lambda: action(operation))
+        assert purgatory.try_complete_else_watch(operation, ["before", key, "after"]) in (True, False)
+        assert key.action is None
+        return operation
+
+    key = None
+    return add
+
+
+def in_another_thread(function):
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("thread", ["same", "another"])
+def test_an_operation_that_is_completed_while_it_is_added_to_several_lists_is_left_in_none(
+    purgatory, add_with_interposed, thread
+):
+    def complete(operation):
+        if thread == "same":
+            operation.force_complete()
+        else:
+            operation.completable = True
+            in_another_thread(lambda: purgatory.check_and_complete("before"))
+
+    operation = add_with_interposed(complete)
+    assert operation.calls == ["on_complete"]
+    assert (purgatory.watched, purgatory.num_delayed, purgatory.timer.size) == (0, 0, 0)
+
+
+def test_an_operation_that_close_returns_while_it_is_added_is_neither_watched_nor_in_the_timer(
+    purgatory, add_with_interposed
+):
+    returned = []
+    operation = add_with_interposed(lambda _: in_another_thread(lambda: returned.extend(purgatory.close())))
+    assert returned == [operation]
+    assert operation.calls == []
+    assert (purgatory.watched, purgatory.num_delayed, purgatory.timer.size) == (0, 0, 0)
+
+
+def test_a_key_that_is_cancelled_while_an_operation_is_added_for_it(purgatory, add_with_interposed):
+    returned = []
+    operation = add_with_interposed(lambda _: returned.extend(purgatory.cancel_for_key("before")))
+    assert returned == [operation]
+    assert not operation.is_completed
+    assert (purgatory.watched, purgatory.num_delayed, purgatory.timer.size) == (2, 0, 0)
+
+
+def test_random_operations_in_many_threads_complete_once_and_the_counters_are_exact(
+    make_purgatory, run_threads, flagged, many_switches
+):
+    with SystemTimer("races") as timer:
+        purgatory = make_purgatory(timer, purge_interval=50)
+        keys = range(20)
+        shared = [None] * 200
+        all_operations = []
+
+        def play(seed):
+            dice = random.Random(seed)
+            for _ in range(2000):
+                action = dice.random()
+                if action < 0.5:
+                    operation = flagged(dice.choice([0, 1, 5, 100_000]), completable=dice.random() < 0.1)
+                    all_operations.append(operation)
+                    purgatory.try_complete_else_watch(operation, dice.sample(keys, dice.randint(1, 4)))
+                    shared[dice.randrange(len(shared))] = operation
+                elif action < 0.8:
+                    operation = dice.choice(shared)
+                    if operation is not None:
+                        operation.completable = True
+                    purgatory.check_and_complete(dice.choice(keys))
+                elif action < 0.97:
+                    operation = dice.choice(shared)
+                    if operation is not None:
+                        operation.force_complete()
+                else:
+                    for operation in purgatory.cancel_for_key(dice.choice(keys)):
+                        operation.force_complete()
+
+        run_threads([lambda seed=seed: play(seed) for seed in range(4)])
+        for operation in all_operations:
+            operation.completable = True
+        for key in keys:
+            purgatory.check_and_complete(key)
+        timer.close(run_pending=True)           # what is due by now runs to its end
+        assert all(operation.is_completed for operation in all_operations)
+        assert all(operation.calls.count("on_complete") == 1 for operation in all_operations)
+        expired = sum("on_expiration" in operation.calls for operation in all_operations)
+        assert 0 < expired < len(all_operations)
+        purgatory.purge()
+        assert purgatory.stats()[:4] == (0, 0, len(all_operations), expired)
+
+
+def test_a_condition_that_comes_true_once_in_any_thread_is_always_seen(make_purgatory, run_threads, many_switches, flagged):
+    """Adders and the setters of their conditions, with no timeout to help them out."""
+    purgatory = make_purgatory()
+    count = 3000
+    conditions = [False] * count
+    operations = []
+
+    class Waits(flagged):
+        def __init__(self, number):
+            super().__init__()
+            self.number = number
+
+        def try_complete(self):
+            return conditions[self.number] and self.force_complete()
+
+    operations = [Waits(number) for number in range(count)]
+    keys = [[number, ("twin", number), number % 7] for number in range(count)]
+    turn = itertools.count()
+
+    def add():
+        while (number := next(turn)) < count:
+            purgatory.try_complete_else_watch(operations[number], keys[number])
+
+    def make_true(which):
+        for number in range(count):
+            if number % 2 == which:
+                conditions[number] = True
+                purgatory.check_and_complete(keys[number][number // 2 % 3])
+
+    run_threads([add, add, lambda: make_true(0), lambda: make_true(1)])
+    assert [operation.number for operation in operations if not operation.is_completed] == []
+    assert purgatory.num_delayed == 0

@@ -1,0 +1,231 @@
+"""What Kafka's ThresholdPurgatoryTest asks, in its numbers, and what Python's futures add."""
+
+import random
+import threading
+from concurrent.futures import CancelledError, wait
+
+import pytest
+
+from hwheel import ManualTimer, TimerClosed, TimerFull
+from hwheel.purgatory import ThresholdPurgatory
+
+
+class NotLeader(Exception):
+    pass
+
+
+@pytest.fixture
+def thresholds(timer):
+    with ThresholdPurgatory("thresholds", timer) as purgatory:
+        yield purgatory
+
+
+def done(*futures):
+    return [future.done() for future in futures]
+
+
+def test_each_completes_when_its_threshold_is_reached(thresholds):
+    three, one, five = thresholds.await_(3, 500), thresholds.await_(1, 500), thresholds.await_(5, 500)
+    assert thresholds.num_waiting == 3
+    thresholds.maybe_complete(1, 1000)
+    assert done(one, three, five) == [True, False, False]
+    assert one.result() == 1000
+    assert thresholds.num_waiting == 2
+    thresholds.maybe_complete(2, 1100)
+    assert done(three, five) == [False, False]
+    thresholds.maybe_complete(3, 1200)
+    assert done(three, five) == [True, False]
+    assert three.result() == 1200
+    assert thresholds.num_waiting == 1
+    thresholds.maybe_complete(4, 1300)
+    assert not five.done()
+    thresholds.maybe_complete(5, 1400)
+    assert five.result() == 1400
+    assert thresholds.num_waiting == thresholds.timer.size == 0
+
+
+def test_expiration(thresholds, timer):
+    first, second = thresholds.await_(1, 200), thresholds.await_(1, 200)
+    assert thresholds.num_waiting == 2
+    timer.advance(100)
+    third, fourth, fifth = thresholds.await_(5, 50), thresholds.await_(5, 200), thresholds.await_(5, 100)
+    assert thresholds.num_waiting == 5
+    timer.advance(50)
+    assert done(first, second, third, fourth, fifth) == [False, False, True, False, False]
+    with pytest.raises(TimeoutError, match="not reached in 50 ms"):
+        third.result()
+    assert thresholds.num_waiting == 4
+    timer.advance(50)
+    assert done(first, second, fourth, fifth) == [True, True, False, True]
+    for future in (first, second, fifth):
+        assert isinstance(future.exception(), TimeoutError)
+    assert thresholds.num_waiting == 1
+    timer.advance(50)
+    assert not fourth.done()
+    timer.advance(50)
+    assert isinstance(fourth.exception(), TimeoutError)
+    assert thresholds.num_waiting == 0
+
+
+def test_complete_all(thresholds):
+    futures = [thresholds.await_(threshold, 500) for threshold in (3, 1, 5)]
+    thresholds.complete_all(1000)
+    assert [future.result() for future in futures] == [1000] * 3
+    assert thresholds.num_waiting == thresholds.timer.size == 0
+
+
+def test_complete_all_exceptionally(thresholds):
+    futures = [thresholds.await_(threshold, 500) for threshold in (3, 1, 5)]
+    error = NotLeader()
+    thresholds.complete_all_exceptionally(error)
+    assert [future.exception() for future in futures] == [error] * 3
+    assert thresholds.num_waiting == thresholds.timer.size == 0
+    with pytest.raises(TypeError):
+        thresholds.complete_all_exceptionally("not leader")
+
+
+def test_several_with_the_same_threshold(thresholds):
+    futures = [thresholds.await_(3, 500) for _ in range(3)]
+    thresholds.maybe_complete(3, 1000)
+    assert [future.result() for future in futures] == [1000] * 3
+    assert thresholds.num_waiting == 0
+
+
+def test_a_higher_value_completes_all_below_it_lowest_first(thresholds):
+    order = []
+    for threshold in (5, 1, 3, 1):
+        future = thresholds.await_(threshold, 500)
+        future.add_done_callback(lambda _, threshold=threshold: order.append(threshold))
+    thresholds.maybe_complete(10, 1000)
+    assert order == [1, 1, 3, 5]
+    assert thresholds.num_waiting == 0
+
+
+def test_num_waiting_through_all_kinds_of_completion(thresholds):
+    for threshold in (1, 2, 3, 4):
+        thresholds.await_(threshold, 500)
+    thresholds.maybe_complete(1)
+    assert thresholds.num_waiting == 3
+    thresholds.maybe_complete(3)
+    assert thresholds.num_waiting == 1
+    thresholds.complete_all()
+    assert thresholds.num_waiting == 0
+
+
+def test_the_time_is_the_timers_if_none_is_given(thresholds, timer):
+    timer.advance(1234)
+    first, second = thresholds.await_(1, 500), thresholds.await_(9, 500)
+    thresholds.maybe_complete(1)
+    thresholds.complete_all()
+    assert (first.result(), second.result()) == (1234, 1234)
+
+
+def test_a_future_that_is_cancelled_or_completed_by_a_stranger_is_forgotten(thresholds, timer):
+    cancelled, strange, waiting = (thresholds.await_(1, 500) for _ in range(3))
+    assert cancelled.cancel()
+    strange.set_result("strange")
+    assert thresholds.num_waiting == timer.size == 1
+    assert wait([cancelled, strange], timeout=0).not_done == set()
+    thresholds.maybe_complete(1, 1000)
+    assert strange.result() == "strange"
+    with pytest.raises(CancelledError):
+        cancelled.result()
+    assert waiting.result() == 1000
+
+
+def test_thresholds_are_anything_with_an_order(thresholds):
+    first, second = thresholds.await_((1, "b"), 500), thresholds.await_((1, "c"), 500)
+    thresholds.maybe_complete((1, "b"))
+    assert done(first, second) == [True, False]
+    with pytest.raises(TypeError):
+        thresholds.await_(5, 500)
+    assert (thresholds.num_waiting, thresholds.timer.size) == (1, 1)
+    thresholds.maybe_complete((2, ""))
+    assert second.done()
+
+
+def test_what_is_gone_does_not_pile_up(thresholds, timer):
+    first = thresholds.await_(0, 10**9)
+    for threshold in range(1, 10_000):
+        thresholds.await_(threshold, 10**9).cancel()
+        thresholds.await_(threshold, 1)
+        timer.advance(1)
+    assert thresholds.num_waiting == 1
+    assert len(thresholds._heap) < 100
+    thresholds.maybe_complete(0, 7)
+    assert first.result() == 7
+
+
+def test_against_a_sorted_list(thresholds):
+    dice = random.Random(5)
+    waiting = []
+    for _ in range(3000):
+        action = dice.random()
+        if action < 0.6:
+            threshold = dice.randrange(100)
+            waiting.append((threshold, thresholds.await_(threshold, 10**9)))
+        elif action < 0.8 and waiting:
+            waiting.pop(dice.randrange(len(waiting)))[1].cancel()
+        else:
+            value = dice.randrange(-1, 100) if dice.random() < 0.1 else dice.randrange(5)
+            thresholds.maybe_complete(value, 1)
+            assert all(future.done() for threshold, future in waiting if threshold <= value)
+            waiting = [(threshold, future) for threshold, future in waiting if threshold > value]
+            assert not any(future.done() for _, future in waiting)
+        assert thresholds.num_waiting == thresholds.timer.size == len(waiting)
+
+
+def test_threads(run_threads, many_switches):
+    futures = []
+    with ThresholdPurgatory("threads") as thresholds:
+
+        def wait_for(numbers):
+            for number in numbers:
+                futures.append(thresholds.await_(number, 600_000 if number % 3 else 1))
+
+        run_threads(
+            [lambda: wait_for(range(0, 3000, 2)), lambda: wait_for(range(1, 3000, 2))]
+            + [lambda: [thresholds.maybe_complete(value) for value in range(3000)]] * 2
+        )
+        thresholds.maybe_complete(3000)
+        not_done = wait(futures, timeout=60).not_done
+        assert not not_done
+        assert thresholds.num_waiting == thresholds.timer.size == 0
+    errors = {type(future.exception()) for future in futures}
+    assert errors <= {type(None), TimeoutError}
+
+
+def test_close_fails_what_waits_and_leaves_a_given_timer_open(timer):
+    thresholds = ThresholdPurgatory("thresholds", timer)
+    future = thresholds.await_(1, 500)
+    assert not thresholds.closed
+    thresholds.close()
+    thresholds.close()
+    assert thresholds.closed
+    assert isinstance(future.exception(), TimerClosed)
+    with pytest.raises(TimerClosed):
+        thresholds.await_(1, 500)
+    assert not timer.closed
+    assert timer.size == 0
+
+
+def test_its_own_timer_expires_in_a_thread_and_is_closed_with_it():
+    with ThresholdPurgatory() as thresholds:
+        with pytest.raises(TimeoutError):
+            thresholds.await_(1, 20).result(60)
+        assert threading.active_count() > 1
+    assert thresholds.timer.closed
+
+
+def test_bad_arguments_are_refused_and_change_nothing():
+    with ManualTimer(max_pending=1) as timer, ThresholdPurgatory("full", timer) as thresholds:
+        for delay_ms in (None, "1", float("nan"), float("inf")):
+            with pytest.raises((TypeError, ValueError)):
+                thresholds.await_(1, delay_ms)
+        thresholds.await_(1, 500)
+        with pytest.raises(TimerFull):
+            thresholds.await_(2, 500)
+        assert thresholds.num_waiting == len(thresholds._heap) == 1
+    for arguments in [(1,), ("name", 5)]:
+        with pytest.raises(TypeError):
+            ThresholdPurgatory(*arguments)

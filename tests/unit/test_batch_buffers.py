@@ -179,3 +179,11 @@ def test_indices_may_be_used_as_an_index_into_numpy_and_arrow(ran):
     timer.call_many(array("q", DELAYS_MS), lambda indices: ran.extend(names[np.asarray(indices)]))
     timer.advance(30)
     assert ran == [str(names[index]) for index in IN_ORDER]
+
+
+def test_a_batch_that_is_too_long_for_its_indices_is_refused():
+    endless = np.broadcast_to(np.int64(5), 2**31)       # one number, repeated without being stored
+    timer = ManualTimer()
+    with pytest.raises(OverflowError, match="at most 2,147,483,647 timers"):
+        timer.call_many(endless, print)
+    assert timer.size == 0

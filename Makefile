@@ -31,7 +31,6 @@ sanitize: .venv-sanitize/built
 bench: .venv/built
 	.venv/bin/pip install -q --group bench
 	QUICK=$(QUICK) .venv/bin/python bench/report.py
-	.venv/bin/python -P bench/core_stage.py
 
 bench-pytest: .venv/built
 	.venv/bin/pip install -q --group bench

@@ -79,7 +79,7 @@ class Life:
         """
         fired = np.sort(self.fired_indices())
         if not np.array_equal(fired, self.expected()):
-            raise WrongWork(f"{self.timer.name} fired {len(fired):,} timers, and not the {len(self.expected()):,} expected")
+            raise WrongWork(f"{self.timer.name} fired {len(fired):,} timers, not the {len(self.expected()):,} expected")
         return int(fired.sum())
 
     def fired_indices(self) -> Any:

@@ -1,9 +1,8 @@
-"""What the figures of the table are held against: the least that an operation can cost, and the least that one can write."""
+"""What figures are held against: the least that an operation can cost, and the least that one can write."""
 
 from collections.abc import Callable
 from heapq import heapify, heappush
 from itertools import count, repeat
-from pathlib import Path
 from tempfile import mkdtemp
 from time import monotonic
 from typing import Any
@@ -30,7 +29,7 @@ class ReferenceLife(Life):
 
 
 class Floor(Reference):
-    name = "compiled call that makes a TimerTask"
+    name = "empty call that makes a TimerTask"
 
 
 class FloorLife(ReferenceLife):
@@ -143,5 +142,5 @@ def references() -> tuple[list[tuple[type[Implementation], type[Life]]], list[st
     try:
         compile_floor()
     except Exception as error:
-        return found, [f"the compiled call that makes a TimerTask is left out, {Path('floor.pyx')} was not compiled: {error}"]
+        return found, [f"the empty call that makes a TimerTask is left out, floor.pyx was not compiled: {error}"]
     return [(Floor, FloorLife), *found], []

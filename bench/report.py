@@ -1,4 +1,4 @@
-"""`make bench`: measures everything in one run, prints tables, writes JSON, draws pictures. See README.md beside this file."""
+"""`make bench`: measures everything in one run, prints tables, writes JSON, draws pictures. See README.md beside it."""
 
 import argparse
 import json
@@ -16,43 +16,97 @@ try:
 except ImportError as missing:
     sys.exit(f"{missing}. The benchmarks need: pip install --group bench (make bench does that)")
 
+import growth
+import idle
+import lateness
+import memory
+import pause
+import targets
+import wheel_sizes
+import workload
 from implementations import available
 from machine import load_average, machine
+from pictures import NoMatplotlib, draw
 from references import references
 from rounds import measure, turns_of
-from settings import ALL, Settings
-from table import show_lacks, show_operations
+from settings import ALL, FULL, Settings
+from table import show_notes, show_operations
 
 OUT = Path(__file__).parents[1] / "build" / "bench"
 
-Section = Callable[[Settings, Console], Any]
 
-
-def operations(settings: Settings, console: Console) -> Any:
-    """The table of operations and implementations."""
+def run_operations(settings: Settings, console: Console, bar: "Bar") -> Any:
+    """The table of operations and implementations, and growth."""
     implementations, notes = available()
     extra, more_notes = references()
+    turns = turns_of(implementations, settings.sizes, extra)
+    cells = measure(turns, settings.rounds, bar.of(len(turns) * settings.rounds))
+    show_operations(cells, console)
+    show_notes(implementations, console)
+    growth.show(cells, console)
     for note in notes + more_notes:
         console.print(note, style="yellow")
-    turns = turns_of(implementations, settings.sizes, extra)
-    with progress(console) as bar:
-        task = bar.add_task("", total=len(turns) * settings.rounds)
-
-        def on_turn(what: str) -> None:
-            bar.update(task, description=what, advance=1)
-
-        cells = measure(turns, settings.rounds, on_turn)
-    show_operations(cells, console)
-    show_lacks({make.name: make.lacks for make in implementations}, console)
     return {"cells": [asdict(cell) for cell in cells], "left_out": notes + more_notes}
 
 
-SECTIONS: dict[str, Section] = {"operations": operations}
+def run_workload(settings: Settings, console: Console, bar: "Bar") -> Any:
+    totals = workload.measure(available()[0], settings.connections, settings.rounds, bar.of())
+    workload.show(totals, console)
+    return [asdict(total) for total in totals]
 
 
-def progress(console: Console) -> Progress:
-    """A bar that goes away when its work is done."""
-    return Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True)
+def run_memory(settings: Settings, console: Console, bar: "Bar") -> Any:
+    part = memory.measure(settings.memory_timers, bar.of())
+    memory.show(part, console)
+    return part
+
+
+def run_pause(settings: Settings, console: Console, bar: "Bar") -> Any:
+    bar.of()("pause of an add")
+    part = pause.measure(settings.wheel_timers, settings.rounds)
+    pause.show(part, console)
+    return part
+
+
+def run_wheel_sizes(settings: Settings, console: Console, bar: "Bar") -> Any:
+    part = wheel_sizes.measure(settings.wheel_timers, settings.rounds, on_turn=bar.of())
+    wheel_sizes.show(part, settings.wheel_timers, console)
+    return part
+
+
+def run_lateness(settings: Settings, console: Console, bar: "Bar") -> Any:
+    part = lateness.measure(settings.lateness_rate, settings.lateness_s, bar.of())
+    lateness.show(part, console)
+    return part
+
+
+def run_idle(settings: Settings, console: Console, bar: "Bar") -> Any:
+    bar.of()("an idle timer")
+    part = idle.measure(settings.idle_tasks, settings.idle_s)
+    idle.show(part, console)
+    return part
+
+
+class Bar:
+    """The progress of one section; it goes away when that is done."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+
+    def of(self, total: int | None = None) -> Callable[[str], None]:
+        """Begins with as many turns. Call what it returns at the beginning of each, with what it is."""
+        task = self.progress.add_task("", total=total)
+
+        def on_turn(what: str) -> None:
+            self.progress.update(task, description=what, advance=1)
+
+        return on_turn
+
+
+SECTIONS: dict[str, Callable[[Settings, Console, Bar], Any]] = {
+    "operations": run_operations, "workload": run_workload, "memory": run_memory, "pause": run_pause,
+    "wheel_sizes": run_wheel_sizes, "lateness": run_lateness, "idle": run_idle,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -64,7 +118,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=OUT, help="where to put the JSON and the pictures")
     options = parser.parse_args(arguments)
     settings = ALL[options.size]
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    console = Console(width=None if sys.stdout.isatty() else 160)
     result: dict[str, Any] = {"settings": asdict(settings), "machine": machine()}
     about = result["machine"]
     console.print(f"hwheel {about['hwheel']} ({about['commit']}), {about['python']}, {about['processors']} processors "
@@ -72,11 +126,19 @@ def main(arguments: list[str] | None = None) -> int:
     if about["hwheel_debug_build"]:
         console.print("This is a debug build of hwheel: its figures mean nothing.", style="red")
     for name in options.only or SECTIONS:
-        result[name] = SECTIONS[name](settings, console)
+        with Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console,
+                      transient=True) as progress:
+            result[name] = SECTIONS[name](settings, console, Bar(progress))
+    targets.show(result, console, judged=settings is FULL)
     result["machine"]["load_average_at_end"] = load_average()
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "bench.json").write_text(json.dumps(result, indent=1))
     console.print(f"\n{options.out / 'bench.json'}: all figures, round by round")
+    try:
+        for file in draw(result, options.out):
+            console.print(str(file))
+    except NoMatplotlib as missing:
+        console.print(str(missing), style="yellow")
     return 0
 
 

@@ -1,5 +1,5 @@
-"""Measures the table of operations: in each round every implementation has its turn, so that a slow moment of the machine
-hits all of them."""
+"""Measures the table of operations: in each round every implementation has its turn, so that a slow moment of the
+machine hits all of them."""
 
 import gc
 import time

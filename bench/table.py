@@ -1,11 +1,11 @@
 """Tables for people: what an operation costs with hwheel, and how many times as much with the others."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
-from implementations.base import BULK, SINGLE
+from implementations.base import BULK, SINGLE, Implementation
 from rounds import Cell, ratios, spread
 
 OURS = {**dict.fromkeys(SINGLE, "hwheel"), **dict.fromkeys(BULK, "hwheel bulk")}
@@ -13,7 +13,7 @@ OURS = {**dict.fromkeys(SINGLE, "hwheel"), **dict.fromkeys(BULK, "hwheel bulk")}
 
 def show_operations(cells: Sequence[Cell], console: Console) -> None:
     """A table an operation: rows are implementations, columns numbers of pending timers."""
-    console.print("Median (minimum to maximum) over the rounds: hwheel in ns a timer, the others in times that.\n")
+    console.print("Median (minimum–maximum) over the rounds: hwheel in ns a timer, the others in times that.\n")
     for operation, ours in OURS.items():
         of_it = [cell for cell in cells if cell.operation == operation]
         if of_it:
@@ -30,9 +30,8 @@ def operation_table(operation: str, cells: Sequence[Cell], ours: str) -> Table:
         table.add_column(f"{size:,}", justify="right", no_wrap=True)
     for name in [ours, *(name for name in dict.fromkeys(cell.implementation for cell in cells) if name != ours)]:
         row = [by_place.get((name, size)) for size in sizes]
-        remark = next((cell.remark for cell in row if cell is not None and cell.remark), "")
         table.add_row(
-            f"{name}, ns a timer" if name == ours else f"{name} ({remark})" if remark else name,
+            f"{name}, ns a timer" if name == ours else name,
             *(text_of(cell, None if name == ours else by_place.get((ours, size)))
               for cell, size in zip(row, sizes, strict=True)),
             style="bold" if name == ours else None,
@@ -44,8 +43,7 @@ def text_of(cell: Cell | None, base: Cell | None) -> str:
     """A cell's figures, or a dash for what was not measured."""
     if cell is None:
         return "–"
-    low, middle, high = spread(cell.ns if base is None else ratios(cell, base))
-    return f"{figure(middle)} ({figure(low)} to {figure(high)})"
+    return three(cell.ns if base is None else ratios(cell, base))
 
 
 def figure(value: float) -> str:
@@ -55,13 +53,38 @@ def figure(value: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def show_lacks(lacks: Mapping[str, Mapping[str, str]], console: Console) -> None:
-    """Which operations an implementation has not, and what to read instead."""
-    alike: dict[tuple[tuple[str, ...], str], list[str]] = {}
-    for name, missing in lacks.items():
-        for reason in dict.fromkeys(missing.values()):
-            operations = tuple(operation for operation, why in missing.items() if why == reason)
-            alike.setdefault((operations, reason), []).append(name)
-    for (operations, reason), names in alike.items():
-        console.print(f"{', '.join(names)}: no {', no '.join(operations)} ({reason})", style="dim")
+def show_notes(implementations: Sequence[type[Implementation]], console: Console) -> None:
+    """Which operations an implementation has not, and what to read instead; and how some were measured."""
+    for before, notes in (("no ", {make.name: make.lacks for make in implementations}),
+                          ("", {make.name: make.remarks for make in implementations})):
+        alike: dict[tuple[tuple[str, ...], str], list[str]] = {}
+        for name, of_it in notes.items():
+            for note in dict.fromkeys(of_it.values()):
+                operations = tuple(f"{before}{operation}" for operation, why in of_it.items() if why == note)
+                alike.setdefault((operations, note), []).append(name)
+        for (operations, note), names in alike.items():
+            console.print(f"{', '.join(names)}: {'; '.join(operations)} ({note})", style="dim")
     console.print("–: more timers than it can bear in a run of reasonable length\n", style="dim")
+
+
+def show_rows(title: str, headers: Sequence[str], rows: Iterable[Sequence[object]], console: Console) -> None:
+    """A plain table: text to the left in the first column, figures to the right in the others."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for number, header in enumerate(headers):
+        table.add_column(header, justify="right" if number else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(text(value) for value in row))
+    console.print(table)
+
+
+def text(value: object) -> str:
+    """A value as it stands in a table."""
+    if isinstance(value, float):
+        return figure(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def three(values: Sequence[float]) -> str:
+    """Median (minimum–maximum)."""
+    low, middle, high = spread(values)
+    return f"{figure(middle)} ({figure(low)}–{figure(high)})"

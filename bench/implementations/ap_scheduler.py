@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta, UTC
 from typing import Any
 
 from apscheduler.executors.debug import DebugExecutor
@@ -26,7 +26,7 @@ class ApScheduler(Implementation):
 
     def __init__(self, pending: int, *, flowing: bool = False) -> None:
         self.scheduler = BackgroundScheduler(
-            timezone=timezone.utc,
+            timezone=UTC,
             executors={"default": DebugExecutor()},
             job_defaults={"misfire_grace_time": None, "max_instances": 1_000_000},
         )
@@ -36,14 +36,14 @@ class ApScheduler(Implementation):
             self.delay_scale = self.longest_s / 100
 
     def add(self, delay_s: float, callback: Callback, argument: Any) -> Any:
-        when = datetime.now(timezone.utc) + timedelta(seconds=delay_s)
+        when = datetime.now(UTC) + timedelta(seconds=delay_s)
         return self.scheduler.add_job(callback, "date", (argument,), run_date=when)
 
     def cancel(self, handle: Any) -> None:
         handle.remove()
 
     def reschedule(self, handle: Any, delay_s: float, callback: Callback, argument: Any) -> Any:
-        return handle.reschedule("date", run_date=datetime.now(timezone.utc) + timedelta(seconds=delay_s))
+        return handle.reschedule("date", run_date=datetime.now(UTC) + timedelta(seconds=delay_s))
 
     def before_expiry(self) -> None:
         time.sleep(self.longest_s + 0.01)

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from implementations.base import NO_BULK, NO_RESCHEDULE, Callback, Implementation, TooSlow
 
 class Threads(Implementation):
-    """Real time, which no thread of these lets us jump over: delays begin when all must have been added, and what expiry
-    costs is the processor time until all threads have ended."""
+    """Real time, which cannot be jumped over: delays begin when all must have been added, and what expiry costs is the
+    processor time until all threads have ended."""
 
     name = "threading.Timer"
     make: ClassVar[Callable[..., Any]] = threading.Timer
@@ -26,7 +26,7 @@ class Threads(Implementation):
     def __init__(self, pending: int, *, flowing: bool = False) -> None:
         self.timers: list[Any] = []
         if not flowing:
-            self.delay_offset_s = 0.5 + pending * self.add_s
+            self.delay_offset_s = 0.1 + pending * self.add_s
             self.delay_scale = 0.001
             self.first_due_s = time.monotonic() + self.delay_offset_s
 

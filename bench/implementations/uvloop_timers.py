@@ -21,7 +21,7 @@ class Uvloop(Loop):
     def __init__(self, pending: int, *, flowing: bool = False) -> None:
         self.use(uvloop.new_event_loop(), TimerHandle.cancel)
         if not flowing:
-            self.longest_s = max(0.02, pending * ADD_S)
+            self.longest_s = max(0.005, pending * ADD_S)
             self.delay_scale = self.longest_s / 100
             self.delay_offset_s = NEAREST_S
 

@@ -10,7 +10,7 @@ END_MS = 200_000
 
 
 class WheelBulk(Implementation):
-    """call_many on a SystemTimer whose clock is set from outside and which has no reaper: advance_clock takes its place."""
+    """call_many on a SystemTimer whose clock is set from outside; advance_clock takes the place of the reaper."""
 
     name = "hwheel bulk"
     most = 10_000_000

@@ -9,8 +9,8 @@ from implementations.base import Callback, Implementation
 
 
 class WheelTasks(Implementation):
-    """A SystemTimer on the system's clock. Its reaper is left out: close(run_pending=True) plays it, as there is no other
-    way to have 100 s pass at once on that clock; it cascades, takes and calls in the same compiled code.
+    """A SystemTimer on the system's clock. Its reaper is left out, and close(run_pending=True) plays it: there is no
+    other way to have 100 s pass at once on that clock. It cascades, takes and calls in the same compiled code.
     """
 
     name = "hwheel"
@@ -18,8 +18,9 @@ class WheelTasks(Implementation):
     most_called = 1_000_000
     lacks = {"bulk add": "see hwheel bulk", "bulk cancel": "see hwheel bulk", "bulk expire": "see hwheel bulk"}
 
-    def __init__(self, pending: int, *, flowing: bool = False) -> None:
-        self.timer: Any = ManualTimer() if flowing else SystemTimer(reaper=False, executor="inline")
+    def __init__(self, pending: int, *, flowing: bool = False, wheel_size: int | None = None) -> None:
+        size = {} if wheel_size is None else {"wheel_size": wheel_size}
+        self.timer: Any = ManualTimer() if flowing else SystemTimer(reaper=False, executor="inline", **size)
         self.add = self.timer.call_later        # type: ignore[method-assign]
         self.cancel = TimerTask.cancel          # type: ignore[method-assign, assignment]
 

@@ -49,6 +49,27 @@ def test_every_implementation_has_all_the_operations_that_it_does_not_lack(repor
         assert wanted <= measured, make
 
 
+def test_the_workload_comes_to_the_same_total_for_all(report):
+    _, result = report
+    assert len(result["workload"]) == len({cell["implementation"] for cell in result["operations"]["cells"]
+                                           if cell["operation"] == "add"})
+    assert len({total["checksum"] for total in result["workload"]}) == 1
+
+
+def test_every_part_of_the_report_has_its_figures(report):
+    shown, result = report
+    assert {row["implementation"] for row in result["memory"]} >= {"hwheel", "hwheel bulk", "asyncio", "heapq"}
+    assert all(row["allocated_bytes"] > 0 for row in result["memory"])
+    assert result["pause"]["during_us"]["count"] > 0
+    assert 20 in [row["wheel_size"] for row in result["wheel_sizes"]]
+    settings = result["settings"]
+    for row in result["lateness"]:
+        assert row["late_ms"]["count"] == row["rate"] * settings["lateness_s"]
+    assert result["idle"]["wakeups"] == 0
+    titles = ("growth", "workload", "memory", "how long one add takes", "wheel sizes", "lateness", "core is held to")
+    assert [title for title in titles if title not in shown] == []
+
+
 def test_the_report_says_where_it_ran_and_keeps_every_round(report):
     _, result = report
     assert {"processor", "python", "commit", "load_average", "hwheel"} <= result["machine"].keys()
@@ -57,8 +78,10 @@ def test_the_report_says_where_it_ran_and_keeps_every_round(report):
 
 def test_a_peer_that_is_missing_is_left_out_by_name(report, tmp_path):
     (tmp_path / "uvloop.py").write_text("raise ImportError('No module named uvloop')")
-    script = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(BENCH)!r}]; from implementations import available; " \
-             "made, notes = available(); print([m.name for m in made]); print(notes)"
+    script = (
+        f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(BENCH)!r}]; "
+        "from implementations import available; made, notes = available(); print([m.name for m in made]); print(notes)"
+    )
     done = run("-P", "-c", script)
     assert done.returncode == 0, done.stderr
     names, notes = done.stdout.splitlines()

@@ -10,6 +10,7 @@ try:
         TimingWheel,
         debug_check,
         debug_live,
+        replay,
     )
 except ModuleNotFoundError as error:
     if error.name != "hwheel_core._core":
@@ -36,4 +37,5 @@ __all__ = [
     "WheelSnapshot",
     "debug_check",
     "debug_live",
+    "replay",
 ]

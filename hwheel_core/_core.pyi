@@ -105,3 +105,13 @@ class TimerCore:
 
 def debug_check(timer: TimingWheel | TimerCore) -> None: ...
 def debug_live() -> tuple[int, int, int]: ...
+
+def replay(
+    starts_ms: Buffer | _ArrowArray,
+    timeouts_ms: Buffer | _ArrowArray,
+    ends_ms: Buffer | _ArrowArray,
+    end_order: Buffer | _ArrowArray,
+    tick_ms: int,
+    wheel_size: int,
+    no_end: int | None = None,
+) -> tuple[array[int], array[int], tuple[int, int, int, int, int, float, float, float]]: ...

@@ -17,7 +17,7 @@ from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM
 from libc.math cimport ceil, floor, isinf, isnan, llround
-from libc.stdint cimport INT64_MAX, INT64_MIN, UINT64_MAX
+from libc.stdint cimport int8_t, INT64_MAX, INT64_MIN, UINT64_MAX
 from libc.string cimport memcpy
 
 from hwheel_core.types cimport *
@@ -103,6 +103,7 @@ include "timer.pxi"
 include "reaper.pxi"
 include "batch.pxi"
 include "check.pxi"
+include "replay.pxi"
 
 # What Python sees.
 include "debug.pxi"
@@ -117,6 +118,7 @@ include "inspect.pxi"
 include "timing_wheel.pxi"
 include "timer_face.pxi"
 include "timer_core.pxi"
+include "replay_face.pxi"
 
 
 cdef TimerTask sample = TimerTask(0)

@@ -70,22 +70,27 @@ cdef bint callback_argument(object callback) except False:
     return True
 
 
+cdef bint check_wheel(int64_t tick_ms, int64_t wheel_size, int64_t start_ms) except False:
+    cdef int64_t interval
+    if tick_ms < 1:
+        raise ValueError(f"tick_ms must be at least 1, not {tick_ms}")
+    if not 2 <= wheel_size <= MAX_WHEEL_SIZE:
+        raise ValueError(f"wheel_size must be from 2 to {MAX_WHEEL_SIZE}, not {wheel_size}")
+    if start_ms < 0:
+        raise ValueError(f"start_ms must not be negative, but is {start_ms}")
+    if hw_mul_overflows(tick_ms, wheel_size, &interval):
+        raise OverflowError(f"tick_ms * wheel_size does not fit into 64 bits: {tick_ms} * {wheel_size}")
+    return True
+
+
 cdef Timer* new_timer(object tick_ms, object wheel_size, object start_ms, int32_t clock,
                       bint never_early) except NULL:
     """A Timer from a constructor's arguments."""
     cdef int64_t tick = integer_argument(tick_ms, "tick_ms")
     cdef int64_t size = integer_argument(wheel_size, "wheel_size")
     cdef int64_t start = integer_argument(start_ms, "start_ms")
-    cdef int64_t interval
     cdef Timer* timer
-    if tick < 1:
-        raise ValueError(f"tick_ms must be at least 1, not {tick}")
-    if not 2 <= size <= MAX_WHEEL_SIZE:
-        raise ValueError(f"wheel_size must be from 2 to {MAX_WHEEL_SIZE}, not {size}")
-    if start < 0:
-        raise ValueError(f"start_ms must not be negative, but is {start}")
-    if hw_mul_overflows(tick, size, &interval):
-        raise OverflowError(f"tick_ms * wheel_size does not fit into 64 bits: {tick} * {size}")
+    check_wheel(tick, size, start)
     with nogil:
         timer = timer_new(tick, <int32_t>size, start, clock, never_early)
     if timer is NULL:

@@ -1,6 +1,7 @@
 # TimerBatch: what `call_many` returns, and the way of its buffers in and out.
 
 cdef array.array INT64 = array.array("q")
+cdef array.array INT8 = array.array("b")
 
 
 cdef class TimerBatch:

@@ -1,0 +1,247 @@
+# Replay: a log of timers (start, timeout, end) run through a wheel in virtual time, to see what each did and what the
+# wheel had to do for it.
+#
+# Three things happen, in this order where they fall on one instant: timers fire, in the order of the wheel; timers are
+# cancelled, in the order in which the caller has sorted their ends; timers are started, in the order of the log.
+
+cdef enum:
+    REPLAY_SLAB = 8192          # entries that are allocated at a time
+    REPLAY_STEP = 0x40000000    # no slices: nobody waits for a lock here
+    REPLAY_AHEAD = 16           # ends that are prefetched ahead
+
+cdef enum ReplayStatus:
+    REPLAY_OK
+    REPLAY_NO_MEMORY
+    REPLAY_UNSORTED             # a row starts before the one above it
+    REPLAY_BAD_ORDER            # no row has this number, or it ends before the one above it
+    REPLAY_OVERFLOW             # a time beyond 64 bits, or a negative one
+
+cdef enum Outcome:
+    OUTCOME_FIRED
+    OUTCOME_CANCELLED
+
+
+cdef struct ReplayColumn:
+    # int64, in somebody else's memory
+    const char* data
+    int64_t stride              # in bytes
+
+cdef struct ReplayLog:
+    int64_t count
+    ReplayColumn starts_ms      # ascending
+    ReplayColumn timeouts_ms
+    ReplayColumn ends_ms
+    int64_t end_count           # how many were ever cancelled
+    ReplayColumn end_order      # their rows, by ends_ms
+
+cdef struct ReplaySlab:
+    ReplaySlab* next
+    Entry* entries
+
+cdef struct Replay:
+    Wheel wheel
+    ReplaySlab* slabs
+    Entry* free                 # linked by next. Entries are used again and again: in memory is what is pending
+    Entry** by_row              # the pending timers; NULL: not started yet, or over
+    int8_t* outcomes            # what is found out, by row
+    int64_t* at_ms
+    int64_t ended               # how far `end_order` has been lived through
+    int64_t pending
+    int64_t peak
+    int64_t fired
+    int64_t wakeups
+    int64_t sleeps_until_ms     # the reaper: an earlier add wakes it, a cancel does not; INT64_MAX: for ever
+    Lateness lateness
+
+
+cdef inline int64_t column_at(const ReplayColumn* self, int64_t i) noexcept nogil:
+    return (<const int64_t*>(self.data + i * self.stride))[0]
+
+
+cdef bint wheel_create(Wheel* self, int64_t tick_ms, int32_t wheel_size, int64_t start_ms) noexcept nogil:
+    """A wheel with its first level. False when there is no memory; wheel_destroy it all the same."""
+    cdef Bucket* buckets = <Bucket*>block_new(wheel_size, sizeof(Bucket), True)
+    cdef Bucket** queue = <Bucket**>PyMem_RawCalloc(wheel_size, sizeof(Bucket*))
+    if buckets is NULL or queue is NULL:
+        block_free(buckets)
+        PyMem_RawFree(queue)
+        return False
+    wheel_init(self, tick_ms, wheel_size, start_ms, buckets, queue)
+    return True
+
+
+cdef bint wheel_make_level(Wheel* self) noexcept nogil:
+    """wheel_grow with the memory that it needs; False when there is none."""
+    cdef Bucket* buckets = <Bucket*>block_new(self.wheel_size, sizeof(Bucket), True)
+    cdef Bucket** queue = <Bucket**>PyMem_RawCalloc(<size_t>self.wheel_size * (self.level_count + 1), sizeof(Bucket*))
+    if buckets is NULL or queue is NULL:
+        block_free(buckets)
+        PyMem_RawFree(queue)
+        return False
+    wheel_grow(self, buckets, queue, &queue)
+    PyMem_RawFree(queue)
+    return True
+
+
+cdef void wheel_destroy(Wheel* self) noexcept nogil:
+    cdef int32_t i
+    for i in range(self.level_count):
+        block_free(self.levels[i].buckets)
+    PyMem_RawFree(self.queue)
+
+
+cdef bint replay_init(Replay* self, int64_t count, int64_t tick_ms, int32_t wheel_size,
+                      int64_t start_ms) noexcept nogil:
+    """False when there is no memory; replay_free it all the same. The Replay comes zeroed."""
+    self.sleeps_until_ms = INT64_MAX
+    self.by_row = <Entry**>PyMem_RawCalloc(count + 1, sizeof(Entry*))
+    return self.by_row is not NULL and wheel_create(&self.wheel, tick_ms, wheel_size, start_ms)
+
+
+cdef void replay_free(Replay* self) noexcept nogil:
+    cdef ReplaySlab* slab
+    wheel_destroy(&self.wheel)
+    while self.slabs is not NULL:
+        slab = self.slabs
+        self.slabs = slab.next
+        block_free(slab.entries)
+        PyMem_RawFree(slab)
+    PyMem_RawFree(self.by_row)
+
+
+cdef bint replay_grow(Replay* self) noexcept nogil:
+    cdef ReplaySlab* slab = <ReplaySlab*>PyMem_RawMalloc(sizeof(ReplaySlab))
+    cdef int i
+    if slab is NULL:
+        return False
+    slab.entries = <Entry*>block_new(REPLAY_SLAB, sizeof(Entry), False)
+    if slab.entries is NULL:
+        PyMem_RawFree(slab)
+        return False
+    slab.next = self.slabs
+    self.slabs = slab
+    for i in range(REPLAY_SLAB):
+        slab.entries[i].next = self.free
+        self.free = &slab.entries[i]
+    return True
+
+
+cdef inline void replay_settle(Replay* self, Entry* entry, int8_t outcome, int64_t at_ms) noexcept nogil:
+    """A pending timer is over."""
+    wheel_remove(&self.wheel, entry)
+    self.outcomes[entry.place] = outcome
+    self.at_ms[entry.place] = at_ms
+    self.by_row[entry.place] = NULL
+    self.pending -= 1
+    entry.next = self.free
+    self.free = entry
+
+
+cdef void replay_wake(Replay* self, int64_t now_ms) noexcept nogil:
+    """The reaper wakes up, takes what is due at now_ms, which may be nothing any more, and goes to sleep."""
+    cdef Wheel* wheel = &self.wheel
+    cdef Bucket* bucket
+    cdef Entry* entry
+    cdef int budget
+    cdef StepStatus status = STEP_TICK
+    self.wakeups += 1
+    while status != STEP_DONE:
+        budget = REPLAY_STEP
+        status = wheel_step(wheel, now_ms, &budget)
+        while not list_is_empty(&wheel.due):
+            entry = wheel.due.next
+            self.fired += 1
+            # What is due at once may stand in the bucket of a tick that had begun before it started.
+            replay_settle(self, entry, OUTCOME_FIRED, max(now_ms, entry.expiration_ms))
+    bucket = queue_first(wheel)
+    self.sleeps_until_ms = bucket.entries.expiration_ms if bucket is not NULL else INT64_MAX
+
+
+cdef ReplayStatus replay_until(Replay* self, const ReplayLog* log, int64_t now_ms) noexcept nogil:
+    """Lives through everything up to now_ms, that included."""
+    cdef int64_t end_ms = INT64_MIN, row
+    while self.ended < log.end_count:
+        row = column_at(&log.end_order, self.ended)
+        if not 0 <= row < log.count or column_at(&log.ends_ms, row) < end_ms:
+            return REPLAY_BAD_ORDER
+        end_ms = column_at(&log.ends_ms, row)
+        if end_ms > now_ms:
+            break
+        if self.ended + REPLAY_AHEAD < log.end_count:
+            replay_prefetch_end(self, log, column_at(&log.end_order, self.ended + REPLAY_AHEAD))
+        while self.sleeps_until_ms <= end_ms:
+            replay_wake(self, self.sleeps_until_ms)
+        self.ended += 1
+        if self.by_row[row] is not NULL:
+            replay_settle(self, self.by_row[row], OUTCOME_CANCELLED, end_ms)
+    while self.sleeps_until_ms <= now_ms and self.sleeps_until_ms != INT64_MAX:
+        replay_wake(self, self.sleeps_until_ms)
+    return REPLAY_OK
+
+
+cdef inline void replay_prefetch_end(const Replay* self, const ReplayLog* log, int64_t row) noexcept nogil:
+    if 0 <= row < log.count:
+        hw_prefetch(log.ends_ms.data + row * log.ends_ms.stride)
+        hw_prefetch(&self.by_row[row])
+
+
+cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int64_t timeout_ms,
+                               int64_t end_ms, bint has_end) noexcept nogil:
+    """One row; everything up to start_ms has been lived through."""
+    cdef int64_t tick_ms = self.wheel.levels[0].tick_ms
+    cdef int64_t fires_ms, deadline_ms, rest_ms, bucket_ms
+    cdef Entry* entry
+    cdef AddStatus status
+    if timeout_ms <= 0:
+        deadline_ms = fires_ms = start_ms       # as SystemTimer: at once
+    else:
+        if hw_add_overflows(start_ms, timeout_ms, &deadline_ms):
+            return REPLAY_OVERFLOW
+        rest_ms = deadline_ms % tick_ms
+        if hw_add_overflows(deadline_ms, tick_ms - rest_ms if rest_ms else 0, &fires_ms):
+            return REPLAY_OVERFLOW
+    if not has_end or end_ms >= fires_ms:
+        lateness_record(&self.lateness, (fires_ms - deadline_ms) * 1000)
+    if self.free is NULL and not replay_grow(self):
+        return REPLAY_NO_MEMORY
+    entry = self.free
+    self.free = entry.next
+    entry.expiration_ms = fires_ms
+    entry.place = row
+    status = wheel_add(&self.wheel, entry, &bucket_ms)
+    while status == ADD_NEEDS_LEVEL:
+        if not wheel_make_level(&self.wheel):
+            return REPLAY_NO_MEMORY
+        status = wheel_add(&self.wheel, entry, &bucket_ms)
+    if status == ADD_DUE:
+        list_append(&self.wheel.due, entry)
+    elif bucket_ms < self.sleeps_until_ms:
+        self.sleeps_until_ms = bucket_ms
+    self.by_row[row] = entry
+    self.pending += 1
+    self.peak = max(self.peak, self.pending)
+    if has_end and end_ms <= start_ms < fires_ms:
+        replay_settle(self, entry, OUTCOME_CANCELLED, start_ms)     # its turn among the ends was over before it started
+    elif status == ADD_DUE:
+        replay_wake(self, start_ms)
+    return REPLAY_OK
+
+
+cdef ReplayStatus replay_run(Replay* self, const ReplayLog* log, int64_t no_end, int64_t* row_out) noexcept nogil:
+    """All rows. row_out: which one the status is about."""
+    cdef int64_t i, start_ms, end_ms, before_ms = 0
+    cdef ReplayStatus status = REPLAY_OK
+    for i in range(log.count):
+        row_out[0] = i
+        start_ms = column_at(&log.starts_ms, i)
+        if start_ms < before_ms:
+            return REPLAY_OVERFLOW if start_ms < 0 else REPLAY_UNSORTED
+        if start_ms > before_ms:
+            status = replay_until(self, log, start_ms)
+            before_ms = start_ms
+        if status == REPLAY_OK:
+            end_ms = column_at(&log.ends_ms, i)
+            status = replay_start(self, <int32_t>i, start_ms, column_at(&log.timeouts_ms, i), end_ms, end_ms != no_end)
+        if status != REPLAY_OK:
+            return status
+    return replay_until(self, log, INT64_MAX)

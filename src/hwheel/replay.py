@@ -1,0 +1,150 @@
+"""Replay: a log of timers run through the wheel in virtual time. What would have happened, and what would it have cost?
+
+Needs NumPy (`pip install 'hwheel[replay]'`).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hwheel_core import DEFAULT_WHEEL_SIZE
+from hwheel_core import replay as replay_sorted
+
+from hwheel.stats import Lateness
+
+FIRED = 0
+CANCELLED = 1
+
+NEVER = -(2**63)
+"""Stands in ends_ms for a timer that was never cancelled, where there are no nulls to say so."""
+
+BUCKET_BYTES = 128 + 8
+ENTRY_BYTES = 32
+
+
+@dataclass(frozen=True)
+class ReplayCosts:
+    """What a log costs a wheel."""
+
+    tick_ms: int
+    wheel_size: int
+    timers: int
+    fired: int
+    cancelled: int
+    wakeups: int
+    """How often a reaper would have woken up: instants at which a bucket fell due."""
+    cascaded: int
+    """How many times a timer was moved to a finer level."""
+    peak_pending: int
+    """How many timers were pending at once, at most."""
+    levels: int
+    lateness: Lateness
+    """How long after its deadline each timer fired, in ms: what rounding up to a tick does, on a machine without delays."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the wheel and its entries take at the peak, without what a program hangs on its timers."""
+        return self.levels * self.wheel_size * BUCKET_BYTES + self.peak_pending * ENTRY_BYTES
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What became of each timer of a log, in the log's order."""
+
+    outcomes: npt.NDArray[np.int8]
+    """FIRED or CANCELLED."""
+    at_ms: npt.NDArray[np.int64]
+    """When."""
+    costs: ReplayCosts
+
+
+class Log:
+    """Log(starts_ms, timeouts_ms, ends_ms)
+
+    A log of timers, put in order once, to be replayed with as many ticks and wheel sizes as one likes.
+
+    Arguments:
+        starts_ms: when each timer was started, in ms, not negative, in any order. An array of int64 or what makes one.
+        timeouts_ms: for how long, in ms; zero or less: it falls due at once.
+        ends_ms: when it was cancelled, in ms; NEVER, or a null in an Arrow array: never. An end before the start counts as
+            one at the start; one after it has fired does nothing.
+
+    Raises:
+        TypeError, ValueError: these are no integers, differ in length, or a start is negative or null.
+
+    Runtime complexity: O(n log n) for what is not in order yet.
+
+    >>> from hwheel.replay import Log, NEVER
+    >>> log = Log(starts_ms=[0, 0, 5], timeouts_ms=[30, 30, 30], ends_ms=[12, NEVER, NEVER])
+    >>> replayed = log.replay(tick_ms=10)
+    >>> replayed.outcomes.tolist(), replayed.at_ms.tolist()
+    ([1, 0, 0], [12, 30, 40])
+    >>> replayed.costs.wakeups, replayed.costs.lateness.max
+    (2, 5.0)
+    """
+
+    def __init__(self, starts_ms: Any, timeouts_ms: Any, ends_ms: Any) -> None:
+        starts = _column(starts_ms, "starts_ms")
+        timeouts = _column(timeouts_ms, "timeouts_ms")
+        ends = _column(ends_ms, "ends_ms", null=NEVER)
+        if not len(starts) == len(timeouts) == len(ends):
+            raise ValueError(f"the columns differ in length: {len(starts)}, {len(timeouts)} and {len(ends)}")
+        if len(starts) and starts.min() < 0:
+            raise ValueError(f"starts_ms[{starts.argmin()}] is negative: {starts.min()}")
+        self._rows: npt.NDArray[np.int64] | None = None
+        if (starts[1:] < starts[:-1]).any():
+            self._rows = np.argsort(starts, kind="stable")
+            starts, timeouts, ends = starts[self._rows], timeouts[self._rows], ends[self._rows]
+        self._starts, self._timeouts, self._ends = starts, timeouts, ends
+        cancelled = np.flatnonzero(ends != NEVER)
+        self._end_order = cancelled[np.argsort(ends[cancelled], kind="stable")]
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def replay(self, *, tick_ms: int = 1, wheel_size: int = DEFAULT_WHEEL_SIZE, timeout_ms: int | None = None) -> Replayed:
+        """Lives through the log with a wheel of this tick and size.
+
+        At one instant timers fire first, then they are cancelled, then started. A timer fires as in SystemTimer: never
+        early, at the next tick.
+
+        Arguments:
+            tick_ms, wheel_size: as SystemTimer's.
+            timeout_ms: a timeout for all timers instead of their own: what if it were 5 s? None: their own.
+
+        Raises:
+            OverflowError: a deadline does not fit into 64 bits of milliseconds.
+            TypeError, ValueError: as SystemTimer.
+
+        Runtime complexity: O(1) a timer. The GIL is released.
+        """
+        timeouts = self._timeouts
+        if timeout_ms is not None:
+            timeouts = np.broadcast_to(np.int64(timeout_ms), len(self))
+        outcomes, at_ms, (fired, wakeups, cascaded, peak, levels, p50, p99, worst) = replay_sorted(
+            self._starts, timeouts, self._ends, self._end_order, tick_ms, wheel_size, NEVER
+        )
+        costs = ReplayCosts(tick_ms, wheel_size, len(self), fired, len(self) - fired, wakeups, cascaded, peak, levels,
+                            Lateness(p50, p99, worst))
+        return Replayed(self._in_log_order(np.frombuffer(outcomes, np.int8)),
+                        self._in_log_order(np.frombuffer(at_ms, np.int64)), costs)
+
+    def _in_log_order(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if self._rows is None:
+            return column
+        found = np.empty_like(column)
+        found[self._rows] = column
+        return found
+
+
+def _column(values: Any, name: str, null: int | None = None) -> npt.NDArray[np.int64]:
+    """An array of int64, nulls of Arrow replaced."""
+    if hasattr(values, "null_count") and values.null_count:
+        if null is None:
+            raise ValueError(f"{name} has nulls")
+        values = values.fill_null(null)
+    column = np.asarray(values)
+    if column.ndim != 1 or (len(column) and column.dtype.kind not in "iu"):
+        raise TypeError(f"{name} must be one column of integers, not {column.dtype} of shape {column.shape}")
+    return np.ascontiguousarray(column, dtype=np.int64)

@@ -1,0 +1,146 @@
+"""A log replayed through the compiled wheel, against a ManualTimer that lives through the same log."""
+
+from collections import defaultdict
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hwheel import ManualTimer
+from hwheel.replay import CANCELLED, FIRED, NEVER, Log
+
+# Small numbers first: what matters is what meets at one instant.
+instants = st.integers(0, 30) | st.integers(0, 300) | st.integers(0, 10**12)
+timeouts = st.integers(-5, 40) | st.integers(0, 400) | st.integers(0, 10**10)
+
+
+@st.composite
+def rows(draw):
+    """(start_ms, timeout_ms, end_ms): ended around its start, around its deadline, sometime, or never."""
+    start_ms, timeout_ms = draw(instants), draw(timeouts)
+    end_ms = draw(st.none() | st.integers(-20, 20) | st.integers(-3, 3).map(timeout_ms.__add__) | st.integers(0, 500))
+    return start_ms, timeout_ms, None if end_ms is None else start_ms + end_ms
+
+
+def lived_through(log, tick_ms, wheel_size):
+    """(outcome, at_ms) of each row, by a ManualTimer: at one instant it fires, cancels, and then starts timers."""
+    timer = ManualTimer(tick_ms=tick_ms, wheel_size=wheel_size)
+    found = [None] * len(log)
+    tasks = {}
+    ends, starts = defaultdict(list), defaultdict(list)
+
+    def fire(row):
+        found[row] = (FIRED, round(timer.time() * 1000))
+
+    for row, (start_ms, _, end_ms) in enumerate(log):
+        starts[start_ms].append(row)
+        if end_ms is not None:
+            ends[max(end_ms, start_ms)].append(row)
+    for now_ms in sorted({*ends, *starts}):
+        timer.advance(now_ms - round(timer.time() * 1000))
+        for row in ends[now_ms]:
+            if row in tasks and tasks[row].cancel():
+                found[row] = (CANCELLED, now_ms)
+        for row in starts[now_ms]:
+            start_ms, timeout_ms, end_ms = log[row]
+            tasks[row] = timer.call_later(timeout_ms / 1000, fire, row)
+        timer.advance(0)
+        for row in ends[now_ms]:
+            if found[row] is None and tasks[row].cancel():
+                found[row] = (CANCELLED, now_ms)
+    timer.advance(2 * 10**12)
+    timer.close()
+    return found
+
+
+def columns(log):
+    starts_ms, timeouts_ms, ends_ms = zip(*log, strict=True) if log else ((), (), ())
+    return list(starts_ms), list(timeouts_ms), [NEVER if end is None else end for end in ends_ms]
+
+
+@given(log=st.lists(rows(), max_size=40), tick_ms=st.integers(1, 50), wheel_size=st.integers(2, 40))
+def test_each_timer_fares_as_in_a_manual_timer(log, tick_ms, wheel_size):
+    replayed = Log(*columns(log)).replay(tick_ms=tick_ms, wheel_size=wheel_size)
+    assert list(zip(replayed.outcomes, replayed.at_ms, strict=True)) == lived_through(log, tick_ms, wheel_size)
+    assert replayed.costs.fired == [*replayed.outcomes].count(FIRED)
+    assert replayed.costs.fired + replayed.costs.cancelled == replayed.costs.timers == len(log)
+
+
+@given(log=st.lists(rows(), min_size=1, max_size=30), tick_ms=st.integers(1, 50))
+def test_the_peak_is_the_most_that_was_pending_at_once(log, tick_ms):
+    log = [(start, max(timeout, 1), None) for start, timeout, _ in log]
+    starts_ms, timeouts_ms, ends_ms = columns(log)
+    replayed = Log(starts_ms, timeouts_ms, ends_ms).replay(tick_ms=tick_ms)
+    pending = [sum(start <= at < over for start, over in zip(starts_ms, replayed.at_ms, strict=True)) for at in starts_ms]
+    assert replayed.costs.peak_pending == max(pending)
+    assert replayed.costs.memory_bytes > 0
+
+
+def test_costs_of_a_log_that_can_be_counted_by_hand():
+    # Tick 1, size 4: 3 is on level 1, 9 on level 2 (bucket 8), 20 on level 3 (bucket 16).
+    costs = Log([0, 0, 0], [3, 9, 20], [NEVER] * 3).replay(wheel_size=4).costs
+    assert (costs.levels, costs.fired, costs.peak_pending) == (3, 3, 3)
+    # 3 fires; 8 cascades, 9 fires; 16 cascades to level 2, where it stands in the bucket of 20, and 20 fires.
+    assert (costs.wakeups, costs.cascaded) == (5, 3)
+
+
+def test_a_cancelled_timer_is_not_cascaded_any_more():
+    # 9 and 30 stand on level 2 and 3. One is cancelled before the bucket of 8 falls due, for which the reaper wakes up in
+    # vain; the other after it has cascaded once, to 28: another wake-up in vain, and none for 29.
+    costs = Log([0, 0], [9, 29], [7, 20]).replay(wheel_size=4).costs
+    assert (costs.cancelled, costs.wakeups, costs.cascaded) == (2, 3, 1)
+
+
+def test_another_timeout_for_all():
+    log = Log([0, 10], [1000, 1000], [500, 600])
+    assert log.replay().outcomes.tolist() == [CANCELLED, CANCELLED]
+    shorter = log.replay(timeout_ms=400)
+    assert (shorter.outcomes.tolist(), shorter.at_ms.tolist()) == ([FIRED, FIRED], [400, 410])
+
+
+def test_nulls_of_arrow_are_timers_that_nobody_cancelled():
+    log = Log(pa.array([0, 0]), pa.array([5, 5]), pa.array([3, None]))
+    assert log.replay().at_ms.tolist() == [3, 5]
+
+
+@pytest.mark.parametrize(
+    ("starts", "timeouts", "ends", "error", "says"),
+    [
+        ([0], [1, 2], [3], ValueError, "differ in length"),
+        ([5, -1], [1, 1], [NEVER] * 2, ValueError, r"starts_ms\[1\] is negative"),
+        ([0.5], [1], [NEVER], TypeError, "integers"),
+        ([[0]], [1], [NEVER], TypeError, "one column"),
+        (pa.array([None, 1]), [1, 1], [NEVER] * 2, ValueError, "starts_ms has nulls"),
+    ],
+)
+def test_bad_columns_are_refused(starts, timeouts, ends, error, says):
+    with pytest.raises(error, match=says):
+        Log(starts, timeouts, ends)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        ({"tick_ms": 0}, ValueError, "tick_ms must be at least 1"),
+        ({"wheel_size": 1}, ValueError, "wheel_size must be from 2"),
+        ({"tick_ms": True}, TypeError, "tick_ms must be an int"),
+        ({"timeout_ms": 2**63 - 1}, OverflowError, "row 1 do not fit"),
+    ],
+)
+def test_bad_wheels_are_refused(arguments, error, says):
+    with pytest.raises(error, match=says):
+        Log([0, 1], [1, 1], [NEVER] * 2).replay(**arguments)
+
+
+def test_many_rows_in_any_order():
+    chance = np.random.default_rng(7)
+    starts = chance.integers(0, 10**5, 20_000)
+    timeouts = chance.integers(1, 10**5, 20_000)
+    ends = np.where(chance.random(20_000) < 0.1, NEVER, starts + chance.integers(0, 10**5, 20_000))
+    replayed = Log(starts, timeouts, ends).replay(tick_ms=7, wheel_size=20)
+    fires = -(-(starts + timeouts) // 7) * 7
+    fired = (ends == NEVER) | (ends >= fires)
+    assert (replayed.outcomes == np.where(fired, FIRED, CANCELLED)).all()
+    assert (replayed.at_ms == np.where(fired, fires, ends)).all()

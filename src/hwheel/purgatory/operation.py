@@ -23,6 +23,8 @@ from hwheel_core import TimerTask
 from hwheel.purgatory.operation_lock import OperationLock
 from hwheel.purgatory.watcher import Watcher
 
+# Looked up once: threading.RLock is a function in front of this class, and both are called for every operation.
+_RLock = type(threading.RLock())
 _cancel_timeout = TimerTask.cancel
 
 
@@ -64,7 +66,7 @@ class DelayedOperation(TimerTask):
 
     def __init__(self, delay_ms: float | SupportsIndex) -> None:
         super().__init__(delay_ms)
-        self._lock = threading.RLock()
+        self._lock = _RLock()
         self._completed = False
         self._missed = False                    # somebody wanted to check and found the lock taken
         self._watcher: Watcher | None = None    # while a purgatory watches the operation

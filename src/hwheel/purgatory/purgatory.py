@@ -107,7 +107,12 @@ class DelayedOperationPurgatory(Generic[Operation]):
 
     def _add(self, operation: DelayedOperation, keys: Iterable[Hashable], *, delayed: bool) -> bool:
         """try_complete_else_watch, or without a timeout."""
-        watched_keys = _keys_argument(keys)
+        if isinstance(keys, (str, bytes)):
+            raise TypeError(f"keys must be a list of keys, not one key: {keys!r}")
+        watched_keys = tuple(keys)
+        hash(watched_keys)                          # a TypeError if one of them cannot be hashed
+        if not watched_keys:
+            raise ValueError("the list of keys must not be empty")
         if self._closed:
             raise TimerClosed("the purgatory is closed")
         if operation._completed:
@@ -116,13 +121,17 @@ class DelayedOperationPurgatory(Generic[Operation]):
             raise ValueError("this operation is in a purgatory already, or was cancelled; make a new one")
         watcher = Watcher(operation, watched_keys, self)
         try:
-            if operation.safe_try_complete_or_else(lambda: self._watch(operation, watcher, delayed)):
+            if operation.safe_try_complete_or_else(watcher.enter):
                 if watcher.operation is not None:
                     self._count_completed()         # at the first look: it was never watched
                 else:
                     self._remove([watcher])         # at the second: it leaves the lists that it was put into
                 return True
             if delayed:
+                with self._counting:
+                    if watcher.operation is not None and not operation.cancelled:
+                        watcher.delayed = True
+                        self._delayed += 1
                 self.timer.add(operation)
             if self._closed:
                 raise TimerClosed("the purgatory is closed")
@@ -133,17 +142,6 @@ class DelayedOperationPurgatory(Generic[Operation]):
             operation.cancel()
             self._remove([watcher])
         return False
-
-    def _watch(self, operation: DelayedOperation, watcher: Watcher, delayed: bool) -> None:
-        if operation._watcher is not None:
-            raise ValueError("this operation is in a purgatory already")
-        operation._watcher = watcher
-        if delayed:
-            with self._counting:
-                watcher.delayed = True
-                self._delayed += 1
-        for key in watcher.keys:
-            self._lists.add(key, watcher)
 
     def check_and_complete(self, key: Hashable) -> int:
         """Looks at every operation that is watched for the key. Returns how many this call completed.
@@ -362,12 +360,3 @@ class DelayedOperationPurgatory(Generic[Operation]):
             for key in watcher.keys:
                 by_key[key].append(watcher)
         return sum(self._lists.remove(key, entries) for key, entries in by_key.items())
-
-
-def _keys_argument(keys: Iterable[Hashable]) -> tuple[Hashable, ...]:
-    if isinstance(keys, str | bytes):
-        raise TypeError(f"keys must be a list of keys, not one key: {keys!r}")
-    watched_keys = tuple(dict.fromkeys(keys))
-    if not watched_keys:
-        raise ValueError("the list of keys must not be empty")
-    return watched_keys

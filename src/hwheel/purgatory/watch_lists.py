@@ -35,14 +35,16 @@ class WatchLists:
             (threading.RLock(), {}) for _ in range(SHARDS)
         )
 
-    def add(self, key: Hashable, watcher: Watcher) -> None:
-        """Puts a watcher at the end of a key's list."""
-        lock, lists = self._shards[hash(key) & _MASK]
-        with lock:
-            if key in lists:
-                lists[key][watcher] = None
-            else:
-                lists[key] = {watcher: None}
+    def add(self, watcher: Watcher) -> None:
+        """Puts a watcher at the end of the lists of all of its keys."""
+        shards = self._shards
+        for key in watcher.keys:
+            lock, lists = shards[hash(key) & _MASK]
+            with lock:
+                if key in lists:
+                    lists[key][watcher] = None
+                else:
+                    lists[key] = {watcher: None}
 
     def remove(self, key: Hashable, watchers: Iterable[Watcher]) -> int:
         """Takes watchers off a key's list. Returns how many of them were there."""

@@ -27,3 +27,11 @@ class Watcher:
         self.keys = keys
         self.purgatory = purgatory
         self.delayed = False        # counted as one whose timeout is to come
+
+    def enter(self) -> None:
+        """Begins to watch. Called under the operation's lock."""
+        operation = self.operation
+        if operation is None or operation._watcher is not None:
+            raise ValueError("this operation is in a purgatory already")
+        operation._watcher = self
+        self.purgatory._lists.add(self)

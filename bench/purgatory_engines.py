@@ -5,8 +5,8 @@ event that completes it makes its condition true and wakes it, by itself (`check
 looking at all that waits under one of its keys (`check=True`). Operations that nothing completes time out.
 
 The peers get the fastest arrangement that was found for them: a Condition for each operation, so that no notify wakes
-anybody in vain, and a dict of sets to find them under their keys. One Condition a key would wake all who wait for that
-key each time, and could not be waited for on three keys at once without three tasks or threads.
+anybody in vain, and a dict of sets to find them under their keys. With a Condition for each key, every notify would
+wake all who wait for that key, and nobody could wait for three of them at once without three tasks or threads.
 """
 
 import asyncio
@@ -93,12 +93,12 @@ async def _run_asyncio(schedule: Schedule, timeout: float, check: bool) -> Outco
         except TimeoutError:
             outcomes.append("expired")
         finally:
-            del conditions[number]
+            conditions.pop(number, None)
             for key in schedule.keys[number]:
                 watching[key].discard(number)
 
     async def wake(number: int) -> None:
-        condition = conditions.get(number)
+        condition = conditions.pop(number, None)
         if condition is not None:
             async with condition:
                 condition.notify()
@@ -118,7 +118,7 @@ async def _run_asyncio(schedule: Schedule, timeout: float, check: bool) -> Outco
         ready[~number] = True
         if check:
             for other in [*watching[schedule.keys[~number][0]]]:
-                if ready[other]:
+                if ready[other] and other in conditions:
                     await wake(other)
         else:
             await wake(~number)
@@ -137,17 +137,16 @@ def run_threading(schedule: Schedule, timeout_ms: int, check: bool) -> Outcome:
     watching: defaultdict[str, set[int]] = defaultdict(set)
     most = 0
 
-    def operation(number: int) -> None:
-        condition = conditions[number]
+    def operation(number: int, condition: threading.Condition) -> None:
         with condition:
             held = condition.wait_for(lambda: ready[number], timeout)
         outcomes.append("completed" if held else "expired")
-        del conditions[number]
+        conditions.pop(number, None)
         for key in schedule.keys[number]:
             watching[key].discard(number)
 
     def wake(number: int) -> None:
-        condition = conditions.get(number)
+        condition = conditions.pop(number, None)
         if condition is not None:
             with condition:
                 condition.notify()
@@ -158,16 +157,16 @@ def run_threading(schedule: Schedule, timeout_ms: int, check: bool) -> Outcome:
             while (early := due - (time.perf_counter() - start)) > 0:
                 time.sleep(early)
             if number >= 0:
-                conditions[number] = threading.Condition()
+                condition = conditions[number] = threading.Condition()
                 for key in schedule.keys[number]:
                     watching[key].add(number)
-                threads.submit(operation, number)
+                threads.submit(operation, number, condition)
                 continue
             most = max(most, len(conditions))
             ready[~number] = True
             if check:
                 for other in [*watching[schedule.keys[~number][0]]]:
-                    if ready[other]:
+                    if ready[other] and other in conditions:
                         wake(other)
             else:
                 wake(~number)

@@ -1,8 +1,9 @@
 """The load that Kafka's TestPurgatoryPerformance puts on a purgatory: what arrives when, and what completes it when.
 
-Operations arrive as a Poisson process. Each is completed some time after it arrived, log-normally distributed with a given
-median and 75th percentile; one whose time would come after its timeout is left to the timeout. Each is watched for three
-keys out of a hundred. (Kafka's program draws the three keys once for all operations; here every operation has its own.)
+Operations arrive as a Poisson process. Each is completed some time after it arrived, log-normally distributed with a
+given median and 75th percentile; one whose time would come after its timeout is left to the timeout. Each is watched
+for three keys out of a hundred. (Kafka's program draws the three keys once for all operations; here every operation has
+its own.)
 """
 
 import math
@@ -26,7 +27,7 @@ class Shape:
 
 
 class Schedule(NamedTuple):
-    """Events in order of time: times in seconds; numbers, the operation's if it arrives, ~its if it is to be completed."""
+    """Events in order of time. times: in seconds. numbers: of the operation that arrives; ~ of the one to complete."""
 
     times: list[float]
     numbers: list[int]

@@ -45,9 +45,9 @@ _PURGATORY_GAUGES = {
 class TimerCollector(Collector):
     """TimerCollector(*timers)
 
-    A collector of `stats()` of timers, to be registered: `prometheus_client.REGISTRY.register(TimerCollector(timer))`. Each
-    timer is a value of the label "timer", by its name; so the names must differ. Lateness is given in seconds, with the
-    label "quantile" 0.5, 0.99 and 1 (the maximum).
+    A collector of `stats()` of timers, to be registered: `prometheus_client.REGISTRY.register(TimerCollector(timer))`.
+    Each timer is a value of the label "timer", by its name; so the names must differ. Lateness is given in seconds,
+    with the label "quantile" 0.5, 0.99 and 1 (the maximum).
 
     Holds on to the timers until it is unregistered.
     """

@@ -60,7 +60,9 @@ def test_checks_from_other_threads_wake_it(real_purgatory):
 
     async def main():
         tasks = [
-            asyncio.create_task(real_purgatory.wait([number % 50], lambda number=number: ready[number] and number + 1, 600))
+            asyncio.create_task(
+                real_purgatory.wait([number % 50], lambda number=number: ready[number] and number + 1, 600)
+            )
             for number in range(count)
         ]
         await started(tasks[-1])

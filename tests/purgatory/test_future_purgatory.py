@@ -24,7 +24,9 @@ def test_what_is_done_already_is_called_back_at_once(futures_purgatory):
     failed.set_exception(ZeroDivisionError())
     called = []
     for futures in ([], [done], [done, failed], (future for future in (failed, done))):
-        operation = futures_purgatory.try_complete_else_watch(100, futures, lambda: called.append(threading.get_ident()))
+        operation = futures_purgatory.try_complete_else_watch(
+            100, futures, lambda: called.append(threading.get_ident())
+        )
         assert operation.is_completed
     assert called == [threading.get_ident()] * 4
     assert futures_purgatory.purgatory.stats() == (0, 0, 4, 0, 0)
@@ -153,7 +155,9 @@ def test_close_returns_what_waits(timer):
     assert not timer.closed
 
 
-@pytest.mark.parametrize("arguments", [(100, [1], print), (100, [Future()], None), (None, [Future()], print), (1, 2, print)])
+@pytest.mark.parametrize(
+    "arguments", [(100, [1], print), (100, [Future()], None), (None, [Future()], print), (1, 2, print)]
+)
 def test_bad_arguments_are_refused(futures_purgatory, arguments):
     with pytest.raises(TypeError):
         futures_purgatory.try_complete_else_watch(*arguments)

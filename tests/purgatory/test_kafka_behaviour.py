@@ -121,8 +121,8 @@ def test_safe_try_complete_or_else(flagged):
 
 
 def test_twenty_threads_and_two_thousand_attempts_lose_no_wake_up(make_purgatory, flagged):
-    """100 operations, 20 attempts on each; the last attempt to count down makes it completable. try_complete looks before
-    it sleeps, so an attempt that finds the lock taken is about something that its holder has not seen."""
+    """100 operations, 20 attempts on each; the last attempt to count down makes it completable. try_complete looks
+    before it sleeps, so an attempt that finds the lock taken is about something that its holder has not seen."""
     attempts, most_ms = 20, 10
     purgatory = make_purgatory()
 

@@ -1,7 +1,7 @@
 """A purgatory against plain sets and lists: operations with keys, conditions, completions, timeouts and purges.
 
-The model knows nothing of locks, shards or entries. It says which operations wait with which keys, and in which lists an
-entry still stands; every step of the machine is compared with it, and so are the counters after each step.
+The model knows nothing of locks, shards or entries. It says which operations wait with which keys, and in which lists
+an entry still stands; every step of the machine is compared with it, and so are the counters after each step.
 """
 
 import os

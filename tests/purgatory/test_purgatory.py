@@ -30,8 +30,10 @@ def test_bad_arguments_of_a_purgatory_are_refused(arguments, error):
 
 @pytest.mark.parametrize(
     ("keys", "error"),
-    [([], ValueError), ((), ValueError), (iter([]), ValueError), ("key", TypeError), (b"key", TypeError), (None, TypeError),
-     (5, TypeError), ([[]], TypeError), (["good", {}], TypeError)],
+    [
+        *[(no_keys, ValueError) for no_keys in ([], (), iter([]))],
+        *[(bad, TypeError) for bad in ("key", b"key", None, 5, [[]], ["good", {}])],
+    ],
 )
 def test_bad_keys_are_refused_and_change_nothing(purgatory, flagged, keys, error):
     operation = flagged(completable=True)
@@ -285,7 +287,8 @@ print(purgatory.watched)
 
 
 MODULES = [
-    importlib.import_module(f"hwheel.purgatory.{module.name}") for module in pkgutil.iter_modules(hwheel.purgatory.__path__)
+    importlib.import_module(f"hwheel.purgatory.{module.name}")
+    for module in pkgutil.iter_modules(hwheel.purgatory.__path__)
 ]
 
 

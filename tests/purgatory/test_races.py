@@ -218,7 +218,9 @@ def test_random_operations_in_many_threads_complete_once_and_the_counters_are_ex
         assert purgatory.stats()[:4] == (0, 0, len(all_operations), expired)
 
 
-def test_a_condition_that_comes_true_once_in_any_thread_is_always_seen(make_purgatory, run_threads, many_switches, flagged):
+def test_a_condition_that_comes_true_once_in_any_thread_is_always_seen(
+    make_purgatory, run_threads, many_switches, flagged
+):
     """Adders and the setters of their conditions, with no timeout to help them out."""
     purgatory = make_purgatory()
     count = 3000

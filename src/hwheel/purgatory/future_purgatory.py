@@ -11,8 +11,8 @@ from hwheel.purgatory.purgatory import DelayedOperationPurgatory
 
 
 class DelayedFuture(DelayedOperation):
-    """What DelayedFuturePurgatory.try_complete_else_watch() returns: completed when all of its `futures` are done, or by
-    its timeout."""
+    """What DelayedFuturePurgatory.try_complete_else_watch() returns: completed when all of its `futures` are done, or
+    by its timeout."""
 
     __slots__ = ("_fail_pending", "_not_done", "_response_callback", "futures")
 
@@ -58,9 +58,10 @@ class DelayedFuturePurgatory:
 
     Arguments:
         name, timer, reaper: as DelayedOperationPurgatory's.
-        fail_pending: what a timeout does with the futures that are not done. False: it cancels those that have not begun;
-            one that an executor is running goes on. True: it fails them all with TimeoutError, as Kafka does. That is for
-            futures that are made by hand: an executor's thread does not survive finding its future done by another.
+        fail_pending: what a timeout does with the futures that are not done. False: it cancels those that have not
+            begun; one that an executor is running goes on. True: it fails them all with TimeoutError, as Kafka does.
+            That is for futures that are made by hand: an executor's thread does not survive finding its future done by
+            another.
 
     Thread-safety: every method may be called from any thread.
 
@@ -96,8 +97,8 @@ class DelayedFuturePurgatory:
         Arguments:
             timeout_ms: in ms.
             futures: concurrent.futures.Future objects; none at all are done at once.
-            response_callback: what it raises goes to the timer's on_error, else to threading.excepthook; if it is called
-                here, it is raised here.
+            response_callback: what it raises goes to the timer's on_error, else to threading.excepthook; if it is
+                called here, it is raised here.
 
         Raises:
             TypeError: an argument is of the wrong type.

@@ -1,15 +1,15 @@
 """DelayedOperation: something that waits for a condition, but at most so long.
 
-The lock of an operation. `try_complete`, `on_complete` and `on_expiration` run under it, and it is what makes completing
-happen once. Who waits for it, and who does not:
+The lock of an operation. `try_complete`, `on_complete` and `on_expiration` run under it, and it is what makes
+completing happen once. Who waits for it, and who does not:
 
-- A check (`safe_try_complete`, and so `check_and_complete`) never waits. If the lock is taken it leaves word, in `_missed`,
-  and whoever gives the lock up looks for that word and checks again. So two operations whose `on_complete` check each
-  other's keys cannot deadlock, and no check is lost: the word is left before the second look at the lock, and looked for
-  after the lock is free, so one of the two sees the other.
+- A check (`safe_try_complete`, and so `check_and_complete`) never waits. If the lock is taken it leaves word, in
+  `_missed`, and whoever gives the lock up looks for that word and checks again. So two operations whose `on_complete`
+  check each other's keys cannot deadlock, and no check is lost: the word is left before the second look at the lock,
+  and looked for after the lock is free, so one of the two sees the other.
 - Completing (`force_complete`, the timeout) waits for a check that is under way, because who completes is told that
-  `on_complete` has run. An operation that is completed already is not waited for; so an `on_complete` may complete other
-  operations. A `try_complete` may not: it would wait with a lock in hand that somebody else may wait for.
+  `on_complete` has run. An operation that is completed already is not waited for; so an `on_complete` may complete
+  other operations. A `try_complete` may not: it would wait with a lock in hand that somebody else may wait for.
 
 Under an operation's lock those of the purgatory may be taken (see watch_lists.py and purgatory.py), never the reverse.
 """
@@ -105,11 +105,14 @@ class DelayedOperation(TimerTask):
         Raises:
             What on_complete() raises; the operation is completed nevertheless.
         Runtime complexity: O(1), but see `purge_interval` of the purgatory.
-        Thread-safety: waits while another thread holds `lock`: not to be called for another operation in try_complete().
+        Thread-safety: waits while another thread holds `lock`: not to be called for another operation in
+        try_complete().
         """
         if self._completed:
             return False
-        with self._lock:
+        lock = self._lock
+        lock.acquire()      # half the time of `with`
+        try:
             if self._completed:
                 return False
             self._completed = True
@@ -121,6 +124,8 @@ class DelayedOperation(TimerTask):
                     watcher.purgatory._completed_one(watcher)
             finally:
                 self.on_complete()
+        finally:
+            lock.release()
         return True
 
     def safe_try_complete(self) -> bool:

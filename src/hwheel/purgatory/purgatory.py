@@ -30,18 +30,18 @@ class DelayedOperationPurgatory(Generic[Operation]):
     Arguments:
         name: the timer's, if it makes one.
         timer: a SystemTimer or ManualTimer for the timeouts; close() leaves it open. None: a SystemTimer of its own.
-        purge_interval: a completed operation is released at once, but an empty entry stays in the lists of its other keys
-            until these are checked, or until more than this many operations have been completed since the last purge:
-            then all such entries are removed, by the thread that completed the last one.
+        purge_interval: a completed operation is released at once, but an empty entry stays in the lists of its other
+            keys until these are checked, or until more than this many operations have been completed since the last
+            purge: then all such entries are removed, by the thread that completed the last one.
         reaper: False: the purgatory's own timer has no threads; `advance_clock()` moves it and runs what falls due.
 
     Raises:
         TypeError, ValueError: an argument is of the wrong type or negative.
 
     An exception in an operation that was completed by a check or by its timeout goes to the timer's
-    `on_error(operation, error)`, else to threading.excepthook: who changed a key's state is not to blame for it, and the
-    other operations of the key are checked as ever. Who completes one operation by itself, with `force_complete()` or
-    `try_complete_else_watch()`, gets its exception.
+    `on_error(operation, error)`, else to threading.excepthook: who changed a key's state is not to blame for it, and
+    the other operations of the key are checked as ever. Who completes one operation by itself, with `force_complete()`
+    or `try_complete_else_watch()`, gets its exception.
 
     Thread-safety: every method may be called from any thread, also inside the operations' own methods.
 
@@ -92,7 +92,7 @@ class DelayedOperationPurgatory(Generic[Operation]):
         Returns True if the operation was completed here.
 
         Raises:
-            TypeError: operation is no DelayedOperation, or keys is a str, no iterable, or has something unhashable in it.
+            TypeError: operation is no DelayedOperation; keys is a str, no iterable, or holds what cannot be hashed.
             ValueError: no keys, or the operation is or was in a purgatory.
             TimerClosed: the purgatory or its timer is closed.
             TimerFull, OverflowError: as the timer's add().
@@ -128,10 +128,13 @@ class DelayedOperationPurgatory(Generic[Operation]):
                     self._remove([watcher])         # at the second: it leaves the lists that it was put into
                 return True
             if delayed:
-                with self._counting:
+                self._counting.acquire()            # half the time of `with`
+                try:
                     if watcher.operation is not None and not operation.cancelled:
                         watcher.delayed = True
                         self._delayed += 1
+                finally:
+                    self._counting.release()
                 self.timer.add(operation)
             if self._closed:
                 raise TimerClosed("the purgatory is closed")
@@ -173,8 +176,8 @@ class DelayedOperationPurgatory(Generic[Operation]):
     def cancel_for_key(self, key: Hashable) -> list[Operation]:
         """Ends the watch for the key, and the timeouts of the operations that were watched for it; returns these.
 
-        They are not completed: who cancels them decides what becomes of them, with force_complete(), say. Those that are
-        watched for other keys as well still are.
+        They are not completed: who cancels them decides what becomes of them, with force_complete(), say. Those that
+        are watched for other keys as well still are.
         """
         cancelled = [watcher.operation for watcher in self._lists.take(key)]
         waiting: list[Any] = [operation for operation in cancelled if operation is not None]
@@ -244,7 +247,7 @@ class DelayedOperationPurgatory(Generic[Operation]):
     # --- life ----------------------------------------------------------------------------------------------------
 
     def advance_clock(self, timeout_ms: int) -> bool:
-        """For reaper=False: waits for the next timeout, at most timeout_ms, and runs what is due. True if there was one.
+        """For reaper=False: waits for the next timeout, at most timeout_ms, and runs what is due. True if any was.
 
         Raises:
             RuntimeError: the timer has a reaper, or is a ManualTimer, which has its own advance().
@@ -254,8 +257,8 @@ class DelayedOperationPurgatory(Generic[Operation]):
         return self.timer.advance_clock(timeout_ms)
 
     def close(self) -> list[Operation]:
-        """Refuses operations from now on, and returns those that are neither completed nor about to be, in order of their
-        deadlines. They are not completed, and their timeouts are cancelled. Ends the purgatory's own timer.
+        """Refuses operations from now on, and returns those that are neither completed nor about to be, in order of
+        their deadlines. They are not completed, and their timeouts are cancelled. Ends the purgatory's own timer.
 
         Closing again returns an empty list.
         """
@@ -312,7 +315,8 @@ class DelayedOperationPurgatory(Generic[Operation]):
             return operation._completed
 
     def _completed_one(self, watcher: Watcher) -> None:
-        with self._counting:
+        self._counting.acquire()                    # half the time of `with`
+        try:
             watcher.operation = None
             self._completed += 1
             if watcher.delayed:
@@ -320,6 +324,8 @@ class DelayedOperationPurgatory(Generic[Operation]):
                 self._delayed -= 1
             self._to_purge.append(watcher)
             due = len(self._to_purge) > self.purge_interval
+        finally:
+            self._counting.release()
         if due:
             self.purge()
 

@@ -40,8 +40,8 @@ class ThresholdPurgatory(Generic[Threshold]):
 
     The thresholds are anything that has an order, all of one kind.
 
-    Thread-safety: every method may be called from any thread. A future's callbacks run in the thread that completes it; no
-    lock is held then.
+    Thread-safety: every method may be called from any thread. A future's callbacks run in the thread that completes it;
+    no lock is held then.
 
     >>> from hwheel.purgatory import ThresholdPurgatory
     >>> with ThresholdPurgatory() as offsets:
@@ -193,7 +193,7 @@ class ThresholdPurgatory(Generic[Threshold]):
             return taken
 
     def _trim(self, spare: int = SPARE) -> None:
-        """Drops what is not waiting from the heap, when there is more of it than of what is: amortised O(1) a future."""
+        """Drops what is not waiting from the heap, when that is most of it: amortised O(1) a future."""
         if len(self._heap) > 2 * len(self._waiting) + spare or not spare:
             self._heap = [entry for entry in self._heap if entry[1] in self._waiting]
             heapq.heapify(self._heap)

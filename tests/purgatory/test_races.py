@@ -9,6 +9,13 @@ import pytest
 from hwheel import SystemTimer
 
 
+def in_another_thread(function):
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
 def test_two_operations_that_complete_each_other_through_different_keys_do_not_deadlock(
     make_purgatory, run_threads, flagged, many_switches
 ):
@@ -97,6 +104,24 @@ def test_an_event_between_the_first_look_and_the_watch_is_not_missed(purgatory, 
     assert (purgatory.watched, purgatory.num_delayed, purgatory.stats().completed) == (0, 0, 1)
 
 
+def test_an_event_just_after_the_second_look_is_not_missed_though_its_check_finds_the_lock_taken(purgatory, flagged):
+    class EventComesJustAfterTheSecondLook(flagged):
+        looked = 0
+
+        def try_complete(self):
+            self.looked += 1
+            answer = super().try_complete()
+            if self.looked == 2:
+                self.completable = True
+                in_another_thread(lambda: purgatory.check_and_complete("key"))
+            return answer
+
+    operation = EventComesJustAfterTheSecondLook()
+    assert purgatory.try_complete_else_watch(operation, ["key", "other"]) is True
+    assert operation.calls == ["on_complete"]
+    assert (purgatory.watched, purgatory.num_delayed, purgatory.stats().completed) == (0, 0, 1)
+
+
 class InterposedKey:
     """A key that does something once, when it is put into its watch list."""
 
@@ -130,13 +155,6 @@ def add_with_interposed(purgatory, flagged):
 
     key = None
     return add
-
-
-def in_another_thread(function):
-    thread = threading.Thread(target=function)
-    thread.start()
-    thread.join(60)
-    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("thread", ["same", "another"])

@@ -1,6 +1,7 @@
 """Fixtures for the whole suite. The suite runs against the installed package, never against the source tree."""
 
 import gc
+import sys
 import threading
 import time
 
@@ -63,6 +64,15 @@ def eventually():
             time.sleep(0.002)
 
     return wait
+
+
+@pytest.fixture
+def many_switches():
+    """Threads take turns a hundred times as often as usual, so that races have more occasions."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(usual / 100)
+    yield
+    sys.setswitchinterval(usual)
 
 
 class HandClock:

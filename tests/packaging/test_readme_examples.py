@@ -16,7 +16,7 @@ EXAMPLES = re.findall(r"```python\n((?s:.*?))```\n\n((?:    .*\n)*)", README.rea
 
 
 def test_the_readme_has_its_examples():
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 3
 
 
 @pytest.mark.parametrize(("code", "shown"), EXAMPLES)

@@ -82,15 +82,6 @@ def purgatory(make_purgatory, timer):
 
 
 @pytest.fixture
-def many_switches():
-    """Threads take turns a hundred times as often as usual, so that races have more occasions."""
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(usual / 100)
-    yield
-    sys.setswitchinterval(usual)
-
-
-@pytest.fixture
 def run_threads():
     """run_threads(functions): runs each in a thread of its own, all at once, and fails with the first error of one."""
 

@@ -162,7 +162,7 @@ def test_its_own_timer_has_its_name_and_is_closed_with_it(flagged):
         purgatory.try_complete_else_watch(flagged(), ["key"])
         names = {thread.name for thread in threading.enumerate()}
         assert {"reaper-own", "executor-own"} <= names
-        assert repr(purgatory) == "<DelayedOperationPurgatory 'own', 1 delayed>"
+        assert repr(purgatory) == "<DelayedOperationPurgatory 'own', 1 waiting>"
         timer = purgatory.timer
     assert timer.closed
     assert not {"reaper-own", "executor-own"} & {thread.name for thread in threading.enumerate()}

@@ -54,15 +54,6 @@ def make_timer():
 
 
 @pytest.fixture
-def many_switches():
-    """Threads take turns a hundred times as often as usual, so that races have more occasions."""
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(usual / 100)
-    yield
-    sys.setswitchinterval(usual)
-
-
-@pytest.fixture
 def soak_seconds():
     """How long a test that looks for races goes on."""
     return float(os.environ.get("HWHEEL_SOAK_SECONDS", "2"))

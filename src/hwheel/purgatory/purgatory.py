@@ -3,16 +3,15 @@
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from hwheel_core import TimerClosed
 
 from hwheel.arguments import whole_ms
 from hwheel.base_timer import BaseTimer
-from hwheel.process import follow_process
+from hwheel.purgatory.base_purgatory import BasePurgatory
 from hwheel.purgatory.operation import DelayedOperation
 from hwheel.purgatory.stats import PurgatoryStats
-from hwheel.purgatory.timer_argument import timer_argument
 from hwheel.purgatory.watch_lists import WatchLists
 from hwheel.purgatory.watcher import Watcher
 from hwheel.system_timer import SystemTimer
@@ -21,7 +20,7 @@ Operation = TypeVar("Operation", bound=DelayedOperation)
 _T = TypeVar("_T")
 
 
-class DelayedOperationPurgatory(Generic[Operation]):
+class DelayedOperationPurgatory(BasePurgatory, Generic[Operation]):
     """DelayedOperationPurgatory(name, timer=None, *, purge_interval=1000, reaper=True)
 
     Holds operations until their condition or their timeout completes them. A context manager: leaving the block closes
@@ -64,12 +63,7 @@ class DelayedOperationPurgatory(Generic[Operation]):
         self, name: str, timer: BaseTimer | None = None, *, purge_interval: int = 1000, reaper: bool = True
     ) -> None:
         self.purge_interval = whole_ms(purge_interval, "purge_interval")
-        self.timer = timer_argument(name, timer, reaper)
-        self.name = name
-        self._owns_timer = timer is None
-        self._closed = False
-        self._start_empty()
-        follow_process(self)
+        super().__init__(name, timer, reaper)
 
     def _start_empty(self) -> None:
         self._lists = WatchLists()
@@ -277,32 +271,14 @@ class DelayedOperationPurgatory(Generic[Operation]):
             self.timer.close()
         return sorted(waiting, key=lambda operation: operation.deadline_ms or 0)
 
-    @property
-    def closed(self) -> bool:
-        """True from close() on."""
-        return self._closed
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{self._delayed} delayed"
-        return f"<{type(self).__name__} {self.name!r}, {state}>"
+    def _waiting_count(self) -> int:
+        return self._delayed
 
     def _after_fork_in_child(self) -> None:
-        """What waits is the parent's, as the timer's tasks are; and a lock may have been somebody's."""
-        for _, lists in self._lists._shards:
-            for watching in lists.values():
-                for watcher in watching:
-                    if watcher.operation is not None:
-                        watcher.operation._watcher = None
-        self._start_empty()
-
-    def _at_exit(self) -> None:
-        """Nothing: the timer sees to itself."""
+        for watcher in self._lists.all_unlocked():
+            if watcher.operation is not None:
+                watcher.operation._watcher = None
+        super()._after_fork_in_child()
 
     # --- for the operations --------------------------------------------------------------------------------------
 

@@ -6,13 +6,12 @@ import itertools
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from hwheel_core import TimerClosed, TimerTask
 
 from hwheel.base_timer import BaseTimer
-from hwheel.process import follow_process
-from hwheel.purgatory.timer_argument import timer_argument
+from hwheel.purgatory.base_purgatory import BasePurgatory
 
 
 class Ordered(Protocol):
@@ -27,7 +26,7 @@ SPARE = 64
 """How many entries of futures that are done the heap may hold, beside as many as there are waiting ones."""
 
 
-class ThresholdPurgatory(Generic[Threshold]):
+class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
     """ThresholdPurgatory(name="thresholds", timer=None, *, reaper=True)
 
     Futures for "when this value has been reached" (Kafka's ThresholdPurgatory.java, where a leader waits for its high
@@ -54,13 +53,8 @@ class ThresholdPurgatory(Generic[Threshold]):
     """
 
     def __init__(self, name: str = "thresholds", timer: BaseTimer | None = None, *, reaper: bool = True) -> None:
-        self.timer = timer_argument(name, timer, reaper)
-        self.name = name
-        self._owns_timer = timer is None
-        self._closed = False
         self._serial = itertools.count()
-        self._start_empty()
-        follow_process(self)
+        super().__init__(name, timer, reaper)
 
     def _start_empty(self) -> None:
         # Who takes an entry out of _waiting is who completes its future. The heap knows the lowest threshold; what has
@@ -146,20 +140,8 @@ class ThresholdPurgatory(Generic[Threshold]):
         if self._owns_timer:
             self.timer.close()
 
-    @property
-    def closed(self) -> bool:
-        """True from close() on."""
-        return self._closed
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{self.num_waiting} waiting"
-        return f"<{type(self).__name__} {self.name!r}, {state}>"
+    def _waiting_count(self) -> int:
+        return self.num_waiting
 
     def _complete(self, entries: list[tuple["Future[float]", TimerTask]], current_time_ms: float | None) -> None:
         if entries and current_time_ms is None:
@@ -197,13 +179,6 @@ class ThresholdPurgatory(Generic[Threshold]):
         if len(self._heap) > 2 * len(self._waiting) + spare or not spare:
             self._heap = [entry for entry in self._heap if entry[1] in self._waiting]
             heapq.heapify(self._heap)
-
-    def _after_fork_in_child(self) -> None:
-        """What waits is the parent's, as the timer's tasks are; and the lock may have been somebody's."""
-        self._start_empty()
-
-    def _at_exit(self) -> None:
-        """Nothing: the timer sees to itself."""
 
 
 def _settle(method: Callable[[Any], None], outcome: Any) -> None:

@@ -92,6 +92,11 @@ class WatchLists:
                 lists.clear()
         return [*taken]
 
+    def all_unlocked(self) -> list[Watcher]:
+        """Who is on any list: in a forked child, where a lock may have been the property of a thread that is not
+        there."""
+        return [watcher for _, lists in self._shards for watching in lists.values() for watcher in watching]
+
     def count(self) -> int:
         """The lengths of all lists together. O(keys)."""
         total = 0

@@ -27,10 +27,10 @@ sanitize: .venv-sanitize/built
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc \
 	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/model tests/threads
 
-# Everything measured in one run, see bench/README.md; QUICK=1: a look.
+# Everything measured in one run, see bench/README.md; QUICK=1: a look; KAFKA=1: beside Kafka's own timer, too.
 bench: .venv/built
 	.venv/bin/pip install -q --group bench
-	QUICK=$(QUICK) .venv/bin/python bench/report.py
+	QUICK=$(QUICK) KAFKA=$(KAFKA) .venv/bin/python bench/report.py
 
 bench-pytest: .venv/built
 	.venv/bin/pip install -q --group bench

@@ -203,7 +203,7 @@ def noting(fired: list[Any]) -> Callable[[Any], object]:
 def lives_of(make: type[Implementation], pending: int) -> Iterator[type[Life]]:
     """What an implementation can be measured in with so many timers."""
     for life in LIVES:
-        most = make.most_called if life is CalledLife else make.most
+        most = {CalledLife: make.most_called, BulkLife: make.most_bulk}.get(life, make.most)
         offers = any(operation is not None and operation not in make.lacks for operation, _ in life.steps)
         if pending <= most and offers:
             yield life

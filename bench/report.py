@@ -18,6 +18,7 @@ except ImportError as missing:
 
 import growth
 import idle
+import kafka_timer
 import lateness
 import memory
 import pause
@@ -87,6 +88,16 @@ def run_idle(settings: Settings, console: Console, bar: "Bar") -> Any:
     return part
 
 
+def run_kafka(settings: Settings, console: Console, bar: "Bar") -> Any:
+    try:
+        part = kafka_timer.measure(settings.sizes, settings.rounds, OUT / "kafka-jars", bar.of())
+    except kafka_timer.NoKafka as reason:
+        console.print(str(reason), style="yellow")
+        return None
+    kafka_timer.show(part, console)
+    return part
+
+
 class Bar:
     """The progress of one section; it goes away when that is done."""
 
@@ -105,15 +116,20 @@ class Bar:
 
 SECTIONS: dict[str, Callable[[Settings, Console, Bar], Any]] = {
     "operations": run_operations, "workload": run_workload, "memory": run_memory, "pause": run_pause,
-    "wheel_sizes": run_wheel_sizes, "lateness": run_lateness, "idle": run_idle,
+    "wheel_sizes": run_wheel_sizes, "lateness": run_lateness, "idle": run_idle, "kafka": run_kafka,
 }
+ON_DEMAND = {"kafka"}       # KAFKA=1: it downloads
+
+
+def wanted(name: str) -> bool:
+    """Whether the environment asks for it."""
+    return os.environ.get(name, "") not in ("", "0")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command. Returns its exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    quick = os.environ.get("QUICK", "") not in ("", "0")
-    parser.add_argument("--size", choices=ALL, default="quick" if quick else "full", help="how much to measure")
+    parser.add_argument("--size", choices=ALL, default="quick" if wanted("QUICK") else "full", help="how much to measure")
     parser.add_argument("--only", choices=SECTIONS, action="append", help="this part; may be given several times")
     parser.add_argument("--out", type=Path, default=OUT, help="where to put the JSON and the pictures")
     options = parser.parse_args(arguments)
@@ -125,7 +141,8 @@ def main(arguments: list[str] | None = None) -> int:
                   f"of {about['processor']}, load average {about['load_average'][0]}; {settings.name} run\n")
     if about["hwheel_debug_build"]:
         console.print("This is a debug build of hwheel: its figures mean nothing.", style="red")
-    for name in options.only or SECTIONS:
+    usual = [name for name in SECTIONS if name not in ON_DEMAND or wanted(name.upper())]
+    for name in options.only or usual:
         with Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console,
                       transient=True) as progress:
             result[name] = SECTIONS[name](settings, console, Bar(progress))

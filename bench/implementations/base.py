@@ -22,6 +22,7 @@ class Implementation:
     name: ClassVar[str]
     most: ClassVar[int] = 1_000_000             # pending timers that it can bear in a run of reasonable length
     most_called: ClassVar[int] = 100_000        # of these, to be called back in Python
+    most_bulk: ClassVar[int] = 100_000          # in one call
     most_connections: ClassVar[int] = 2_000     # of the workload
     is_quick: ClassVar[bool] = True             # False: an operation takes so long that few are measured
     lacks: ClassVar[Mapping[str, str]] = {}     # operation that it has not: where to look instead

@@ -13,7 +13,7 @@ class WheelBulk(Implementation):
     """call_many on a SystemTimer whose clock is set from outside; advance_clock takes the place of the reaper."""
 
     name = "hwheel bulk"
-    most = 10_000_000
+    most = most_bulk = 10_000_000
     lacks = dict.fromkeys(SINGLE, "see hwheel")
 
     def __init__(self, pending: int, *, flowing: bool = False, wheel_size: int | None = None) -> None:

@@ -89,6 +89,21 @@ def test_a_peer_that_is_missing_is_left_out_by_name(report, tmp_path):
     assert "uvloop is left out" in notes and "pip install uvloop" in notes
 
 
+def test_kafkas_timer_is_left_out_where_there_is_no_java(tmp_path):
+    done = run(BENCH / "report.py", "--size", "tiny", "--only", "kafka", "--out", tmp_path, env={"PATH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert "Kafka's timer is left out: there is no java and no mvn" in done.stdout
+
+
+def test_without_matplotlib_it_says_what_to_install_and_measures_all_the_same(tmp_path):
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('No module named matplotlib')")
+    command = ("-P", BENCH / "report.py", "--size", "tiny", "--only", "idle", "--out", tmp_path / "out")
+    done = run(*command, env={"PYTHONPATH": f"{tmp_path}:{BENCH}"})
+    assert done.returncode == 0, done.stderr
+    assert "pip install matplotlib" in done.stdout
+    assert json.loads((tmp_path / "out" / "bench.json").read_text())["idle"]["wakeups"] == 0
+
+
 def test_work_that_differs_is_found(bench_on_path):
     from implementations.heap import Heap
     from operations import BulkLife, SingleLife, WrongWork

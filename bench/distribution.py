@@ -9,7 +9,7 @@ import numpy as np
 POINTS = 60
 
 
-def quantile(values: Sequence[float], share: float) -> float:
+def quantile(values: Any, share: float) -> float:
     """The value that this share of the values does not exceed. 0 of none."""
     ordered = np.sort(np.asarray(values, dtype=float)) if len(values) else np.zeros(1)
     return float(ordered[min(int(len(ordered) * share), len(ordered) - 1)])

@@ -52,10 +52,13 @@ def inputs_of(pending: int) -> Inputs:
     )
 
 
+Steps = tuple[tuple[str | None, str], ...]      # operation, method
+
+
 class Life:
     """Steps, to be run in this order; each is an operation, or None where it only leads to the next."""
 
-    steps: ClassVar[tuple[tuple[str | None, str], ...]]     # operation, method
+    steps: ClassVar[Steps]
 
     def __init__(self, make: type[Implementation], inputs: Inputs) -> None:
         self.inputs = inputs
@@ -65,7 +68,7 @@ class Life:
 
     def clock(self, operation: str) -> Callable[[], float]:
         """What an operation is timed with."""
-        return self.timer.expiry_clock if operation.startswith("expire") else Implementation.expiry_clock
+        return self.timer.expiry_clock if operation.startswith("expire") else Implementation.expiry_clock   # type: ignore[misc]
 
     def expected(self) -> Any:
         """Who has to fire, ascending."""
@@ -94,8 +97,10 @@ class Life:
 class SingleLife(Life):
     """Timers one by one, each with a callback that is compiled and only takes note: list.append."""
 
-    steps = (("add", "add"), ("add + cancel", "pair"), ("reschedule", "reschedule"), ("cancel", "cancel"),
-             (None, "before_expiry"), ("expire", "expire"))
+    steps: ClassVar[Steps] = (
+        ("add", "add"), ("add + cancel", "pair"), ("reschedule", "reschedule"), ("cancel", "cancel"),
+        (None, "before_expiry"), ("expire", "expire"),
+    )
 
     def __init__(self, make: type[Implementation], inputs: Inputs) -> None:
         super().__init__(make, inputs)

@@ -51,7 +51,7 @@ def adds_during_a_jump(delays_ms: Any, to_ms: int, wheel_size: int) -> tuple[lis
 def timed_add(timer: SystemTimer) -> float:
     """us."""
     start = time.perf_counter()
-    timer.call_later(3600, len)
+    timer.call_later(3600, int)
     return (time.perf_counter() - start) * 1e6
 
 

@@ -129,7 +129,8 @@ def wanted(name: str) -> bool:
 def main(arguments: list[str] | None = None) -> int:
     """The command. Returns its exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", choices=ALL, default="quick" if wanted("QUICK") else "full", help="how much to measure")
+    usual_size = "quick" if wanted("QUICK") else "full"
+    parser.add_argument("--size", choices=ALL, default=usual_size, help="how much to measure")
     parser.add_argument("--only", choices=SECTIONS, action="append", help="this part; may be given several times")
     parser.add_argument("--out", type=Path, default=OUT, help="where to put the JSON and the pictures")
     options = parser.parse_args(arguments)

@@ -8,7 +8,7 @@ from typing import Any
 from implementations.base import NO_BULK, NO_RESCHEDULE, Implementation
 
 
-class WarpSelector(selectors.DefaultSelector):      # type: ignore[misc, valid-type]
+class WarpSelector(selectors.DefaultSelector):
     """Instead of waiting it moves a virtual clock on."""
 
     now_s = 0.0
@@ -41,7 +41,7 @@ class Loop(Implementation):
         """Takes the loop's own methods for those of the protocol."""
         self.loop = loop
         self.add = loop.call_later              # type: ignore[method-assign]
-        self.cancel = cancel                    # type: ignore[method-assign]
+        self.cancel = cancel                    # type: ignore[method-assign, assignment]
 
     def flow(self, is_done: Callable[[], bool]) -> None:
         while not is_done():

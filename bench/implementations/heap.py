@@ -22,7 +22,7 @@ class Heap(Implementation):
         self.heap: list[list[Any]] = []
         self.numbers = count()
         self.now_s = 0.0
-        self.clock = (lambda: self.now_s) if flowing else time.monotonic
+        self.clock: Callable[[], float] = (lambda: self.now_s) if flowing else time.monotonic
 
     def add(self, delay_s: float, callback: Callback, argument: Any) -> list[Any]:
         entry = [self.clock() + delay_s, next(self.numbers), callback, argument]

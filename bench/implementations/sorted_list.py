@@ -21,7 +21,7 @@ class Sorted(Implementation):
         self.entries = SortedList()
         self.numbers = count()
         self.now_s = 0.0
-        self.clock = (lambda: self.now_s) if flowing else time.monotonic
+        self.clock: Callable[[], float] = (lambda: self.now_s) if flowing else time.monotonic
         self.cancel = self.entries.remove       # type: ignore[method-assign]
 
     def add(self, delay_s: float, callback: Callback, argument: Any) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 import time
 
 import uvloop
-from uvloop.loop import TimerHandle
+from uvloop.loop import TimerHandle      # type: ignore[attr-defined]
 
 from implementations.event_loops import Loop
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from hwheel_core import DEFAULT_WHEEL_SIZE
+
 from hwheel import SystemTimer
 
 from implementations.base import SINGLE, Implementation
@@ -16,10 +18,11 @@ class WheelBulk(Implementation):
     most = most_bulk = 10_000_000
     lacks = dict.fromkeys(SINGLE, "see hwheel")
 
-    def __init__(self, pending: int, *, flowing: bool = False, wheel_size: int | None = None) -> None:
+    def __init__(self, pending: int, *, flowing: bool = False, wheel_size: int = DEFAULT_WHEEL_SIZE) -> None:
         self.now_ms = 0
-        size = {} if wheel_size is None else {"wheel_size": wheel_size}
-        self.timer = SystemTimer(clock=lambda: self.now_ms, reaper=False, executor="inline", **size)
+        self.timer = SystemTimer(
+            wheel_size=wheel_size, clock=lambda: self.now_ms, reaper=False, executor="inline"
+        )
 
     def add_many(self, delays_ms: Any, fired: list[Any]) -> Any:
         return self.timer.call_many(delays_ms, fired.append)

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from hwheel_core import DEFAULT_WHEEL_SIZE
+
 from hwheel import ManualTimer, SystemTimer, TimerTask
 
 from implementations.base import Callback, Implementation
@@ -18,10 +20,11 @@ class WheelTasks(Implementation):
     most_called = 1_000_000
     lacks = {"bulk add": "see hwheel bulk", "bulk cancel": "see hwheel bulk", "bulk expire": "see hwheel bulk"}
 
-    def __init__(self, pending: int, *, flowing: bool = False, wheel_size: int | None = None) -> None:
-        size = {} if wheel_size is None else {"wheel_size": wheel_size}
-        self.timer: Any = ManualTimer() if flowing else SystemTimer(reaper=False, executor="inline", **size)
-        self.add = self.timer.call_later        # type: ignore[method-assign]
+    def __init__(self, pending: int, *, flowing: bool = False, wheel_size: int = DEFAULT_WHEEL_SIZE) -> None:
+        self.timer: Any = (
+            ManualTimer() if flowing else SystemTimer(wheel_size=wheel_size, reaper=False, executor="inline")
+        )
+        self.add = self.timer.call_later        # type: ignore[method-assign, assignment]
         self.cancel = TimerTask.cancel          # type: ignore[method-assign, assignment]
 
     def reschedule(self, handle: Any, delay_s: float, callback: Callback, argument: Any) -> Any:

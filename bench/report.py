@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=OUT, help="where to put the JSON and the pictures")
     options = parser.parse_args(arguments)
     settings = ALL[options.size]
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)     # a log shows how far it has come
     console = Console(width=None if sys.stdout.isatty() else 160)
     result: dict[str, Any] = {"settings": asdict(settings), "machine": machine()}
     about = result["machine"]
@@ -144,6 +147,8 @@ def main(arguments: list[str] | None = None) -> int:
         console.print("This is a debug build of hwheel: its figures mean nothing.", style="red")
     usual = [name for name in SECTIONS if name not in ON_DEMAND or wanted(name.upper())]
     for name in options.only or usual:
+        if not console.is_terminal:
+            console.print(f"measuring: {name}")
         with Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console,
                       transient=True) as progress:
             result[name] = SECTIONS[name](settings, console, Bar(progress))

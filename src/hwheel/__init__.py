@@ -12,11 +12,13 @@ from hwheel_core import TimerBatch, TimerClosed, TimerFull, TimerTask, TimingWhe
 from hwheel.manual_timer import ManualTimer
 from hwheel.stats import TimerStats
 from hwheel.system_timer import SystemTimer
+from hwheel.threading import Timer
 from hwheel.version import __version__
 
 __all__ = [
     "ManualTimer",
     "SystemTimer",
+    "Timer",
     "TimerBatch",
     "TimerClosed",
     "TimerFull",

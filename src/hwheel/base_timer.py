@@ -1,7 +1,5 @@
 """What every timer shares that need not be compiled: errors, stats, the context manager."""
 
-import contextlib
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any, Self
@@ -9,6 +7,7 @@ from typing import Any, Self
 from hwheel_core import TimerCore
 
 from hwheel.stats import Lateness, TimerStats
+from hwheel.uncaught import report_uncaught
 
 
 class BaseTimer(TimerCore):
@@ -35,13 +34,7 @@ class BaseTimer(TimerCore):
                 return
             except BaseException as another:
                 error = another
-        try:
-            threading.excepthook(
-                threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread()))
-            )
-        except BaseException:       # as a thread does when its excepthook fails
-            with contextlib.suppress(BaseException):
-                sys.excepthook(*sys.exc_info())
+        report_uncaught(error, threading.current_thread())
 
     def __enter__(self) -> Self:
         return self

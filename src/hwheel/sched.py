@@ -1,0 +1,204 @@
+"""hwheel.sched: the standard module `sched` with a cancel in O(1), and a run() that notices what other threads do.
+
+Why this is a heap and no wheel: a wheel needs times that are numbers, to divide them by its tick. Here a time is whatever
+`timefunc` returns, as long as times can be compared and subtracted: floats, Fractions, datetimes. And events of one time
+run in the order of their priority, which again can be anything that compares. A heap asks for no more than that, so it
+gives exactly the standard order. Its one fault, the linear cancel, is not the heap's: what is pending stands in a
+dictionary, the heap has only keys, and the key of a cancelled event stays behind until it surfaces, or until most keys are
+such.
+
+>>> from hwheel import sched
+>>> scheduler = sched.scheduler()
+>>> timeout = scheduler.enter(0.02, 1, print, ("no answer",))
+>>> answer = scheduler.enter(0.01, 1, scheduler.cancel, (timeout,))
+>>> scheduler.run()
+>>> scheduler.empty()
+True
+"""
+
+import heapq
+import threading
+import time as _time
+from collections.abc import Callable, Sequence
+from itertools import count
+from sched import Event
+from typing import Any, TypeAlias
+
+__all__ = ["Event", "scheduler"]
+
+_Key: TypeAlias = tuple[Any, Any, int]
+
+_sleep = _time.sleep
+_FEW_KEYS = 64
+
+
+class scheduler:
+    """scheduler(timefunc=time.monotonic, delayfunc=time.sleep)
+
+    A queue of events, and run(), which waits for each and calls its action. Events run in the order of their time, then
+    of their priority (the lower first), then in the order in which they were entered. The face is that of the standard
+    library's sched.scheduler; docs/drop_in.md says what differs.
+
+    Arguments:
+        timefunc: gives the time. Times are anything that can be compared and subtracted.
+        delayfunc: called with a difference of times, or 0, to wait. With time.sleep, run() waits in such a way that it
+            notices an earlier event, or the cancel of the one it waits for, from another thread; with any other function
+            it is called as the standard library does.
+
+    Thread-safety: every method may be called from any thread, and inside actions.
+
+    >>> from hwheel import sched
+    >>> now = [0]
+    >>> scheduler = sched.scheduler(lambda: now[0], lambda delay: now.append(now.pop() + delay))
+    >>> event = scheduler.enter(3600, 1, print, ("an hour later",))
+    >>> scheduler.run()
+    an hour later
+    """
+
+    # Locking: _awake's lock guards everything below. Comparisons of times and timefunc() run under it, as in the standard
+    # library; actions and delay functions do not. It is an RLock, so that signal handlers may use the scheduler.
+
+    def __init__(
+        self, timefunc: Callable[[], Any] = _time.monotonic, delayfunc: Callable[[Any], object] = _sleep
+    ) -> None:
+        self.timefunc = timefunc
+        self.delayfunc = delayfunc
+        self._awake = threading.Condition(threading.RLock())    # notified when sleepers have to look again
+        self._sleepers = 0
+        self._sequence = count()
+        self._events: dict[int, Event] = {}     # what is pending, by sequence number
+        self._keys: list[_Key] = []             # a heap; it has a key for each of _events, and for some that are gone
+
+    def enterabs(
+        self,
+        time: Any,
+        priority: Any,
+        action: Callable[..., object],
+        argument: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Event:
+        """Enters an event: at `time`, run() calls action(*argument, **kwargs). Returns the event, for cancel().
+
+        Raises:
+            TypeError: time or priority cannot be compared with those in the queue, which stays as it was.
+            ValueError: time is not equal to itself, as NaN is not: it has no place in any order.
+
+        Runtime complexity: O(log n).
+        """
+        if time != time:
+            raise ValueError(f"time must not be {time!r}")
+        with self._awake:
+            if len(self._keys) > 2 * len(self._events) + _FEW_KEYS:
+                self._rebuild()
+            number = next(self._sequence)
+            event = Event(time, priority, number, action, argument, {} if kwargs is None else kwargs)
+            key = (time, priority, number)
+            try:
+                heapq.heappush(self._keys, key)
+            except BaseException:
+                self._rebuild()
+                raise
+            self._events[number] = event
+            if self._sleepers and self._keys[0] is key:
+                self._awake.notify_all()
+        return event
+
+    def enter(
+        self,
+        delay: Any,
+        priority: Any,
+        action: Callable[..., object],
+        argument: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Event:
+        """Enters an event `delay` from now: at timefunc() + delay. Otherwise as enterabs()."""
+        return self.enterabs(self.timefunc() + delay, priority, action, argument, kwargs)
+
+    def cancel(self, event: Event) -> None:
+        """Removes the event. It, and so its action and arguments, are released at once.
+
+        Raises:
+            ValueError: this very event is not in the queue: it has run, runs just now, or was cancelled.
+
+        Runtime complexity: O(1).
+        """
+        number = getattr(event, "sequence", None)
+        with self._awake:
+            if self._events.get(number) is not event:       # type: ignore[call-overload]
+                raise ValueError("the event is not in the queue")
+            del self._events[number]                        # type: ignore[arg-type]
+            if self._sleepers and self._keys[0][2] == number:
+                self._awake.notify_all()
+
+    def empty(self) -> bool:
+        """Whether nothing is pending. O(1)."""
+        return not self._events
+
+    def run(self, blocking: bool = True) -> Any:
+        """Runs events, each at its time, until none is left.
+
+        An exception in an action ends run(), which may be called again: the event is gone, all others are there.
+
+        Arguments:
+            blocking: False: run what is due already, and return.
+        Returns:
+            With blocking=False, how long it is until the next event; None if there is none.
+
+        Runtime complexity: O(log n) an event.
+        """
+        delayfunc = self.delayfunc
+        timefunc = self.timefunc
+        while True:
+            with self._awake:
+                event = self._first()
+                if event is None:
+                    return None
+                delay = event.time - now if event.time > (now := timefunc()) else None
+                if delay is None:
+                    del self._events[event.sequence]        # first: a key alone is no event
+                    self._drop_first_key()
+                elif not blocking:
+                    return delay
+                elif delayfunc is _sleep:
+                    self._wait(delay)
+                    continue
+            if delay is None:
+                event.action(*event.argument, **event.kwargs)
+                del event           # it is not to live on while this waits for the next one
+                delayfunc(0)        # other threads have their turn
+            else:
+                del event
+                delayfunc(delay)
+
+    @property
+    def queue(self) -> list[Event]:
+        """The pending events, a list in the order in which they will run. O(n log n)."""
+        with self._awake:
+            return sorted(self._events.values())
+
+    def _first(self) -> Event | None:
+        while self._keys:
+            event = self._events.get(self._keys[0][2])
+            if event is not None:
+                return event
+            self._drop_first_key()
+        return None
+
+    def _drop_first_key(self) -> None:
+        try:
+            heapq.heappop(self._keys)
+        except BaseException:       # a comparison failed, or was interrupted
+            self._rebuild()
+            raise
+
+    def _rebuild(self) -> None:
+        """Makes the heap anew, of what is pending alone."""
+        self._keys = [(event.time, event.priority, number) for number, event in self._events.items()]
+        heapq.heapify(self._keys)
+
+    def _wait(self, delay: Any) -> None:
+        self._sleepers += 1
+        try:
+            self._awake.wait(min(float(delay), threading.TIMEOUT_MAX))
+        finally:
+            self._sleepers -= 1

@@ -1,0 +1,146 @@
+"""Threads for work that may take any time: as many as are busy at once, and few when nothing blocks.
+
+Locking: `_lock` guards every field. It is held for a few lines of this module's own code; no job, and nothing else that
+could wait, runs under it. Whoever starts a thread does so without it.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import TypeAlias
+
+Job: TypeAlias = Callable[[], object]
+_Inbox: TypeAlias = SimpleQueue[Job | None]
+
+IDLE_NAME = "idle timer thread"
+READY_THREADS = 4       # so many are started without asking whether they are needed
+PATIENCE_S = 0.01       # how long all threads may be busy before there is one more
+QUICK_JOB_S = 0.001     # jobs that take less than this on average need no more threads: they would wait for the GIL
+LINGER_S = 10.0         # how long a thread waits for its next job before it ends
+
+
+class ThreadPool:
+    """An elastic pool. `submit(job)` has the job run in a thread; it must not raise.
+
+    A job gets an idle thread if there is one. If none is idle and none has become free for PATIENCE_S, all of them are
+    blocked, and a thread is started at once. Otherwise the job queues up, and the pool looks again in PATIENCE_S: as
+    long as there is a queue and jobs take long, it grows by a quarter each time. So a thousand quick jobs share four
+    threads, and a thousand jobs that block get a thousand in a quarter of a second. A thread without work for LINGER_S
+    ends.
+
+    Arguments:
+        daemon: whether the threads are daemons. If not, the interpreter's exit waits for them: see leave().
+        call_later: call_later(seconds, callback), by which the pool has itself called to look again.
+    """
+
+    def __init__(self, *, daemon: bool, call_later: Callable[[float, Callable[[], None]], object]) -> None:
+        self._daemon = daemon
+        self._call_later = call_later
+        self._lock = threading.Lock()
+        self._queue: deque[Job] = deque()
+        self._idle: list[_Inbox] = []       # the one that worked last is the first to work again, the others may end
+        self._size = 0                      # threads, those that are just starting included
+        self._taken = 0                     # jobs that a thread has begun with
+        self._moved_at = 0.0                # when a thread took a job or was started last
+        self._taken_before = 0              # _taken when the pool looked last
+        self._looking = False               # it will look again
+        self._slow = False                  # what it saw
+        self._leaving = False
+
+    def __len__(self) -> int:
+        return self._size
+
+    def submit(self, job: Job) -> None:
+        """Has the job run in a thread, now or as soon as one is there."""
+        with self._lock:
+            if self._idle:
+                self._begin()
+                self._idle.pop().put(job)
+                return
+            all_blocked = not self._queue and time.monotonic() - self._moved_at > PATIENCE_S
+            self._queue.append(job)
+            wanted = 1 if self._size < READY_THREADS or all_blocked else 0
+            self._count_new(wanted)
+            look = not self._looking
+            if look:
+                self._looking, self._slow = True, False
+                self._taken_before = self._taken
+        self._start(wanted)
+        if look:
+            self._call_later(PATIENCE_S, self._look)
+
+    def leave(self) -> None:
+        """From now on a thread ends when it has no work, at once. Work is still taken."""
+        with self._lock:
+            self._leaving = True
+            for inbox in self._idle:
+                inbox.put(None)
+            self._idle.clear()
+
+    def _look(self) -> None:
+        """Some time after a job queued up: if the queue does not move as it should, the pool grows."""
+        with self._lock:
+            taken = self._taken - self._taken_before
+            self._taken_before = self._taken
+            self._looking = bool(self._queue)
+            slow_before, self._slow = self._slow, taken * QUICK_JOB_S < self._size * PATIENCE_S
+            wanted = min(len(self._queue), max(1, self._size // 4)) if slow_before and self._slow else 0
+            self._count_new(wanted)
+            look = self._looking
+        self._start(wanted)
+        if look:
+            self._call_later(PATIENCE_S, self._look)
+
+    def _start(self, count: int) -> None:
+        """Starts threads that are counted already. What the system refuses is asked for again at the next look."""
+        for _ in range(count):
+            thread = threading.Thread(target=self._work, name=IDLE_NAME, daemon=self._daemon)
+            try:
+                thread.start()
+            except RuntimeError:
+                with self._lock:
+                    self._size -= 1
+
+    def _work(self) -> None:
+        inbox: _Inbox = SimpleQueue()
+        while True:
+            job = self._next(inbox)
+            if job is None:
+                return
+            job()
+            del job         # an idle thread holds on to nothing
+
+    def _begin(self) -> None:
+        self._taken += 1
+        self._moved_at = time.monotonic()
+
+    def _count_new(self, threads: int) -> None:
+        if threads:
+            self._size += threads
+            self._moved_at = time.monotonic()
+
+    def _next(self, inbox: _Inbox) -> Job | None:
+        """The calling thread's next job; None: it is to end, and is no longer counted."""
+        with self._lock:
+            if self._queue:
+                self._begin()
+                return self._queue.popleft()
+            if self._leaving:
+                self._size -= 1
+                return None
+            self._idle.append(inbox)
+        with suppress(Empty):
+            return inbox.get(timeout=LINGER_S) or self._end()
+        with self._lock:
+            if inbox in self._idle:
+                self._idle.remove(inbox)
+        with suppress(Empty):               # something may have come in at the last moment
+            return inbox.get_nowait() or self._end()
+        return self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._size -= 1

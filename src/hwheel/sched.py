@@ -55,16 +55,22 @@ class scheduler:
     an hour later
     """
 
-    # Locking: _awake's lock guards everything below. Comparisons of times and timefunc() run under it, as in the standard
-    # library; actions and delay functions do not. It is an RLock, so that signal handlers may use the scheduler.
+    # Locking: _lock guards _keys and the sequence numbers. Comparisons of times and timefunc() run under it, as in the
+    # standard library; actions and delay functions do not. It is an RLock, so that signal handlers may use the scheduler.
+    #
+    # _events is changed by operations that are atomic in themselves, and cancel() takes no lock: whoever pops an event
+    # out of it has it, cancel() or run(). Keys without an event do no harm. run() writes down which event it is going to
+    # wait for and then looks whether that is still there; cancel() takes the event out and then looks whether it is the
+    # one that run() has written down. So one of the two sees the other.
 
     def __init__(
         self, timefunc: Callable[[], Any] = _time.monotonic, delayfunc: Callable[[Any], object] = _sleep
     ) -> None:
         self.timefunc = timefunc
         self.delayfunc = delayfunc
-        self._awake = threading.Condition(threading.RLock())    # notified when sleepers have to look again
-        self._sleepers = 0
+        self._lock = threading.RLock()
+        self._awake = threading.Condition(self._lock)   # notified when those who sleep in it have to look again
+        self._awaited: int | None = None        # the event that run() waits for, or waited for
         self._sequence = count()
         self._events: dict[int, Event] = {}     # what is pending, by sequence number
         self._keys: list[_Key] = []             # a heap; it has a key for each of _events, and for some that are gone
@@ -87,7 +93,7 @@ class scheduler:
         """
         if time != time:
             raise ValueError(f"time must not be {time!r}")
-        with self._awake:
+        with self._lock:
             if len(self._keys) > 2 * len(self._events) + _FEW_KEYS:
                 self._rebuild()
             number = next(self._sequence)
@@ -99,7 +105,7 @@ class scheduler:
                 self._rebuild()
                 raise
             self._events[number] = event
-            if self._sleepers and self._keys[0] is key:
+            if self._awaited is not None and self._keys[0] is key:
                 self._awake.notify_all()
         return event
 
@@ -122,12 +128,15 @@ class scheduler:
 
         Runtime complexity: O(1).
         """
-        number = getattr(event, "sequence", None)
-        with self._awake:
-            if self._events.get(number) is not event:       # type: ignore[call-overload]
-                raise ValueError("the event is not in the queue")
-            del self._events[number]                        # type: ignore[arg-type]
-            if self._sleepers and self._keys[0][2] == number:
+        try:
+            number = event.sequence
+        except AttributeError:
+            raise ValueError("this is no event") from None
+        events = self._events
+        if events.get(number) is not event or events.pop(number, None) is None:
+            raise ValueError("the event is not in the queue")
+        if number is self._awaited:     # the int object itself, as it is the event itself
+            with self._lock:
                 self._awake.notify_all()
 
     def empty(self) -> bool:
@@ -149,56 +158,54 @@ class scheduler:
         delayfunc = self.delayfunc
         timefunc = self.timefunc
         while True:
-            with self._awake:
+            with self._lock:
                 event = self._first()
                 if event is None:
                     return None
-                delay = event.time - now if event.time > (now := timefunc()) else None
+                now = timefunc()
+                delay = event.time - now if event.time > now else None
                 if delay is None:
-                    del self._events[event.sequence]        # first: a key alone is no event
-                    self._drop_first_key()
-                elif not blocking:
-                    return delay
-                elif delayfunc is _sleep:
-                    self._wait(delay)
-                    continue
-            if delay is None:
-                event.action(*event.argument, **event.kwargs)
-                del event           # it is not to live on while this waits for the next one
-                delayfunc(0)        # other threads have their turn
-            else:
-                del event
+                    event = self._events.pop(event.sequence, None)
+                    if event is None:
+                        continue        # cancelled just now
+                else:
+                    number, event = event.sequence, None    # while this waits, only the queue holds on to the event
+                    if not blocking:
+                        return delay
+                    if delayfunc is _sleep:
+                        self._awaited = number
+                        if number in self._events:
+                            self._awake.wait(min(float(delay), threading.TIMEOUT_MAX))
+                        continue
+            if event is None:
                 delayfunc(delay)
+            else:
+                event.action(*event.argument, **event.kwargs)
+                event = None
+                delayfunc(0)            # other threads have their turn
 
     @property
     def queue(self) -> list[Event]:
         """The pending events, a list in the order in which they will run. O(n log n)."""
-        with self._awake:
-            return sorted(self._events.values())
+        with self._lock:
+            return sorted([*self._events.values()])
 
     def _first(self) -> Event | None:
+        """The event to run next, left where it is. Drops keys that have no event any more."""
         while self._keys:
             event = self._events.get(self._keys[0][2])
             if event is not None:
                 return event
-            self._drop_first_key()
+            try:
+                key = heapq.heappop(self._keys)
+                if key[2] in self._events:      # a signal handler has just entered something earlier
+                    heapq.heappush(self._keys, key)
+            except BaseException:               # a comparison failed, or was interrupted
+                self._rebuild()
+                raise
         return None
-
-    def _drop_first_key(self) -> None:
-        try:
-            heapq.heappop(self._keys)
-        except BaseException:       # a comparison failed, or was interrupted
-            self._rebuild()
-            raise
 
     def _rebuild(self) -> None:
         """Makes the heap anew, of what is pending alone."""
-        self._keys = [(event.time, event.priority, number) for number, event in self._events.items()]
+        self._keys = [(event.time, event.priority, number) for number, event in [*self._events.items()]]
         heapq.heapify(self._keys)
-
-    def _wait(self, delay: Any) -> None:
-        self._sleepers += 1
-        try:
-            self._awake.wait(min(float(delay), threading.TIMEOUT_MAX))
-        finally:
-            self._sleepers -= 1

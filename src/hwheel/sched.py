@@ -19,7 +19,7 @@ True
 import heapq
 import threading
 import time as _time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 from sched import Event
 from typing import Any, TypeAlias
@@ -80,7 +80,7 @@ class scheduler:
         time: Any,
         priority: Any,
         action: Callable[..., object],
-        argument: Sequence[Any] = (),
+        argument: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Event:
         """Enters an event: at `time`, run() calls action(*argument, **kwargs). Returns the event, for cancel().
@@ -114,7 +114,7 @@ class scheduler:
         delay: Any,
         priority: Any,
         action: Callable[..., object],
-        argument: Sequence[Any] = (),
+        argument: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Event:
         """Enters an event `delay` from now: at timefunc() + delay. Otherwise as enterabs()."""

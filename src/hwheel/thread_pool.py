@@ -8,7 +8,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
@@ -80,6 +79,13 @@ class ThreadPool:
                 inbox.put(None)
             self._idle.clear()
 
+    def abandon(self) -> None:
+        """In the child of a fork: no thread came along but perhaps the one that forked, in its job. It ends after that."""
+        self._lock = threading.Lock()       # the old one may have been somebody's
+        self._queue.clear()
+        self._idle.clear()
+        self._leaving = True
+
     def _look(self) -> None:
         """Some time after a job queued up: if the queue does not move as it should, the pool grows."""
         with self._lock:
@@ -129,18 +135,21 @@ class ThreadPool:
                 self._begin()
                 return self._queue.popleft()
             if self._leaving:
+                inbox.put(None)
+            else:
+                self._idle.append(inbox)
+        try:
+            job = inbox.get(timeout=LINGER_S)
+        except Empty:
+            job = self._last_moment(inbox)
+        if job is None:
+            with self._lock:
                 self._size -= 1
-                return None
-            self._idle.append(inbox)
-        with suppress(Empty):
-            return inbox.get(timeout=LINGER_S) or self._end()
+        return job
+
+    def _last_moment(self, inbox: _Inbox) -> Job | None:
         with self._lock:
             if inbox in self._idle:
                 self._idle.remove(inbox)
-        with suppress(Empty):               # something may have come in at the last moment
-            return inbox.get_nowait() or self._end()
-        return self._end()
-
-    def _end(self) -> None:
-        with self._lock:
-            self._size -= 1
+                return None
+        return inbox.get()              # it came in just now

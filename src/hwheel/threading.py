@@ -153,7 +153,7 @@ class Timer(threading.Timer):
         return self._runner is not None and self._runner.is_alive()
 
     @property
-    def finished(self) -> threading.Event:      # type: ignore[override]
+    def finished(self) -> threading.Event:
         """The threading.Event that is set by cancel(), or when the function has returned. To set it is to cancel."""
         with _making:
             event = self._finished = self._finished or _Finished(self)
@@ -167,7 +167,7 @@ class Timer(threading.Timer):
         self._is_finished = event.is_set()
 
     @property
-    def name(self) -> str:      # type: ignore[override]
+    def name(self) -> str:
         """A name for people to read; the thread in which the function runs has it for so long."""
         with _making:
             name = self._name = self._name or f"Timer-{next(_numbers)}"
@@ -180,7 +180,7 @@ class Timer(threading.Timer):
             self._runner.name = self._name
 
     @property
-    def daemon(self) -> bool:       # type: ignore[override]
+    def daemon(self) -> bool:
         """Whether the interpreter may exit while the timer is pending or its function runs. Not to be set after start()."""
         return self._daemonic
 

@@ -80,4 +80,6 @@ class TimerEngine:
     def after_fork_in_child(self) -> None:
         """No thread came along. What was pending is dropped, by the SystemTimer."""
         self.generation += 1
+        for pool in self._pools.values():
+            pool.abandon()
         self._set_up_threads()

@@ -33,10 +33,14 @@ class ThreadPool:
     Arguments:
         daemon: whether the threads are daemons. If not, the interpreter's exit waits for them: see leave().
         call_later: call_later(seconds, callback), by which the pool has itself called to look again.
+        least: how many threads stay, however long they are idle.
     """
 
-    def __init__(self, *, daemon: bool, call_later: Callable[[float, Callable[[], None]], object]) -> None:
+    def __init__(
+        self, *, daemon: bool, call_later: Callable[[float, Callable[[], None]], object], least: int = 0
+    ) -> None:
         self._daemon = daemon
+        self._least = least
         self._call_later = call_later
         self._lock = threading.Lock()
         self._queue: deque[Job] = deque()
@@ -71,12 +75,20 @@ class ThreadPool:
         if look:
             self._call_later(PATIENCE_S, self._look)
 
+    def fill(self) -> None:
+        """Starts the threads that are to stay, if they are not there."""
+        with self._lock:
+            wanted = max(0, self._least - self._size)
+            self._count_new(wanted)
+        self._start(wanted)
+
     def leave(self) -> None:
         """From now on a thread ends when it has no work, at once. Work is still taken."""
         with self._lock:
             self._leaving = True
             for inbox in self._idle:
                 inbox.put(None)
+            self._size -= len(self._idle)
             self._idle.clear()
 
     def abandon(self) -> None:
@@ -135,21 +147,16 @@ class ThreadPool:
                 self._begin()
                 return self._queue.popleft()
             if self._leaving:
-                inbox.put(None)
-            else:
-                self._idle.append(inbox)
-        try:
-            job = inbox.get(timeout=LINGER_S)
-        except Empty:
-            job = self._last_moment(inbox)
-        if job is None:
-            with self._lock:
                 self._size -= 1
-        return job
-
-    def _last_moment(self, inbox: _Inbox) -> Job | None:
-        with self._lock:
-            if inbox in self._idle:
-                self._idle.remove(inbox)
                 return None
-        return inbox.get()              # it came in just now
+            self._idle.append(inbox)
+        try:
+            return inbox.get(timeout=LINGER_S)
+        except Empty:
+            pass
+        with self._lock:
+            if inbox in self._idle and self._size > self._least:
+                self._idle.remove(inbox)
+                self._size -= 1
+                return None
+        return inbox.get()      # something came in at the last moment, or this thread is one of those that stay

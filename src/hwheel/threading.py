@@ -104,7 +104,7 @@ class Timer(threading.Timer):
         if self._is_finished:
             task.cancel()
         elif engine.exiting and not self._daemonic:
-            engine.keep_interpreter()
+            self._keep_interpreter(engine)
 
     def cancel(self) -> None:
         """Keeps the function from being called, if it is not too late. A timer may be cancelled before its start.
@@ -216,6 +216,14 @@ class Timer(threading.Timer):
             self._runner.start()
         except BaseException:
             self._runner = self._task = None
+            raise
+
+    def _keep_interpreter(self, engine: TimerEngine) -> None:
+        try:
+            engine.keep_interpreter()
+        except BaseException:           # no thread can be started any more, as the standard timer would find, too
+            if self._task is not None and self._task.cancel():
+                self._task = None
             raise
 
     def _run_in_pool(self) -> None:

@@ -4,11 +4,13 @@ The SystemTimer's reaper hands what falls due to a pool. Timers that are daemons
 that are none, so that the interpreter's exit waits for exactly those functions that it should, and so that what a
 function starts inherits the right flag.
 
-At exit the standard library waits for every thread that is no daemon. Here a timer has no thread before it falls due, so
-from then on one thread, the keeper, stays until no such timer is pending.
+At exit the standard library waits for every thread that is no daemon. Here a timer has no thread before it falls due. So
+the main thread, when it has come to its end, waits until no such timer is pending; for those that other threads start
+later still, one of them, the keeper, does. There is always a thread that is no daemon to run functions in, because some
+versions of Python (3.12.0 and 3.12.1) do not start any more threads by then.
 
-Locking: `_lock` guards `_keeper` and the decision that it is not needed any more. Only the keeper's look at what is
-pending and the start of its thread happen under it.
+Locking: `_lock` guards `_keeping`, that is, the decision that nobody needs to wait any more. Only the look at what is
+pending and the start of the keeper's thread happen under it. It is an RLock, for signal handlers.
 """
 
 import threading
@@ -23,11 +25,23 @@ if TYPE_CHECKING:
 NAME = "Timer"          # so its reaper is called reaper-Timer
 
 
+class _Clock(SystemTimer):
+    """Knows when its first timer is added, in this process."""
+
+    def __init__(self, engine: "TimerEngine") -> None:
+        super().__init__(NAME, executor="inline")
+        self._engine = engine
+
+    def _start(self) -> None:
+        super()._start()
+        self._engine.begin()
+
+
 class TimerEngine:
     """Made by the first Timer that starts; never closed."""
 
     def __init__(self) -> None:
-        self.clock = SystemTimer(NAME, executor="inline")
+        self.clock = _Clock(self)
         self.exiting = False
         self.generation = 0         # of processes: one more after each fork
         self._set_up_threads()
@@ -40,8 +54,18 @@ class TimerEngine:
 
     def _set_up_threads(self) -> None:
         self._lock = threading.RLock()
-        self._keeper: threading.Thread | None = None
-        self._pools = {daemon: ThreadPool(daemon=daemon, call_later=self.clock.call_later) for daemon in (False, True)}
+        self._keeping = False
+        self._begun = False
+        self._pools = {
+            False: ThreadPool(daemon=False, call_later=self.clock.call_later, least=1),
+            True: ThreadPool(daemon=True, call_later=self.clock.call_later),
+        }
+
+    def begin(self) -> None:
+        """Before the first timer, also in the child of a fork."""
+        self._begun = True
+        for pool in self._pools.values():
+            pool.fill()
 
     def submit(self, job: Job, daemon: bool) -> None:
         """Has the job run in a thread that is a daemon, or is none."""
@@ -50,12 +74,12 @@ class TimerEngine:
     def keep_interpreter(self) -> None:
         """While the interpreter exits: makes it wait for timers that are pending and no daemons."""
         with self._lock:
-            if self._keeper is None:
-                self._keeper = threading.Thread(target=self._keep, name="keeper-Timer", daemon=False)
-                self._keeper.start()
+            if not self._keeping:
+                threading.Thread(target=self._keep, name="keeper-Timer", daemon=False).start()
+                self._keeping = True
 
     def _keep(self) -> None:
-        while pending := self._pending_or_leave():
+        while pending := self._pending_or_done():
             for timer in pending:
                 timer.join()
         # What has left the wheel may still be on its way to a pool. The reaper comes to this after it.
@@ -63,19 +87,23 @@ class TimerEngine:
         self.clock.call_later(0, handed_over.set)
         handed_over.wait()
 
-    def _pending_or_leave(self) -> "list[Timer]":
+    def _pending_or_done(self) -> "list[Timer]":
         with self._lock:
             timers: list[Any] = [task.args[0] for task in self.clock.pending() if task.args]
             pending = [timer for timer in timers if not timer.daemon]
-            if not pending:
-                self._keeper = None
+            self._keeping = bool(pending)
             return pending
 
     def _before_threads_are_joined(self) -> None:
-        self.exiting = True
-        self.keep_interpreter()
-        for pool in self._pools.values():
-            pool.leave()
+        with self._lock:
+            self.exiting = True
+            self._keeping = self._begun
+        try:
+            if self._begun:
+                self._keep()
+        finally:
+            for pool in self._pools.values():
+                pool.leave()
 
     def after_fork_in_child(self) -> None:
         """No thread came along. What was pending is dropped, by the SystemTimer."""

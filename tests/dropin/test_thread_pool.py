@@ -134,6 +134,24 @@ def test_threads_without_work_end(pool, monkeypatch, block, gate, eventually):
     assert run_one(pool).wait(PATIENCE_S)       # and come again
 
 
+def test_as_many_threads_as_are_wanted_stay(looks, monkeypatch, eventually):
+    monkeypatch.setattr(thread_pool, "LINGER_S", 0.01)
+    pool = ThreadPool(daemon=True, call_later=looks, least=1)
+    before = threading.active_count()
+    pool.fill()
+    pool.fill()
+    assert len(pool) == 1
+    together = threading.Barrier(3)
+    for _ in range(3):
+        pool.submit(lambda: together.wait(PATIENCE_S))
+    eventually(lambda: len(pool) == 1 and threading.active_count() <= before + 1)
+    time.sleep(0.05)            # several times as long as it would wait for work if it were not the last
+    assert len(pool) == 1
+    assert run_one(pool).wait(PATIENCE_S)
+    pool.leave()
+    eventually(lambda: len(pool) == 0 and threading.active_count() <= before)
+
+
 def test_a_thread_that_is_just_ending_takes_what_comes_in(pool, monkeypatch):
     monkeypatch.setattr(thread_pool, "LINGER_S", 0.0002)
     for i in range(2000):

@@ -1,4 +1,4 @@
-"""What the README and the docstrings show is what happens."""
+"""What the README, the docs and the docstrings show is what happens."""
 
 import doctest
 import io
@@ -9,21 +9,29 @@ from pathlib import Path
 import pytest
 
 import hwheel
+import hwheel.sched
 import hwheel_core._core
 
-README = Path(__file__).parents[2] / "README.md"
-EXAMPLES = re.findall(r"```python\n((?s:.*?))```\n\n((?:    .*\n)*)", README.read_text())
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "docs/drop_in.md"]
+EXAMPLES = [
+    pytest.param(page, code, shown, id=f"{page.stem} {number}")
+    for page in PAGES
+    for number, (code, shown) in enumerate(
+        re.findall(r"```python\n((?s:.*?))```\n\n((?:    .*\n)*)", page.read_text()), start=1
+    )
+]
 
 
-def test_the_readme_has_its_examples():
-    assert len(EXAMPLES) == 3
+def test_every_example_of_the_pages_is_tested():
+    assert len(EXAMPLES) == sum(page.read_text().count("```python") for page in PAGES) >= 5
 
 
-@pytest.mark.parametrize(("code", "shown"), EXAMPLES)
-def test_a_readme_example_prints_what_is_shown_below_it(code, shown):
+@pytest.mark.parametrize(("page", "code", "shown"), EXAMPLES)
+def test_an_example_prints_what_is_shown_below_it(page, code, shown):
     printed = io.StringIO()
     with redirect_stdout(printed):
-        exec(compile(code, str(README), "exec"), {})
+        exec(compile(code, str(page), "exec"), {})
     assert printed.getvalue() == re.sub("^    ", "", shown, flags=re.MULTILINE)
 
 
@@ -48,5 +56,6 @@ def test_every_public_name_says_what_it_is():
                 assert member.__doc__, f"{public.__name__}.{name} has no docstring"
 
 
-def test_the_docstring_of_the_package_is_true():
-    assert doctest.testmod(hwheel).failed == 0
+@pytest.mark.parametrize("module", [hwheel, hwheel.sched], ids=lambda module: module.__name__)
+def test_the_docstring_of_a_module_is_true(module):
+    assert doctest.testmod(module).failed == 0

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+import hwheel
 import hwheel_core
 
 
@@ -53,6 +54,14 @@ def nothing_left_behind(request):
             gc.collect()
             assert time.monotonic() < give_up, f"(timers, tasks, batches) left behind: {live_before} before, {live} now"
             time.sleep(0.01)
+
+
+@pytest.fixture(scope="session")
+def the_engine_runs():
+    """What all hwheel.Timers of the process share is made once and stays: it is no test's to clean up."""
+    timer = hwheel.Timer(0, int)
+    timer.start()
+    timer.join()
 
 
 @pytest.fixture

@@ -4,17 +4,10 @@ import threading
 
 import pytest
 
-from hwheel import Timer
-
-PATIENCE_S = 60
-
 
 @pytest.fixture(scope="session", autouse=True)
-def the_engine_runs():
-    """What all Timers of the process share is made once and stays: it is no test's to clean up."""
-    timer = Timer(0, int)
-    timer.start()
-    timer.join()
+def engine(the_engine_runs):
+    """Before the first test."""
 
 
 @pytest.fixture
@@ -31,7 +24,3 @@ def gate():
     event = threading.Event()
     yield event
     event.set()
-
-
-def wait(event):
-    assert event.wait(PATIENCE_S), "it did not come about"

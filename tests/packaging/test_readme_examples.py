@@ -12,6 +12,7 @@ import hwheel
 import hwheel.sched
 import hwheel_core._core
 
+pytestmark = pytest.mark.usefixtures("the_engine_runs")
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs/drop_in.md"]
 EXAMPLES = [

@@ -98,6 +98,29 @@ Timer(0.05, count, [5]).start()
     assert answer == (0, "5\n4\n3\n2\n1\n0\n", "")
 
 
+def test_a_timer_on_its_way_from_the_wheel_to_a_thread_is_waited_for(run_script):
+    """It is neither pending nor running at that moment, which is made long here."""
+    answer = run_script(
+        """
+import hwheel.threading
+from hwheel import Timer
+Timer(0, int).start()
+engine = hwheel.threading._engine
+submit, on_its_way = engine.submit, threading.Event()
+
+def slow_submit(job, daemon):
+    on_its_way.set()
+    time.sleep(0.5)
+    submit(job, daemon)
+
+engine.submit = slow_submit
+Timer(0.01, print, ["ran"]).start()
+assert on_its_way.wait(60)
+"""
+    )
+    assert answer == (0, "ran\n", "")
+
+
 @BOTH
 def test_timers_of_another_thread_that_outlives_the_main_one(run_script, late_threads, module):
     answer = run_script(

@@ -10,7 +10,6 @@ import platform
 import random
 import sched
 import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -125,7 +124,7 @@ def us(seconds: float) -> str:
 def main() -> None:
     rising = [time.monotonic() + FAR_OFF_S + i for i in range(PENDING)]
     shuffled = random.Random(1).sample(rising, PENDING)
-    print(f"{platform.python_implementation()} {sys.version.split()[0]}, microseconds an operation, {ROUNDS} rounds in turns")
+    print(f"{platform.python_implementation()} {platform.python_version()}, microseconds an operation, {ROUNDS} rounds")
     print(f"{'':36} {'standard':>10} {'':10}   {'hwheel':>10}")
     print(f"{'':36} {'min':>10} {'median':>10}   {'min':>10} {'median':>10} {'ratio':>10}")
     standard, ours = threading.Timer, hwheel.Timer

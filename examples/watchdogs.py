@@ -3,8 +3,9 @@
     python examples/watchdogs.py [--devices N] [--standard]
 
 Each device has a watchdog, a Timer that reports it as silent. A report from the device puts the watchdog off: the old
-Timer is cancelled, a new one started. That is how programs use threading.Timer, and why they stop at a few thousand: each
-pending one is a thread. With --standard they are; without it they come from hwheel, and the rest of the program is the same.
+Timer is cancelled, a new one started. That is how programs use threading.Timer, and why they stop at a few thousand:
+each pending one is a thread. With --standard they are; without it they come from hwheel, and the rest of the program is
+the same.
 """
 
 import argparse

@@ -1,11 +1,11 @@
 """hwheel.sched: the standard module `sched` with a cancel in O(1), and a run() that notices what other threads do.
 
-Why this is a heap and no wheel: a wheel needs times that are numbers, to divide them by its tick. Here a time is whatever
-`timefunc` returns, as long as times can be compared and subtracted: floats, Fractions, datetimes. And events of one time
-run in the order of their priority, which again can be anything that compares. A heap asks for no more than that, so it
-gives exactly the standard order. Its one fault, the linear cancel, is not the heap's: what is pending stands in a
-dictionary, the heap has only keys, and the key of a cancelled event stays behind until it surfaces, or until most keys are
-such.
+Why this is a heap and no wheel: a wheel needs times that are numbers, to divide them by its tick. Here a time is
+whatever `timefunc` returns, as long as times can be compared and subtracted: floats, Fractions, datetimes. And events
+of one time run in the order of their priority, which again can be anything that compares. A heap asks for no more than
+that, and so gives exactly the standard order. A cancel need not be linear for that: what is pending stands in a
+dictionary, the heap has only keys, and the key of a cancelled event stays behind until it surfaces, or until most keys
+are such.
 
 >>> from hwheel import sched
 >>> scheduler = sched.scheduler()
@@ -42,8 +42,8 @@ class scheduler:
     Arguments:
         timefunc: gives the time. Times are anything that can be compared and subtracted.
         delayfunc: called with a difference of times, or 0, to wait. With time.sleep, run() waits in such a way that it
-            notices an earlier event, or the cancel of the one it waits for, from another thread; with any other function
-            it is called as the standard library does.
+            notices an earlier event, or the cancel of the one it waits for, from another thread. Any other function is
+            called just as the standard library calls it.
 
     Thread-safety: every method may be called from any thread, and inside actions.
 
@@ -56,12 +56,12 @@ class scheduler:
     """
 
     # Locking: _lock guards _keys and the sequence numbers. Comparisons of times and timefunc() run under it, as in the
-    # standard library; actions and delay functions do not. It is an RLock, so that signal handlers may use the scheduler.
+    # standard library; actions and delay functions do not. It is an RLock: signal handlers may use the scheduler.
     #
     # _events is changed by operations that are atomic in themselves, and cancel() takes no lock: whoever pops an event
-    # out of it has it, cancel() or run(). Keys without an event do no harm. run() writes down which event it is going to
-    # wait for and then looks whether that is still there; cancel() takes the event out and then looks whether it is the
-    # one that run() has written down. So one of the two sees the other.
+    # out of it has it, cancel() or run(). Keys without an event do no harm. run() writes down which event it is going
+    # to wait for and then looks whether that is still there; cancel() takes the event out and then looks whether it is
+    # the one that run() has written down. So one of the two sees the other.
 
     def __init__(
         self, timefunc: Callable[[], Any] = _time.monotonic, delayfunc: Callable[[Any], object] = _sleep

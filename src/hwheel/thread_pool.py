@@ -92,7 +92,7 @@ class ThreadPool:
             self._idle.clear()
 
     def abandon(self) -> None:
-        """In the child of a fork: no thread came along but perhaps the one that forked, in its job. It ends after that."""
+        """In the child of a fork: no thread came along but perhaps the one that forked, which ends after its job."""
         self._lock = threading.Lock()       # the old one may have been somebody's
         self._queue.clear()
         self._idle.clear()

@@ -19,9 +19,9 @@ __all__ = ["Timer"]
 class Timer(threading.Timer):
     """Timer(interval, function, args=None, kwargs=None)
 
-    Calls a function after a number of seconds, as threading.Timer does, but waits for it in a wheel that all timers of
-    the process share: starting and cancelling one is O(1) and starts no thread. When it falls due, the function runs in
-    a thread of an elastic pool, so that however long it takes, it delays no other timer. It is never called early.
+    Calls a function after a number of seconds, as threading.Timer does, but waits in a wheel that all timers of the
+    process share: starting and cancelling one is O(1) and starts no thread. When it falls due, the function runs in a
+    thread of an elastic pool, so that however long it takes, it delays no other timer. It is never called early.
 
     Arguments:
         interval: seconds, an int or a float; read by start(). Zero or less: at once, but not in the caller's thread.
@@ -47,10 +47,10 @@ class Timer(threading.Timer):
     >>> timer.cancel()
     """
 
-    # Who changes what. start() sets _task, which is what "started" means, and _generation; the reaper, which
-    # is one thread, sees to it that a timer falls due once; its function's thread sets _runner, then _over. cancel() and
-    # the end of the function set _is_finished. Where one thread sets a flag and looks for an Event, another makes the
-    # Event and looks at the flag, so one of them sets it.
+    # Who changes what. start() sets _task, which is what "started" means, and _generation. The reaper, which is one
+    # thread, sees to it that a timer falls due once. The function's thread sets _runner, then _over. cancel() and the
+    # end of the function set _is_finished. Where one thread sets a flag and then looks for an Event, another makes the
+    # Event and then looks at the flag, so one of them sets it.
     _task: "TimerTask | _NoTask | None"
     _generation = 0                                     # of the engine's, at start()
     _runner: threading.Thread | None = None             # where the function runs, or ran
@@ -181,7 +181,7 @@ class Timer(threading.Timer):
 
     @property
     def daemon(self) -> bool:
-        """Whether the interpreter may exit while the timer is pending or its function runs. Not to be set after start()."""
+        """Whether the interpreter may exit while the timer is pending or its function runs. Fixed by start()."""
         return self._daemonic
 
     @daemon.setter
@@ -277,7 +277,7 @@ class _Finished(threading.Event):
 
 
 class _Here(threading.local):
-    """What the current thread hands on to its timers. It is asked for once, a thread cannot change it while it lives."""
+    """What the current thread hands on to its timers. It is asked once, since it cannot change while the thread lives."""
 
     def __init__(self) -> None:
         self.daemon = threading.current_thread().daemon
@@ -287,7 +287,7 @@ _NO_TASK = _NoTask()
 _here = _Here()
 _numbers = itertools.count(1)
 _engine: TimerEngine | None = None
-_making = threading.RLock()      # held to make one of what is made when needed, and for nothing else
+_making = threading.RLock()     # held to make one of what is made when needed, and for nothing else
 
 
 def _make_engine() -> TimerEngine:

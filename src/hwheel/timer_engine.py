@@ -1,13 +1,13 @@
 """What stands behind all `hwheel.Timer`s of the process: one SystemTimer, two pools of threads, a fork, an exit.
 
-The SystemTimer's reaper hands what falls due to a pool. Timers that are daemons run in daemon threads, others in threads
-that are none, so that the interpreter's exit waits for exactly those functions that it should, and so that what a
-function starts inherits the right flag.
+The SystemTimer's reaper hands what falls due to a pool. Timers that are daemons run in daemon threads, others in
+threads that are none, so that the interpreter's exit waits for exactly those functions that it should, and so that what
+a function starts inherits the right flag.
 
-At exit the standard library waits for every thread that is no daemon. Here a timer has no thread before it falls due. So
-the main thread, when it has come to its end, waits until no such timer is pending; for those that other threads start
-later still, one of them, the keeper, does. There is always a thread that is no daemon to run functions in, because some
-versions of Python (3.12.0 and 3.12.1) do not start any more threads by then.
+At exit the standard library waits for every thread that is no daemon. Here a timer has no thread before it falls due.
+So the main thread, when it has come to its end, waits until no such timer is pending; for those that other threads
+start later still, a thread of its own does, the keeper. There is always a thread that is no daemon to run functions in,
+because some versions of Python (3.12.0 and 3.12.1) start no more threads by then.
 
 Locking: `_lock` guards `_keeping`, that is, the decision that nobody needs to wait any more. Only the look at what is
 pending and the start of the keeper's thread happen under it. It is an RLock, for signal handlers.

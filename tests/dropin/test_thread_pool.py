@@ -1,4 +1,4 @@
-"""The elastic pool behind Timer: who gets a thread when, and that threads go again. Its looks come when the test says."""
+"""The elastic pool behind Timer: who gets a thread when, and that threads go again. It looks when the test says."""
 
 import threading
 import time

@@ -1,0 +1,127 @@
+"""hwheel.sched between threads: run() notices what others do, and every event has one fate."""
+
+import signal
+import threading
+
+import pytest
+
+import hwheel.sched
+
+PATIENCE_S = 60
+
+
+class Sleeper:
+    """A thread in run(), with the standard delay function."""
+
+    def __init__(self, scheduler):
+        self.thread = threading.Thread(target=scheduler.run, daemon=True)
+        self.scheduler = scheduler
+
+    def start(self, eventually):
+        self.thread.start()
+        eventually(lambda: self.scheduler._awake._waiters, "run() sleeps")
+
+    def ends(self):
+        self.thread.join(PATIENCE_S)
+        return not self.thread.is_alive()
+
+
+@pytest.fixture
+def slept(eventually):
+    scheduler = hwheel.sched.scheduler()
+    head = scheduler.enter(1000, 1, print, ("never",))
+    sleeper = Sleeper(scheduler)
+    sleeper.start(eventually)
+    yield scheduler, head, sleeper
+    for event in scheduler.queue:
+        scheduler.cancel(event)
+    assert sleeper.ends()
+
+
+def test_run_notices_an_earlier_event_of_another_thread(slept):
+    scheduler, head, _ = slept
+    ran = threading.Event()
+    scheduler.enter(0.01, 1, ran.set)
+    assert ran.wait(PATIENCE_S)
+    assert scheduler.queue == [head]
+
+
+def test_run_notices_that_what_it_waits_for_is_cancelled(slept):
+    scheduler, head, sleeper = slept
+    scheduler.cancel(head)
+    assert sleeper.ends()
+
+
+def test_run_notices_a_cancel_behind_a_cancel(slept, eventually):
+    scheduler, head, sleeper = slept
+    others = [scheduler.enter(2000 + i, 1, print) for i in range(200)]
+    for event in [*others[::2], head, *others[1::2]]:
+        scheduler.cancel(event)
+    assert sleeper.ends()
+
+
+def test_all_threads_that_run_one_scheduler_notice(slept, eventually):
+    scheduler, head, sleeper = slept
+    more = [Sleeper(scheduler) for _ in range(3)]
+    for one in more:
+        one.thread.start()
+    eventually(lambda: len(scheduler._awake._waiters) == 4)
+    scheduler.cancel(head)
+    assert all(one.ends() for one in [sleeper, *more])
+
+
+def test_no_notice_is_lost_however_close_it_comes():
+    """The cancel comes at any moment: while run() looks, writes down what it waits for, and falls asleep."""
+    for i in range(1500):
+        scheduler = hwheel.sched.scheduler()
+        head = scheduler.enter(1000, 1, print)
+        thread = threading.Thread(target=scheduler.run, daemon=True)
+        thread.start()
+        for _ in range(i % 50 * 10):
+            pass
+        scheduler.cancel(head)
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no setitimer here")
+def test_a_signal_handler_may_enter_and_cancel():
+    scheduler = hwheel.sched.scheduler()
+    head = scheduler.enter(1000, 1, print)
+    ran = []
+
+    def handler(*_):
+        scheduler.enter(0, 1, ran.append, ("entered by the handler",))
+        scheduler.cancel(head)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        scheduler.run()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert ran == ["entered by the handler"]
+
+
+def test_each_event_runs_or_is_cancelled_when_threads_race():
+    scheduler = hwheel.sched.scheduler()
+    count = 3000
+    fates = [[] for _ in range(count)]
+    events = [scheduler.enter(i / count / 5, 1, fates[i].append, ("ran",)) for i in range(count)]
+
+    def cancel(start):
+        for i in range(start, count, 2):
+            try:
+                scheduler.cancel(events[i])
+            except ValueError:
+                continue
+            fates[i].append("cancelled")
+
+    threads = [threading.Thread(target=scheduler.run) for _ in range(2)]
+    threads += [threading.Thread(target=cancel, args=(start,)) for start in (0, 1, 1, 0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert [len(fate) for fate in fates] == [1] * count
+    assert scheduler.empty()

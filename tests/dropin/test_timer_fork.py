@@ -1,0 +1,175 @@
+"""Timers across a fork: the child has none of its parent's, as with the standard ones, and may have its own."""
+
+import os
+
+import pytest
+
+BOTH = pytest.mark.parametrize("module", ["threading", "hwheel"])
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+
+@BOTH
+def test_the_child_of_a_fork_has_none_of_the_timers_and_can_have_its_own(run_script, module):
+    answer = run_script(
+        f"""
+from {module} import Timer
+pid = os.getpid()
+ran = []
+
+def run(what):
+    ran.append((os.getpid(), what))
+
+entered, leave = threading.Event(), threading.Event()
+pending = Timer(1, run, ["pending"])
+daemon = Timer(1, run, ["daemon"])
+daemon.daemon = True
+running = Timer(0, lambda: (entered.set(), leave.wait(60)))
+timers = [pending, daemon, running]
+for timer in timers:
+    timer.start()
+assert entered.wait(60)
+
+def child():
+    for timer in timers:
+        assert not timer.is_alive(), timer
+        timer.join()
+        timer.cancel()
+        timer.join(1)
+    own = Timer(0.01, run, ["own"])
+    own.start()
+    own.join()
+    assert own.finished.is_set() and not own.is_alive()
+    threads = [Timer(0, time.sleep, [0.05]) for _ in range(20)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    time.sleep(1.2)
+    assert ran == [(os.getpid(), "own")], ran
+    assert os.getpid() != pid
+
+in_child(child)
+assert running.is_alive()
+leave.set()
+for timer in timers:
+    timer.join()
+assert sorted(ran) == [(pid, "daemon"), (pid, "pending")], ran
+"""
+    )
+    assert answer == (0, "", "")
+
+
+@BOTH
+def test_a_child_that_exits_normally_waits_for_its_own_timers_alone(run_script, module):
+    answer = run_script(
+        f"""
+from {module} import Timer
+faulthandler.cancel_dump_traceback_later()      # a child with this set hangs in its own exit
+parents = Timer(1, print, ["the parent's"], dict(flush=True))
+parents.start()
+pid = os.fork()
+if pid == 0:
+    Timer(0.1, print, ["the child's"], dict(flush=True)).start()
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+"""
+    )
+    assert answer == (0, "the child's\nthe parent's\n", "")
+
+
+def test_a_fork_inside_a_function(run_script):
+    """The thread of the function is the child's main thread, and ends with it."""
+    answer = run_script(
+        """
+from hwheel import Timer
+
+def fork():
+    pid = os.fork()
+    if pid == 0:
+        assert timer.is_alive()
+        inner = Timer(0.01, print, ["in the child"], dict(flush=True))
+        assert not inner.daemon
+        inner.start()
+        inner.join()
+        os._exit(5)
+    print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+timer = Timer(0.01, fork)
+timer.start()
+timer.join()
+"""
+    )
+    assert answer == (0, "in the child\nchild 5\n", "")
+
+
+@BOTH
+def test_a_child_of_a_function_that_just_returns_ends(run_script, module):
+    answer = run_script(
+        f"""
+from {module} import Timer
+pids = []
+timer = Timer(0.01, lambda: pids.append(os.fork()))
+timer.start()
+timer.join()
+print(os.waitpid(pids[0], 0)[0] == pids[0])
+"""
+    )
+    assert answer == (0, "True\n", "")
+
+
+def test_forks_while_other_threads_use_timers(run_script):
+    answer = run_script(
+        """
+from hwheel import Timer
+sys.setswitchinterval(1e-5)
+stop = threading.Event()
+
+def use():
+    while not stop.is_set():
+        timers = [Timer(i % 3 / 1000, int) for i in range(20)]
+        for timer in timers:
+            timer.start()
+            timer.name, timer.finished
+        for timer in timers[::2]:
+            timer.cancel()
+        for timer in timers:
+            timer.join()
+
+threads = [threading.Thread(target=use) for _ in range(3)]
+for thread in threads:
+    thread.start()
+
+def child():
+    timers = [Timer(0.002, int) for _ in range(5)]
+    for timer in timers:
+        timer.start()
+        timer.name, timer.finished
+    for timer in timers:
+        timer.join()
+
+for _ in range(20):
+    in_child(child)
+stop.set()
+"""
+    )
+    assert answer == (0, "", "")
+
+
+def test_a_multiprocessing_child_waits_for_its_timers(run_script):
+    answer = run_script(
+        """
+import multiprocessing
+from hwheel import Timer
+
+def work():
+    Timer(0.2, print, ["ran in the child"], dict(flush=True)).start()
+
+if __name__ == "__main__":
+    Timer(0, int).start()
+    child = multiprocessing.get_context("fork").Process(target=work)
+    child.start()
+    child.join()
+    print(child.exitcode)
+"""
+    )
+    assert answer == (0, "ran in the child\n0\n", "")

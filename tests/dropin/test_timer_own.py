@@ -1,0 +1,121 @@
+"""What hwheel.Timer does that threading.Timer cannot be asked for."""
+
+import gc
+import threading
+import time
+import weakref
+from contextvars import ContextVar
+
+import pytest
+
+import hwheel
+import hwheel.threading
+
+PATIENCE_S = 60
+FAR_OFF_S = 1000
+
+
+@pytest.mark.parametrize(
+    ("interval", "error"),
+    [(None, TypeError), ("1", TypeError), (True, TypeError), (float("nan"), ValueError), (float("inf"), ValueError)],
+)
+def test_a_bad_interval_is_an_error_at_start_and_changes_nothing(interval, error):
+    calls = []
+    timer = hwheel.Timer(interval, calls.append, [1])
+    with pytest.raises(error):
+        timer.start()
+    assert not timer.is_alive()
+    timer.interval = 0
+    timer.start()
+    timer.join()
+    assert calls == [1]
+
+
+def test_context_variables_of_one_function_are_not_the_next_ones():
+    variable = ContextVar("variable", default="as it was")
+    seen = []
+
+    def change():
+        seen.append(variable.get())
+        variable.set("changed")
+
+    for _ in range(20):
+        timer = hwheel.Timer(0, change)
+        timer.start()
+        timer.join()
+    assert seen == ["as it was"] * 20
+
+
+def test_a_cancel_counts_until_the_function_begins(monkeypatch):
+    """Also while the timer, fallen due, waits for a thread."""
+    jobs = []
+    fallen_due = threading.Event()
+
+    def hold(job, daemon):
+        jobs.append(job)
+        fallen_due.set()
+
+    monkeypatch.setattr(hwheel.threading._engine, "submit", hold)
+    calls = []
+    timer = hwheel.Timer(0, calls.append, [1])
+    timer.start()
+    assert fallen_due.wait(PATIENCE_S)
+    timer.cancel()
+    assert timer.is_alive()
+    threading.Thread(target=jobs.pop()).start()
+    timer.join(PATIENCE_S)
+    assert not timer.is_alive()
+    assert calls == []
+
+
+class Thing:
+    """Something whose end can be seen."""
+
+
+def test_a_timer_that_is_over_or_cancelled_is_held_by_nobody():
+    gc.collect()
+    gc.disable()
+    try:
+        for interval in (0, FAR_OFF_S):
+            thing = Thing()
+            timer = hwheel.Timer(interval, lambda it: None, [thing])
+            seen = weakref.ref(thing)
+            timer.start()
+            if interval:
+                timer.cancel()
+            timer.join()
+            del timer, thing
+            give_up = time.monotonic() + PATIENCE_S
+            while seen() is not None:           # its thread is about to let go of it
+                assert time.monotonic() < give_up
+                time.sleep(0.001)
+    finally:
+        gc.enable()
+
+
+def test_starts_and_cancels_from_many_threads_run_each_at_most_once():
+    calls = [0] * 200
+    errors = []
+
+    def count(i):
+        calls[i] += 1
+
+    timers = [hwheel.Timer(0.001 * (i % 7), count, [i]) for i in range(200)]
+
+    def use(act):
+        for timer in timers:
+            try:
+                act(timer)
+            except RuntimeError as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=use, args=(act,)) for act in (hwheel.Timer.start, hwheel.Timer.start)]
+    threads += [threading.Thread(target=use, args=(act,)) for act in (hwheel.Timer.cancel, repr)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for timer in timers:
+        timer.join(PATIENCE_S)
+        assert not timer.is_alive()
+    assert max(calls) <= 1

@@ -27,8 +27,8 @@ class Timer(threading.Timer):
         interval: seconds, an int or a float; read by start(). Zero or less: at once, but not in the caller's thread.
         function, args, kwargs: what is called, a list and a dict. They are attributes, and read when the time has come.
 
-    Everything else is as with threading.Timer, of which this is a subclass: start() works once, cancel() after that
-    does nothing harmful, `daemon` is inherited from the thread that makes the timer, a pending timer that is no daemon
+    Everything else is as with threading.Timer, of which this is a subclass: start() works once, a cancel() that comes
+    too late does nothing, `daemon` is inherited from the thread that makes the timer, a pending timer that is no daemon
     keeps the interpreter from exiting, an exception goes to threading.excepthook, and a forked child does not have the
     timers that its parent had pending. A subclass with a run() of its own gets a thread of its own for that, at start().
     docs/drop_in.md says what differs.
@@ -277,7 +277,7 @@ class _Finished(threading.Event):
 
 
 class _Here(threading.local):
-    """What the current thread hands on to its timers. It is asked once, since it cannot change while the thread lives."""
+    """What the current thread hands on to its timers. It is asked once: it cannot change while the thread lives."""
 
     def __init__(self) -> None:
         self.daemon = threading.current_thread().daemon

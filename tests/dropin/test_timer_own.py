@@ -68,6 +68,28 @@ def test_a_cancel_counts_until_the_function_begins(monkeypatch):
     assert calls == []
 
 
+def test_two_starts_at_once_run_it_once(monkeypatch):
+    """The second comes while the first is at work, which no lock forbids."""
+    engine = hwheel.threading._engine
+    clock = engine.clock
+
+    class Racing:
+        def call_later(self, *args):
+            monkeypatch.setattr(engine, "clock", clock)
+            timer.start()
+            return clock.call_later(*args)
+
+    calls = []
+    timer = hwheel.Timer(0.001, calls.append, [1])
+    monkeypatch.setattr(engine, "clock", Racing())
+    timer.start()
+    timer.join(PATIENCE_S)
+    later = hwheel.Timer(0.05, calls.append, ["later"])
+    later.start()
+    later.join(PATIENCE_S)
+    assert calls == [1, "later"]
+
+
 class Thing:
     """Something whose end can be seen."""
 

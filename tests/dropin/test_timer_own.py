@@ -68,7 +68,7 @@ def test_a_cancel_counts_until_the_function_begins(monkeypatch):
     assert calls == []
 
 
-def test_two_starts_at_once_run_it_once(monkeypatch):
+def test_two_starts_at_once_run_it_once(monkeypatch, gate):
     """The second comes while the first is at work, which no lock forbids."""
     engine = hwheel.threading._engine
     clock = engine.clock
@@ -80,14 +80,15 @@ def test_two_starts_at_once_run_it_once(monkeypatch):
             return clock.call_later(*args)
 
     calls = []
-    timer = hwheel.Timer(0.001, calls.append, [1])
+    timer = hwheel.Timer(0.001, lambda: (calls.append("timer"), gate.wait(PATIENCE_S)))
     monkeypatch.setattr(engine, "clock", Racing())
     timer.start()
-    timer.join(PATIENCE_S)
     later = hwheel.Timer(0.05, calls.append, ["later"])
     later.start()
     later.join(PATIENCE_S)
-    assert calls == [1, "later"]
+    gate.set()
+    timer.join(PATIENCE_S)
+    assert calls == ["timer", "later"]
 
 
 class Thing:

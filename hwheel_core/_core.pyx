@@ -15,10 +15,10 @@ from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
 from cpython.object cimport PyCallable_Check
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
-from cpython.tuple cimport PyTuple_GET_ITEM
-from libc.math cimport ceil, floor, isinf, isnan, llround
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_New, PyTuple_SET_ITEM
+from libc.math cimport ceil, floor, isinf, isnan
 from libc.stdint cimport int8_t, INT64_MAX, INT64_MIN, UINT64_MAX
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from hwheel_core.types cimport *
 
@@ -66,6 +66,7 @@ cdef extern from "native.h" nogil:
     bint hw_mul_overflows(int64_t, int64_t, int64_t*)
     hw_divisor hw_divisor_of(int64_t)
     int64_t hw_divide(int64_t, const hw_divisor*)
+    int64_t hw_round(double)
     void hw_advise_huge(void*, size_t)
     int hw_leading_zeros(uint64_t)
     int64_t hw_count_add(int64_t*, int64_t)
@@ -84,6 +85,10 @@ cdef extern from "native.h":
     PyObject** hw_tuple_items(PyObject*) nogil
     void hw_set_dealloc(PyObject*, void (*)(PyObject*) noexcept)
     void hw_type_free(PyObject*)
+    PyObject* hw_gc_new(PyObject*)
+    ctypedef struct PyMethodDef:
+        pass
+    PyObject* hw_speed_up(PyObject*, const char*, PyMethodDef*, void*) except NULL
 
 cdef enum:
     MAX_WHEEL_SIZE = 1048576
@@ -124,5 +129,9 @@ include "replay_face.pxi"
 cdef TimerTask sample = TimerTask(0)
 entry_offset = <char*>&sample.task - <char*><PyObject*>sample
 TASK_SIZE = TimerTask.__basicsize__ + 16
+if task_slots(<PyObject*>sample)[0] != <PyObject*>sample.callback_ or TASK_SIZE != 16 + entry_offset + sizeof(Task) + 16:
+    raise SystemError("a TimerTask is not laid out as task.pxi takes for granted")
 sample = None
 hw_set_dealloc(<PyObject*>TimerTask, task_dealloc)
+common_call_later = <object>hw_speed_up(<PyObject*>TimerFace, "call_later", &fast_call_later_def, <void*>fast_call_later)
+common_call_at = <object>hw_speed_up(<PyObject*>TimerFace, "call_at", &fast_call_at_def, <void*>fast_call_at)

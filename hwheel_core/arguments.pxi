@@ -49,7 +49,7 @@ cdef bint seconds_argument(object value, str name, Instant* length_out) except F
         except OverflowError:
             raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {value!r}") from None
     if -9e9 < seconds < 9e9:                # 285 years: fits into nanoseconds
-        ns = llround(seconds * 1e9)
+        ns = hw_round(seconds * 1e9)
         length_out.ms = ns // NS_PER_MS
         length_out.ns = <int32_t>(ns % NS_PER_MS)
         if length_out.ns < 0:               # C rounds towards zero

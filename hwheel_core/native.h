@@ -41,7 +41,40 @@ static inline void hw_set_dealloc(PyObject *type, destructor dealloc) { ((PyType
 
 static inline void hw_type_free(PyObject *object) { Py_TYPE(object)->tp_free(object); }
 
+/* Puts a function with the calling convention METH_FASTCALL in the place of a method that takes *args: Cython gives that
+ * one a tuple of all its arguments, which has to be made for each call. Name, docstring and signature stay; the method
+ * that was there is returned, a borrowed reference that lives as long as the process, for whatever is not common. */
+static inline PyObject *hw_speed_up(PyObject *type, const char *name, PyMethodDef *fast, void *function)
+{
+    PyObject *methods = ((PyTypeObject *)type)->tp_dict;
+    PyObject *common = PyDict_GetItemString(methods, name);
+    PyObject *replacement;
+    if (common == NULL || !Py_IS_TYPE(common, &PyMethodDescr_Type)) {
+        PyErr_Format(PyExc_SystemError, "%s is no method that could be replaced", name);
+        return NULL;
+    }
+    *fast = *((PyMethodDescrObject *)common)->d_method;
+    fast->ml_meth = (PyCFunction)function;
+    fast->ml_flags = METH_FASTCALL | METH_KEYWORDS;
+    replacement = PyDescr_NewMethod((PyTypeObject *)type, fast);
+    if (replacement == NULL)
+        return NULL;
+    Py_INCREF(common);
+    if (PyDict_SetItemString(methods, name, replacement) < 0) {
+        Py_DECREF(replacement);
+        return NULL;
+    }
+    Py_DECREF(replacement);
+    PyType_Modified((PyTypeObject *)type);
+    return common;
+}
+
+static inline PyObject *hw_gc_new(PyObject *type) { return (PyObject *)_PyObject_GC_New((PyTypeObject *)type); }
+
 static inline PyObject **hw_tuple_items(PyObject *tuple) { return ((PyTupleObject *)tuple)->ob_item; }
+
+/* To the nearest; llround() is a call into libm. */
+static inline int64_t hw_round(double x) { return (int64_t)(x < 0 ? x - 0.5 : x + 0.5); }
 
 static inline int hw_leading_zeros(uint64_t value) { return __builtin_clzll(value); }
 

@@ -231,6 +231,43 @@ cdef inline void task_set_call(TimerTask self, object callback, tuple args, dict
     self.task.flags = flags
 
 
+cdef inline PyObject** task_slots(PyObject* self) noexcept:
+    """callback_ and arguments, which come right after `task`."""
+    return <PyObject**>(<char*>self + entry_offset + sizeof(Task))
+
+
+cdef inline TimerTask new_call(Timer* timer, object callback, PyObject** args, Py_ssize_t count):
+    """What TimerTask(..., callback, *args) makes, owned by a timer, but never seen by the garbage collector: for a task
+    that is about to be pending."""
+    cdef PyObject* made = hw_gc_new(<PyObject*>TimerTask)
+    cdef PyObject** slots
+    cdef TimerTask self
+    cdef tuple arguments
+    if made is NULL:
+        raise MemoryError
+    memset(<char*>made + entry_offset, 0, sizeof(Task))
+    slots = task_slots(made)
+    Py_INCREF(callback)                 # both dropped by task_let_go, task_called_once or task_dealloc
+    slots[0] = <PyObject*>callback
+    Py_INCREF(None)
+    slots[1] = <PyObject*>None
+    self = <TimerTask>made
+    Py_DECREF(self)                     # the reference that it was made with; `self` has one of its own
+    self.task.flags = TASK_HAD_CALLBACK
+    if count == 1:
+        self.arguments = <object>args[0]
+        self.task.flags |= TASK_ONE_ARGUMENT
+    elif count:
+        arguments = PyTuple_New(count)
+        for i in range(count):
+            Py_INCREF(<object>args[i])
+            PyTuple_SET_ITEM(arguments, i, <object>args[i])
+        PyObject_GC_UnTrack(<PyObject*>arguments)
+        self.arguments = arguments
+    task_own(self, timer)
+    return self
+
+
 cdef tuple task_positional(tuple arguments, int32_t flags):
     return arguments[:len(arguments) - 1] if flags & TASK_KEYWORDS else arguments
 
@@ -364,9 +401,14 @@ cdef void task_disown(TimerTask self, Timer* timer) noexcept:
 
 cdef Status schedule_task(Timer* timer, TimerTask self, int64_t expiration_ms, bint take_due) except *:
     """Links a task that the timer owns. Raises where there is no room; else OK, WAS_DUE or WAS_CANCELLED."""
+    task_untrack(self)
+    return link_task(timer, self, expiration_ms, take_due)
+
+
+cdef inline Status link_task(Timer* timer, TimerTask self, int64_t expiration_ms, bint take_due) except *:
+    """schedule_task for a task that the garbage collector does not look at."""
     cdef Status status
     Py_INCREF(self)                     # the wheel's; dropped by who takes the task out, or below
-    task_untrack(self)
     while True:
         if lock_try(timer):
             status = task_add_locked(timer, &self.task, expiration_ms, take_due)

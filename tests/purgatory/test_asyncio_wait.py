@@ -123,6 +123,25 @@ def test_without_a_timeout_it_waits_without_the_timer(purgatory, timer):
 
 
 @pytest.mark.parametrize("timeout", [None, 60])
+def test_whoever_waits_when_the_purgatory_is_closed_hears_of_it(purgatory, flagged, timeout):
+    other = flagged()
+    purgatory.try_complete_else_watch(other, ["key"])
+
+    async def main():
+        task = asyncio.create_task(purgatory.wait(["key"], lambda: False, timeout))
+        await started(task)
+        closing = threading.Thread(target=lambda: returned.extend(purgatory.close()))
+        closing.start()
+        with pytest.raises(TimerClosed, match="was closed"):
+            await task
+        closing.join(60)
+
+    returned = []
+    asyncio.run(main())
+    assert returned == [other]
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
 def test_a_cancelled_task_leaves_nothing_behind(purgatory, timer, timeout):
     class Held:
         def __call__(self):

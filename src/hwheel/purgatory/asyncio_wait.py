@@ -5,6 +5,8 @@ import contextlib
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from hwheel_core import TimerClosed
+
 from hwheel.arguments import check_timeout
 from hwheel.purgatory.operation import DelayedOperation
 
@@ -41,6 +43,11 @@ class AwaitedOperation(DelayedOperation, Generic[_T]):
         else:
             with contextlib.suppress(RuntimeError):     # the loop is closed: nobody waits
                 self.loop.call_soon_threadsafe(self.wake)
+
+    def _outlives_purgatory(self) -> bool:
+        self.error = TimerClosed("the purgatory was closed")
+        self.force_complete()
+        return False
 
     def wake(self) -> None:
         if not self.future.done():

@@ -194,6 +194,10 @@ class DelayedOperation(TimerTask):
             watcher.purgatory._delayed_no_more(watcher)
         return cancelled
 
+    def _outlives_purgatory(self) -> bool:
+        """close() has taken the operation out. True: it is returned to whoever closes."""
+        return True
+
     def _let_go(self) -> None:
         """Gives the lock up and makes up for the checks that found it taken; their errors are not this thread's."""
         self._lock.release()

@@ -208,6 +208,7 @@ class DelayedOperationPurgatory(BasePurgatory, Generic[Operation]):
 
         Raises:
             TimeoutError: the time is over, and the predicate is not true even now.
+            TimerClosed: the purgatory is or was closed.
             What the predicate raises, wherever it was called.
             Otherwise as try_complete_else_watch.
 
@@ -252,7 +253,8 @@ class DelayedOperationPurgatory(BasePurgatory, Generic[Operation]):
 
     def close(self) -> list[Operation]:
         """Refuses operations from now on, and returns those that are neither completed nor about to be, in order of
-        their deadlines. They are not completed, and their timeouts are cancelled. Ends the purgatory's own timer.
+        their deadlines. They are not completed, and their timeouts are cancelled. A coroutine that is in wait() gets
+        TimerClosed there. Ends the purgatory's own timer.
 
         Closing again returns an empty list.
         """
@@ -263,7 +265,9 @@ class DelayedOperationPurgatory(BasePurgatory, Generic[Operation]):
         waiting: list[Any] = []
         for watcher in self._lists.take_all():
             operation = watcher.operation
-            if operation is not None and self._withdraw(operation, watcher) and not operation.expired:
+            if operation is None or not self._withdraw(operation, watcher) or operation.expired:
+                continue
+            if operation._outlives_purgatory():
                 waiting.append(operation)
         with self._counting:
             self._to_purge = []

@@ -57,14 +57,14 @@ def run_purgatory(schedule: Schedule, timeout_ms: int, check: bool) -> Outcome:
                 purgatory.try_complete_else_watch(operation, schedule.keys[number])
                 continue
             most = max(most, purgatory.num_delayed)
-            operation, operations[~number] = operations[~number], None
-            if operation.is_completed:
+            completed, operations[~number] = operations[~number], None
+            if completed is None or completed.is_completed:
                 continue
-            operation.ready = True
+            completed.ready = True
             if check:
                 purgatory.check_and_complete(schedule.keys[~number][0])
             else:
-                operation.force_complete()
+                completed.force_complete()
         lag_s = time.perf_counter() - start - schedule.times[-1]
         _await(lambda: len(outcomes) == len(schedule.keys))
     return Outcome(lag_s, outcomes.count("completed"), outcomes.count("expired"), most)

@@ -3,6 +3,7 @@
     python bench/purgatory_load.py                      # raises the rate of each until it falls behind
     python bench/purgatory_load.py --check              # operations are found by checking a key
     python bench/purgatory_load.py --engine purgatory --rate 20000      # one run
+    python bench/purgatory_load.py --cost               # one operation after the other, in one thread, with no waiting
 
 Each run has a process of its own. It keeps up if its last event was late by less than a twentieth of the run, and no
 more operations expired than the schedule says, give or take two in a hundred. See purgatory_shape.py and
@@ -20,8 +21,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hwheel import ManualTimer
+from hwheel.purgatory import DelayedOperationPurgatory
 from machine import load_average, machine
-from purgatory_engines import ENGINES
+from purgatory_engines import ENGINES, Watched
 from purgatory_shape import Shape, schedule
 
 STEP = 1.25
@@ -63,6 +66,18 @@ def _forget_peak_kb() -> int:
 def _peak_kb() -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def cost_us(count: int = 50_000) -> float:
+    """An operation that is made, watched for three keys, completed and purged, in microseconds of processor time."""
+    keys = ("key1", "key2", "key3")
+    with DelayedOperationPurgatory[Watched]("cost", ManualTimer()) as purgatory:
+        start = time.thread_time()
+        for _ in range(count):
+            operation = Watched(200, [])
+            purgatory.try_complete_else_watch(operation, keys)
+            operation.force_complete()
+        return (time.thread_time() - start) / count * 1e6
 
 
 def run_apart(options: argparse.Namespace, engine: str, rate: float) -> dict[str, Any]:
@@ -109,7 +124,12 @@ def main() -> None:
     parser.add_argument("--p75", type=float, default=60.0, help="75th percentile of it, ms")
     parser.add_argument("--timeout", type=int, default=200, help="ms")
     parser.add_argument("--check", action="store_true", help="complete by check_and_complete(key), not directly")
+    parser.add_argument("--cost", action="store_true", help="the cost of an operation by itself")
     options = parser.parse_args()
+    if options.cost:
+        costs = sorted(cost_us() for _ in range(7))
+        print(f"{costs[0]:.2f} / {costs[3]:.2f} / {costs[6]:.2f} us an operation, lowest / median / highest of seven")
+        return
     options.start = {"purgatory": 40_000.0, "asyncio": 8_000.0, "threading": 4_000.0}
     shape = Shape(options.p50, options.p75, options.timeout)
     if options.rate is not None:

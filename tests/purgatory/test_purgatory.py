@@ -110,6 +110,22 @@ def test_an_operation_that_fails_to_look_is_not_watched_and_its_adder_hears_of_i
     assert errors == []
 
 
+@pytest.mark.parametrize("look", [1, 2])
+def test_an_operation_that_completes_without_saying_so_is_not_watched(purgatory, timer, flagged, look):
+    class ForgetsToReturn(flagged):
+        looked = 0
+
+        def try_complete(self):
+            self.looked += 1
+            if self.looked == look:
+                self.force_complete()
+
+    operation = ForgetsToReturn()
+    assert purgatory.try_complete_else_watch(operation, ["key", "other"]) is False
+    assert operation.calls == ["on_complete"]
+    assert (purgatory.watched, purgatory.num_delayed, timer.size) == (0, 0, 0)
+
+
 def test_taking_the_timeout_away_leaves_the_operation_watched(purgatory, timer, flagged):
     operation = flagged(10)
     purgatory.try_complete_else_watch(operation, ["key"])

@@ -33,5 +33,6 @@ class Watcher:
         operation = self.operation
         if operation is None or operation._watcher is not None:
             raise ValueError("this operation is in a purgatory already")
-        operation._watcher = self
-        self.purgatory._lists.add(self)
+        if not operation._completed:        # by a first look that did not say so
+            operation._watcher = self
+            self.purgatory._lists.add(self)

@@ -84,6 +84,23 @@ def test_no_notice_is_lost_however_close_it_comes():
         assert not thread.is_alive()
 
 
+@pytest.mark.parametrize("now", [0, 5000], ids=["not yet due", "due"])
+def test_a_cancel_while_run_looks_at_the_time(now):
+    """Between finding what is next and waiting for it, or running it."""
+
+    def timefunc():
+        for event in scheduler.queue:
+            scheduler.cancel(event)
+        return now
+
+    scheduler = hwheel.sched.scheduler(timefunc)
+    scheduler.enterabs(1000, 1, pytest.fail, ("it was cancelled",))
+    thread = threading.Thread(target=scheduler.run, daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no setitimer here")
 def test_a_signal_handler_may_enter_and_cancel():
     scheduler = hwheel.sched.scheduler()

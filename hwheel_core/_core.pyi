@@ -14,6 +14,13 @@ _Seconds: TypeAlias = float | SupportsFloat | SupportsIndex
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
 
+class _NumPyArray(Protocol):
+    # An ndarray is a buffer, but before Python 3.12 its type does not say so.
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+_Int64s: TypeAlias = Buffer | _ArrowArray | _NumPyArray
+
 DEBUG: bool
 DEFAULT_WHEEL_SIZE: int
 
@@ -50,7 +57,7 @@ class TimerBatch:
     @property
     def callback(self) -> Callable[[array[int]], object] | None: ...
     def indices(self) -> array[int]: ...
-    def cancel(self, indices: Buffer | _ArrowArray | Iterable[int] | None = None) -> int: ...
+    def cancel(self, indices: _Int64s | Iterable[int] | None = None) -> int: ...
 
 class TimingWheel:
     def __init__(
@@ -88,7 +95,7 @@ class TimerCore:
         missed: Literal["skip", "burst", "delay"] = "skip",
     ) -> TimerTask: ...
     def call_many(
-        self, delays_ms: Buffer | _ArrowArray, callback: Callable[[array[int]], object]
+        self, delays_ms: _Int64s, callback: Callable[[array[int]], object]
     ) -> TimerBatch: ...
     def time(self) -> float: ...
     @property
@@ -107,10 +114,10 @@ def debug_check(timer: TimingWheel | TimerCore) -> None: ...
 def debug_live() -> tuple[int, int, int]: ...
 
 def replay(
-    starts_ms: Buffer | _ArrowArray,
-    timeouts_ms: Buffer | _ArrowArray,
-    ends_ms: Buffer | _ArrowArray,
-    end_order: Buffer | _ArrowArray,
+    starts_ms: _Int64s,
+    timeouts_ms: _Int64s,
+    ends_ms: _Int64s,
+    end_order: _Int64s,
     tick_ms: int,
     wheel_size: int,
     no_end: int | None = None,

@@ -2,6 +2,8 @@
 
 from array import array
 
+import numpy as np
+
 from hwheel import ManualTimer, SystemTimer, TimerBatch, TimerStats, TimerTask, TimingWheel
 
 
@@ -24,6 +26,7 @@ def use(timer: SystemTimer | ManualTimer) -> TimerStats:
     repeating: TimerTask = timer.call_every(1, print, "tick", missed="burst")
     batch: TimerBatch = timer.call_many(array("q", [1, 2, 3]), show)
     kept: bool = task.cancel() and repeating.reschedule(10) and ping.pending
+    timer.call_many(np.array([1, 2, 3]), show).cancel(np.array([0]))
     print(kept, batch.cancel([1]), timer.pending()[0].deadline_ms, timer.close(run_pending=True))
     return timer.stats()
 

@@ -25,10 +25,10 @@ class ThreadPool:
     """An elastic pool. `submit(job)` has the job run in a thread; it must not raise.
 
     A job gets an idle thread if there is one. If none is idle and none has become free for PATIENCE_S, all of them are
-    blocked, and a thread is started at once. Otherwise the job queues up, and the pool looks again in PATIENCE_S: as
-    long as there is a queue and jobs take long, it grows by a quarter each time. So a thousand quick jobs share four
-    threads, and a thousand jobs that block get a thousand in a quarter of a second. A thread without work for LINGER_S
-    ends.
+    blocked, and a thread is started at once. Otherwise the job queues up, and the pool looks again in PATIENCE_S: if it
+    finds jobs that take long twice in a row (once could be the machine), it grows by a quarter, and looks on until the
+    queue is empty. So a thousand quick jobs share four threads, and a thousand jobs that block get a thousand within
+    some tenths of a second. A thread without work for LINGER_S ends.
 
     Arguments:
         daemon: whether the threads are daemons. If not, the interpreter's exit waits for them: see leave().

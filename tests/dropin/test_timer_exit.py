@@ -99,7 +99,9 @@ def test_a_timer_on_its_way_from_the_wheel_to_a_thread_is_waited_for(run_script)
         """
 import hwheel.threading
 from hwheel import Timer
-Timer(0, int).start()
+first = Timer(0, int)
+first.start()
+first.join()
 engine = hwheel.threading._engine
 submit, on_its_way = engine.submit, threading.Event()
 

@@ -10,7 +10,11 @@ try:
         TimingWheel,
         debug_check,
         debug_live,
+        group,
+        order_by,
+        place,
         replay,
+        survivors,
     )
 except ModuleNotFoundError as error:
     if error.name != "hwheel_core._core":
@@ -37,5 +41,9 @@ __all__ = [
     "WheelSnapshot",
     "debug_check",
     "debug_live",
+    "group",
+    "order_by",
+    "place",
     "replay",
+    "survivors",
 ]

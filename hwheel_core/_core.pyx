@@ -109,6 +109,7 @@ include "reaper.pxi"
 include "batch.pxi"
 include "check.pxi"
 include "replay.pxi"
+include "columns.pxi"
 
 # What Python sees.
 include "debug.pxi"
@@ -124,6 +125,7 @@ include "timing_wheel.pxi"
 include "timer_face.pxi"
 include "timer_core.pxi"
 include "replay_face.pxi"
+include "column_functions.pxi"
 
 
 cdef TimerTask sample = TimerTask(0)

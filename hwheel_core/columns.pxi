@@ -1,0 +1,176 @@
+# The wheel's work on whole columns of int64, for who keeps the buckets elsewhere (hwheel.spark: in a state store).
+#
+# Placement is that of wheel.pxi, for a wheel whose clock stands at now_ms; tests/model/test_columns.py holds the two
+# together. Nothing here has state or a lock: the caller brings all memory.
+
+
+cdef struct Grid:
+    # The levels of a wheel without their buckets.
+    int64_t tick_ms[64]         # MAX_LEVELS
+    uint64_t interval_ms[64]    # UINT64_MAX where it does not fit
+    int64_t clock_ms[64]
+    int32_t level_count
+
+
+cdef void grid_init(Grid* self, int64_t now_ms, int64_t tick_ms, int64_t wheel_size) noexcept nogil:
+    """All levels that there can be: the last one reaches to the end of time."""
+    cdef int64_t interval_ms
+    cdef bint is_last = False
+    self.level_count = 0
+    while not is_last:
+        is_last = hw_mul_overflows(tick_ms, wheel_size, &interval_ms)
+        self.tick_ms[self.level_count] = tick_ms
+        self.clock_ms[self.level_count] = now_ms - now_ms % tick_ms
+        self.interval_ms[self.level_count] = UINT64_MAX if is_last else <uint64_t>interval_ms
+        self.level_count += 1
+        tick_ms = interval_ms
+
+
+cdef void grid_place(const Grid* self, const int64_t* times_ms, int64_t count, int64_t* levels_out,
+                     int64_t* buckets_ms_out) noexcept nogil:
+    cdef int64_t i, time_ms, ahead_ms, tick_ms
+    cdef int32_t level
+    for i in range(count):
+        time_ms = times_ms[i] if times_ms[i] > 0 else 0         # as in the wheel: what is negative is as due as 0
+        ahead_ms = time_ms - self.clock_ms[0]
+        level = 0
+        if ahead_ms < self.tick_ms[0]:
+            levels_out[i] = 0
+            buckets_ms_out[i] = time_ms - time_ms % self.tick_ms[0]
+            continue
+        while <uint64_t>ahead_ms >= self.interval_ms[level]:
+            level += 1
+            ahead_ms = time_ms - self.clock_ms[level]
+        tick_ms = self.tick_ms[level]
+        levels_out[i] = level + 1
+        buckets_ms_out[i] = self.clock_ms[level] + ahead_ms // tick_ms * tick_ms
+
+
+# --- sets of rows ------------------------------------------------------------------------------------------------
+
+cdef struct RowSet:
+    # A hash set of row numbers; rows are equal if they are so in all columns.
+    const int64_t** columns
+    int column_count
+    int64_t* slots              # row + 1, or 0; at least twice as many as rows, a power of two
+    uint64_t mask
+
+
+cdef size_t rowset_slots(int64_t count) noexcept nogil:
+    cdef size_t slots = 16
+    while slots < <size_t>count * 2:
+        slots *= 2
+    return slots
+
+
+cdef int64_t* rowset_find(RowSet* self, int64_t row) noexcept nogil:
+    """The slot of the row equal to this one, or the empty slot where it belongs."""
+    cdef uint64_t mixed = 0
+    cdef int64_t* slot
+    cdef uint64_t place
+    cdef int i
+    for i in range(self.column_count):
+        mixed = (mixed ^ <uint64_t>self.columns[i][row]) * <uint64_t>0x9E3779B97F4A7C15
+        mixed ^= mixed >> 32
+    place = mixed & self.mask
+    while True:
+        slot = &self.slots[place]
+        if slot[0] == 0 or rowset_equal(self, slot[0] - 1, row):
+            return slot
+        place = (place + 1) & self.mask
+
+
+cdef inline bint rowset_equal(const RowSet* self, int64_t a, int64_t b) noexcept nogil:
+    cdef int i
+    for i in range(self.column_count):
+        if self.columns[i][a] != self.columns[i][b]:
+            return False
+    return True
+
+
+cdef int64_t rows_group(RowSet* self, int64_t count, int64_t* group_of, int64_t* starts_out,
+                        int64_t* order_out) noexcept nogil:
+    """A stable grouping, groups in order of their first row; returns how many. starts_out has room for count + 1."""
+    cdef int64_t i, group, groups = 0, begin = 0, size
+    cdef int64_t* slot
+    for i in range(count):
+        slot = rowset_find(self, i)
+        if slot[0] == 0:
+            slot[0] = i + 1
+            group = groups
+            groups += 1
+            starts_out[group] = 0
+        else:
+            group = group_of[slot[0] - 1]
+        group_of[i] = group
+        starts_out[group] += 1
+    for group in range(groups):
+        size = starts_out[group]
+        starts_out[group] = begin
+        begin += size
+    for i in range(count):
+        group = group_of[i]
+        order_out[starts_out[group]] = i
+        starts_out[group] += 1
+    # Each start has moved to the end of its group, which is the start of the next.
+    for group in range(groups, 0, -1):
+        starts_out[group] = starts_out[group - 1]
+    starts_out[0] = 0
+    return groups
+
+
+cdef int64_t rows_survive(RowSet* self, const int64_t* tombstones, int64_t count, const int64_t* order,
+                          int64_t order_count, int64_t* rows_out) noexcept nogil:
+    """Of the rows named by `order`, the first of each that no tombstone equals; returns how many."""
+    cdef int64_t i, survivors = 0
+    cdef int64_t* slot
+    for i in range(count):
+        if tombstones[i] != 0:
+            rowset_find(self, i)[0] = i + 1
+    for i in range(order_count):
+        if tombstones[order[i]] != 0:
+            continue
+        slot = rowset_find(self, order[i])
+        if slot[0] == 0:
+            slot[0] = order[i] + 1
+            rows_out[survivors] = order[i]
+            survivors += 1
+    return survivors
+
+
+# --- order -------------------------------------------------------------------------------------------------------
+
+cdef void column_sort(const int64_t* values, int64_t count, int64_t** order, int64_t** spare) noexcept nogil:
+    """Stable radix sort of the row numbers in `order`; only the bytes in which the values differ are looked at."""
+    cdef int64_t counts[256]
+    cdef int64_t i, least, most, begin, size
+    cdef uint64_t spread
+    cdef int shift = 0
+    cdef int64_t* swapped
+    if count == 0:
+        return
+    least = most = values[0]
+    for i in range(count):
+        if values[i] < least:
+            least = values[i]
+        if values[i] > most:
+            most = values[i]
+    spread = <uint64_t>most - <uint64_t>least
+    while shift < 64 and spread >> shift != 0:
+        for i in range(256):
+            counts[i] = 0
+        for i in range(count):
+            counts[(<uint64_t>values[i] - <uint64_t>least) >> shift & 255] += 1
+        begin = 0
+        for i in range(256):
+            size = counts[i]
+            counts[i] = begin
+            begin += size
+        for i in range(count):
+            begin = (<uint64_t>values[order[0][i]] - <uint64_t>least) >> shift & 255
+            spare[0][counts[begin]] = order[0][i]
+            counts[begin] += 1
+        swapped = order[0]
+        order[0] = spare[0]
+        spare[0] = swapped
+        shift += 8

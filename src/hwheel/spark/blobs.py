@@ -1,0 +1,63 @@
+"""Rows as Arrow bytes, and the compiled core's arrays as Arrow arrays.
+
+What travels between the stages of the query is an IPC stream, which names its columns. What lies in the state is a
+record batch alone: the schema is kept once a shard, in its index, not once a chunk.
+"""
+
+from array import array
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+
+def to_stream(table: pa.Table) -> bytes:
+    """The rows with their schema."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def from_stream(blob: bytes | pa.Buffer) -> pa.Table:
+    """Rows of `to_stream`, without a copy."""
+    return pa.ipc.open_stream(pa.py_buffer(blob)).read_all()
+
+
+def to_chunk(batch: pa.RecordBatch) -> bytes:
+    """The rows without their schema."""
+    return bytes(batch.serialize())
+
+
+def from_chunk(blob: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows of `to_chunk`, without a copy."""
+    return pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
+
+
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """The rows of a table in one piece."""
+    batches = table.combine_chunks().to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    return pa.RecordBatch.from_arrays(
+        [one_array(column) for column in table.columns], schema=table.schema
+    )
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def arrow_array(values: "array[int]") -> pa.Array:
+    """An array of the compiled core, without a copy."""
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+
+
+def constant(value: int, count: int) -> pa.Array:
+    """The same number, count times."""
+    return pa.repeat(pa.scalar(value, pa.int64()), count)
+
+
+def joined(tables: Iterable[pa.Table]) -> pa.Table:
+    """Tables of one schema, one after the other."""
+    return pa.concat_tables(list(tables))

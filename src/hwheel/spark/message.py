@@ -1,0 +1,113 @@
+"""A message's columns: their checks, what makes a row malformed, and when a message is due."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampType,
+)
+
+# Columns of our own, beside those of the message, which are called c0, c1, ... inside: any name is good for a user's.
+SHARD = "shard"
+TOMBSTONE = "cancel"
+SEQUENCE = "sequence"
+
+LAST_DUE_MS = 253_402_300_799_999       # the end of the year 9999
+NAMES = (StringType, BinaryType, ByteType, ShortType, IntegerType, LongType)
+
+
+@dataclass(frozen=True)
+class MessageColumns:
+    """Which columns of a frame mean what."""
+
+    id: str
+    key: str
+    due: str
+    cancel: str | None
+    payload: tuple[str, ...]
+
+    @property
+    def kept(self) -> list[str]:
+        """The columns that are held and come out again."""
+        return list(dict.fromkeys([self.id, self.key, self.due, *self.payload]))
+
+    def inside(self, name: str) -> str:
+        """What a kept column is called inside the query and in the state."""
+        return f"c{self.kept.index(name)}"
+
+
+def message_columns(
+    df: DataFrame, id: str, key: str, due: str, cancel: str | None, payload: str | Sequence[str] | None
+) -> MessageColumns:
+    """Checks names and types; ValueError and TypeError name the argument and the column."""
+    if payload is None:
+        payload = [name for name in df.columns if name not in (id, key, due, cancel)]
+    elif isinstance(payload, str):
+        payload = [payload]
+    columns = MessageColumns(id, key, due, cancel, tuple(payload))
+    check_column(df, "id", id, NAMES, "a string, binary or an integer")
+    check_column(df, "key", key, NAMES, "a string, binary or an integer")
+    check_column(df, "due", due, (LongType, TimestampType), "a bigint of epoch milliseconds or a timestamp")
+    if cancel is not None:
+        check_column(df, "cancel", cancel, (BooleanType,), "a boolean")
+    for name in columns.payload:
+        check_column(df, "payload", name, (DataType,), "any type")
+    return columns
+
+
+def check_column(df: DataFrame, argument: str, name: str, types: tuple[type[DataType], ...], wanted: str) -> None:
+    """Raises if the frame has no such column, or one of another type."""
+    if not isinstance(name, str):
+        raise TypeError(f"{argument} must be the name of a column, not {type(name).__name__}")
+    found = [field for field in df.schema.fields if field.name == name]
+    if len(found) != 1:
+        raise ValueError(
+            f"{argument}: there {'is no column' if not found else 'are several columns'} {name!r}; "
+            f"the columns are {', '.join(df.columns)}"
+        )
+    if not isinstance(found[0].dataType, types):
+        raise TypeError(f"{argument}: column {name!r} must be {wanted}, not {found[0].dataType.simpleString()}")
+
+
+def quoted(name: str) -> Column:
+    """A column by its plain name, dots and all."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def malformed(df: DataFrame, id: str, due: str) -> Column:
+    """Why a row can be no message: a reason, or null."""
+    if isinstance(df.schema[due].dataType, TimestampType):
+        due_ms = F.unix_millis(quoted(due))
+    else:
+        due_ms = quoted(due)
+    absurd = (due_ms < 0) | (due_ms > LAST_DUE_MS)
+    return (
+        F.when(quoted(id).isNull(), "id is null")
+        .when(F.length(quoted(id).cast("string")) == 0, "id is empty")
+        .when(quoted(due).isNull(), "due is null")
+        .when(absurd, F.concat(F.lit("due is not between 1970 and 9999: "), due_ms.cast("string"), F.lit(" ms")))
+    )
+
+
+def expirations(due: pa.Array, tick_ms: int) -> pa.Array:
+    """When the messages' ticks are over: never before they are due."""
+    return pc.multiply(pc.divide(pc.add(due_ms(due), tick_ms - 1), tick_ms), tick_ms)
+
+
+def due_ms(due: pa.Array) -> pa.Array:
+    """Epoch milliseconds, rounded up."""
+    if pa.types.is_timestamp(due.type):
+        return pc.divide(pc.add(due.cast(pa.timestamp("us", due.type.tz)).cast(pa.int64()), 999), 1000)
+    return due

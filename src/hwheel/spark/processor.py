@@ -1,0 +1,96 @@
+"""Spark's side of a shard: its state variables, its timer, and the calls that Spark makes."""
+
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from hwheel.spark.blobs import from_stream, joined, to_stream
+from hwheel.spark.index import ShardIndex
+from hwheel.spark.shard_wheel import ShardWheel, WheelSettings
+
+CHUNK_KEY = "level int, number bigint, chunk int"
+EMITTED = "blob binary"
+
+
+@dataclass
+class StateChunks(MutableMapping[tuple[int, int, int], bytes]):
+    """Spark's map state as a mapping, as far as a chunk map needs one."""
+
+    state: Any
+
+    def __getitem__(self, key: tuple[int, int, int]) -> bytes:
+        found = self.state.getValue(key)
+        if found is None:
+            raise KeyError(key)
+        return bytes(found[0])
+
+    def __setitem__(self, key: tuple[int, int, int], blob: bytes) -> None:
+        self.state.updateValue(key, (blob,))
+
+    def __delitem__(self, key: tuple[int, int, int]) -> None:
+        self.state.removeKey(key)
+
+    def pop(self, key: tuple[int, int, int]) -> bytes:      # type: ignore[override]
+        """In two calls; MutableMapping's would do as well, with a default that nobody gives."""
+        blob = self[key]
+        del self[key]
+        return blob
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        return iter(self.state.keys())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class HoldProcessor(StatefulProcessor):
+    """One shard is one group. A timer is kept at the next time at which there is something to do, one a shard: the
+    delay queue holds buckets, and its head is what a timer is needed for.
+    """
+
+    def __init__(self, settings: WheelSettings) -> None:
+        self.settings = settings
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called once a task."""
+        self.handle = handle
+        self.index = handle.getValueState("index", "json string")
+        self.buckets = StateChunks(handle.getMapState("buckets", CHUNK_KEY, "rows binary"))
+        self.delivered = StateChunks(handle.getMapState("delivered", CHUNK_KEY, "rows binary"))
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        """A batch with packed messages for this shard. Takes the due buckets as well, so that all goes out in order."""
+        arrived = joined(from_stream(row.blob) for row in sorted(rows, key=lambda row: (row.task, row.part)))
+        index = self.stored_index() or ShardWheel.new_index(self.settings, arrived)
+        yield from self.advance(index, arrived, timerValues.getCurrentProcessingTimeInMs())
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        """The shard's timer. Spark itself takes the timer away afterwards."""
+        index = self.stored_index()
+        if index is None:
+            raise RuntimeError(f"shard {key} has a timer and no index")
+        if index.timer_ms == expiredTimerInfo.getExpiryTimeInMs():
+            index.timer_ms = None
+        yield from self.advance(index, None, timerValues.getCurrentProcessingTimeInMs())
+
+    def stored_index(self) -> ShardIndex | None:
+        found = self.index.get()
+        return ShardIndex.from_json(found[0]) if found else None
+
+    def advance(self, index: ShardIndex, arrived: pa.Table | None, now_ms: int) -> Iterator[Row]:
+        """Advances the shard's wheel, and stores what is new of it."""
+        wheel = ShardWheel(self.settings, index, self.buckets, self.delivered)
+        for table in wheel.advance(arrived, now_ms):
+            yield Row(blob=to_stream(table))
+        next_ms = wheel.next_ms
+        if next_ms != index.timer_ms:
+            if index.timer_ms is not None:
+                self.handle.deleteTimer(index.timer_ms)
+            if next_ms is not None:
+                self.handle.registerTimer(next_ms)
+            index.timer_ms = next_ms
+        self.index.update((index.to_json(),))

@@ -1,0 +1,67 @@
+"""One local session for all, started when the first test asks for it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))     # for plain_model: the suite's import mode leaves it out
+
+pytest.importorskip("pyspark", reason="hwheel.spark is not installed: pip install 'hwheel[spark]'")
+
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+settings.register_profile(
+    "spark-model",
+    max_examples=max(1, round(60 * float(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1")))),
+    deadline=None,
+    derandomize="HWHEEL_MODEL_EXAMPLES" not in os.environ,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def java_is_missing():
+    """What is wrong with Java here, or None."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if not java or not os.path.exists(java):
+        return "no Java found: Spark needs Java 17 or later (Debian, Ubuntu: apt install openjdk-17-jre-headless)"
+    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    return None if done.returncode == 0 else f"{java} -version fails: {done.stderr}"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """A local session; the test is skipped where there is no Java."""
+    missing = java_is_missing()
+    if missing:
+        pytest.skip(missing)
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("hwheel tests")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

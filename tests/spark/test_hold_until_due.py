@@ -1,0 +1,166 @@
+"""hold_until_due in Spark itself: random messages over many micro-batches of a clock that the test moves."""
+
+import random
+from collections import Counter, defaultdict
+
+import pytest
+from clocked_query import SCHEMA, ClockedQuery
+from plain_model import PlainModel, Record
+
+from hwheel.spark import dead_letters, hold_until_due
+
+START_MS = 1_795_176_000_000
+MALFORMED = [
+    ({"id": None, "key": "k0", "due": START_MS}, "id is null"),
+    ({"id": "", "key": "k0", "due": START_MS}, "id is empty"),
+    ({"id": "bad-1", "key": "k0"}, "due is null"),
+    ({"id": "bad-2", "key": "k0", "due": -1}, "due is not between 1970 and 9999: -1 ms"),
+    ({"id": "bad-3", "key": "k0", "due": 10**16}, f"due is not between 1970 and 9999: {10**16} ms"),
+    ({"id": "bad-4", "key": "k0", "due": "tomorrow"}, "due is null"),
+]
+
+
+def hold(df, **changes):
+    return df.transform(hold_until_due, **{"id": "id", "key": "key", "due": "due", "cancel": "cancel", **changes})
+
+
+def history(chance, batches):
+    """(time, records) of batches: new messages, duplicates, cancels before, with and after their messages."""
+    now_ms, known, held_back = START_MS, [], []
+    for _ in range(batches):
+        now_ms += chance.choice([1, 1, 1, 2, 5, 60]) * 1000
+        records = [held_back.pop() for _ in range(min(len(held_back), chance.randint(0, 3)))]
+        for _ in range(chance.choice([0, 5, 20])):
+            pick = chance.random()
+            if known and pick < 0.35:
+                record = chance.choice(known[-40:])
+                records.append(record._replace(cancel=pick < 0.15))
+                continue
+            ahead_ms = chance.choice([-3000, -1, 0, 1, 999, 1000, 2500, 30_000, 100_000, 10**7, 10**12])
+            record = Record(f"m{len(known)}", f"k{len(known) % 5}", now_ms + ahead_ms, False, chance.choice(["ä", None, "x" * 99]))
+            known.append(record)
+            if pick < 0.9:
+                records.append(record)
+            else:                                       # its cancel overtakes it
+                records.append(record._replace(cancel=True))
+                held_back.append(record)
+        chance.shuffle(records)
+        yield now_ms, records
+
+
+def by_key(rows):
+    found = defaultdict(list)
+    for id, key, due, payload in rows:
+        found[key].append((id, due, payload))
+    return found
+
+
+def test_the_model_over_many_batches_and_restarts(spark, tmp_path):
+    chance, model, counts = random.Random(7), PlainModel(1000), Counter()
+    query = None
+    try:
+        for number, (now_ms, records) in enumerate(history(chance, 36)):
+            if number in (0, 12, 25):
+                if query:
+                    query.stop()
+                query = ClockedQuery(spark, tmp_path, lambda df: hold(df, dedup="1000 days", wheel_size=4, shards=3))
+            malformed = [bad for bad, _ in chance.sample(MALFORMED, chance.randint(0, 2))]
+            rows = [record._asdict() for record in records] + malformed
+            out = query.batch(rows, now_ms)
+            expected = model.batch(records, now_ms)
+            found = [(row["id"], row["key"], row["due"], row.get("payload")) for row in out]
+            assert by_key(found) == by_key((r.id, r.key, r.due, r.payload) for r in expected), f"batch {number}"
+            counts.update(batches=1, delivered=len(out), dead=len(malformed), cancels=sum(r.cancel for r in records))
+    finally:
+        if query:
+            query.stop()
+    assert counts["delivered"] > 60 and counts["cancels"] > 20 and len(model.pending) > 5, "the history has a bit of all"
+    dead = dead_letters(spark.read.schema(SCHEMA).json(str(tmp_path / "in")), id="id", key="key", due="due").collect()
+    assert len(dead) == counts["dead"]
+    assert {row.reason for row in dead} <= {reason for _, reason in MALFORMED}
+
+
+def test_timestamps_integers_and_all_other_columns(spark, tmp_path):
+    """due as a timestamp is rounded up, an id may be a number, a null key is a key of its own, columns come out as they were."""
+
+    def transform(df):
+        df = df.selectExpr(
+            "cast(substr(id, 2) as bigint) as id", "key", "timestamp_millis(due) + interval 1 microsecond as due",
+            "cancel", "named_struct('text', payload, 'list', array(1, 2)) as `a.b`",
+        )
+        held = hold(df, tick="1 second")
+        assert held.columns == ["id", "key", "due", "a.b"]
+        assert [field.dataType for field in held.schema] == [df.schema[name].dataType for name in held.columns]
+        return held
+
+    query = ClockedQuery(spark, tmp_path, transform)
+    try:
+        rows = [{"id": "m1", "key": None, "due": START_MS + 2000, "payload": "p"}, {"id": "m2", "due": START_MS + 1999}]
+        assert query.batch(rows, START_MS + 1000) == []
+        assert [row["id"] for row in query.batch([], START_MS + 2000)] == [2]
+        (row,) = query.batch([], START_MS + 3000)
+        assert row["id"] == 1 and row["a.b"] == {"text": "p", "list": [1, 2]}
+        assert row["due"].startswith("2026-11-20 12:00:02") and row["key"] is None
+    finally:
+        query.stop()
+
+
+def test_a_checkpoint_is_not_read_with_other_settings(spark, tmp_path):
+    query = ClockedQuery(spark, tmp_path, hold)
+    query.batch([{"id": f"m{i}", "key": f"k{i}", "due": START_MS + 10_000} for i in range(20)], START_MS + 1000)
+    query.stop()
+    query = ClockedQuery(spark, tmp_path, lambda df: hold(df, tick="2 seconds"))
+    try:
+        with pytest.raises(AssertionError, match="tick=1000ms.*tick=2000ms"):
+            query.batch([{"id": f"n{i}", "key": f"k{i}", "due": START_MS + 10_000} for i in range(20)], START_MS + 2000)
+    finally:
+        query.stop()
+
+
+@pytest.fixture
+def stream(spark, tmp_path):
+    return spark.readStream.schema(SCHEMA + ", t timestamp, n int").json(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "says"),
+    [
+        ({"id": "ID2"}, ValueError, "id: there is no column 'ID2'; the columns are id, key"),
+        ({"id": "cancel"}, TypeError, "id: column 'cancel' must be a string, binary or an integer, not boolean"),
+        ({"id": None}, TypeError, "id must be the name of a column, not NoneType"),
+        ({"key": "nokey"}, ValueError, "key: there is no column 'nokey'"),
+        ({"key": "t"}, TypeError, "key: column 't'"),
+        ({"due": "payload"}, TypeError, "due: column 'payload' must be a bigint of epoch milliseconds or a timestamp, not string"),
+        ({"due": "n"}, TypeError, "due: column 'n' .* not int"),
+        ({"cancel": "payload"}, TypeError, "cancel: column 'payload' must be a boolean, not string"),
+        ({"payload": ["payload", "x"]}, ValueError, "payload: there is no column 'x'"),
+        ({"tick": "soon"}, ValueError, "tick must be a number and a unit"),
+        ({"tick": 5}, TypeError, "tick must be a str"),
+        ({"tick": "0 s"}, ValueError, "tick_ms must be at least 1"),
+        ({"wheel_size": 1}, ValueError, "wheel_size"),
+        ({"dedup": "a while"}, ValueError, "dedup"),
+        ({"shards": 0}, ValueError, "shards must be from 1"),
+        ({"shards": "2"}, TypeError, "shards must be an int"),
+        ({"shards": True}, TypeError, "shards must be an int"),
+    ],
+)
+def test_what_is_wrong_is_said_when_the_query_is_built(stream, changes, error, says):
+    with pytest.raises(error, match=says):
+        hold(stream, **changes)
+
+
+def test_only_streams_are_held(spark):
+    with pytest.raises(ValueError, match="streaming"):
+        hold(spark.createDataFrame([], SCHEMA))
+
+
+def test_another_state_store_is_refused(spark, stream):
+    name = "spark.sql.streaming.stateStore.providerClass"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
+    try:
+        with pytest.raises(ValueError, match="must be org.apache.*RocksDBStateStoreProvider"):
+            hold(stream)
+    finally:
+        spark.conf.set(name, before)
+

@@ -1,0 +1,71 @@
+"""Durations, shards, packing: what needs no session."""
+
+import doctest
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+
+from hwheel.spark import durations, shards
+from hwheel.spark.blobs import from_stream, to_stream
+from hwheel.spark.durations import duration_ms
+from hwheel.spark.message import SEQUENCE, SHARD, TOMBSTONE, expirations
+from hwheel.spark.packing import Packer, unpack
+from hwheel.spark.shards import labels, partition_of
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("1 second", 1000), ("10 minutes", 600_000), ("250ms", 250), ("2 H", 7_200_000), ("1 day", 86_400_000),
+     ("3 milliseconds", 3), ("5s", 5000), ("0 seconds", 0), (timedelta(seconds=1.5), 1500), ("2 weeks", 1_209_600_000)],
+)
+def test_durations(text, ms):
+    assert duration_ms(text, "tick") == ms
+
+
+@pytest.mark.parametrize("text", ["", "1", "second", "-1 second", "1.5 s", "1 month", timedelta(microseconds=1), timedelta(-1)])
+def test_bad_durations_name_their_argument(text):
+    with pytest.raises(ValueError, match="dedup must be"):
+        duration_ms(text, "dedup")
+
+
+@pytest.mark.parametrize(("shards", "partitions"), [(1, 1), (2, 2), (8, 2), (3, 5), (200, 200), (7, 3)])
+def test_shards_are_spread_evenly(shards, partitions):
+    found = labels(shards, partitions)
+    assert len({*found}) == shards
+    assert [partition_of(label, partitions) for label in found] == [shard % partitions for shard in range(shards)]
+
+
+def test_labels_lie_where_spark_puts_them(spark):
+    rows = spark.range(-50, 50).selectExpr("cast(id as int) as id", "pmod(hash(cast(id as int)), 7) as part").collect()
+    assert all(partition_of(row.id, 7) == row.part for row in rows if row.id >= 0)
+
+
+def test_a_message_is_never_due_before_its_time():
+    due = pa.array([0, 1, 999, 1000, 1001], pa.int64())
+    assert expirations(due, 1000).to_pylist() == [0, 1000, 1000, 1000, 2000]
+    micros = pa.array([0, 1, 1_000_000, 1_000_001], pa.timestamp("us", "UTC"))
+    assert expirations(micros, 1).to_pylist() == [0, 1, 1000, 1001]
+
+
+def test_rows_are_packed_by_shard_in_order_and_unpacked():
+    batches = [
+        pa.record_batch({"id": pa.array(ids), TOMBSTONE: pa.array([False] * len(ids)), SHARD: pa.array(shards, pa.int64())})
+        for ids, shards in [(["a", "b", "c"], [1, 0, 1]), (["d", "e"], [0, 1])]
+    ]
+    (packed,) = Packer([10, 20])(batches)
+    rows = {row["shard"]: from_stream(row["blob"]) for row in packed.to_pylist()}
+    assert {shard: table.column("id").to_pylist() for shard, table in rows.items()} == {20: ["a", "c", "e"], 10: ["b", "d"]}
+    with_sequence = [table.append_column(SEQUENCE, pa.array(range(len(table)), pa.int64())) for table in rows.values()]
+    out = unpack([pa.record_batch({"blob": pa.array([to_stream(table) for table in with_sequence])})])
+    assert [batch.to_pydict() for batch in out] == [{"id": ["a", "c", "e"]}, {"id": ["b", "d"]}]
+
+
+def test_nothing_to_pack_is_nothing():
+    assert list(Packer([0])([])) == []
+
+
+@pytest.mark.parametrize("module", [durations, shards])
+def test_the_examples_in_the_docstrings_are_true(module):
+    result = doctest.testmod(module)
+    assert result.attempted and not result.failed

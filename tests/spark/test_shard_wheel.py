@@ -1,0 +1,187 @@
+"""The wheel of a shard, on a state that is a dict, against the plain model; no Spark is started."""
+
+import json
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from hwheel.spark import chunk_map, shard_wheel
+from hwheel.spark.index import ShardIndex
+from hwheel.spark.message import SEQUENCE, TOMBSTONE
+from hwheel.spark.shard_wheel import ShardWheel, WheelSettings
+
+from plain_model import PlainModel, Record
+
+MODEL = settings.get_profile("spark-model")
+START_MS = 1_795_176_000_123
+SCHEMA = pa.schema(
+    [("id", pa.string()), ("key", pa.string()), ("due", pa.int64()), ("payload", pa.string()), (TOMBSTONE, pa.bool_())]
+)
+
+
+class Shard:
+    """A shard whose state survives between batches as bytes and text, as it does in the store."""
+
+    def __init__(self, tick_ms=1000, wheel_size=4, dedup_ms=10**9, placement="p"):
+        self.settings = WheelSettings("id", "due", tick_ms, wheel_size, dedup_ms, placement)
+        self.index = None
+        self.buckets, self.delivered = {}, {}
+
+    def batch(self, records, now_ms):
+        """Record, Record, ... -> what goes out."""
+        arrived = None
+        if records:
+            columns = zip(*[(r.id, r.key, r.due, r.payload, r.cancel) for r in records], strict=True)
+            arrived = pa.table([pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)],
+                               schema=SCHEMA)
+        if self.index is None:
+            if arrived is None:
+                return []
+            index = ShardWheel.new_index(self.settings, arrived)
+        else:
+            index = ShardIndex.from_json(self.index)
+        wheel = ShardWheel(self.settings, index, self.buckets, self.delivered)
+        out = [row for table in wheel.advance(arrived, now_ms) for row in table.to_pylist()]
+        self.next_ms = wheel.next_ms
+        self.index = index.to_json()
+        self.check(index)
+        return [Record(row["id"], row["key"], row["due"], row[TOMBSTONE], row["payload"]) for row in out]
+
+    def check(self, index):
+        """The index tells what the state holds."""
+        for chunks, entries in ((self.buckets, index.buckets), (self.delivered, index.delivered)):
+            assert {*chunks} == {(*key, i) for key, entry in entries.items() for i in range(entry.chunks)}
+        assert len(index.buckets) <= self.settings.wheel_size * 64
+        assert {*index.delivered} == {*index.delivered_until_ms}
+
+
+dues_ms = st.integers(-2000, 8000) | st.integers(-(10**6), 10**6) | st.sampled_from([10**9, 10**11, -(10**10)])
+
+
+@st.composite
+def histories(draw):
+    """Batches of records: messages, and some of them again, cancelled before, with or after."""
+    now_ms, batches, known = START_MS, [], []
+    for _ in range(draw(st.integers(1, 12))):
+        now_ms += draw(st.sampled_from([1, 250, 1000, 1000, 4000, 20_000, 10**6, 10**9]))
+        records = []
+        for _ in range(draw(st.integers(0, 12))):
+            if known and draw(st.integers(0, 2)) == 0:
+                record = draw(st.sampled_from(known))
+                records.append(record._replace(cancel=draw(st.booleans())))
+            else:
+                number = len(known)
+                record = Record(f"m{number}", f"k{number % 3}", now_ms + draw(dues_ms), False, "x" * (number % 50))
+                known.append(record)
+                if draw(st.integers(0, 4)) > 0:
+                    records.append(record._replace(cancel=draw(st.integers(0, 5)) == 0))
+        batches.append((now_ms, records))
+    return batches
+
+
+@MODEL
+@given(
+    histories(), st.sampled_from([1, 250, 1000]), st.sampled_from([2, 4, 256]), st.sampled_from([1, 5, 10**6]),
+    st.sampled_from([1, 2000, 10**6]),
+)
+@example([(START_MS, [Record("a", "k", START_MS + 5000)]), (START_MS + 9000, [Record("b", "k", START_MS + 7000),
+         Record("c", "k", START_MS + 2000)])], 1000, 2, 1, 1)
+def test_the_model(batches, tick_ms, wheel_size, step_rows, bytes_):
+    shard, model = Shard(tick_ms, wheel_size, 10**15), PlainModel(tick_ms)
+    small = patch.multiple(chunk_map, OPEN_BYTES=min(bytes_, 500), CHUNK_BYTES=bytes_)
+    with small, patch.multiple(shard_wheel, STEP_ROWS=step_rows, MOVE_ROWS=step_rows, EMIT_ROWS=min(step_rows, 7)):
+        end_ms = batches[-1][0] + 10**12
+        for now_ms, records in [*batches, (end_ms, [])]:
+            out = shard.batch(records, now_ms)
+            assert out == model.batch(records, now_ms)
+            assert all(record.due <= now_ms for record in out), "never before due"
+            if shard.index and model.pending:
+                tick_ms_of_first = min(tick for _, tick in model.pending) * tick_ms
+                assert now_ms < shard.next_ms <= tick_ms_of_first
+    assert not shard.buckets and not model.pending
+
+
+@MODEL
+@given(histories(), st.sampled_from([2, 5]))
+def test_whoever_wakes_the_shard_only_when_it_asks_for_it_gets_all_at_its_tick(batches, wheel_size):
+    """What Spark's timer does: no batch between, and nothing goes out later than the tick in which it is due."""
+    shard, model = Shard(1000, wheel_size, 10**15), PlainModel(1000)
+    for (now_ms, records), (following_ms, _) in zip(batches, [*batches[1:], (batches[-1][0] + 10**12, [])], strict=True):
+        assert shard.batch(records, now_ms) == model.batch(records, now_ms)
+        while shard.index and shard.next_ms is not None and shard.next_ms < following_ms:
+            at_ms = shard.next_ms
+            out = shard.batch([], at_ms)
+            assert out == model.batch([], at_ms)
+            assert all(at_ms - record.due < 1000 for record in out)
+
+
+def test_a_wakeup_per_bucket_and_not_per_message():
+    shard = Shard(wheel_size=256)
+    start_ms = START_MS // 65_536_000 * 65_536_000
+    shard.batch([Record(f"m{i}", "k", start_ms + 1000 * 300 + i) for i in range(1000)], start_ms)
+    assert len(ShardIndex.from_json(shard.index).buckets) == 1
+    assert len(shard.batch([], start_ms + 256_000)) == 0, "the bucket of level 2 falls due and is cascaded"
+    (bucket,) = [key for key in ShardIndex.from_json(shard.index).buckets if key[0] == 1][:1]
+    assert bucket[1] == shard.next_ms
+
+
+def test_known_for_the_horizon_after_delivery_and_forgotten_after_it():
+    shard = Shard(dedup_ms=10_000)
+    message = Record("a", "k", START_MS + 500)
+    shard.batch([message], START_MS)
+    delivered_ms = START_MS + 5000
+    assert shard.batch([], delivered_ms) == [message]
+    assert shard.batch([message], delivered_ms + 9_999) == []
+    assert shard.batch([], delivered_ms + 10_000) == []
+    assert not shard.delivered and shard.next_ms is None
+    assert shard.batch([message], delivered_ms + 10_001) == [message]
+
+
+def test_a_backlog_of_old_messages_is_deduplicated_as_well():
+    shard = Shard(dedup_ms=10_000)
+    old = [Record(f"m{i}", "k", START_MS - (i + 1) * 3_600_000) for i in range(1000)]
+    assert shard.batch(old, START_MS) == old[::-1]
+    assert shard.batch(old[:500], START_MS + 9_000) == []
+    assert len(ShardIndex.from_json(shard.index).delivered) < 300, "slices of long ago are long"
+
+
+def test_a_cancel_that_comes_late_and_before_its_message():
+    shard = Shard(dedup_ms=10_000)
+    message = Record("a", "k", START_MS - 1)
+    assert shard.batch([message._replace(cancel=True)], START_MS) == []
+    assert shard.batch([message], START_MS + 9_000) == []
+
+
+def test_far_away_messages_are_in_few_buckets():
+    shard = Shard(wheel_size=256)
+    year_ms = 365 * 86_400_000
+    shard.batch([Record(f"m{i}", "k", START_MS + i * year_ms // 1000) for i in range(50_000)], START_MS)
+    assert len(ShardIndex.from_json(shard.index).buckets) < 700
+
+
+def test_a_clock_that_goes_back_sends_nothing_early_or_twice():
+    shard = Shard()
+    first, second = Record("a", "k", START_MS), Record("b", "k", START_MS - 2000)
+    assert shard.batch([first], START_MS + 1000) == [first]
+    assert shard.batch([first, second], START_MS - 3000) == []
+    assert shard.batch([first], START_MS - 1) == [second]
+    assert shard.batch([], START_MS + 2000) == []
+
+
+def test_state_of_other_settings_is_refused():
+    shard = Shard(placement="tick=1000ms")
+    shard.batch([Record("a", "k", START_MS)], START_MS)
+    shard.settings = Shard(placement="tick=2000ms").settings
+    with pytest.raises(ValueError, match="tick=1000ms.*tick=2000ms"):
+        shard.batch([Record("b", "k", START_MS)], START_MS)
+
+
+def test_the_index_is_json_that_can_be_read_back():
+    shard = Shard()
+    shard.batch([Record("a", "k", START_MS + 5000), Record("b", "k", START_MS)], START_MS + 1000)
+    assert ShardIndex.from_json(shard.index).to_json() == shard.index
+    assert json.loads(shard.index)["sequence"] == 2
+    assert SEQUENCE in ShardIndex.from_json(shard.index).arrow_schema.names

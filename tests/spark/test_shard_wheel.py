@@ -74,7 +74,8 @@ def histories(draw):
                 records.append(record._replace(cancel=draw(st.booleans())))
             else:
                 number = len(known)
-                record = Record(f"m{number}", f"k{number % 3}", now_ms + draw(dues_ms), False, "x" * (number % 50))
+                due_ms = draw(st.sampled_from(known)).due if known and draw(st.booleans()) else now_ms + draw(dues_ms)
+                record = Record(f"m{number}", f"k{number % 3}", due_ms, False, "x" * (number % 50))
                 known.append(record)
                 if draw(st.integers(0, 4)) > 0:
                     records.append(record._replace(cancel=draw(st.integers(0, 5)) == 0))
@@ -134,6 +135,7 @@ def test_known_for_the_horizon_after_delivery_and_forgotten_after_it():
     shard.batch([message], START_MS)
     delivered_ms = START_MS + 5000
     assert shard.batch([], delivered_ms) == [message]
+    assert shard.batch([], delivered_ms + 9_999) == []
     assert shard.batch([message], delivered_ms + 9_999) == []
     assert shard.batch([], delivered_ms + 10_000) == []
     assert not shard.delivered and shard.next_ms is None

@@ -133,9 +133,9 @@ class ShardWheel:
         """How far the clock may go with what it finds kept in memory."""
         rows = 0
         due = sorted((key[1], entry.rows) for key, entry in self.index.buckets.items() if key[1] <= now_ms)
-        for (expiration_ms, count), (following_ms, _) in zip(due[:-1], due[1:], strict=True):
+        for expiration_ms, count in due[:-1]:
             rows += count
-            if rows >= STEP_ROWS and following_ms > expiration_ms:
+            if rows >= STEP_ROWS:
                 return expiration_ms
         return now_ms
 

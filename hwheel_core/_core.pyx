@@ -56,6 +56,7 @@ cdef extern from "Python.h":
     void Py_XDECREF(PyObject*)
     bint PyIndex_Check(object)
     object PyNumber_Index(object)
+    PyObject* PyObject_Vectorcall(object, PyObject**, size_t, PyObject*)
     PyObject* PyObject_VectorcallDict(object, PyObject**, size_t, PyObject*)
 
 cdef extern from "native.h" nogil:
@@ -93,7 +94,7 @@ cdef extern from "native.h":
 cdef enum:
     MAX_WHEEL_SIZE = 1048576
 
-DEFAULT_WHEEL_SIZE = 256
+DEFAULT_WHEEL_SIZE = 512
 
 # Plain C.
 include "block.pxi"

@@ -15,28 +15,33 @@ cdef inline void prefetch_task(const Entry* entry) noexcept nogil:
     hw_prefetch(<const void*>(<uintptr_t>first & ~<uintptr_t>(POOL_SIZE - 1)))
 
 
-cdef void fetch_ahead_locked(Timer* timer) noexcept nogil:
+cdef enum:
+    CALLBACKS_AHEAD = 4
+
+
+cdef inline void fetch_ahead_locked(Timer* timer) noexcept nogil:
     """Prefetches what a hand-out comes to next: the objects lie scattered over memory.
 
-    Once in HINT_DISTANCE calls it goes through as many nodes. They are here by now, with the whole of their task: so
-    their callbacks can be fetched, and the tasks that their hints name.
+    One task at each call, the one that the hint names, HINT_DISTANCE ahead; of nearer ones, which are here by now, the
+    callback.
     """
     cdef Entry* entry = timer.ready.next
     cdef int i
-    timer.fetched_ahead = HINT_DISTANCE - 1
-    for i in range(HINT_DISTANCE):
+    prefetch_task(entry_hinted(entry))
+    timer.fetched_ahead -= 1
+    if timer.fetched_ahead > 0:
+        return
+    timer.fetched_ahead = CALLBACKS_AHEAD
+    for i in range(2 * CALLBACKS_AHEAD):
         if entry is &timer.ready:
             return
-        if entry.place == ENTRY_OF_TASK:
+        if i >= CALLBACKS_AHEAD and entry.place == ENTRY_OF_TASK:
             hw_prefetch(<void*>(<TimerTask><PyObject*>(<const char*>entry - entry_offset)).callback_)
-        prefetch_task(entry_hinted(entry))
         entry = entry.next
 
 
 cdef inline Entry* pop_locked(Timer* timer, Instant* now) noexcept nogil:
-    timer.fetched_ahead -= 1
-    if timer.fetched_ahead < 0:
-        fetch_ahead_locked(timer)
+    fetch_ahead_locked(timer)
     # A callable is not asked again: its reading of the last cascade is what made the task due.
     if now is not NULL and (timer.clock == CLOCK_KIND_CALLABLE or timer.clock == CLOCK_KIND_MANUAL):
         now[0] = timer.manual_now

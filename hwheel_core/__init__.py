@@ -4,6 +4,8 @@ try:
     from hwheel_core._core import (
         DEBUG,
         DEFAULT_WHEEL_SIZE,
+        LoopHandle,
+        LoopTimers,
         TimerBatch,
         TimerCore,
         TimerTask,
@@ -15,6 +17,7 @@ try:
         place,
         replay,
         survivors,
+        set_loop_handle_class,
     )
 except ModuleNotFoundError as error:
     if error.name != "hwheel_core._core":
@@ -32,6 +35,8 @@ __all__ = [
     "DEFAULT_WHEEL_SIZE",
     "Bucket",
     "Level",
+    "LoopHandle",
+    "LoopTimers",
     "TimerBatch",
     "TimerClosed",
     "TimerCore",
@@ -46,4 +51,5 @@ __all__ = [
     "place",
     "replay",
     "survivors",
+    "set_loop_handle_class",
 ]

@@ -9,18 +9,22 @@ arguments, references, exceptions, and the choice of when to wait for a lock wit
 cimport cython
 from cpython cimport array
 from cpython.buffer cimport PyObject_CheckBuffer
+from cpython.contextvars cimport (PyContext_CheckExact, PyContext_CopyCurrent, PyContext_Enter, PyContext_Exit,
+                                  PyContext_New)
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
 from cpython.object cimport PyCallable_Check
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_New, PyTuple_SET_ITEM
-from libc.math cimport ceil, floor, isinf, isnan
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
+from libc.math cimport INFINITY, ceil, floor, isinf, isnan
 from libc.stdint cimport int8_t, INT64_MAX, INT64_MIN, UINT64_MAX
 from libc.string cimport memcpy, memset
 
 from hwheel_core.types cimport *
+
+import time
 
 from hwheel_core.errors import TimerClosed, TimerFull
 from hwheel_core.snapshot import Bucket as Bucket_, Level as Level_, WheelSnapshot
@@ -127,6 +131,11 @@ include "timer_face.pxi"
 include "timer_core.pxi"
 include "replay_face.pxi"
 include "column_functions.pxi"
+include "loop_order.pxi"
+include "loop_handle.pxi"
+include "loop_timers.pxi"
+include "loop_pass.pxi"
+include "loop_collector.pxi"
 
 
 cdef TimerTask sample = TimerTask(0)
@@ -138,3 +147,7 @@ sample = None
 hw_set_dealloc(<PyObject*>TimerTask, task_dealloc)
 common_call_later = <object>hw_speed_up(<PyObject*>TimerFace, "call_later", &fast_call_later_def, <void*>fast_call_later)
 common_call_at = <object>hw_speed_up(<PyObject*>TimerFace, "call_at", &fast_call_at_def, <void*>fast_call_at)
+
+cdef LoopHandle sample_handle = LoopHandle.__new__(LoopHandle)
+loop_entry_offset = <char*>&sample_handle.task - <char*><PyObject*>sample_handle
+sample_handle = None

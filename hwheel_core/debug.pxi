@@ -25,11 +25,26 @@ def debug_live():
 def debug_check(timer):
     """Raises AssertionError if an invariant of a TimingWheel or timer does not hold, in a debug build."""
     cdef Timer* checked
-    cdef const char* fault
+    cdef Entry* running = NULL
+    cdef int64_t length = 0
+    cdef const char* fault = NULL
     debug_only()
-    checked = (<TimingWheel>timer).timer if isinstance(timer, TimingWheel) else (<TimerFace?>timer).timer
+    if isinstance(timer, TimingWheel):
+        checked = (<TimingWheel>timer).timer
+    elif isinstance(timer, LoopTimers):
+        checked = (<LoopTimers>timer).timer
+        running = &(<LoopTimers>timer).running
+    else:
+        checked = (<TimerFace?>timer).timer
     lock_with_gil(checked)
-    fault = check_timer_locked(checked)
+    if running is not NULL:
+        fault = check_list(running, &length)
+        checked.pending -= length       # what the pass of a loop has taken out and not run yet
+        checked.expired += length
+    if fault is NULL:
+        fault = check_timer_locked(checked)
+    checked.pending += length
+    checked.expired -= length
     lock_release(checked)
     if fault is not NULL:
         raise AssertionError(fault.decode())

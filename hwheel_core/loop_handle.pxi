@@ -1,0 +1,218 @@
+# LoopHandle: what `call_later` of an event loop on the wheel returns. It has asyncio.TimerHandle's face and holds its
+# place in the wheel inside itself.
+#
+# While it is pending the wheel holds one reference to it (LoopTimers visits it for the garbage collector: unlike a
+# TimerTask it stays in sight, since an event loop that nobody closed must be collectable with its timers).
+
+cdef Py_ssize_t loop_entry_offset = 0       # of LoopHandle.task; filled in by _core.pyx
+cdef object loop_handle_class = None        # asyncio.TimerHandle, once hwheel.asyncio is imported
+
+
+def set_loop_handle_class(cls):
+    """What `handle.__class__` says: asyncio.TimerHandle, which the core does not import."""
+    global loop_handle_class
+    loop_handle_class = cls
+
+
+cdef inline LoopHandle entry_handle(const Entry* entry):
+    return <LoopHandle><PyObject*>(<const char*>entry - loop_entry_offset)
+
+
+@cython.freelist(64)
+cdef class LoopHandle:
+    """A call that an event loop's wheel has been asked for: asyncio.TimerHandle's methods, and `reschedule`.
+
+    It is no subclass of asyncio.TimerHandle, whose fields lie elsewhere, but says that it is one: its `__class__` is
+    asyncio.TimerHandle, and so `isinstance(handle, asyncio.TimerHandle)` is true at no cost. Handles of both kinds can
+    be compared with each other.
+
+    Thread-safety: as of asyncio's: call it in the thread of the loop. Elsewhere nothing breaks, but the loop is not
+    woken.
+    """
+    cdef Task task
+    cdef double deadline        # seconds on the loop's clock
+    cdef double added           # when it was added, or moved last
+    cdef LoopTimers timers
+    cdef object callback_       # None once it has run or was cancelled
+    cdef tuple arguments
+    cdef object context
+    cdef object source_traceback
+    cdef str shown              # repr() of a handle that was cancelled in debug mode
+    cdef bint is_cancelled
+    cdef object __weakref__
+
+    def __init__(self, *args, **kwargs):
+        raise TypeError("handles are made by call_later() and call_at()")
+
+    def __dealloc__(self):
+        if self.task.owner:
+            debug_count(LIVE_TASKS, -1)
+
+    @property
+    def __class__(self):
+        return LoopHandle if loop_handle_class is None else loop_handle_class
+
+    def cancel(self):
+        """Keeps the callback from running, if it is not too late, and releases it and its arguments at once.
+
+        Runtime complexity: O(1).
+        """
+        cdef Status status = NOT_PENDING
+        cdef Timer* timer
+        if self.is_cancelled or self.timers is None:
+            return
+        self.is_cancelled = True
+        if self.timers.debug:
+            self.shown = repr(self)
+        handle_show(self)
+        if self.task.state == TASK_PENDING:
+            timer = self.timers.timer
+            lock_with_gil(timer)
+            status = task_cancel_locked(timer, &self.task)
+            lock_release(timer)
+        self.callback_ = None
+        self.arguments = None
+        if status == OK:
+            Py_DECREF(self)             # the wheel's reference, of timers_insert
+
+    def cancelled(self):
+        """True after cancel()."""
+        return self.is_cancelled
+
+    def when(self):
+        """The deadline, in seconds on the clock of `loop.time()`; also after the call."""
+        return self.deadline
+
+    def get_context(self):
+        """The contextvars.Context that the callback runs in."""
+        handle_show(self)
+        return self.context
+
+    def reschedule(self, delay):
+        """Moves a pending call: it now runs `delay` seconds from now. False, and nothing happens, if it is not pending.
+
+        Nothing is made and nothing is released: a deadline that is pushed back at each read is what this is for.
+
+        Arguments:
+            delay: seconds; zero or less: as soon as possible.
+        Raises:
+            TypeError: delay is no number. ValueError: it is NaN.
+            RuntimeError: the loop is closed.
+
+        Runtime complexity: O(1).
+
+        >>> import hwheel.asyncio
+        >>> loop = hwheel.asyncio.new_event_loop()
+        >>> handle = loop.call_later(30, print, "idle for half a minute")
+        >>> handle.reschedule(60)
+        True
+        >>> handle.cancel()
+        >>> handle.reschedule(60)
+        False
+        >>> loop.close()
+        """
+        cdef double now, length
+        if delay is None:
+            raise TypeError("delay must not be None")
+        if self.timers is None or self.task.state != TASK_PENDING:
+            return False
+        length = delay
+        if isnan(length):
+            raise ValueError("delay is not a number (NaN)")
+        timers_check_open(self.timers)
+        now = timers_time(self.timers)
+        return timers_move(self.timers, self, now, now + length if length > 0 else now)
+
+    # --- as asyncio.TimerHandle compares and shows itself ----------------------------------------------------------
+
+    def __hash__(self):
+        return hash(self.deadline)
+
+    def __lt__(self, other):
+        if not is_timer_handle(other):
+            return NotImplemented
+        return self.deadline < other._when
+
+    def __gt__(self, other):
+        if not is_timer_handle(other):
+            return NotImplemented
+        return self.deadline > other._when
+
+    def __le__(self, other):
+        if not is_timer_handle(other):
+            return NotImplemented
+        return self.deadline < other._when or handle_equals(self, other)
+
+    def __ge__(self, other):
+        if not is_timer_handle(other):
+            return NotImplemented
+        return self.deadline > other._when or handle_equals(self, other)
+
+    def __eq__(self, other):
+        if not is_timer_handle(other):
+            return NotImplemented
+        return handle_equals(self, other)
+
+    def __repr__(self):
+        if self.shown is not None:
+            return self.shown
+        if self.timers is None:
+            return "<TimerHandle, not set up>"
+        return self.timers._show(self)
+
+    # What asyncio's own comparisons and reports read of a handle.
+
+    @property
+    def _when(self):
+        return self.deadline
+
+    @property
+    def _callback(self):
+        return self.callback_
+
+    @property
+    def _args(self):
+        return self.arguments
+
+    @property
+    def _cancelled(self):
+        return self.is_cancelled
+
+    @property
+    def _source_traceback(self):
+        return self.source_traceback
+
+    @property
+    def _loop(self):
+        return None if self.timers is None else self.timers.loop
+
+
+# --- hidden from the garbage collector, while pending in a loop that runs ------------------------------------------
+
+cdef inline void handle_hide(LoopHandle self, bint own_context) noexcept:
+    PyObject_GC_UnTrack(<PyObject*>self)
+    PyObject_GC_UnTrack(<PyObject*>self.arguments)      # nobody else has it yet
+    if own_context:
+        PyObject_GC_UnTrack(<PyObject*>self.context)
+
+
+cdef inline void handle_show(LoopHandle self) noexcept:
+    if not PyObject_GC_IsTracked(<PyObject*>self):
+        PyObject_GC_Track(<PyObject*>self)
+        if self.arguments:
+            gc_track(self.arguments)
+        if PyContext_CheckExact(self.context):
+            gc_track(self.context)
+
+
+# --- comparing -----------------------------------------------------------------------------------------------------
+
+cdef inline bint is_timer_handle(object other):
+    return type(other) is LoopHandle or (loop_handle_class is not None and isinstance(other, loop_handle_class))
+
+
+cdef bint handle_equals(LoopHandle self, object other) except -1:
+    return self is other or (
+        self.deadline == other._when and self.callback_ == other._callback and self.arguments == other._args
+        and self.is_cancelled == other._cancelled
+    )

@@ -1,0 +1,41 @@
+"""asyncio's event loop with its timers on the wheel: `call_later`, `call_at` and `cancel` in O(1).
+
+>>> import asyncio
+>>> import hwheel.asyncio
+>>> async def main():
+...     async with asyncio.timeout(10):
+...         await asyncio.sleep(0.01)
+...     return "done"
+>>> hwheel.asyncio.run(main())
+'done'
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from hwheel.asyncio.loop import EventLoop, new_event_loop, run
+from hwheel.asyncio.loop_class import wheel_loop
+from hwheel.asyncio.timeouts import Timeouts
+from hwheel_core import LoopHandle as TimerHandle
+
+if TYPE_CHECKING:
+    from hwheel.asyncio.policy import EventLoopPolicy, install
+
+__all__ = [
+    "EventLoop",
+    "EventLoopPolicy",
+    "TimerHandle",
+    "Timeouts",
+    "install",
+    "new_event_loop",
+    "run",
+    "wheel_loop",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Policies are deprecated from Python 3.14 on, and touching one says so: only who asks for them hears it.
+    if name in ("EventLoopPolicy", "install"):
+        from hwheel.asyncio import policy
+
+        return getattr(policy, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

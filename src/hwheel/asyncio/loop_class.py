@@ -1,0 +1,95 @@
+"""Any event loop class, with its timers on the wheel."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from contextvars import Context
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+
+from hwheel.asyncio.timers import WheelTimers
+
+if TYPE_CHECKING:
+    Base = asyncio.AbstractEventLoop
+else:
+    Base = object
+
+_Ts = TypeVarTuple("_Ts")
+Loop = TypeVar("Loop", bound=asyncio.AbstractEventLoop)
+
+
+class WheelTimersMixin(Base):
+    """To be put before a loop class: overrides its `call_later` and `call_at`, and listens to what concerns timers."""
+
+    _wheel_timers: WheelTimers
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._wheel_timers = WheelTimers(self, super().call_at, super().call_later, is_monotonic(type(self)))
+        super().__init__(*args, **kwargs)
+        self._wheel_timers.debug = self.get_debug()
+        # Straight to the compiled methods, where no subclass wants to have a say.
+        own_class = type(self)
+        if own_class.call_at is WheelTimersMixin.call_at:
+            vars(self)["call_at"] = self._wheel_timers.call_at
+            if own_class.call_later is WheelTimersMixin.call_later:
+                vars(self)["call_later"] = self._wheel_timers.call_later
+
+    def call_later(
+        self, delay: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Calls `callback(*args)` in `delay` seconds. O(1)."""
+        if delay is None:
+            raise TypeError("delay must not be None")
+        if self._wheel_timers.asking:
+            return super().call_later(delay, callback, *args, context=context)
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """Calls `callback(*args)` at a time on the clock of `loop.time()`. O(1)."""
+        return self._wheel_timers.call_at(when, callback, *args, context=context)
+
+    def set_debug(self, enabled: bool) -> None:
+        """Switches asyncio's debug mode on or off."""
+        super().set_debug(enabled)
+        self._wheel_timers.debug = bool(enabled)
+
+    def run_forever(self) -> None:
+        """Runs until stop() is called."""
+        self._wheel_timers.hide()
+        try:
+            super().run_forever()
+        finally:
+            self._wheel_timers.show()
+
+    def close(self) -> None:
+        """Closes the loop; what is pending is let go of."""
+        super().close()
+        self._wheel_timers.close()
+
+
+def is_monotonic(loop_class: type[asyncio.AbstractEventLoop]) -> bool:
+    """Whether `loop.time()` is `time.monotonic()`, read from CLOCK_MONOTONIC."""
+    return sys.platform == "linux" and loop_class.time is asyncio.BaseEventLoop.time
+
+
+@cache
+def wheel_loop(base: type[Loop]) -> type[Loop]:
+    """Makes a class like `base`, an event loop class, with its timers on the wheel.
+
+    Of the base class only public methods are used: `call_at`, `time`, `is_running`, `get_debug` and
+    `call_exception_handler`. It may be uvloop's. A base class gives the same class each time.
+
+    >>> import asyncio
+    >>> from hwheel.asyncio import EventLoop, wheel_loop
+    >>> wheel_loop(asyncio.SelectorEventLoop) is EventLoop
+    True
+    """
+    if not (isinstance(base, type) and callable(getattr(base, "call_at", None))):
+        raise TypeError(f"base must be an event loop class with a call_at method, not {base!r}")
+    if issubclass(base, WheelTimersMixin):
+        return base
+    name = f"Wheel{base.__name__.lstrip('_')}"
+    doc = f"{base.__module__}.{base.__qualname__}, with its timers on the wheel."
+    return type(name, (WheelTimersMixin, base), {"__module__": "hwheel.asyncio", "__doc__": doc})

@@ -1,0 +1,141 @@
+"""Loops on the wheel and the garbage collector."""
+
+import asyncio
+import gc
+import warnings
+import weakref
+
+import pytest
+
+from hwheel.asyncio import EventLoop, Timeouts
+
+
+class Holder:
+    def callback(self):
+        pass
+
+
+def drop(loop):
+    """As a program that forgets to close its loop."""
+    gone = weakref.ref(loop)
+    del loop
+    return gone
+
+
+def collect():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+        gc.collect()
+
+
+def test_a_loop_that_nobody_closed_is_collected_with_its_timers():
+    loop = EventLoop()
+    holder = Holder()
+    holder.loop = loop
+    holder.handles = [loop.call_later(delay, holder.callback) for delay in (0.01, 10, 1e5, 1e9)]
+    gone = weakref.ref(holder), weakref.ref(loop)
+    del holder, loop
+    collect()
+    assert [each() for each in gone] == [None, None]
+
+
+def test_so_is_one_that_has_run():
+    loop = EventLoop()
+    holder = Holder()
+    holder.loop = loop
+
+    def add():
+        holder.handles = [loop.call_later(delay, holder.callback) for delay in (0.01, 10, 1e5, 1e9)]
+        tracked.extend(gc.is_tracked(handle) for handle in holder.handles)
+        loop.stop()
+
+    tracked = []
+    loop.call_soon(add)
+    loop.run_forever()
+    assert tracked == [False] * 4       # hidden while the loop runs
+    assert all(gc.is_tracked(handle) and gc.is_tracked(handle.get_context()) for handle in holder.handles)
+    gone = weakref.ref(holder), weakref.ref(loop)
+    del holder, loop, add
+    collect()
+    assert [each() for each in gone] == [None, None]
+
+
+def test_pending_timers_of_a_running_loop_are_left_alone():
+    async def main():
+        loop = asyncio.get_running_loop()
+        holder = Holder()
+        gone = weakref.ref(holder)
+        holder.handle = loop.call_later(0.01, holder.callback)
+        seen = asyncio.Event()
+        loop.call_later(0.02, seen.set)
+        del holder
+        gc.collect()
+        assert gone() is not None
+        await seen.wait()
+        gc.collect()
+        return gone()
+
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
+        assert runner.run(main()) is None
+
+
+def test_what_ran_or_was_cancelled_is_in_sight_again():
+    async def main():
+        loop = asyncio.get_running_loop()
+        first, second, third = loop.call_later(0.001, int), loop.call_later(10, int), loop.call_later(10, int)
+        assert not gc.is_tracked(first)
+        second.cancel()
+        assert gc.is_tracked(third.get_context())
+        third.cancel()
+        await asyncio.sleep(0.01)
+        return [gc.is_tracked(each) for each in (first, second, third)]
+
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
+        assert runner.run(main()) == [True] * 3
+
+
+def test_a_closed_loop_is_freed_without_the_collector():
+    gc.collect()
+    gc.disable()
+    try:
+        loop = EventLoop()
+        loop.call_later(10, int)
+        loop.close()
+        gone = weakref.ref(loop)
+        del loop
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_timeouts_are_collected_too():
+    loop = asyncio.new_event_loop()
+    timeouts = Timeouts(loop)
+    holder = Holder()
+    holder.handle = timeouts.call_later(1e6, holder.callback)
+    gone = weakref.ref(holder), weakref.ref(timeouts)
+    del holder, timeouts
+    loop.close()
+    del loop
+    collect()
+    assert [each() for each in gone] == [None, None]
+
+
+@pytest.mark.parametrize("exit_with", [KeyboardInterrupt, SystemExit])
+def test_an_exit_in_a_pass_leaves_nothing_behind(exit_with):
+    def leave():
+        raise exit_with
+
+    loop = EventLoop()
+    holder = Holder()
+    when = loop.time() + 0.001
+    loop.call_at(when, leave)
+    for _ in range(600):
+        loop.call_at(when, holder.callback)
+    with pytest.raises(exit_with):
+        loop.run_forever()
+    gone = weakref.ref(holder)
+    del holder
+    loop.close()
+    assert gone() is None

@@ -1,0 +1,156 @@
+"""Random programs run on a stock asyncio loop and on the same loop with its timers on the wheel: the same callbacks run
+in the same order at the same times. The clock is the test's own. A loop whose callbacks take time may run a timer one
+pass later than asyncio would; what it promises then is checked by itself.
+
+All deadlines are different and stand on the wheel's ticks: for equal ones asyncio promises no order, and within a tick
+the wheel lets a deadline wait for the tick's last.
+"""
+
+import asyncio
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hwheel_core
+from hwheel.asyncio import wheel_loop
+
+TICK_S = 1 / 4096
+EXAMPLES = int(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1")) * 150
+
+# Below 2**24 seconds in all: where the clock's steps are longer than its resolution says, asyncio waits for ever for a
+# deadline that is exactly now.
+names = st.integers(0, 40)
+delays = st.one_of(st.integers(1, 40), st.integers(1, 200_000), st.integers(1, 10**8)).map(lambda ticks: ticks * TICK_S)
+add = st.tuples(st.just("later"), names, delays)
+soon = st.tuples(st.just("soon"), names, st.none())
+cancel = st.tuples(st.just("cancel"), names, st.none())
+overdue = st.tuples(st.just("later"), names, st.integers(-5000, 0).map(lambda ticks: ticks * TICK_S))
+work = st.tuples(st.just("work"), st.none(), st.integers(1, 3000).map(lambda ticks: ticks * TICK_S))
+
+
+def programs(*operations):
+    """What each callback does when it runs; callback 0 runs first."""
+    return st.lists(st.lists(st.one_of(*operations), max_size=6), min_size=1, max_size=30)
+
+
+class JumpingLoop(asyncio.BaseEventLoop):
+    """A loop without files, whose clock jumps to the next deadline as soon as there is nothing else to do."""
+
+    def __init__(self):
+        self.now = 1000.0
+        super().__init__()
+        self._selector = self
+
+    def time(self):
+        return self.now
+
+    def select(self, timeout):
+        assert timeout is not None, "nothing to do, and nothing to wait for"
+        self.now += timeout
+        return ()
+
+    def _process_events(self, events):
+        pass
+
+    def _write_to_self(self):
+        pass
+
+
+WheelJumpingLoop = wheel_loop(JumpingLoop)
+
+
+class Program:
+    """Runs on one loop, and keeps a log of (callback, time)."""
+
+    def __init__(self, loop, program, in_order):
+        self.loop = loop
+        self.program = program
+        self.in_order = in_order
+        self.handles = {}
+        self.taken = set()
+        self.done = set()
+        self.cancelled = set()
+        self.log = []
+        self.errors = []
+        loop.set_exception_handler(lambda loop, context: self.errors.append(context["message"]))
+        self.left = 200         # a program that makes itself anew all the time has to end
+
+    def run(self):
+        for what, name, seconds in self.program[0]:
+            if what == "later":
+                self.later(name, seconds)
+        self.loop.call_soon(self.callback, 0, None)
+        for _ in range(2000):
+            if not self.handles and not self.loop._ready:
+                break
+            self.loop._run_once()
+        self.loop.close()
+        assert not self.errors
+        assert not self.handles
+        assert self.done | self.cancelled == self.taken
+        assert not self.done & self.cancelled
+        return self.log
+
+    def callback(self, name, deadline):
+        self.log.append((name, self.loop.time()))
+        if name in self.handles and self.handles[name].when() == deadline:
+            del self.handles[name]
+        if deadline is not None:
+            assert self.loop.time() >= deadline, "early"
+            assert deadline not in self.done, "twice"
+            self.done.add(deadline)
+            if self.in_order:
+                assert all(deadline < handle.when() for handle in self.handles.values()), "out of order"
+        for what, other, seconds in self.program[name] if name < len(self.program) else ():
+            if what == "later":
+                self.later(other, seconds)
+            elif what == "soon" and self.left:
+                self.left -= 1
+                self.loop.call_soon(self.callback, other, None)
+            elif what == "cancel" and other in self.handles:
+                handle = self.handles.pop(other)
+                self.cancelled.add(handle.when())
+                handle.cancel()
+            elif what == "work" and deadline is not None:
+                self.loop.now += seconds
+        if hwheel_core.DEBUG and isinstance(self.loop, WheelJumpingLoop):
+            hwheel_core.debug_check(self.loop._wheel_timers)
+
+    def later(self, name, seconds):
+        if name in self.handles or not self.left:
+            return
+        self.left -= 1
+        deadline = self.loop.time() + seconds
+        while deadline in self.taken:
+            deadline += TICK_S
+        self.taken.add(deadline)
+        self.handles[name] = self.loop.call_at(deadline, self.callback, name, deadline)
+
+
+settled = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@settled
+@given(programs(add, soon, cancel, overdue))
+def test_a_loop_that_keeps_up_runs_what_asyncio_runs_when_asyncio_runs_it(program):
+    expected = Program(JumpingLoop(), program, in_order=False).run()
+    assert Program(WheelJumpingLoop(), program, in_order=False).run() == expected
+
+
+@settled
+@given(programs(add, soon, cancel, work))
+def test_a_loop_that_falls_behind_runs_everything_once_in_order_and_never_early(program):
+    Program(WheelJumpingLoop(), program, in_order=True).run()
+
+
+@pytest.mark.parametrize("seconds", [TICK_S, 1.0, 40.0, 5000.0, 1e6])
+def test_a_lone_deadline_is_met_exactly(seconds):
+    loop = WheelJumpingLoop()
+    log = []
+    loop.call_later(seconds, lambda: log.append(loop.time()))
+    while not log:
+        loop._run_once()
+    assert log == [1000.0 + seconds]
+    loop.close()

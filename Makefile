@@ -4,7 +4,7 @@
 PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
-.PHONY: demo test test-debug soak sanitize bench bench-pytest types dist clean
+.PHONY: demo test test-debug soak chaos sanitize bench bench-pytest types dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
@@ -20,6 +20,10 @@ test-debug: .venv-debug/built
 # The same tests for as long as it takes to find what is rare: some 20 minutes.
 soak: .venv-debug/built
 	HWHEEL_MODEL_EXAMPLES=50 HWHEEL_SOAK_SECONDS=60 .venv-debug/bin/python -P -m pytest -q tests/model tests/threads tests/lifetime tests/purgatory
+
+# `hwheel deliver` killed 20 times with -9, and every message counted: some 5 minutes.
+chaos: .venv/built
+	.venv/bin/python -P tests/spark/chaos.py 20
 
 # AddressSanitizer and UndefinedBehaviorSanitizer under the tests of the core.
 sanitize: .venv-sanitize/built

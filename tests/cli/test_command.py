@@ -34,7 +34,7 @@ def test_python_dash_m_hwheel_tells_its_version(tmp_path):
     assert (told.returncode, told.stdout, told.stderr) == (0, f"hwheel {hwheel.__version__}\n", "")
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["trace"]])
+@pytest.mark.parametrize("command", [[], ["demo"], ["trace"], ["deliver"], ["pending"]])
 def test_help_teaches_by_examples(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([*command, "--help"])

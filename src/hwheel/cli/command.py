@@ -1,7 +1,7 @@
 """The parser of the whole command line, and how the command ends.
 
-Exit status: 0, all is well; 1, a demo lost, doubled or hurried a timer; 2, the command was not understood or cannot be
-carried out; 130, interrupted.
+Exit status: 0, all is well; 1, a demo lost, doubled or hurried a timer, a query failed, or the message asked for is not
+pending; 2, the command was not understood or cannot be carried out; 130, interrupted.
 """
 
 import argparse
@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from hwheel.cli import demo_command, trace_command
+from hwheel.cli import deliver_command, demo_command, pending_command, trace_command
 from hwheel.cli.errors import CommandError
 from hwheel.cli.options import Parser
 from hwheel.version import __version__
@@ -23,8 +23,10 @@ examples:
   hwheel trace                              seven tasks travel down a wheel, step by step
   hwheel trace --tick 20 --wheel-size 10 --start 0 --delays 5 23 230
   hwheel trace --json                       the same for programs
+  hwheel deliver --from in --to out --checkpoint state      messages in files, held until they are due, on Spark
 
-Each command has a --help of its own. What draws needs rich: pip install 'hwheel[cli]'.
+Each command has a --help of its own. What draws needs rich: pip install 'hwheel[cli]'; what delivers
+needs Spark: pip install 'hwheel[spark]'.
 """
 
 
@@ -42,6 +44,8 @@ def make_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     demo_command.add_to(commands)
     trace_command.add_to(commands)
+    deliver_command.add_to(commands)
+    pending_command.add_to(commands)
     return parser
 
 

@@ -1,6 +1,7 @@
 """The index of a shard: all that is known of it without reading a bucket, in one value state."""
 
 import json
+import re
 from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass, field
 
@@ -44,6 +45,13 @@ class ShardIndex:
                 "delivered_until_ms": {(row[0], row[1]): row[-1] for row in delivered},
             }
         )
+
+    @property
+    def tick_ms(self) -> int:
+        """Of the settings."""
+        found = re.match(r"tick=(\d+)ms", self.settings)
+        assert found, self.settings
+        return int(found[1])
 
     @property
     def arrow_schema(self) -> pa.Schema:

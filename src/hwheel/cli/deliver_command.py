@@ -1,0 +1,141 @@
+"""`hwheel deliver`: messages in files are held until they are due, durably, on Spark."""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hwheel_core import DEFAULT_WHEEL_SIZE
+
+from hwheel.cli.deliver_progress import Progress
+from hwheel.cli.errors import CommandError
+from hwheel.cli.options import WHEEL_SIZE_MOST, whole_number
+from hwheel.cli.spark_extra import settings_of, spark_errors
+
+if TYPE_CHECKING:
+    from hwheel.spark.delivery import Delivery
+
+DESCRIPTION = """\
+Takes messages from the files of a directory, and those that come into it, and writes each to another directory when it
+is due: once, never early, those of one key in order. What is held survives a crash and a kill: start the command again
+with the same checkpoint. Runs on Spark, here on this machine's cores; needs Java 17 or later.
+"""
+
+EPILOG = """\
+a message is a line of JSON, or a row of Parquet with these columns:
+  {"id": "m1", "key": "user-7", "due": 1795176000000, "payload": "..."}       due in epoch milliseconds
+  {"id": "m1", "key": "user-7", "due": 1795176000000, "cancel": true}         takes m1 back, whichever comes first
+
+examples:
+  hwheel deliver --from in --to out --checkpoint state
+  hwheel deliver --from in --to out --checkpoint state --tick 100ms --trigger 200ms
+  hwheel pending --checkpoint state                       what it holds, while it runs
+  spark-submit --master yarn $(python -c 'import hwheel.__main__ as m; print(m.__file__)') deliver \\
+      --from hdfs:///in --to hdfs:///out --checkpoint hdfs:///state
+
+Move files into the input directory, do not write them there: a file is read once, as soon as it is seen. Names that begin
+with a dot or an underscore are not read. Ctrl-C or SIGTERM stops it, and nothing is lost by it.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Adds `deliver` to the subcommands."""
+    parser = commands.add_parser(
+        "deliver",
+        help="hold messages until they are due, on Spark",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--from", dest="source", metavar="DIR", required=True, help="where messages come in")
+    parser.add_argument("--to", metavar="DIR", required=True, help="where they go when they are due")
+    parser.add_argument("--checkpoint", metavar="DIR", required=True, help="where they are held in the meantime")
+    parser.add_argument(
+        "--dead-letters", metavar="DIR", help="where malformed rows go, with the reason (default: TO-dead-letters)"
+    )
+    parser.add_argument("--format", choices=["json", "parquet"], default="json", help="of all files (default: json)")
+    parser.add_argument("--trigger", metavar="TIME", default="1 second", help="time between two looks (default: 1 second)")
+    parser.add_argument("--files-a-batch", metavar="N", type=whole_number(1), help="files to take in at most at one look")
+    kept = parser.add_argument_group("kept with the checkpoint, for its life")
+    kept.add_argument("--tick", metavar="TIME", help="how finely due times are told apart (default: 1 second)")
+    kept.add_argument(
+        "--wheel-size", metavar="N", type=whole_number(2, WHEEL_SIZE_MOST),
+        help=f"buckets a level (default: {DEFAULT_WHEEL_SIZE})",
+    )
+    kept.add_argument("--shards", metavar="N", type=whole_number(1, 4096), help="wheels (default: one a partition)")
+    kept.add_argument("--partitions", metavar="N", type=whole_number(1, 4096), help="of the state (default: the cores)")
+    kept.add_argument("--dedup", metavar="TIME", help="how long a delivered message is known again (default: 10 minutes)")
+    spark = parser.add_argument_group("Spark")
+    spark.add_argument("--master", metavar="URL", help="default: local[*], or what spark-submit says")
+    spark.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting; may be repeated")
+    parser.set_defaults(run=run, prog=parser.prog)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs until it is told to stop: 0. A query that fails: 1."""
+    check(options)
+    settings = settings_of(options.conf)
+    stop = stop_event()
+    with spark_errors():
+        from hwheel.spark.delivery import MESSAGES, WheelOptions, messages_in, settled_options, start_delivery
+        from hwheel.spark.files import Directory
+        from hwheel.spark.local_session import make_session
+        from hwheel.spark.pending import rows_held
+
+        spark = make_session(options.master, settings)
+        try:
+            if not Directory(spark, options.source).exists():
+                raise CommandError(f"--from: there is no directory {options.source}")
+            cores = spark.sparkContext.defaultParallelism
+            given = {name: getattr(options, name) for name in ("tick", "wheel_size", "shards", "partitions", "dedup")}
+            wheel = settled_options(
+                Directory(spark, options.checkpoint), given,
+                WheelOptions("1 second", DEFAULT_WHEEL_SIZE, options.partitions or cores, cores, "10 minutes"),
+            )
+            messages = messages_in(spark, options.source, options.format, options.files_a_batch)
+            dead_to = options.dead_letters or f"{options.to.rstrip('/')}-dead-letters"
+            delivery = start_delivery(
+                messages, options.to, dead_to, options.format, options.checkpoint, wheel, options.trigger
+            )
+            try:
+                return watch(delivery, stop, Progress(delivery, partial(rows_held, spark, f"{options.checkpoint}/{MESSAGES}")))
+            finally:
+                delivery.stop()
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        finally:
+            spark.stop()
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raises CommandError for places that cannot be."""
+    places = {"--from": options.source, "--to": options.to, "--checkpoint": options.checkpoint}
+    for name, place in places.items():
+        if place.startswith("kafka:"):
+            raise CommandError(f"{name}: topics are not supported, only directories")
+    if len({os.path.normpath(place) for place in places.values()}) < 3:
+        raise CommandError("--from, --to and --checkpoint must be three directories")
+
+
+def stop_event() -> threading.Event:
+    """Set by SIGINT and SIGTERM."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def watch(delivery: "Delivery", stop: threading.Event, progress: Progress) -> int:
+    """Shows how it goes until it is to stop."""
+    print("hwheel deliver: running; Ctrl-C stops it", file=sys.stderr, flush=True)
+    while not stop.wait(0.2):
+        if (error := delivery.error()) is not None:
+            print(f"hwheel deliver: {error}", file=sys.stderr)
+            return 1
+        progress.show()
+    print("hwheel deliver: stopped; nothing is lost, start it again to go on", file=sys.stderr, flush=True)
+    return 0

@@ -1,0 +1,55 @@
+"""How `hwheel deliver` is getting on: a line on the terminal."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hwheel.spark.delivery import Delivery
+
+SHOW_EVERY_S = 1.0          # on a terminal, where the line is written over
+LOG_EVERY_S = 30.0          # elsewhere
+COUNT_EVERY_S = 30.0        # what is pending is read from the state store
+
+
+class Progress:
+    """Counts since the start, and shows them from time to time."""
+
+    def __init__(self, delivery: "Delivery", count_pending: Callable[[], int]) -> None:
+        self.delivery = delivery
+        self.count_pending = count_pending
+        self.terminal = sys.stderr.isatty()
+        self.rows_in = 0
+        self.last_batch = -1
+        self.pending: int | None = None
+        self.shown_at = self.counted_at = time.monotonic()
+
+    def show(self) -> None:
+        """A line, if it is time for one."""
+        now = time.monotonic()
+        if now - self.shown_at < (SHOW_EVERY_S if self.terminal else LOG_EVERY_S):
+            return
+        self.shown_at = now
+        for batch in self.delivery.messages.recentProgress:
+            if batch.batchId > self.last_batch:
+                self.rows_in += batch.numInputRows
+                self.last_batch = batch.batchId
+        if self.last_batch >= 0 and (self.pending is None or now - self.counted_at >= COUNT_EVERY_S):
+            self.pending = self.count_pending()
+            self.counted_at = now
+        end = "\r" if self.terminal else "\n"
+        print(f"{self.line():<110}" if self.terminal else self.line(), end=end, file=sys.stderr, flush=True)
+
+    def line(self) -> str:
+        """in, out, pending, lag, malformed."""
+        lag_ms = self.delivery.outbox.lag_ms
+        parts = [
+            f"in {self.rows_in:,}",
+            f"out {self.delivery.outbox.rows:,}",
+            "pending ?" if self.pending is None else f"pending {self.pending:,}",
+            "lag ?" if lag_ms is None else f"lag {lag_ms / 1000:.1f} s",
+        ]
+        if self.delivery.dead_outbox.rows:
+            parts.append(f"malformed {self.delivery.dead_outbox.rows:,}")
+        return "  ".join(parts)

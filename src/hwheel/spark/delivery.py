@@ -1,0 +1,119 @@
+"""`hwheel deliver`'s job: files with messages in, files with what is due out."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from hwheel.spark.durations import duration_ms
+from hwheel.spark.files import Directory
+from hwheel.spark.hold import dead_letters, hold_until_due
+from hwheel.spark.outbox import Outbox
+
+SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
+UNREADABLE = "line"             # what of a JSON file is no message, as it stands there
+SETTINGS_FILE = "hwheel.json"
+MESSAGES, DEAD_LETTERS = "messages", "dead-letters"     # the two queries' checkpoints, in the command's
+DEAD_LETTERS_EVERY = "10 seconds"
+
+
+class OtherSettings(ValueError):
+    """The checkpoint was made with other settings."""
+
+
+@dataclass(frozen=True)
+class WheelOptions:
+    """What stays as it is for the life of a checkpoint."""
+
+    tick: str
+    wheel_size: int
+    shards: int
+    partitions: int
+    dedup: str
+
+
+def settled_options(
+    checkpoint: Directory, given: dict[str, str | int | None], defaults: WheelOptions
+) -> WheelOptions:
+    """The options of the checkpoint, which are written down when it is new. Raises OtherSettings for another one given."""
+    wanted: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if checkpoint.exists(SETTINGS_FILE):
+        kept = json.loads(checkpoint.read(SETTINGS_FILE))
+        for name, value in wanted.items():
+            if kept[name] != value:
+                raise OtherSettings(
+                    f"the checkpoint was made with --{name.replace('_', '-')} {kept[name]}, not {value}: "
+                    "this stays as it is for the life of a checkpoint"
+                )
+        return WheelOptions(**kept)
+    if "partitions" in wanted and "shards" not in wanted:
+        wanted["shards"] = wanted["partitions"]
+    options = WheelOptions(**{**asdict(defaults), **wanted})
+    checkpoint.make()
+    checkpoint.write(SETTINGS_FILE, json.dumps(asdict(options)))
+    return options
+
+
+def messages_in(spark: SparkSession, path: str, format: str, files_a_batch: int | None) -> DataFrame:
+    """A stream of the files that are in a directory and come into it, oldest first."""
+    reader = spark.readStream.format(format).option("maxFileAge", "36500d")     # Spark's week would leave out old files
+    if files_a_batch:
+        reader = reader.option("maxFilesPerTrigger", files_a_batch)
+    if format == "json":
+        reader = reader.schema(f"{SCHEMA}, {UNREADABLE} string").option("columnNameOfCorruptRecord", UNREADABLE)
+    else:
+        reader = reader.schema(SCHEMA)
+    return reader.load(path)
+
+
+@dataclass
+class Delivery:
+    """Both queries, running."""
+
+    messages: StreamingQuery
+    dead: StreamingQuery
+    outbox: Outbox
+    dead_outbox: Outbox
+
+    def stop(self) -> None:
+        """Ends both queries. A batch that is cut off is run again at the next start."""
+        self.messages.stop()
+        self.dead.stop()
+
+    def error(self) -> str | None:
+        """Why a query has ended, if one has."""
+        for query in (self.messages, self.dead):
+            if not query.isActive:
+                return str(query.exception() or "a query has ended by itself")
+        return None
+
+
+def start_delivery(
+    messages: DataFrame, to: str, dead_to: str, format: str, checkpoint: str, options: WheelOptions, trigger: str
+) -> Delivery:
+    """Starts the queries."""
+    spark = messages.sparkSession
+    spark.conf.set("spark.sql.shuffle.partitions", options.partitions)
+    names = {"id": "id", "key": "key", "due": "due"}
+    held = messages.drop(UNREADABLE).transform(
+        hold_until_due, **names, cancel="cancel", payload="payload",
+        tick=options.tick, wheel_size=options.wheel_size, shards=options.shards, dedup=options.dedup,
+    )
+    dead = messages.transform(dead_letters, **names)
+    outbox, dead_outbox = Outbox(to, format), Outbox(dead_to, format)
+    for box in (outbox, dead_outbox):
+        Directory(spark, box.path).make()
+    return Delivery(
+        started(held, outbox, f"{checkpoint}/{MESSAGES}", trigger),
+        started(dead, dead_outbox, f"{checkpoint}/{DEAD_LETTERS}", DEAD_LETTERS_EVERY),
+        outbox,
+        dead_outbox,
+    )
+
+
+def started(frame: DataFrame, outbox: Outbox, checkpoint: str, trigger: str) -> StreamingQuery:
+    """A query into an outbox."""
+    writer = frame.writeStream.foreachBatch(outbox).option("checkpointLocation", checkpoint)
+    return writer.trigger(processingTime=f"{duration_ms(trigger, 'trigger')} milliseconds").start()

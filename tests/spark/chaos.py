@@ -1,0 +1,164 @@
+"""`hwheel deliver` is killed with -9 again and again and started again on its checkpoint; then every message is counted.
+
+    python tests/spark/chaos.py [KILLS]         20, if nothing is said; status 1 if anything was lost, doubled or early
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+PATIENCE_S = 300
+AHEAD_MS = 3000         # at least so long before its due time a record is there: what comes later may meet its batch
+CONF = ["spark.driver.memory=1g", "spark.driver.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1"]
+
+
+class Sender(threading.Thread):
+    """Writes a file with new messages, duplicates and cancels four times a second."""
+
+    def __init__(self, directory, chance):
+        super().__init__(name="sender")
+        self.directory, self.chance = directory, chance
+        self.records, self.cancelled = {}, set()
+        self.done = threading.Event()
+
+    def run(self):
+        number = 0
+        while not self.done.wait(0.25):
+            number += 1
+            hidden = self.directory / f".{number}"
+            hidden.write_text("".join(json.dumps(record) + "\n" for record in self.some()))
+            hidden.rename(self.directory / f"{number}.json")
+
+    def some(self):
+        now_ms = int(time.time() * 1000)
+        for _ in range(50):
+            number = len(self.records)
+            record = {"id": f"m{number}", "key": f"k{number % 17}", "payload": f"p{number}",
+                      "due": now_ms + AHEAD_MS + 2000 + self.chance.randrange(8_000)}
+            self.records[record["id"]] = record
+            pick = self.chance.random()
+            if pick < 0.05:                                     # the cancel first
+                self.cancelled.add(record["id"])
+                yield {**record, "cancel": True}
+            yield record
+            if 0.05 < pick < 0.1:
+                yield record
+        yield "no message"
+        for id in self.chance.sample([*self.records], min(20, len(self.records))):
+            record = self.records[id]
+            if self.chance.random() < 0.5:
+                yield record                                    # again, before or after it was delivered
+            elif record["due"] > now_ms + AHEAD_MS:
+                self.cancelled.add(id)
+                yield {**record, "cancel": True}
+
+
+class Job:
+    """The process."""
+
+    def __init__(self, directory):
+        self.directory = directory
+
+    def start(self):
+        command = [sys.executable, "-P", "-m", "hwheel", "deliver", "--from", "in", "--to", "out", "--checkpoint", "state",
+                   "--trigger", "500ms", "--partitions", "2", "--dedup", "1 hour", "--master", "local[2]"]
+        for setting in CONF:
+            command += ["--conf", setting]
+        with open(self.directory / "log", "ab") as log:
+            self.process = subprocess.Popen(command, cwd=self.directory, stdout=log, stderr=log, start_new_session=True)
+
+    def batches(self):
+        commits = self.directory / "state" / "messages" / "commits"
+        return max([int(one.name) for one in commits.glob("[0-9]*")], default=-1) if commits.exists() else -1
+
+    def wait_for_a_batch(self):
+        before, give_up = self.batches(), time.monotonic() + PATIENCE_S
+        while self.batches() == before:
+            assert self.process.poll() is None, (self.directory / "log").read_text()[-4000:]
+            assert time.monotonic() < give_up, "no batch"
+            time.sleep(0.05)
+
+    def kill(self):
+        os.killpg(self.process.pid, signal.SIGKILL)             # its JVM as well
+        self.process.wait()
+
+    def stop(self):
+        self.process.terminate()
+        return self.process.wait(PATIENCE_S)
+
+
+def delivered(directory):
+    """(record, written at) of all that went out, batch by batch."""
+    for file in sorted((directory / "out").glob("*.json")):
+        written_ms = file.stat().st_mtime_ns // 1_000_000
+        for line in file.read_text().splitlines():
+            yield json.loads(line), written_ms
+
+
+def run(directory, kills, seed=0):
+    """Returns (messages that were to go out, kills); AssertionError if not all of them did, once, in order, not early."""
+    chance = random.Random(seed)
+    (directory / "in").mkdir()
+    sender, job = Sender(directory / "in", chance), Job(directory)
+    sender.start()
+    try:
+        job.start()
+        for number in range(kills):
+            if number % 3 == 2:
+                time.sleep(chance.uniform(0, 8))                # somewhere in its start
+            else:
+                job.wait_for_a_batch()
+                time.sleep(chance.uniform(0, 2))
+            job.kill()
+            job.start()
+        job.wait_for_a_batch()
+        sender.done.set()
+        sender.join()
+        expected = {*sender.records} - sender.cancelled
+        give_up = time.monotonic() + PATIENCE_S
+        while {record["id"] for record, _ in delivered(directory)} < expected:
+            assert time.monotonic() < give_up, "messages are missing"
+            time.sleep(0.5)
+        job.wait_for_a_batch()                                  # for what may come twice
+        assert job.stop() == 0, "a clean stop"
+    finally:
+        sender.done.set()
+        if job.process.poll() is None:
+            job.kill()
+    check(directory, sender.records, expected)
+    return len(expected)
+
+
+def check(directory, records, expected):
+    rows = list(delivered(directory))
+    counts = Counter(row["id"] for row, _ in rows)
+    lost, doubled = expected - {*counts}, [id for id, count in counts.items() if count > 1]
+    assert not lost and not doubled, f"lost {len(lost)}, doubled {len(doubled)}: {sorted(lost)[:5]} {doubled[:5]}"
+    assert {*counts} == expected, f"cancelled and delivered: {sorted({*counts} - expected)[:5]}"
+    dues = defaultdict(list)
+    for row, written_ms in rows:
+        assert row == records[row["id"]]
+        assert row["due"] <= written_ms, "never early"
+        dues[row["key"]].append(row["due"])
+    assert all(of_key == sorted(of_key) for of_key in dues.values()), "in order per key"
+
+
+def main():
+    kills = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    with tempfile.TemporaryDirectory(prefix="hwheel-chaos-") as directory:
+        started = time.monotonic()
+        messages = run(Path(directory), kills)
+    print(f"{kills} kills, {messages:,} messages: 0 lost, 0 doubled, 0 early, in order per key; "
+          f"{time.monotonic() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

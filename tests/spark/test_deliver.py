@@ -1,0 +1,145 @@
+"""`hwheel deliver` and `hwheel pending`: kills, Parquet, what they refuse."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import chaos
+import pytest
+from conftest import java_is_missing
+
+from hwheel.spark import java
+from hwheel.spark.delivery import MESSAGES, OtherSettings, WheelOptions, messages_in, settled_options, start_delivery
+from hwheel.spark.files import Directory
+from hwheel.spark.pending import histogram, message, rows_held
+
+DEFAULTS = WheelOptions("1 second", 16, 2, 2, "10 minutes")
+
+
+def hwheel(*arguments, cwd, **env):
+    return subprocess.run([sys.executable, "-P", "-m", "hwheel", *arguments], capture_output=True, text=True, cwd=cwd,
+                          timeout=chaos.PATIENCE_S, env={**os.environ, **env})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(java_is_missing() is not None, reason=str(java_is_missing()))
+def test_three_kills_lose_and_double_nothing(tmp_path):
+    assert chaos.run(tmp_path, kills=3) > 500
+    assert not (tmp_path / "out" / ".staging").exists()
+    dead = [json.loads(line) for file in (tmp_path / "out-dead-letters").glob("*.json")
+            for line in file.read_text().splitlines()]
+    assert dead and {(row["line"], row["reason"]) for row in dead} == {('"no message"', "id is null")}
+
+    told = hwheel("pending", "--checkpoint", "state", "--json", cwd=tmp_path)
+    assert json.loads(told.stdout)["pending"] == 0, told.stderr
+
+
+def test_parquet_and_what_is_pending(spark, tmp_path):
+    now_ms = int(time.time() * 1000)
+    rows = [(f"m{i}", "k", now_ms - 1000 + i, None, "p") for i in range(10)]
+    rows += [(f"far{i}", "k", now_ms + 3_000_000 + i, None, f"payload {i}") for i in range(20)] * 2
+    rows += [("far7", "k", now_ms + 3_000_007, True, None), ("year", "k", now_ms + 10**12, None, "p"), (None, "k", 1, None, "p")]
+    source = str(tmp_path / "in")
+    frame = spark.createDataFrame(rows, "id string, key string, due bigint, cancel boolean, payload string")
+    frame.coalesce(1).write.parquet(source)
+    delivery = start_delivery(
+        messages_in(spark, source, "parquet", None), str(tmp_path / "out"), str(tmp_path / "dead"), "parquet",
+        str(tmp_path / "state"), DEFAULTS, "200 milliseconds",
+    )
+    try:
+        give_up = time.monotonic() + chaos.PATIENCE_S
+        while delivery.outbox.rows < 10 or delivery.dead_outbox.rows < 1:
+            assert delivery.error() is None and time.monotonic() < give_up
+            time.sleep(0.1)
+        checkpoint = str(tmp_path / "state" / MESSAGES)
+        while not (tmp_path / "state" / MESSAGES / "commits" / "0").exists():
+            time.sleep(0.1)
+        # While the job runs:
+        assert rows_held(spark, checkpoint) == 42
+        counts = histogram(spark, checkpoint, now_ms)
+        assert {name: count for name, count in counts.items() if count} == {"within an hour": 19, "later": 1}
+        assert message(spark, checkpoint, "far3") == [
+            {"id": "far3", "key": "k", "due": now_ms + 3_000_003, "payload": ["payload 3"], "cancelled": False}
+        ] * 2
+        assert [row["cancelled"] for row in message(spark, checkpoint, "far7")] == [False, False, True]
+        assert message(spark, checkpoint, "nobody") == []
+        assert delivery.error() is None
+    finally:
+        delivery.stop()
+    assert delivery.error() is not None
+    out = spark.read.parquet(str(tmp_path / "out"))
+    assert out.columns == ["id", "key", "due", "payload"]
+    assert sorted(row.id for row in out.collect()) == [f"m{i}" for i in range(10)]
+    assert [row.reason for row in spark.read.parquet(str(tmp_path / "dead")).collect()] == ["id is null"]
+    assert delivery.outbox.lag_ms > 0
+
+
+def test_the_settings_of_a_checkpoint_are_kept(spark, tmp_path):
+    directory = Directory(spark, str(tmp_path / "state"))
+    given = {"tick": None, "wheel_size": 64, "shards": None, "partitions": 4, "dedup": None}
+    made = settled_options(directory, given, DEFAULTS)
+    assert made == WheelOptions("1 second", 64, 4, 4, "10 minutes")
+    assert settled_options(directory, dict.fromkeys(given), DEFAULTS) == made
+    assert settled_options(directory, given, DEFAULTS) == made
+    with pytest.raises(OtherSettings, match="--wheel-size 64, not 65"):
+        settled_options(directory, {**given, "wheel_size": 65}, DEFAULTS)
+
+
+def test_a_directory(spark, tmp_path):
+    directory = Directory(spark, str(tmp_path / "d"))
+    assert not directory.exists()
+    directory.make()
+    directory.write("a", "text ä")
+    assert directory.exists() and directory.read("a") == "text ä"
+    assert directory.move("a", "b") and directory.read("b") == "text ä"
+    directory.write("a", "later")
+    assert not directory.move("a", "b"), "what is there stays"
+    assert directory.read("b") == "text ä"
+    assert directory.names(".") == ["a", "b"]
+    directory.delete("b")
+    assert not directory.exists("b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--from", "in", "--to", "in/", "--checkpoint", "cp"], "must be three directories"),
+        (["--from", "kafka://b/t", "--to", "out", "--checkpoint", "cp"], "--from: topics are not supported"),
+        (["--from", "in", "--to", "out", "--checkpoint", "cp", "--conf", "x"], "--conf must be NAME=VALUE"),
+        (["--from", "in", "--to", "out", "--checkpoint", "cp", "--shards", "0"], "--shards: must be from 1"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_once(arguments, says, tmp_path):
+    told = hwheel("deliver", *arguments, cwd=tmp_path)
+    assert (told.returncode, told.stdout) == (2, "")
+    assert says in told.stderr and told.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [["deliver", "--from", "in", "--to", "out"], ["pending"]])
+def test_without_java_it_is_said_what_to_install(command, tmp_path):
+    told = hwheel(*command, "--checkpoint", "cp", cwd=tmp_path, JAVA_HOME=str(tmp_path))
+    assert (told.returncode, told.stdout) == (2, "")
+    assert told.stderr.count("\n") == 1 and "Spark needs Java 17 or later: install it (Debian" in told.stderr
+
+
+def test_an_old_java_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    old = tmp_path / "bin" / "java"
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(java.NoJava, match="is Java 11. Spark needs Java 17"):
+        java.check_java()
+    old.write_text("#!/bin/sh\nexit 1\n")
+    with pytest.raises(java.NoJava, match="does not run"):
+        java.check_java()
+
+
+@pytest.mark.parametrize(
+    ("told", "version"),
+    [('openjdk version "17.0.15" 2025', 17), ('java version "1.8.0_402"', 8), ('openjdk version "21" 2023', 21), ("?", None)],
+)
+def test_versions_of_java(told, version):
+    assert java.major_version(told) == version

@@ -36,8 +36,8 @@ examples:
   spark-submit --master yarn $(python -c 'import hwheel.__main__ as m; print(m.__file__)') deliver \\
       --from hdfs:///in --to hdfs:///out --checkpoint hdfs:///state
 
-Move files into the input directory, do not write them there: a file is read once, as soon as it is seen. Names that begin
-with a dot or an underscore are not read. Ctrl-C or SIGTERM stops it, and nothing is lost by it.
+Move files into the input directory, do not write them there: a file is read once, as soon as it is seen. Names that
+begin with a dot or an underscore are not read. Ctrl-C or SIGTERM stops it, and nothing is lost by it.
 """
 
 

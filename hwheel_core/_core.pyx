@@ -13,17 +13,19 @@ from cpython.contextvars cimport (PyContext_CheckExact, PyContext_CopyCurrent, P
                                   PyContext_New)
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
-from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
 from cpython.object cimport PyCallable_Check
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
+from cpython.unicode cimport PyUnicode_CheckExact
 from libc.math cimport INFINITY, ceil, floor, isinf, isnan
 from libc.stdint cimport int8_t, INT64_MAX, INT64_MIN, UINT64_MAX
 from libc.string cimport memcpy, memset
 
 from hwheel_core.types cimport *
 
+import threading
 import time
 
 from hwheel_core.errors import TimerClosed, TimerFull
@@ -58,7 +60,12 @@ cdef extern from "Python.h":
     void PyObject_GC_UnTrack(PyObject*)
     bint PyObject_GC_IsTracked(PyObject*)
     void Py_XDECREF(PyObject*)
+    void Py_XINCREF(PyObject*)
     bint PyIndex_Check(object)
+    bint PyLong_CheckExact(object)
+    long long PyLong_AsLongLongAndOverflow(object, int*)
+    uintptr_t PyThread_get_thread_ident()
+    ctypedef int (*visitproc)(PyObject*, void*) noexcept
     object PyNumber_Index(object)
     PyObject* PyObject_Vectorcall(object, PyObject**, size_t, PyObject*)
     PyObject* PyObject_VectorcallDict(object, PyObject**, size_t, PyObject*)
@@ -90,6 +97,10 @@ cdef extern from "native.h":
     PyObject** hw_tuple_items(PyObject*) nogil
     void hw_set_dealloc(PyObject*, void (*)(PyObject*) noexcept)
     void hw_type_free(PyObject*)
+    void hw_set_gc(PyObject*, int (*)(PyObject*, visitproc, void*) noexcept, int (*)(PyObject*) noexcept)
+    bint hw_take(uintptr_t*, uintptr_t)
+    uintptr_t hw_word_load(uintptr_t*)
+    void hw_word_store(uintptr_t*, uintptr_t)
     PyObject* hw_gc_new(PyObject*)
     ctypedef struct PyMethodDef:
         pass
@@ -136,6 +147,10 @@ include "loop_handle.pxi"
 include "loop_timers.pxi"
 include "loop_pass.pxi"
 include "loop_collector.pxi"
+include "reentrant_lock.pxi"
+include "watch_list.pxi"
+include "operation.pxi"
+include "purgatory_core.pxi"
 
 
 cdef TimerTask sample = TimerTask(0)
@@ -145,6 +160,8 @@ if task_slots(<PyObject*>sample)[0] != <PyObject*>sample.callback_ or TASK_SIZE 
     raise SystemError("a TimerTask is not laid out as task.pxi takes for granted")
 sample = None
 hw_set_dealloc(<PyObject*>TimerTask, task_dealloc)
+hw_set_dealloc(<PyObject*>OperationCore, operation_dealloc)
+hw_set_gc(<PyObject*>WatchList, watch_list_traverse, watch_list_break_cycles)
 common_call_later = <object>hw_speed_up(<PyObject*>TimerFace, "call_later", &fast_call_later_def, <void*>fast_call_later)
 common_call_at = <object>hw_speed_up(<PyObject*>TimerFace, "call_at", &fast_call_at_def, <void*>fast_call_at)
 

@@ -4,6 +4,12 @@
 
 cdef int64_t integer_argument(object value, str name) except? -1:
     """An exact integer of 64 bits: int, or anything with __index__, but no bool."""
+    cdef int overflow = 0
+    cdef long long number
+    if PyLong_CheckExact(value):        # half the time of what is general
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if not overflow:
+            return number
     if isinstance(value, bool) or not PyIndex_Check(value):
         raise TypeError(f"{name} must be an int, not {type(value).__name__}")
     value = PyNumber_Index(value)

@@ -5,8 +5,9 @@ cdef enum:
     LIVE_TIMERS
     LIVE_TASKS              # that have ever been added
     LIVE_BATCHES
+    LIVE_WATCHERS           # entries of a purgatory's watch lists
 
-cdef int64_t live[3]
+cdef int64_t live[4]
 
 DEBUG = bool(HW_DEBUG)
 
@@ -17,9 +18,9 @@ cdef inline void debug_count(int what, int64_t change) noexcept nogil:
 
 
 def debug_live():
-    """How many (timers, tasks that were ever added, batches) exist, in a debug build."""
+    """How many (timers, tasks that were ever added, batches, watchers of a purgatory) exist, in a debug build."""
     debug_only()
-    return live[LIVE_TIMERS], live[LIVE_TASKS], live[LIVE_BATCHES]
+    return live[LIVE_TIMERS], live[LIVE_TASKS], live[LIVE_BATCHES], live[LIVE_WATCHERS]
 
 
 def debug_check(timer):

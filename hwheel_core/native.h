@@ -39,6 +39,12 @@ static inline int hw_mul_overflows(int64_t a, int64_t b, int64_t *product)
 
 static inline void hw_set_dealloc(PyObject *type, destructor dealloc) { ((PyTypeObject *)type)->tp_dealloc = dealloc; }
 
+static inline void hw_set_gc(PyObject *type, traverseproc traverse, inquiry clear)
+{
+    ((PyTypeObject *)type)->tp_traverse = traverse;
+    ((PyTypeObject *)type)->tp_clear = clear;
+}
+
 static inline void hw_type_free(PyObject *object) { Py_TYPE(object)->tp_free(object); }
 
 /* Puts a function with the calling convention METH_FASTCALL in the place of a method that takes *args: Cython gives that
@@ -104,6 +110,27 @@ static inline int64_t hw_divide(int64_t x, const hw_divisor *by)
 static inline int64_t hw_count_add(int64_t *count, int64_t n) { return __atomic_add_fetch(count, n, __ATOMIC_ACQ_REL); }
 #else
 static inline int64_t hw_count_add(int64_t *count, int64_t n) { return *count += n; }
+#endif
+
+/* The owner of a lock, and the word that is left for it: each looks for what the other wrote after it wrote its own. */
+#ifdef Py_GIL_DISABLED
+static inline int hw_take(uintptr_t *owner, uintptr_t me)
+{
+    uintptr_t nobody = 0;
+    return __atomic_compare_exchange_n(owner, &nobody, me, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+static inline uintptr_t hw_word_load(uintptr_t *word) { return __atomic_load_n(word, __ATOMIC_SEQ_CST); }
+static inline void hw_word_store(uintptr_t *word, uintptr_t value) { __atomic_store_n(word, value, __ATOMIC_SEQ_CST); }
+#else
+static inline int hw_take(uintptr_t *owner, uintptr_t me)
+{
+    if (*owner != 0)
+        return 0;
+    *owner = me;
+    return 1;
+}
+static inline uintptr_t hw_word_load(uintptr_t *word) { return *word; }
+static inline void hw_word_store(uintptr_t *word, uintptr_t value) { *word = value; }
 #endif
 
 static inline uintptr_t hw_load(uintptr_t *place) { return __atomic_load_n(place, __ATOMIC_ACQUIRE); }

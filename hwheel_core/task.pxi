@@ -91,34 +91,7 @@ cdef class TimerTask:
         Runtime complexity: O(1).
         Thread-safety: any thread.
         """
-        cdef Timer* timer = <Timer*>hw_load(&self.task.owner)
-        cdef Status status = NOT_PENDING
-        if timer is NULL:
-            pthread_mutex_lock(&orphans)
-            timer = <Timer*>hw_load(&self.task.owner)
-            if timer is NULL and self.task.state == TASK_NEW:
-                self.task.state = TASK_CANCELLED
-                status = WAS_CANCELLED
-            pthread_mutex_unlock(&orphans)
-        if timer is not NULL:
-            # Three cache misses that need not wait for one another, nor for the lock.
-            hw_prefetch(self.task.entry.prev)
-            hw_prefetch(self.task.entry.next)
-            hw_prefetch(task_slots(<PyObject*>self))
-            if lock_try(timer):
-                status = task_cancel_locked(timer, &self.task)
-                lock_release(timer)
-            else:
-                with nogil:
-                    lock_wait(timer)
-                    status = task_cancel_locked(timer, &self.task)
-                    lock_release(timer)
-        if status == NOT_PENDING:
-            return False
-        task_let_go(self)
-        if status == OK:
-            Py_DECREF(self)             # the wheel's reference, of schedule_task
-        return True
+        return task_cancel(self)
 
     def reschedule(self, delay_ms):
         """Moves a pending task in place: it now runs delay_ms from now, behind all others of its new tick.
@@ -194,6 +167,38 @@ cdef class TimerTask:
         cdef str state = ("new", "pending", "expired", "cancelled")[self.task.state]
         cdef str what = "" if self.callback_ is None else f", {self.callback_!r}"
         return f"<{type(self).__name__} {state}, delay {self.task.delay_ms} ms{what}>"
+
+
+cdef bint task_cancel(TimerTask self) except -1:
+    """TimerTask.cancel."""
+    cdef Timer* timer = <Timer*>hw_load(&self.task.owner)
+    cdef Status status = NOT_PENDING
+    if timer is NULL:
+        pthread_mutex_lock(&orphans)
+        timer = <Timer*>hw_load(&self.task.owner)
+        if timer is NULL and self.task.state == TASK_NEW:
+            self.task.state = TASK_CANCELLED
+            status = WAS_CANCELLED
+        pthread_mutex_unlock(&orphans)
+    if timer is not NULL:
+        # Three cache misses that need not wait for one another, nor for the lock.
+        hw_prefetch(self.task.entry.prev)
+        hw_prefetch(self.task.entry.next)
+        hw_prefetch(task_slots(<PyObject*>self))
+        if lock_try(timer):
+            status = task_cancel_locked(timer, &self.task)
+            lock_release(timer)
+        else:
+            with nogil:
+                lock_wait(timer)
+                status = task_cancel_locked(timer, &self.task)
+                lock_release(timer)
+    if status == NOT_PENDING:
+        return False
+    task_let_go(self)
+    if status == OK:
+        Py_DECREF(self)             # the wheel's reference, of schedule_task
+    return True
 
 
 cdef void task_dealloc(PyObject* self) noexcept:
@@ -383,7 +388,7 @@ cdef inline void task_own(TimerTask self, Timer* timer) noexcept:
 cdef bint task_claim(TimerTask self, Timer* timer) except -1:
     """Makes the timer the owner of any task. True if it was not before."""
     cdef uintptr_t owner
-    if task_has_attributes(self) and type(self).run is not TimerTask.run:
+    if task_has_attributes(self) and not self.task.flags & TASK_OWN_RUN and type(self).run is not TimerTask.run:
         self.task.flags |= TASK_OWN_RUN
     pthread_mutex_lock(&orphans)
     owner = hw_load(&self.task.owner)

@@ -130,6 +130,31 @@ cdef enum AddStatus:
     ADD_STALE               # not added: its bucket still holds an earlier turn's entries, which must be taken first
 
 
+# --- operations that wait for keys -------------------------------------------------------------------------------
+#
+# What guards these is said in operation.pxi, purgatory_core.pxi and reentrant_lock.pxi: they are Python's objects'.
+
+cdef struct ReentrantLock:
+    uintptr_t owner         # the thread that has it; 0: nobody has
+    int64_t depth           # how many times; its owner's alone
+    void* waiting           # a list of the locks that threads wait on, a reference; NULL: nobody ever waited
+
+cdef struct WatchNode:
+    WatchNode* prev
+    WatchNode* next         # NULL: in no list, not yet or no more
+    Watcher* watcher        # a reference while in a list
+    void* watch_list        # the WatchList; not a reference, its nodes leave it before it dies
+
+cdef struct Watcher:
+    int64_t references
+    void* operation         # see watch_list.pxi; NULL from its completion on, or when it was withdrawn
+    Watcher* next           # in PurgatoryCore.to_purge
+    WatchNode* nodes        # one for each key, in the same block of memory
+    int32_t count
+    int32_t linked          # how many of them are in lists
+    int delayed             # counted as one whose timeout is to come
+
+
 # --- the timer around it -----------------------------------------------------------------------------------------
 
 cdef enum:

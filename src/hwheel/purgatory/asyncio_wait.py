@@ -65,12 +65,10 @@ async def wait(
         raise TypeError(f"predicate must be callable, not {type(predicate).__name__}")
     operation = AwaitedOperation(0 if timeout is None else timeout * 1000, predicate)
     if not purgatory._add(operation, keys, delayed=timeout is not None):
-        watcher = operation._watcher
         try:
             await operation.future
         finally:
-            if watcher is not None:
-                purgatory._withdraw(operation, watcher)
+            purgatory._withdraw(operation)
     if operation.error is not None:
         raise operation.error
     # The time may have run out while the condition came true, and nobody checked.

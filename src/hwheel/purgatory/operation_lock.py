@@ -1,5 +1,6 @@
 """OperationLock: the lock of an operation, as its users see it."""
 
+import threading
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -20,19 +21,26 @@ class OperationLock:
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """As threading.RLock.acquire."""
-        return self._operation._lock.acquire(blocking, timeout)
+        if timeout != -1:
+            if not blocking:
+                raise ValueError("can't specify a timeout for a non-blocking call")
+            if timeout < 0:
+                raise ValueError("timeout value must be a non-negative number")
+            if timeout > threading.TIMEOUT_MAX:
+                raise OverflowError("timeout value is too large")
+        return self._operation._acquire(blocking, timeout)
 
     def release(self) -> None:
         """As threading.RLock.release; then a check, if one was missed."""
-        self._operation._let_go()
+        self._operation._release()
 
     def _is_owned(self) -> bool:
-        return self._operation._lock._is_owned()    # type: ignore[attr-defined,no-any-return]
+        return self._operation._is_owned()
 
     def __enter__(self) -> bool:
-        return self._operation._lock.acquire()
+        return self._operation._acquire(True, -1)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._operation._let_go()
+        self._operation._release()

@@ -1,0 +1,228 @@
+"""The operations' lock where threads wait for it: none is forgotten, however the wait ends. What keeps what alive."""
+
+import gc
+import signal
+import sys
+import threading
+import time
+import weakref
+
+import pytest
+
+from hwheel import ManualTimer
+from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+
+
+def test_many_threads_hold_it_one_at_a_time_and_all_of_them_come_through(flagged, run_threads, many_switches):
+    operation = flagged()
+    inside = []
+    entries = []
+
+    def play():
+        for _ in range(300):
+            with operation.lock, operation.lock:
+                inside.append(None)
+                assert len(inside) == 1
+                time.sleep(0)       # others come to the lock
+                inside.pop()
+                entries.append(None)
+
+    run_threads([play] * 6)
+    assert len(entries) == 1800
+
+
+def test_threads_that_wait_with_and_without_a_timeout_get_it_when_it_is_free(flagged, eventually):
+    operation = flagged()
+    taken = []
+
+    def wait(timeout):
+        lock = operation.lock
+        taken.append((timeout, lock.acquire(timeout=timeout)))
+        if taken[-1][1]:
+            lock.release()
+
+    threads = [threading.Thread(target=wait, args=(timeout,)) for timeout in (0.01, -1, 100, -1, 0)]
+    with operation.lock:
+        for thread in threads:
+            thread.start()
+        eventually(lambda: len(taken) == 2)
+    for thread in threads:
+        thread.join(60)
+    assert sorted(taken) == [(-1, True), (-1, True), (0, False), (0.01, False), (100, True)]
+
+
+def test_its_arguments_and_errors_are_those_of_an_rlock(flagged):
+    lock, rlock = flagged().lock, threading.RLock()
+    for arguments in [(False, 1), (True, -2), (True, threading.TIMEOUT_MAX * 2), (True, "1")]:
+        with pytest.raises(Exception) as expected:
+            rlock.acquire(*arguments)
+        with pytest.raises(expected.type):
+            lock.acquire(*arguments)
+    with pytest.raises(RuntimeError):
+        lock.release()
+    with lock:
+        failed = []
+
+        def release():
+            with pytest.raises(RuntimeError):
+                lock.release()
+            failed.append(True)
+
+        thread = threading.Thread(target=release)
+        thread.start()
+        thread.join(60)
+        assert failed
+        assert lock._is_owned()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that send signals")
+def test_a_signal_handler_that_raises_ends_the_wait_of_the_main_thread_and_no_one_elses(flagged):
+    operation = flagged()
+    held, go_on = threading.Event(), threading.Event()
+
+    class Interrupted(BaseException):
+        pass
+
+    def interrupt(*_):
+        raise Interrupted
+
+    def hold():
+        with operation.lock:
+            held.set()
+            go_on.wait(60)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(60)
+    usual = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(Interrupted):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            operation.force_complete()
+    finally:
+        signal.signal(signal.SIGALRM, usual)
+    assert not operation.is_completed
+    answers = []
+    waiter = threading.Thread(target=lambda: answers.append(operation.force_complete()))
+    waiter.start()
+    go_on.set()
+    waiter.join(60)
+    holder.join(60)
+    assert answers == [True]
+
+
+# --- references --------------------------------------------------------------------------------------------------
+
+def test_an_operation_that_is_on_no_list_any_more_is_released_with_its_user(purgatory, flagged):
+    operation = flagged()
+    purgatory.try_complete_else_watch(operation, ["a", "b"])
+    for key in "a", "b":
+        purgatory.cancel_for_key(key)
+    gone = weakref.ref(operation)
+    gc.disable()
+    try:
+        del operation
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_the_garbage_collector_sees_through_the_watch_lists(flagged):
+    """A purgatory that nobody closed and that its own operation leads to: no timeout keeps that one alive."""
+    with ManualTimer() as timer:
+        purgatory = DelayedOperationPurgatory("garbage", timer)
+        operation, other = flagged(), flagged()
+        operation.purgatory = purgatory
+        for one in operation, other:
+            purgatory.try_complete_else_watch(one, ["a", "b", "c"])
+            one.cancel()
+        gone = [weakref.ref(thing) for thing in (purgatory, operation, other)]
+        del purgatory, operation, one
+        gc.collect()
+        assert all(ref() is not None for ref in gone), "the other operation leads to all of it"
+        del other
+        gc.collect()
+        assert [ref() for ref in gone] == [None, None, None]
+
+
+def test_every_reference_is_given_back(purgatory, timer, flagged):
+    """Keys and operations, on all ways out of the lists."""
+    class Key:
+        pass
+
+    keys = [Key() for _ in range(12)]       # more than are compared with each other
+    before = [sys.getrefcount(key) for key in keys]
+    for how in ("complete", "check", "expire", "cancel", "fail", "close"):
+        operation = flagged(10, completable=False)
+        gone = weakref.ref(operation)
+        if how == "fail":
+            with pytest.raises(TypeError):
+                purgatory.try_complete_else_watch(operation, [*keys, []])
+        else:
+            purgatory.try_complete_else_watch(operation, keys + keys)
+            assert purgatory.watched == len(keys)
+        if how == "complete":
+            operation.force_complete()
+            purgatory.purge()
+        elif how == "check":
+            operation.completable = True
+            for key in keys:
+                purgatory.check_and_complete(key)
+        elif how == "expire":
+            timer.advance(10)
+            purgatory.purge()
+        elif how == "cancel":
+            for key in keys:
+                purgatory.cancel_for_key(key)
+        elif how == "close":
+            assert purgatory.close() == [operation]
+        assert purgatory.watched == 0
+        del operation
+        purgatory.purge()
+        key = None
+        gc.collect()
+        assert gone() is None, how
+        assert [sys.getrefcount(key) for key in keys] == before, how
+
+
+class Slotted(DelayedOperation):
+    __slots__ = ("number",)
+
+
+class Loose(DelayedOperation):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Slotted, Loose])
+def test_subclasses_with_slots_or_attributes_are_freed_also_in_cycles_and_through_weak_references(kind):
+    operation = kind(5)
+    operation.number = [operation]
+    gone = weakref.ref(operation)
+    del operation
+    gc.collect()
+    assert gone() is None
+
+
+def test_an_error_in_the_comparison_of_a_key_is_the_adders_and_leaves_nothing_watched(purgatory, flagged):
+    class Breaks:
+        broken = False
+
+        def __hash__(self):
+            return hash("key")
+
+        def __eq__(self, other):
+            if self.broken:
+                raise ZeroDivisionError
+            return self is other
+
+    purgatory.try_complete_else_watch(flagged(), ["key"])
+    bad = Breaks()
+    bad.broken = True
+    with pytest.raises(ZeroDivisionError):
+        purgatory.try_complete_else_watch(flagged(), ["other", bad])
+    assert (purgatory.watched, purgatory.num_delayed) == (1, 1)
+    with pytest.raises(ZeroDivisionError):
+        purgatory.check_and_complete(bad)
+    bad.broken = False
+    assert purgatory.try_complete_else_watch(flagged(completable=False), [bad]) is False
+    assert purgatory.watched == 2

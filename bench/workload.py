@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from rich.console import Console
 
-from implementations.base import Implementation
+from implementations.base import Implementation, TooSlow
 from operations import WrongWork
 from rounds import timed
 from table import show_rows, three
@@ -51,12 +51,15 @@ class Connection:
         self.unanswered = [chance.random() < UNANSWERED for _ in range(REQUESTS)]
         self.start_s, self.interval_s = chance.random() * START_S, INTERVAL_S * (1 + chance.random())
         self.requests = self.received = self.timeouts = 0
+        self.is_over = self.fell_behind = False
 
     def start(self) -> None:
         self.idle = self.timer.add(IDLE_S, self.on_idle, None)
         self.timer.add(self.start_s, self.on_request, None)
 
     def on_request(self, _: object) -> None:
+        if self.is_over:
+            return
         self.touch()
         self.deadline = self.timer.add(DEADLINE_S, self.on_deadline, None)
         if not self.unanswered[self.requests]:
@@ -64,6 +67,8 @@ class Connection:
         self.requests += 1
 
     def on_pace(self, _: object) -> None:
+        if self.is_over:
+            return
         self.touch()
         if self.received % PIECES == 0:
             self.deadline = self.timer.reschedule(self.deadline, DEADLINE_S, self.on_deadline, None)
@@ -75,6 +80,10 @@ class Connection:
             self.go_on()
 
     def on_deadline(self, _: object) -> None:
+        if not self.unanswered[self.requests - 1]:      # the answer is on its way, and late: so is the machine
+            self.fell_behind = True
+            self.end()
+            return
         self.timeouts += 1
         self.go_on()
 
@@ -88,8 +97,12 @@ class Connection:
         if self.requests < REQUESTS:
             self.timer.add(self.interval_s, self.on_request, None)
         else:
-            self.timer.cancel(self.idle)
-            self.done.append(self.number)
+            self.end()
+
+    def end(self) -> None:
+        self.is_over = True
+        self.timer.cancel(self.idle)
+        self.done.append(self.number)
 
     def checksum(self) -> int:
         return (self.number + 1) * (self.received + 1_000 * self.timeouts)
@@ -112,18 +125,31 @@ def measure(
         WrongWork: the checksum is another one than it has to be.
     """
     totals: dict[str, Total] = {}
+    bears: dict[str, int] = {}
     for number in range(rounds):
         for make in implementations:
             if "add" in make.lacks:
                 continue
             on_turn(f"round {number + 1} of {rounds}: workload, {make.name}")
-            total, seconds = turn(make, min(connections, make.most_connections))
+            bears.setdefault(make.name, min(connections, make.most_connections))
+            while True:
+                try:
+                    total, seconds = turn(make, bears[make.name])
+                    break
+                except TooSlow:
+                    if bears[make.name] == 1:
+                        raise
+                    bears[make.name] //= 2
             totals.setdefault(make.name, total).ns.append(seconds / total.messages * 1e9)
     return list(totals.values())
 
 
 def turn(make: type[Implementation], connections: int) -> tuple[Total, float]:
-    """One run: its total, and how many seconds it took: of the processor, if the engine runs in real time."""
+    """One run: its total, and how many seconds it took: of the processor, if the engine runs in real time.
+
+    Raises:
+        TooSlow: an engine that runs in real time came so late that deadlines passed which must not.
+    """
     timer = make(connections, flowing=True)
     done: list[int] = []
     all_of_them = [Connection(number, timer, done) for number in range(connections)]
@@ -137,6 +163,8 @@ def turn(make: type[Implementation], connections: int) -> tuple[Total, float]:
         seconds = timed(run, make.flow_clock)
     finally:
         timer.close()
+    if any(connection.fell_behind for connection in all_of_them):
+        raise TooSlow(f"{make.name} with {connections} connections")
     checksum = sum(connection.checksum() for connection in all_of_them)
     expected = sum(connection.expected() for connection in all_of_them)
     if checksum != expected or len(done) != connections:

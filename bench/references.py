@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hwheel import TimerTask
+from hwheel import ManualTimer, TimerTask
 
 from implementations.base import Implementation
 from operations import PAIR_DELAY_S, Inputs, Life, noting
@@ -71,6 +71,33 @@ class BareHeapLife(ReferenceLife):
             entry = [monotonic() + delay, next(numbers), callback, -1]
             heappush(heap, entry)
             entry[2] = None
+
+
+class Look(Reference):
+    name = "a look at the handle"
+
+
+class LookLife(ReferenceLife):
+    """What cancel touches before it does anything: the same handles in the same order, of which each is only asked
+    whether it is pending. With more of them than the caches hold that is most of what a cancel takes."""
+
+    steps = (("cancel", "look"),)
+
+    def __init__(self, make: type[Implementation], inputs: Inputs) -> None:
+        super().__init__(make, inputs)
+        self.counts = {"cancel": len(inputs.cancelled)}
+        self.wheel = ManualTimer()
+        call_later, callback = self.wheel.call_later, self.fired.append
+        self.handles = [call_later(delay, callback, i) for i, delay in enumerate(inputs.delays_s)]
+
+    def look(self) -> None:
+        handles = self.handles
+        for i in self.inputs.cancelled:
+            handles[i].pending      # noqa: B018
+
+    def close(self) -> None:
+        self.wheel.close()
+        super().close()
 
 
 class BareLoop(Reference):
@@ -137,7 +164,7 @@ def compile_floor() -> None:
 def references() -> tuple[list[tuple[type[Implementation], type[Life]]], list[str]]:
     """What can be measured here, and a note for what cannot."""
     found: list[tuple[type[Implementation], type[Life]]] = [
-        (BareHeap, BareHeapLife), (BareLoop, BareLoopLife), (BareLoopAsAdded, BareLoopAsAddedLife)
+        (BareHeap, BareHeapLife), (Look, LookLife), (BareLoop, BareLoopLife), (BareLoopAsAdded, BareLoopAsAddedLife)
     ]
     try:
         compile_floor()

@@ -130,7 +130,7 @@ def main() -> None:
         costs = sorted(cost_us() for _ in range(7))
         print(f"{costs[0]:.2f} / {costs[3]:.2f} / {costs[6]:.2f} us an operation, lowest / median / highest of seven")
         return
-    options.start = {"purgatory": 40_000.0, "asyncio": 8_000.0, "threading": 4_000.0}
+    options.start = {"purgatory": 100_000.0, "asyncio": 8_000.0, "threading": 4_000.0}
     shape = Shape(options.p50, options.p75, options.timeout)
     if options.rate is not None:
         print(json.dumps(run(options.engine or "purgatory", options.rate, options.seconds, options.check, shape)))

@@ -97,6 +97,8 @@ cdef extern from "native.h":
     PyObject** hw_tuple_items(PyObject*) nogil
     void hw_set_dealloc(PyObject*, void (*)(PyObject*) noexcept)
     void hw_type_free(PyObject*)
+    void hw_set_new(PyObject*, PyObject* (*)(PyObject*, PyObject*, PyObject*) noexcept)
+    PyObject* hw_object_new(PyObject*, PyObject*)
     void hw_set_gc(PyObject*, int (*)(PyObject*, visitproc, void*) noexcept, int (*)(PyObject*) noexcept)
     bint hw_take(uintptr_t*, uintptr_t)
     uintptr_t hw_word_load(uintptr_t*)
@@ -160,6 +162,12 @@ if task_slots(<PyObject*>sample)[0] != <PyObject*>sample.callback_ or TASK_SIZE 
     raise SystemError("a TimerTask is not laid out as task.pxi takes for granted")
 sample = None
 hw_set_dealloc(<PyObject*>TimerTask, task_dealloc)
+
+cdef OperationCore sample_operation = OperationCore(0)
+if operation_purgatory_slot(<PyObject*>sample_operation)[0] != <PyObject*>sample_operation.purgatory:
+    raise SystemError("an OperationCore is not laid out as operation.pxi takes for granted")
+sample_operation = None
+hw_set_new(<PyObject*>OperationCore, operation_new)
 hw_set_dealloc(<PyObject*>OperationCore, operation_dealloc)
 hw_set_gc(<PyObject*>WatchList, watch_list_traverse, watch_list_break_cycles)
 common_call_later = <object>hw_speed_up(<PyObject*>TimerFace, "call_later", &fast_call_later_def, <void*>fast_call_later)

@@ -39,6 +39,16 @@ static inline int hw_mul_overflows(int64_t a, int64_t b, int64_t *product)
 
 static inline void hw_set_dealloc(PyObject *type, destructor dealloc) { ((PyTypeObject *)type)->tp_dealloc = dealloc; }
 
+static inline void hw_set_new(PyObject *type, PyObject *(*make)(PyObject *, PyObject *, PyObject *))
+{
+    ((PyTypeObject *)type)->tp_new = (newfunc)make;
+}
+
+static inline PyObject *hw_object_new(PyObject *type, PyObject *no_arguments)
+{
+    return PyBaseObject_Type.tp_new((PyTypeObject *)type, no_arguments, NULL);
+}
+
 static inline void hw_set_gc(PyObject *type, traverseproc traverse, inquiry clear)
 {
     ((PyTypeObject *)type)->tp_traverse = traverse;

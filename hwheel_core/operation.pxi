@@ -184,6 +184,23 @@ cdef inline Watcher* operation_take_watcher(OperationCore self):
     return watcher
 
 
+cdef inline PyObject** operation_purgatory_slot(PyObject* self) noexcept:
+    """`purgatory`, which comes right after `watcher`."""
+    return <PyObject**>(&(<OperationCore>self).watcher + 1)
+
+
+cdef PyObject* operation_new(PyObject* cls, PyObject* arguments, PyObject* keywords) noexcept:
+    """tp_new. Cython's own does not come by object.__new__(), which is what gives an instance of a user's class room for
+    its attributes: in CPython 3.11 each would need a dict."""
+    cdef PyObject* self = hw_object_new(cls, <PyObject*>())
+    if self is not NULL:
+        Py_INCREF(None)                 # all three dropped by task_dealloc and operation_dealloc
+        Py_INCREF(None)
+        Py_INCREF(None)
+        task_slots(self)[0] = task_slots(self)[1] = operation_purgatory_slot(self)[0] = <PyObject*>None
+    return self
+
+
 cdef void operation_dealloc(PyObject* self) noexcept:
     """tp_dealloc; TimerTask says why. A watcher that is there now is on no list, or this would be alive."""
     cdef Watcher* watcher = (<OperationCore>self).watcher

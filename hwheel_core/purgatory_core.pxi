@@ -12,6 +12,7 @@
 
 cdef enum:
     FEW_KEYS = 8            # of which each is compared with all others
+    SPARE_ROOM = 64         # keys that may leave the dict before it is made anew, beside twice as many as are there
 
 
 cdef struct Seen:
@@ -28,6 +29,7 @@ cdef class PurgatoryCore:
     cdef public int64_t purge_interval
     cdef ReentrantLock mutex
     cdef dict lists                 # key: WatchList; none that is empty, but for a moment
+    cdef int64_t forgotten          # keys that have left it since it was made
     cdef int64_t delayed            # operations whose timeout is to come
     cdef int64_t completed
     cdef int64_t expired
@@ -138,6 +140,7 @@ cdef class PurgatoryCore:
         watcher = first
         try:
             while watcher is not NULL:
+                watcher_fetch(watcher.next)
                 purged += purgatory_unwatch(self, watcher)
                 watcher = watcher.next
         finally:
@@ -393,6 +396,10 @@ cdef bint forget_list(PurgatoryCore self, WatchList watch_list) except False:
             del self.lists[key]
             if watch_list.length:           # the comparison of a key has added something
                 self.lists[key] = watch_list
+            self.forgotten += 1
+            if self.forgotten > 2 * len(self.lists) + SPARE_ROOM:
+                self.forgotten = 0
+                self.lists = self.lists.copy()      # a dict keeps the room of what has left it; amortised O(1)
     finally:
         relock_release(&self.mutex)
     return True
@@ -420,6 +427,16 @@ cdef inline void watcher_delayed_no_more(PurgatoryCore self, Watcher* watcher) n
 cdef inline void purgatory_count(PurgatoryCore self, int64_t* counter, int64_t change) noexcept:
     with cython.critical_section(self):
         counter[0] += change
+
+
+cdef inline void watcher_fetch(Watcher* watcher) noexcept:
+    """Prefetches what purgatory_unwatch will touch, which lies scattered over memory; and the next one itself."""
+    cdef Py_ssize_t i
+    if watcher is not NULL:
+        hw_prefetch(watcher.next)
+        for i in range(watcher.count):
+            hw_prefetch(watcher.nodes[i].prev)
+            hw_prefetch(watcher.nodes[i].next)
 
 
 cdef void watchers_release(Watcher* first) noexcept:

@@ -153,6 +153,7 @@ include "reentrant_lock.pxi"
 include "watch_list.pxi"
 include "operation.pxi"
 include "purgatory_core.pxi"
+include "purgatory_entries.pxi"
 
 
 cdef TimerTask sample = TimerTask(0)

@@ -193,6 +193,14 @@ class Loose(DelayedOperation):
     pass
 
 
+def test_very_many_keys_each_given_twice_count_once(purgatory, flagged):
+    operation = flagged()
+    purgatory.try_complete_else_watch(operation, [*range(50_000), *range(50_000)])
+    assert purgatory.watched == 50_000
+    operation.force_complete()
+    assert purgatory.purge() == 50_000
+
+
 @pytest.mark.parametrize("kind", [Slotted, Loose])
 def test_subclasses_with_slots_or_attributes_are_freed_also_in_cycles_and_through_weak_references(kind):
     operation = kind(5)

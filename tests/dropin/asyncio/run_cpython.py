@@ -9,6 +9,7 @@ the outcome of each that did not pass.
 import asyncio
 import importlib
 import json
+import signal
 import sys
 import unittest
 import warnings
@@ -42,6 +43,7 @@ def swap_names():
 
 
 def main(module_name, parts):
+    signal.signal(signal.SIGINT, signal.default_int_handler)    # which a job in the background of a shell ignores
     swap_names()
     count_alarms()
     module = importlib.import_module(f"test.test_asyncio.{module_name}")

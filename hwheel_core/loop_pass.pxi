@@ -20,7 +20,7 @@ cdef bint timers_take_due(LoopTimers self, double now, double alarm_s) except Fa
         entry = ready.next
         if entry is ready or entry_deadline(entry) > now:
             break
-        if entry_deadline(entry) > alarm_s and entry_added(entry) > alarm_s:
+        if entry_deadline(entry) > alarm_s and entry_added(entry) >= alarm_s:
             break
         entry_unlink(entry)
         timer.wheel.removals += 1

@@ -17,7 +17,7 @@
 
 cdef enum:
     TICKS_PER_S = 4096
-    RUN_LIMIT = 256             # callbacks that one pass runs at most
+    RUN_LIMIT = 64              # callbacks that one pass runs at most
     SCAN_LIMIT = 64             # entries that are looked at for the latest deadline of a tick
     MAX_ALARM_S = 86400         # how far ahead the loop itself is asked for an alarm
 

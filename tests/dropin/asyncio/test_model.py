@@ -154,3 +154,25 @@ def test_a_lone_deadline_is_met_exactly(seconds):
         loop._run_once()
     assert log == [1000.0 + seconds]
     loop.close()
+
+
+@pytest.mark.parametrize("base", [lambda loop: loop, wheel_loop], ids=["asyncio", "hwheel"])
+def test_what_is_added_while_a_pass_runs_waits_for_the_next_one_even_if_it_is_due_by_then(base):
+    class ReadableLoop(JumpingLoop):
+        def _process_events(self, events):
+            if self.now >= 1001 and not log:
+                self.call_soon(read)        # as the callback of a socket: in the same pass as the timer, before it
+
+    def read():
+        log.append("read")
+        loop.call_later(TICK_S, log.append, "added")
+        loop.call_soon(log.append, "soon")
+        loop.now += 1                       # that took long
+
+    log = []
+    loop = base(ReadableLoop)()
+    loop.call_later(1, log.append, "timer")
+    while len(log) < 4:
+        loop._run_once()
+    assert log == ["read", "timer", "soon", "added"]
+    loop.close()

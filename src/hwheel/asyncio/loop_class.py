@@ -4,7 +4,6 @@ import asyncio
 import sys
 from collections.abc import Callable
 from contextvars import Context
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from hwheel.asyncio.timers import WheelTimers
@@ -74,12 +73,14 @@ def is_monotonic(loop_class: type[asyncio.AbstractEventLoop]) -> bool:
     return sys.platform == "linux" and loop_class.time is asyncio.BaseEventLoop.time
 
 
-@cache
 def wheel_loop(base: type[Loop]) -> type[Loop]:
     """Makes a class like `base`, an event loop class, with its timers on the wheel.
 
     Of the base class only public methods are used: `call_at`, `time`, `is_running`, `get_debug` and
     `call_exception_handler`. It may be uvloop's. A base class gives the same class each time.
+
+    Raises:
+        TypeError: base is no class, or has no `call_at`.
 
     >>> import asyncio
     >>> from hwheel.asyncio import EventLoop, wheel_loop
@@ -90,6 +91,10 @@ def wheel_loop(base: type[Loop]) -> type[Loop]:
         raise TypeError(f"base must be an event loop class with a call_at method, not {base!r}")
     if issubclass(base, WheelTimersMixin):
         return base
+    bases = (WheelTimersMixin, base)
+    for made in base.__subclasses__():          # a cache that keeps nothing alive
+        if made.__bases__ == bases and made.__module__ == "hwheel.asyncio":
+            return made
     name = f"Wheel{base.__name__.lstrip('_')}"
     doc = f"{base.__module__}.{base.__qualname__}, with its timers on the wheel."
-    return type(name, (WheelTimersMixin, base), {"__module__": "hwheel.asyncio", "__doc__": doc})
+    return type(name, bases, {"__module__": "hwheel.asyncio", "__doc__": doc})

@@ -17,7 +17,7 @@ cdef class PurgatoryCore
 
 
 cdef class OperationCore(TimerTask):
-    """The compiled part of a DelayedOperation. Subclasses bring `try_complete()`, `on_complete()`, `on_expiration()`."""
+    """The compiled part of a DelayedOperation, which brings `try_complete()`, `on_complete()`, `on_expiration()`."""
     cdef ReentrantLock mutex
     cdef uintptr_t missed       # somebody wanted to check and found the lock taken
     cdef bint completed
@@ -190,8 +190,8 @@ cdef inline PyObject** operation_purgatory_slot(PyObject* self) noexcept:
 
 
 cdef PyObject* operation_new(PyObject* cls, PyObject* arguments, PyObject* keywords) noexcept:
-    """tp_new. Cython's own does not come by object.__new__(), which is what gives an instance of a user's class room for
-    its attributes: in CPython 3.11 each would need a dict."""
+    """tp_new. Cython's own does not come by object.__new__(), which is what gives an instance of a user's class room
+    for its attributes: in CPython 3.11 each would need a dict."""
     cdef PyObject* self = hw_object_new(cls, <PyObject*>())
     if self is not NULL:
         Py_INCREF(None)                 # all three dropped by task_dealloc and operation_dealloc

@@ -1,5 +1,5 @@
-# How operations come into a PurgatoryCore's watch lists, are looked at there, and leave them. The locks are explained in
-# purgatory_core.pxi.
+# How operations come into a PurgatoryCore's watch lists, are looked at there, and leave them. The locks are explained
+# in purgatory_core.pxi.
 
 cdef enum:
     FEW_KEYS = 8            # of more it is found out beforehand which are given twice

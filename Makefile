@@ -4,7 +4,7 @@
 PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
-.PHONY: demo test test-debug soak chaos sanitize bench bench-pytest types dist clean
+.PHONY: demo test test-debug soak chaos sanitize bench bench-spark bench-pytest types dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
@@ -39,6 +39,10 @@ bench: .venv/built
 bench-pytest: .venv/built
 	.venv/bin/pip install -q --group bench
 	.venv/bin/python -P -m pytest bench $(ARGUMENTS)
+
+# hwheel.spark beside a timer a message, see bench/spark/README.md.
+bench-spark: .venv/built
+	.venv/bin/python bench/spark/run.py $(ARGUMENTS)
 
 types: .venv/built
 	.venv/bin/pip install -q mypy

@@ -11,6 +11,28 @@ PATIENCE_S = 300
 SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
 
 
+def start_with_clock(frame, checkpoint, sink, clock):
+    """Starts a query with a batch a second on a clock of the JVM's; returns the JVM's query."""
+    jvm = frame.sparkSession._jvm
+    none = jvm.scala.Option.empty()
+    manager = frame.sparkSession._jsparkSession.sessionState().streamingQueryManager()
+    (count,) = {one.getParameterCount() for one in manager.getClass().getMethods() if one.getName() == "startQuery"}
+    return manager.startQuery(
+        *[none] * (count - 11),         # names; Spark 4.1 has one, 4.3 two
+        jvm.scala.Option.apply(str(checkpoint)),
+        frame._jdf,
+        jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(jvm.java.util.HashMap()),
+        sink,
+        jvm.org.apache.spark.sql.streaming.OutputMode.Append(),
+        False,
+        True,
+        jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(1000),
+        clock,
+        none,
+        none,
+    )
+
+
 class ClockedQuery:
     """transform(df) over JSON files in a directory, into memory; `batch` adds a file, moves the clock, and waits."""
 
@@ -18,32 +40,11 @@ class ClockedQuery:
         self.spark, self.directory = spark, directory
         (directory / "in").mkdir(exist_ok=True)
         self.files = len(list((directory / "in").iterdir()))
-        self.jvm = spark._jvm
         source = spark.readStream.schema(SCHEMA).json(str(directory / "in"))
         self.frame = transform(source)
-        self.clock = self.jvm.org.apache.spark.util.ManualClock()
-        self.sink = self.jvm.org.apache.spark.sql.execution.streaming.sources.MemorySink()
+        self.clock = spark._jvm.org.apache.spark.util.ManualClock()
+        self.sink = spark._jvm.org.apache.spark.sql.execution.streaming.sources.MemorySink()
         self.query = None
-
-    def start(self):
-        jvm, none = self.jvm, self.jvm.scala.Option.empty()
-        manager = self.spark._jsparkSession.sessionState().streamingQueryManager()
-        no_options = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(jvm.java.util.HashMap())
-        return manager.startQuery(
-            none,
-            none,
-            jvm.scala.Option.apply(str(self.directory / "checkpoint")),
-            self.frame._jdf,
-            no_options,
-            self.sink,
-            jvm.org.apache.spark.sql.streaming.OutputMode.Append(),
-            False,
-            True,
-            jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(1000),
-            self.clock,
-            none,
-            none,
-        )
 
     def batch(self, records, now_ms):
         """What goes out in the batch at now_ms, a multiple of 1000 after the last one; as dicts, in order."""
@@ -55,7 +56,8 @@ class ClockedQuery:
         before = self.batch_id()
         self.clock.setTime(now_ms)
         if self.query is None:
-            self.query = self.start()       # a query's first batch starts at once, so the time must be there before
+            # Now, and not before: a query's first batch starts at once, and the time must be there.
+            self.query = start_with_clock(self.frame, self.directory / "checkpoint", self.sink, self.clock)
         give_up = time.monotonic() + PATIENCE_S
         while self.batch_id() == before:
             if self.query.exception().isDefined():

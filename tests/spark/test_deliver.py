@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import chaos
 import pytest
 from conftest import java_is_missing
 
+from hwheel.cli import deliver_progress
 from hwheel.spark import java
 from hwheel.spark.delivery import MESSAGES, OtherSettings, WheelOptions, messages_in, settled_options, start_delivery
 from hwheel.spark.files import Directory
@@ -135,6 +137,26 @@ def test_an_old_java_is_refused(tmp_path, monkeypatch):
     old.write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(java.NoJava, match="does not run"):
         java.check_java()
+
+
+def test_the_line_on_the_terminal(monkeypatch, capsys):
+    batches = [SimpleNamespace(batchId=3, numInputRows=1000), SimpleNamespace(batchId=4, numInputRows=500)]
+    delivery = SimpleNamespace(
+        messages=SimpleNamespace(recentProgress=batches),
+        outbox=SimpleNamespace(rows=1200, lag_ms=1234), dead_outbox=SimpleNamespace(rows=0),
+    )
+    counted = []
+    progress = deliver_progress.Progress(delivery, lambda: counted.append(1) or 7)
+    progress.show()
+    assert capsys.readouterr().err == "", "it is not yet time"
+    monkeypatch.setattr(deliver_progress, "LOG_EVERY_S", 0)
+    progress.show()
+    assert capsys.readouterr().err == "in 1,500  out 1,200  pending 7  lag 1.2 s\n"
+    batches.append(SimpleNamespace(batchId=5, numInputRows=1))
+    delivery.dead_outbox.rows = 2
+    progress.show()
+    assert capsys.readouterr().err == "in 1,501  out 1,200  pending 7  lag 1.2 s  malformed 2\n"
+    assert len(counted) == 1, "counting is dear"
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,17 @@ def test_known_for_the_horizon_after_delivery_and_forgotten_after_it():
     assert shard.batch([message], delivered_ms + 10_001) == [message]
 
 
+def test_the_horizon_begins_when_a_message_goes_out_and_not_when_it_was_due():
+    shard = Shard(dedup_ms=10_000)
+    messages = [Record(f"m{i}", "k", START_MS + 5000 * i) for i in range(1, 9)]
+    shard.batch(messages, START_MS)
+    after_a_pause_ms = START_MS + 3_600_000
+    with patch.object(shard_wheel, "STEP_ROWS", 1):
+        assert shard.batch([], after_a_pause_ms) == messages
+    assert shard.batch([], after_a_pause_ms + 9_999) == []
+    assert shard.batch(messages, after_a_pause_ms + 9_999) == []
+
+
 def test_a_backlog_of_old_messages_is_deduplicated_as_well():
     shard = Shard(dedup_ms=10_000)
     old = [Record(f"m{i}", "k", START_MS - (i + 1) * 3_600_000) for i in range(1000)]

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 SHOW_EVERY_S = 1.0          # on a terminal, where the line is written over
 LOG_EVERY_S = 30.0          # elsewhere
-COUNT_EVERY_S = 30.0        # what is pending is read from the state store
+COUNT_EVERY_S = 30.0        # what is pending is read from the state store, which costs more the more there is:
+COUNT_SHARE = 20            # no more often than this many times as long as it takes
 
 
 class Progress:
@@ -23,7 +24,8 @@ class Progress:
         self.rows_in = 0
         self.last_batch = -1
         self.pending: int | None = None
-        self.shown_at = self.counted_at = time.monotonic()
+        self.shown_at = time.monotonic()
+        self.count_at = self.shown_at
 
     def show(self) -> None:
         """A line, if it is time for one."""
@@ -35,9 +37,10 @@ class Progress:
             if batch.batchId > self.last_batch:
                 self.rows_in += batch.numInputRows
                 self.last_batch = batch.batchId
-        if self.last_batch >= 0 and (self.pending is None or now - self.counted_at >= COUNT_EVERY_S):
+        if self.last_batch >= 0 and now >= self.count_at:
             self.pending = self.count_pending()
-            self.counted_at = now
+            took = time.monotonic() - now
+            self.count_at = now + max(COUNT_EVERY_S, COUNT_SHARE * took)
         end = "\r" if self.terminal else "\n"
         print(f"{self.line():<110}" if self.terminal else self.line(), end=end, file=sys.stderr, flush=True)
 

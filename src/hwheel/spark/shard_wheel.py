@@ -88,7 +88,7 @@ class ShardWheel:
         late = self.schema.empty_table() if arrived is None else self.add(self.numbered(arrived), now_ms)
         while True:
             step_ms = self.next_step(now_ms)
-            yield from self.advance_to(step_ms, late)
+            yield from self.advance_to(step_ms, late, now_ms)
             if step_ms == now_ms:
                 break
             late = late.filter(pc.greater(self.ticks(late), step_ms))
@@ -139,12 +139,12 @@ class ShardWheel:
                 return expiration_ms
         return now_ms
 
-    def advance_to(self, now_ms: int, late: pa.Table) -> Iterator[pa.Table]:
-        """Takes the buckets that are due at now_ms and yields what is due of them and of `late`."""
-        keys = sorted((key for key in self.index.buckets if key[1] <= now_ms), key=lambda key: key[1])
-        due = [late.filter(pc.less_equal(self.ticks(late), now_ms))]
+    def advance_to(self, step_ms: int, late: pa.Table, now_ms: int) -> Iterator[pa.Table]:
+        """Takes the buckets that are due at step_ms and yields what is due of them and of `late`. It goes out at now_ms."""
+        keys = sorted((key for key in self.index.buckets if key[1] <= step_ms), key=lambda key: key[1])
+        due = [late.filter(pc.less_equal(self.ticks(late), step_ms))]
         for key in keys:
-            due += self.take(key, now_ms)
+            due += self.take(key, step_ms)
         rows = joined(due).combine_chunks()
         if rows.num_rows:
             yield from self.settle(rows, now_ms)

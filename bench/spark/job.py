@@ -1,0 +1,97 @@
+"""A query whose clock the benchmark moves: batches of known size, due times of which none passes by itself."""
+
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+sys.path.append(str(Path(__file__).parents[2] / "tests" / "spark"))
+
+from clocked_query import start_with_clock  # noqa: E402
+
+START_MS = 1_795_176_000_000
+FIRST_DUE_MS = 3_600_000            # from START_MS: nothing is due while the job is filled
+SPREAD_MS = 86_400_000              # the due times lie evenly over a day
+PAYLOAD = "a payload of thirty-two letters."
+SCHEMA = "id string, key string, due bigint, payload string"
+FILES = 2                           # a batch, one for each core
+
+
+def messages(first: int, count: int, rng: np.random.Generator) -> pa.Table:
+    """Messages with ids from `first` on."""
+    numbers = np.arange(first, first + count)
+    return pa.table(
+        {
+            "id": pa.array(np.char.mod("m%012d", numbers)),
+            "key": pa.array(np.char.mod("user-%06d", numbers * 7919 % 1_000_000)),
+            "due": START_MS + FIRST_DUE_MS + rng.integers(0, SPREAD_MS, count),
+            "payload": pa.repeat(PAYLOAD, count),
+        }
+    )
+
+
+class Job:
+    """A query from Parquet files to nowhere."""
+
+    def __init__(self, spark: SparkSession, directory: Path, transform: Callable[[DataFrame], DataFrame]) -> None:
+        shutil.rmtree(directory, ignore_errors=True)
+        (directory / "in").mkdir(parents=True)
+        self.spark, self.directory = spark, directory
+        self.frame = transform(spark.readStream.schema(SCHEMA).parquet(str(directory / "in")))
+        self.clock = spark._jvm.org.apache.spark.util.ManualClock()
+        self.now_ms = START_MS
+        self.query: Any = None
+        self.rng = np.random.default_rng(0)
+        self.dues: list[np.ndarray[Any, Any]] = []
+        self.files = self.sent = self.batches = 0
+
+    def ingest(self, count: int) -> float:
+        """Takes in so many messages in one batch; returns how long the batch took, in s."""
+        hidden = []
+        for _ in range(FILES):
+            table = messages(self.sent, count // FILES, self.rng)
+            self.sent += len(table)
+            self.dues.append(table["due"].to_numpy())
+            hidden.append(self.directory / "in" / f".{self.files}")
+            pq.write_table(table, hidden[-1])
+            self.files += 1
+        for file in hidden:
+            file.rename(file.with_name(f"{file.name[1:]}.parquet"))
+        return self.batch(1000)
+
+    def emit(self, count: int) -> tuple[int, float]:
+        """Moves the clock until about so many messages are due; returns (how many, s)."""
+        dues = np.concatenate(self.dues)
+        until_ms = -(-int(np.partition(dues, count)[count]) // 1000) * 1000
+        self.dues = [dues[dues > until_ms]]
+        return len(dues) - len(self.dues[0]), self.batch(until_ms - self.now_ms)
+
+    def batch(self, ahead_ms: int) -> float:
+        """One batch, so much later."""
+        sink = getattr(self.spark._jvm.org.apache.spark.sql.execution.datasources.noop, "NoopTable$")
+        self.now_ms += ahead_ms
+        started = time.perf_counter()
+        self.clock.setTime(self.now_ms)
+        if self.query is None:
+            self.query = start_with_clock(self.frame, self.directory / "checkpoint", getattr(sink, "MODULE$"), self.clock)
+        while not (self.directory / "checkpoint" / "commits" / str(self.batches)).exists():
+            if self.query.exception().isDefined():
+                raise RuntimeError(self.query.exception().get().toString())
+            time.sleep(0.005)
+        self.batches += 1
+        return time.perf_counter() - started
+
+    @property
+    def pending(self) -> int:
+        return sum(map(len, self.dues))
+
+    def stop(self) -> None:
+        self.query.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)

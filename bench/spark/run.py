@@ -1,0 +1,123 @@
+"""hwheel.spark beside a timer a message and beside flat buckets, in one run. See README.md.
+
+    python bench/spark/run.py [--pending 10000000] [--only wheel ...]
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from job import PAYLOAD, Job  # noqa: E402
+from lag import lags  # noqa: E402
+from machine import machine  # noqa: E402
+from one_timer import one_timer_a_message  # noqa: E402
+
+from hwheel.spark import hold_until_due  # noqa: E402
+from hwheel.spark.local_session import make_session  # noqa: E402
+from hwheel.spark.pending import indexes, state  # noqa: E402
+from hwheel.spark.session import CHANGELOG, PROVIDER, ROCKSDB  # noqa: E402
+
+BATCH = 250_000
+SMALL_BATCH = 50_000
+FLAT_WHEEL_SIZE = 2**20         # a level so long that there is no other
+SETTINGS = {
+    "spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.minBatchesToRetain": "2", PROVIDER: ROCKSDB, CHANGELOG: "true",
+}
+NAMES = {"id": "id", "key": "key", "due": "due", "payload": "payload"}
+
+
+def fill(job: Job, pending: int) -> None:
+    """Takes in what is missing."""
+    while job.pending < pending:
+        job.ingest(min(1_000_000, pending - job.pending))
+
+
+def batch_times(job: Job, size: int, times: int) -> list[float]:
+    return [round(job.ingest(size), 3) for _ in range(times)]
+
+
+def wheel(spark: SparkSession, directory: Path, pendings: list[int]) -> dict[str, object]:
+    """hold_until_due, from few to many messages held."""
+    job = Job(spark, directory, partial(hold_until_due, **NAMES))
+    found: dict[str, object] = {}
+    job.ingest(SMALL_BATCH)                                     # starts workers, and is not counted
+    for pending in pendings:
+        fill(job, pending)
+        found[f"{BATCH:,} a batch, {pending:,} pending"] = rate(BATCH, batch_times(job, BATCH, 5))
+        found[f"{SMALL_BATCH:,} a batch, {pending:,} pending"] = rate(SMALL_BATCH, batch_times(job, SMALL_BATCH, 5))
+    found["state"] = state_size(spark, str(directory / "checkpoint"), job.pending)
+    for count in (SMALL_BATCH, 1_000_000):
+        count = min(count, job.pending // 3)
+        found[f"emit about {count:,}"] = [emitted(*job.emit(count)) for _ in range(2)]
+    job.stop()
+    return found
+
+
+def other(spark: SparkSession, directory: Path, job: Job, size: int) -> dict[str, object]:
+    """A processor that is slow enough for a few batches."""
+    job.ingest(2000)
+    found: dict[str, object] = {f"{size:,} a batch": rate(size, batch_times(job, size, 3))}
+    found["emit"] = [emitted(*job.emit(min(size, job.pending // 3))) for _ in range(2)]
+    job.stop()
+    return found
+
+
+def rate(size: int, seconds: list[float]) -> dict[str, object]:
+    return {"messages/s": round(size / statistics.median(seconds)), "batch s": statistics.median(seconds), "all": seconds}
+
+
+def emitted(count: int, seconds: float) -> dict[str, object]:
+    return {"messages": count, "s": round(seconds, 3), "messages/s": round(count / seconds)}
+
+
+def state_size(spark: SparkSession, checkpoint: str, pending: int) -> dict[str, float]:
+    """Bytes a message in chunks and index, and how many are beyond its own."""
+    chunks = state(spark, checkpoint, "buckets").agg(F.sum(F.length("user_map_value.rows")), F.count("*")).first()
+    assert chunks is not None
+    index = sum(len(one.to_json()) for one in indexes(spark, checkpoint))
+    own = len("m000000000000") + len("user-000000") + len(PAYLOAD) + 8
+    bytes_a_message = (chunks[0] + index) / pending
+    return {
+        "pending": pending, "chunks": chunks[1], "bytes a message": round(bytes_a_message, 1),
+        "beyond its own": round(bytes_a_message - own, 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pending", type=int, default=10_000_000, help="the most that is held (default: %(default)s)")
+    parser.add_argument("--only", nargs="+", default=["timers", "flat", "wheel", "lag"])
+    options = parser.parse_args()
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)       # Spark's workers import one_timer
+    spark = make_session("local[2]", SETTINGS)
+    pendings = [count for count in (100_000, 1_000_000, 10_000_000) if count <= options.pending]
+    with tempfile.TemporaryDirectory(prefix="hwheel-bench-") as place:
+        directory = Path(place) / "job"
+        runs = {
+            "timers": lambda: other(spark, directory, Job(spark, directory, one_timer_a_message), SMALL_BATCH),
+            "flat": lambda: other(
+                spark, directory, Job(spark, directory, partial(hold_until_due, **NAMES, wheel_size=FLAT_WHEEL_SIZE)),
+                SMALL_BATCH,
+            ),
+            "wheel": lambda: wheel(spark, directory, pendings),
+            "lag": lambda: lags(spark, directory),
+        }
+        print(json.dumps({"machine": machine(), "pyspark": spark.version}), flush=True)
+        for name in options.only:
+            print(json.dumps({name: runs[name]()}, indent=1), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

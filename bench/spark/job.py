@@ -80,7 +80,8 @@ class Job:
         started = time.perf_counter()
         self.clock.setTime(self.now_ms)
         if self.query is None:
-            self.query = start_with_clock(self.frame, self.directory / "checkpoint", getattr(sink, "MODULE$"), self.clock)
+            checkpoint = self.directory / "checkpoint"
+            self.query = start_with_clock(self.frame, checkpoint, getattr(sink, "MODULE$"), self.clock)
         while not (self.directory / "checkpoint" / "commits" / str(self.batches)).exists():
             if self.query.exception().isDefined():
                 raise RuntimeError(self.query.exception().get().toString())

@@ -32,7 +32,8 @@ def lags(spark: SparkSession, directory: Path) -> dict[str, object]:
         hidden = directory / "in" / f".{second}"
         with hidden.open("w") as file:
             for due in (now_ms + 5000 + rng.integers(0, 10_000, A_SECOND)).tolist():
-                file.write(json.dumps({"id": f"m{number}", "key": f"k{number % 1000}", "due": due, "payload": "p" * 32}) + "\n")
+                message = {"id": f"m{number}", "key": f"k{number % 1000}", "due": due, "payload": "p" * 32}
+                file.write(json.dumps(message) + "\n")
                 number += 1
         hidden.rename(hidden.with_name(f"{second}.json"))
         time.sleep(max(0.0, begun + second + 1 - time.monotonic()))

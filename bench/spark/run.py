@@ -74,7 +74,8 @@ def other(spark: SparkSession, directory: Path, job: Job, size: int) -> dict[str
 
 
 def rate(size: int, seconds: list[float]) -> dict[str, object]:
-    return {"messages/s": round(size / statistics.median(seconds)), "batch s": statistics.median(seconds), "all": seconds}
+    median = statistics.median(seconds)
+    return {"messages/s": round(size / median), "batch s": median, "all": seconds}
 
 
 def emitted(count: int, seconds: float) -> dict[str, object]:

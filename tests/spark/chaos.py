@@ -1,4 +1,4 @@
-"""`hwheel deliver` is killed with -9 again and again and started again on its checkpoint; then every message is counted.
+"""`hwheel deliver` is killed with -9 again and again, and started again on its checkpoint; then all is counted.
 
     python tests/spark/chaos.py [KILLS]         20, if nothing is said; status 1 if anything was lost, doubled or early
 """
@@ -68,8 +68,9 @@ class Job:
         self.directory = directory
 
     def start(self):
-        command = [sys.executable, "-P", "-m", "hwheel", "deliver", "--from", "in", "--to", "out", "--checkpoint", "state",
-                   "--trigger", "500ms", "--partitions", "2", "--dedup", "1 hour", "--master", "local[2]"]
+        command = [sys.executable, "-P", "-m", "hwheel", "deliver", "--from", "in", "--to", "out",
+                   "--checkpoint", "state", "--trigger", "500ms", "--partitions", "2", "--dedup", "1 hour",
+                   "--master", "local[2]"]
         for setting in CONF:
             command += ["--conf", setting]
         with open(self.directory / "log", "ab") as log:
@@ -104,7 +105,7 @@ def delivered(directory):
 
 
 def run(directory, kills, seed=0):
-    """Returns (messages that were to go out, kills); AssertionError if not all of them did, once, in order, not early."""
+    """Returns how many messages were to go out; AssertionError if not all did, once, in order, not early."""
     chance = random.Random(seed)
     (directory / "in").mkdir()
     sender, job = Sender(directory / "in", chance), Job(directory)

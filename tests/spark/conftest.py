@@ -44,8 +44,8 @@ def pytest_collection_modifyitems(items):
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings("ignore:.*socket.socket:pytest.PytestUnraisableExceptionWarning"))
-            item.add_marker(pytest.mark.filterwarnings("ignore:.*socket.socket:ResourceWarning"))
+            for kind in ("pytest.PytestUnraisableExceptionWarning", "ResourceWarning"):
+                item.add_marker(pytest.mark.filterwarnings(f"ignore:.*socket.socket:{kind}"))
 
 
 def java_is_missing():

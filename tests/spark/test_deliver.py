@@ -42,7 +42,8 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
     now_ms = int(time.time() * 1000)
     rows = [(f"m{i}", "k", now_ms - 1000 + i, None, "p") for i in range(10)]
     rows += [(f"far{i}", "k", now_ms + 3_000_000 + i, None, f"payload {i}") for i in range(20)] * 2
-    rows += [("far7", "k", now_ms + 3_000_007, True, None), ("year", "k", now_ms + 10**12, None, "p"), (None, "k", 1, None, "p")]
+    rows += [("far7", "k", now_ms + 3_000_007, True, None), ("year", "k", now_ms + 10**12, None, "p")]
+    rows += [(None, "k", 1, None, "p")]
     source = str(tmp_path / "in")
     frame = spark.createDataFrame(rows, "id string, key string, due bigint, cancel boolean, payload string")
     frame.coalesce(1).write.parquet(source)
@@ -161,7 +162,7 @@ def test_the_line_on_the_terminal(monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     ("told", "version"),
-    [('openjdk version "17.0.15" 2025', 17), ('java version "1.8.0_402"', 8), ('openjdk version "21" 2023', 21), ("?", None)],
+    [('openjdk version "17.0.15"', 17), ('java version "1.8.0_402"', 8), ('openjdk version "21"', 21), ("?", None)],
 )
 def test_versions_of_java(told, version):
     assert java.major_version(told) == version

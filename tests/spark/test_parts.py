@@ -23,7 +23,9 @@ def test_durations(text, ms):
     assert duration_ms(text, "tick") == ms
 
 
-@pytest.mark.parametrize("text", ["", "1", "second", "-1 second", "1.5 s", "1 month", timedelta(microseconds=1), timedelta(-1)])
+@pytest.mark.parametrize(
+    "text", ["", "1", "second", "-1 second", "1.5 s", "1 month", timedelta(microseconds=1), timedelta(-1)]
+)
 def test_bad_durations_name_their_argument(text):
     with pytest.raises(ValueError, match="dedup must be"):
         duration_ms(text, "dedup")
@@ -50,12 +52,13 @@ def test_a_message_is_never_due_before_its_time():
 
 def test_rows_are_packed_by_shard_in_order_and_unpacked():
     batches = [
-        pa.record_batch({"id": pa.array(ids), TOMBSTONE: pa.array([False] * len(ids)), SHARD: pa.array(shards, pa.int64())})
+        pa.record_batch({"id": ids, TOMBSTONE: [False] * len(ids), SHARD: pa.array(shards, pa.int64())})
         for ids, shards in [(["a", "b", "c"], [1, 0, 1]), (["d", "e"], [0, 1])]
     ]
     (packed,) = Packer([10, 20])(batches)
     rows = {row["shard"]: from_stream(row["blob"]) for row in packed.to_pylist()}
-    assert {shard: table.column("id").to_pylist() for shard, table in rows.items()} == {20: ["a", "c", "e"], 10: ["b", "d"]}
+    ids = {shard: table.column("id").to_pylist() for shard, table in rows.items()}
+    assert ids == {20: ["a", "c", "e"], 10: ["b", "d"]}
     with_sequence = [table.append_column(SEQUENCE, pa.array(range(len(table)), pa.int64())) for table in rows.values()]
     out = unpack([pa.record_batch({"blob": pa.array([to_stream(table) for table in with_sequence])})])
     assert [batch.to_pydict() for batch in out] == [{"id": ["a", "c", "e"]}, {"id": ["b", "d"]}]

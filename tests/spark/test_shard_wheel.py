@@ -110,7 +110,8 @@ def test_the_model(batches, tick_ms, wheel_size, step_rows, bytes_):
 def test_whoever_wakes_the_shard_only_when_it_asks_for_it_gets_all_at_its_tick(batches, wheel_size):
     """What Spark's timer does: no batch between, and nothing goes out later than the tick in which it is due."""
     shard, model = Shard(1000, wheel_size, 10**15), PlainModel(1000)
-    for (now_ms, records), (following_ms, _) in zip(batches, [*batches[1:], (batches[-1][0] + 10**12, [])], strict=True):
+    following = [now_ms for now_ms, _ in batches[1:]] + [batches[-1][0] + 10**12]
+    for (now_ms, records), following_ms in zip(batches, following, strict=True):
         assert shard.batch(records, now_ms) == model.batch(records, now_ms)
         while shard.index and shard.next_ms is not None and shard.next_ms < following_ms:
             at_ms = shard.next_ms

@@ -58,8 +58,10 @@ def add_to(commands: Any) -> None:
         "--dead-letters", metavar="DIR", help="where malformed rows go, with the reason (default: TO-dead-letters)"
     )
     parser.add_argument("--format", choices=["json", "parquet"], default="json", help="of all files (default: json)")
-    parser.add_argument("--trigger", metavar="TIME", default="1 second", help="time between two looks (default: 1 second)")
-    parser.add_argument("--files-a-batch", metavar="N", type=whole_number(1), help="files to take in at most at one look")
+    parser.add_argument(
+        "--trigger", metavar="TIME", default="1 second", help="time between two looks (default: %(default)s)"
+    )
+    parser.add_argument("--files-a-batch", metavar="N", type=whole_number(1), help="files at one look, at most")
     kept = parser.add_argument_group("kept with the checkpoint, for its life")
     kept.add_argument("--tick", metavar="TIME", help="how finely due times are told apart (default: 1 second)")
     kept.add_argument(
@@ -68,7 +70,7 @@ def add_to(commands: Any) -> None:
     )
     kept.add_argument("--shards", metavar="N", type=whole_number(1, 4096), help="wheels (default: one a partition)")
     kept.add_argument("--partitions", metavar="N", type=whole_number(1, 4096), help="of the state (default: the cores)")
-    kept.add_argument("--dedup", metavar="TIME", help="how long a delivered message is known again (default: 10 minutes)")
+    kept.add_argument("--dedup", metavar="TIME", help="how long what went out is known (default: 10 minutes)")
     spark = parser.add_argument_group("Spark")
     spark.add_argument("--master", metavar="URL", help="default: local[*], or what spark-submit says")
     spark.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting; may be repeated")
@@ -102,7 +104,8 @@ def run(options: argparse.Namespace) -> int:
                 messages, options.to, dead_to, options.format, options.checkpoint, wheel, options.trigger
             )
             try:
-                return watch(delivery, stop, Progress(delivery, partial(rows_held, spark, f"{options.checkpoint}/{MESSAGES}")))
+                count_pending = partial(rows_held, spark, f"{options.checkpoint}/{MESSAGES}")
+                return watch(delivery, stop, Progress(delivery, count_pending))
             finally:
                 delivery.stop()
         except ValueError as error:

@@ -38,9 +38,8 @@ class Delivered:
             return
         ticks = one_array(settled.column("tick"))
         # The past mirrored into the future: how long ago decides the level.
-        levels = pc.max_element_wise(
-            arrow_array(place(pc.subtract(2 * now_ms, ticks), now_ms, self.slice_ms, SLICES)[0]), pa.scalar(1, pa.int64())
-        )
+        placed, _ = place(pc.subtract(2 * now_ms, ticks), now_ms, self.slice_ms, SLICES)
+        levels = pc.max_element_wise(arrow_array(placed), pa.scalar(1, pa.int64()))
         numbers = pc.divide(ticks, self.lengths(levels))
         order, starts = group(levels, numbers)
         settled = settled.take(arrow_array(order))

@@ -7,8 +7,8 @@ import subprocess
 
 JAVA_LEAST = 17
 HOW_TO_INSTALL = (
-    f"Spark needs Java {JAVA_LEAST} or later: install it (Debian, Ubuntu: apt install openjdk-17-jre-headless; Fedora: dnf "
-    "install java-21-openjdk-headless; macOS: brew install openjdk@17), or let JAVA_HOME name one that is there"
+    f"Spark needs Java {JAVA_LEAST} or later: install it (Debian, Ubuntu: apt install openjdk-17-jre-headless; Fedora: "
+    "dnf install java-21-openjdk-headless; macOS: brew install openjdk@17), or let JAVA_HOME name one that is there"
 )
 
 

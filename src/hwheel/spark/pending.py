@@ -14,7 +14,8 @@ from hwheel.spark.message import SEQUENCE, TOMBSTONE, due_ms, expirations
 DECODED = "id string, due bigint, tick bigint, cancelled boolean, sequence bigint"
 MINUTE_MS = 60_000
 EDGES_MS = {
-    "due already": 0, "within a minute": MINUTE_MS, "within 10 minutes": 10 * MINUTE_MS, "within an hour": 60 * MINUTE_MS,
+    "due already": 0, "within a minute": MINUTE_MS, "within 10 minutes": 10 * MINUTE_MS,
+    "within an hour": 60 * MINUTE_MS,
     "within 6 hours": 360 * MINUTE_MS, "within a day": 1440 * MINUTE_MS, "within a week": 10_080 * MINUTE_MS,
     "within 30 days": 43_200 * MINUTE_MS, "within a year": 525_600 * MINUTE_MS,
 }
@@ -41,7 +42,8 @@ class Decoder:
                 ]
                 names = ["id", "due", "tick", "cancelled", "sequence"]
                 for name in self.columns:
-                    columns.append(pa.array([None if one is None else str(one) for one in rows.column(name).to_pylist()]))
+                    texts = [None if value is None else str(value) for value in rows.column(name).to_pylist()]
+                    columns.append(pa.array(texts, pa.string()))
                     names.append(name)
                 yield pa.RecordBatch.from_arrays(columns, names=names)
 

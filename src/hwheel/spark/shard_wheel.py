@@ -3,12 +3,12 @@
 What the wheel of the core does to one entry after the other is done here to columns of a batch:
 
 - Arrived messages are placed into (level, expiration of the bucket), by the same placement, for a clock that stands at
-  the batch's time; level 1 holds ticks, rounded up, so that nothing goes out early. Each bucket gets its rows as a chunk.
+  the batch's time; level 1 holds ticks, rounded up, so that nothing goes out early. A bucket gets its rows as a chunk.
 - A batch takes the buckets that are due. What it finds in coarse ones and is not due yet is placed again, and lands
   lower. The rest goes out, in order of due time and then of arrival.
 - A cancel is a row like a message, a tombstone: it has the message's due, so the two meet in the message's tick at the
-  latest, in whatever order they came, and so do a message and its duplicates. What meets a tombstone or an earlier equal
-  is dropped; which ids were settled is remembered for the dedup horizon.
+  latest, in whatever order they came, and so do a message and its duplicates. What meets a tombstone or an earlier
+  equal is dropped; which ids were settled is remembered for the dedup horizon.
 
 When much is due at once (after a pause), the clock is moved in steps, so that memory holds some buckets and not all.
 """
@@ -140,7 +140,7 @@ class ShardWheel:
         return now_ms
 
     def advance_to(self, step_ms: int, late: pa.Table, now_ms: int) -> Iterator[pa.Table]:
-        """Takes the buckets that are due at step_ms and yields what is due of them and of `late`. It goes out at now_ms."""
+        """Takes the buckets due at step_ms and yields what is due of them and of `late`. It goes out at now_ms."""
         keys = sorted((key for key in self.index.buckets if key[1] <= step_ms), key=lambda key: key[1])
         due = [late.filter(pc.less_equal(self.ticks(late), step_ms))]
         for key in keys:

@@ -4,14 +4,18 @@
 PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
-.PHONY: demo test test-debug soak chaos sanitize bench bench-spark bench-pytest types dist clean
+.PHONY: demo test test-spark test-debug soak chaos sanitize bench bench-spark bench-pytest types dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
 
 test: .venv/built .venv-debug/built
-	.venv/bin/python -P -m pytest -q
+	.venv/bin/python -P -m pytest -q --ignore tests/spark
 	.venv-debug/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/purgatory
+
+# The tests of hwheel.spark: they need Java 17 or later, and some minutes to themselves.
+test-spark: .venv/built
+	.venv/bin/python -P -m pytest -q tests/spark
 
 # The whole suite on the debug build: invariants and live counts are checked after each test.
 test-debug: .venv-debug/built

@@ -14,7 +14,7 @@ import hwheel_core._core
 
 pytestmark = pytest.mark.usefixtures("the_engine_runs")
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs/drop_in.md"]
+PAGES = [ROOT / "README.md", ROOT / "docs/drop_in.md", ROOT / "docs/wheel_size.md"]
 EXAMPLES = [
     pytest.param(page, code, shown, id=f"{page.stem} {number}")
     for page in PAGES

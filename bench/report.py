@@ -65,7 +65,7 @@ def run_memory(settings: Settings, console: Console, bar: "Bar") -> Any:
 
 def run_pause(settings: Settings, console: Console, bar: "Bar") -> Any:
     bar.of()("pause of an add")
-    part = pause.measure(settings.wheel_timers, settings.rounds)
+    part = pause.measure(settings.pause_timers, settings.rounds)
     pause.show(part, console)
     return part
 

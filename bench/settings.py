@@ -11,7 +11,8 @@ class Settings:
     sizes: tuple[int, ...]          # pending timers
     rounds: int
     memory_timers: int
-    wheel_timers: int               # of the table of wheel sizes, and of the pause
+    wheel_timers: int               # of the table of wheel sizes
+    pause_timers: int               # of the cascade that an add meets
     connections: int                # of the workload
     lateness_rate: int              # timers a second
     lateness_s: float               # whole seconds
@@ -19,9 +20,20 @@ class Settings:
     idle_s: float
 
 
-FULL = Settings("full", (1_000, 10_000, 100_000, 1_000_000, 10_000_000), 5, 200_000, 1_000_000, 2_000, 50_000, 20.0,
-                1_000_000, 10.0)
-QUICK = Settings("quick", (1_000, 10_000, 100_000), 3, 50_000, 200_000, 200, 50_000, 3.0, 100_000, 2.0)
-TINY = Settings("tiny", (100, 200), 2, 500, 2_000, 5, 500, 1.0, 1_000, 0.1)
+FULL = Settings(
+    "full", sizes=(1_000, 10_000, 100_000, 1_000_000, 10_000_000), rounds=5, memory_timers=200_000,
+    wheel_timers=1_000_000, pause_timers=1_000_000, connections=2_000, lateness_rate=50_000, lateness_s=20.0,
+    idle_tasks=1_000_000, idle_s=10.0,
+)
+QUICK = Settings(
+    "quick", sizes=(1_000, 10_000, 100_000), rounds=3, memory_timers=50_000,
+    wheel_timers=200_000, pause_timers=200_000, connections=200, lateness_rate=50_000, lateness_s=3.0,
+    idle_tasks=100_000, idle_s=2.0,
+)
+TINY = Settings(
+    "tiny", sizes=(100, 200), rounds=2, memory_timers=500,
+    wheel_timers=2_000, pause_timers=1_000_000, connections=5, lateness_rate=500, lateness_s=1.0,
+    idle_tasks=1_000, idle_s=0.1,
+)
 
 ALL = {settings.name: settings for settings in (FULL, QUICK, TINY)}

@@ -91,6 +91,8 @@ def of_memory(part: list[dict[str, Any]]) -> Iterator[Row]:
 
 
 def of_pause(part: dict[str, Any]) -> Iterator[Row]:
+    if not part["during_us"]["count"]:
+        return
     p999_ms = part["during_us"]["p99.9"] / 1e3
     yield f"p99.9 of an add while {part['entries']:,} entries cascade", [p999_ms], "ms", 1, AT_MOST
 

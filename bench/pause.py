@@ -36,23 +36,24 @@ def measure(entries: int, rounds: int) -> dict[str, Any]:
 
 
 def adds_during_a_jump(delays_ms: Any, to_ms: int, wheel_size: int) -> tuple[list[float], list[float]]:
-    """us of each add between the first and the last entry's move in another thread, and of as many adds afterwards."""
+    """us of each add between the first and the last move of an entry in another thread, and of as many afterwards."""
     now_ms = 0
     timer = SystemTimer("bench", wheel_size=wheel_size, clock=lambda: now_ms, reaper=False, executor="inline")
     timer.call_many(delays_ms, len)
     now_ms = to_ms
     jump = threading.Thread(target=timer.advance_clock, args=(0,))
-    during = array("d")
+    adds_us, moves = array("d"), array("q")
     jump.start()
-    # The thread lives for longer than the cascade lasts: it waits for the GIL before and after it.
-    while (moved := timer.stats().cascaded) < len(delays_ms):
-        us = timed_add(timer)
-        if moved:
-            during.append(us)
+    while jump.is_alive():
+        moves.append(timer.stats().cascaded)
+        adds_us.append(timed_add(timer))
     jump.join()
+    # The thread lives for longer than the cascade lasts: it waits for the GIL before and after it.
+    moved = timer.stats().cascaded
+    during = [us for us, before in zip(adds_us, moves, strict=True) if 0 < before < moved]
     at_rest = [timed_add(timer) for _ in range(max(1000, len(during)))]
     timer.close()
-    return list(during), at_rest
+    return during, at_rest
 
 
 def timed_add(timer: SystemTimer) -> float:

@@ -191,9 +191,10 @@ def replay(
     tick_ms: int,
     wheel_size: int,
     no_end: int | None = None,
-) -> tuple[array[int], array[int], tuple[int, int, int, int, int, float, float, float]]: ...
+) -> tuple[array[int], array[int], tuple[int, int, int, int, int, array[int]]]: ...
+def lateness_of(histogram: _Int64s) -> tuple[float, float, float]: ...
 
-_Column: TypeAlias = Buffer | _ArrowArray
+_Column: TypeAlias = _Int64s
 
 def place(
     times_ms: _Column, now_ms: SupportsIndex, tick_ms: SupportsIndex, wheel_size: SupportsIndex

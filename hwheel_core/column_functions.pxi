@@ -145,18 +145,19 @@ def order_by(*columns):
     cdef Columns rows = int64_columns(columns, "columns")
     cdef array.array result = int64_room(rows.count)
     cdef int64_t* result_out = <int64_t*>result.data.as_longlongs
-    cdef int64_t* order = int64_memory(rows.count, False)
-    cdef int64_t* spare = NULL
+    cdef KeyedRow* order = <KeyedRow*>int64_memory(2 * rows.count, False)
+    cdef KeyedRow* spare = NULL
     cdef int64_t i
     cdef int column
     try:
-        spare = int64_memory(rows.count, False)
+        spare = <KeyedRow*>int64_memory(2 * rows.count, False)
         with nogil:
             for i in range(rows.count):
-                order[i] = i
+                order[i].row = i
             for column in range(rows.width - 1, -1, -1):
                 column_sort(rows.data[column], rows.count, &order, &spare)
-            memcpy(result_out, order, rows.count * sizeof(int64_t))
+            for i in range(rows.count):
+                result_out[i] = order[i].row
     finally:
         PyMem_RawFree(order)
         PyMem_RawFree(spare)

@@ -140,37 +140,48 @@ cdef int64_t rows_survive(RowSet* self, const int64_t* tombstones, int64_t count
 
 # --- order -------------------------------------------------------------------------------------------------------
 
-cdef void column_sort(const int64_t* values, int64_t count, int64_t** order, int64_t** spare) noexcept nogil:
-    """Stable radix sort of the row numbers in `order`; only the bytes in which the values differ are looked at."""
-    cdef int64_t counts[256]
-    cdef int64_t i, least, most, begin, size
-    cdef uint64_t spread
-    cdef int shift = 0
-    cdef int64_t* swapped
-    if count == 0:
-        return
-    least = most = values[0]
+cdef struct KeyedRow:
+    uint64_t key                # beside its row, so that a pass reads memory from its beginning to its end
+    int64_t row
+
+
+cdef void column_sort(const int64_t* values, int64_t count, KeyedRow** rows, KeyedRow** spare) noexcept nogil:
+    """Stable radix sort of rows by their values; only the bytes in which these differ are looked at, and what is in order
+    already is left as it is."""
+    cdef int64_t counts[8][256]
+    cdef int64_t i, begin, size, least = INT64_MAX, most = INT64_MIN, before = INT64_MIN
+    cdef bint ascending = True
+    cdef uint64_t spread, key
+    cdef int digit, digits = 0
+    cdef KeyedRow* source = rows[0]
+    cdef KeyedRow* target = spare[0]
     for i in range(count):
-        if values[i] < least:
-            least = values[i]
-        if values[i] > most:
-            most = values[i]
+        begin = values[source[i].row]
+        least = min(least, begin)
+        most = max(most, begin)
+        ascending &= begin >= before
+        before = begin
+        source[i].key = <uint64_t>begin
+    if ascending:
+        return
     spread = <uint64_t>most - <uint64_t>least
-    while shift < 64 and spread >> shift != 0:
-        for i in range(256):
-            counts[i] = 0
-        for i in range(count):
-            counts[(<uint64_t>values[i] - <uint64_t>least) >> shift & 255] += 1
+    while digits < 8 and spread >> 8 * digits != 0:
+        digits += 1
+    memset(counts, 0, sizeof(counts))
+    for i in range(count):
+        key = source[i].key - <uint64_t>least
+        source[i].key = key
+        for digit in range(digits):
+            counts[digit][key >> 8 * digit & 255] += 1
+    for digit in range(digits):
         begin = 0
         for i in range(256):
-            size = counts[i]
-            counts[i] = begin
+            size = counts[digit][i]
+            counts[digit][i] = begin
             begin += size
         for i in range(count):
-            begin = (<uint64_t>values[order[0][i]] - <uint64_t>least) >> shift & 255
-            spare[0][counts[begin]] = order[0][i]
-            counts[begin] += 1
-        swapped = order[0]
-        order[0] = spare[0]
-        spare[0] = swapped
-        shift += 8
+            key = source[i].key >> 8 * digit & 255
+            target[counts[digit][key]] = source[i]
+            counts[digit][key] += 1
+        rows[0], spare[0] = target, source
+        source, target = target, source

@@ -58,36 +58,14 @@ cdef inline int64_t column_at(const ReplayColumn* self, int64_t i) noexcept nogi
     return (<const int64_t*>(self.data + i * self.stride))[0]
 
 
-cdef bint wheel_create(Wheel* self, int64_t tick_ms, int32_t wheel_size, int64_t start_ms) noexcept nogil:
-    """A wheel with its first level. False when there is no memory; wheel_destroy it all the same."""
-    cdef Bucket* buckets = <Bucket*>block_new(wheel_size, sizeof(Bucket), True)
-    cdef Bucket** queue = <Bucket**>PyMem_RawCalloc(wheel_size, sizeof(Bucket*))
-    if buckets is NULL or queue is NULL:
-        block_free(buckets)
-        PyMem_RawFree(queue)
+cdef bint replay_make_level(Replay* self) noexcept nogil:
+    """One level more; False when there is no memory."""
+    cdef LevelMemory memory
+    if not level_memory_new(&memory, self.wheel.wheel_size, self.wheel.level_count + 1):
         return False
-    wheel_init(self, tick_ms, wheel_size, start_ms, buckets, queue)
+    wheel_take_level(&self.wheel, &memory)
+    level_memory_free(&memory)
     return True
-
-
-cdef bint wheel_make_level(Wheel* self) noexcept nogil:
-    """wheel_grow with the memory that it needs; False when there is none."""
-    cdef Bucket* buckets = <Bucket*>block_new(self.wheel_size, sizeof(Bucket), True)
-    cdef Bucket** queue = <Bucket**>PyMem_RawCalloc(<size_t>self.wheel_size * (self.level_count + 1), sizeof(Bucket*))
-    if buckets is NULL or queue is NULL:
-        block_free(buckets)
-        PyMem_RawFree(queue)
-        return False
-    wheel_grow(self, buckets, queue, &queue)
-    PyMem_RawFree(queue)
-    return True
-
-
-cdef void wheel_destroy(Wheel* self) noexcept nogil:
-    cdef int32_t i
-    for i in range(self.level_count):
-        block_free(self.levels[i].buckets)
-    PyMem_RawFree(self.queue)
 
 
 cdef bint replay_init(Replay* self, int64_t count, int64_t tick_ms, int32_t wheel_size,
@@ -210,7 +188,7 @@ cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int6
     entry.place = row
     status = wheel_add(&self.wheel, entry, &bucket_ms)
     while status == ADD_NEEDS_LEVEL:
-        if not wheel_make_level(&self.wheel):
+        if not replay_make_level(self):
             return REPLAY_NO_MEMORY
         status = wheel_add(&self.wheel, entry, &bucket_ms)
     if status == ADD_DUE:

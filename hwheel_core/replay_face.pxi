@@ -21,8 +21,9 @@ def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_e
     Returns:
         outcomes: array("b"), 0: it fired, 1: it was cancelled.
         at_ms: array("q"), when.
-        costs: (fired, wakeups, cascaded, peak, levels, lateness p50, p99 and max in ms): how often a reaper would have
-            woken up, how many entries it would have moved to a finer level, how many timers were pending at most.
+        costs: (fired, wakeups, cascaded, peak, levels, lateness): how often a reaper would have woken up, how many
+            entries it would have moved to a finer level, how many timers were pending at most, and how late those were
+            that fired: a histogram, array("q"), which can be added to those of other logs; see lateness_of.
 
     Raises:
         TypeError: not a buffer of int64.
@@ -71,11 +72,37 @@ def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_e
             raise ValueError(f"end_order is not in order of ends_ms, or holds no row, at {self.ended}")
         if status == REPLAY_OVERFLOW:
             raise OverflowError(f"the times of row {row} do not fit into 64 bits of milliseconds")
-        return outcomes, at_ms, (
-            self.fired, self.wakeups, self.wheel.cascaded, self.peak, self.wheel.level_count,
-            lateness_quantile_ms(&self.lateness, 0.5), lateness_quantile_ms(&self.lateness, 0.99),
-            self.lateness.max_us / 1000.0)
+        return outcomes, at_ms, (self.fired, self.wakeups, self.wheel.cascaded, self.peak, self.wheel.level_count,
+                                 lateness_histogram(&self.lateness))
     finally:
         with nogil:
             replay_free(self)
             PyMem_RawFree(self)
+
+
+cdef object lateness_histogram(const Lateness* self):
+    """array("q"): how many in each step, and the maximum in us."""
+    cdef array.array histogram = array.clone(INT64, LATENESS_BUCKETS + 1, False)
+    memcpy(histogram.data.as_longlongs, self.buckets, LATENESS_BUCKETS * sizeof(int64_t))
+    histogram.data.as_longlongs[LATENESS_BUCKETS] = self.max_us
+    return histogram
+
+
+def lateness_of(histogram):
+    """(p50, p99, max) in ms of a histogram of replay's, or of a sum of such. In a sum the last item, the maximum, is the
+    greatest of all.
+
+    Raises:
+        TypeError, ValueError: this is no such histogram.
+    """
+    cdef Int64Buffer counts = int64_buffer(histogram, "histogram")
+    cdef Lateness lateness
+    cdef int i
+    if counts.count != LATENESS_BUCKETS + 1 or counts.stride != sizeof(int64_t):
+        raise ValueError(f"a histogram of lateness has {LATENESS_BUCKETS + 1} items, not {counts.count}")
+    memcpy(lateness.buckets, counts.data, LATENESS_BUCKETS * sizeof(int64_t))
+    lateness.max_us = (<const int64_t*>counts.data)[LATENESS_BUCKETS]
+    lateness.count = 0
+    for i in range(LATENESS_BUCKETS):
+        lateness.count += lateness.buckets[i]
+    return (lateness_quantile_ms(&lateness, 0.5), lateness_quantile_ms(&lateness, 0.99), lateness.max_us / 1000.0)

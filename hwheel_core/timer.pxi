@@ -22,15 +22,10 @@ cdef Timer* timer_new(int64_t tick_ms, int32_t wheel_size, int64_t start_ms, int
                       bint never_early) noexcept nogil:
     """A Timer with one reference, or NULL when there is no memory."""
     cdef Timer* self = <Timer*>PyMem_RawCalloc(1, sizeof(Timer))
-    cdef Bucket* buckets = <Bucket*>block_new(wheel_size, sizeof(Bucket), True)
-    cdef Bucket** queue = <Bucket**>PyMem_RawCalloc(wheel_size, sizeof(Bucket*))
-    if self is NULL or buckets is NULL or queue is NULL:
+    if self is NULL or not wheel_create(&self.wheel, tick_ms, wheel_size, start_ms):
         PyMem_RawFree(self)
-        block_free(buckets)
-        PyMem_RawFree(queue)
         return NULL
     lock_init(self)
-    wheel_init(&self.wheel, tick_ms, wheel_size, start_ms, buckets, queue)
     list_init(&self.ready)
     self.references = 1
     self.max_pending = INT64_MAX
@@ -51,32 +46,25 @@ cdef inline void timer_release(Timer* self) noexcept nogil:
 
 
 cdef void timer_free(Timer* self) noexcept nogil:
-    cdef int32_t i
     registry_leave(self)
     timer_close_fds(self)
-    for i in range(self.wheel.level_count):
-        block_free(self.wheel.levels[i].buckets)
-    PyMem_RawFree(self.wheel.queue)
+    wheel_destroy(&self.wheel)
     lock_destroy(self)
     PyMem_RawFree(self)
 
 
 cdef bint timer_grow(Timer* self) noexcept nogil:
     """Adds a level to the wheel; takes the lock itself. False when there is no memory."""
-    cdef int32_t wheel_size = self.wheel.wheel_size
     cdef int32_t level_count = self.wheel.level_count
-    cdef Bucket* buckets = <Bucket*>block_new(wheel_size, sizeof(Bucket), True)
-    cdef Bucket** queue = <Bucket**>PyMem_RawCalloc(<size_t>wheel_size * (level_count + 1), sizeof(Bucket*))
-    cdef bint have_memory = buckets is not NULL and queue is not NULL
-    if have_memory:
-        lock_wait(self)
-        if self.wheel.level_count == level_count:
-            wheel_grow(&self.wheel, buckets, queue, &queue)
-            buckets = NULL
-        lock_release(self)
-    block_free(buckets)
-    PyMem_RawFree(queue)
-    return have_memory
+    cdef LevelMemory memory
+    if not level_memory_new(&memory, self.wheel.wheel_size, level_count + 1):
+        return False
+    lock_wait(self)
+    if self.wheel.level_count == level_count:       # else another thread was faster
+        wheel_take_level(&self.wheel, &memory)
+    lock_release(self)
+    level_memory_free(&memory)
+    return True
 
 
 cdef bint timer_due(const Timer* self, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,

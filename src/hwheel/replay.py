@@ -8,44 +8,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from hwheel_core import DEFAULT_WHEEL_SIZE
+from hwheel_core import DEFAULT_WHEEL_SIZE, order_by
 from hwheel_core import replay as replay_sorted
 
-from hwheel.stats import Lateness
+from hwheel.replay_costs import ReplayCosts
 
 FIRED = 0
 CANCELLED = 1
 
 NEVER = -(2**63)
 """Stands in ends_ms for a timer that was never cancelled, where there are no nulls to say so."""
-
-BUCKET_BYTES = 128 + 8
-ENTRY_BYTES = 32
-
-
-@dataclass(frozen=True)
-class ReplayCosts:
-    """What a log costs a wheel."""
-
-    tick_ms: int
-    wheel_size: int
-    timers: int
-    fired: int
-    cancelled: int
-    wakeups: int
-    """How often a reaper would have woken up: instants at which a bucket fell due."""
-    cascaded: int
-    """How many times a timer was moved to a finer level."""
-    peak_pending: int
-    """How many timers were pending at once, at most."""
-    levels: int
-    lateness: Lateness
-    """How long after its deadline each timer fired, in ms: what rounding up to a tick does, on a machine without delays."""
-
-    @property
-    def memory_bytes(self) -> int:
-        """What the wheel and its entries take at the peak, without what a program hangs on its timers."""
-        return self.levels * self.wheel_size * BUCKET_BYTES + self.peak_pending * ENTRY_BYTES
 
 
 @dataclass(frozen=True)
@@ -69,6 +41,9 @@ class Log:
         timeouts_ms: for how long, in ms; zero or less: it falls due at once.
         ends_ms: when it was cancelled, in ms; NEVER, or a null in an Arrow array: never. An end before the start counts as
             one at the start; one after it has fired does nothing.
+
+    Attributes:
+        starts_ms, timeouts_ms, ends_ms: the same as arrays, in order of the starts. Do not change them.
 
     Raises:
         TypeError, ValueError: these are no integers, differ in length, or a start is negative or null.
@@ -94,14 +69,14 @@ class Log:
             raise ValueError(f"starts_ms[{starts.argmin()}] is negative: {starts.min()}")
         self._rows: npt.NDArray[np.int64] | None = None
         if (starts[1:] < starts[:-1]).any():
-            self._rows = np.argsort(starts, kind="stable")
+            self._rows = _order(starts)
             starts, timeouts, ends = starts[self._rows], timeouts[self._rows], ends[self._rows]
-        self._starts, self._timeouts, self._ends = starts, timeouts, ends
+        self.starts_ms, self.timeouts_ms, self.ends_ms = starts, timeouts, ends
         cancelled = np.flatnonzero(ends != NEVER)
-        self._end_order = cancelled[np.argsort(ends[cancelled], kind="stable")]
+        self._end_order = cancelled[_order(ends[cancelled])]
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self.starts_ms)
 
     def replay(self, *, tick_ms: int = 1, wheel_size: int = DEFAULT_WHEEL_SIZE, timeout_ms: int | None = None) -> Replayed:
         """Lives through the log with a wheel of this tick and size.
@@ -119,14 +94,13 @@ class Log:
 
         Runtime complexity: O(1) a timer. The GIL is released.
         """
-        timeouts = self._timeouts
+        timeouts = self.timeouts_ms
         if timeout_ms is not None:
             timeouts = np.broadcast_to(np.int64(timeout_ms), len(self))
-        outcomes, at_ms, (fired, wakeups, cascaded, peak, levels, p50, p99, worst) = replay_sorted(
-            self._starts, timeouts, self._ends, self._end_order, tick_ms, wheel_size, NEVER
+        outcomes, at_ms, found = replay_sorted(
+            self.starts_ms, timeouts, self.ends_ms, self._end_order, tick_ms, wheel_size, NEVER
         )
-        costs = ReplayCosts(tick_ms, wheel_size, len(self), fired, len(self) - fired, wakeups, cascaded, peak, levels,
-                            Lateness(p50, p99, worst))
+        costs = ReplayCosts.of_one_wheel(tick_ms, wheel_size, timeout_ms, len(self), found)
         return Replayed(self._in_log_order(np.frombuffer(outcomes, np.int8)),
                         self._in_log_order(np.frombuffer(at_ms, np.int64)), costs)
 
@@ -136,6 +110,11 @@ class Log:
         found = np.empty_like(column)
         found[self._rows] = column
         return found
+
+
+def _order(times_ms: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The stable order: a radix sort, which needs few passes for times that lie within a day."""
+    return np.frombuffer(order_by(times_ms), np.int64)
 
 
 def _column(values: Any, name: str, null: int | None = None) -> npt.NDArray[np.int64]:

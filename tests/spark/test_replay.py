@@ -1,0 +1,115 @@
+"""hwheel.spark.replay, on small logs, against a ManualTimer and against hwheel.replay."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hwheel.replay import CANCELLED, NEVER, Log
+from hwheel.tune.grid import Grid
+from hwheel.tune.log_table import LogError
+from hwheel.tune.study import Study, study
+
+sys.path.append(str(Path(__file__).parents[1] / "model"))
+from lived_through import lived_through, rows  # noqa: E402
+
+pytest.importorskip("pyspark")
+from hwheel.spark.replay import outcomes, replay  # noqa: E402
+
+FATES = st.lists(rows().filter(lambda row: row[2] is None or row[2] >= row[0]), min_size=1, max_size=40)
+
+
+def table_of(log):
+    starts, timeouts, ends = zip(*log, strict=True)
+    ids = pa.array([f"t{number}" for number in range(len(log))])
+    return pa.table({"id": ids, "key": ids, "start": pa.array(starts, pa.int64()),
+                     "timeout": pa.array(timeouts, pa.int64()), "end": pa.array(ends, pa.int64())})
+
+
+def made_up(count, seed, shuffled=False):
+    chance = np.random.default_rng(seed)
+    starts = chance.integers(0, 10_000, count)
+    if not shuffled:
+        starts.sort()
+    never = chance.random(count) < 0.3
+    return pa.table({
+        "id": np.arange(count), "key": pa.array(np.char.mod("k%d", chance.integers(0, 50, count))), "start": starts,
+        "timeout": chance.integers(1, 1000, count), "end": pa.array(starts + chance.integers(0, 2000, count), mask=never),
+    })
+
+
+def log_of(table):
+    return Log(*(table[name].combine_chunks() for name in ("start", "timeout", "end")))
+
+
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
+@given(log=FATES, tick=st.integers(1, 50), wheel_size=st.integers(2, 40))
+def test_each_timer_fares_as_in_a_manual_timer(spark, log, tick, wheel_size):
+    found = outcomes(spark.createDataFrame(table_of(log)), tick=tick, wheel_size=wheel_size).toArrow()
+    by_id = {row["id"]: (row["outcome"], row["at"]) for row in found.to_pylist()}
+    wanted = lived_through(log, tick, wheel_size)
+    names = {number: ("cancelled" if number == CANCELLED else "fired") for number in (0, 1)}
+    assert by_id == {f"t{row}": (names[outcome], at_ms) for row, (outcome, at_ms) in enumerate(wanted)}
+
+
+def test_files_are_parts_and_add_up_to_what_each_costs(spark, tmp_path):
+    tables = [made_up(3000, 1), made_up(2000, 2, shuffled=True), made_up(1, 3).slice(1)]
+    for number, table in enumerate(tables):
+        pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=700)
+    found = replay(str(tmp_path), ticks=[1, 10], wheel_sizes=[20, 512], timeouts=[None, 300], curves=True)
+    parts = [study(log_of(table), Grid((1, 10), (20, 512), (None, 300)), curves=True) for table in tables]
+    wanted = Study.merged(parts)
+    assert found.costs == wanted.costs and found.wheels == 2
+    assert (found.curves.pending.pending == wanted.curves.pending.pending).all()
+    assert [costs.lateness for costs in found.costs] == [costs.lateness for costs in wanted.costs]
+    one = replay([str(tmp_path / "0.parquet")])
+    assert one.costs == (log_of(tables[0]).replay().costs,)
+
+
+def test_partitions_of_a_frame_are_parts(spark):
+    table = made_up(2000, 4)
+    frame = spark.createDataFrame(table).coalesce(1)
+    assert replay(frame, ticks=[5]).costs == (log_of(table).replay(tick_ms=5).costs,)
+
+
+def test_timestamps_and_intervals(spark):
+    frame = spark.sql(
+        "SELECT 1 AS id, timestamp_millis(1000) AS begun, INTERVAL '2' SECOND AS wait, CAST(NULL AS TIMESTAMP) AS end"
+    )
+    [row] = outcomes(frame, start="begun", timeout="wait", tick=7).collect()
+    assert (row.outcome, row.at) == ("fired", 3003)
+    assert row.begun.timestamp() == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"start": ["x"]}, "column 'start' must be an integer of milliseconds or a timestamp, not string"),
+        ({"start": [10], "end": [9]}, r"0.parquet, row 0: it ends before it starts"),
+        ({"start": pa.array([], pa.int64()), "end": pa.array([], pa.int64()), "timeout": pa.array([], pa.int64())},
+         "there are no timers"),
+    ],
+)
+def test_what_is_no_log_is_a_plain_error(spark, tmp_path, columns, says):
+    pq.write_table(pa.table({"start": [0], "timeout": [1], "end": [1], **columns}), tmp_path / "0.parquet")
+    with pytest.raises(LogError, match=says):
+        replay(str(tmp_path))
+
+
+def test_bad_arguments_are_refused_before_anything_runs(spark, tmp_path):
+    frame = spark.createDataFrame(made_up(1, 1))
+    with pytest.raises(LogError, match="there is no column 'begun'"):
+        replay(frame, start="begun")
+    with pytest.raises(LogError, match="there is no column 'begun'"):
+        outcomes(frame, start="begun")
+    with pytest.raises(ValueError, match="must have no column 'at'"):
+        outcomes(frame.withColumnRenamed("key", "at"))
+    with pytest.raises(ValueError, match="wheel_size must be from 2"):
+        replay(frame, wheel_sizes=[1])
+    with pytest.raises(LogError, match="nothing-here"):
+        replay(str(tmp_path / "nothing-here"))

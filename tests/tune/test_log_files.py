@@ -1,0 +1,91 @@
+"""What a log may look like, and what is said about one that may not."""
+
+import datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hwheel.replay import NEVER
+from hwheel.tune.log_files import files_of, read_file, read_files
+from hwheel.tune.log_table import LogColumns, LogError
+
+COLUMNS = LogColumns()
+UTC = datetime.UTC
+
+
+def write(path, **columns):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"start": [0, 1], "timeout": [10, 10], "end": [5, None], **columns}), path, row_group_size=1)
+    return str(path)
+
+
+def test_integers_of_any_width_timestamps_and_durations(tmp_path):
+    moment = datetime.datetime(2026, 1, 1, tzinfo=UTC)
+    first_ms = int(moment.timestamp() * 1000)
+    micros = datetime.timedelta(microseconds=1)
+    path = write(
+        tmp_path / "log.parquet",
+        start=pa.array([moment + 1999 * micros, moment], pa.timestamp("us", "UTC")),
+        timeout=pa.array([datetime.timedelta(seconds=2), 1001 * micros]),
+        end=pa.array([moment + 2000 * micros, None], pa.timestamp("ns", "UTC")),
+    )
+    log = read_file(path, COLUMNS)
+    assert log.starts_ms.tolist() == [first_ms, first_ms + 1]       # an instant is rounded down
+    assert log.timeouts_ms.tolist() == [2, 2000]                    # a length is rounded up
+    assert log.ends_ms.tolist() == [NEVER, first_ms + 2]
+    small = read_file(write(tmp_path / "small.parquet", start=pa.array([1, 2], pa.uint8())), COLUMNS)
+    assert small.starts_ms.tolist() == [1, 2]
+    none_ended = read_file(write(tmp_path / "none.parquet", end=pa.nulls(2)), COLUMNS)
+    assert none_ended.ends_ms.tolist() == [NEVER, NEVER]
+
+
+def test_columns_of_other_names(tmp_path):
+    path = write(tmp_path / "log.parquet", begun=[3, 4])
+    assert read_file(path, LogColumns(start="begun")).starts_ms.tolist() == [3, 4]
+
+
+def test_several_files_are_one_log_and_hidden_ones_are_not_read(tmp_path):
+    for name in ("b/2.parquet", "a/1.parquet", "a/.unfinished.parquet", "_temporary/0.parquet"):
+        write(tmp_path / name)
+    (tmp_path / "a" / "notes.txt").write_text("no Parquet")
+    files = files_of([tmp_path])
+    assert files == [str(tmp_path / "a/1.parquet"), str(tmp_path / "b/2.parquet")]
+    rows = []
+    log, dropped = read_files(files, COLUMNS, rows.append)
+    assert (log.starts_ms.tolist(), dropped, rows) == ([0, 0, 1, 1], 0, [1, 1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"start": ["a", "b"]}, "column 'start' must be an integer of milliseconds or a timestamp, not string"),
+        ({"timeout": [0.5, 1.0]}, "column 'timeout' must be an integer of milliseconds or a duration, not double"),
+        ({"end": pa.array([1, 2], pa.duration("s"))}, "column 'end' must be an integer of milliseconds or a timestamp"),
+        ({"start": [1, None]}, "row 1: 'start' is null"),
+        ({"timeout": [None, 1]}, "row 0: 'timeout' is null"),
+        ({"start": [0, -1]}, "row 1: 'start' is negative"),
+        ({"start": [0, 9], "end": [0, 8]}, "row 1: it ends before it starts"),
+    ],
+)
+def test_what_is_no_log_is_named(tmp_path, columns, says):
+    path = write(tmp_path / "log.parquet", **columns)
+    for read in (lambda: read_file(path, COLUMNS), lambda: read_files([path], COLUMNS)):
+        with pytest.raises(LogError) as error:
+            read()
+        assert says in str(error.value) and path in str(error.value)
+
+
+def test_a_missing_column_is_named_with_those_that_are_there(tmp_path):
+    with pytest.raises(LogError, match="there is no column 'begun'; the columns are start, timeout, end"):
+        read_file(write(tmp_path / "log.parquet"), LogColumns(start="begun"))
+
+
+def test_what_is_no_file_or_no_parquet(tmp_path):
+    with pytest.raises(LogError, match="no such file or directory"):
+        files_of([tmp_path / "nothing"])
+    with pytest.raises(LogError, match=r"no \*.parquet in this directory"):
+        files_of([tmp_path])
+    (tmp_path / "text.parquet").write_text("not Parquet at all")
+    with pytest.raises(LogError, match="text.parquet: "):
+        read_file(str(tmp_path / "text.parquet"), COLUMNS)

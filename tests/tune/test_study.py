@@ -1,0 +1,83 @@
+"""A grid replayed as a whole, in parts, and added up."""
+
+import numpy as np
+import pytest
+
+from hwheel.replay import NEVER, Log
+from hwheel.replay_costs import ReplayCosts
+from hwheel.tune.grid import Grid
+from hwheel.tune.log_table import LogError
+from hwheel.tune.study import Study, study
+
+GRID = Grid((1, 7), (20, 512), (None, 50))
+
+
+def made_up(count, seed):
+    chance = np.random.default_rng(seed)
+    starts = chance.integers(0, 10_000, count)
+    ends = np.where(chance.random(count) < 0.3, NEVER, starts + chance.integers(0, 2000, count))
+    return Log(starts, chance.integers(1, 1000, count), ends)
+
+
+def test_each_point_is_what_a_replay_finds():
+    log = made_up(500, 1)
+    points = []
+    found = study(log, GRID, on_point=lambda: points.append(None))
+    assert len(points) == len(GRID) == len(found.costs) == 8
+    for tick_ms, wheel_size, timeout_ms in GRID:
+        wanted = log.replay(tick_ms=tick_ms, wheel_size=wheel_size, timeout_ms=timeout_ms).costs
+        assert found.at(tick_ms, wheel_size, timeout_ms) == wanted
+    with pytest.raises(KeyError, match="tick 3 ms"):
+        found.at(3, 20)
+
+
+def test_parts_add_up():
+    logs = [made_up(count, count) for count in (300, 200, 0)]
+    parts = [study(log, GRID, curves=True, dropped=2) for log in logs]
+    found = Study.merged(parts)
+    assert (found.timers, found.wheels, found.dropped) == (500, 2, 6)
+    for whole, first, second in zip(found.costs, parts[0].costs, parts[1].costs, strict=True):
+        for name in ("fired", "cancelled", "wakeups", "cascaded", "peak_pending", "memory_bytes"):
+            assert getattr(whole, name) == getattr(first, name) + getattr(second, name)
+        assert whole.largest_peak == max(first.largest_peak, second.largest_peak)
+        assert whole.levels == max(first.levels, second.levels)
+
+
+def test_lateness_of_parts_is_that_of_all_their_timers():
+    logs = [made_up(300, 1), made_up(700, 2)]
+    merged = ReplayCosts.merged([log.replay(tick_ms=100).costs for log in logs])
+    late = []
+    for log in logs:
+        fired = log.replay(tick_ms=100)
+        deadlines = log.starts_ms + log.timeouts_ms
+        fires = -(-deadlines // 100) * 100
+        late += (fires - deadlines)[(log.ends_ms == NEVER) | (log.ends_ms >= fires)].tolist()
+        assert fired.costs.fired
+    assert len(late) == merged.fired
+    assert merged.lateness.max == max(late)
+    assert merged.lateness.p50 == pytest.approx(np.quantile(late, 0.5, method="inverted_cdf"), rel=0.07)
+    assert merged.lateness.p99 == pytest.approx(np.quantile(late, 0.99, method="inverted_cdf"), rel=0.07)
+
+
+def test_what_cannot_be_added_up():
+    log = made_up(10, 1)
+    with pytest.raises(ValueError, match="one tick, wheel size and timeout"):
+        ReplayCosts.merged([log.replay(tick_ms=1).costs, log.replay(tick_ms=2).costs])
+    with pytest.raises(LogError, match="no timers"):
+        Study.merged([study(Log([], [], []), GRID)])
+
+
+@pytest.mark.parametrize(
+    ("grid", "error", "says"),
+    [
+        (([], [20], [None]), ValueError, "ticks must have at least one"),
+        (([0], [20], [None]), ValueError, "tick_ms must be at least 1"),
+        (([1], [1], [None]), ValueError, "wheel_size must be from 2"),
+        (([1.5], [20], [None]), TypeError, "tick_ms must be an int"),
+        (([1], [20], [True]), TypeError, "a timeout must be an int"),
+        (([1], [20], []), ValueError, "timeouts must have at least one"),
+    ],
+)
+def test_no_wheel_is_like_that(grid, error, says):
+    with pytest.raises(error, match=says):
+        Grid.checked(*grid)

@@ -4,8 +4,12 @@ By itself a run is the same every time, so that a failure in CI is the same fail
 """
 
 import os
+import sys
+from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, settings
+
+sys.path.append(str(Path(__file__).parent))     # for reach and lived_through: the suite's import mode leaves it out
 
 MULTIPLIER = float(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1"))
 

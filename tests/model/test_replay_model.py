@@ -1,18 +1,13 @@
 """A log replayed through the compiled wheel, against a ManualTimer that lives through the same log."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lived_through import lived_through, rows
 
 from hwheel.replay import CANCELLED, FIRED, NEVER, Log
-
-sys.path.append(str(Path(__file__).parent))     # the suite's import mode leaves it out
-from lived_through import lived_through, rows  # noqa: E402
 
 
 def columns(log):

@@ -11,22 +11,10 @@ from typing import NamedTuple
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from reach import LAST_MS, Reach, any_one, near, reaches, starts
 
 import hwheel_core
 from hwheel import ManualTimer, TimerTask
-
-LAST_MS = 2**63 - 1
-
-
-class Reach(NamedTuple):
-    """A length of time that means something on any wheel: ticks of one of its levels, and a bit."""
-
-    level: int
-    ticks: int
-    rest_ms: int
-
-    def ms(self, tick_ms, wheel_size):
-        return tick_ms * wheel_size**self.level * self.ticks + self.rest_ms
 
 
 class Entry(NamedTuple):
@@ -46,9 +34,6 @@ class Job(TimerTask):
         self.machine.task_runs(self.number)
 
 
-near = st.builds(Reach, st.just(0), st.integers(0, 25), st.integers(-1, 2))
-reaches = near | st.builds(Reach, st.integers(0, 4), st.integers(0, 25), st.integers(-2, 30))
-any_one = st.integers(0, 2**16)         # which of the tasks or batches, by remainder
 picks = st.lists(any_one, max_size=8)
 kinds = st.sampled_from(["add", "call_later", "job"])
 deeds = st.lists(                       # what a callback does
@@ -60,13 +45,6 @@ deeds = st.lists(                       # what a callback does
     | st.tuples(st.just("cancel_of_batch"), any_one, picks)
     | st.tuples(st.just("again")),
     max_size=3,
-)
-starts = (
-    st.just(0)
-    | st.integers(0, 10**4)
-    | st.just(1675752020558)
-    | st.integers(-(10**4), 10**4).map(lambda around: 2**62 + around)
-    | st.sampled_from([0, 1, 2, 5, 30, 5000, 10**6]).map(lambda before_the_end: LAST_MS - before_the_end)
 )
 
 

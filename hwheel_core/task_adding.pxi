@@ -1,0 +1,114 @@
+# A TimerTask into a timer: it belongs to the first one for ever, and is linked under that one's lock.
+
+
+cdef inline void task_own(TimerTask self, Timer* timer) noexcept:
+    """Makes the timer the owner of a task that nobody else has seen yet."""
+    hw_count_add(&timer.references, 1)      # dropped in __dealloc__
+    self.task.entry.place = ENTRY_OF_TASK
+    self.task.owner = <uintptr_t>timer
+    debug_count(LIVE_TASKS, 1)
+
+
+cdef bint task_claim(TimerTask self, Timer* timer) except -1:
+    """Makes the timer the owner of any task. True if it was not before."""
+    cdef uintptr_t owner
+    if task_has_attributes(self) and not self.task.flags & TASK_OWN_RUN and type(self).run is not TimerTask.run:
+        self.task.flags |= TASK_OWN_RUN
+    pthread_mutex_lock(&orphans)
+    owner = hw_load(&self.task.owner)
+    if owner == 0:
+        task_own(self, timer)
+    pthread_mutex_unlock(&orphans)
+    if owner and owner != <uintptr_t>timer:
+        raise ValueError("the task belongs to another timer")
+    return owner == 0
+
+
+cdef void task_disown(TimerTask self, Timer* timer) noexcept:
+    """Undoes task_claim after an add that was refused."""
+    pthread_mutex_lock(&orphans)
+    hw_store(&self.task.owner, 0)
+    pthread_mutex_unlock(&orphans)
+    debug_count(LIVE_TASKS, -1)
+    timer_release(timer)
+
+
+cdef Status schedule_task(Timer* timer, TimerTask self, int64_t expiration_ms, bint take_due) except *:
+    """Links a task that the timer owns. Raises where there is no room; else OK, WAS_DUE or WAS_CANCELLED."""
+    task_untrack(self)
+    return link_task(timer, self, expiration_ms, take_due)
+
+
+cdef inline Status link_task(Timer* timer, TimerTask self, int64_t expiration_ms, bint take_due) except *:
+    """schedule_task for a task that the garbage collector does not look at."""
+    cdef Status status
+    Py_INCREF(self)                     # the wheel's; dropped by who takes the task out, or below
+    while True:
+        if lock_try(timer):
+            status = task_add_locked(timer, &self.task, expiration_ms, take_due)
+            lock_release(timer)
+        else:
+            with nogil:
+                lock_wait(timer)
+                status = task_add_locked(timer, &self.task, expiration_ms, take_due)
+                lock_release(timer)
+        if status == OK:
+            return OK
+        if not make_room(timer, status):
+            break
+    task_track(self)
+    Py_DECREF(self)
+    if status == WAS_DUE or status == WAS_CANCELLED:
+        return status
+    raise_status(timer, status)
+
+
+cdef bint reschedule_task(Timer* timer, TimerTask self, int64_t delay_ms) except -1:
+    """Moves a pending task; False if it is not pending."""
+    cdef Status status
+    cdef int64_t deadline_ms, expiration_ms
+    cdef Instant now
+    cdef Instant delay = Instant(delay_ms, 0)
+    read_clock(timer, &now)
+    if not timer_due(timer, &now, &delay, &deadline_ms, &expiration_ms):
+        raise OverflowError(f"the deadline does not fit into 64 bits of milliseconds: now + {delay_ms} ms")
+    while True:
+        if lock_try(timer):
+            status = task_reschedule_locked(timer, &self.task, expiration_ms, delay_ms, deadline_ms)
+            lock_release(timer)
+        else:
+            with nogil:
+                lock_wait(timer)
+                status = task_reschedule_locked(timer, &self.task, expiration_ms, delay_ms, deadline_ms)
+                lock_release(timer)
+        if not make_room(timer, status):
+            return status == OK
+
+
+cdef bint make_room(Timer* timer, Status status) except -1:
+    """After NEEDS_LEVEL or STALE: does what is missing, and True: try again."""
+    cdef bint have_memory
+    if status == NEEDS_LEVEL:
+        with nogil:
+            have_memory = timer_grow(timer)
+        if not have_memory:
+            raise MemoryError
+        return True
+    if status == STALE:
+        with nogil:
+            timer_advance(timer, timer.wheel.levels[0].current_time_ms)
+        return True
+    return False
+
+
+cdef int raise_status(Timer* timer, Status status) except -1:
+    """The one place where a status becomes an exception; the lock is free by now."""
+    if status == CLOSED:
+        raise TimerClosed("the timer is closed")
+    if status == FULL:
+        raise TimerFull(f"the timer holds max_pending={timer.max_pending} timers already")
+    if status == WAS_PENDING:
+        raise ValueError("the task is pending already")
+    if status == SPENT:
+        raise ValueError("the task has expired and its callback is gone; make a new one")
+    raise MemoryError

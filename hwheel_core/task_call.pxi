@@ -1,0 +1,154 @@
+# What a TimerTask calls: how callback and arguments are kept, called and let go of, and when the garbage collector sees
+# them.
+
+
+cdef inline void task_set_call(TimerTask self, object callback, tuple args, dict kwargs):
+    cdef Py_ssize_t count = len(args)
+    cdef int32_t flags = 0 if callback is None else TASK_HAD_CALLBACK
+    self.callback_ = callback
+    if kwargs:
+        self.arguments = (*args, kwargs)
+        flags |= TASK_KEYWORDS
+    elif count == 1:
+        self.arguments = <object>PyTuple_GET_ITEM(args, 0)
+        flags |= TASK_ONE_ARGUMENT
+    elif count:
+        self.arguments = args
+    else:
+        self.arguments = None
+    self.task.flags = flags
+
+
+cdef inline PyObject** task_slots(PyObject* self) noexcept:
+    """callback_ and arguments, which come right after `task`."""
+    return <PyObject**>(<char*>self + entry_offset + sizeof(Task))
+
+
+cdef inline TimerTask new_call(Timer* timer, object callback, PyObject** args, Py_ssize_t count):
+    """What TimerTask(..., callback, *args) makes, owned by a timer, but never seen by the garbage collector: for a task
+    that is about to be pending."""
+    cdef PyObject* made = hw_gc_new(<PyObject*>TimerTask)
+    cdef PyObject** slots
+    cdef TimerTask self
+    cdef tuple arguments
+    if made is NULL:
+        raise MemoryError
+    memset(<char*>made + entry_offset, 0, sizeof(Task))
+    slots = task_slots(made)
+    Py_INCREF(callback)                 # both dropped by task_let_go, task_called_once or task_dealloc
+    slots[0] = <PyObject*>callback
+    Py_INCREF(None)
+    slots[1] = <PyObject*>None
+    self = <TimerTask>made
+    Py_DECREF(self)                     # the reference that it was made with; `self` has one of its own
+    self.task.flags = TASK_HAD_CALLBACK
+    if count == 1:
+        self.arguments = <object>args[0]
+        self.task.flags |= TASK_ONE_ARGUMENT
+    elif count:
+        arguments = PyTuple_New(count)
+        for i in range(count):
+            Py_INCREF(<object>args[i])
+            PyTuple_SET_ITEM(arguments, i, <object>args[i])
+        PyObject_GC_UnTrack(<PyObject*>arguments)
+        self.arguments = arguments
+    task_own(self, timer)
+    return self
+
+
+cdef tuple task_positional(tuple arguments, int32_t flags):
+    return arguments[:len(arguments) - 1] if flags & TASK_KEYWORDS else arguments
+
+
+cdef dict task_keywords(tuple arguments):
+    return arguments[len(arguments) - 1]
+
+
+cdef inline void task_let_go(TimerTask self):
+    """Releases the callback and its arguments: after a cancel."""
+    if task_has_attributes(self):
+        task_track(self)
+    with cython.critical_section(self):
+        self.callback_ = None
+        self.arguments = None
+        self.task.flags &= ~TASK_ONE_ARGUMENT & ~TASK_KEYWORDS
+
+
+cdef inline bint task_has_attributes(TimerTask self) noexcept:
+    """A subclass may hold more than what a callback task releases, and be part of a cycle through that."""
+    return type(self) is not TimerTask
+
+
+cdef inline PyObject* task_call_raw(object callback, object arguments, int32_t flags) noexcept:
+    """The result, a new reference, or NULL and an exception is set."""
+    cdef PyObject* only = <PyObject*>arguments
+    cdef PyObject** positional = &only
+    cdef size_t count = 1
+    cdef PyObject* keywords
+    if not flags & TASK_ONE_ARGUMENT:
+        if arguments is None:
+            count = 0
+        else:
+            positional = hw_tuple_items(<PyObject*>arguments)
+            count = len(<tuple>arguments)
+            if flags & TASK_KEYWORDS:
+                count -= 1
+                keywords = positional[count]
+                return PyObject_VectorcallDict(callback, positional, count, keywords)
+    return PyObject_Vectorcall(callback, positional, count, NULL)
+
+
+cdef bint raise_error() except False:
+    """Raises the exception that is set already."""
+    return False
+
+
+cdef bint task_call(object callback, object arguments, int32_t flags) except False:
+    cdef PyObject* result = task_call_raw(callback, arguments, flags)
+    if result is NULL:
+        return raise_error()
+    Py_DECREF(<object>result)
+    return True
+
+
+cdef inline bint task_called_once(TimerTask self) noexcept:
+    """Calls the callback; by then the task has let go of it, so that it dies with the call. False: an exception is set."""
+    cdef object callback, arguments
+    cdef int32_t flags
+    cdef PyObject* result
+    with cython.critical_section(self):
+        callback = self.callback_
+        arguments = self.arguments
+        flags = self.task.flags
+        self.callback_ = None
+        self.arguments = None
+        self.task.flags = flags & ~TASK_ONE_ARGUMENT & ~TASK_KEYWORDS
+    if callback is None:
+        return True
+    result = task_call_raw(callback, arguments, flags)
+    if result is NULL:
+        return False
+    Py_DECREF(<object>result)
+    return True
+
+
+cdef inline void gc_track(object tracked) noexcept:
+    if not PyObject_GC_IsTracked(<PyObject*>tracked):
+        PyObject_GC_Track(<PyObject*>tracked)
+
+
+cdef inline void task_untrack(TimerTask self) noexcept:
+    PyObject_GC_UnTrack(<PyObject*>self)
+    if self.arguments is not None and not self.task.flags & TASK_ONE_ARGUMENT:
+        PyObject_GC_UnTrack(<PyObject*>self.arguments)
+        if self.task.flags & TASK_KEYWORDS:
+            keywords = task_keywords(self.arguments)
+            PyObject_GC_UnTrack(<PyObject*>keywords)
+
+
+cdef void task_track(TimerTask self) noexcept:
+    gc_track(self)
+    if self.arguments is not None and not self.task.flags & TASK_ONE_ARGUMENT:
+        gc_track(self.arguments)
+        if self.task.flags & TASK_KEYWORDS:
+            gc_track(task_keywords(self.arguments))

@@ -20,4 +20,8 @@
     outcome.py          what a run comes to
     memory.py           what a pending timer takes
     demo_draw.py        progress, table and verdict
+
+    tune_command.py     `hwheel tune`: its options
+    tune_source.py      where the log is replayed: here, a file at a time, or on Spark
+    tune_draw.py        progress, tables and advice; what is drawn is computed in hwheel.tune
 """

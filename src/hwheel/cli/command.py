@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from hwheel.cli import deliver_command, demo_command, pending_command, trace_command
+from hwheel.cli import deliver_command, demo_command, pending_command, trace_command, tune_command
 from hwheel.cli.errors import CommandError
 from hwheel.cli.options import Parser
 from hwheel.version import __version__
@@ -23,10 +23,11 @@ examples:
   hwheel trace                              seven tasks travel down a wheel, step by step
   hwheel trace --tick 20 --wheel-size 10 --start 0 --delays 5 23 230
   hwheel trace --json                       the same for programs
+  hwheel tune log/ --out report             which tick, wheel size and timeout suit a log of timers
   hwheel deliver --from in --to out --checkpoint state      messages in files, held until they are due, on Spark
 
-Each command has a --help of its own. What draws needs rich: pip install 'hwheel[cli]'; what delivers
-needs Spark: pip install 'hwheel[spark]'.
+Each command has a --help of its own. What draws needs rich: pip install 'hwheel[cli]'; what reads logs
+pyarrow and matplotlib: pip install 'hwheel[tune]'; what delivers Spark: pip install 'hwheel[spark]'.
 """
 
 
@@ -44,6 +45,7 @@ def make_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     demo_command.add_to(commands)
     trace_command.add_to(commands)
+    tune_command.add_to(commands)
     deliver_command.add_to(commands)
     pending_command.add_to(commands)
     return parser

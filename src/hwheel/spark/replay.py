@@ -60,7 +60,7 @@ def replay(
             names file, column and row.
         TypeError, ValueError: as hwheel.replay.
 
-    A part is held in a worker's memory, some 100 bytes a row.
+    A part is held in a worker's memory, some 150 bytes a row.
 
     Runtime complexity: O(1) a timer and point of the grid, after a sort.
     """

@@ -67,6 +67,15 @@ def dropped_rows(file: pq.ParquetFile) -> int:
     return int((file.schema_arrow.metadata or {}).get(DROPPED, 0))
 
 
+def rows_of(paths: list[str], columns: LogColumns) -> int:
+    """How many rows there are. All files are looked at, and have the right columns."""
+    count = 0
+    for path in paths:
+        with open_file(path, columns) as file:
+            count += file.metadata.num_rows
+    return count
+
+
 def read_files(
     paths: list[str], columns: LogColumns, on_rows: Callable[[int], object] = lambda rows: None
 ) -> tuple[Log, int]:
@@ -74,11 +83,7 @@ def read_files(
 
     Takes 24 bytes a row, and as much as one row group of a file on top.
     """
-    counts = []
-    for path in paths:
-        with open_file(path, columns) as file:
-            counts.append(file.metadata.num_rows)
-    arrays = [np.empty(sum(counts), np.int64) for _ in columns.names]
+    arrays = [np.empty(rows_of(paths, columns), np.int64) for _ in columns.names]
     at = dropped = 0
     for path in paths:
         with open_file(path, columns) as file:

@@ -10,10 +10,10 @@ demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
 
 test: .venv/built .venv-debug/built
-	.venv/bin/python -P -m pytest -q --ignore tests/spark
+	.venv/bin/python -P -m pytest -q
 	.venv-debug/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/purgatory
 
-# The tests of hwheel.spark: they need Java 17 or later, and some minutes to themselves.
+# The tests of hwheel.spark alone. They need Java 17 or later.
 test-spark: .venv/built
 	.venv/bin/python -P -m pytest -q tests/spark
 

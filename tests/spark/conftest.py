@@ -66,6 +66,7 @@ def spark(tmp_path_factory):
         pytest.skip(missing)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONSAFEPATH"] = "1"      # or Spark's workers import the sources, which are not compiled, from a checkout
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("hwheel tests")

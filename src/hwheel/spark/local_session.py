@@ -22,6 +22,7 @@ def make_session(master: str | None, settings: dict[str, str]) -> SparkSession:
     if "PYSPARK_GATEWAY_PORT" not in os.environ:        # spark-submit sets it, and has chosen everything else as well
         check_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYTHONSAFEPATH", "1")    # workers import nothing from wherever this was started
         master = master or "local[*]"
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -3,7 +3,7 @@
 import json
 import re
 from base64 import b64decode, b64encode
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ class ShardIndex:
 
     def to_json(self) -> str:
         """For the state."""
-        fields = asdict(self) | {
+        fields = vars(self) | {
             "buckets": rows_of(self.buckets),
             "delivered": [[*row, self.delivered_until_ms[row[0], row[1]]] for row in rows_of(self.delivered)],
         }

@@ -99,7 +99,7 @@ class ShardWheel:
         """The rows with their numbers in order of arrival, in the columns of the state."""
         first, count = self.index.sequence, arrived.num_rows
         self.index.sequence += count
-        arrived = arrived.append_column(SEQUENCE, pa.array(range(first, first + count), pa.int64()))
+        arrived = arrived.append_column(SEQUENCE, pc.cumulative_sum(constant(1, count), start=first - 1))
         if arrived.schema.equals(self.schema):
             return arrived
         if arrived.schema.names != self.schema.names:

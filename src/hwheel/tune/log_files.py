@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from hwheel.recorder.log_writer import DROPPED
 from hwheel.replay import Log
 from hwheel.tune.log_table import LogColumns, LogError
-
-DROPPED = b"hwheel.dropped"     # in a file's metadata: how many rows a recorder could not write
 
 
 def files_of(paths: Iterable[str | Path]) -> list[str]:
@@ -64,7 +63,7 @@ def read_file(path: str, columns: LogColumns) -> Log:
 
 def dropped_rows(file: pq.ParquetFile) -> int:
     """How many rows the recorder of this file could not write."""
-    return int((file.schema_arrow.metadata or {}).get(DROPPED, 0))
+    return int((file.schema_arrow.metadata or {}).get(DROPPED.encode(), 0))
 
 
 def rows_of(paths: list[str], columns: LogColumns) -> int:

@@ -1,0 +1,184 @@
+"""Recorder: takes note of timers, and writes them down in a thread of its own.
+
+Whoever reports a timer puts it into a queue and goes on: no lock is waited for, no file is touched. queue.SimpleQueue is
+made for that: its put() may even interrupt itself (a finalizer or a signal handler that cancels a timer).
+"""
+
+import threading
+import time
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import NamedTuple, Protocol, Self
+from weakref import WeakSet
+
+from hwheel.process import follow_process
+from hwheel.recorder.log_writer import LogWriter, Row
+from hwheel.uncaught import report_uncaught
+
+BATCH_ROWS = 16_384         # taken from the queue before they are packed
+
+
+class RecorderStats(NamedTuple):
+    """Timers that were reported and found room; that found none; that are in files; and how many files there are."""
+
+    recorded: int
+    dropped: int
+    written: int
+    files: int
+
+
+class Leaving(Protocol):
+    """What is told that the process ends, while there is still a recorder."""
+
+    def _at_exit(self) -> None: ...
+
+
+class Recorder:
+    """Recorder(path, *, capacity=262_144, file_rows=1_000_000, file_seconds=60.0)
+
+    Writes a log of timers into a directory, as Parquet files with the columns id, key, start, timeout and end: what
+    `hwheel tune` reads. A context manager. Give it to a `RecordingTimer`.
+
+    Arguments:
+        path: the directory; it is made. Several recorders, also of several processes, may write into one.
+        capacity: how many timers may wait to be packed. Those beyond are dropped and counted, here and in the next file.
+        file_rows, file_seconds: a file is written when it has so many rows, or its first has waited for so long.
+
+    Raises:
+        OSError: the directory cannot be made.
+        TypeError, ValueError: a number is of the wrong type, or not positive.
+
+    What a kill can take is what is not in a file yet: file_seconds at most. A file that cannot be written is reported to
+    threading.excepthook, is the recorder's `error`, and ends the recording, not the program. A forked child does not
+    record; it may make a Recorder of its own. At interpreter exit the recorder closes itself.
+
+    Memory: 40 bytes a row of a file and some 250 bytes a row that waits: 100 MB if the disk stands still.
+
+    Thread-safety: every method may be called from any thread.
+    """
+
+    def __init__(
+        self, path: str | Path, *, capacity: int = 262_144, file_rows: int = 1_000_000, file_seconds: float = 60.0
+    ) -> None:
+        for name, value in (("capacity", capacity), ("file_rows", file_rows)):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+        if not file_seconds > 0:
+            raise ValueError(f"file_seconds must be above 0, not {file_seconds}")
+        self._writer = LogWriter(Path(path))
+        self._capacity, self._file_rows, self._file_seconds = capacity, file_rows, file_seconds
+        self._timers: WeakSet[Leaving] = WeakSet()
+        self._counting = threading.RLock()      # a finalizer may come in between
+        self._dropped = self._dropped_told = self._taken = self._written = 0
+        self._queue: SimpleQueue[Row | None] = SimpleQueue()
+        self._rows: list[Row] = []              # taken from the queue, to be packed
+        self._closed = False
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=f"recorder-{Path(path).name}", daemon=True)
+        self._thread.start()
+        follow_process(self)
+
+    def record(self, row: Row) -> None:
+        """Takes note of a timer that is over, or counts it as dropped. Never waits."""
+        if self._closed or self._queue.qsize() >= self._capacity:
+            with self._counting:
+                self._dropped += 1
+        else:
+            self._queue.put(row)
+
+    def stats(self) -> RecorderStats:
+        """The counters. What has been recorded and is not written yet waits in memory."""
+        with self._counting:
+            recorded = self._taken + len(self._rows) + self._queue.qsize()
+            return RecorderStats(recorded, self._dropped, self._written, self._writer.files)
+
+    def close(self) -> None:
+        """Writes what there is, and ends the thread. Closing again does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Recorder {'closed' if self._closed else 'open'}, {self.stats()}>"
+
+    # --- the thread ----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._write()
+        except BaseException as error:
+            self._closed = True
+            self.error = error
+            with self._counting:        # what is in no file by now is lost
+                self._dropped += self._taken - self._written + len(self._rows) + self._queue.qsize()
+                self._taken = self._written
+                self._rows, self._queue = [], SimpleQueue()
+            report_uncaught(error, threading.current_thread())
+
+    def _write(self) -> None:
+        finish_at: float | None = None      # by when the file has to be written, on the monotonic clock
+        more = True
+        while more:
+            row, timed_out = self._next(finish_at)
+            if row is not None:
+                self._rows.append(row)
+                if finish_at is None:
+                    finish_at = time.monotonic() + self._file_seconds
+            more = row is not None or timed_out
+            finish = not more or timed_out or self._writer.rows + len(self._rows) >= self._file_rows
+            if self._rows and (finish or len(self._rows) >= BATCH_ROWS):
+                self._pack()
+                # Where rows come so fast that the queue is never empty, nothing times out.
+                finish = finish or (finish_at is not None and time.monotonic() >= finish_at)
+            if finish and (self._writer.rows or self._dropped > self._dropped_told):
+                self._finish()
+                finish_at = None
+
+    def _next(self, finish_at: float | None) -> tuple[Row | None, bool]:
+        """(a row, False); (None, True): it is time for the file; (None, False): the end."""
+        try:
+            return self._queue.get(timeout=None if finish_at is None else max(0.0, finish_at - time.monotonic())), False
+        except Empty:
+            return None, True
+
+    def _pack(self) -> None:
+        self._writer.add(self._rows)
+        with self._counting:
+            self._taken += len(self._rows)
+            self._rows = []
+
+    def _finish(self) -> None:
+        rows = self._writer.rows
+        dropped = self._dropped
+        self._writer.finish(dropped - self._dropped_told)
+        self._dropped_told = dropped
+        with self._counting:
+            self._written += rows
+
+    # --- the process ---------------------------------------------------------------------------------------------
+
+    def _follow(self, timer: Leaving) -> None:
+        """The timer has its say before the recorder closes at exit."""
+        self._timers.add(timer)
+
+    def _after_fork_in_child(self) -> None:
+        """The thread and the files are the parent's."""
+        self._closed = True
+        self._counting = threading.RLock()
+        self._queue = SimpleQueue()
+        self._thread = threading.current_thread()       # nobody to wait for
+
+    def _at_exit(self) -> None:
+        for timer in [*self._timers]:
+            timer._at_exit()
+        self.close()

@@ -1,0 +1,324 @@
+"""What is recorded is what happened; nothing is waited for; files are whole, whatever becomes of the process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hwheel import TimerFull, TimerTask
+from hwheel.recorder import Recorder, RecordingTimer
+from hwheel.recorder.log_writer import LogWriter, Row
+from hwheel.replay import CANCELLED, FIRED, Log
+
+
+def table_of(directory):
+    """All files of a log as one table, in order of the ids."""
+    return pa.concat_tables(map(pq.read_table, sorted(directory.glob("*.parquet")))).sort_by("id")
+
+
+def log_of(table):
+    return Log(*(table[name].combine_chunks() for name in ("start", "timeout", "end")))
+
+
+class HandClock:
+    ms = 1_000_000
+
+    def __call__(self):
+        return self.ms
+
+
+steps = st.lists(
+    st.tuples(st.just("start"), st.integers(-3, 60) | st.integers(0, 5000))
+    | st.tuples(st.sampled_from(["cancel", "reschedule"]), st.integers(0, 100))
+    | st.tuples(st.just("wait"), st.integers(0, 40) | st.integers(0, 3000)),
+    max_size=60,
+)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=[*HealthCheck])
+@given(steps=steps, tick_ms=st.integers(1, 30))
+def test_the_log_replayed_gives_what_happened(tmp_path_factory, steps, tick_ms):
+    directory = tmp_path_factory.mktemp("log")
+    clock = HandClock()
+    happened = []           # (outcome, ms) in the order in which it happened, as far as the log has an order
+    tasks = []
+    with Recorder(directory) as recorder:
+        timer = RecordingTimer(recorder, tick_ms=tick_ms, wheel_size=8, clock=clock, reaper=False, executor="inline")
+        for what, number in steps:
+            if what == "start":
+                tasks.append(timer.call_later(number / 1000, lambda: happened.append((FIRED, clock.ms))))
+            elif what == "wait":
+                for _ in range(number):
+                    clock.ms += 1
+                    while timer.advance_clock(0):
+                        pass
+            elif tasks:
+                task = tasks[number % len(tasks)]
+                if task.cancel() if what == "cancel" else task.reschedule(number):
+                    happened.append((CANCELLED, clock.ms))
+            while timer.advance_clock(0):
+                pass
+        happened += [(CANCELLED, clock.ms)] * len(timer.close())
+        stats = timer.stats()
+    assert recorder.stats()[:3] == (len(happened), 0, len(happened))
+    if happened:
+        found = log_of(table_of(directory)).replay(tick_ms=tick_ms, wheel_size=8)
+        assert sorted(zip(found.outcomes.tolist(), found.at_ms.tolist(), strict=True)) == sorted(happened)
+        assert found.costs.fired == stats.expired
+    else:
+        assert list(directory.iterdir()) == []
+
+
+def test_key_start_timeout_and_end(tmp_path, hand_clock):
+    with Recorder(tmp_path / "new" / "log") as recorder, RecordingTimer(
+        recorder, clock=hand_clock, reaper=False, executor="inline", key=lambda callback, args: args[0]
+    ) as timer:
+        timer.call_later(0.25, print, "search")
+        at = timer.call_at(1000.5, print, "pay")
+        hand_clock.ms += 100
+        at.cancel()
+    assert table_of(tmp_path / "new" / "log").to_pylist() == [
+        {"id": 0, "key": "pay", "start": 1_000_000, "timeout": 500, "end": 1_000_100},
+        {"id": 1, "key": "search", "start": 1_000_000, "timeout": 250, "end": 1_000_100},
+    ]
+
+
+def test_times_are_ms_since_1970_and_keys_the_names_of_callbacks(tmp_path):
+    before = time.time() * 1000
+    with Recorder(tmp_path) as recorder, RecordingTimer(recorder, tick_ms=10) as timer:
+        timer.call_later(60, "".join, []).cancel()
+    [row] = table_of(tmp_path).to_pylist()
+    assert before - 20 <= row["start"] <= row["end"] <= time.time() * 1000 + 20
+    assert (row["key"], row["timeout"]) == ("str.join", 60_000)
+
+
+def test_many_threads_lose_nothing(tmp_path, many_switches):
+    fired = threading.Semaphore(0)
+    cancels = []
+
+    def work(number):
+        mine = [timer.call_later(0.001 * (index % 7), fired.release) for index in range(500)]
+        cancels.extend(task for task in mine[::2] if task.cancel())
+        for task in mine[1::4]:
+            task.reschedule(number)
+
+    with Recorder(tmp_path, file_rows=700) as recorder:
+        with RecordingTimer(recorder) as timer:
+            threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        stats = timer.stats()
+    table = table_of(tmp_path)
+    ends = table["end"].to_pylist()
+    assert recorder.stats().dropped == 0 and recorder.stats().files == len(list(tmp_path.glob("*.parquet"))) > 3
+    assert table["id"].to_pylist() == list(range(len(table)))
+    assert ends.count(None) == stats.expired
+    assert len(cancels) == stats.cancelled and stats.added == 3000
+    # Beside the expired ones: those that were cancelled or given back by close, and one more for each reschedule.
+    assert len(ends) - ends.count(None) >= 3000 - stats.expired
+
+
+class StandStill:
+    """A disk that takes nothing for a while."""
+
+    def __init__(self, monkeypatch):
+        self.go_on = threading.Event()
+        self.reached = threading.Event()
+        finish = LogWriter.finish
+
+        def wait(writer, dropped):
+            self.reached.set()
+            assert self.go_on.wait(60)
+            finish(writer, dropped)
+
+        monkeypatch.setattr(LogWriter, "finish", wait)
+
+
+def test_what_has_no_room_is_dropped_and_counted_and_nobody_waits(tmp_path, monkeypatch):
+    disk = StandStill(monkeypatch)
+    with Recorder(tmp_path, capacity=10, file_rows=1) as recorder:
+        with RecordingTimer(recorder) as timer:
+            timer.call_later(60, print).cancel()
+            assert disk.reached.wait(60)            # the writer stands still now, with the first row
+            for _ in range(100):
+                timer.call_later(60, print).cancel()
+            assert recorder.stats()[:3] == (11, 90, 0)
+        disk.go_on.set()
+    assert recorder.stats()[:3] == (11, 90, 11)
+    files = sorted(tmp_path.glob("*.parquet"))
+    dropped = [int(pq.read_schema(file).metadata[b"hwheel.dropped"]) for file in files]
+    assert len(table_of(tmp_path)) == 11 and sum(dropped) == 90
+
+
+def test_drops_after_the_last_row_are_told_too(tmp_path, monkeypatch):
+    disk = StandStill(monkeypatch)
+    with Recorder(tmp_path, capacity=1, file_rows=2) as recorder:
+        recorder.record(Row("a", 0, 1, 0))
+        recorder._queue.put(Row("b", 0, 1, 0))
+        assert disk.reached.wait(60)
+        recorder.record(Row("c", 0, 1, 0))
+        recorder.record(Row("d", 0, 1, 0))
+        disk.go_on.set()
+    dropped = [int(pq.read_schema(file).metadata[b"hwheel.dropped"]) for file in tmp_path.glob("*.parquet")]
+    assert sum(dropped) == recorder.stats().dropped == 1
+
+
+def test_a_file_is_written_when_its_time_is_over(tmp_path, eventually):
+    with Recorder(tmp_path, file_seconds=0.05) as recorder:
+        recorder.record(Row("a", 0, 1, 0))
+        eventually(lambda: recorder.stats().files == 1, "a file")
+        assert len(table_of(tmp_path)) == 1
+        recorder.record(Row(None, 5, 1, None))
+        eventually(lambda: recorder.stats().files == 2, "another file")
+    assert [row["key"] for row in table_of(tmp_path).to_pylist()] == ["a", None]
+
+
+def test_two_recorders_write_into_one_directory(tmp_path):
+    with Recorder(tmp_path) as one, Recorder(tmp_path) as other:
+        one.record(Row("a", 0, 1, 0))
+        other.record(Row("b", 0, 1, 0))
+    assert len(list(tmp_path.glob("*.parquet"))) == 2
+
+
+def test_a_disk_that_fails_ends_the_recording_and_not_the_timer(tmp_path, monkeypatch):
+    reported = []
+    monkeypatch.setattr(threading, "excepthook", reported.append)
+
+    def fail(writer, dropped):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(LogWriter, "finish", fail)
+    with Recorder(tmp_path, file_rows=1) as recorder, RecordingTimer(recorder) as timer:
+        timer.call_later(60, print).cancel()
+        recorder._thread.join(60)
+        ran = threading.Event()
+        timer.call_later(0, ran.set)
+        assert ran.wait(60)
+    assert [report.exc_type for report in reported] == [OSError] and recorder.error is reported[0].exc_value
+    assert recorder.stats() == (0, 2, 0, 0)
+
+
+def test_call_later_is_refused_as_ever(tmp_path):
+    with Recorder(tmp_path) as recorder, RecordingTimer(recorder, max_pending=1) as timer:
+        for delay, error in (("1", TypeError), (True, TypeError), (None, TypeError), (float("nan"), ValueError)):
+            with pytest.raises(error):
+                timer.call_later(delay, print)
+        with pytest.raises(TypeError, match="callback"):
+            timer.call_later(1, None)
+        task = timer.call_later(60, print)
+        with pytest.raises(TimerFull):
+            timer.call_later(60, print)
+        with pytest.raises(ValueError, match="make a new one"):
+            timer.add(task)
+        assert task.cancel() and not task.cancel() and not task.reschedule(5)
+        assert timer.call_later(1.1, print).delay_ms == 1100
+    assert recorder.stats().recorded == 2
+
+
+def test_what_is_not_recorded_works_all_the_same(tmp_path):
+    ran = threading.Barrier(3)
+    with Recorder(tmp_path) as recorder, RecordingTimer(recorder, executor=ThreadPoolExecutor(2)) as timer:
+        timer.add(TimerTask(0, ran.wait))
+        timer.call_many(pa.array([0]), lambda due: ran.wait())
+        ran.wait(60)
+        timer.call_every(0.001, print).cancel()
+    assert recorder.stats().recorded == 0
+
+
+def test_bad_arguments(tmp_path):
+    for options, error in (({"capacity": 0}, ValueError), ({"file_rows": 1.5}, TypeError), ({"file_seconds": 0}, ValueError)):
+        with pytest.raises(error):
+            Recorder(tmp_path / "never", **options)
+    assert not (tmp_path / "never").exists()
+    with Recorder(tmp_path) as recorder:
+        with pytest.raises(ValueError, match="processes"), ProcessPoolExecutor(1) as executor:
+            RecordingTimer(recorder, executor=executor)
+        with pytest.raises(TypeError, match="key must be callable"):
+            RecordingTimer(recorder, key="x")
+    with pytest.raises(TypeError, match="must be a Recorder"):
+        RecordingTimer(str(tmp_path))
+
+
+def test_exit_without_a_close(tmp_path, run_script):
+    code, _, errors = run_script(f"""
+from hwheel.recorder import Recorder, RecordingTimer
+recorder = Recorder({str(tmp_path / "log")!r})
+timer = RecordingTimer(recorder)
+ran = threading.Event()
+timer.call_later(0, ran.set)
+timer.call_later(3600, print).cancel()
+pending = timer.call_later(3600, print)
+ran.wait(60)
+""")
+    assert (code, errors) == (0, "")
+    rows = table_of(tmp_path / "log").to_pylist()
+    assert sorted(row["timeout"] for row in rows) == [0, 3_600_000, 3_600_000]
+    assert [row["end"] is None for row in rows].count(True) == 1
+
+
+def test_a_forked_child_does_not_write_into_its_parents_log(tmp_path, run_script):
+    code, _, errors = run_script(f"""
+from hwheel.recorder import Recorder, RecordingTimer
+def child():
+    kept.cancel()
+    timer.call_later(0, int)
+    timer.close()
+    recorder.close()
+    with Recorder({str(tmp_path / "child")!r}) as own, RecordingTimer(own) as other:
+        other.call_later(7, print).cancel()
+
+with Recorder({str(tmp_path / "parent")!r}) as recorder, RecordingTimer(recorder, fork="keep") as timer:
+    kept = timer.call_later(3600, print)
+    timer.call_later(5, print).cancel()
+    for _ in range(5):
+        in_child(child)
+    timer.call_later(6, print).cancel()
+""")
+    assert (code, errors) == (0, "")
+    assert sorted(table_of(tmp_path / "parent")["timeout"].to_pylist()) == [5000, 6000, 3_600_000]
+    assert table_of(tmp_path / "child")["timeout"].to_pylist() == [7000] * 5
+
+
+def test_a_kill_leaves_whole_files(tmp_path):
+    script = f"""
+from hwheel.recorder import Recorder, RecordingTimer
+recorder = Recorder({str(tmp_path)!r}, file_rows=2000)
+timer = RecordingTimer(recorder)
+while True:
+    timer.call_later(60, print).cancel()
+    if recorder.stats().files >= 5:
+        print("five", flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-P", "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "five\n"
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    files = sorted(tmp_path.glob("*.parquet"))
+    assert len(files) >= 5
+    for file in files:
+        assert len(pq.read_table(file)) >= 2000
+
+
+def test_the_command_reads_what_was_recorded(tmp_path, capsys):
+    from hwheel.cli.command import main
+
+    with Recorder(tmp_path) as recorder, RecordingTimer(recorder) as timer:
+        for _ in range(10):
+            timer.call_later(60, print).cancel()
+    assert main(["tune", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["timers"] == 10

@@ -162,6 +162,20 @@ def test_the_line_on_the_terminal(monkeypatch, capsys):
     assert len(counted) == 1, "counting is dear"
 
 
+def test_a_count_that_fails_does_not_stop_the_delivery(spark, tmp_path, monkeypatch, capsys):
+    # As it is while there has been no input: Spark tells of an idle batch 0, and there is no state to read.
+    monkeypatch.setattr(deliver_progress, "LOG_EVERY_S", 0)
+    delivery = SimpleNamespace(
+        messages=SimpleNamespace(recentProgress=[SimpleNamespace(batchId=0, numInputRows=0)]),
+        outbox=SimpleNamespace(rows=0, lag_ms=None), dead_outbox=SimpleNamespace(rows=0),
+    )
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "commits").mkdir()
+    progress = deliver_progress.Progress(delivery, lambda: rows_held(spark, str(tmp_path)))
+    progress.show()
+    assert capsys.readouterr().err == "in 0  out 0  pending ?  lag ?\n"
+
+
 @pytest.mark.parametrize(
     ("told", "version"),
     [('openjdk version "17.0.15"', 17), ('java version "1.8.0_402"', 8), ('openjdk version "21"', 21), ("?", None)],

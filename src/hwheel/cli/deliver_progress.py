@@ -38,11 +38,20 @@ class Progress:
                 self.rows_in += batch.numInputRows
                 self.last_batch = batch.batchId
         if self.last_batch >= 0 and now >= self.count_at:
-            self.pending = self.count_pending()
+            self.pending = self.counted()
             took = time.monotonic() - now
             self.count_at = now + max(COUNT_EVERY_S, COUNT_SHARE * took)
         end = "\r" if self.terminal else "\n"
         print(f"{self.line():<110}" if self.terminal else self.line(), end=end, file=sys.stderr, flush=True)
+
+    def counted(self) -> int | None:
+        """None where the state store cannot be read now: no batch yet, or its old files are just being cleared away."""
+        from pyspark.errors import PySparkException
+
+        try:
+            return self.count_pending()
+        except PySparkException:
+            return None
 
     def line(self) -> str:
         """in, out, pending, lag, malformed."""

@@ -24,26 +24,31 @@ SCHEMA = "id string, key string, due bigint, payload string"
 FILES = 2                           # a batch, one for each core
 
 
-def messages(first: int, count: int, rng: np.random.Generator) -> pa.Table:
+def messages(first: int, due_ms: Any) -> pa.Table:
     """Messages with ids from `first` on."""
+    count = len(due_ms)
     numbers = np.arange(first, first + count)
     return pa.table(
         {
             "id": pa.array(np.char.mod("m%012d", numbers)),
             "key": pa.array(np.char.mod("user-%06d", numbers * 7919 % 1_000_000)),
-            "due": START_MS + FIRST_DUE_MS + rng.integers(0, SPREAD_MS, count),
+            "due": due_ms,
             "payload": pa.repeat(PAYLOAD, count),
         }
     )
 
 
 class Job:
-    """A query from Parquet files to nowhere."""
+    """A query from Parquet files to nowhere. The messages are due from `first_due_ms` on, over `spread_ms`, evenly."""
 
-    def __init__(self, spark: SparkSession, directory: Path, transform: Callable[[DataFrame], DataFrame]) -> None:
+    def __init__(
+        self, spark: SparkSession, directory: Path, transform: Callable[[DataFrame], DataFrame],
+        first_due_ms: int = START_MS + FIRST_DUE_MS, spread_ms: int = SPREAD_MS,
+    ) -> None:
         shutil.rmtree(directory, ignore_errors=True)
         (directory / "in").mkdir(parents=True)
         self.spark, self.directory = spark, directory
+        self.first_due_ms, self.spread_ms = first_due_ms, spread_ms
         self.frame = transform(spark.readStream.schema(SCHEMA).parquet(str(directory / "in")))
         self.clock = spark._jvm.org.apache.spark.util.ManualClock()
         self.now_ms = START_MS
@@ -56,7 +61,7 @@ class Job:
         """Takes in so many messages in one batch; returns how long the batch took, in s."""
         hidden = []
         for _ in range(FILES):
-            table = messages(self.sent, count // FILES, self.rng)
+            table = messages(self.sent, self.first_due_ms + self.rng.integers(0, self.spread_ms, count // FILES))
             self.sent += len(table)
             self.dues.append(table["due"].to_numpy())
             hidden.append(self.directory / "in" / f".{self.files}")

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 sys.path.append(str(Path(__file__).parents[1]))
 
+from far import WHEEL_SIZES, cascade, month  # noqa: E402
 from job import PAYLOAD, Job  # noqa: E402
 from lag import lags  # noqa: E402
 from machine import machine  # noqa: E402
@@ -98,7 +99,7 @@ def state_size(spark: SparkSession, checkpoint: str, pending: int) -> dict[str, 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pending", type=int, default=10_000_000, help="the most that is held (default: %(default)s)")
-    parser.add_argument("--only", nargs="+", default=["timers", "flat", "wheel", "lag"])
+    parser.add_argument("--only", nargs="+", default=["timers", "flat", "wheel", "lag", "cascade", "month"])
     options = parser.parse_args()
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)       # Spark's workers import one_timer
     spark = make_session("local[2]", SETTINGS)
@@ -113,6 +114,8 @@ def main() -> None:
             ),
             "wheel": lambda: wheel(spark, directory, pendings),
             "lag": lambda: lags(spark, directory),
+            "cascade": lambda: cascade(spark, directory),
+            "month": lambda: {f"wheel size {size:,}": month(spark, directory, size) for size in WHEEL_SIZES},
         }
         print(json.dumps({"machine": machine(), "pyspark": spark.version}), flush=True)
         for name in options.only:

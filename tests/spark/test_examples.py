@@ -1,0 +1,90 @@
+"""examples/push_campaign comes to its end, and its account is one that can fail."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from conftest import java_is_missing
+
+CAMPAIGN = Path(__file__).parents[2] / "examples" / "push_campaign"
+PATIENCE_S = 600
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    """The example's own modules, imported for one test: their names are nobody else's business."""
+    monkeypatch.syspath_prepend(str(CAMPAIGN))
+    names = ("plan", "feed", "job", "account", "show", "picture")
+    yield lambda name: __import__(name)
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(java_is_missing() is not None, reason=str(java_is_missing()))
+def test_a_small_campaign(tmp_path):
+    command = [sys.executable, CAMPAIGN / "run.py", "--coupons", "5000", "--seconds", "10", "--keep", "kept"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    lines = dict(line.rsplit(maxsplit=1) for line in done.stdout.splitlines() if line[-1:].isdigit())
+    assert lines["coupons planned"] == "5,000"
+    for fault in ("lost", "sent twice", "sent early", "sent although taken back", "out of order for a user"):
+        assert lines[fault] == "0"
+    assert (tmp_path / "kept" / "campaign" / "state").exists()
+
+
+def test_the_plan_is_the_same_for_a_seed_and_has_what_goes_wrong(modules):
+    plan = modules("plan")
+    day = plan.make_plan(20_000, 20.0, 7)
+    again = plan.make_plan(20_000, 20.0, 7)
+    for name in ("user", "due_ms", "cancelled", "at_ms", "coupon", "kind"):
+        assert np.array_equal(getattr(day, name), getattr(again, name))
+    assert not np.array_equal(day.due_ms, plan.make_plan(20_000, 20.0, 8).due_ms)
+    assert (np.diff(day.at_ms) >= 0).all() and day.at_ms[0] == plan.NIGHT_BEFORE
+    assert 0 <= day.due_ms.min() and day.due_ms.max() < 20_000
+    counts = {kind: day.count(kind) for kind in plan.Kind}
+    assert min(counts.values()) > 0 and plan.repeated(day).sum() > 300
+    first_message = np.full(20_000, 2**60)
+    messages = day.kind == plan.Kind.MESSAGE
+    np.minimum.at(first_message, day.coupon[messages], day.at_ms[messages])
+    assert (first_message <= np.maximum(day.due_ms - plan.MARGIN_MS, plan.NIGHT_BEFORE)).all(), "all are sent in time"
+    assert np.bincount(day.user).max() > 20 * np.bincount(day.user).mean(), "some users have very many"
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda sent: sent[1:], "lost"),
+        (lambda sent: [*sent, sent[-1]], "sent twice"),
+        (lambda sent: [(sent[0][0], sent[0][1] - 3_600_000), *sent[1:]], "sent early"),
+        (lambda sent: sent[::-1], "out of order for a user"),
+        (None, "sent although taken back"),
+    ],
+)
+def test_each_fault_is_found(modules, change, fault):
+    plan, account = modules("plan"), modules("account")
+    day = plan.make_plan(3000, 10.0, 1)
+    start_ms = 10**12
+    feeder = SimpleNamespace(plan=day, start_ms=start_ms, landed_ms=start_ms + day.at_ms)
+    order = np.argsort(day.due_ms, kind="stable")
+    sent = [(coupon, day.due_ms[coupon] + 100) for coupon in order if not day.cancelled[coupon]]
+    letters = [reason for kind, reason in account.REASONS.items() for _ in range(day.count(kind))]
+
+    def account_of(rows):
+        coupons, sent_ms = (np.array(column) for column in zip(*rows, strict=True))
+        table = account.Sent(coupons, start_ms + day.due_ms[coupons], start_ms + sent_ms)
+        return account.make_account(feeder, table, 0, letters).faults
+
+    assert not any(account_of(sent).values())
+    taken = int(np.flatnonzero(day.cancelled)[0])
+    with_taken = sorted([*sent, (taken, day.due_ms[taken] + 100)], key=lambda row: row[1])
+    faults = account_of(change(sent) if change else with_taken)
+    assert [name for name, count in faults.items() if count] == [fault]

@@ -1,6 +1,7 @@
 """`hwheel deliver` as a process of its own, and what it has written so far."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ class Job:
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "hwheel", "deliver", *places, *OPTIONS],
-                cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )
 
     def wait_until_it_runs(self) -> None:
@@ -47,6 +48,11 @@ class Job:
         """As Ctrl-C would. Returns its status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE_S)
+
+    def kill(self) -> None:
+        """At once, and its JVM as well, which would go on writing for a moment."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
 
 
 class Counted:

@@ -44,8 +44,7 @@ def play(plan: Plan, directory: Path, console: Console) -> tuple[Account, Sent, 
             raise JobFailed(f"hwheel deliver has ended with {status}: {job.log.read_text()[-2000:]}")
     finally:
         if job.process.poll() is None:
-            job.process.kill()
-            job.process.wait()
+            job.kill()
     sent, changed = read_sent(directory / "out", feeder)
     return make_account(feeder, sent, changed, reasons(directory / "out-dead-letters")), sent, feeder
 

@@ -23,15 +23,15 @@ class Progress:
 
     def __init__(self, feeder: Feeder, out: Counted, dead: Counted, expected: int, console: Console) -> None:
         self.feeder, self.out, self.dead, self.expected, self.console = feeder, out, dead, expected, console
-        self.live: Live | None = None
-        if console.is_terminal:
-            self.live = Live(console=console, get_renderable=self.drawn, refresh_per_second=4)
         plan = feeder.plan
         new = ~repeated(plan)
         self.adds = np.cumsum(new & (plan.kind == Kind.MESSAGE))        # by record
         self.takes = np.cumsum(new & (plan.kind == Kind.CANCEL))
         self.counts: list[tuple[float, int]] = []
         self.log_at = time.monotonic()
+        self.live: Live | None = None
+        if console.is_terminal:
+            self.live = Live(console=console, get_renderable=self.drawn, refresh_per_second=4)
 
     def __enter__(self) -> "Progress":
         if self.live:

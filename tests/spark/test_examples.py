@@ -1,14 +1,17 @@
 """examples/push_campaign comes to its end, and its account is one that can fail."""
 
+import io
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from conftest import java_is_missing
+from rich.console import Console
 
 CAMPAIGN = Path(__file__).parents[2] / "examples" / "push_campaign"
 PATIENCE_S = 600
@@ -57,6 +60,20 @@ def test_the_plan_is_the_same_for_a_seed_and_has_what_goes_wrong(modules):
     np.minimum.at(first_message, day.coupon[messages], day.at_ms[messages])
     assert (first_message <= np.maximum(day.due_ms - plan.MARGIN_MS, plan.NIGHT_BEFORE)).all(), "all are sent in time"
     assert np.bincount(day.user).max() > 20 * np.bincount(day.user).mean(), "some users have very many"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_is_shown_meanwhile(modules, terminal):
+    plan, show = modules("plan"), modules("show")
+    day = plan.make_plan(3000, 10.0, 1)
+    feeder = SimpleNamespace(plan=day, start_ms=1000 * time.time() - 5000, done=len(day.kind))
+    out, dead = SimpleNamespace(lines=2000, lag_ms=1234), SimpleNamespace(lines=5)
+    file = io.StringIO()
+    with show.Progress(feeder, out, dead, 2900, Console(file=file, force_terminal=terminal, width=120)) as progress:
+        progress.look()
+    pending = 3000 - int(day.cancelled.sum()) - 2000
+    assert f"pushed     2,000  pending {pending:>9,}" in file.getvalue()
+    assert "lag  1.2 s  malformed 5" in file.getvalue() and ("━" in file.getvalue()) == terminal
 
 
 @pytest.mark.parametrize(

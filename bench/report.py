@@ -77,7 +77,7 @@ def run_wheel_sizes(settings: Settings, console: Console, bar: "Bar") -> Any:
 
 
 def run_lateness(settings: Settings, console: Console, bar: "Bar") -> Any:
-    part = lateness.measure(settings.lateness_rate, settings.lateness_s, bar.of())
+    part = lateness.measure(settings.lateness_rate, settings.lateness_s, settings.lateness_rounds, bar.of())
     lateness.show(part, console)
     return part
 

@@ -15,7 +15,8 @@ class Settings:
     pause_timers: int               # of the cascade that an add meets
     connections: int                # of the workload
     lateness_rate: int              # timers a second
-    lateness_s: float               # whole seconds
+    lateness_s: float               # in all; whole seconds a round
+    lateness_rounds: int
     idle_tasks: int
     idle_s: float
 
@@ -23,17 +24,17 @@ class Settings:
 FULL = Settings(
     "full", sizes=(1_000, 10_000, 100_000, 1_000_000, 10_000_000), rounds=5, memory_timers=200_000,
     wheel_timers=1_000_000, pause_timers=1_000_000, connections=2_000, lateness_rate=50_000, lateness_s=20.0,
-    idle_tasks=1_000_000, idle_s=10.0,
+    lateness_rounds=5, idle_tasks=1_000_000, idle_s=10.0,
 )
 QUICK = Settings(
     "quick", sizes=(1_000, 10_000, 100_000), rounds=3, memory_timers=50_000,
     wheel_timers=200_000, pause_timers=200_000, connections=200, lateness_rate=50_000, lateness_s=3.0,
-    idle_tasks=100_000, idle_s=2.0,
+    lateness_rounds=3, idle_tasks=100_000, idle_s=2.0,
 )
 TINY = Settings(
     "tiny", sizes=(100, 200), rounds=2, memory_timers=500,
     wheel_timers=2_000, pause_timers=1_000_000, connections=5, lateness_rate=500, lateness_s=1.0,
-    idle_tasks=1_000, idle_s=0.1,
+    lateness_rounds=1, idle_tasks=1_000, idle_s=0.1,
 )
 
 ALL = {settings.name: settings for settings in (FULL, QUICK, TINY)}

@@ -64,7 +64,8 @@ def test_every_part_of_the_report_has_its_figures(report):
     assert 20 in [row["wheel_size"] for row in result["wheel_sizes"]]
     settings = result["settings"]
     for row in result["lateness"]:
-        assert row["late_ms"]["count"] == row["rate"] * settings["lateness_s"]
+        assert row["late_ms"]["count"] == row["rate"] * settings["lateness_s"] / settings["lateness_rounds"]
+        assert len(row["p99_ms"]) == settings["lateness_rounds"]
     assert result["idle"]["wakeups"] == 0
     titles = ("growth", "workload", "memory", "how long one add takes", "wheel sizes", "lateness", "core is held to")
     assert [title for title in titles if title not in shown] == []

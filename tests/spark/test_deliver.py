@@ -10,10 +10,19 @@ from types import SimpleNamespace
 import chaos
 import pytest
 from conftest import java_is_missing
+from pyspark.sql import functions as F
 
 from hwheel.cli import deliver_progress
 from hwheel.spark import java
-from hwheel.spark.delivery import MESSAGES, OtherSettings, WheelOptions, messages_in, settled_options, start_delivery
+from hwheel.spark.delivery import (
+    MESSAGES,
+    SCHEMA,
+    OtherSettings,
+    WheelOptions,
+    messages_in,
+    settled_options,
+    start_delivery,
+)
 from hwheel.spark.files import Directory
 from hwheel.spark.pending import histogram, message, rows_held
 
@@ -80,6 +89,35 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
     assert sorted(row.id for row in out.collect()) == [f"m{i}" for i in range(10)]
     assert [row.reason for row in spark.read.parquet(str(tmp_path / "dead")).collect()] == ["id is null"]
     assert delivery.outbox.lag_ms > 0
+
+
+def test_the_output_of_another_checkpoint_is_left_alone(spark, tmp_path):
+    frame = spark.createDataFrame([("a", "k", 1000, None, "p")], SCHEMA)
+    frame.coalesce(1).write.parquet(str(tmp_path / "in"))
+
+    def run(checkpoint, until):
+        delivery = start_delivery(
+            messages_in(spark, str(tmp_path / "in"), "parquet", None), str(tmp_path / "out"), str(tmp_path / "dead"),
+            "parquet", str(tmp_path / checkpoint), DEFAULTS, "200 milliseconds",
+        )
+        try:
+            give_up = time.monotonic() + chaos.PATIENCE_S
+            while not until(delivery):
+                assert time.monotonic() < give_up
+                time.sleep(0.1)
+            return delivery.error()
+        finally:
+            delivery.stop()
+
+    commits = tmp_path / "first" / MESSAGES / "commits"
+    assert run("first", lambda delivery: (commits / "0").exists()) is None
+    before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir() if file.is_file()}
+    assert "has the files of another checkpoint" in run("second", lambda delivery: delivery.error())
+    assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir() if file.is_file()} == before
+    # The first one goes on.
+    frame.withColumn("id", F.lit("b")).write.mode("append").parquet(str(tmp_path / "in"))
+    assert run("first", lambda delivery: delivery.outbox.rows or delivery.error()) is None
+    assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()) == ["a", "b"]
 
 
 def test_the_settings_of_a_checkpoint_are_kept(spark, tmp_path):

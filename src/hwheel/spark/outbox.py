@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from hwheel.spark.files import Directory
+from hwheel.spark.ownership import claim
 
 STAGING = ".staging"
 SUFFIXES = {"json": ".json", "parquet": ".parquet"}
@@ -26,9 +27,13 @@ class Outbox:
     format: str
     rows: int = 0
     lag_ms: int | None = None       # of the latest of the last batch that had any
+    claimed: bool = False
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         directory = Directory(batch.sparkSession, self.path)
+        if not self.claimed:
+            claim(directory, batch)
+            self.claimed = True
         staging = f"{STAGING}/{batch_id}"
         observed = Observation()
         counted = batch.observe(observed, F.count(F.lit(1)).alias("rows"), F.min("due").alias("first_due"))

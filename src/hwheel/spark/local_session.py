@@ -14,6 +14,7 @@ LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.python.unix.domain.socket.enabled": "true",      # a state call takes less time than over TCP
 }
 
 

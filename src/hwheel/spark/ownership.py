@@ -1,8 +1,8 @@
 """A directory of output belongs to one checkpoint.
 
-Its files are called by batch and task, and what is there already under a name is taken for the same batch, run before. So
-a second job, or the first one with a new checkpoint, would see its batches as done that are not, and their messages would
-be lost. Hence a mark in the directory: the id that Spark keeps in the checkpoint of each query.
+Its files are called by batch and task, and what is there already under a name is taken for the same batch, run before.
+So a second job, or the first one with a new checkpoint, would see batches as done that are not, and their messages
+would be lost. Hence a mark in the directory: the id that Spark keeps in the checkpoint of each query.
 """
 
 from pyspark.sql import DataFrame
@@ -26,6 +26,6 @@ def claim(directory: Directory, batch: DataFrame) -> None:
         directory.write(MARK, query_id)
     if directory.read(MARK) != query_id:
         raise NotOurs(
-            f"{directory.path} has the files of another checkpoint: give each checkpoint an output directory of its own "
-            f"(or, if nobody needs these files any more, remove them all, and {MARK})"
+            f"{directory.path} has the files of another checkpoint: give each checkpoint an output directory of its "
+            f"own (or, if nobody needs these files any more, remove them all, and {MARK})"
         )

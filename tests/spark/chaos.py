@@ -91,8 +91,8 @@ class Job:
         os.killpg(self.process.pid, signal.SIGKILL)             # its JVM as well
         self.process.wait()
 
-    def stop(self):
-        self.process.terminate()
+    def stop(self, number):
+        self.process.send_signal(number)
         return self.process.wait(PATIENCE_S)
 
 
@@ -121,6 +121,9 @@ def run(directory, kills, seed=0):
             job.kill()
             job.start()
         job.wait_for_a_batch()
+        assert job.stop(signal.SIGTERM) == 0, "a clean stop"
+        job.start()
+        job.wait_for_a_batch()
         sender.done.set()
         sender.join()
         expected = {*sender.records} - sender.cancelled
@@ -129,7 +132,7 @@ def run(directory, kills, seed=0):
             assert time.monotonic() < give_up, "messages are missing"
             time.sleep(0.5)
         job.wait_for_a_batch()                                  # for what may come twice
-        assert job.stop() == 0, "a clean stop"
+        assert job.stop(signal.SIGINT) == 0, "a clean stop by Ctrl-C"
     finally:
         sender.done.set()
         if job.process.poll() is None:

@@ -1,7 +1,11 @@
 """The session of the command: that of spark-submit, or a local one of its own."""
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -33,9 +37,19 @@ def make_session(master: str | None, settings: dict[str, str]) -> SparkSession:
         builder = builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = started(builder)
+    with own_interrupt():
+        spark = started(builder)
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+@contextmanager
+def own_interrupt() -> Iterator[None]:
+    """Keeps the handler of SIGINT: a SparkContext puts one of its own in its place."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
 
 
 def started(builder: SparkSession.Builder) -> SparkSession:

@@ -9,6 +9,7 @@ early, out of order or after it was taken back.
 
 import argparse
 import math
+import signal
 import sys
 import tempfile
 import time
@@ -112,6 +113,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.coupons < 1000 or options.seconds * 1000 < 2 * MARGIN_MS:
         parser.error(f"there must be a thousand coupons at least, and {2 * MARGIN_MS / 1000:.0f} seconds")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))       # which ends the job as well
     console = Console(highlight=False, soft_wrap=True)
     plan = make_plan(options.coupons, options.seconds, options.seed)
     with tempfile.TemporaryDirectory(prefix="hwheel-campaign-") as temporary:

@@ -149,8 +149,8 @@ def test_a_directory(spark, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--from", "in", "--to", "in/", "--checkpoint", "cp"], "must be three directories"),
-        (["--from", "kafka://b/t", "--to", "out", "--checkpoint", "cp"], "--from: topics are not supported"),
+        (["--from", "in", "--to", "in/", "--checkpoint", "cp"], "must be four places"),
+        (["--from", "kafka://b/t", "--to", "out", "--checkpoint", "cp"], "--from: a topic is kafka://HOST:PORT"),
         (["--from", "in", "--to", "out", "--checkpoint", "cp", "--conf", "x"], "--conf must be NAME=VALUE"),
         (["--from", "in", "--to", "out", "--checkpoint", "cp", "--shards", "0"], "--shards: must be from 1"),
     ],

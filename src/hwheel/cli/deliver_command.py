@@ -1,7 +1,6 @@
-"""`hwheel deliver`: messages in files are held until they are due, durably, on Spark."""
+"""`hwheel deliver`: messages in files or a topic are held until they are due, durably, on Spark."""
 
 import argparse
-import os
 import signal
 import sys
 import threading
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
+from hwheel.cli import kafka_options
 from hwheel.cli.deliver_progress import Progress
 from hwheel.cli.errors import CommandError
 from hwheel.cli.options import WHEEL_SIZE_MOST, whole_number
@@ -19,25 +19,29 @@ if TYPE_CHECKING:
     from hwheel.spark.delivery import Delivery
 
 DESCRIPTION = """\
-Takes messages from the files of a directory, and those that come into it, and writes each to another directory when it
-is due: once, never early, those of one key in order. What is held survives a crash and a kill: start the command again
-with the same checkpoint. Runs on Spark, here on this machine's cores; needs Java 17 or later.
+Takes messages from the files of a directory, and those that come into it, or from a topic of Kafka, and writes each to
+another directory or topic when it is due: once, never early, those of one key in order. What is held survives a crash and
+a kill: start the command again with the same checkpoint. Runs on Spark, here on this machine's cores; needs Java 17 or
+later.
 """
 
 EPILOG = """\
-a message is a line of JSON, or a row of Parquet with these columns:
+a message is a line of JSON, or a row of Parquet with these columns, or a record with this JSON as its value:
   {"id": "m1", "key": "user-7", "due": 1795176000000, "payload": "..."}       due in epoch milliseconds
   {"id": "m1", "key": "user-7", "due": 1795176000000, "cancel": true}         takes m1 back, whichever comes first
 
 examples:
   hwheel deliver --from in --to out --checkpoint state
   hwheel deliver --from in --to out --checkpoint state --tick 100ms --trigger 200ms
+  hwheel deliver --from kafka://127.0.0.1:9092/later --to kafka://127.0.0.1:9092/now --checkpoint state
   hwheel pending --checkpoint state                       what it holds, while it runs
   spark-submit --master yarn $(python -c 'import hwheel.__main__ as m; print(m.__file__)') deliver \\
       --from hdfs:///in --to hdfs:///out --checkpoint hdfs:///state
 
 Move files into the input directory, do not write them there: a file is read once, as soon as it is seen. Names that
-begin with a dot or an underscore are not read. Ctrl-C or SIGTERM stops it, and nothing is lost by it.
+begin with a dot or an underscore are not read. Files get each message once. A topic gets it at least once: a batch that a
+crash cuts off is sent again, in order, and a consumer that drops what it has seen, by the headers id and due, has it
+once. Ctrl-C or SIGTERM stops it, and nothing is lost by it.
 """
 
 
@@ -51,17 +55,21 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--from", dest="source", metavar="DIR", required=True, help="where messages come in")
-    parser.add_argument("--to", metavar="DIR", required=True, help="where they go when they are due")
+    parser.add_argument(
+        "--from", dest="source", metavar="PLACE", required=True,
+        help="where messages come in: a directory, or kafka://HOST:PORT,HOST:PORT/TOPIC",
+    )
+    parser.add_argument("--to", metavar="PLACE", required=True, help="where they go when they are due")
     parser.add_argument("--checkpoint", metavar="DIR", required=True, help="where they are held in the meantime")
     parser.add_argument(
-        "--dead-letters", metavar="DIR", help="where malformed rows go, with the reason (default: TO-dead-letters)"
+        "--dead-letters", metavar="PLACE", help="where malformed rows go, with the reason (default: TO-dead-letters)"
     )
     parser.add_argument("--format", choices=["json", "parquet"], default="json", help="of all files (default: json)")
     parser.add_argument(
         "--trigger", metavar="TIME", default="1 second", help="time between two looks (default: %(default)s)"
     )
     parser.add_argument("--files-a-batch", metavar="N", type=whole_number(1), help="files at one look, at most")
+    kafka_options.add_to(parser)
     kept = parser.add_argument_group("kept with the checkpoint, for its life")
     kept.add_argument("--tick", metavar="TIME", help="how finely due times are told apart (default: 1 second)")
     kept.add_argument(
@@ -79,29 +87,30 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs until it is told to stop: 0. A query that fails: 1."""
-    check(options)
     settings = settings_of(options.conf)
     stop = stop_event()
     with spark_errors():
+        from hwheel.cli.deliver_places import Places
         from hwheel.spark.delivery import MESSAGES, WheelOptions, messages_in, settled_options, start_delivery
         from hwheel.spark.files import Directory
         from hwheel.spark.local_session import make_session
         from hwheel.spark.pending import rows_held
 
-        spark = make_session(options.master, settings)
+        places = Places.of(options)
+        kafka = kafka_options.kafka_of(options)
+        spark = make_session(options.master, places.settings(settings))
         try:
-            if not Directory(spark, options.source).exists():
-                raise CommandError(f"--from: there is no directory {options.source}")
+            places.check(spark, kafka)
             cores = spark.sparkContext.defaultParallelism
             given = {name: getattr(options, name) for name in ("tick", "wheel_size", "shards", "partitions", "dedup")}
             wheel = settled_options(
-                Directory(spark, options.checkpoint), given,
+                Directory(spark, options.checkpoint), {**given, "source": places.kind_of_source()},
                 WheelOptions("1 second", DEFAULT_WHEEL_SIZE, options.partitions or cores, cores, "10 minutes"),
             )
-            messages = messages_in(spark, options.source, options.format, options.files_a_batch)
-            dead_to = options.dead_letters or f"{options.to.rstrip('/')}-dead-letters"
+            messages = messages_in(spark, places.source, options.format, options.files_a_batch, kafka)
             delivery = start_delivery(
-                messages, options.to, dead_to, options.format, options.checkpoint, wheel, options.trigger
+                messages, places.to, places.dead_letters, options.format, places.checkpoint, wheel, options.trigger,
+                kafka,
             )
             try:
                 count_pending = partial(rows_held, spark, f"{options.checkpoint}/{MESSAGES}")
@@ -112,16 +121,6 @@ def run(options: argparse.Namespace) -> int:
             raise CommandError(str(error)) from None
         finally:
             spark.stop()
-
-
-def check(options: argparse.Namespace) -> None:
-    """Raises CommandError for places that cannot be."""
-    places = {"--from": options.source, "--to": options.to, "--checkpoint": options.checkpoint}
-    for name, place in places.items():
-        if place.startswith("kafka:"):
-            raise CommandError(f"{name}: topics are not supported, only directories")
-    if len({os.path.normpath(place) for place in places.values()}) < 3:
-        raise CommandError("--from, --to and --checkpoint must be three directories")
 
 
 def stop_event() -> threading.Event:

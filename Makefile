@@ -4,7 +4,7 @@
 PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
-.PHONY: demo test test-spark test-debug soak chaos sanitize bench bench-spark bench-pytest types dist clean
+.PHONY: demo test test-spark test-kafka test-debug soak chaos sanitize bench bench-spark bench-pytest types dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
@@ -16,6 +16,12 @@ test: .venv/built .venv-debug/built
 # The tests of hwheel.spark alone. They need Java 17 or later.
 test-spark: .venv/built
 	.venv/bin/python -P -m pytest -q tests/spark
+
+# hwheel deliver between topics of a real broker, which is started here: needs Java 17 or later, and Maven, which brings
+# the jars of Kafka and of Spark's connector the first time. An environment of its own, since the connector's version is
+# that of pyspark.
+test-kafka: .venv-kafka/built
+	.venv-kafka/bin/python -P -m pytest -q tests/kafka
 
 # The whole suite on the debug build: invariants and live counts are checked after each test.
 test-debug: .venv-debug/built
@@ -64,6 +70,9 @@ dist: .venv/built
 .venv-debug/built: $(SOURCES)
 	$(call build,.venv-debug,HWHEEL_DEBUG=1)
 
+.venv-kafka/built: $(SOURCES)
+	$(call build,.venv-kafka,,--group kafka)
+
 .venv-sanitize/built: $(SOURCES)
 	$(call build,.venv-sanitize,HWHEEL_DEBUG=1 HWHEEL_CFLAGS="-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -g -O1")
 
@@ -73,7 +82,7 @@ comma := ,
 define build
 	test -d $(1) || $(PYTHON) -m venv $(1)
 	$(1)/bin/python -m pip install -q --upgrade "pip>=25.1"
-	$(1)/bin/python -m pip install -q --group test "setuptools>=77" "Cython>=3.1"
+	$(1)/bin/python -m pip install -q --group test $(3) "setuptools>=77" "Cython>=3.1"
 	rm -rf $(1)/source && mkdir $(1)/source
 	cp -R pyproject.toml setup.py MANIFEST.in README.md LICENSE hwheel_core src $(1)/source
 	$(2) $(1)/bin/python -m pip install -q --no-build-isolation --no-deps --force-reinstall ./$(1)/source
@@ -81,4 +90,4 @@ define build
 endef
 
 clean:
-	rm -rf .venv .venv-debug .venv-sanitize build dist
+	rm -rf .venv .venv-debug .venv-kafka .venv-sanitize build dist

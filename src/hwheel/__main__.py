@@ -1,8 +1,13 @@
-"""The `hwheel` command, also `python -m hwheel`."""
+"""The `hwheel` command, also `python -m hwheel`, and the file that spark-submit is given."""
 
+import os
 import sys
 
-from hwheel.cli.command import main
+if __name__ == "__main__" and sys.path[:1] == [os.path.dirname(os.path.abspath(__file__))]:
+    # Run by its path. Python then looks in this directory first, where threading, asyncio and sched are not its own.
+    del sys.path[0]
+
+from hwheel.cli.command import main  # noqa: E402
 
 __all__ = ["main"]
 

@@ -57,7 +57,7 @@ class LossyProxy:
             while request := message(client):
                 if int.from_bytes(request[4:6]) == PRODUCE:
                     produced += 1
-                    if produced == 2 and self.to_lose:
+                    if produced > 1 and self.to_lose:
                         self.to_lose -= 1
                         deaf.set()
                 broker.sendall(request)

@@ -1,14 +1,21 @@
 """Topics in and out, through a real broker."""
 
 import json
+import re
+import sqlite3
 import time
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import pytest
-from topics import Careless, Reader, as_json, headers_of
+from topics import PATIENCE_S, Careless, Reader, as_json, headers_of
 
+from hwheel.spark.connector import KafkaError, check_topic
 from hwheel.spark.delivery import WheelOptions, messages_in, start_delivery
-from hwheel.spark.topic import KafkaOptions
+from hwheel.spark.topic import KafkaOptions, Topic
+from hwheel.spark.topic_sink import TopicSink
+
+PAGE = Path(__file__).parents[2] / "docs" / "kafka.md"
 
 WHEEL = WheelOptions("100 milliseconds", 16, 2, 2, "10 minutes")
 TRIGGER = "300 milliseconds"
@@ -88,3 +95,141 @@ def test_order_duplicates_and_cancels_through_partitions(broker, deliver, read):
     assert all(len(used) == 1 for used in partitions.values())
     assert all(of_key == sorted(of_key) for of_key in dues.values())
     assert delivery.outbox.rows == len(expected) + 1 and delivery.outbox.lag_ms > 0
+
+
+def test_headers_and_bytes(broker, deliver, read, tmp_path):
+    source, to = broker.make_topic("b-in", 2), broker.make_topic("b-out", 2)
+    due = str(int(time.time() * 1000) + 3000).encode()
+    key, payload = b"\xff\x00k", bytes(range(256))
+    headers = [("id", b"first"), ("id", b"m1"), ("due", due), ("trace", b"\xff")]
+    Careless(broker.servers).send("b-in", [
+        (key, payload, headers),
+        (key, payload, headers),
+        (key, b"", [("id", b"m2"), ("due", due)]),
+        (key, None, [("id", b"m2"), ("due", due), ("cancel", b"true")]),
+        (None, "ä".encode(), [("id", "ä".encode()), ("due", due), ("cancel", b"false")]),
+        (key, b"no id", [("due", due)]),
+        (None, b"no due", [("id", b"m3"), ("due", b"soon"), ("reason", b"mine")]),
+        (None, b"what id", [("id", b"\xff"), ("due", due)]),
+        (None, None, None),
+    ])
+    dead = broker.make_topic("b-dead")
+    delivery = deliver(source, to, dead, KafkaOptions("headers"))
+    found = read(to).until(lambda found: len(found) >= 2, alive(delivery))
+    malformed = read(dead).until(lambda found: len(found) >= 4, alive(delivery))
+    assert {(one.key(), one.value(), tuple(sorted(one.headers()))) for one in found} == {
+        (key, payload, (("due", due), ("id", b"m1"))),
+        (None, "ä".encode(), (("due", due), ("id", "ä".encode()))),
+    }
+    assert len(found) == 2
+    assert Counter((one.key(), one.value(), tuple(one.headers())) for one in malformed) == Counter([
+        (key, b"no id", (("due", due), ("reason", b"id is null"))),
+        (None, b"no due", (("id", b"m3"), ("due", b"soon"), ("reason", b"mine"), ("reason", b"due is null"))),
+        (None, b"what id", (("id", b"\xff"), ("due", due), ("reason", b"id is null"))),
+        (None, None, (("reason", b"id is null"),)),
+    ])
+
+
+def test_files_into_a_topic_and_a_batch_that_comes_twice(broker, deliver, read, tmp_path, monkeypatch):
+    (code,) = re.findall(r"```python\n((?s:.*?))```", PAGE.read_text())
+    names = {}
+    exec(compile(code, str(PAGE), "exec"), names)
+    to, dead = broker.make_topic("c-out", 3), broker.make_topic("c-dead")
+    due = int(time.time() * 1000) - 1000
+    messages = [{"id": f"m{i}", "key": f"k{i % 7}", "due": due - i, "payload": "p"} for i in range(300)]
+    messages.append({"id": "m0", "key": "k0", "due": due + 500, "payload": "the same id, another time"})
+    lines = [*map(json.dumps, messages), "no message", json.dumps({"key": "k", "due": 1})]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text("\n".join(lines))
+
+    finish, cut_off = TopicSink.finish, []
+
+    def crash(self, batch, batch_id, any_rows):
+        if any_rows and self.topic.name == "c-out" and not cut_off:
+            cut_off.append(batch_id)
+            raise RuntimeError("after it was sent, before it was written down")
+        finish(self, batch, batch_id, any_rows)
+
+    monkeypatch.setattr(TopicSink, "finish", crash)
+    first = deliver(tmp_path / "in", to, dead)
+    out = read(to)
+    out.until(lambda found: first.error() is not None)
+    first.stop()
+    assert cut_off and "before it was written down" in first.error()
+    assert len(out.messages) > 0
+
+    def settings():
+        return {"bootstrap.servers": broker.servers, "group.id": "c"}
+
+    def inbox():
+        with sqlite3.connect(tmp_path / "inbox") as base:
+            return base.execute("SELECT id, CAST(due AS INTEGER), message FROM inbox ORDER BY rowid").fetchall()
+
+    looks = iter(range(10_000))
+    names["take"](settings(), "c-out", tmp_path / "inbox", lambda: next(looks) > 2 and inbox())
+    second = deliver(tmp_path / "in", to, dead)
+    out.until(lambda found: Counter(headers_of(one)["id"] for one in found)["m299"] == 2, alive(second))
+    names["take"](settings(), "c-out", tmp_path / "inbox", lambda: len(inbox()) >= len(messages))
+    assert len(out.more()) > len(messages), "at least once"
+    taken = inbox()
+    assert Counter(row[:2] for row in taken) == Counter((one["id"], one["due"]) for one in messages), "exactly once"
+    by_key = defaultdict(list)
+    for _, row_due, value in taken:
+        by_key[json.loads(value)["key"]].append(row_due)
+    assert all(of_key == sorted(of_key) for of_key in by_key.values())
+    malformed = read(dead).until(lambda found: len(found) >= 2, alive(second))
+    assert {(one.key(), one.value()) for one in malformed} == {
+        (None, b"no message"), (b"k", b'{"key":"k","due":1}'),
+    }
+
+
+def wait_for(condition, delivery):
+    give_up = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert delivery.error() is None, delivery.error()
+        assert time.monotonic() < give_up
+        time.sleep(0.1)
+
+
+def test_a_topic_into_files(broker, deliver, tmp_path):
+    source = broker.make_topic("d-in", 2)
+    soon = int(time.time() * 1000)
+    producer = Careless(broker.servers)
+    messages = [{"id": f"m{i}", "due": soon + i, "payload": "p"} for i in range(200)]
+    records = [(f"k{i % 5}", value, None) for i, (_, value, _) in enumerate(as_json(*messages))]
+    producer.send("d-in", records)
+    producer.send("d-in", [("k", b"{", None), (b"\xff", json.dumps({"id": "m200", "due": soon}).encode(), None)])
+
+    def rows(name):
+        return [json.loads(line) for file in sorted((tmp_path / name).glob("*.json"))
+                for line in file.read_text().splitlines()]
+
+    first = deliver(source, tmp_path / "out", tmp_path / "dead", KafkaOptions(offsets_a_batch=50))
+    wait_for(lambda: rows("out") and first.messages.recentProgress, first)
+    first.stop()
+    assert max(batch.numInputRows for batch in first.messages.recentProgress) <= 50
+    producer.send("d-in", [*records, *as_json({"id": "later", "key": "own", "due": soon, "payload": "ä"})])
+    second = deliver(source, tmp_path / "out", tmp_path / "dead", KafkaOptions(starting_offsets="latest"))
+    wait_for(lambda: len(rows("out")) >= 202 and rows("dead"), second)
+    assert second.error() is None
+    second.stop()
+    keys = {f"m{i}": f"k{i % 5}" for i in range(200)} | {"m200": "\ufffd", "later": "own"}
+    assert sorted(row["id"] for row in rows("out")) == sorted(keys), "exactly once"
+    assert all(row["key"] == keys[row["id"]] for row in rows("out"))
+    (row,) = rows("dead")
+    assert (row["line"], row["reason"]) == ("{", "id is null")
+    assert {"partition", "offset"} < {*row} and "record" not in row
+
+
+def test_what_is_said_when_a_topic_cannot_be_had(broker, spark):
+    options = KafkaOptions(conf={"default.api.timeout.ms": "1000", "request.timeout.ms": "1000"})
+    broker.make_topic("e")
+    check_topic(spark, Topic(broker.servers, "e"), options)
+    with pytest.raises(KafkaError, match=rf"^there is no topic f at {broker.servers}: make it first$"):
+        check_topic(spark, Topic(broker.servers, "f"), options)
+    with pytest.raises(KafkaError, match="^no broker answers at 127.0.0.1:1$"):
+        check_topic(spark, Topic("127.0.0.1:1", "e"), options)
+    with pytest.raises(KafkaError, match="^kafka://nowhere.invalid:9092/e: No resolvable bootstrap urls"):
+        check_topic(spark, Topic("nowhere.invalid:9092", "e"), options)
+    with pytest.raises(KafkaError, match="KafkaClient"):
+        check_topic(spark, Topic(broker.servers, "e"), KafkaOptions(conf={"security.protocol": "SASL_PLAINTEXT"}))

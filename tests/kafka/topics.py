@@ -44,6 +44,7 @@ class Reader:
     def __init__(self, broker, topic):
         self.consumer = Consumer({
             "bootstrap.servers": broker.servers, "group.id": f"reader of {topic}", "enable.auto.commit": False,
+            "log_level": 0,
         })
         partitions = self.consumer.list_topics(topic, PATIENCE_S).topics[topic].partitions
         self.consumer.assign([TopicPartition(topic, number, 0) for number in partitions])

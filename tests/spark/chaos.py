@@ -33,9 +33,12 @@ class Sender(threading.Thread):
         number = 0
         while not self.done.wait(0.25):
             number += 1
-            hidden = self.directory / f".{number}"
-            hidden.write_text("".join(json.dumps(record) + "\n" for record in self.some()))
-            hidden.rename(self.directory / f"{number}.json")
+            self.send(number, [*self.some()])
+
+    def send(self, number, records):
+        hidden = self.directory / f".{number}"
+        hidden.write_text("".join(json.dumps(record) + "\n" for record in records))
+        hidden.rename(self.directory / f"{number}.json")
 
     def some(self):
         now_ms = int(time.time() * 1000)
@@ -62,16 +65,16 @@ class Sender(threading.Thread):
 
 
 class Job:
-    """The process."""
+    """The process. `places` are the options that say from where to where."""
 
-    def __init__(self, directory):
-        self.directory = directory
+    def __init__(self, directory, places=("--from", "in", "--to", "out"), conf=()):
+        self.directory, self.places, self.conf = directory, places, [*CONF, *conf]
 
     def start(self):
-        command = [sys.executable, "-P", "-m", "hwheel", "deliver", "--from", "in", "--to", "out",
+        command = [sys.executable, "-P", "-m", "hwheel", "deliver", *self.places,
                    "--checkpoint", "state", "--trigger", "500ms", "--partitions", "2", "--dedup", "1 hour",
                    "--master", "local[2]"]
-        for setting in CONF:
+        for setting in self.conf:
             command += ["--conf", setting]
         with open(self.directory / "log", "ab") as log:
             self.process = subprocess.Popen(command, cwd=self.directory, stdout=log, stderr=log, start_new_session=True)

@@ -116,6 +116,7 @@ def run(options: argparse.Namespace) -> int:
                 count_pending = partial(rows_held, spark, f"{options.checkpoint}/{MESSAGES}")
                 return watch(delivery, stop, Progress(delivery, count_pending))
             finally:
+                spark.sparkContext.setLogLevel("OFF")       # of tasks that are cut off: that is no error
                 delivery.stop()
         except ValueError as error:
             raise CommandError(str(error)) from None

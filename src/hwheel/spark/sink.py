@@ -4,8 +4,19 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
+
+
+# Spark looks through the text of what is raised here with a regular expression that takes a call a character: where Java's
+# stack traces are in it, as they are in a batch that is cut off, that overflows the stack.
+ERROR_MOST = 1500
+
+
+class NotTaken(RuntimeError):
+    """A batch was not written, and why."""
 
 
 @dataclass(kw_only=True)
@@ -16,6 +27,13 @@ class Sink(ABC):
     lag_ms: int | None = None       # of the latest of the last batch that had any
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        try:
+            self.take(batch, batch_id)
+        except (Py4JJavaError, PySparkException) as error:
+            raise NotTaken(str(error)[:ERROR_MOST]) from None
+
+    def take(self, batch: DataFrame, batch_id: int) -> None:
+        """Writes and counts."""
         observed = Observation()
         self.write(batch.observe(observed, F.count(F.lit(1)).alias("rows"), F.min("due").alias("first_due")), batch_id)
         found = observed.get

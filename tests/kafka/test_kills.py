@@ -1,0 +1,84 @@
+"""`hwheel deliver` between topics, killed with -9 and started again on its checkpoint."""
+
+import json
+import random
+import time
+from collections import defaultdict
+
+import chaos
+from topics import Careless, Reader, as_json, headers_of
+
+KILLS = 2
+
+
+class TopicSender(chaos.Sender):
+    """Into a topic: carelessly, and with lines that are no messages in between."""
+
+    def __init__(self, broker, topic, chance):
+        super().__init__(None, chance)
+        self.producer, self.topic, self.proxy = Careless(broker.lossy_servers), topic, broker.proxy
+
+    def send(self, number, records):
+        if number % 8 == 0:
+            self.proxy.to_lose += 1
+        sound = [record for record in records if isinstance(record, dict)]
+        self.producer.send(self.topic, [*as_json(*sound), ("nobody", b"no message", [("sent", b"by hand")])])
+
+
+def test_kills_between_topics(broker, connector, tmp_path):
+    chance = random.Random(1)
+    source = broker.make_topic("kills-in", 3)
+    to = broker.make_topic("kills-out", 3, **{"message.timestamp.type": "LogAppendTime"})
+    broker.make_topic("kills-out-dead-letters", 2)
+    sender = TopicSender(broker, "kills-in", chance)
+    job = chaos.Job(tmp_path, ["--from", source, "--to", to], [f"spark.jars={connector}"])
+    out, dead = Reader(broker, "kills-out"), Reader(broker, "kills-out-dead-letters")
+    sender.start()
+    try:
+        job.start()
+        for _ in range(KILLS):
+            job.wait_for_a_batch()
+            time.sleep(chance.uniform(0, 2))
+            job.kill()
+            job.start()
+        job.wait_for_a_batch()
+        sender.done.set()
+        sender.join()
+        expected = {*sender.records} - sender.cancelled
+        out.until(lambda found: {headers_of(message)["id"] for message in found} >= expected, job_runs(job))
+        dead.until(lambda found: len(found) > 0, job_runs(job))
+        assert job.stop() == 0, "a clean stop"
+        check(out.more(), sender.records, expected)
+        assert "hwheel deliver: stopped; nothing is lost" in (tmp_path / "log").read_text()
+    finally:
+        sender.done.set()
+        out.close()
+        dead.close()
+        if job.process.poll() is None:
+            job.kill()
+    for message in dead.messages:
+        assert (message.key(), message.value()) == (b"nobody", b"no message")
+        assert headers_of(message) == {"sent": "by hand", "reason": "id is null"}
+    assert len(expected) > 300
+
+
+def job_runs(job):
+    def check():
+        assert job.process.poll() is None, (job.directory / "log").read_text()[-4000:]
+
+    return check
+
+
+def check(found, records, expected):
+    """At least once as they are; once and in order for who drops what was there before."""
+    assert {headers_of(message)["id"] for message in found} == expected, "at least once, and none that was cancelled"
+    seen, dues = set(), defaultdict(list)
+    for message in found:
+        record = json.loads(message.value())
+        assert record == records[record["id"]]
+        assert record["due"] <= message.timestamp()[1], "never early, by the broker's clock"
+        if record["id"] not in seen:
+            seen.add(record["id"])
+            dues[record["key"]].append(record["due"])
+    assert all(of_key == sorted(of_key) for of_key in dues.values()), "in order per key"
+    print(f"{len(found)} records of {len(expected)} messages")

@@ -99,7 +99,8 @@ class Broker:
             except OSError:
                 time.sleep(0.1)
             else:
-                return bool(AdminClient({"bootstrap.servers": self.servers}).list_topics(timeout=START_PATIENCE_S).brokers)
+                admin = AdminClient({"bootstrap.servers": self.servers})
+                return bool(admin.list_topics(timeout=START_PATIENCE_S).brokers)
         return False
 
     def make_topic(self, name, partitions=1, **settings):

@@ -1,5 +1,5 @@
-"""One broker and one Spark session for all, started when the first test asks for them. What cannot be had here skips the
-tests, and the reason says what it is.
+"""One broker and one Spark session for all, started when the first test asks for them. What cannot be had here skips
+the tests, and the reason says what it is.
 """
 
 import importlib.util
@@ -89,6 +89,7 @@ def spark(connector, tmp_path_factory):
     """A local session with the connector."""
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONSAFEPATH"] = "1"
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("hwheel's Kafka tests").config("spark.jars", connector)

@@ -7,8 +7,8 @@ PRODUCE = 0             # the request's number in Kafka's protocol
 
 
 class LossyProxy:
-    """Hands requests and answers on. As often as `to_lose` says, at a connection's second request to produce it waits for
-    the answer and hangs up instead.
+    """Hands requests and answers on. As often as `to_lose` says, it waits for the answer to a request to produce, and
+    hangs up instead; never at the first of a connection.
     """
 
     def __init__(self):

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from hwheel.spark.delivery import Delivery
 
 DESCRIPTION = """\
-Takes messages from the files of a directory, and those that come into it, or from a topic of Kafka, and writes each to
-another directory or topic when it is due: once, never early, those of one key in order. What is held survives a crash and
-a kill: start the command again with the same checkpoint. Runs on Spark, here on this machine's cores; needs Java 17 or
-later.
+Takes messages from the files of a directory, and those that come into it, or from a topic of Kafka, and writes each
+to another directory or topic when it is due: once, never early, those of one key in order. What is held survives a
+crash and a kill: start the command again with the same checkpoint. Runs on Spark, here on this machine's cores; needs
+Java 17 or later.
 """
 
 EPILOG = """\
@@ -39,8 +39,8 @@ examples:
       --from hdfs:///in --to hdfs:///out --checkpoint hdfs:///state
 
 Move files into the input directory, do not write them there: a file is read once, as soon as it is seen. Names that
-begin with a dot or an underscore are not read. Files get each message once. A topic gets it at least once: a batch that a
-crash cuts off is sent again, in order, and a consumer that drops what it has seen, by the headers id and due, has it
+begin with a dot or an underscore are not read. Files get each message once. A topic gets it at least once: a batch that
+a crash cuts off is sent again, in order, and a consumer that drops what it has seen, by the headers id and due, has it
 once. Ctrl-C or SIGTERM stops it, and nothing is lost by it.
 """
 

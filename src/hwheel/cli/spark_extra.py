@@ -8,8 +8,8 @@ from hwheel.cli.errors import CommandError
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turns what a user can put right into CommandError: no pyspark, no Java, no connector or topic, other settings than
-    the checkpoint's."""
+    """Turns what a user can put right into CommandError: no pyspark, no Java, no connector or topic, other settings
+    than the checkpoint's."""
     try:
         from hwheel.spark.connector import KafkaError
         from hwheel.spark.delivery import OtherSettings

@@ -24,8 +24,8 @@ LOCAL = {
 
 
 def make_session(master: str | None, settings: dict[str, str]) -> SparkSession:
-    """A session. Raises NoJava where one would have to be started and cannot, KafkaError where what it fetches cannot be
-    had.
+    """A session. Raises NoJava where one would have to be started and cannot, KafkaError where what it fetches cannot
+    be had.
     """
     builder = SparkSession.builder.appName("hwheel")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:        # spark-submit sets it, and has chosen everything else as well

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 
-# Spark looks through the text of what is raised here with a regular expression that takes a call a character: where Java's
-# stack traces are in it, as they are in a batch that is cut off, that overflows the stack.
+# Spark looks through the text of what is raised here with a regular expression that takes a call a character: where
+# Java's stack traces are in it, as they are in a batch that is cut off, that overflows the stack.
 ERROR_MOST = 1500
 
 

@@ -40,8 +40,9 @@ def is_topic(place: str) -> bool:
 class KafkaOptions:
     """How topics are read and written.
 
-    `format`: "json", the message as JSON in the value; "headers", id, due and cancel in headers, the value is the payload.
+    `format`: "json", the message as JSON in the value; "headers", id, due and cancel in headers, the payload as value.
     `conf`: settings of Kafka's clients, for the source and the sink. `starting_offsets`: where a new checkpoint begins.
+    `skip_lost`: whether to go on where records were deleted before they were read.
     """
 
     format: str = "json"

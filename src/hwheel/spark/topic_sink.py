@@ -1,8 +1,8 @@
 """A topic that gets each batch's messages, at least once.
 
-A topic cannot take a batch back: one that was cut off is sent again, whole, after what its first attempt got there. Each
-attempt sends a key's messages in order through one task, the producer neither reorders nor repeats them, and none is
-left out before another; so the first of each, by id and due, are in order too, and a consumer that drops what it has
+A topic cannot take a batch back: one that was cut off is sent again, whole, after what its first attempt got there.
+Each attempt sends a key's messages in order through one task, the producer neither reorders nor repeats them, and none
+is left out before another; so the first of each, by id and due, are in order too, and a consumer that drops what it has
 seen gets each message once.
 """
 
@@ -16,8 +16,8 @@ from hwheel.spark.sink import Sink
 from hwheel.spark.topic import KafkaOptions, Topic
 from hwheel.spark.topic_source import RECORD
 
-# A send that is given up after some time while later ones succeed would leave a gap, and the repeated batch would fill it
-# out of order. So none is given up: without brokers the job waits.
+# A send that is given up after some time while later ones succeed would leave a gap, and the repeated batch would fill
+# it out of order. So none is given up: without brokers the job waits.
 PRODUCER = {"enable.idempotence": "true", "acks": "all", "delivery.timeout.ms": str(2**31 - 1)}
 OLDER_WAY = "spark.sql.sources.useV1SourceList"
 HEADERS = "array<struct<key string, value binary>>"

@@ -53,6 +53,7 @@ def read(broker):
 
 def alive(delivery):
     def check():
+        delivery.tend()
         assert delivery.error() is None, delivery.error()
 
     return check
@@ -153,7 +154,7 @@ def test_files_into_a_topic_and_a_batch_that_comes_twice(broker, deliver, read, 
     monkeypatch.setattr(TopicSink, "finish", crash)
     first = deliver(tmp_path / "in", to, dead)
     out = read(to)
-    out.until(lambda found: first.error() is not None)
+    out.until(lambda found: first.error() is not None, first.tend)
     first.stop()
     assert cut_off and "before it was written down" in first.error()
     assert len(out.messages) > 0
@@ -186,7 +187,7 @@ def test_files_into_a_topic_and_a_batch_that_comes_twice(broker, deliver, read, 
 def wait_for(condition, delivery):
     give_up = time.monotonic() + PATIENCE_S
     while not condition():
-        assert delivery.error() is None, delivery.error()
+        alive(delivery)()
         assert time.monotonic() < give_up
         time.sleep(0.1)
 

@@ -136,6 +136,7 @@ def watch(delivery: "Delivery", stop: threading.Event, progress: Progress) -> in
     """Shows how it goes until it is to stop."""
     print("hwheel deliver: running; Ctrl-C stops it", file=sys.stderr, flush=True)
     while not stop.wait(0.2):
+        delivery.tend()
         if (error := delivery.error()) is not None:
             print(f"hwheel deliver: {error}", file=sys.stderr)
             return 1

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +23,8 @@ UNREADABLE = "line"             # what of a JSON file is no message, as it stand
 SETTINGS_FILE = "hwheel.json"
 MESSAGES, DEAD_LETTERS = "messages", "dead-letters"     # the two queries' checkpoints, in the command's
 DEAD_LETTERS_EVERY = "10 seconds"
+WORKER_LATE = "Python worker failed to connect back"
+STARTS = 10
 
 
 class OtherSettings(ValueError):
@@ -88,6 +91,18 @@ class Delivery:
     dead: StreamingQuery
     outbox: Sink
     dead_outbox: Sink
+    start_again: dict[str, Callable[[], StreamingQuery]]
+    starts_left: int = STARTS
+
+    def tend(self) -> None:
+        """Starts a query again that has ended because a Python worker was too slow to start. Spark gives it ten seconds,
+        which is little on a busy machine; some such ends are no reason to give up.
+        """
+        for name, start in self.start_again.items():
+            query = getattr(self, name)
+            if self.starts_left and not query.isActive and WORKER_LATE in str(query.exception()):
+                self.starts_left -= 1
+                setattr(self, name, start())
 
     def stop(self) -> None:
         """Ends both queries. A batch that is cut off is run again at the next start."""
@@ -119,12 +134,11 @@ def start_delivery(
     dead_outbox = sink(spark, dead_to, format, kafka, dead_records)
     if not is_topic(dead_to):
         dead = dead.drop(RECORD)
-    return Delivery(
-        started(held, outbox, f"{checkpoint}/{MESSAGES}", trigger),
-        started(dead, dead_outbox, f"{checkpoint}/{DEAD_LETTERS}", DEAD_LETTERS_EVERY),
-        outbox,
-        dead_outbox,
-    )
+    start = {
+        "messages": partial(started, held, outbox, f"{checkpoint}/{MESSAGES}", trigger),
+        "dead": partial(started, dead, dead_outbox, f"{checkpoint}/{DEAD_LETTERS}", DEAD_LETTERS_EVERY),
+    }
+    return Delivery(start["messages"](), start["dead"](), outbox, dead_outbox, start)
 
 
 def sink(

@@ -1,0 +1,125 @@
+"""What `hwheel deliver` makes of topics and their options, before any broker is asked."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from hwheel.cli import kafka_options
+from hwheel.cli.command import main, make_parser
+from hwheel.cli.deliver_places import Places
+from hwheel.cli.errors import CommandError
+from hwheel.spark import connector
+from hwheel.spark.delivery import STARTS, WORKER_LATE, Delivery, OtherSettings, WheelOptions, settled_options
+from hwheel.spark.topic import KafkaOptions, Topic
+
+
+@pytest.mark.parametrize("url", [
+    "kafka://127.0.0.1:9092/t", "kafka://a.b:1,c-d:65535/Some.topic_1-x", "kafka://[::1]:9092/t",
+])
+def test_a_topic_and_its_url(url):
+    assert str(Topic.of(url)) == url
+
+
+@pytest.mark.parametrize("url", [
+    "kafka://", "kafka:/b:1/t", "kafka://b/t", "kafka://b:1", "kafka://b:1/", "kafka://b:1/t/u", "kafka://b:1,/t",
+    "kafka://b:x/t", "kafka://b:1/ä", "kafka://b:1/..", f"kafka://b:1/{'t' * 250}", "kafka://u@b:1 /t", "kafka://b:1/t\n",
+])
+def test_what_is_no_topic(url):
+    with pytest.raises(ValueError, match="^a topic is kafka://HOST:PORT,HOST:PORT/TOPIC, not "):
+        Topic.of(url)
+
+
+def places(*arguments):
+    return Places.of(make_parser().parse_args(["deliver", *arguments]))
+
+
+def test_the_dead_letters_lie_beside_what_is_delivered():
+    found = places("--from", "in", "--to", "kafka://b:1/t", "--checkpoint", "cp")
+    assert found.dead_letters == "kafka://b:1/t-dead-letters"
+    assert found.kind_of_source() == "files"
+    assert places("--from", "kafka://b:1/t", "--to", "out/", "--checkpoint", "cp").dead_letters == "out-dead-letters"
+
+
+@pytest.mark.parametrize(("arguments", "says"), [
+    (["--from", "kafka://b/t", "--to", "out"], "--from: a topic is kafka://HOST:PORT"),
+    (["--from", "in", "--to", "kafka://b"], "--to: a topic is kafka://HOST:PORT"),
+    (["--from", "in", "--to", "out", "--dead-letters", "kafka:dead"], "--dead-letters: a topic is kafka://HOST:PORT"),
+    (["--from", "kafka://b:1/t", "--to", "kafka://b:1/t"], "must be four places"),
+    (["--from", "in", "--to", "out", "--dead-letters", "in/"], "must be four places"),
+    (["--from", "in", "--to", "out", "--checkpoint", "kafka://b:1/t"], "--checkpoint: must be a directory"),
+    (["--from", "kafka://b:1/t", "--to", "out", "--kafka-format", "headers"], "--to: .* use --format parquet"),
+    (["--from", "in", "--to", "out", "--kafka-conf", "x"], "--kafka-conf must be NAME=VALUE"),
+    (["--from", "in", "--to", "out", "--kafka-conf-file", "nowhere"], "--kafka-conf-file: nowhere cannot be read"),
+])
+def test_places_that_cannot_be(arguments, says, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["deliver", "--checkpoint", "cp", *arguments]) == 2
+    told = capsys.readouterr()
+    assert told.out == "" and told.err.count("\n") == 1
+    assert re.search(says, told.err), told.err
+
+
+def test_settings_of_clients(tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# of the cluster\n\nsecurity.protocol=SASL_SSL\nacks = 1\n  ! no\n"
+        "sasl.jaas.config=org.Login required \\\n  username=\"u\" password=\"p=1\";\n"
+    )
+    options = make_parser().parse_args([
+        "deliver", "--from", "a", "--to", "b", "--checkpoint", "c", "--kafka-conf-file", str(file),
+        "--kafka-conf", "acks=all", "--kafka-format", "headers", "--starting-offsets", "latest",
+        "--offsets-a-batch", "7", "--skip-lost-offsets",
+    ])
+    kafka = kafka_options.kafka_of(options)
+    jaas = kafka.conf.pop("sasl.jaas.config")
+    assert jaas.split() == ["org.Login", "required", 'username="u"', 'password="p=1";']
+    assert kafka == KafkaOptions("headers", {"security.protocol": "SASL_SSL", "acks": "all"}, "latest", 7, True)
+    file.write_text("password\n")
+    with pytest.raises(CommandError, match="client.properties must have lines NAME=VALUE$") as caught:
+        kafka_options.kafka_of(options)
+    assert "password" not in str(caught.value).replace(str(file), "")
+
+
+def test_where_the_connector_comes_from():
+    packages, ours = connector.PACKAGES, connector.package()
+    assert connector.with_connector({"a": "b"}) == {"a": "b", packages: ours}
+    assert connector.with_connector({packages: "x:y:1"}) == {packages: f"x:y:1,{ours}"}
+    for given in ({packages: ""}, {packages: ours}, {connector.JARS: "a.jar"}):
+        assert connector.with_connector(given) == given
+    here = places("--from", "in", "--to", "out", "--checkpoint", "cp")
+    assert here.settings({"a": "b"}) == {"a": "b"}
+    there = places("--from", "in", "--to", "out", "--checkpoint", "cp", "--dead-letters", "kafka://b:1/t")
+    assert packages in there.settings({})
+
+
+def test_a_session_without_the_connector(spark):
+    with pytest.raises(connector.KafkaError, match=f"--packages {connector.package()}.*spark.jars="):
+        connector.check_connector(spark)
+
+
+def test_a_checkpoint_stays_with_its_source(spark, tmp_path):
+    from hwheel.spark.files import Directory
+
+    directory, defaults = Directory(spark, str(tmp_path / "cp")), WheelOptions("1 second", 16, 2, 2, "10 minutes")
+    settled_options(directory, {"source": "files"}, defaults)
+    assert settled_options(directory, {"source": "files"}, defaults).source == "files"
+    with pytest.raises(OtherSettings, match="^the checkpoint was made for files, not for a topic with JSON, as --from$"):
+        settled_options(directory, {"source": "a topic with JSON"}, defaults)
+
+
+def test_a_worker_that_starts_too_late_is_given_another_try():
+    def query(error):
+        return SimpleNamespace(isActive=error is None, exception=lambda: error)
+
+    late, made = RuntimeError(f"...{WORKER_LATE}..."), []
+    start = {"messages": lambda: made.append("messages") or query(late), "dead": lambda: made.append("dead")}
+    delivery = Delivery(query(None), query(RuntimeError("disk full")), None, None, start)
+    delivery.tend()
+    assert made == [] and delivery.error() == "disk full"
+    delivery.dead, delivery.messages = query(None), query(late)
+    delivery.tend()
+    assert made == ["messages"]
+    for _ in range(2 * STARTS):
+        delivery.tend()
+    assert made == ["messages"] * STARTS and WORKER_LATE in delivery.error(), "but not for ever"

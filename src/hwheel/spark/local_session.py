@@ -56,8 +56,8 @@ def own_interrupt() -> Iterator[None]:
 
 
 def started(builder: SparkSession.Builder, packages: str | None) -> SparkSession:
-    """A session; NoJava where Java itself would not start, whatever its version says; KafkaError where packages were to be
-    fetched.
+    """A session; NoJava where Java itself would not start, whatever its version says; KafkaError where packages were to
+    be fetched.
     """
     try:
         return builder.getOrCreate()

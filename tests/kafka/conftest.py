@@ -86,12 +86,15 @@ def broker(java, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def spark(connector, tmp_path_factory):
-    """A local session with the connector."""
+    """A local session with the connector. A JVM that other tests have started has no place for it any more."""
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONSAFEPATH"] = "1"
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    if SparkContext._gateway is not None:
+        pytest.skip("Spark's JVM runs without the connector already: run tests/kafka by themselves, as make test-kafka")
     builder = SparkSession.builder.master("local[2]").appName("hwheel's Kafka tests").config("spark.jars", connector)
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)

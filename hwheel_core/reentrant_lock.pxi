@@ -49,10 +49,11 @@ cdef bint relock_wait(ReentrantLock* lock, object holder, double timeout) except
             elif not waiter.acquire(True, max(0, give_up - time.monotonic())):
                 return False
     finally:
-        if waiter in waiting:
+        try:
             waiting.remove(waiter)
-        elif not taken:
-            relock_wake(waiting)
+        except ValueError:              # who gave the lock up has taken it out, to wake this thread
+            if not taken:
+                relock_wake(waiting)
 
 
 cdef inline void relock_release(ReentrantLock* lock) noexcept:

@@ -64,15 +64,18 @@ def spark(tmp_path_factory):
     missing = java_is_missing()
     if missing:
         pytest.skip(missing)
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONSAFEPATH"] = "1"      # or Spark's workers import the sources, which are not compiled, from a checkout
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("hwheel tests")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
-    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
+    builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+    # For the JVM and the workers that it starts.
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        environment.setenv("PYSPARK_PYTHON", sys.executable)
+        environment.setenv("PYTHONSAFEPATH", "1")       # or they import the sources, not compiled, from a checkout
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

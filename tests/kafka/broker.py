@@ -15,17 +15,27 @@ JAVA = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 STARTS = 3              # between the choice of a port and its use somebody else may take it
 
 
+class Guard:
+    """Kills a group of processes when we are gone, however that comes about: its standard input ends then."""
+
+    def __init__(self, group):
+        self.process = subprocess.Popen(
+            ["sh", "-c", 'read word || kill -9 -"$0"', str(group)], stdin=subprocess.PIPE, start_new_session=True
+        )
+
+    def release(self):
+        """The group has ended."""
+        if not self.process.stdin.closed:
+            self.process.communicate(b"ended\n")
+
+
 class Guarded:
-    """A process in a session of its own; with its children it is killed when we are gone, however that comes about."""
+    """A process in a session of its own; with its children it does not outlive us."""
 
     def __init__(self, command, log, **options):
         with open(log, "ab") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True, **options)
-        # Its standard input ends when this process does.
-        self.guard = subprocess.Popen(
-            ["sh", "-c", 'read word || kill -9 -"$0"', str(self.process.pid)], stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self.guard = Guard(self.process.pid)
 
     def kill(self):
         """Ends it at once, with its children."""
@@ -34,12 +44,7 @@ class Guarded:
         except ProcessLookupError:
             pass
         self.process.wait()
-        self.release()
-
-    def release(self):
-        """It has ended."""
-        if self.guard.stdin and not self.guard.stdin.closed:
-            self.guard.communicate(b"ended\n")
+        self.guard.release()
 
 
 class Broker:

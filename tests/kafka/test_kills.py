@@ -2,10 +2,12 @@
 
 import json
 import random
+import signal
 import time
 from collections import defaultdict
 
 import chaos
+from broker import Guard
 from topics import Careless, Reader, as_json, headers_of
 
 KILLS = 2
@@ -25,13 +27,30 @@ class TopicSender(chaos.Sender):
         self.producer.send(self.topic, [*as_json(*sound), ("nobody", b"no message", [("sent", b"by hand")])])
 
 
+class GuardedJob(chaos.Job):
+    """One that does not outlive the test."""
+
+    def start(self):
+        super().start()
+        self.guard = Guard(self.process.pid)
+
+    def kill(self):
+        super().kill()
+        self.guard.release()
+
+    def stop(self, number):
+        status = super().stop(number)
+        self.guard.release()
+        return status
+
+
 def test_kills_between_topics(broker, connector, tmp_path):
     chance = random.Random(1)
     source = broker.make_topic("kills-in", 3)
     to = broker.make_topic("kills-out", 3, **{"message.timestamp.type": "LogAppendTime"})
     broker.make_topic("kills-out-dead-letters", 2)
     sender = TopicSender(broker, "kills-in", chance)
-    job = chaos.Job(tmp_path, ["--from", source, "--to", to], [f"spark.jars={connector}"])
+    job = GuardedJob(tmp_path, ["--from", source, "--to", to], [f"spark.jars={connector}"])
     out, dead = Reader(broker, "kills-out"), Reader(broker, "kills-out-dead-letters")
     sender.start()
     try:
@@ -47,7 +66,7 @@ def test_kills_between_topics(broker, connector, tmp_path):
         expected = {*sender.records} - sender.cancelled
         out.until(lambda found: {headers_of(message)["id"] for message in found} >= expected, job_runs(job))
         dead.until(lambda found: len(found) > 0, job_runs(job))
-        assert job.stop() == 0, "a clean stop"
+        assert job.stop(signal.SIGINT) == 0, "a clean stop"
         check(out.more(), sender.records, expected)
         said = (tmp_path / "log").read_text()
         assert said.endswith("hwheel deliver: stopped; nothing is lost, start it again to go on\n"), said[-4000:]

@@ -11,7 +11,8 @@ import pytest
 from topics import PATIENCE_S, Careless, Reader, as_json, headers_of
 
 from hwheel.spark.connector import KafkaError, check_topic
-from hwheel.spark.delivery import WheelOptions, messages_in, start_delivery
+from hwheel.spark.delivery import MESSAGES, WheelOptions, messages_in, start_delivery
+from hwheel.spark.pending import message
 from hwheel.spark.topic import KafkaOptions, Topic
 from hwheel.spark.topic_sink import TopicSink
 
@@ -59,6 +60,14 @@ def alive(delivery):
     return check
 
 
+def wait_for(condition, delivery):
+    give_up = time.monotonic() + PATIENCE_S
+    while not condition():
+        alive(delivery)()
+        assert time.monotonic() < give_up
+        time.sleep(0.1)
+
+
 def test_order_duplicates_and_cancels_through_partitions(broker, deliver, read):
     source, to = broker.make_topic("a-in", 4), broker.make_topic("a-out", 3)
     dead = broker.make_topic("a-dead")
@@ -98,7 +107,7 @@ def test_order_duplicates_and_cancels_through_partitions(broker, deliver, read):
     assert delivery.outbox.rows == len(expected) + 1 and delivery.outbox.lag_ms > 0
 
 
-def test_headers_and_bytes(broker, deliver, read, tmp_path):
+def test_headers_and_bytes(broker, spark, deliver, read, tmp_path):
     source, to = broker.make_topic("b-in", 2), broker.make_topic("b-out", 2)
     due = str(int(time.time() * 1000) + 3000).encode()
     key, payload = b"\xff\x00k", bytes(range(256))
@@ -113,6 +122,7 @@ def test_headers_and_bytes(broker, deliver, read, tmp_path):
         (None, b"no due", [("id", b"m3"), ("due", b"soon"), ("reason", b"mine")]),
         (None, b"what id", [("id", b"\xff"), ("due", due)]),
         (None, None, None),
+        (key, b"\xfe later", [("id", b"far"), ("due", b"32503680000000")]),
     ])
     dead = broker.make_topic("b-dead")
     delivery = deliver(source, to, dead, KafkaOptions("headers"))
@@ -129,6 +139,9 @@ def test_headers_and_bytes(broker, deliver, read, tmp_path):
         (None, b"what id", (("id", b"\xff"), ("due", due), ("reason", b"id is null"))),
         (None, None, (("reason", b"id is null"),)),
     ])
+    wait_for((tmp_path / "state" / MESSAGES / "commits" / "0").exists, delivery)
+    (far,) = message(spark, str(tmp_path / "state" / MESSAGES), "far")
+    assert (far["key"], far["payload"]) == ("\\xff\0k", ["\\xfe later"])
 
 
 def test_files_into_a_topic_and_a_batch_that_comes_twice(broker, deliver, read, tmp_path, monkeypatch):
@@ -182,14 +195,6 @@ def test_files_into_a_topic_and_a_batch_that_comes_twice(broker, deliver, read, 
     assert {(one.key(), one.value()) for one in malformed} == {
         (None, b"no message"), (b"k", b'{"key":"k","due":1}'),
     }
-
-
-def wait_for(condition, delivery):
-    give_up = time.monotonic() + PATIENCE_S
-    while not condition():
-        alive(delivery)()
-        assert time.monotonic() < give_up
-        time.sleep(0.1)
 
 
 def test_a_topic_into_files(broker, deliver, tmp_path):

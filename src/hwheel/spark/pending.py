@@ -42,10 +42,17 @@ class Decoder:
                 ]
                 names = ["id", "due", "tick", "cancelled", "sequence"]
                 for name in self.columns:
-                    texts = [None if value is None else str(value) for value in rows.column(name).to_pylist()]
+                    texts = [shown(value) for value in rows.column(name).to_pylist()]
                     columns.append(pa.array(texts, pa.string()))
                     names.append(name)
                 yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def shown(value: object) -> str | None:
+    """A value as text; of bytes, what they are if they are text."""
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    return None if value is None else str(value)
 
 
 def state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:

@@ -146,8 +146,8 @@ cdef struct KeyedRow:
 
 
 cdef void column_sort(const int64_t* values, int64_t count, KeyedRow** rows, KeyedRow** spare) noexcept nogil:
-    """Stable radix sort of rows by their values; only the bytes in which these differ are looked at, and what is in order
-    already is left as it is."""
+    """Stable radix sort of rows by their values; only the bytes in which these differ are looked at, and what is in
+    order already is left as it is."""
     cdef int64_t counts[8][256]
     cdef int64_t i, begin, size, least = INT64_MAX, most = INT64_MIN, before = INT64_MIN
     cdef bint ascending = True

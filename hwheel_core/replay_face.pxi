@@ -89,8 +89,8 @@ cdef object lateness_histogram(const Lateness* self):
 
 
 def lateness_of(histogram):
-    """(p50, p99, max) in ms of a histogram of replay's, or of a sum of such. In a sum the last item, the maximum, is the
-    greatest of all.
+    """(p50, p99, max) in ms of a histogram of replay's, or of a sum of such. In a sum the last item, the maximum, is
+    the greatest of all.
 
     Raises:
         TypeError, ValueError: this is no such histogram.

@@ -23,7 +23,7 @@ cdef void level_memory_free(LevelMemory* self) noexcept nogil:
 
 
 cdef bint wheel_create(Wheel* self, int64_t tick_ms, int32_t wheel_size, int64_t start_ms) noexcept nogil:
-    """A wheel with its first level, in zeroed memory. False when there is no memory; wheel_destroy does no harm then."""
+    """A wheel with its first level, in zeroed memory. False when there is none; wheel_destroy does no harm then."""
     cdef LevelMemory memory
     if not level_memory_new(&memory, wheel_size, 1):
         return False

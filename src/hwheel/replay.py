@@ -39,8 +39,8 @@ class Log:
     Arguments:
         starts_ms: when each timer was started, in ms, not negative, in any order. An array of int64 or what makes one.
         timeouts_ms: for how long, in ms; zero or less: it falls due at once.
-        ends_ms: when it was cancelled, in ms; NEVER, or a null in an Arrow array: never. An end before the start counts as
-            one at the start; one after it has fired does nothing.
+        ends_ms: when it was cancelled, in ms; NEVER, or a null in an Arrow array: never. An end before the start counts
+            as one at the start; one after it has fired does nothing.
 
     Attributes:
         starts_ms, timeouts_ms, ends_ms: the same as arrays, in order of the starts. Do not change them.
@@ -78,7 +78,9 @@ class Log:
     def __len__(self) -> int:
         return len(self.starts_ms)
 
-    def replay(self, *, tick_ms: int = 1, wheel_size: int = DEFAULT_WHEEL_SIZE, timeout_ms: int | None = None) -> Replayed:
+    def replay(
+        self, *, tick_ms: int = 1, wheel_size: int = DEFAULT_WHEEL_SIZE, timeout_ms: int | None = None
+    ) -> Replayed:
         """Lives through the log with a wheel of this tick and size.
 
         At one instant timers fire first, then they are cancelled, then started. A timer fires as in SystemTimer: never

@@ -29,8 +29,8 @@ class ReplayCosts:
     cascaded: int
     """How many times a timer was moved to a finer level."""
     peak_pending: int
-    """How many timers were pending at once, at most. Of several wheels: the sum of their peaks, which they need not have
-    reached at once."""
+    """How many timers were pending at once, at most. Of several wheels: the sum of their peaks, which they need not
+    have reached at once."""
     levels: int
     """Of several wheels: the most."""
     late: npt.NDArray[np.int64] = field(repr=False, compare=False)
@@ -53,7 +53,8 @@ class ReplayCosts:
 
     @classmethod
     def of_one_wheel(
-        cls, tick_ms: int, wheel_size: int, timeout_ms: int | None, timers: int, costs: tuple[int, int, int, int, int, object]
+        cls, tick_ms: int, wheel_size: int, timeout_ms: int | None, timers: int,
+        costs: tuple[int, int, int, int, int, object],
     ) -> Self:
         """From what the core returns."""
         fired, wakeups, cascaded, peak, levels, late = costs

@@ -44,7 +44,8 @@ def test_the_figures_are_those_of_a_replay(log, capsys):
     found = json.loads(tuned(capsys, log, "--json", "--ticks", "1", "20", "--sizes", "20", "512", "--timeout", "300"))
     whole = Log(*columns_of(log))
     assert (found["timers"], found["wheels"], found["dropped"]) == (4000, 1, 0)
-    assert [(point["tick_ms"], point["wheel_size"]) for point in found["points"]] == [(1, 20), (1, 512), (20, 20), (20, 512)]
+    points = [(point["tick_ms"], point["wheel_size"]) for point in found["points"]]
+    assert points == [(1, 20), (1, 512), (20, 20), (20, 512)]
     for point in found["points"]:
         costs = whole.replay(tick_ms=point["tick_ms"], wheel_size=point["wheel_size"]).costs
         for name in ("fired", "cancelled", "wakeups", "cascaded", "peak_pending", "memory_bytes"):
@@ -137,6 +138,8 @@ def test_what_is_no_log_ends_with_a_line(tmp_path, capsys, columns, says):
         (["nowhere"], "no such file or directory"),
         ([".", "--master", "local"], "need --spark"),
         ([".", "--spark", "--per-file"], "has no meaning with --spark"),
+        ([".", "--key", "user"], "need --spark"),
+        ([".", "--spark", "--key", "user"], "go together"),
         ([".", "--ticks", "0"], "must be at least 1"),
     ],
 )
@@ -157,10 +160,13 @@ def test_an_empty_log_is_said_to_be_empty(tmp_path, capsys):
     assert "no timers in the log" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("module", "extra"), [("pyarrow", "hwheel[tune]"), ("rich", "hwheel[cli]"), ("matplotlib", "hwheel[tune]")])
+@pytest.mark.parametrize(
+    ("module", "extra"), [("pyarrow", "hwheel[tune]"), ("rich", "hwheel[cli]"), ("matplotlib", "hwheel[tune]")]
+)
 def test_what_is_not_installed_is_named(module, extra, log, tmp_path, monkeypatch, capsys):
-    for name in [name for name in sys.modules if name.split(".")[0] == module or name.startswith(("hwheel.tune", "hwheel.cli"))]:
-        monkeypatch.delitem(sys.modules, name)
+    for name in [*sys.modules]:
+        if name.split(".")[0] == module or name.startswith(("hwheel.tune", "hwheel.cli", "hwheel.recorder")):
+            monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
     from hwheel.cli.command import main
 

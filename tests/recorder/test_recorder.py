@@ -238,7 +238,8 @@ def test_what_is_not_recorded_works_all_the_same(tmp_path):
 
 
 def test_bad_arguments(tmp_path):
-    for options, error in (({"capacity": 0}, ValueError), ({"file_rows": 1.5}, TypeError), ({"file_seconds": 0}, ValueError)):
+    bad = (({"capacity": 0}, ValueError), ({"file_rows": 1.5}, TypeError), ({"file_seconds": 0}, ValueError))
+    for options, error in bad:
         with pytest.raises(error):
             Recorder(tmp_path / "never", **options)
     assert not (tmp_path / "never").exists()

@@ -20,6 +20,7 @@ from lived_through import lived_through, rows  # noqa: E402
 
 pytest.importorskip("pyspark")
 from hwheel.spark.replay import outcomes, replay  # noqa: E402
+from hwheel.spark.replay_shards import hashes  # noqa: E402
 
 FATES = st.lists(rows().filter(lambda row: row[2] is None or row[2] >= row[0]), min_size=1, max_size=40)
 
@@ -39,7 +40,8 @@ def made_up(count, seed, shuffled=False):
     never = chance.random(count) < 0.3
     return pa.table({
         "id": np.arange(count), "key": pa.array(np.char.mod("k%d", chance.integers(0, 50, count))), "start": starts,
-        "timeout": chance.integers(1, 1000, count), "end": pa.array(starts + chance.integers(0, 2000, count), mask=never),
+        "timeout": chance.integers(1, 1000, count),
+        "end": pa.array(starts + chance.integers(0, 2000, count), mask=never),
     })
 
 
@@ -47,7 +49,7 @@ def log_of(table):
     return Log(*(table[name].combine_chunks() for name in ("start", "timeout", "end")))
 
 
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
 @given(log=FATES, tick=st.integers(1, 50), wheel_size=st.integers(2, 40))
 def test_each_timer_fares_as_in_a_manual_timer(spark, log, tick, wheel_size):
     found = outcomes(spark.createDataFrame(table_of(log)), tick=tick, wheel_size=wheel_size).toArrow()
@@ -77,6 +79,33 @@ def test_partitions_of_a_frame_are_parts(spark):
     assert replay(frame, ticks=[5]).costs == (log_of(table).replay(tick_ms=5).costs,)
 
 
+@pytest.mark.parametrize("as_frame", [True, False])
+def test_by_key_each_shard_is_a_part_wherever_its_rows_stand(spark, tmp_path, as_frame):
+    table = made_up(3000, 5, shuffled=True)
+    for number in range(3):
+        pq.write_table(table.slice(number * 1000, 1000), tmp_path / f"{number}.parquet", row_group_size=300)
+    log = spark.createDataFrame(table).repartition(3) if as_frame else str(tmp_path)
+    found = replay(log, key="key", wheels=4, ticks=[1, 10], curves=True)
+    shards = hashes(table["key"].combine_chunks()) % 4
+    assert set(shards) == {0, 1, 2, 3}
+    # A frame's rows may come in another order: what starts in one ms does so in any, which no count depends on.
+    logs = [log_of(table.filter(pa.array(shards == shard))) for shard in range(4)]
+    wanted = Study.merged([study(log, Grid((1, 10), (512,)), curves=True) for log in logs])
+    assert found.costs == wanted.costs and found.wheels == 4
+    assert (found.curves.pending.pending == wanted.curves.pending.pending).all()
+
+
+def test_keys_of_any_type_and_none_at_all_fall_into_shards(spark):
+    frame = spark.sql(
+        "SELECT id, IF(id % 7 = 0, NULL, id % 5) AS key, 1000 + id AS start, 100 AS timeout, CAST(NULL AS BIGINT) AS end"
+        " FROM range(100)"
+    )
+    found = replay(frame, key="key", wheels=3)
+    assert found.timers == 100 and found.wheels <= 3
+    texts = hashes(pa.array(["a", None, "b", "a"])).tolist()
+    assert texts[0] == texts[3] != texts[2] and texts[1] == 0 and min(texts) >= 0
+
+
 def test_timestamps_and_intervals(spark):
     frame = spark.sql(
         "SELECT 1 AS id, timestamp_millis(1000) AS begun, INTERVAL '2' SECOND AS wait, CAST(NULL AS TIMESTAMP) AS end"
@@ -99,6 +128,8 @@ def test_what_is_no_log_is_a_plain_error(spark, tmp_path, columns, says):
     pq.write_table(pa.table({"start": [0], "timeout": [1], "end": [1], **columns}), tmp_path / "0.parquet")
     with pytest.raises(LogError, match=says):
         replay(str(tmp_path))
+    with pytest.raises(LogError, match=says):
+        replay(str(tmp_path), key="timeout", wheels=2)
 
 
 def test_bad_arguments_are_refused_before_anything_runs(spark, tmp_path):
@@ -111,5 +142,12 @@ def test_bad_arguments_are_refused_before_anything_runs(spark, tmp_path):
         outcomes(frame.withColumnRenamed("key", "at"))
     with pytest.raises(ValueError, match="wheel_size must be from 2"):
         replay(frame, wheel_sizes=[1])
+    for options, error, says in (
+        ({"key": "key"}, ValueError, "go together"), ({"key": "key", "wheels": 0}, ValueError, "from 1 to 4096"),
+        ({"key": "key", "wheels": True}, TypeError, "wheels must be an int"),
+        ({"key": "colour", "wheels": 2}, LogError, "there is no column 'colour'"),
+    ):
+        with pytest.raises(error, match=says):
+            replay(frame, **options)
     with pytest.raises(LogError, match="nothing-here"):
         replay(str(tmp_path / "nothing-here"))

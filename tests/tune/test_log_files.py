@@ -16,7 +16,8 @@ UTC = datetime.UTC
 
 def write(path, **columns):
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({"start": [0, 1], "timeout": [10, 10], "end": [5, None], **columns}), path, row_group_size=1)
+    table = pa.table({"start": [0, 1], "timeout": [10, 10], "end": [5, None], **columns})
+    pq.write_table(table, path, row_group_size=1)
     return str(path)
 
 

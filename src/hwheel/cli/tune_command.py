@@ -11,9 +11,9 @@ from hwheel.cli.options import WHEEL_SIZE_MOST, whole_number
 from hwheel.cli.rich_extra import require_rich
 
 DESCRIPTION = """\
-Replays a log of timers in virtual time, with many ticks and wheel sizes: how often the timer would have woken up, how
-often a timer would have been moved, how late it would have fired, and what it would have taken. Says which tick and size
-to choose, and why; what other timeouts would have done; and writes a report with pictures.
+Replays a log of timers in virtual time, with many ticks and wheel sizes: how often the reaper would have woken up, how
+often a timer would have been moved, how late it would have fired, and what memory it would have taken. Says which tick
+and size to choose, and why; what other timeouts would have done; and writes a report with pictures.
 """
 
 EPILOG = """\
@@ -30,7 +30,7 @@ examples:
   hwheel tune log/ --late 20                  no timer may be more than 20 ms late
   hwheel tune log/ --ticks 1 10 --sizes 64 512 4096
   hwheel tune hosts/ --per-file               a log of each host: each has a wheel of its own
-  hwheel tune hdfs:///logs --spark --master yarn
+  hwheel tune hdfs:///logs --spark --master yarn --key user --wheels 64
 
 Without --spark all of it is held in memory, some 150 bytes a timer; with --per-file one file at a time.
 """
@@ -48,16 +48,18 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("log", metavar="LOG", nargs="+", help="a Parquet file, or a directory of them")
     parser.add_argument("--out", metavar="DIR", type=Path, help="write report.html, report.json and pictures into it")
-    parser.add_argument("--json", action="store_true", help="write the figures as JSON to standard output, and nothing else")
+    parser.add_argument("--json", action="store_true", help="write the figures to standard output, and nothing else")
     parser.add_argument(
-        "--per-file", action="store_true", help="each file has a wheel of its own (with --spark always; default: one for all)"
+        "--per-file", action="store_true", help="each file has a wheel of its own (default: one for all)"
     )
     parser.add_argument(
         "--columns", metavar=("START", "TIMEOUT", "END"), nargs=3, default=["start", "timeout", "end"],
         help="the names of the columns (default: start timeout end)",
     )
     tried = parser.add_argument_group("what is tried")
-    tried.add_argument("--ticks", metavar="MS", nargs="+", type=whole_number(1), help="ticks (default: 1 2 5 10 20 50 100)")
+    tried.add_argument(
+        "--ticks", metavar="MS", nargs="+", type=whole_number(1), help="ticks (default: 1 2 5 10 20 50 100)"
+    )
     tried.add_argument(
         "--sizes", metavar="N", nargs="+", type=whole_number(2, WHEEL_SIZE_MOST),
         help="wheel sizes (default: 20 64 256 512 1024)",
@@ -67,10 +69,13 @@ def add_to(commands: Any) -> None:
         help="timeouts for all timers instead of their own, with the tick and size that are chosen",
     )
     tried.add_argument(
-        "--late", metavar="MS", type=whole_number(0), help="how late a timer may be (default: 1%% of the median timeout)"
+        "--late", metavar="MS", type=whole_number(0),
+        help="how late a timer may be (default: 1%% of the median timeout)",
     )
     spark = parser.add_argument_group("Spark, for what is too big for this")
-    spark.add_argument("--spark", action="store_true", help="replay on Spark, a file a task")
+    spark.add_argument("--spark", action="store_true", help="replay on Spark: a task for each file, which has a wheel of its own")
+    spark.add_argument("--key", metavar="COLUMN", help="spread the timers by this column, instead of a wheel a file,")
+    spark.add_argument("--wheels", metavar="N", type=whole_number(1, 4096), help="over so many wheels")
     spark.add_argument("--master", metavar="URL", help="default: local[*], or what spark-submit says")
     spark.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting; may be repeated")
     parser.set_defaults(run=run, prog=parser.prog)
@@ -96,6 +101,10 @@ def run(options: argparse.Namespace) -> int:
 def check_together(options: argparse.Namespace) -> None:
     if not options.spark and (options.master or options.conf):
         raise CommandError("--master and --conf need --spark")
+    if not options.spark and (options.key or options.wheels):
+        raise CommandError("--key and --wheels need --spark")
+    if (options.key is None) != (options.wheels is None):
+        raise CommandError("--key and --wheels go together")
     if options.spark and options.per_file:
         raise CommandError("--per-file has no meaning with --spark, where each file has a wheel of its own anyway")
     if options.out and options.out.exists() and not options.out.is_dir():

@@ -51,10 +51,11 @@ def show(study: Study, advice: Advice, what_if: list[ReplayCosts], files: list[P
     console = Console(highlight=False)
     console.print(headline(study, advice))
     if study.dropped:
-        console.print(f"The recorder had no room for {study.dropped:,} timers: they are missing here.", style="bold red")
+        console.print(f"The recorder had no room for {study.dropped:,} timers: they are missing.", style="bold red")
     chosen = advice.costs
     for title, picked in (
-        (f"ticks, with wheel size {chosen.wheel_size:,}", [one for one in study.costs if one.wheel_size == chosen.wheel_size]),
+        (f"ticks, with wheel size {chosen.wheel_size:,}",
+         [one for one in study.costs if one.wheel_size == chosen.wheel_size]),
         (f"wheel sizes, with a tick of {ms_text(chosen.tick_ms)}",
          [one for one in study.costs if one.tick_ms == chosen.tick_ms]),
     ):
@@ -63,9 +64,11 @@ def show(study: Study, advice: Advice, what_if: list[ReplayCosts], files: list[P
             table.add_column(column, justify="right")
         for costs in picked:
             # No spaces to break a cell at.
-            table.add_row(*(cell.replace(" ", "\u00a0") for cell in cells(costs)), style=CHOSEN if costs is chosen else "")
+            row = [cell.replace(" ", "\u00a0") for cell in cells(costs)]
+            table.add_row(*row, style=CHOSEN if costs is chosen else "")
         console.print(table)
-    console.print(Text(f"Choose a tick of {ms_text(chosen.tick_ms)} and a wheel size of {chosen.wheel_size:,}.", style=CHOSEN))
+    choice = f"Choose a tick of {ms_text(chosen.tick_ms)} and a wheel size of {chosen.wheel_size:,}."
+    console.print(Text(choice, style=CHOSEN))
     for reason in advice.reasons:
         console.print(f"  - {reason}")
     for costs in what_if:

@@ -83,7 +83,8 @@ def on_spark(options: argparse.Namespace, columns: LogColumns, progress: Progres
                 progress.begin("replaying on Spark", None)
                 return replay_on_spark(
                     options.log, start=columns.start, timeout=columns.timeout, end=columns.end, ticks=grid.ticks,
-                    wheel_sizes=grid.wheel_sizes, timeouts=grid.timeouts, curves=curves,
+                    wheel_sizes=grid.wheel_sizes, timeouts=grid.timeouts, curves=curves, key=options.key,
+                    wheels=options.wheels,
                 )
 
             yield replay

@@ -32,7 +32,7 @@ class LogWriter:
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        pa.array([0])           # loads what pyarrow loads when first asked for, which it could not while the process ends
+        pa.array([0])           # loads what pyarrow loads at first use, which it could not while the process ends
         self._directory = directory
         # Unlike that of any other recorder, also of one of an earlier process with this number.
         self._prefix = f"timers-{time.time_ns() // 1_000_000}-{os.getpid()}-{id(self):x}"
@@ -43,7 +43,9 @@ class LogWriter:
 
     def add(self, rows: list[Row]) -> None:
         """Keeps rows in 40 bytes each."""
-        columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), SCHEMA.types[1:], strict=True)]
+        columns = [
+            pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), SCHEMA.types[1:], strict=True)
+        ]
         ids = pa.array(range(self._next_id, self._next_id + len(rows)), pa.int64())
         self._batches.append(pa.RecordBatch.from_arrays([ids, *columns], schema=SCHEMA))
         self._next_id += len(rows)

@@ -1,7 +1,7 @@
 """Recorder: takes note of timers, and writes them down in a thread of its own.
 
-Whoever reports a timer puts it into a queue and goes on: no lock is waited for, no file is touched. queue.SimpleQueue is
-made for that: its put() may even interrupt itself (a finalizer or a signal handler that cancels a timer).
+Whoever reports a timer puts it into a queue and goes on: no lock is waited for, no file is touched. queue.SimpleQueue
+is made for that: its put() may even interrupt itself (a finalizer or a signal handler that cancels a timer).
 """
 
 import threading
@@ -41,15 +41,15 @@ class Recorder:
 
     Arguments:
         path: the directory; it is made. Several recorders, also of several processes, may write into one.
-        capacity: how many timers may wait to be packed. Those beyond are dropped and counted, here and in the next file.
+        capacity: how many timers may wait to be packed. Those beyond are dropped and counted, here and in a file.
         file_rows, file_seconds: a file is written when it has so many rows, or its first has waited for so long.
 
     Raises:
         OSError: the directory cannot be made.
         TypeError, ValueError: a number is of the wrong type, or not positive.
 
-    What a kill can take is what is not in a file yet: file_seconds at most. A file that cannot be written is reported to
-    threading.excepthook, is the recorder's `error`, and ends the recording, not the program. A forked child does not
+    What a kill can take is what is not in a file yet: file_seconds at most. A file that cannot be written is reported
+    to threading.excepthook, is the recorder's `error`, and ends the recording, not the program. A forked child does not
     record; it may make a Recorder of its own. At interpreter exit the recorder closes itself.
 
     Memory: 40 bytes a row of a file and some 250 bytes a row that waits: 100 MB if the disk stands still.

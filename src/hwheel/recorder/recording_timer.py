@@ -1,8 +1,8 @@
 """RecordingTimer: a SystemTimer that tells a Recorder what becomes of its timers.
 
 It is a class of its own, so that nobody pays for recording who does not record. What is noted is what the core decided:
-a cancel() that returned True, an expiry at the hand-out; deadline and delay are read from the task after that, when nothing
-can change them any more.
+a cancel() that returned True, an expiry at the hand-out; deadline and delay are read from the task after that, when
+nothing can change them any more.
 """
 
 import math
@@ -54,11 +54,11 @@ class RecordedTask(TimerTask):
 class RecordingTimer(SystemTimer):
     """RecordingTimer(recorder, name="timer", *, key=None, **options)
 
-    A SystemTimer whose timers are recorded, each when it is over: with what it was started for, when, for how long, and
-    when it was cancelled, if it was. What `close()` returns, and what is pending at interpreter exit, counts as cancelled
-    then.
+    A SystemTimer whose timers are recorded, each when it is over: for what it was started, when, for how long, and when
+    it was cancelled, if it was. What `close()` returns, and what is pending at interpreter exit, counts as cancelled
+    then. What `close(run_pending=True)` runs counts as expired.
 
-    Recorded are the timers of `call_later` and `call_at`. `call_every`, `call_many` and `add` work as ever, and are not.
+    Recorded are the timers of `call_later` and `call_at`. `call_every`, `call_many` and `add` work, and are not.
 
     Arguments:
         recorder: where to; it may be that of several timers. Close it after them.
@@ -66,9 +66,9 @@ class RecordingTimer(SystemTimer):
             key is the callback's qualified name.
         name, options: as SystemTimer's. The executor cannot be one of processes.
 
-    In the log times are ms since 1970, shifted from the timer's clock by whole ticks, so that a replay rounds as the timer
-    did; those of a clock that is a callable are left as they are. To the millisecond: a cancel in the very tick in which
-    the timer falls due may look too late in a replay.
+    In the log times are ms since 1970, shifted from the timer's clock by whole ticks, so that a replay rounds as the
+    timer did; those of a clock that is a callable are left as they are. A cancel that came in time because the timer
+    was late, after its tick, is too late in a replay, where nothing is.
 
     Runtime complexity: as SystemTimer, and about 3 us a timer.
     Thread-safety: as SystemTimer.

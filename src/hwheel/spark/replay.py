@@ -1,7 +1,7 @@
 """A log of timers replayed on Spark: what became of each, and what another tick, wheel size or timeout would have cost.
 
-A wheel belongs to one process, so a log is replayed a part at a time, each part on a wheel of its own, and costs are added
-up. What becomes of a timer does not depend on how the log is divided; wake-ups, moves and peaks do.
+A wheel belongs to one process, so a log is replayed a part at a time, each part on a wheel of its own, and costs are
+added up. What becomes of a timer does not depend on how the log is divided; wake-ups, moves and peaks do.
 
     log already divided:    each file is a part. A worker gets the names of files and reads them itself, through pyarrow
     anything else, by key:  rows are packed where they are read, a few blobs are shuffled, and sorted where they arrive
@@ -19,12 +19,15 @@ from hwheel_core import DEFAULT_WHEEL_SIZE
 
 from hwheel.replay import Log
 from hwheel.spark.replay_parts import PART, FileParts, FrameParts, study_of
+from hwheel.spark.replay_shards import PACKED, Packer, ShardParts
+from hwheel.spark.shards import labels
 from hwheel.tune.grid import Grid
 from hwheel.tune.log_table import LogColumns, LogError
 from hwheel.tune.study import Study
 
 OUTCOMES = pa.array(["fired", "cancelled"])
 CHUNK_ROWS = 1_000_000
+WHEELS_MOST = 4096
 
 
 def replay(
@@ -33,6 +36,8 @@ def replay(
     start: str = "start",
     timeout: str = "timeout",
     end: str = "end",
+    key: str | None = None,
+    wheels: int | None = None,
     ticks: Sequence[int] = (1,),
     wheel_sizes: Sequence[int] = (DEFAULT_WHEEL_SIZE,),
     timeouts: Sequence[int | None] = (None,),
@@ -40,14 +45,17 @@ def replay(
 ) -> Study:
     """Lives through a log in virtual time, with every tick, wheel size and timeout that is asked for.
 
-    Each part of the log has a wheel of its own: each file, or each partition of a frame. A timer fires as in SystemTimer,
-    never early; at one instant timers fire first, then they are cancelled, then started.
+    Each part of the log has a wheel of its own: each file, or each partition of a frame; with key and wheels, all
+    timers whose keys fall into the same shard, wherever they stand. A timer fires as in SystemTimer, never early; at one
+    instant timers fire first, then they are cancelled, then started.
 
     Arguments:
         log: Parquet files or directories, by path or URL, which the workers read themselves; or a frame.
         start: the column that says when a timer was started: integers of ms or timestamps. In any order.
         timeout: for how long: integers of ms or a day-time interval.
         end: when it was cancelled, as start; null: never.
+        key: the column by which timers are spread over wheels, as a service spreads its keys over its processes.
+        wheels: over how many; with key, and only then.
         ticks: tick lengths in ms.
         wheel_sizes: buckets a level.
         timeouts: timeouts in ms for all timers instead of their own; None: their own.
@@ -66,14 +74,44 @@ def replay(
     """
     grid = Grid.checked(ticks, wheel_sizes, timeouts)
     columns = LogColumns(start, timeout, end)
-    if isinstance(log, DataFrame):
-        check_frame(log, columns)
-        parts = log.select(*map(quoted, columns.names)).mapInArrow(FrameParts(columns, grid, curves), PART)
+    check_wheels(key, wheels)
+    frame, files = opened(log, columns, key)
+    if key is None or wheels is None:
+        parts = frame.mapInArrow(FrameParts(columns, grid, curves) if files is None else
+                                 FileParts(files, columns, grid, curves), PART)
     else:
-        spark = SparkSession.active()
-        files = files_of(spark, [log] if isinstance(log, str) else [*log])
-        parts = spark.range(0, len(files), 1, len(files)).mapInArrow(FileParts(files, columns, grid, curves), PART)
+        packed = frame.mapInArrow(Packer(key, columns, labels(wheels, wheels), files), PACKED)
+        parts = packed.repartition(wheels, "shard").mapInArrow(ShardParts(grid, curves), PART)
     return study_of(parts)
+
+
+def check_wheels(key: str | None, wheels: int | None) -> None:
+    if (key is None) != (wheels is None):
+        raise ValueError("key and wheels go together: by which column, over how many wheels")
+    if wheels is None:
+        return
+    if isinstance(wheels, bool) or not isinstance(wheels, int):
+        raise TypeError(f"wheels must be an int, not {type(wheels).__name__}")
+    if not 1 <= wheels <= WHEELS_MOST:
+        raise ValueError(f"wheels must be from 1 to {WHEELS_MOST}, not {wheels}")
+
+
+def opened(
+    log: str | Sequence[str] | DataFrame, columns: LogColumns, key: str | None
+) -> tuple[DataFrame, list[str] | None]:
+    """The log's own columns; or the numbers of its files, one a partition, and the files."""
+    if isinstance(log, DataFrame):
+        check_frame(log, columns, key)
+        return log.select(*map(quoted, columns.names if key is None else [key, *columns.names])), None
+    paths = [log] if isinstance(log, str) else [*log]
+    spark = SparkSession.active()
+    try:
+        found = spark.read.parquet(*paths)
+        files = list(found.inputFiles())
+    except AnalysisException as error:
+        raise LogError(f"{', '.join(paths)}: {error.getMessage() or error}") from None
+    check_key(found, key)
+    return spark.range(0, len(files), 1, len(files)), files
 
 
 def outcomes(
@@ -135,18 +173,16 @@ class Outcomes:
         yield from table.append_column("at", pa.array(found.at_ms)).to_batches()
 
 
-def check_frame(log: DataFrame, columns: LogColumns) -> None:
+def check_frame(log: DataFrame, columns: LogColumns, key: str | None = None) -> None:
     if log.isStreaming:
         raise ValueError("log must be a batch DataFrame, not a streaming one")
     columns.check(log.limit(0).toArrow().schema, "the log")
+    check_key(log, key)
 
 
-def files_of(spark: SparkSession, paths: list[str]) -> list[str]:
-    """The files that these paths name to Spark."""
-    try:
-        return list(spark.read.parquet(*paths).inputFiles())
-    except AnalysisException as error:
-        raise LogError(f"{', '.join(paths)}: {error.getMessage() or error}") from None
+def check_key(log: DataFrame, key: str | None) -> None:
+    if key is not None and key not in log.columns:
+        raise LogError(f"there is no column {key!r}; the columns are {', '.join(log.columns)}")
 
 
 def quoted(name: str) -> str:

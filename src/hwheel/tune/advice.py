@@ -25,7 +25,8 @@ def advise(study: Study, late_ms: int | None = None) -> Advice:
     """The choice among the points with the timers' own timeouts (the first timeout of the grid).
 
     The tick: of those by which no timer is later than late_ms (one is late by less than a tick), the coarsest, unless a
-    finer one takes hardly more wake-ups. The wheel size: the smallest with hardly more moves and wake-ups than the best.
+    finer one takes hardly more wake-ups. The wheel size: the smallest with hardly more moves and wake-ups than the
+    best.
 
     Arguments:
         late_ms: None: 1 % of the median timeout. The study then has curves.
@@ -62,7 +63,7 @@ def advise(study: Study, late_ms: int | None = None) -> Advice:
 def tick_reason(chosen: ReplayCosts, late_ms: int, allowed: str) -> str:
     bound = f"{ms_text(late_ms)} {allowed}"
     if chosen.tick_ms - 1 > late_ms:
-        return f"A tick of {ms_text(chosen.tick_ms)} is the finest that was tried, and coarser than what is asked for: {bound}."
+        return f"A tick of {ms_text(chosen.tick_ms)} is the finest that was tried, and too coarse: {bound}."
     if chosen.tick_ms == 1:
         return f"A tick of 1 ms makes no timer late; {bound}."
     return f"A tick of {ms_text(chosen.tick_ms)} makes a timer at most {ms_text(chosen.tick_ms - 1)} late; {bound}."
@@ -70,9 +71,10 @@ def tick_reason(chosen: ReplayCosts, late_ms: int, allowed: str) -> str:
 
 def size_reason(chosen: ReplayCosts, sizes: list[ReplayCosts]) -> str:
     moves = chosen.cascaded / chosen.timers
-    text = (f"With {chosen.wheel_size:,} buckets a level a timer moves {moves:.2f} times on average, on {chosen.levels} "
-            f"level{'s' * (chosen.levels > 1)}, and the wheel{'s' * (chosen.wheels > 1)} with all that is pending at the "
-            f"peak take{'s' * (chosen.wheels == 1)} {bytes_text(chosen.memory_bytes)}")
+    several = chosen.wheels > 1
+    text = (f"With {chosen.wheel_size:,} buckets a level a timer moves {moves:.2f} times on average, on "
+            f"{chosen.levels} level{'s' * (chosen.levels > 1)}, and the wheel{'s' * several} with all that is pending at the peak "
+            f"take{'s' * (not several)} {bytes_text(chosen.memory_bytes)}")
     least = min(sizes, key=lambda costs: costs.cascaded)
     if least.wheel_size > chosen.wheel_size:
         return (f"{text}; {least.wheel_size:,} buckets would make it {least.cascaded / least.timers:.2f} times, and "

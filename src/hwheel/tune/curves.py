@@ -61,7 +61,8 @@ class PendingCurve:
                 break
             shift += 1
         parts = [curve.spread(shift, first, last - first + 1) for curve in curves]
-        return PendingCurve(shift, first, sum(part[0] for part in parts), sum(part[1] for part in parts))  # type: ignore[arg-type]
+        started, over = np.sum(parts, axis=0)
+        return PendingCurve(shift, first, started, over)
 
     @property
     def times_ms(self) -> Counts:

@@ -55,7 +55,7 @@ def lateness(figure: Any, study: Study, advice: Advice) -> None:
     rows = [costs for (_, one), costs in sorted(points_of(study, advice).items()) if one == size]
     ticks = [costs.tick_ms for costs in rows]
     late, woken = figure.subplots(1, 2)
-    for name, colour, width in (("max", ORANGE, 5), ("p99", BLUE, 2), ("p50", GREEN, 2)):     # max and p99 often coincide
+    for name, colour, width in (("max", ORANGE, 5), ("p99", BLUE, 2), ("p50", GREEN, 2)):     # the first two often meet
         late.plot(ticks, [getattr(costs.lateness, name) for costs in rows], marker="o", color=colour, label=name,
                   linewidth=width)
     late.axhline(advice.late_ms, color=GREY, linestyle="--", label=f"allowed: {ms_text(advice.late_ms)}")
@@ -77,11 +77,10 @@ def lateness(figure: Any, study: Study, advice: Advice) -> None:
         axis.set_xlabel(f"tick in ms (with wheel size {size:,})")
         axis.axvline(advice.costs.tick_ms, color=GREY, linewidth=6, alpha=0.25)
     saved = 1 - advice.costs.wakeups / max(1, rows[0].wakeups)
-    figure.suptitle(
-        f"A tick of {ms_text(advice.costs.tick_ms)}: at most {ms_text(advice.costs.lateness.max)} late"
-        + (f", and {share_text(saved)} fewer wake-ups than with {ms_text(ticks[0])}" if len(ticks) > 1 and saved > 0 else ""),
-        fontweight="bold",
-    )
+    title = f"A tick of {ms_text(advice.costs.tick_ms)}: at most {ms_text(advice.costs.lateness.max)} late"
+    if saved > 0:
+        title += f", and {share_text(saved)} fewer wake-ups than with {ms_text(ticks[0])}"
+    figure.suptitle(title, fontweight="bold")
 
 
 def cost(figure: Any, study: Study, advice: Advice) -> None:
@@ -109,8 +108,9 @@ def cost(figure: Any, study: Study, advice: Advice) -> None:
         axis.minorticks_off()
         axis.set_xlabel("wheel size (buckets a level)")
         axis.axvline(advice.costs.wheel_size, color=GREY, linewidth=6, alpha=0.25)
-    figure.suptitle(f"A wheel size of {advice.costs.wheel_size:,}: {advice.costs.cascaded / advice.costs.timers:.2f} moves "
-                    f"a timer, {bytes_text(advice.costs.memory_bytes)}", fontweight="bold")
+    each = advice.costs.cascaded / advice.costs.timers
+    figure.suptitle(f"A wheel size of {advice.costs.wheel_size:,}: {each:.2f} moves a timer, "
+                    f"{bytes_text(advice.costs.memory_bytes)}", fontweight="bold")
 
 
 def pending(figure: Any, study: Study, advice: Advice) -> None:
@@ -140,7 +140,8 @@ def timeouts(figure: Any, study: Study, advice: Advice) -> None:
     lengths = curves_of(study).lengths
     share = lengths.would_expire
     now = advice.costs.fired / advice.costs.timers
-    own = [int(EDGES_MS[max(step - 1, 0)]) for step in np.flatnonzero(lengths.timeouts >= lengths.timeouts.max() / 20).tolist()]
+    frequent = np.flatnonzero(lengths.timeouts >= lengths.timeouts.max() / 20)
+    own = EDGES_MS[np.maximum(frequent - 1, 0)].tolist()
     falls_until = np.flatnonzero(share > share[-1])
     last_ms = 2 * max([1000, *own, *EDGES_MS[falls_until[-1:]].tolist()])
     axis = figure.subplots()

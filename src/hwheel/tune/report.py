@@ -52,8 +52,8 @@ def figures_of(name: str, study: Study, advice: Advice, what_if: list[ReplayCost
 
 
 def point(costs: ReplayCosts) -> dict[str, Any]:
-    names = ("tick_ms", "wheel_size", "timeout_ms", "timers", "fired", "cancelled", "wakeups", "cascaded", "peak_pending",
-             "largest_peak", "levels", "memory_bytes")
+    names = ("tick_ms", "wheel_size", "timeout_ms", "timers", "fired", "cancelled", "wakeups", "cascaded",
+             "peak_pending", "largest_peak", "levels", "memory_bytes")
     return {**{name: getattr(costs, name) for name in names}, "lateness_ms": costs.lateness._asdict()}
 
 
@@ -70,14 +70,15 @@ def cells(costs: ReplayCosts) -> list[str]:
 def headline(study: Study, advice: Advice) -> str:
     costs = advice.costs
     wheels = "" if study.wheels == 1 else f" on {study.wheels:,} wheels"
-    return (f"{study.timers:,} timers{wheels}: {share_text(costs.fired / study.timers)} expired, the others were cancelled; "
-            f"at most {costs.peak_pending:,} were pending at once"
+    return (f"{study.timers:,} timers{wheels}: {share_text(costs.fired / study.timers)} expired, the others were "
+            f"cancelled; at most {costs.peak_pending:,} were pending at once"
             + (", if all wheels reached their peaks together." if study.wheels > 1 else "."))
 
 
 def what_if_text(costs: ReplayCosts) -> str:
-    return (f"With a timeout of {ms_text(costs.timeout_ms or 0)} for all, {share_text(costs.fired / costs.timers)} would expire "
-            f"({costs.fired:,}), and at most {costs.peak_pending:,} would be pending.")
+    share = share_text(costs.fired / costs.timers)
+    return (f"With a timeout of {ms_text(costs.timeout_ms or 0)} for all, {share} would expire ({costs.fired:,}), and "
+            f"at most {costs.peak_pending:,} would be pending.")
 
 
 def page_of(name: str, study: Study, advice: Advice, what_if: list[ReplayCosts], pictures: list[Path]) -> str:
@@ -95,14 +96,16 @@ def page_of(name: str, study: Study, advice: Advice, what_if: list[ReplayCosts],
         *(f"<li>{escape(reason)}</li>" for reason in advice.reasons), "</ul>",
     ]
     if study.dropped:
-        parts.append(f"<p>The recorder of this log had no room for {study.dropped:,} timers: they are missing here.</p>")
+        parts.append(f"<p>The recorder of this log had no room for {study.dropped:,} timers: they are missing.</p>")
     if what_if:
         parts += ["<h2>What if</h2><ul>", *(f"<li>{escape(what_if_text(costs))}</li>" for costs in what_if), "</ul>"]
     parts += [f'<p><img src="{picture.name}" alt="{picture.stem}"></p>' for picture in pictures]
     parts += [
-        "<h2>Everything that was tried</h2><table><tr>", *(f"<th>{name}</th>" for name in COLUMNS), "</tr>", *rows, "</table>",
-        "<p>A timer fires at the first tick at or after its deadline, never early. Lateness is what that alone makes it, on a "
-        "machine without delays; memory is without what a program hangs on its timers. The same figures are in report.json.</p>",
+        "<h2>Everything that was tried</h2><table><tr>", *(f"<th>{name}</th>" for name in COLUMNS), "</tr>",
+        *rows, "</table>",
+        "<p>A timer fires at the first tick at or after its deadline, never early. Lateness is what that alone makes "
+        "it, on a machine without delays; memory is without what a program hangs on its timers. The same figures are "
+        "in report.json.</p>",
         f"<p>hwheel {__version__}</p></body></html>",
     ]
     return "\n".join(parts) + "\n"

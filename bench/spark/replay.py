@@ -1,0 +1,161 @@
+"""hwheel.spark.replay beside the best that Spark SQL does for the same question, in one run. See README.md.
+
+    python bench/spark/replay.py [--timers 16000000] [--rounds 3] [--only files shards sql]
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from machine import machine  # noqa: E402
+from processor_time import processor_seconds  # noqa: E402
+
+from hwheel.spark.local_session import make_session  # noqa: E402
+from hwheel.spark.replay import replay  # noqa: E402
+
+START_MS = 1_795_176_000_000
+HOUR_MS = 3_600_000
+FILES = 8
+WHEELS = 8
+SETTINGS = {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": str(WHEELS)}
+
+# Outcome and time of each timer with a tick of 1 ms; of each shard: how many fired, at how many instants, how late, and
+# how many were pending at once. What SQL is spared: the moves, the wake-ups for them, and the order within an instant.
+TIMERS = f"""
+    SELECT pmod(xxhash64(key), {WHEELS}) AS shard, start,
+           (end IS NULL OR end >= start + timeout) AS fired,
+           CASE WHEN end IS NULL OR end >= start + timeout THEN start + timeout ELSE end END AS at,
+           start + timeout AS deadline
+    FROM log"""
+CHANGES = f"SELECT shard, inline(array(struct(start AS t, 1L AS d), struct(at AS t, -1L AS d))) FROM ({TIMERS})"
+FATES = f"""
+    SELECT shard, count_if(fired) AS fired, count(DISTINCT IF(fired, at, NULL)) AS instants,
+           percentile_approx(IF(fired, at - deadline, NULL), array(0.5, 0.99), 100) AS late,
+           max(IF(fired, at - deadline, NULL)) AS latest
+    FROM ({TIMERS}) GROUP BY shard"""
+PENDING = {
+    # Add up what happens in one ms first, and then run over these sums.
+    "group by": f"""
+        SELECT shard, max(pending) AS peak FROM (
+            SELECT shard, sum(d) OVER (PARTITION BY shard ORDER BY t) AS pending
+            FROM (SELECT shard, t, sum(d) AS d FROM ({CHANGES}) GROUP BY shard, t))
+        GROUP BY shard""",
+    # Run over every event.
+    "window": f"""
+        SELECT shard, max(pending) AS peak FROM (
+            SELECT shard, sum(d) OVER (PARTITION BY shard ORDER BY t RANGE UNBOUNDED PRECEDING) AS pending
+            FROM ({CHANGES}))
+        GROUP BY shard""",
+    # Starts and ends of one ms joined.
+    "join": f"""
+        SELECT shard, max(pending) AS peak FROM (
+            SELECT shard,
+                   sum(coalesce(started, 0) - coalesce(ended, 0)) OVER (PARTITION BY shard ORDER BY t) AS pending
+            FROM (SELECT shard, start AS t, count(*) AS started FROM ({TIMERS}) GROUP BY shard, start)
+            FULL OUTER JOIN (SELECT shard, at AS t, count(*) AS ended FROM ({TIMERS}) GROUP BY shard, at) USING (shard, t))
+        GROUP BY shard""",
+}
+
+
+def write_log(directory: Path, timers: int, in_order: bool) -> None:
+    """Requests over an hour with timeouts of 5, 30 and 60 s: most are answered within a second, one in twenty never."""
+    directory.mkdir()
+    count = timers // FILES
+    for number in range(FILES):
+        rng = np.random.default_rng(number)
+        starts = rng.integers(0, HOUR_MS, count) + START_MS
+        if in_order:
+            starts.sort()
+        timeouts = rng.choice([5000, 30_000, 60_000], count)
+        ends = starts + np.minimum(rng.exponential(800, count).astype(np.int64), 2 * timeouts)
+        pq.write_table(
+            pa.table({
+                "id": np.arange(number * count, (number + 1) * count),
+                "key": pa.array(np.char.mod("user-%06d", rng.integers(0, 100_000, count))),
+                "start": starts, "timeout": timeouts, "end": pa.array(ends, mask=rng.random(count) < 0.05),
+            }),
+            directory / f"{number}.parquet",
+        )
+
+
+def in_files(spark: SparkSession, place: Path) -> int:
+    """Logs that are divided already: each file has a wheel."""
+    return replay(str(place / "divided")).costs[0].fired
+
+
+def in_shards(spark: SparkSession, place: Path) -> int:
+    """A log in any order, by key."""
+    return replay(str(place / "mixed"), key="key", wheels=WHEELS).costs[0].fired
+
+
+def in_sql(name: str) -> Callable[[SparkSession, Path], int]:
+    def run(spark: SparkSession, place: Path) -> int:
+        spark.read.parquet(str(place / "mixed")).createOrReplaceTempView("log")
+        rows = both(spark, name).collect()
+        assert len(rows) == WHEELS
+        return sum(row.fired for row in rows)
+
+    return run
+
+
+def both(spark: SparkSession, name: str) -> DataFrame:
+    return spark.sql(f"SELECT * FROM ({FATES}) JOIN ({PENDING[name]}) USING (shard)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--timers", type=int, default=16_000_000, help="default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="+", default=["files", "shards", *(f"sql, {name}" for name in PENDING)])
+    options = parser.parse_args()
+    ways: dict[str, Callable[[SparkSession, Path], int]] = {
+        "files": in_files, "shards": in_shards, **{f"sql, {name}": in_sql(name) for name in PENDING}
+    }
+    spark = make_session("local[2]", SETTINGS)
+    found: dict[str, dict[str, list[float]]] = {name: {"s": [], "processor s": []} for name in options.only}
+    with tempfile.TemporaryDirectory(prefix="hwheel-bench-") as directory:
+        place = Path(directory)
+        write_log(place / "divided", options.timers, True)
+        write_log(place / "mixed", options.timers, False)
+        fired = {}
+        for number in range(options.rounds + 1):        # the first starts workers and compiles, and is not counted
+            for name in options.only:
+                began, used = time.perf_counter(), processor_seconds()
+                fired[name] = ways[name](spark, place)
+                if number:
+                    found[name]["s"].append(round(time.perf_counter() - began, 2))
+                    found[name]["processor s"].append(round(processor_seconds() - used, 2))
+        if len({count for name, count in fired.items() if name != "files"}) > 1:
+            raise SystemExit(f"not the same work: {fired}")
+    spark.stop()
+    print(json.dumps({"machine": machine(), "timers": options.timers, "events": 2 * options.timers}))
+    for name, row in found.items():
+        print(json.dumps({name: figures(row, options.timers)}))
+
+
+def figures(row: dict[str, list[float]], timers: int) -> dict[str, Any]:
+    """An event is the start or the end of a timer: two a timer."""
+    median, used = statistics.median(row["s"]), statistics.median(row["processor s"])
+    return {
+        "M events/s": round(2 * timers / median / 1e6, 2),
+        "M events/s at best": round(2 * timers / min(row["s"]) / 1e6, 2),
+        "M events a processor second": round(2 * timers / used / 1e6, 2),
+        **row,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,7 @@
 PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
-.PHONY: demo test test-spark test-kafka test-debug soak chaos sanitize bench bench-spark bench-pytest types dist clean
+.PHONY: demo test test-spark test-kafka test-debug soak chaos sanitize bench bench-spark bench-replay bench-pytest types dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
@@ -53,6 +53,10 @@ bench-pytest: .venv/built
 # hwheel.spark beside a timer a message, see bench/spark/README.md.
 bench-spark: .venv/built
 	.venv/bin/python bench/spark/run.py $(ARGUMENTS)
+
+# hwheel.spark.replay beside Spark SQL, see the same page.
+bench-replay: .venv/built
+	.venv/bin/python bench/spark/replay.py $(ARGUMENTS)
 
 types: .venv/built
 	.venv/bin/pip install -q mypy

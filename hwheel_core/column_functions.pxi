@@ -29,7 +29,9 @@ cdef Columns int64_columns(tuple sources, str name):
 
 
 cdef array.array int64_room(int64_t count):
-    return array.clone(array.array("q"), count, zero=False)
+    cdef array.array room = array.clone(array.array("q"), count, zero=False)
+    hw_advise_huge(room.data.as_voidptr, count * sizeof(int64_t))
+    return room
 
 
 cdef int64_t* int64_memory(int64_t count, bint zeroed) except NULL:
@@ -40,6 +42,7 @@ cdef int64_t* int64_memory(int64_t count, bint zeroed) except NULL:
         memory = <int64_t*>PyMem_RawMalloc(max(count, 1) * sizeof(int64_t))
     if memory is NULL:
         raise MemoryError
+    hw_advise_huge(memory, count * sizeof(int64_t))     # as it is used from end to end, pages would cost as much as the work
     return memory
 
 

@@ -73,6 +73,8 @@ cdef bint replay_init(Replay* self, int64_t count, int64_t tick_ms, int32_t whee
     """False when there is no memory; replay_free it all the same. The Replay comes zeroed."""
     self.sleeps_until_ms = INT64_MAX
     self.by_row = <Entry**>PyMem_RawCalloc(count + 1, sizeof(Entry*))
+    if self.by_row is not NULL:
+        hw_advise_huge(self.by_row, count * sizeof(Entry*))
     return self.by_row is not NULL and wheel_create(&self.wheel, tick_ms, wheel_size, start_ms)
 
 

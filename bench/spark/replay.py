@@ -135,9 +135,11 @@ def main() -> None:
             for name in options.only:
                 began, used = time.perf_counter(), processor_seconds()
                 fired[name] = ways[name](spark, place)
+                took, worked = round(time.perf_counter() - began, 2), round(processor_seconds() - used, 2)
+                print(f"round {number}: {name}: {took} s, {worked} processor s", file=sys.stderr, flush=True)
                 if number:
-                    found[name]["s"].append(round(time.perf_counter() - began, 2))
-                    found[name]["processor s"].append(round(processor_seconds() - used, 2))
+                    found[name]["s"].append(took)
+                    found[name]["processor s"].append(worked)
         if len({count for name, count in fired.items() if name != "files"}) > 1:
             raise SystemExit(f"not the same work: {fired}")
     spark.stop()

@@ -1,5 +1,6 @@
 """hwheel.spark.replay, on small logs, against a ManualTimer and against hwheel.replay."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -113,6 +114,16 @@ def test_timestamps_and_intervals(spark):
     [row] = outcomes(frame, start="begun", timeout="wait", tick=7).collect()
     assert (row.outcome, row.at) == ("fired", 3003)
     assert row.begun.timestamp() == 1
+
+
+def test_the_example_of_the_page(spark, tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "replay.md"
+    (code,) = [code for code in re.findall(r"```python\n((?s:.*?))```", page.read_text()) if "pyspark" in code]
+    pq.write_table(made_up(100, 6), tmp_path / "0.parquet")
+    names = {}
+    exec(compile(code.replace('"log"', repr(str(tmp_path))), str(page), "exec"), names)
+    assert names["study"].timers == 100
+    assert {row.outcome for row in names["fates"].collect()} == {"fired", "cancelled"}
 
 
 @pytest.mark.parametrize(

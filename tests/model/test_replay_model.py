@@ -3,11 +3,13 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lived_through import lived_through, rows
 
 from hwheel.replay import CANCELLED, FIRED, NEVER, Log
+
+MODEL = settings.get_profile("model")
 
 
 def columns(log):
@@ -15,6 +17,7 @@ def columns(log):
     return list(starts_ms), list(timeouts_ms), [NEVER if end is None else end for end in ends_ms]
 
 
+@MODEL
 @given(log=st.lists(rows(), max_size=40), tick_ms=st.integers(1, 50), wheel_size=st.integers(2, 40))
 def test_each_timer_fares_as_in_a_manual_timer(log, tick_ms, wheel_size):
     replayed = Log(*columns(log)).replay(tick_ms=tick_ms, wheel_size=wheel_size)
@@ -23,6 +26,7 @@ def test_each_timer_fares_as_in_a_manual_timer(log, tick_ms, wheel_size):
     assert replayed.costs.fired + replayed.costs.cancelled == replayed.costs.timers == len(log)
 
 
+@MODEL
 @given(log=st.lists(rows(), min_size=1, max_size=30), tick_ms=st.integers(1, 50))
 def test_the_peak_is_the_most_that_was_pending_at_once(log, tick_ms):
     log = [(start, max(timeout, 1), None) for start, timeout, _ in log]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -32,41 +32,33 @@ FILES = 8
 WHEELS = 8
 SETTINGS = {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": str(WHEELS)}
 
-# Outcome and time of each timer with a tick of 1 ms; of each shard: how many fired, at how many instants, how late, and
-# how many were pending at once. What SQL is spared: the moves, the wake-ups for them, and the order within an instant.
+# What became of each timer with a tick of 1 ms, and of each shard how many fired, at how many instants, and how many were
+# pending at once. What SQL is spared: moves, the wake-ups for them, lateness, and the order within an instant.
 TIMERS = f"""
-    SELECT pmod(xxhash64(key), {WHEELS}) AS shard, start,
-           (end IS NULL OR end >= start + timeout) AS fired,
-           CASE WHEN end IS NULL OR end >= start + timeout THEN start + timeout ELSE end END AS at,
-           start + timeout AS deadline
+    SELECT pmod(xxhash64(key), {WHEELS}) AS shard, start, end IS NULL OR end >= start + timeout AS fired,
+           if(end IS NULL OR end >= start + timeout, start + timeout, end) AS at
     FROM log"""
-CHANGES = f"SELECT shard, inline(array(struct(start AS t, 1L AS d), struct(at AS t, -1L AS d))) FROM ({TIMERS})"
-FATES = f"""
-    SELECT shard, count_if(fired) AS fired, count(DISTINCT IF(fired, at, NULL)) AS instants,
-           percentile_approx(IF(fired, at - deadline, NULL), array(0.5, 0.99), 100) AS late,
-           max(IF(fired, at - deadline, NULL)) AS latest
-    FROM ({TIMERS}) GROUP BY shard"""
-PENDING = {
+EVENTS = f"""
+    SELECT shard, inline(array(struct(start AS t, 1L AS d, 0L AS f), struct(at AS t, -1L AS d, int(fired) AS f)))
+    FROM ({TIMERS})"""
+INSTANTS = f"SELECT shard, t, sum(d) AS d, sum(f) AS f FROM ({EVENTS}) GROUP BY shard, t"
+SHARDS = "SELECT shard, max(pending) AS peak, sum(f) AS fired, count_if(f > 0) AS instants FROM ({}) GROUP BY shard"
+RUNNING = "sum(d) OVER (PARTITION BY shard ORDER BY t ROWS UNBOUNDED PRECEDING) AS pending"
+SQL = {
     # Add up what happens in one ms first, and then run over these sums.
-    "group by": f"""
-        SELECT shard, max(pending) AS peak FROM (
-            SELECT shard, sum(d) OVER (PARTITION BY shard ORDER BY t) AS pending
-            FROM (SELECT shard, t, sum(d) AS d FROM ({CHANGES}) GROUP BY shard, t))
-        GROUP BY shard""",
-    # Run over every event.
-    "window": f"""
-        SELECT shard, max(pending) AS peak FROM (
-            SELECT shard, sum(d) OVER (PARTITION BY shard ORDER BY t RANGE UNBOUNDED PRECEDING) AS pending
-            FROM ({CHANGES}))
-        GROUP BY shard""",
+    "group by": SHARDS.format(f"SELECT *, {RUNNING} FROM ({INSTANTS})"),
+    # Run over every event; an instant is counted where it ends.
+    "window": SHARDS.format(f"""
+        SELECT shard, if(last, pending, 0) AS pending, f, if(last, 1, 0) AS last FROM (
+            SELECT *, {RUNNING}, coalesce(lead(t) OVER (PARTITION BY shard ORDER BY t) > t, true) AS last
+            FROM ({EVENTS}))"""),
     # Starts and ends of one ms joined.
-    "join": f"""
-        SELECT shard, max(pending) AS peak FROM (
-            SELECT shard,
-                   sum(coalesce(started, 0) - coalesce(ended, 0)) OVER (PARTITION BY shard ORDER BY t) AS pending
+    "join": SHARDS.format(f"""
+        SELECT *, {RUNNING} FROM (
+            SELECT shard, t, coalesce(started, 0) - coalesce(ended, 0) AS d, coalesce(f, 0) AS f
             FROM (SELECT shard, start AS t, count(*) AS started FROM ({TIMERS}) GROUP BY shard, start)
-            FULL OUTER JOIN (SELECT shard, at AS t, count(*) AS ended FROM ({TIMERS}) GROUP BY shard, at) USING (shard, t))
-        GROUP BY shard""",
+            FULL OUTER JOIN (SELECT shard, at AS t, count(*) AS ended, count_if(fired) AS f FROM ({TIMERS})
+                             GROUP BY shard, at) USING (shard, t))"""),
 }
 
 
@@ -104,25 +96,21 @@ def in_shards(spark: SparkSession, place: Path) -> int:
 def in_sql(name: str) -> Callable[[SparkSession, Path], int]:
     def run(spark: SparkSession, place: Path) -> int:
         spark.read.parquet(str(place / "mixed")).createOrReplaceTempView("log")
-        rows = both(spark, name).collect()
+        rows = spark.sql(SQL[name]).collect()
         assert len(rows) == WHEELS
         return sum(row.fired for row in rows)
 
     return run
 
 
-def both(spark: SparkSession, name: str) -> DataFrame:
-    return spark.sql(f"SELECT * FROM ({FATES}) JOIN ({PENDING[name]}) USING (shard)")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--timers", type=int, default=16_000_000, help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", default=["files", "shards", *(f"sql, {name}" for name in PENDING)])
+    parser.add_argument("--only", nargs="+", default=["files", "shards", *(f"sql, {name}" for name in SQL)])
     options = parser.parse_args()
     ways: dict[str, Callable[[SparkSession, Path], int]] = {
-        "files": in_files, "shards": in_shards, **{f"sql, {name}": in_sql(name) for name in PENDING}
+        "files": in_files, "shards": in_shards, **{f"sql, {name}": in_sql(name) for name in SQL}
     }
     spark = make_session("local[2]", SETTINGS)
     found: dict[str, dict[str, list[float]]] = {name: {"s": [], "processor s": []} for name in options.only}

@@ -88,11 +88,14 @@ def run(options: argparse.Namespace) -> int:
         require_rich()
     try:
         from hwheel.tune.log_table import LogError
+        from hwheel.tune.pictures import NoMatplotlib, require_matplotlib
     except ImportError as error:
         raise CommandError(str(error)) from None
     try:
+        if options.out:
+            require_matplotlib()
         return tune(options)
-    except (LogError, OverflowError) as error:
+    except (LogError, NoMatplotlib, OverflowError) as error:
         raise CommandError(str(error)) from None
     except OSError as error:
         raise CommandError(f"{error.filename or options.out}: {error.strerror or error}") from None
@@ -116,7 +119,6 @@ def tune(options: argparse.Namespace) -> int:
     from hwheel.tune.advice import advise
     from hwheel.tune.grid import TICKS, WHEEL_SIZES, Grid
     from hwheel.tune.log_table import LogColumns
-    from hwheel.tune.pictures import NoMatplotlib
     from hwheel.tune.report import figures_of, write_report
 
     grid = Grid(unique(options.ticks or TICKS), unique(options.sizes or WHEEL_SIZES))
@@ -135,12 +137,7 @@ def tune(options: argparse.Namespace) -> int:
         if options.timeout:
             at = Grid((advice.costs.tick_ms,), (advice.costs.wheel_size,), unique(options.timeout))
             what_if = [*replay(at, False).costs]
-    files = []
-    if options.out:
-        try:
-            files = write_report(options.out, name, found, advice, what_if)
-        except NoMatplotlib as missing:
-            raise CommandError(str(missing)) from None
+    files = write_report(options.out, name, found, advice, what_if) if options.out else []
     if options.json:
         print(json.dumps(figures_of(name, found, advice, what_if)))
     else:

@@ -101,6 +101,9 @@ class Recorder:
             self._queue.put(None)
         if self._thread is not threading.current_thread():
             self._thread.join()
+        with self._counting:            # what was put in at the very moment of the close
+            self._dropped += self._queue.qsize()
+            self._queue = SimpleQueue()
 
     def __enter__(self) -> Self:
         return self

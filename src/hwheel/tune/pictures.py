@@ -28,11 +28,10 @@ class NoMatplotlib(Exception):
 
 def draw(study: Study, advice: Advice, out: Path) -> list[Path]:
     """Draws everything into a directory, and returns the files. Raises NoMatplotlib."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise NoMatplotlib("the pictures need matplotlib: pip install 'hwheel[tune]'") from error
+    require_matplotlib()
+    import matplotlib
+    from matplotlib.figure import Figure
+
     assert study.curves is not None
     files = []
     with matplotlib.rc_context(STYLE):
@@ -42,6 +41,14 @@ def draw(study: Study, advice: Advice, out: Path) -> list[Path]:
             files.append(out / f"{name}.png")
             figure.savefig(files[-1])
     return files
+
+
+def require_matplotlib() -> None:
+    """Raises NoMatplotlib where it is not installed, before anything has been computed for nothing."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise NoMatplotlib("the pictures need matplotlib: pip install 'hwheel[tune]'") from error
 
 
 def points_of(study: Study, advice: Advice) -> dict[tuple[int, int], Any]:

@@ -134,7 +134,7 @@ def start_delivery(
     dead_outbox = sink(spark, dead_to, format, kafka, dead_records)
     if not is_topic(dead_to):
         dead = dead.drop(RECORD)
-    start = {
+    start: dict[str, Callable[[], StreamingQuery]] = {
         "messages": partial(started, held, outbox, f"{checkpoint}/{MESSAGES}", trigger),
         "dead": partial(started, dead, dead_outbox, f"{checkpoint}/{DEAD_LETTERS}", DEAD_LETTERS_EVERY),
     }

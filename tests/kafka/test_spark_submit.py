@@ -2,14 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from broker import Guarded
-from topics import PATIENCE_S, Careless, Reader, as_json, headers_of
+from topics import Careless, Reader, as_json, headers_of
 
 import hwheel.__main__
 

@@ -2,15 +2,14 @@
 
 import importlib.util
 import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.path.append(str(Path(__file__).parent))     # for plain_model: the suite's import mode leaves it out
+sys.path.append(str(Path(__file__).parent))     # the suite's import mode leaves it out
+from java_here import java_is_missing  # noqa: E402
 
 if importlib.util.find_spec("pyspark") is None:
     collect_ignore_glob = ["test_[!i]*.py"]     # test_import.py says that the others were left out
@@ -46,16 +45,6 @@ def pytest_collection_modifyitems(items):
         if here in item.path.parents:
             for kind in ("pytest.PytestUnraisableExceptionWarning", "ResourceWarning"):
                 item.add_marker(pytest.mark.filterwarnings(f"ignore:.*socket.socket:{kind}"))
-
-
-def java_is_missing():
-    """What is wrong with Java here, or None."""
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    if not java or not os.path.exists(java):
-        return "no Java found: Spark needs Java 17 or later (Debian, Ubuntu: apt install openjdk-17-jre-headless)"
-    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else f"{java} -version fails: {done.stderr}"
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import chaos
 import pytest
-from conftest import java_is_missing
+from java_here import java_is_missing
 from pyspark.sql import functions as F
 
 from hwheel.cli import deliver_progress

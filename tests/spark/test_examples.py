@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import java_is_missing
+from java_here import java_is_missing
 from rich.console import Console
 
 CAMPAIGN = Path(__file__).parents[2] / "examples" / "push_campaign"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hwheel.replay import CANCELLED, NEVER, Log
+from hwheel.replay import CANCELLED, Log
 from hwheel.tune.grid import Grid
 from hwheel.tune.log_table import LogError
 from hwheel.tune.study import Study, study

@@ -1,7 +1,7 @@
 """DelayedOperationPurgatory: the operations that wait, by key and by time."""
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from hwheel_core import PurgatoryCore
 

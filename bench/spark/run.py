@@ -59,8 +59,8 @@ def wheel(spark: SparkSession, directory: Path, pendings: list[int]) -> dict[str
         found[f"{SMALL_BATCH:,} a batch, {pending:,} pending"] = rate(SMALL_BATCH, batch_times(job, SMALL_BATCH, 5))
     found["state"] = state_size(spark, str(directory / "checkpoint"), job.pending)
     for count in (SMALL_BATCH, 1_000_000):
-        count = min(count, job.pending // 3)
-        found[f"emit about {count:,}"] = [emitted(*job.emit(count)) for _ in range(2)]
+        count = min(count, job.pending // 6)
+        found[f"emit about {count:,}"] = [emitted(*job.emit(count)) for _ in range(4)]
     job.stop()
     return found
 

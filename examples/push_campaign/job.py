@@ -8,7 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-OPTIONS = ["--tick", "200ms", "--trigger", "500ms", "--dedup", "1 hour", "--conf", "spark.driver.memory=2g"]
+OPTIONS = [
+    "--tick", "200ms", "--trigger", "500ms", "--dead-letters-every", "10s", "--dedup", "1 hour",
+    "--conf", "spark.driver.memory=2g",
+]
 PATIENCE_S = 300.0
 
 

@@ -29,7 +29,9 @@ def deliver(spark, tmp_path):
 
     def start(source, to, dead, kafka=KafkaOptions(), format="json"):
         messages = messages_in(spark, str(source), format, None, kafka)
-        delivery = start_delivery(messages, str(to), str(dead), format, str(tmp_path / "state"), WHEEL, TRIGGER, kafka)
+        delivery = start_delivery(
+            messages, str(to), str(dead), format, str(tmp_path / "state"), WHEEL, TRIGGER, kafka, "10 seconds"
+        )
         running.append(delivery)
         return delivery
 

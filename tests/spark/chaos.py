@@ -72,7 +72,8 @@ class Job:
 
     def start(self):
         command = [sys.executable, "-P", "-m", "hwheel", "deliver", *self.places,
-                   "--checkpoint", "state", "--trigger", "500ms", "--partitions", "2", "--dedup", "1 hour",
+                   "--checkpoint", "state", "--trigger", "500ms", "--dead-letters-every", "10s",
+                   "--partitions", "2", "--dedup", "1 hour",
                    "--master", "local[2]"]
         for setting in self.conf:
             command += ["--conf", setting]

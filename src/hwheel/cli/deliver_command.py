@@ -64,6 +64,10 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--dead-letters", metavar="PLACE", help="where malformed rows go, with the reason (default: TO-dead-letters)"
     )
+    parser.add_argument(
+        "--dead-letters-every", metavar="TIME", default="1 minute",
+        help="time between two looks for malformed rows, which take from what is due (default: %(default)s)",
+    )
     parser.add_argument("--format", choices=["json", "parquet"], default="json", help="of all files (default: json)")
     parser.add_argument(
         "--trigger", metavar="TIME", default="1 second", help="time between two looks (default: %(default)s)"
@@ -110,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
             messages = messages_in(spark, places.source, options.format, options.files_a_batch, kafka)
             delivery = start_delivery(
                 messages, places.to, places.dead_letters, options.format, places.checkpoint, wheel, options.trigger,
-                kafka,
+                kafka, options.dead_letters_every,
             )
             try:
                 count_pending = partial(rows_held, spark, f"{options.checkpoint}/{MESSAGES}")

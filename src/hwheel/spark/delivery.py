@@ -22,7 +22,7 @@ SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
 UNREADABLE = "line"             # what of a JSON file is no message, as it stands there
 SETTINGS_FILE = "hwheel.json"
 MESSAGES, DEAD_LETTERS = "messages", "dead-letters"     # the two queries' checkpoints, in the command's
-DEAD_LETTERS_EVERY = "10 seconds"
+DEAD_LETTERS_EVERY = "1 minute"         # beside a batch of messages, one of these makes that late
 WORKER_LATE = "Python worker failed to connect back"
 STARTS = 10
 
@@ -119,9 +119,10 @@ class Delivery:
 
 def start_delivery(
     messages: DataFrame, to: str, dead_to: str, format: str, checkpoint: str, options: WheelOptions, trigger: str,
-    kafka: KafkaOptions = KafkaOptions(),
+    kafka: KafkaOptions = KafkaOptions(), dead_letters_every: str = DEAD_LETTERS_EVERY,
 ) -> Delivery:
     """Starts the queries. `to` and `dead_to` are directories, or topics as kafka://BROKERS/TOPIC."""
+    duration_ms(dead_letters_every, "dead_letters_every")
     spark = messages.sparkSession
     spark.conf.set("spark.sql.shuffle.partitions", options.partitions)
     names = {"id": "id", "key": "key", "due": "due"}
@@ -136,7 +137,7 @@ def start_delivery(
         dead = dead.drop(RECORD)
     start: dict[str, Callable[[], StreamingQuery]] = {
         "messages": partial(started, held, outbox, f"{checkpoint}/{MESSAGES}", trigger),
-        "dead": partial(started, dead, dead_outbox, f"{checkpoint}/{DEAD_LETTERS}", DEAD_LETTERS_EVERY),
+        "dead": partial(started, dead, dead_outbox, f"{checkpoint}/{DEAD_LETTERS}", dead_letters_every),
     }
     return Delivery(start["messages"](), start["dead"](), outbox, dead_outbox, start)
 

@@ -31,19 +31,19 @@ def test_integers_of_any_width_timestamps_and_durations(tmp_path):
         timeout=pa.array([datetime.timedelta(seconds=2), 1001 * micros]),
         end=pa.array([moment + 2000 * micros, None], pa.timestamp("ns", "UTC")),
     )
-    log = read_file(path, COLUMNS)
+    log, _ = read_file(path, COLUMNS)
     assert log.starts_ms.tolist() == [first_ms, first_ms + 1]       # an instant is rounded down
     assert log.timeouts_ms.tolist() == [2, 2000]                    # a length is rounded up
     assert log.ends_ms.tolist() == [NEVER, first_ms + 2]
-    small = read_file(write(tmp_path / "small.parquet", start=pa.array([1, 2], pa.uint8())), COLUMNS)
+    small, _ = read_file(write(tmp_path / "small.parquet", start=pa.array([1, 2], pa.uint8())), COLUMNS)
     assert small.starts_ms.tolist() == [1, 2]
-    none_ended = read_file(write(tmp_path / "none.parquet", end=pa.nulls(2)), COLUMNS)
+    none_ended, _ = read_file(write(tmp_path / "none.parquet", end=pa.nulls(2)), COLUMNS)
     assert none_ended.ends_ms.tolist() == [NEVER, NEVER]
 
 
 def test_columns_of_other_names(tmp_path):
     path = write(tmp_path / "log.parquet", begun=[3, 4])
-    assert read_file(path, LogColumns(start="begun")).starts_ms.tolist() == [3, 4]
+    assert read_file(path, LogColumns(start="begun"))[0].starts_ms.tolist() == [3, 4]
 
 
 def test_several_files_are_one_log_and_hidden_ones_are_not_read(tmp_path):

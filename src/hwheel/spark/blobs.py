@@ -5,7 +5,7 @@ record batch alone: the schema is kept once a shard, in its index, not once a ch
 """
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
@@ -31,6 +31,21 @@ def to_chunk(batch: pa.RecordBatch) -> bytes:
 def from_chunk(blob: bytes, schema: pa.Schema) -> pa.RecordBatch:
     """Rows of `to_chunk`, without a copy."""
     return pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
+
+
+def gathered(batches: Iterable[pa.RecordBatch], most_rows: int, most_bytes: int | None = None) -> Iterator[pa.Table]:
+    """The batches in order, as tables that each take in batches until they have so many rows or bytes."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes if most_bytes else 0
+        if rows >= most_rows or (most_bytes and size >= most_bytes):
+            yield pa.Table.from_batches(held)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield pa.Table.from_batches(held)
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from pyspark import TaskContext
 
 from hwheel_core import group
 
-from hwheel.spark.blobs import arrow_array, from_stream, one_array, to_stream
+from hwheel.spark.blobs import arrow_array, from_stream, gathered, one_array, to_stream
 from hwheel.spark.message import SEQUENCE, SHARD, TOMBSTONE
 
 PACK_ROWS = 262_144
@@ -30,19 +30,8 @@ class Packer:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         task = context.partitionId() if context else 0
-        part = 0
-        held: list[pa.RecordBatch] = []
-        rows = size = 0
-        for batch in batches:
-            held.append(batch)
-            rows += batch.num_rows
-            size += batch.nbytes
-            if rows >= PACK_ROWS or size >= PACK_BYTES:
-                yield self.packed(pa.Table.from_batches(held), task, part)
-                part += 1
-                held, rows, size = [], 0, 0
-        if rows:
-            yield self.packed(pa.Table.from_batches(held), task, part)
+        for part, table in enumerate(gathered(batches, PACK_ROWS, PACK_BYTES)):
+            yield self.packed(table, task, part)
 
     def packed(self, table: pa.Table, task: int, part: int) -> pa.RecordBatch:
         """One row a shard."""

@@ -18,6 +18,8 @@ from pyspark.sql.types import LongType, StringType, StructType
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
 from hwheel.replay import Log
+from hwheel.spark.blobs import gathered
+from hwheel.spark.message import quoted
 from hwheel.spark.replay_parts import PART, FileParts, FrameParts, study_of
 from hwheel.spark.replay_shards import PACKED, Packer, ShardParts
 from hwheel.spark.shards import labels
@@ -157,14 +159,8 @@ class Outcomes:
     timeout_ms: int | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        held: list[pa.RecordBatch] = []
-        for batch in batches:
-            held.append(batch)
-            if sum(one.num_rows for one in held) >= CHUNK_ROWS:
-                yield from self.replayed(pa.Table.from_batches(held))
-                held = []
-        if held:
-            yield from self.replayed(pa.Table.from_batches(held))
+        for table in gathered(batches, CHUNK_ROWS):
+            yield from self.replayed(table)
 
     def replayed(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         log = Log(*self.columns.arrays(table, "the log"))
@@ -183,7 +179,3 @@ def check_frame(log: DataFrame, columns: LogColumns, key: str | None = None) -> 
 def check_key(log: DataFrame, key: str | None) -> None:
     if key is not None and key not in log.columns:
         raise LogError(f"there is no column {key!r}; the columns are {', '.join(log.columns)}")
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from hwheel.replay import Log
 from hwheel.tune.grid import Grid
-from hwheel.tune.log_files import dropped_rows, open_file
+from hwheel.tune.log_files import read_file
 from hwheel.tune.log_table import LogColumns, LogError, joined
 from hwheel.tune.study import Study, study
 
@@ -52,12 +52,9 @@ class FileParts:
                 yield part_row(lambda: self.replayed(self.files[number]))
 
     def replayed(self, path: str) -> Study:
-        with open_file(path, self.columns) as file:
-            # A core a task: Spark has one for this one, and the others have tasks of their own.
-            table = file.read(self.columns.names, use_threads=False)
-            log = Log(*self.columns.arrays(table, path))
-            del table
-            return study(log, self.grid, curves=self.curves, dropped=dropped_rows(file))
+        # In one thread: Spark has a core for this task, and the others have tasks of their own.
+        log, dropped = read_file(path, self.columns)
+        return study(log, self.grid, curves=self.curves, dropped=dropped)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from hwheel_core import order_by
 
 from hwheel.replay import Log
-from hwheel.spark.blobs import from_stream, one_array, to_stream
+from hwheel.spark.blobs import from_stream, gathered, one_array, to_stream
 from hwheel.spark.replay_parts import part_row
 from hwheel.tune.grid import Grid
 from hwheel.tune.log_files import open_file
@@ -49,14 +49,8 @@ class Packer:
     def tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, str, int]]:
         """Some rows at a time, the file that they are from, and where in it."""
         if self.files is None:
-            held: list[pa.RecordBatch] = []
-            for batch in batches:
-                held.append(batch)
-                if sum(one.num_rows for one in held) >= PACK_ROWS:
-                    yield pa.Table.from_batches(held), "the log", 0
-                    held = []
-            if held:
-                yield pa.Table.from_batches(held), "the log", 0
+            for table in gathered(batches, PACK_ROWS):
+                yield table, "the log", 0
             return
         for numbers in batches:
             for number in numbers.column(0).to_pylist():

@@ -95,8 +95,8 @@ class Delivery:
     starts_left: int = STARTS
 
     def tend(self) -> None:
-        """Starts a query again that has ended because a Python worker was too slow to start. Spark gives it ten seconds,
-        which is little on a busy machine; some such ends are no reason to give up.
+        """Starts a query again that has ended because a Python worker was too slow to start. Spark gives it ten
+        seconds, which is little on a busy machine; some such ends are no reason to give up.
         """
         for name, start in self.start_again.items():
             query = getattr(self, name)

@@ -48,8 +48,8 @@ def replay(
     """Lives through a log in virtual time, with every tick, wheel size and timeout that is asked for.
 
     Each part of the log has a wheel of its own: each file, or each partition of a frame; with key and wheels, all
-    timers whose keys fall into the same shard, wherever they stand. A timer fires as in SystemTimer, never early; at one
-    instant timers fire first, then they are cancelled, then started.
+    timers whose keys fall into the same shard, wherever they stand. A timer fires as in SystemTimer, never early; at
+    one instant timers fire first, then they are cancelled, then started.
 
     Arguments:
         log: Parquet files or directories, by path or URL, which the workers read themselves; or a frame.

@@ -73,8 +73,8 @@ def size_reason(chosen: ReplayCosts, sizes: list[ReplayCosts]) -> str:
     moves = chosen.cascaded / chosen.timers
     several = chosen.wheels > 1
     text = (f"With {chosen.wheel_size:,} buckets a level a timer moves {moves:.2f} times on average, on "
-            f"{chosen.levels} level{'s' * (chosen.levels > 1)}, and the wheel{'s' * several} with all that is pending at "
-            f"the peak take{'s' * (not several)} {bytes_text(chosen.memory_bytes)}")
+            f"{chosen.levels} level{'s' * (chosen.levels > 1)}, and the wheel{'s' * several} with all that is pending "
+            f"at the peak take{'s' * (not several)} {bytes_text(chosen.memory_bytes)}")
     least = min(sizes, key=lambda costs: costs.cascaded)
     if least.wheel_size > chosen.wheel_size:
         return (f"{text}; {least.wheel_size:,} buckets would make it {least.cascaded / least.timers:.2f} times, and "

@@ -117,8 +117,8 @@ cdef bint batch_settle_locked(Batch* self, void** block_out) noexcept nogil:
 
 
 cdef Status batch_add(Batch* self, Timer* timer, const char* delays_ms, Py_ssize_t stride, int64_t now_ms,
-                      int64_t base_ms, int64_t last_ms) noexcept nogil:
-    """Links all entries, or none: CLOSED, FULL, or NEEDS_LEVEL when there is no memory for a level."""
+                      int64_t base_ms, int64_t last_ms, WhenDue when_due) noexcept nogil:
+    """Links all entries, or none: CLOSED, FULL, NOT_YET, or NEEDS_LEVEL when there is no memory for a level."""
     cdef int64_t i = 0, end, delay_ms, first_ms = INT64_MAX
     cdef Entry* entry
     cdef Bucket* bucket
@@ -127,9 +127,12 @@ cdef Status batch_add(Batch* self, Timer* timer, const char* delays_ms, Py_ssize
         if timer.closed:
             lock_release(timer)
             return CLOSED
-        if self.length > timer.max_pending - timer.pending:
+        if self.length > timer.max_pending - timer.pending - timer.resting_count:
             lock_release(timer)
             return FULL
+        if when_due == ASK_WHEN_DUE and now_ms < timer.wheel.levels[0].current_time_ms:
+            lock_release(timer)
+            return NOT_YET
         if wheel_reaches(&timer.wheel, last_ms):
             break
         lock_release(timer)
@@ -154,7 +157,7 @@ cdef Status batch_add(Batch* self, Timer* timer, const char* delays_ms, Py_ssize
                 bucket_append(bucket, entry)
                 first_ms = min(first_ms, bucket.entries.expiration_ms)
             else:
-                timer_insert_locked(timer, entry, True)
+                timer_insert_locked(timer, entry, TAKE_DUE)
             i += 1
         if first_ms < timer.reaper_until_ms:
             timer_wake_reaper_locked(timer)

@@ -71,26 +71,30 @@ cdef inline Entry* pop_next(Timer* timer, Instant* now_out) noexcept:
     return pop(timer, now_out)
 
 
-cdef object drop_all(Timer* timer):
+cdef list drop_all(Timer* timer):
     """Takes everything that is pending out, in order of its time, cancelled, and returns it as a list.
 
     Tasks keep their callback and are tracked by the garbage collector again; a batch comes once, with what had not run
     as its `remaining`.
     """
+    with nogil:
+        timer_advance(timer, INT64_MAX)
+    return drop_ready(timer)
+
+
+cdef list drop_ready(Timer* timer):
     cdef list dropped = []
     cdef Entry* entry
     cdef TimerTask task
     cdef TimerBatch batch
-    with nogil:
-        timer_advance(timer, INT64_MAX)
     while True:
         entry = pop(timer, NULL)
         if entry is NULL:
             return dropped
         if entry.place == ENTRY_OF_BATCH:
             batch = <TimerBatch>entry_batch(entry).object
-            batch.remaining = take_indices(batch, NULL)
-            if len(batch.remaining):
+            indices = take_indices(batch, NULL)
+            if len(indices) and batch_give_back(batch, indices):
                 dropped.append(batch)
         else:
             task = entry_task(entry)
@@ -100,9 +104,12 @@ cdef object drop_all(Timer* timer):
 
 
 cdef object cancel_all(Timer* timer):
-    """Cancels everything that is pending, as if by each one's cancel()."""
+    """Cancels everything that is pending, as if by each one's cancel(). The timer's clock stays where it is."""
     cdef int64_t returned = timer.returned
-    cdef list dropped = drop_all(timer)
+    cdef list dropped
+    with nogil:
+        timer_make_all_ready(timer)
+    dropped = drop_ready(timer)
     lock_with_gil(timer)
     timer.cancelled += timer.returned - returned
     timer.returned = returned

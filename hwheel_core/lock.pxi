@@ -107,8 +107,13 @@ cdef void after_fork_in_child() noexcept nogil:
     while timer is not NULL:
         lock_init(timer)
         timer.reaper_until_ms = INT64_MIN
+        timer.sleepers = timer.woken = 0
         timer.has_worker = False
         timer.reaping = 0
+        timer.roles[ROLE_REAPER] = timer.roles[ROLE_EXECUTOR] = ROLE_FREE
+        timer.started = False
+        timer.forked = True             # until timer_core's _after_fork
+        timer.generation += 1
         timer_close_fds(timer)          # only this process's copies
         batch = timer.batches
         while batch is not NULL:

@@ -274,7 +274,7 @@ cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except F
         lock_with_gil(timer)
         if timer.pending == 0:
             wheel_advance_clock(&timer.wheel, tick_of(now))
-        status = task_add_locked(timer, &handle.task, tick, True)
+        status = task_add_locked(timer, &handle.task, tick, TAKE_DUE)
         lock_release(timer)
         if status == OK:
             break
@@ -296,7 +296,7 @@ cdef bint timers_move(LoopTimers self, LoopHandle handle, double now, double whe
     cdef Status status
     while True:
         lock_with_gil(timer)
-        status = task_reschedule_locked(timer, &handle.task, tick, 0, 0)
+        status = task_reschedule_locked(timer, &handle.task, tick, 0, 0, TAKE_DUE)
         if status == OK:
             handle.deadline = when
             handle.added = now
@@ -310,12 +310,7 @@ cdef bint timers_move(LoopTimers self, LoopHandle handle, double now, double whe
 
 cdef bint timers_make_room(Timer* timer, Status status) noexcept:
     """As make_room(), with the GIL kept. False: that was not what was missing, or there is no memory."""
-    if status == NEEDS_LEVEL:
-        return timer_grow(timer)
-    if status == STALE:
-        timer_advance(timer, timer.wheel.levels[0].current_time_ms)
-        return True
-    return False
+    return status == NEEDS_LEVEL and timer_grow(timer)
 
 
 # --- the end -----------------------------------------------------------------------------------------------------

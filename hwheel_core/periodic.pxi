@@ -10,6 +10,7 @@ cdef class PeriodicTask(TimerTask):
     """What `call_every` returns: a TimerTask that runs again and again until it is cancelled."""
     cdef object interval_ns     # Python ints: exact over any time, and not on the hot path
     cdef object next_ns         # the next time on the grid of intervals
+    cdef uintptr_t runner       # the thread that runs it; 0: none
     cdef int32_t missed
 
 
@@ -26,23 +27,33 @@ cdef object periodic_run(TimerTask self):
         arguments = self.arguments
         flags = self.task.flags
     if callback is not None:
-        task_call(callback, arguments, flags)
+        (<PeriodicTask>self).runner = PyThread_get_thread_ident()
+        try:
+            task_call(callback, arguments, flags)
+        finally:
+            (<PeriodicTask>self).runner = 0
 
 
 cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
     """Puts the task back for its next run; False if it has been cancelled or the timer closed meanwhile.
 
     A run that takes longer than the interval misses the times in between: "skip" goes on at the next time of the grid
-    that is yet to come, "burst" makes up for each one, "delay" waits a whole interval from now.
+    that is yet to come, "burst" makes up for each one, "delay" waits a whole interval from now. A clock that fails does not
+    end it: the last reading will do, and the error is raised when the task is back.
     """
     cdef Instant now, delay
     cdef int64_t deadline_ms, expiration_ms
-    cdef object now_ns, wait_ns
+    cdef object now_ns, wait_ns, clock_error = None
     try:
         read_clock(timer, &now)
     except TimerClosed:
-        self.cancel()
+        task_cancel(self)
         return False
+    except BaseException as error:
+        clock_error = error
+        lock_with_gil(timer)
+        now = timer.manual_now
+        lock_release(timer)
     now_ns = instant_ns(&now)
     if self.missed == MISSED_DELAY:
         self.next_ns = now_ns + self.interval_ns
@@ -57,7 +68,11 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
         raise OverflowError("the next run is beyond 64 bits of milliseconds")
     self.task.deadline_ms = deadline_ms
     try:
-        return schedule_task(timer, self, expiration_ms, True) == OK
-    except (TimerClosed, TimerFull):
-        self.cancel()
+        # With a clock that fails it is not asked again whether what is due is really due.
+        back = schedule_task(timer, self, expiration_ms, when_due(timer, &delay) if clock_error is None else TAKE_DUE) == OK
+    except TimerClosed:
+        task_cancel(self)
         return False
+    if clock_error is not None:
+        raise clock_error
+    return back

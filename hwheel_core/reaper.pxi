@@ -1,5 +1,8 @@
 # The wait for what falls due next: the reaper's, and that of the executor's own thread. No polling: they sleep until the
 # earliest bucket, or until they are woken because an earlier one came in.
+#
+# Several threads may sleep at once (advance_clock). All of them poll the same descriptor, and a wake-up is for all of
+# them: it stays readable until the last one is back, because who reads it would hide it from the others.
 
 cdef enum ReapStatus:
     REAP_READY              # something waits in ready for this thread to hand it out
@@ -35,11 +38,25 @@ cdef int64_t timer_sleep(Timer* self, const Instant* now, int64_t until_ms, int6
     if give_up_ns >= 0 and (timeout_ns < 0 or give_up_ns < timeout_ns):
         timeout_ns = give_up_ns
     woken = hw_poll(self.wake_fds[0], self.alarm_fd, timeout_ns)
-    if woken > 0:
-        hw_wake_drain(self.wake_fds[0])
-        if self.alarm_fd >= 0:
-            hw_wake_drain(self.alarm_fd)
+    if woken > 0 and self.alarm_fd >= 0:
+        hw_wake_drain(self.alarm_fd)
     return woken
+
+
+cdef inline void timer_lie_down_locked(Timer* self, int64_t until_ms) noexcept nogil:
+    self.sleepers += 1
+    self.reaper_until_ms = max(self.reaper_until_ms, until_ms)
+
+
+cdef inline void timer_get_up_locked(Timer* self) noexcept nogil:
+    """The last one to come back from a sleep takes the wake-up away: until then it is there for all of them to see."""
+    self.sleepers -= 1
+    self.wakeups += 1
+    if self.sleepers == 0:
+        self.reaper_until_ms = INT64_MIN
+        if self.woken:
+            self.woken = False
+            hw_wake_drain(self.wake_fds[0])
 
 
 cdef ReapStatus timer_reap_locked(Timer* self, const Instant* other_now, int64_t give_up_ns, bint once) noexcept nogil:
@@ -83,12 +100,11 @@ cdef ReapStatus timer_reap_locked(Timer* self, const Instant* other_now, int64_t
                 clock_read(self.clock, &now)
             else:
                 now = other_now[0]
-        self.reaper_until_ms = next_ms
+        timer_lie_down_locked(self, next_ms)
         lock_release(self)
         woken = timer_sleep(self, &now, next_ms, left_ns)
         lock_wait(self)
-        self.reaper_until_ms = INT64_MIN
-        self.wakeups += 1
+        timer_get_up_locked(self)
         if woken < 0 and once:
             return REAP_SIGNAL
         if other_now is not NULL:
@@ -106,6 +122,8 @@ cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_u
     self.reaping += 1
     status = timer_reap_locked(self, other_now, give_up_ns, once)
     self.reaping -= 1
+    if self.alarm_fd >= 0:
+        timer_wake_reaper_locked(self)      # whoever sleeps on sets the alarm, which all share, for what is next now
     timer_close_fds_if_over_locked(self)
     lock_release(self)
     return status
@@ -117,12 +135,60 @@ cdef void timer_close_fds_if_over_locked(Timer* self) noexcept nogil:
         timer_close_fds(self)
 
 
-cdef bint timer_await_work(Timer* self) noexcept nogil:
+cdef bint timer_await_work(Timer* self, int64_t generation) noexcept nogil:
     """For the executor's own thread: waits until something is ready. False when it shall end."""
     cdef bint go_on
     lock_wait(self)
-    while list_is_empty(&self.ready) and not self.stopping and not self.draining:
+    while list_is_empty(&self.ready) and not self.stopping and not self.draining and self.generation == generation:
         pthread_cond_wait(&self.work, &self.lock)
-    go_on = not self.stopping and not list_is_empty(&self.ready)
+    go_on = not self.stopping and not list_is_empty(&self.ready) and self.generation == generation
     lock_release(self)
     return go_on
+
+
+# --- the threads -------------------------------------------------------------------------------------------------
+#
+# A thread takes its role when it begins to run, and the first one gets it: then it does no harm if one is started too
+# many, because an add was interrupted while it started one, or because two adds were first at once.
+
+cdef int64_t timer_take_role(Timer* self, int role) noexcept nogil:
+    """The generation of the process, for the thread that has the role now; -1 if it is another's or the timer stops."""
+    cdef int64_t generation = -1
+    lock_wait(self)
+    if self.roles[role] != ROLE_TAKEN and not self.stopping:
+        self.roles[role] = ROLE_TAKEN
+        generation = self.generation
+    lock_release(self)
+    return generation
+
+
+cdef void timer_leave_role(Timer* self, int role, int64_t generation) noexcept nogil:
+    """A thread ends. If that was an accident, the next add starts another."""
+    lock_wait(self)
+    if self.generation == generation:
+        self.roles[role] = ROLE_FREE
+        self.started = False
+    lock_release(self)
+
+
+cdef bint timer_start_role(Timer* self, int role, uintptr_t me, bint wait, bint* ask_again_out) noexcept nogil:
+    """Whether the caller is to start a thread for the role. wait: not if another thread is just doing that."""
+    cdef bint start = False
+    lock_wait(self)
+    ask_again_out[0] = False
+    if self.roles[role] == ROLE_STARTING and self.starters[role] != me and wait and not self.closed:
+        ask_again_out[0] = True
+    elif self.roles[role] != ROLE_TAKEN:
+        self.roles[role] = ROLE_STARTING
+        self.starters[role] = me
+        start = True
+    lock_release(self)
+    return start
+
+
+cdef void timer_not_started(Timer* self, int role, uintptr_t me) noexcept nogil:
+    """Starting a thread failed, or was interrupted."""
+    lock_wait(self)
+    if self.roles[role] == ROLE_STARTING and self.starters[role] == me:
+        self.roles[role] = ROLE_FREE
+    lock_release(self)

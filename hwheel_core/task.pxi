@@ -215,6 +215,10 @@ cdef void task_dealloc(PyObject* self) noexcept:
 
 cdef inline void task_leave_timer(Task* task) noexcept:
     if task.owner:
+        if entry_is_linked(&task.entry):    # of call_every, and never brought back: its executor has lost it
+            lock_with_gil(<Timer*>task.owner)
+            task_rest_no_more_locked(<Timer*>task.owner, task)
+            lock_release(<Timer*>task.owner)
         timer_release(<Timer*>task.owner)
         debug_count(LIVE_TASKS, -1)
 

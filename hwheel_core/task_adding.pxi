@@ -33,29 +33,41 @@ cdef void task_disown(TimerTask self, Timer* timer) noexcept:
     timer_release(timer)
 
 
-cdef Status schedule_task(Timer* timer, TimerTask self, int64_t expiration_ms, bint take_due) except *:
+cdef inline WhenDue when_due(const Timer* timer, const Instant* delay) noexcept nogil:
+    """What has to wait must not run just because a callable clock was set back behind the wheel's."""
+    if timer.clock == CLOCK_KIND_CALLABLE and (delay.ms > 0 or (delay.ms == 0 and delay.ns > 0)):
+        return ASK_WHEN_DUE
+    return TAKE_DUE
+
+
+cdef Status schedule_task(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except *:
     """Links a task that the timer owns. Raises where there is no room; else OK, WAS_DUE or WAS_CANCELLED."""
     task_untrack(self)
-    return link_task(timer, self, expiration_ms, take_due)
+    return link_task(timer, self, expiration_ms, when_due)
 
 
-cdef inline Status link_task(Timer* timer, TimerTask self, int64_t expiration_ms, bint take_due) except *:
+cdef inline Status link_task(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except *:
     """schedule_task for a task that the garbage collector does not look at."""
     cdef Status status
     Py_INCREF(self)                     # the wheel's; dropped by who takes the task out, or below
     while True:
         if lock_try(timer):
-            status = task_add_locked(timer, &self.task, expiration_ms, take_due)
+            status = task_add_locked(timer, &self.task, expiration_ms, when_due)
             lock_release(timer)
         else:
             with nogil:
                 lock_wait(timer)
-                status = task_add_locked(timer, &self.task, expiration_ms, take_due)
+                status = task_add_locked(timer, &self.task, expiration_ms, when_due)
                 lock_release(timer)
         if status == OK:
             return OK
-        if not make_room(timer, status):
-            break
+        try:
+            if not make_room(timer, status, &when_due):
+                break
+        except:
+            task_track(self)
+            Py_DECREF(self)
+            raise
     task_track(self)
     Py_DECREF(self)
     if status == WAS_DUE or status == WAS_CANCELLED:
@@ -69,36 +81,40 @@ cdef bint reschedule_task(Timer* timer, TimerTask self, int64_t delay_ms) except
     cdef int64_t deadline_ms, expiration_ms
     cdef Instant now
     cdef Instant delay = Instant(delay_ms, 0)
+    cdef WhenDue due = when_due(timer, &delay)
     read_clock(timer, &now)
     if not timer_due(timer, &now, &delay, &deadline_ms, &expiration_ms):
         raise OverflowError(f"the deadline does not fit into 64 bits of milliseconds: now + {delay_ms} ms")
     while True:
         if lock_try(timer):
-            status = task_reschedule_locked(timer, &self.task, expiration_ms, delay_ms, deadline_ms)
+            status = task_reschedule_locked(timer, &self.task, expiration_ms, delay_ms, deadline_ms, due)
             lock_release(timer)
         else:
             with nogil:
                 lock_wait(timer)
-                status = task_reschedule_locked(timer, &self.task, expiration_ms, delay_ms, deadline_ms)
+                status = task_reschedule_locked(timer, &self.task, expiration_ms, delay_ms, deadline_ms, due)
                 lock_release(timer)
-        if not make_room(timer, status):
+        if not make_room(timer, status, &due):
             return status == OK
 
 
-cdef bint make_room(Timer* timer, Status status) except -1:
-    """After NEEDS_LEVEL or STALE: does what is missing, and True: try again."""
-    cdef bint have_memory
-    if status == NEEDS_LEVEL:
+cdef bint make_room(Timer* timer, Status status, WhenDue* when_due) except -1:
+    """After NEEDS_LEVEL or NOT_YET: does what is missing, and True: try again."""
+    cdef bint have_memory = True
+    cdef Instant now
+    if status == NOT_YET:
+        read_clock(timer, &now)
+        when_due[0] = TAKE_DUE          # what is due by this reading is due
+        with nogil:
+            have_memory = timer_set_back(timer, now.ms)
+    elif status == NEEDS_LEVEL:
         with nogil:
             have_memory = timer_grow(timer)
-        if not have_memory:
-            raise MemoryError
-        return True
-    if status == STALE:
-        with nogil:
-            timer_advance(timer, timer.wheel.levels[0].current_time_ms)
-        return True
-    return False
+    else:
+        return False
+    if not have_memory:
+        raise MemoryError
+    return True
 
 
 cdef int raise_status(Timer* timer, Status status) except -1:

@@ -1,21 +1,24 @@
 # A Timer: the wheel with a lock, what is ready to run, counters, and the reaper's wait. No Python object but the
 # pointers that it hands back.
 
-cdef enum:
-    SLICE = 2048            # entries that a cascade moves before it lets others at the lock
-
-
 cdef enum Status:
     OK
     WAS_DUE                 # a bare wheel does not take what is due
     NEEDS_LEVEL             # timer_grow, then again
-    STALE                   # timer_settle, then again
+    NOT_YET                 # due by the wheel's clock, perhaps not by the timer's: timer_set_back, then again
     CLOSED
     FULL
     WAS_CANCELLED
     WAS_PENDING
     SPENT                   # a callback task that has expired
     NOT_PENDING
+
+
+cdef enum WhenDue:
+    # What becomes of an entry that is due when it is added.
+    REFUSE_DUE              # it is the caller's: WAS_DUE
+    TAKE_DUE                # it goes to `ready`
+    ASK_WHEN_DUE            # NOT_YET: the clock may have been set back since the wheel was advanced
 
 
 cdef Timer* timer_new(int64_t tick_ms, int32_t wheel_size, int64_t start_ms, int32_t clock,
@@ -27,6 +30,7 @@ cdef Timer* timer_new(int64_t tick_ms, int32_t wheel_size, int64_t start_ms, int
         return NULL
     lock_init(self)
     list_init(&self.ready)
+    list_init(&self.resting)
     self.references = 1
     self.max_pending = INT64_MAX
     self.reaper_until_ms = INT64_MIN
@@ -91,7 +95,8 @@ cdef bint timer_due(const Timer* self, const Instant* now, const Instant* delay,
 
 cdef void timer_wake_reaper_locked(Timer* self) noexcept nogil:
     if self.reaper_until_ms != INT64_MIN:
-        self.reaper_until_ms = INT64_MIN        # one wake-up is enough, whoever comes next
+        self.reaper_until_ms = INT64_MIN        # one wake-up is enough for all sleepers, whoever comes next
+        self.woken = True
         hw_wake_write(self.wake_fds[1])
 
 
@@ -152,8 +157,27 @@ cdef void timer_advance(Timer* self, int64_t now_ms) noexcept nogil:
     lock_release(self)
 
 
-cdef Status timer_insert_locked(Timer* self, Entry* entry, bint take_due) noexcept nogil:
-    """Links an entry by its expiration_ms; take_due: what is due goes to ready and not back to the caller."""
+cdef void timer_advance_clock(Timer* self, int64_t time_ms) noexcept nogil:
+    """timer_advance, and then all clocks to time_ms, whether there was a bucket at that time or not."""
+    lock_wait(self)
+    while timer_step_locked(self, time_ms):
+        lock_yield(self)
+    wheel_advance_clock(&self.wheel, time_ms)
+    lock_release(self)
+
+
+cdef void timer_live_until(Timer* self, int64_t now_ms) noexcept nogil:
+    """timer_advance for a clock that is moved by hand. It is moved before the wheel's, so that no add is placed by a time
+    at which the wheel has been already."""
+    lock_wait(self)
+    self.manual_now.ms = max(self.manual_now.ms, now_ms)
+    while timer_step_locked(self, now_ms):
+        lock_yield(self)
+    lock_release(self)
+
+
+cdef Status timer_insert_locked(Timer* self, Entry* entry, WhenDue when_due) noexcept nogil:
+    """Links an entry by its expiration_ms."""
     cdef int64_t bucket_ms = 0
     cdef int budget = SLICE
     cdef bint settled
@@ -164,10 +188,10 @@ cdef Status timer_insert_locked(Timer* self, Entry* entry, bint take_due) noexce
         return OK
     if status == ADD_NEEDS_LEVEL:
         return NEEDS_LEVEL
-    if status == ADD_STALE:
-        return STALE
-    if not take_due:
+    if when_due == REFUSE_DUE:
         return WAS_DUE
+    if when_due == ASK_WHEN_DUE:
+        return NOT_YET
     # Behind what is due at this tick already. While a cascade is under way, part of the tick may still be to come:
     # then the cascade delivers it.
     settled = wheel_is_settled(&self.wheel)
@@ -179,20 +203,38 @@ cdef Status timer_insert_locked(Timer* self, Entry* entry, bint take_due) noexce
     return OK
 
 
-cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, bint take_due) noexcept nogil:
+cdef inline void task_rest_locked(Timer* self, Task* task) noexcept nogil:
+    """A task of call_every is handed out. It keeps its place under max_pending, to come back to."""
+    list_append(&self.resting, &task.entry)
+    self.resting_count += 1
+
+
+cdef inline void task_rest_no_more_locked(Timer* self, Task* task) noexcept nogil:
+    """For a task that is not pending."""
+    if entry_is_linked(&task.entry):
+        entry_unlink(&task.entry)
+        self.resting_count -= 1
+
+
+cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, WhenDue when_due) noexcept nogil:
     cdef Status status
+    cdef bint resting
     if task.state == TASK_CANCELLED:
         return WAS_CANCELLED
     if task.state == TASK_PENDING:
         return WAS_PENDING
+    resting = entry_is_linked(&task.entry)
     if task.state == TASK_EXPIRED and task.flags & TASK_HAD_CALLBACK and not task.flags & (TASK_OWN_RUN | TASK_REPEATS):
         return SPENT
     if self.closed:
         return CLOSED
-    if self.pending >= self.max_pending:
+    if not resting and self.pending + self.resting_count >= self.max_pending:
         return FULL
+    task_rest_no_more_locked(self, task)
     task.entry.expiration_ms = expiration_ms
-    status = timer_insert_locked(self, &task.entry, take_due)
+    status = timer_insert_locked(self, &task.entry, when_due)
+    if status != OK and resting:
+        task_rest_locked(self, task)
     if status == OK:
         task.state = TASK_PENDING
         self.added += 1
@@ -214,12 +256,13 @@ cdef Status task_cancel_locked(Timer* self, Task* task) noexcept nogil:
         return OK
     if task.state == TASK_NEW or (task.state == TASK_EXPIRED and task.flags & TASK_REPEATS):
         task.state = TASK_CANCELLED
+        task_rest_no_more_locked(self, task)
         return WAS_CANCELLED
     return NOT_PENDING
 
 
 cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_ms, int64_t delay_ms,
-                                   int64_t deadline_ms) noexcept nogil:
+                                   int64_t deadline_ms, WhenDue when_due) noexcept nogil:
     """Moves a pending task to the end of its new tick."""
     cdef Bucket* bucket
     cdef AddStatus status
@@ -228,14 +271,14 @@ cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_m
     status = wheel_find(&self.wheel, expiration_ms, &bucket)
     if status == ADD_NEEDS_LEVEL:
         return NEEDS_LEVEL
-    if status == ADD_STALE:
-        return STALE
+    if status == ADD_DUE and when_due == ASK_WHEN_DUE:
+        return NOT_YET
     wheel_remove(&self.wheel, &task.entry)
     task.entry.expiration_ms = expiration_ms
     task.delay_ms = delay_ms
     task.deadline_ms = deadline_ms
     if status == ADD_DUE:
-        return timer_insert_locked(self, &task.entry, True)
+        return timer_insert_locked(self, &task.entry, TAKE_DUE)
     bucket_append(bucket, &task.entry)
     if bucket.entries.expiration_ms < self.reaper_until_ms:
         timer_wake_reaper_locked(self)
@@ -270,6 +313,8 @@ cdef Entry* timer_pop_locked(Timer* self, const Instant* now) noexcept nogil:
             task.state = TASK_EXPIRED
             self.expired += 1
             timer_record_locked(self, task.deadline_ms, now)
+            if task.flags & TASK_REPEATS:
+                task_rest_locked(self, task)
     return entry
 
 
@@ -285,7 +330,55 @@ cdef bint timer_next_locked(Timer* self, int64_t* next_ms_out) noexcept nogil:
     return bucket is not NULL
 
 
+# --- a clock that is set back ------------------------------------------------------------------------------------
+
+cdef bint timer_set_back(Timer* self, int64_t now_ms) noexcept nogil:
+    """For a clock that was set back: the wheel's clock follows it, and what is pending is placed anew, in its order.
+
+    Otherwise what is added now would be due at once, because to the wheel its time is over. It takes O(pending), once for
+    each time that the clock is set back and something is added before it has caught up. False when there is no memory.
+    """
+    cdef Entry pending
+    cdef Entry* entry
+    cdef int64_t bucket_ms
+    lock_wait(self)
+    while now_ms < self.wheel.levels[0].current_time_ms:
+        if timer_step_locked(self, self.wheel.taken_ms):    # what is due by the clock as it was stays so
+            lock_yield(self)
+        elif not wheel_reaches_from(&self.wheel, now_ms):
+            lock_release(self)
+            if not timer_grow(self):
+                return False
+            lock_wait(self)
+        else:
+            list_init(&pending)
+            wheel_empty(&self.wheel, &pending)
+            wheel_set_clocks(&self.wheel, now_ms)
+            while not list_is_empty(&pending):
+                entry = pending.next
+                entry_unlink(entry)
+                wheel_add(&self.wheel, entry, &bucket_ms)
+            self.wheel.removals += 1            # so that no hint is written where a remembered node was
+            timer_wake_reaper_locked(self)
+    lock_release(self)
+    return True
+
+
 # --- the end -----------------------------------------------------------------------------------------------------
+
+cdef void timer_make_all_ready(Timer* self) noexcept nogil:
+    """Everything that is pending is ready at once, in order, and the clock stays where it is.
+
+    All under one hold of the lock, because in between the clock stands at the end of time, where any add would be due.
+    """
+    cdef int64_t clock_ms
+    lock_wait(self)
+    clock_ms = self.wheel.levels[0].current_time_ms
+    while timer_step_locked(self, INT64_MAX):
+        pass
+    wheel_set_clocks(&self.wheel, clock_ms)
+    lock_release(self)
+
 
 cdef bint timer_close(Timer* self) noexcept nogil:
     """Refuses adds from now on, once those under way are through. False if it was closed before."""

@@ -130,6 +130,7 @@ cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
     cdef Instant now
     cdef int64_t bad, base_ms = 0, last_ms = 0
     cdef Status status
+    cdef WhenDue due
     callback_argument(callback)
     if delays.count > MAX_BATCH_LENGTH:
         raise OverflowError(f"one batch holds at most {MAX_BATCH_LENGTH:,} timers, not {delays.count:,}")
@@ -150,8 +151,17 @@ cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
         hw_count_add(&timer.references, 1)      # dropped in __dealloc__
         self.batch.timer = timer
         Py_INCREF(self)                 # the timer's; dropped by who takes the last entry out, or below
-    with nogil:
-        status = batch_add(self.batch, timer, delays.data, delays.stride, now.ms, base_ms, last_ms)
+    due = ASK_WHEN_DUE if timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
+    while True:
+        with nogil:
+            status = batch_add(self.batch, timer, delays.data, delays.stride, now.ms, base_ms, last_ms, due)
+        try:
+            if status != NOT_YET or not make_room(timer, status, &due):
+                break
+        except:
+            self.callback_ = None
+            Py_DECREF(self)
+            raise
     if status != OK or self.batch.length == 0:
         self.callback_ = None
         if self.batch.length:
@@ -159,6 +169,15 @@ cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
         if status != OK:
             raise_status(timer, status)
     return self
+
+
+cdef bint batch_give_back(TimerBatch self, array.array indices) except -1:
+    """What close() gives back of a batch, piece by piece. True for the first piece: the batch is returned once."""
+    if self.remaining is None:
+        self.remaining = indices
+        return True
+    array.extend(self.remaining, indices)
+    return False
 
 
 cdef array.array take_indices(TimerBatch self, const Instant* now):

@@ -1,15 +1,27 @@
 # TimerCore: the face of a timer with the loops of its threads. Threads themselves, what becomes of an exception, and
 # everything else that need not be fast is Python, in src/hwheel.
+#
+# Interruptions. Python code can be interrupted after any instruction, by Ctrl-C; what is compiled cannot. So whatever has
+# to be done as a whole is done here: who closes, who advances, who starts a thread; what close() has taken out and not
+# returned yet; what was taken out to be handed out.
 
 
 cdef class TimerCore(TimerFace):
     """The compiled part of a timer. Subclasses bring `_start()` (start threads; called before the first add),
-    `_report(task_or_batch, exception)`, and a way to run what is ready."""
+    `_end_threads(run_pending, timeout)` (called by close), and `_report(task_or_batch, exception)`."""
+    cdef uintptr_t closer       # the thread whose close() is under way; 0: none
+    cdef bint is_over           # a close() has come to its end
+    cdef list not_run           # what close() has taken out, until it returns it
+    cdef int64_t advancing      # 1 + the generation of the process in which an advance is under way; 0: none is
+    cdef public bint _raises    # an exception in a callback that runs in its caller's thread is the caller's
+
+    # --- threads -------------------------------------------------------------------------------------------------
 
     def _prepare(self, bint has_worker):
         """Called before the threads start (again)."""
         cdef Timer* timer = self.timer
         cdef bint closed, opened = False
+        core_set_up(self)
         with nogil:
             lock_wait(timer)
             closed = timer.closed
@@ -22,14 +34,60 @@ cdef class TimerCore(TimerFace):
         if not opened:
             raise OSError("no descriptor could be opened to wake the reaper with")
 
-    def _set_started(self, started):
-        self.started = started
+    def _start_role(self, int role, start):
+        """Calls start(), which starts a thread, unless the role is taken. A thread that another one is starting is waited
+        for, but not for long: that one may be interrupted, or wait for this one. One too many does no harm."""
+        cdef Timer* timer = self.timer
+        cdef uintptr_t me = PyThread_get_thread_ident()
+        cdef bint ask_again = True
+        cdef bint begin = False
+        cdef int tries = 0
+        core_set_up(self)
+        check_role(role)
+        while ask_again:
+            with nogil:
+                begin = timer_start_role(timer, role, me, tries < START_PATIENCE, &ask_again)
+            if ask_again:
+                tries += 1
+                time.sleep(0.001)
+        if begin:
+            try:
+                start()
+            except:
+                timer_not_started(timer, role, me)
+                raise
 
-    def _reap(self):
+    def _take_role(self, int role):
+        """The generation of the process if the calling thread is the one for the role from now on; else None."""
+        cdef int64_t generation
+        core_set_up(self)
+        check_role(role)
+        with nogil:
+            generation = timer_take_role(self.timer, role)
+        return None if generation < 0 else generation
+
+    def _leave_role(self, int role, int64_t generation):
+        core_set_up(self)
+        check_role(role)
+        with nogil:
+            timer_leave_role(self.timer, role, generation)
+
+    def _set_started(self):
+        """Adds need not call _start() any more."""
+        core_set_up(self)
+        self.timer.started = True
+
+    def _generation(self):
+        """How often the process has been forked since the timer was made."""
+        core_set_up(self)
+        return self.timer.generation
+
+    def _reap(self, int64_t generation):
         """The reaper's wait. True: hand out what is ready; False: end."""
         cdef Instant now
         cdef ReapStatus status
-        while not hw_flag(&self.timer.stopping):
+        core_set_up(self)
+        while not hw_flag(&self.timer.stopping) and self.timer.generation == generation:
             if self.timer.clock == CLOCK_KIND_CALLABLE:
                 read_clock(self.timer, &now)
                 with nogil:
@@ -44,6 +102,7 @@ cdef class TimerCore(TimerFace):
         return False
 
     def _is_stopping(self):
+        core_set_up(self)
         return hw_flag(&self.timer.stopping) != 0
 
     def _advance_clock(self, int64_t timeout_ns):
@@ -51,6 +110,7 @@ cdef class TimerCore(TimerFace):
         cdef Instant start, now
         cdef int64_t left_ns = timeout_ns
         cdef ReapStatus status
+        core_set_up(self)
         clock_read(CLOCK_KIND_MONOTONIC, &start)
         while True:
             if self.timer.clock == CLOCK_KIND_CALLABLE:
@@ -70,149 +130,215 @@ cdef class TimerCore(TimerFace):
             if left_ns < 0:
                 left_ns = 0
 
-    def _await_work(self):
+    def _await_work(self, int64_t generation):
         """The executor thread's wait. True: run what is ready; False: end."""
         cdef bint go_on
+        core_set_up(self)
         with nogil:
-            go_on = timer_await_work(self.timer)
+            go_on = timer_await_work(self.timer, generation)
         return go_on
 
-    def _run_ready(self):
-        """Runs everything that is ready, here and now, in order."""
+    # --- handing out ---------------------------------------------------------------------------------------------
+
+    def _run_ready(self, bint in_caller=False):
+        """Runs everything that is ready, here and now, in order.
+
+        in_caller: this is a thread of the user's: a Ctrl-C ends it, also between callbacks that are compiled.
+        """
         cdef Timer* timer = self.timer
+        cdef int64_t generation
         cdef Instant now
         cdef Entry* entry
+        core_set_up(self)
+        generation = timer.generation
         while True:
             entry = pop_next(timer, &now)
             if entry is NULL:
                 return
-            run_entry(self, entry, &now)
+            run_entry(self, entry, &now, in_caller)
+            if in_caller:
+                PyErr_CheckSignals()
+            elif timer.generation != generation:
+                return              # the callback has forked, and this is the child, which has other threads for the rest
 
-    def _pop_ready(self):
-        """Takes the next of what is ready, to be run elsewhere: (source, indices, callback, args, kwargs), where source
-        is a task and indices None, or source is a batch. None when there is nothing."""
-        cdef Instant now
-        cdef Entry* entry
-        cdef TimerTask task
-        cdef TimerBatch batch
+    def _hand_out(self, dict registry, again, submit, bint in_caller):
+        """Takes out what is ready, each as a HandedOut, and calls submit(handed_out) for it.
+
+        again: a deque of what was taken out before, but whose submit() was interrupted.
+        """
+        cdef HandedOut handed
+        core_set_up(self)
         while True:
-            entry = pop_next(self.timer, &now)
-            if entry is NULL:
-                return None
-            if entry.place == ENTRY_OF_BATCH:
-                batch = <TimerBatch>entry_batch(entry).object
-                callback = batch.callback_      # before the last index is out and somebody may release it
-                indices = take_indices(batch, &now)
-                if batch.batch.pending == 0:
-                    batch.callback_ = None
-                if len(indices):
-                    return batch, indices, callback, (indices,), {}
-                continue
-            task = entry_task(entry)
-            Py_DECREF(task)             # the wheel's reference, of schedule_task
-            if task_has_attributes(task):
-                task_track(task)
-                if not task.task.flags & TASK_REPEATS:
-                    return task, None, task.run, (), {}
-            call = (task, None, no_operation if task.callback_ is None else task.callback_, task.args or (),
-                    task.kwargs or {})
-            if not task.task.flags & TASK_REPEATS:
-                task_let_go(task)
-            return call
-
-    def _take_back(self, source, indices, callback, args, kwargs):
-        """Undoes _pop_ready for close(): what was handed out was not run."""
-        cdef Timer* timer = self.timer
-        cdef TimerTask task
-        cdef int64_t count = 1
-        if indices is not None:
-            (<TimerBatch>source).remaining = indices
-            (<TimerBatch>source).callback_ = callback
-            count = len(indices)
-        else:
-            task = source
-            if not task_has_attributes(task) and callback is not no_operation:
-                task_set_call(task, callback, args, kwargs)
-        lock_with_gil(timer)
-        timer.expired -= count
-        timer.returned += count
-        if indices is None:
-            task.task.state = TASK_CANCELLED
-        lock_release(timer)
-        return source
+            if again:
+                handed = again.popleft()
+            else:
+                handed = hand_out_next(self, registry)
+                if handed is None:
+                    return
+            handed.caller = PyThread_get_thread_ident() if in_caller else 0
+            try:
+                submit(handed)
+            except:
+                if not handed.is_begun:
+                    again.appendleft(handed)
+                raise
+            finally:
+                handed.caller = 0
+            if in_caller:
+                PyErr_CheckSignals()
 
     def _restart(self, source):
         """After a run: puts a task of call_every back. Anything else stays as it is."""
         cdef PeriodicTask task
+        core_set_up(self)
         if isinstance(source, PeriodicTask):
             task = source
+            if task.task.owner != <uintptr_t>self.timer:
+                raise ValueError("the task belongs to another timer")
             try:
                 periodic_restart(self.timer, task)
             except BaseException as error:
-                task.cancel()
+                if task.task.state != TASK_PENDING:
+                    task_cancel(task)
                 self._report(task, error)
 
     def _advance_by(self, ms):
         """A ManualTimer's advance: lives through every tick of the next ms in which something happens."""
         cdef Timer* timer = self.timer
-        cdef int64_t target_ms
-        cdef int64_t next_ms = 0
+        cdef int64_t target_ms, next_ms = 0, mine
         cdef bint ready, more
+        core_set_up(self)
         if hw_add_overflows(timer.manual_now.ms, integer_argument(ms, "ms"), &target_ms):
             raise OverflowError(f"the time does not fit into 64 bits of milliseconds: now + {ms} ms")
-        while not hw_flag(&timer.stopping):
-            lock_with_gil(timer)
-            more = timer_next_locked(timer, &next_ms) and next_ms <= target_ms
-            ready = not list_is_empty(&timer.ready)
-            if not ready and not more:
-                timer.manual_now.ms = max(target_ms, timer.manual_now.ms)
-                lock_release(timer)
-                return
-            lock_release(timer)
-            if not ready:               # what is ready belongs to the tick that it is now
-                with nogil:
-                    timer_advance(timer, next_ms)
+        mine = timer.generation + 1
+        if self.advancing == mine:
+            raise RuntimeError("an advance is under way already")
+        self.advancing = mine
+        try:
+            while not hw_flag(&timer.stopping):
                 lock_with_gil(timer)
-                if not list_is_empty(&timer.ready):
-                    timer.manual_now.ms = max(next_ms, timer.manual_now.ms)
+                more = timer_next_locked(timer, &next_ms) and next_ms <= target_ms
+                ready = not list_is_empty(&timer.ready)
+                if not ready and not more:
+                    timer.manual_now.ms = max(target_ms, timer.manual_now.ms)
+                    lock_release(timer)
+                    return
                 lock_release(timer)
-            self._run_ready()
+                if not ready:               # what is ready belongs to the tick that it is now
+                    with nogil:
+                        timer_live_until(timer, next_ms)
+                PyErr_CheckSignals()
+                self._run_ready(True)
+        finally:
+            self.advancing = 0
+
+    # --- the end -------------------------------------------------------------------------------------------------
 
     def _close(self):
         """Refuses adds from now on. False if it was closed before."""
         cdef bint first
+        core_set_up(self)
         with nogil:
             first = timer_close(self.timer)
         return first
 
+    def _close_whole(self, bint run_pending, timeout):
+        """close(). Where it is interrupted, another call goes on; nothing that it has taken out is lost."""
+        cdef list not_run
+        if self.timer is NULL or self.is_over or self.closer != 0:
+            return []                   # never set up, or another close() returns what there is
+        self.closer = PyThread_get_thread_ident()
+        try:
+            after_fork(self)
+            self._close()
+            self._end_threads(run_pending, timeout)
+            timer_core_take_out(self, drop_all(self.timer))
+            drop_clock(self.timer)
+            self.is_over = True
+            not_run, self.not_run = self.not_run, None
+            return not_run
+        finally:
+            self.closer = 0
+
+    def _take_back(self, HandedOut handed not None):
+        """For close(): what was handed out and not begun is among what it returns. False if it was begun."""
+        return handed.timer is self and handed_take_back(handed)
+
     def _make_all_ready(self):
         """Everything that is pending is ready at once, in order."""
+        core_set_up(self)
         with nogil:
             timer_advance(self.timer, INT64_MAX)
 
     def _stop(self, bint drain):
+        core_set_up(self)
         with nogil:
             timer_stop(self.timer, drain)
 
-    def _drop_all(self):
-        """What has not run, cancelled, in order of its time."""
-        cdef list dropped = drop_all(self.timer)
-        drop_clock(self.timer)
-        return dropped
+    def _after_fork(self):
+        """In a forked child: no thread of the timer is there, and what was pending is dropped or kept. It comes by itself,
+        or else before the first add."""
+        core_set_up(self)
+        after_fork(self)
 
-    def _reset_after_fork(self, keep):
-        """In the child: no thread of the timer is there. keep: what was pending stays so."""
-        self.started = False
-        settle_batches(self.timer)
-        if not keep:
-            cancel_all(self.timer)
+    def _keeps_at_fork(self):
+        """Whether what is pending stays so in a forked child."""
+        return True
+
+
+cdef bint timer_core_take_out(TimerCore self, list tasks) except False:
+    """What close() is to return."""
+    if self.not_run is None:
+        self.not_run = []
+    self.not_run.extend(tasks)
+    return True
+
+
+cdef enum:
+    START_PATIENCE = 50         # ms that a thread is waited for which another one starts
+
+
+cdef bint check_role(int role) except False:
+    if not 0 <= role <= ROLE_EXECUTOR:
+        raise ValueError(f"there is no such role: {role}")
+    return True
+
+
+cdef bint after_fork(TimerCore self) except False:
+    cdef Timer* timer = self.timer
+    cdef Entry* entry
+    cdef PeriodicTask task
+    cdef list resting = []
+    if not timer.forked:
+        return True
+    if self.closer != PyThread_get_thread_ident():
+        self.closer = 0                 # it was another thread's
+    settle_batches(timer)
+    lock_with_gil(timer)
+    entry = timer.resting.next
+    while entry is not &timer.resting:
+        resting.append(entry_task(entry))
+        entry = entry.next
+    lock_release(timer)
+    if self._keeps_at_fork():
+        # Their threads are not here to put them back, but for the one that has forked.
+        for task in resting:
+            if task.runner != PyThread_get_thread_ident():
+                task.runner = 0
+                self._restart(task)
+    else:
+        for task in resting:
+            task_cancel(task)
+        cancel_all(timer)
+    timer.forked = False
+    return True
 
 
 def no_operation():
     """Run for a task that has neither a callback nor a run() of its own."""
 
 
-cdef inline bint run_entry(TimerCore self, Entry* entry, const Instant* now) except False:
+cdef inline bint run_entry(TimerCore self, Entry* entry, const Instant* now, bint in_caller) except False:
     cdef TimerTask task
     cdef TimerBatch batch
     if entry.place == ENTRY_OF_BATCH:
@@ -225,36 +351,44 @@ cdef inline bint run_entry(TimerCore self, Entry* entry, const Instant* now) exc
             try:
                 callback(indices)
             except BaseException as error:
-                self._report(batch, error)
+                callback_failed(self, batch, error, in_caller)
     else:
         task = entry_task(entry)
         Py_DECREF(task)                 # the wheel's reference, of schedule_task
-        run_task(self, task)
+        run_task(self, task, in_caller)
     return True
 
 
-cdef inline bint run_task(TimerCore self, TimerTask task) except False:
+cdef bint callback_failed(TimerCore self, object source, object error, bint in_caller) except False:
+    """Reports what a callback raised; or raises it, where it is the caller's."""
+    if in_caller and (self._raises or isinstance(error, (KeyboardInterrupt, SystemExit))):
+        raise error
+    self._report(source, error)
+    return True
+
+
+cdef inline bint run_task(TimerCore self, TimerTask task, bint in_caller) except False:
     if task_has_attributes(task):
-        return run_task_of_subclass(self, task)
+        return run_task_of_subclass(self, task, in_caller)
     # No try block on this way: it costs as much as the rest of what is done here.
     if not task_called_once(task):
         try:
             raise_error()
         except BaseException as error:
-            self._report(task, error)
+            callback_failed(self, task, error, in_caller)
     return True
 
 
-cdef bint run_task_of_subclass(TimerCore self, TimerTask task) except False:
+cdef bint run_task_of_subclass(TimerCore self, TimerTask task, bint in_caller) except False:
     try:
+        task_track(task)
         if task.task.flags & TASK_REPEATS:
-            task_track(task)
             periodic_run(task)
         else:
-            task_track(task)
             task.run()
     except BaseException as error:
-        self._report(task, error)
-    if task.task.flags & TASK_REPEATS:
-        self._restart(task)
+        callback_failed(self, task, error, in_caller)
+    finally:
+        if task.task.flags & TASK_REPEATS:
+            self._restart(task)
     return True

@@ -4,7 +4,6 @@
 cdef class TimerFace:
     """Adding to a timer and looking into it. TimerCore brings the rest."""
     cdef Timer* timer
-    cdef bint started
     cdef object __weakref__
 
     def _set_up(self, tick_ms, wheel_size, start_ms, clock, never_early, max_pending):
@@ -36,6 +35,7 @@ cdef class TimerFace:
                 timer.clock_object = <void*>clock       # dropped by drop_clock
             if kind != CLOCK_KIND_MANUAL:
                 read_clock(timer, &now)
+                timer.manual_now = now
                 if start_ms is None:
                     wheel_advance_clock(&timer.wheel, now.ms)
                     timer.wheel.taken_ms = timer.wheel.levels[0].current_time_ms
@@ -251,7 +251,7 @@ cdef bint core_set_up(TimerFace self) except False:
 
 cdef inline bint core_ready(TimerFace self) except False:
     """Before an add: threads run."""
-    if not self.started:
+    if self.timer is NULL or not self.timer.started:
         core_set_up(self)
         self._start()
     return True
@@ -293,7 +293,7 @@ cdef inline TimerTask add_call(TimerFace self, const Instant* now, const Instant
     task = new_call(self.timer, callback, args, count)
     task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
     task.task.deadline_ms = deadline_ms
-    link_task(self.timer, task, expiration_ms, True)
+    link_task(self.timer, task, expiration_ms, when_due(self.timer, delay))
     return task
 
 
@@ -341,5 +341,5 @@ cdef inline bint core_schedule(TimerFace self, TimerTask task, const Instant* no
     elif task.task.state == TASK_PENDING:
         raise ValueError("the task is pending already")
     task.task.deadline_ms = deadline_ms
-    schedule_task(self.timer, task, expiration_ms, True)
+    schedule_task(self.timer, task, expiration_ms, when_due(self.timer, delay))
     return True

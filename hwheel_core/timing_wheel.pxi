@@ -78,7 +78,7 @@ cdef class TimingWheel:
             if task.task.state != TASK_PENDING:
                 task.task.deadline_ms = expiration
             # Clocks are never negative, so what is negative is as due as 0.
-            return schedule_task(self.timer, task, expiration if expiration > 0 else 0, False) == OK
+            return schedule_task(self.timer, task, expiration if expiration > 0 else 0, REFUSE_DUE) == OK
         except:
             if task.task.state != TASK_PENDING:
                 task.task.deadline_ms = deadline_before
@@ -87,20 +87,20 @@ cdef class TimingWheel:
             raise
 
     def advance_clock(self, time_ms):
-        """Kafka's advanceClock: sets the clocks of all levels to a time; takes no bucket. No clock goes back.
+        """Kafka's advanceClock: sets the clocks of all levels to a time. No clock goes back.
 
-        `poll()` moves the clock itself; this is for moving it where nothing is due. What is in buckets that it passes over
-        comes with the next poll, none lost, but of a coarse bucket not in order of time.
+        `poll()` moves the clock itself; this is for moving it where nothing is due. What falls due on the way stays pending
+        and comes with the next poll of its time, in order: unlike Kafka's, this moves tasks down from the buckets that the
+        clocks pass over.
 
-        Runtime complexity: O(levels).
+        Runtime complexity: O(levels), and as poll() for what falls due or moves down.
         """
         cdef int64_t time = integer_argument(time_ms, "time_ms")
         wheel_itself(self)
         if time < 0:
             return
-        lock_with_gil(self.timer)
-        wheel_advance_clock(&self.timer.wheel, time)
-        lock_release(self.timer)
+        with nogil:
+            timer_advance_clock(self.timer, time)
 
     def poll(self, now_ms):
         """Takes every bucket that is due at now_ms, cascades, and returns what is due as a list, in order.
@@ -119,7 +119,7 @@ cdef class TimingWheel:
         with nogil:
             timer_advance(self.timer, now)
         while True:
-            entry = pop(self.timer, &instant)
+            entry = pop_until(self.timer, &instant)
             if entry is NULL:
                 return due
             task = entry_task(entry)
@@ -140,7 +140,7 @@ cdef class TimingWheel:
         if list_is_empty(&self.timer.ready):
             found = timer_next_locked(self.timer, &next_ms)
         else:
-            next_ms = self.timer.wheel.levels[0].current_time_ms
+            next_ms = ready_tick_locked(self.timer)
         lock_release(self.timer)
         return next_ms if found else None
 
@@ -206,6 +206,22 @@ cdef class TimingWheel:
         wheel_set_up(self)
         return (f"<{type(self).__name__} level {self.depth + 1}, tick_ms={self.tick_ms}, "
                 f"wheel_size={self.wheel_size}, current_time_ms={self.current_time_ms}, {len(self)} pending>")
+
+
+cdef inline int64_t ready_tick_locked(const Timer* timer) noexcept nogil:
+    """The tick of what is first in ready, where advance_clock may have left it."""
+    cdef int64_t expiration_ms = timer.ready.next.expiration_ms
+    return expiration_ms - expiration_ms % timer.wheel.levels[0].tick_ms
+
+
+cdef Entry* pop_until(Timer* timer, const Instant* now) noexcept:
+    """The next of what is ready, unless its tick is after now."""
+    cdef Entry* entry = NULL
+    lock_with_gil(timer)
+    if not list_is_empty(&timer.ready) and ready_tick_locked(timer) <= now.ms:
+        entry = pop_locked(timer, <Instant*>now)
+    lock_release(timer)
+    return entry
 
 
 cdef bint wheel_set_up(TimingWheel self) except False:

@@ -127,7 +127,6 @@ cdef enum AddStatus:
     ADD_PENDING             # in a bucket
     ADD_DUE                 # not added: the caller runs it
     ADD_NEEDS_LEVEL         # not added: wheel_grow and try again
-    ADD_STALE               # not added: its bucket still holds an earlier turn's entries, which must be taken first
 
 
 # --- operations that wait for keys -------------------------------------------------------------------------------
@@ -189,6 +188,8 @@ cdef struct Timer:
     Lead delivered          # for hints in `ready`
     int32_t fetched_ahead   # how many of the next in `ready` have been prefetched
     Batch* batches          # those with anything pending
+    Entry resting           # tasks of call_every that were handed out and have not come back yet
+    int64_t resting_count   # how many; each keeps its place under max_pending
     int64_t max_pending
     int64_t pending         # tasks and batch entries in the wheel or waiting in `ready`
     int64_t added
@@ -197,7 +198,9 @@ cdef struct Timer:
     int64_t returned        # by close()
     int64_t wakeups
     Lateness lateness
-    int64_t reaper_until_ms # what the reaper sleeps for: INT64_MAX for ever, INT64_MIN when it does not sleep
+    int64_t reaper_until_ms # the latest time that a sleeper sleeps for: INT64_MAX for ever, INT64_MIN: no need to wake any
+    int32_t sleepers        # threads that sleep until then, or are on their way out of that sleep
+    int woken               # wake_fds can be read, until the last of the sleepers has come back
     int32_t clock           # ClockKind; constant
     int never_early         # constant
     int64_t round_up_ms     # what is added to a deadline so that its tick is not before it; constant
@@ -207,10 +210,24 @@ cdef struct Timer:
     int alarm_fd
     int reaping             # threads inside timer_reap
     int has_worker          # hand-out is by a thread that waits on `work`, not by the reaper itself
+    int started             # adds need not ask for threads any more (read without lock)
+    int forked              # the process was forked, and what was the parent's is still here
+    int64_t generation      # of processes: one more after each fork (read without lock)
+    int roles[2]            # for each role whether a thread has taken it: RoleState
+    uintptr_t starters[2]   # who is starting a thread for it
     int closed              # adds are refused
     int stopping            # threads shall end at once
     int draining            # threads shall end when nothing is ready any more
     int adding              # bulk adds under way, which give the lock up in between
+
+cdef enum:                  # Roles
+    ROLE_REAPER = 0
+    ROLE_EXECUTOR = 1
+
+cdef enum RoleState:
+    ROLE_FREE
+    ROLE_STARTING
+    ROLE_TAKEN
 
 cdef enum:
     DUE_CANCELLED = -1      # index of a Due whose timer was cancelled after it had fallen due

@@ -20,6 +20,9 @@
 # given up half-way through a cascade, since an add appends and all that is still to be pushed is older.
 
 
+cdef enum:
+    SLICE = 2048        # entries that a cascade moves before it lets others at the lock
+
 cdef enum StepStatus:
     STEP_DONE           # nothing more is due at now_ms
     STEP_MORE           # the budget is used up
@@ -89,9 +92,8 @@ cdef inline AddStatus wheel_find(Wheel* self, int64_t expiration_ms, Bucket** bu
         bucket.entries.expiration_ms = bucket_ms
         queue_push(self, bucket)
     elif bucket.entries.expiration_ms != bucket_ms:
-        # Still queued for an earlier turn. Only advance_clock can bring that about, by passing over a bucket.
-        if not list_is_empty(&bucket.entries):
-            return ADD_STALE
+        # Emptied by cancels, and still queued for an earlier turn. It holds nothing, because a clock never passes over a
+        # bucket that does: see wheel_advance_clock.
         queue_remove(self, bucket)
         bucket.entries.expiration_ms = bucket_ms
         queue_push(self, bucket)
@@ -116,7 +118,10 @@ cdef inline void wheel_remove(Wheel* self, Entry* entry) noexcept nogil:
 
 
 cdef void wheel_advance_clock(Wheel* self, int64_t time_ms) noexcept nogil:
-    """Kafka's advanceClock: sets every level's clock, finest first; none goes back."""
+    """Kafka's advanceClock: sets every level's clock, finest first; none goes back.
+
+    Nothing may be pending in a bucket before time_ms: wheel_step takes the buckets first.
+    """
     cdef Level* level
     cdef int64_t ticks
     cdef int32_t i
@@ -146,8 +151,7 @@ cdef int wheel_flush(Wheel* self, int budget) noexcept nogil:
         hw_prefetch(entry_hinted(entry))
         head.prev = entry.prev
         entry.prev.next = head
-        # Levels that it can land on are there, and none of their buckets is stale: a stale one has an earlier
-        # expiration than the bucket that is being flushed and went before it.
+        # The levels that it can land on are there, because they are finer than the one that it came from.
         if wheel_find(self, entry.expiration_ms, &bucket) == ADD_PENDING:
             bucket_push(bucket, entry, self.removals)
         else:
@@ -185,6 +189,19 @@ cdef StepStatus wheel_step(Wheel* self, int64_t now_ms, int* budget) noexcept no
         budget[0] -= 1
 
 
+cdef void wheel_set_clocks(Wheel* self, int64_t time_ms) noexcept nogil:
+    """Sets every level's clock to any time, also back. Nothing is in the wheel, or it would be in the wrong bucket."""
+    cdef Level* level
+    cdef int32_t i
+    while self.queue_length:            # what cancels have emptied
+        queue_remove(self, self.queue[0])
+    for i in range(self.level_count):
+        level = &self.levels[i]
+        level.current_time_ms = time_ms - time_ms % level.tick_ms
+        level.current_index = time_ms // level.tick_ms % self.wheel_size
+    self.taken_ms = self.levels[0].current_time_ms
+
+
 cdef bint wheel_is_settled(Wheel* self) noexcept nogil:
     """No advance is under way, and nothing is left of the current tick."""
     cdef Bucket* bucket
@@ -192,6 +209,32 @@ cdef bint wheel_is_settled(Wheel* self) noexcept nogil:
         return False
     bucket = queue_first(self)
     return bucket is NULL or bucket.entries.expiration_ms > self.taken_ms
+
+
+cdef void wheel_empty(Wheel* self, Entry* emptied_out) noexcept nogil:
+    """Takes out everything that is pending, in the order in which it would have come out, and leaves the clocks at the
+    end of time: wheel_set_clocks."""
+    cdef int budget = 0
+    cdef StepStatus status = STEP_MORE
+    while status != STEP_DONE:
+        budget = SLICE
+        status = wheel_step(self, INT64_MAX, &budget)
+        if status == STEP_TICK:
+            list_move_to_end(&self.due, emptied_out)
+
+
+cdef bint wheel_reaches_from(const Wheel* self, int64_t time_ms) noexcept nogil:
+    """Whether there would be a level for everything that is pending if the clocks stood at an earlier time."""
+    cdef const Level* top = &self.levels[self.level_count - 1]
+    cdef const Bucket* bucket
+    cdef int64_t last_ms = 0, end_ms
+    cdef int32_t i
+    for i in range(self.queue_length):
+        bucket = self.queue[i]
+        if hw_add_overflows(bucket.entries.expiration_ms, self.levels[bucket.level - 1].tick_ms - 1, &end_ms):
+            end_ms = INT64_MAX
+        last_ms = max(last_ms, end_ms)
+    return <uint64_t>(last_ms - (time_ms - time_ms % top.tick_ms)) < top.interval_ms
 
 
 cdef bint wheel_reaches(const Wheel* self, int64_t time_ms) noexcept nogil:

@@ -27,12 +27,15 @@ class BaseTimer(TimerCore):
         return TimerStats(*[*counters, Lateness(p50, p99, worst)])
 
     def _report(self, source: Any, error: BaseException) -> None:
-        """An exception in a callback: to on_error(task or batch, error), else to threading.excepthook. Never raises."""
+        """An exception in a callback: to on_error(task or batch, error), else to threading.excepthook. Never raises, but for
+        a Ctrl-C that comes while on_error is at work in the main thread."""
         if self._on_error is not None:
             try:
                 self._on_error(source, error)
                 return
             except BaseException as another:
+                if isinstance(another, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                    raise
                 error = another
         report_uncaught(error, threading.current_thread())
 

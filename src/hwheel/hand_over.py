@@ -1,20 +1,26 @@
 """The threads of a SystemTimer, and the ways from what is due to who runs it.
 
-A HandOver owns the threads. The reaper waits in compiled code without the GIL. With a thread of the timer's own as
+A HandOver starts the threads. The reaper waits in compiled code without the GIL. With a thread of the timer's own as
 executor the reaper never needs the GIL: it moves what is due to a list, on which that thread waits. For "inline" and
 for a foreign executor the reaper comes back to Python with each batch that fell due and hands it out here.
+
+Nothing here has a lock. A thread takes its role when it begins to run, and one that finds it taken ends: so starting
+threads may be interrupted by Ctrl-C, and may come from a signal handler or a finalizer in the middle of itself.
 """
 
+import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Executor, Future, wait
+from concurrent.futures import CancelledError, Executor
 from typing import Any
 
-from hwheel.tickets import give_ticket, run_with_ticket, runs_here, take_ticket
+from hwheel.process import end_forked_thread, main_thread_has_ended
+from hwheel.tickets import handed_out, run_with_ticket, runs_here, ticket_of
 
-REAPER = "reaper"
-EXECUTOR = "executor"
+REAPER, EXECUTOR = range(2)             # Role, in the core
+NAMES = ("reaper", "executor")
 
 
 def hand_over_to(executor: Executor | str | None, *, reaper: bool) -> "HandOver":
@@ -35,53 +41,54 @@ class HandOver:
 
     def __init__(self, *, reaper: bool) -> None:
         self.has_reaper = reaper
-        self.forget()
-
-    def forget(self) -> None:
-        """After a fork, in the child: there are no threads, and the lock may have been somebody's."""
-        self._starting = threading.Lock()
-        self._threads: dict[str, threading.Thread] = {}
+        self._threads: list[threading.Thread] = []
 
     def start(self, timer: Any) -> None:
         """Starts the threads. One that cannot be started is an error at the add, which adds nothing then."""
-        with self._starting:
-            timer._prepare(self.has_worker)
-            if self.has_worker:
-                self._start_thread(EXECUTOR, timer, _work)
-            if self.has_reaper:
-                self._start_thread(REAPER, timer, _reap)
-            timer._set_started(True)
+        timer._prepare(self.has_worker)
+        if self.has_worker:
+            timer._start_role(EXECUTOR, lambda: self._start_thread(EXECUTOR, timer, _work))
+        if self.has_reaper:
+            timer._start_role(REAPER, lambda: self._start_thread(REAPER, timer, _reap))
+        timer._set_started()
 
-    def _start_thread(self, role: str, timer: Any, loop: Callable[..., None]) -> None:
-        if role in self._threads:
-            return
-        thread = threading.Thread(target=loop, args=(timer, self), name=f"{role}-{timer.name}", daemon=True)
+    def _start_thread(self, role: int, timer: Any, loop: Callable[..., None]) -> None:
+        thread = threading.Thread(target=loop, args=(timer, self), name=f"{NAMES[role]}-{timer.name}", daemon=True)
+        # Noted before it is started, because a start that is interrupted may have started it all the same.
+        self._threads = [*(one for one in self._threads if one.is_alive()), thread]
         thread.start()
-        self._threads[role] = thread
 
-    def hand_out(self, timer: Any) -> None:
-        """Hands out what is ready; called in the thread that found it so."""
-        timer._run_ready()
+    def hand_out(self, timer: Any, *, in_caller: bool = False) -> None:
+        """Hands out what is ready; called in the thread that found it so. in_caller: it is one of the user's."""
+        timer._run_ready(in_caller)
 
-    def drain(self, timer: Any, give_up: float | None) -> list[Any]:
-        """Has everything that is ready run, until give_up. Returns what was taken and yet did not run."""
-        if not self._threads or threading.current_thread() in self._threads.values():
-            timer._run_ready()
+    def drain(self, timer: Any, give_up: float | None) -> None:
+        """Has everything that is ready run, until give_up."""
+        if self._is_own_thread() or not any(thread.is_alive() for thread in self._threads):
+            timer._run_ready(True)
         else:
             timer._stop(True)
             self.join(give_up)
-        return []
+
+    def take_back(self, timer: Any) -> None:
+        """At the end of close(): what was taken out of the timer and never reached its executor comes back."""
 
     def join(self, give_up: float | None) -> None:
         """Waits for the threads to end, but not for the one that this is called in."""
-        for thread in [*self._threads.values()]:
-            if thread is not threading.current_thread():
+        for thread in self._threads:
+            if thread is not threading.current_thread() and thread.is_alive():
                 thread.join(_left(give_up))
 
     def leave(self) -> None:
-        """At interpreter exit: waits for the reaper, which runs no Python code but in "inline" and ends at once."""
-        if REAPER in self._threads and self.has_worker:
-            self._threads[REAPER].join(1.0)
+        """At interpreter exit: waits for the threads that run no Python code and end at once. With a thread of the
+        timer's own as executor the reaper is such a one."""
+        if self.has_worker:
+            for thread in self._threads:
+                if thread.is_alive() and thread.name.startswith(NAMES[REAPER]):
+                    thread.join(1.0)
+
+    def _is_own_thread(self) -> bool:
+        return threading.current_thread() in self._threads
 
 
 class OwnWorker(HandOver):
@@ -89,66 +96,88 @@ class OwnWorker(HandOver):
 
     has_worker = True
 
-    def hand_out(self, timer: Any) -> None:
+    def hand_out(self, timer: Any, *, in_caller: bool = False) -> None:
         pass
 
 
 class Foreign(HandOver):
-    """A concurrent.futures.Executor, to which each task is submitted by itself."""
+    """A concurrent.futures.Executor, or whatever has a submit(), to which each task is submitted by itself."""
 
     def __init__(self, executor: Any, *, reaper: bool) -> None:
         super().__init__(reaper=reaper)
         self._executor = executor
+        processes = sys.modules.get("concurrent.futures.process")
+        self._elsewhere = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
+        self._again: deque[Any] = deque()           # taken out, but submit() was interrupted
+        self._settled = threading.Event()           # set whenever something that was handed out is over
 
-    def forget(self) -> None:
-        super().forget()
-        # What the executor has not finished, and how to undo its hand-over.
-        self._outstanding: dict[Future[Any], tuple[Any, ...]] = {}
+    def hand_out(self, timer: Any, *, in_caller: bool = False) -> None:
+        timer._hand_out(handed_out, self._again, lambda handed: self._submit(timer, handed, in_caller), in_caller)
 
-    def hand_out(self, timer: Any) -> None:
-        while (ready := timer._pop_ready()) is not None:
-            self._submit(timer, ready)
-
-    def drain(self, timer: Any, give_up: float | None) -> list[Any]:
-        if threading.current_thread() not in self._threads.values():
+    def drain(self, timer: Any, give_up: float | None) -> None:
+        if not self._is_own_thread():
             timer._stop(True)
             self.join(give_up)      # the reaper hands out what it has begun with
-        self.hand_out(timer)
+        self.hand_out(timer, in_caller=True)
         if runs_here(timer):
-            return []               # the executor may have no thread but this one
-        wait([*self._outstanding], _left(give_up))
-        not_run = []
-        for future in [*self._outstanding]:
-            entry = self._outstanding.pop(future, None)
-            if entry is not None and future.cancel():
-                not_run.append(timer._take_back(*entry))
-        return not_run
+            return                  # the executor may have no thread but this one
+        while self._outstanding(timer) and _left(give_up) != 0:
+            self._settled.clear()
+            if self._outstanding(timer):
+                self._settled.wait(_left(give_up))
+        for handed in self._outstanding(timer):
+            timer._take_back(handed)
 
-    def _submit(self, timer: Any, ready: tuple[Any, ...]) -> None:
-        source, _, callback, args, kwargs = ready
-        ticket = give_ticket(timer, source)
+    def take_back(self, timer: Any) -> None:
+        while self._again:
+            timer._take_back(self._again[0])
+            self._again.popleft()
+
+    def _outstanding(self, timer: Any) -> list[Any]:
+        """What was handed out by this process, and is not over."""
+        generation = timer._generation()
+        return [one for one in [*handed_out.values()] if one.timer is timer and one.generation == generation]
+
+    def _submit(self, timer: Any, handed: Any, in_caller: bool) -> None:
+        handed.settled = self._settled
         try:
-            future = self._executor.submit(run_with_ticket, ticket, callback, args, kwargs)
+            ticket = ticket_of(handed)
+            future = self._executor.submit(run_with_ticket, ticket, handed.callback, handed.args, handed.kwargs)
         except BaseException as error:
-            take_ticket(ticket)
-            timer._report(source, error)
-            timer._restart(source)
+            if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise               # if the run has not begun, it is submitted again
+            if handed.begin() and not (isinstance(error, RuntimeError) and main_thread_has_ended()):
+                timer._report(handed.source, error)     # but at exit what is pending is dropped, and executors are shut down
+            handed.finish()
             return
-        self._outstanding[future] = ready
-        future.add_done_callback(lambda future: self._settle(timer, source, ticket, future))
+        if callable(getattr(future, "add_done_callback", None)):
+            if callable(getattr(future, "cancel", None)):
+                handed.future = future
+            early = [not self._elsewhere]
+            try:
+                future.add_done_callback(lambda done: self._settle(timer, handed, done, early=early == [True]))
+                early.clear()
+            except BaseException as error:
+                timer._report(handed.source, error)
+                if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
+                    raise
 
-    def _settle(self, timer: Any, source: Any, ticket: int, future: Future[Any]) -> None:
-        take_ticket(ticket)
-        entry = self._outstanding.pop(future, None)
-        if not future.cancelled():
-            error = future.exception()
-        elif entry is not None:
-            error = CancelledError("the executor was shut down before it ran this")
-        else:
-            return                  # drain took it back
-        if error is not None:
-            timer._report(source, error)
-        timer._restart(source)
+    def _settle(self, timer: Any, handed: Any, future: Any, *, early: bool) -> None:
+        """The future is done. If that was not by a run in this process, it says what became of it. early: it was done when
+        submit() returned, which means nothing where the run is yet to come."""
+        if handed.is_begun or handed.is_taken_back:
+            return
+        try:
+            if future.cancelled():
+                error: BaseException | None = CancelledError("the executor was shut down before it ran this")
+            else:
+                error = future.exception()
+        except BaseException as another:
+            error = another
+        if error is not None and handed.begin():
+            timer._report(handed.source, error)
+        if error is not None or not early:
+            handed.finish()
 
 
 def _left(give_up: float | None) -> float | None:
@@ -157,20 +186,45 @@ def _left(give_up: float | None) -> float | None:
 
 def _reap(timer: Any, hand_over: HandOver) -> None:
     """The reaper's thread."""
-    while True:
-        try:
-            if not timer._reap():
-                return
-        except BaseException as error:      # the clock, a callable, failed: say so, and do not spin
-            if timer._is_stopping():
-                return
-            timer._report(timer, error)
-            time.sleep(0.1)
-            continue
+
+    def turn(generation: int) -> bool:
+        if not timer._reap(generation):
+            return False
         hand_over.hand_out(timer)
+        return True
+
+    _live(timer, REAPER, turn)
 
 
 def _work(timer: Any, hand_over: HandOver) -> None:
     """The thread of an executor of the timer's own."""
-    while timer._await_work():
+
+    def turn(generation: int) -> bool:
+        if not timer._await_work(generation):
+            return False
         timer._run_ready()
+        return True
+
+    _live(timer, EXECUTOR, turn)
+
+
+def _live(timer: Any, role: int, turn: Callable[[int], bool]) -> None:
+    """A thread's life: turn after turn. No error ends it, because it would take all timers that follow with it."""
+    generation = timer._take_role(role)
+    if generation is None:
+        return
+    try:
+        while True:
+            try:
+                if not turn(generation):
+                    return
+            except BaseException as error:      # the clock, a callable, failed, say: report it, and do not spin
+                if timer._is_stopping():
+                    return
+                timer._report(timer, error)
+                time.sleep(0.1)
+    finally:
+        if timer._generation() == generation:
+            timer._leave_role(role, generation)
+        else:
+            end_forked_thread()

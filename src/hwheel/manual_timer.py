@@ -1,8 +1,7 @@
 """ManualTimer: a timer in virtual time, for tests of code that uses timers."""
 
-import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from hwheel_core import DEFAULT_WHEEL_SIZE, TimerClosed
 
@@ -11,13 +10,17 @@ from hwheel.base_timer import BaseTimer
 
 
 class ManualTimer(BaseTimer):
-    """ManualTimer(name="timer", *, tick_ms=1, wheel_size=..., start_ms=0, never_early=True, max_pending=None, on_error=None)
+    """ManualTimer(name="timer", *, tick_ms=1, wheel_size=..., start_ms=0, never_early=True, max_pending=None,
+                on_error="raise")
 
     The face of SystemTimer on a clock that only `advance()` moves. Callbacks run inside `advance()`, in the thread that
     called it, in order, as if time flowed: inside a callback `time()` is its tick, and what a callback adds runs in the
     same advance if it falls due within it. What is due at once waits for the next advance, if only `advance(0)`.
 
-    Arguments: as SystemTimer's; start_ms is where the clock starts.
+    Arguments: as SystemTimer's; start_ms is where the clock starts. on_error is "raise", which SystemTimer does not have:
+    an exception in a callback is raised by advance(), where a test notices it. The clock stands at the tick of that
+    callback then, and what has not run yet does so in the next advance. With on_error=None or a function it is as there;
+    but KeyboardInterrupt and SystemExit are always raised.
 
     Thread-safety: timers may be added and cancelled from any thread; one thread at a time advances.
 
@@ -40,12 +43,13 @@ class ManualTimer(BaseTimer):
         start_ms: int = 0,
         never_early: bool = True,
         max_pending: int | None = None,
-        on_error: Callable[[Any, BaseException], object] | None = None,
+        on_error: Callable[[Any, BaseException], object] | Literal["raise"] | None = "raise",
     ) -> None:
-        super().__init__(name, on_error)
-        self._advancing = threading.Lock()
+        raises = isinstance(on_error, str) and on_error == "raise"
+        super().__init__(name, None if raises else on_error)        # type: ignore[arg-type]
+        self._raises = raises
         self._set_up(tick_ms, wheel_size, start_ms, "manual", bool(never_early), max_pending)
-        self._set_started(True)
+        self._set_started()
 
     def advance(self, ms: int) -> None:
         """Lets `ms` milliseconds pass and runs what falls due in them.
@@ -54,18 +58,14 @@ class ManualTimer(BaseTimer):
             TypeError, ValueError, OverflowError: ms is no int, negative, or leads beyond 64 bits.
             TimerClosed: the timer is closed.
             RuntimeError: an advance is under way, in a callback of which this was called, or in another thread.
+            What a callback raises, see on_error.
 
         Runtime complexity: O(1) for each tick in which something runs, whatever lies in between.
         """
         ms = whole_ms(ms, "ms")
         if self.closed:
             raise TimerClosed("the timer is closed")
-        if not self._advancing.acquire(blocking=False):
-            raise RuntimeError("an advance is under way already")
-        try:
-            self._advance_by(ms)
-        finally:
-            self._advancing.release()
+        self._advance_by(ms)
 
     def close(self, *, run_pending: bool = False, timeout: float | None = None) -> list[Any]:
         """Refuses timers from now on, and returns what had not run: tasks (cancelled, with callback and args) and batches.
@@ -74,15 +74,20 @@ class ManualTimer(BaseTimer):
             run_pending: run what is pending now, in order, instead; then nothing is left to return.
             timeout: for the face of SystemTimer; nothing here takes time but the callbacks.
 
-        Closing again returns an empty list.
+        Closing again returns an empty list; but where a close() was interrupted, or a callback raised in it, the next one
+        goes on with it.
         """
         check_timeout(timeout)
-        if not self._close():
-            return []
-        if run_pending:
-            self._make_all_ready()
-            self._run_ready()
-        self._stop(False)
-        not_run: list[Any] = self._drop_all()
+        not_run: list[Any] = self._close_whole(bool(run_pending), timeout)
         return not_run
 
+    def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
+        if run_pending:
+            self._make_all_ready()
+            self._run_ready(True)
+        self._stop(False)
+
+    def _start(self) -> None:
+        """In a forked child, where the timer goes on as it was."""
+        self._after_fork()
+        self._set_started()

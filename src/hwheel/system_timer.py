@@ -72,17 +72,18 @@ class SystemTimer(BaseTimer):
             raise ValueError(f'fork must be "drop" or "keep", not {fork!r}')
         if clock == "manual":
             raise ValueError("clock must not be \"manual\": that is ManualTimer's")
+        self._exiting = False
         self._hand_over: HandOver = hand_over_to(executor, reaper=bool(reaper))
         self._keep_at_fork = fork == "keep"
         self._set_up(tick_ms, wheel_size, start_ms, clock, bool(never_early), max_pending)
-        self._exiting = False
         follow_process(self)
 
     def advance_clock(self, timeout_ms: int) -> bool:
         """For a timer with reaper=False: waits for the next bucket that falls due, at most timeout_ms, takes what is due
         by then and hands it to the executor ("inline": runs it here).
 
-        Returns True if there was something, False if the time ran out. Kafka's advanceClock.
+        Returns True if there was something, False if the time ran out. Kafka's advanceClock. KeyboardInterrupt and
+        SystemExit in a callback that runs here are raised here; what is left is for the next call.
         """
         if self._hand_over.has_reaper:
             raise RuntimeError("this timer has a reaper; make it with reaper=False to advance it yourself")
@@ -91,7 +92,7 @@ class SystemTimer(BaseTimer):
             raise TimerClosed("the timer is closed")
         self._start()
         found: bool = self._advance_clock(min(timeout_ms, 9_000_000_000_000) * 1_000_000)
-        self._hand_over.hand_out(self)
+        self._hand_over.hand_out(self, in_caller=True)
         return found
 
     def close(self, *, run_pending: bool = False, timeout: float | None = None) -> list[Any]:
@@ -104,20 +105,22 @@ class SystemTimer(BaseTimer):
             timeout: how long to wait for running callbacks, in seconds; None: until they are done. Inside a callback of
                 this timer there is no wait for that callback.
 
-        Closing again returns an empty list.
+        Closing again returns an empty list; but where a close() was interrupted, by Ctrl-C for instance, the next one goes
+        on with it.
         """
         check_timeout(timeout)
-        if not self._close():
-            return []
+        not_run: list[Any] = self._close_whole(bool(run_pending), timeout)
+        return not_run
+
+    def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
+        """The part of close() that waits."""
         give_up = None if timeout is None else time.monotonic() + timeout
-        not_run: list[Any] = []
         if run_pending:
             self._make_all_ready()
-            not_run = self._hand_over.drain(self, give_up)
+            self._hand_over.drain(self, give_up)
         self._stop(False)
         self._hand_over.join(give_up)
-        not_run += self._drop_all()
-        return not_run
+        self._hand_over.take_back(self)
 
     def _report(self, source: Any, error: BaseException) -> None:
         # A callback that is still running while the interpreter ends may be refused an add: nobody wants to see that.
@@ -125,12 +128,15 @@ class SystemTimer(BaseTimer):
             super()._report(source, error)
 
     def _start(self) -> None:
+        self._after_fork()
         self._hand_over.start(self)
+
+    def _keeps_at_fork(self) -> bool:
+        return self._keep_at_fork
 
     def _after_fork_in_child(self) -> None:
         """No thread of the timer came along. The next add starts them, or what was kept does."""
-        self._hand_over.forget()
-        self._reset_after_fork(self._keep_at_fork)
+        self._after_fork()
         if self.size and not self.closed:
             self._start()
 

@@ -129,7 +129,7 @@ def test_an_exception_goes_to_on_error_and_stops_nothing(ran):
 
 def test_without_on_error_an_exception_goes_to_the_excepthook_of_threading(ran, monkeypatch):
     monkeypatch.setattr(threading, "excepthook", lambda args: ran.append((args.exc_type, args.thread)))
-    timer = ManualTimer()
+    timer = ManualTimer(on_error=None)
     timer.add(TimerTask(5, lambda: 1 // 0))
     timer.advance(5)
     assert ran == [(ZeroDivisionError, threading.current_thread())]

@@ -85,18 +85,39 @@ def test_reschedule_needs_no_room():
     assert task.reschedule(0)
 
 
-def test_a_periodic_task_that_finds_the_timer_full_ends(ran):
-    timer = ManualTimer(max_pending=1)
+def test_a_periodic_task_keeps_its_place_while_it_runs(ran):
+    timer = ManualTimer(max_pending=2)
 
     def fill():
         ran.append("ran")
-        timer.add(TimerTask(10**6))
+        with pytest.raises(TimerFull):
+            timer.call_many(array("q", [10**6, 10**6]), print)
+        if len(ran) == 1:
+            timer.call_later(3600, print)
+        with pytest.raises(TimerFull):
+            timer.call_later(3600, print)
 
     task = timer.call_every(0.1, fill)
+    timer.advance(350)
+    assert ran == ["ran"] * 3
+    assert task.pending and timer.size == 2
+    timer.close()
+
+
+def test_a_periodic_task_that_is_cancelled_in_its_run_gives_its_place_up(ran):
+    timer = ManualTimer(max_pending=1)
+
+    def last_run():
+        ran.append("ran")
+        assert task.cancel()
+        timer.call_later(3600, print)
+
+    task = timer.call_every(0.1, last_run)
     timer.advance(1000)
-    assert ran == ["ran"]
-    assert task.cancelled
-    assert timer.size == 1
+    assert ran == ["ran"] and timer.size == 1
+    with pytest.raises(TimerFull):
+        timer.call_later(1, print)
+    timer.close()
 
 
 def test_without_a_limit_there_is_none():

@@ -1,0 +1,146 @@
+# HandedOut: what was taken out of a timer for an executor that is not the timer's own, from then on until it is over.
+#
+# It is begun once, whoever asks: the executor, which may be given it twice, since a submit() that was interrupted is made
+# again; or close(), which takes back what has not begun. And it is finished once: at the end of its run, or, if that was
+# in another process, when the executor's future is done.
+
+
+cdef class HandedOut:
+    cdef readonly TimerCore timer
+    cdef readonly object source         # a task or a batch
+    cdef readonly object indices        # of a batch
+    cdef readonly object callback, args, kwargs
+    cdef readonly int64_t generation    # of the process
+    cdef readonly int64_t number        # its key in the registry
+    cdef dict registry
+    cdef public object future           # what the executor's submit() returned, if that is a future
+    cdef public object settled          # an Event, set when it is finished
+    cdef readonly bint is_begun
+    cdef readonly bint is_taken_back    # or is about to be
+    cdef bint is_finished
+    cdef uintptr_t caller               # the user's own thread, while it submits this; else 0
+
+    def __init__(self):
+        raise TypeError("made by a timer that hands out")
+
+    def run(self):
+        """The run, in a thread of this process. Nothing happens if it was begun or taken back before."""
+        cdef TimerCore timer = self.timer
+        if not self.begin():
+            return
+        try:
+            if isinstance(self.source, PeriodicTask):
+                periodic_run(self.source)       # unless it was cancelled meanwhile
+            else:
+                self.callback(*self.args, **self.kwargs)
+        except BaseException as error:
+            if self.caller == PyThread_get_thread_ident() and isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+            timer._report(self.source, error)
+        finally:
+            self.finish()
+
+    def begin(self):
+        """True for one caller: who is to run it, or to say why it did not run."""
+        cdef bint first
+        with cython.critical_section(self):
+            first = not self.is_begun
+            self.is_begun = True
+        return first
+
+    def finish(self):
+        """It is over: a task of call_every goes back into the timer."""
+        cdef bint first
+        with cython.critical_section(self):
+            first = not self.is_finished
+            self.is_finished = True
+        if first and self.registry is not None:
+            self.registry.pop(self.number, None)
+            try:
+                self.timer._restart(self.source)
+            finally:
+                if self.settled is not None:
+                    self.settled.set()
+
+
+cdef int64_t handed_out_count = 0
+
+
+cdef HandedOut hand_out_next(TimerCore self, dict registry):
+    """The next of what is ready, in the registry; None when there is nothing."""
+    cdef Instant now
+    cdef Entry* entry
+    cdef TimerTask task
+    cdef TimerBatch batch
+    cdef HandedOut handed = HandedOut.__new__(HandedOut)
+    handed.timer = self
+    handed.registry = registry
+    handed.generation = self.timer.generation
+    handed.args = ()
+    handed.kwargs = {}
+    while True:
+        entry = pop_next(self.timer, &now)
+        if entry is NULL:
+            return None
+        if entry.place == ENTRY_OF_BATCH:
+            batch = <TimerBatch>entry_batch(entry).object
+            handed.source = batch
+            handed.callback = batch.callback_       # before the last index is out and somebody may release it
+            handed.indices = take_indices(batch, &now)
+            if batch.batch.pending == 0:
+                batch.callback_ = None
+            if len(handed.indices) == 0:
+                continue
+            handed.args = (handed.indices,)
+        else:
+            task = entry_task(entry)
+            Py_DECREF(task)             # the wheel's reference, of schedule_task
+            handed.source = task
+            if task_has_attributes(task):
+                task_track(task)
+            if task_has_attributes(task) and not task.task.flags & TASK_REPEATS:
+                handed.callback = task.run
+            else:
+                if task.callback_ is not None:
+                    handed.callback = task.callback_
+                    handed.args = task.args or ()
+                    handed.kwargs = task.kwargs or {}
+                else:
+                    handed.callback = no_operation
+                if not task.task.flags & TASK_REPEATS:
+                    task_let_go(task)
+        handed.number = hw_count_add(&handed_out_count, 1)
+        registry[handed.number] = handed
+        return handed
+
+
+cdef bint handed_take_back(HandedOut self) except -1:
+    """Undoes hand_out_next, if the run has not begun. It may be interrupted, and called again."""
+    cdef Timer* timer = self.timer.timer
+    cdef TimerTask task
+    cdef int64_t count = 1
+    cdef bint first = True
+    self.is_taken_back = True           # so that the future's end means nothing any more
+    if self.is_finished or self.is_begun or (self.future is not None and not self.future.cancel()) or not self.begin():
+        self.is_taken_back = False
+        return False
+    self.is_finished = True
+    if self.indices is not None:
+        first = batch_give_back(self.source, self.indices)
+        (<TimerBatch>self.source).callback_ = self.callback
+        count = len(self.indices)
+    else:
+        task = self.source
+        if not task_has_attributes(task) and self.callback is not no_operation:
+            task_set_call(task, self.callback, self.args, self.kwargs)
+    lock_with_gil(timer)
+    timer.expired -= count
+    timer.returned += count
+    if self.indices is None and task.task.state != TASK_PENDING:
+        task.task.state = TASK_CANCELLED
+        task_rest_no_more_locked(timer, &task.task)
+    lock_release(timer)
+    self.registry.pop(self.number, None)
+    if first:
+        timer_core_take_out(self.timer, [self.source])
+    return True

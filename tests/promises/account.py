@@ -1,0 +1,142 @@
+"""Keeps account of every task: each ends once, by a run, by a cancel() that returned True, or in what close() returns."""
+
+import gc
+import itertools
+import threading
+import time
+import weakref
+from collections import Counter
+
+PATIENCE_S = 20
+
+
+class Argument:
+    """What a task is called with; known by its number, and seen to be released."""
+
+    def __init__(self, number):
+        self.number = number
+
+
+class BatchCallback:
+    def __init__(self, account, number):
+        self.account = account
+        self.number = number
+
+    def __call__(self, indices):
+        self.account.ran.extend((self.number, index) for index in indices)
+
+
+class Account:
+    def __init__(self):
+        self._numbers = itertools.count()
+        self.ran = []
+        self.every_ran = []
+        self.tasks = {}                 # number -> task or batch, where the add returned
+        self.lengths = {}               # number -> timers of the batch
+        self.every = set()              # numbers of tasks of call_every
+        self.cancelled = set()
+        self.returned = []              # by close(), in all
+        self.arguments = []             # weak references
+
+    # --- adds; one that is interrupted leaves its number without a task ---
+
+    def later(self, timer, delay, run=None):
+        number = next(self._numbers)
+        self.tasks[number] = timer.call_later(delay, run or self.run, self._argument(number))
+        return self.tasks[number]
+
+    def many(self, timer, delays):
+        number = next(self._numbers)
+        self.lengths[number] = len(delays)
+        callback = BatchCallback(self, number)
+        self.arguments.append(weakref.ref(callback))
+        self.tasks[number] = timer.call_many(delays, callback)
+        return self.tasks[number]
+
+    def again(self, timer, interval):
+        number = next(self._numbers)
+        self.every.add(number)
+        self.tasks[number] = timer.call_every(interval, self.run_every, self._argument(number))
+        return self.tasks[number]
+
+    def _argument(self, number):
+        argument = Argument(number)
+        self.arguments.append(weakref.ref(argument))
+        return argument
+
+    def run(self, argument):
+        self.ran.append(argument.number)
+
+    def run_every(self, argument):
+        self.every_ran.append(argument.number)
+
+    # --- the end ---
+
+    def take_back(self, returned):
+        for one in returned:
+            if hasattr(one, "indices"):
+                self.returned.extend((one.callback.number, index) for index in one.indices())
+            else:
+                self.returned.append(one.args[0].number)
+
+    def close(self, timer, **how):
+        self.take_back(timer.close(**how))
+
+    def faults(self, timer):
+        """What is wrong after close(): a list of sentences."""
+        ends = Counter(self.ran)
+        ends.update(self.returned)
+        ends.update(self.cancelled)
+        sure, unsure = [], []
+        for number in range(next(self._numbers)):
+            keys = [(number, i) for i in range(self.lengths[number])] if number in self.lengths else [number]
+            (sure if number in self.tasks else unsure).append(keys)
+        found = []
+        for wrong, what in [(lambda n: n == 0, "lost"), (lambda n: n > 1, "ended more than once")]:
+            those = [key for keys in sure for key in keys if wrong(ends[key])]
+            if those:
+                found.append(f"{what}: {those}; ran {self.ran}, cancelled {self.cancelled}, returned {self.returned}")
+        for keys in unsure:
+            if len({ends[key] for key in keys}) > 1 or ends[keys[0]] > 1:
+                found.append(f"an interrupted add is halved: {[ends[key] for key in keys]}")
+        stats = timer.stats()
+        runs = len(self.every_ran)
+        if stats.pending or timer.size:
+            found.append(f"{stats.pending} are pending after close()")
+        if stats.added != stats.expired + stats.cancelled + stats.pending + len(self.returned):
+            found.append(f"the counters do not add up with {len(self.returned)} returned and {runs} of call_every: {stats}")
+        tasks = {number: one for number, one in self.tasks.items() if number not in self.lengths}
+        if pending := [number for number, one in tasks.items() if one.pending]:
+            found.append(f"pending after close(): {pending}")
+        left = self.threads_left()
+        if left:
+            found.append(f"threads are left: {left}")
+        self.tasks.clear()
+        tasks.clear()
+        del timer
+        wait_until(self._is_released, 1)
+        if not self._is_released():
+            found.append(f"arguments are kept: {sum(one() is not None for one in self.arguments)} of {len(self.arguments)}")
+        return found
+
+    def _is_released(self):
+        gc.collect()
+        return all(one() is None for one in self.arguments)
+
+    @staticmethod
+    def threads_left():
+        def left():
+            return [one.name for one in threading.enumerate() if one.name.startswith(("reaper-", "executor-"))]
+
+        wait_until(lambda: not left(), 2)
+        return left()
+
+
+def wait_until(condition, patience_s=PATIENCE_S):
+    """True once condition() is; False if it never is."""
+    give_up = time.monotonic() + patience_s
+    while not condition():
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.001)
+    return True

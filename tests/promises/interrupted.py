@@ -1,0 +1,356 @@
+"""What is interrupted: scenarios that use a timer, then settle everything and say what is wrong."""
+
+import contextlib
+import os
+import threading
+import time
+from array import array
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from account import Account, wait_until
+
+from hwheel import ManualTimer, SystemTimer
+
+
+class DuckTyped:
+    """An executor by its submit alone, with one thread."""
+
+    def __init__(self):
+        self._pool = ThreadPoolExecutor(1)
+
+    def submit(self, function, *args) -> Future:
+        return self._pool.submit(function, *args)
+
+    def shutdown(self):
+        self._pool.shutdown()
+
+
+EXECUTORS = {"own": lambda: None, "inline": lambda: "inline", "pool": lambda: ThreadPoolExecutor(2), "duck": DuckTyped}
+
+
+class World:
+    """A timer, its executor, and the account of its tasks."""
+
+    def __init__(self, executor="own", **options):
+        self.account = Account()
+        self.reported = []
+        self.executor = EXECUTORS[executor]() if executor != "manual" else None
+        self.reaper = options.get("reaper", True)
+        on_error = lambda source, error: self.reported.append(repr(error))  # noqa: E731
+        if executor == "manual":
+            self.timer = ManualTimer(on_error=on_error)
+        else:
+            self.timer = SystemTimer(executor=self.executor, on_error=on_error, **options)
+
+    def do(self, interruption, act, *, may_be_swallowed=False):
+        """The part that is interrupted. Returns a list of faults."""
+        faults = []
+        try:
+            with interruption:
+                act()
+            if interruption.raised and not may_be_swallowed:
+                faults.append("the interruption was swallowed")
+        except KeyboardInterrupt:
+            if not interruption.raised:
+                raise
+        return faults
+
+    def go_on(self):
+        """What a ManualTimer or a timer without a reaper needs, for time to pass."""
+        if not self.timer.closed:
+            if isinstance(self.timer, ManualTimer):
+                self.timer.advance(100)
+            elif not self.reaper:
+                self.timer.advance_clock(1)
+
+    def settle(self):
+        """Uses the timer, if it is open; closes it; returns what is wrong."""
+        faults = []
+        account, timer = self.account, self.timer
+        if not timer.closed:
+            probe = account.later(timer, 0)
+            if not wait_until(lambda: self.go_on() or probe.expired, 5):
+                faults.append("a timer that is added afterwards does not run")
+            soon = account.later(timer, 0.002)
+            if not wait_until(lambda: self.go_on() or soon.expired, 5):
+                faults.append("a second timer that is added afterwards does not run")
+            del probe, soon
+        account.close(timer)
+        if again := timer.close():
+            faults.append(f"a further close() returned {len(again)}")
+        if self.executor is not None and self.executor != "inline":
+            self.executor.shutdown()
+        return faults + account.faults(timer) + [f"reported: {error}" for error in self.reported]
+
+
+# --- adds --------------------------------------------------------------------------------------------------------------
+
+
+def one_of_each(world):
+    account, timer = world.account, world.timer
+    account.later(timer, 3600)
+    account.later(timer, 0.001)
+    account.many(timer, array("q", [0, 1, 3_600_000]))
+    account.again(timer, 3600)
+
+
+def add_first(kind):
+    def scenario(interruption, executor, **options):
+        world = World(executor, **options)
+        account, timer = world.account, world.timer
+        act = {
+            "later": lambda: account.later(timer, 0.001),
+            "far": lambda: account.later(timer, 3600),
+            "many": lambda: account.many(timer, array("q", [0, 1, 3_600_000])),
+            "every": lambda: account.again(timer, 3600),
+        }[kind]
+        faults = world.do(interruption, act)
+        return faults + world.settle()
+
+    return scenario
+
+
+def first_add_twice_interrupted(interruption, executor, **options):
+    """An add after an interrupted first add, from another thread while the first one's threads may be half started."""
+    world = World(executor, **options)
+    faults = world.do(interruption, lambda: world.account.later(world.timer, 0.001))
+    other = threading.Thread(target=one_of_each, args=(world,))
+    other.start()
+    other.join(10)
+    if other.is_alive():
+        faults.append("the next add hangs")
+    return faults + world.settle()
+
+
+def add_again(interruption, executor, **options):
+    world = World(executor, **options)
+    one_of_each(world)
+    faults = world.do(interruption, lambda: one_of_each(world))
+    return faults + world.settle()
+
+
+# --- the end -----------------------------------------------------------------------------------------------------------
+
+
+def busy(world, hold):
+    """A timer with a callback under way, one ready behind it, and some pending."""
+    account, timer = world.account, world.timer
+    started = threading.Event()
+
+    def run(argument):
+        started.set()
+        hold.wait(15)
+        account.run(argument)
+
+    if isinstance(timer, ManualTimer) or not world.reaper:
+        hold.set()
+    account.later(timer, 0, run)
+    if not hold.is_set():
+        wait_until(started.is_set, 10)
+    account.later(timer, 0)
+    account.many(timer, array("q", [0, 0, 3_600_000]))
+    one_of_each(world)
+
+
+def closing(how, at_leisure):
+    def scenario(interruption, executor, **options):
+        world = World(executor, **options)
+        hold = threading.Event()
+        if at_leisure:
+            one_of_each(world)
+            world.go_on()
+        else:
+            busy(world, hold)
+            if how.get("timeout") is None:
+                threading.Timer(0.02, hold.set).start()
+        faults = world.do(interruption, lambda: world.account.close(world.timer, **how))
+        hold.set()
+        return faults + world.settle()
+
+    return scenario
+
+
+def never_started(interruption, executor, **options):
+    world = World(executor, **options)
+    faults = world.do(interruption, lambda: world.account.close(world.timer))
+    return faults + world.settle()
+
+
+def leaving_the_block(interruption, executor, **options):
+    """What __exit__ throws away is nobody's: only what is not thrown away has to be accounted for."""
+    world = World(executor, **options)
+    account, timer = world.account, world.timer
+    tasks = []
+
+    def act():
+        with timer:
+            tasks.append(account.later(timer, 3600))
+            tasks.append(account.later(timer, 0.001))
+
+    faults = world.do(interruption, act)
+    threads = account.threads_left() if timer.closed and not interruption.raised else []
+    account.close(timer)
+    for number, task in [*account.tasks.items()]:
+        if task.cancelled and number not in account.returned:
+            del account.tasks[number]       # thrown away by __exit__
+    if timer.size or any(task.pending for task in tasks):
+        faults.append("something is pending after a second close()")
+    tasks.clear()
+    if threads or account.threads_left():
+        faults.append(f"threads are left: {threads}")
+    if self_closing := timer.close():
+        faults.append(f"a further close() returned {len(self_closing)}")
+    return faults
+
+
+# --- timers that the caller moves on -----------------------------------------------------------------------------------
+
+
+def moving_on(interruption, executor, **options):
+    """ManualTimer.advance, or advance_clock without a reaper: twice, over everything that can fall due."""
+    world = World(executor, **options)
+    account, timer = world.account, world.timer
+    one_of_each(world)
+    account.again(timer, 0.001)
+    time.sleep(0.002)
+
+    def act():
+        for _ in range(2):
+            if executor == "manual":
+                timer.advance(3)
+            else:
+                timer.advance_clock(5)
+
+    faults = world.do(interruption, act)
+    short = [number for number in account.tasks if number in (1,)]
+    if not wait_until(lambda: world.go_on() or all(number in account.ran for number in short), 5):
+        faults.append("what was due does not run after the interruption")
+    return faults + world.settle()
+
+
+def first_move(interruption, executor, **options):
+    """advance_clock() as the very first call, which starts things."""
+    world = World(executor, **options)
+    faults = world.do(interruption, lambda: world.timer.advance_clock(1))
+    return faults + world.settle()
+
+
+def callback_interrupted(interruption, executor, **options):
+    """The interruption comes in the callback itself, on the caller's own thread: it must get out to the caller."""
+    world = World(executor, **options)
+    account, timer = world.account, world.timer
+
+    def interrupted(argument):
+        account.run(argument)
+        raise KeyboardInterrupt
+
+    account.later(timer, 0, interrupted)
+    account.later(timer, 0)
+    got_out = False
+
+    def act():
+        nonlocal got_out
+        try:
+            if executor == "manual":
+                timer.advance(1)
+            else:
+                timer.advance_clock(5)
+        except KeyboardInterrupt:
+            got_out = True
+            raise
+
+    with contextlib.suppress(KeyboardInterrupt), interruption:
+        act()
+    faults = [] if got_out else ["a KeyboardInterrupt in a callback did not get out to the caller"]
+    world.reported.clear()
+    return faults + world.settle()
+
+
+# --- a fork ------------------------------------------------------------------------------------------------------------
+
+
+def forked(keep):
+    def scenario(interruption, executor, **options):
+        """The handlers that the child runs before os.fork() returns. Python prints what they raise, and goes on."""
+        fork = "keep" if keep else "drop"
+        worlds = [World(executor, fork=fork, **options) for _ in range(2)]
+        for world in worlds:
+            one_of_each(world)
+            if not wait_until(lambda world=world: world.go_on() or len(world.account.ran) == 3, 10):
+                return ["the parent's timers did not run"]
+        pid = 0
+
+        def act():
+            nonlocal pid
+            pid = os.fork()
+
+        faults = worlds[0].do(interruption, act, may_be_swallowed=True)
+        if pid:
+            _, status = os.waitpid(pid, 0)
+            if status:
+                faults.append(f"the child ended with status {status}")
+        else:
+            for world in worlds:
+                if executor == "pool":
+                    world.timer._hand_over._executor = world.executor = ThreadPoolExecutor(2)
+                elif executor == "duck":
+                    world.executor._pool = ThreadPoolExecutor(1)
+        for world in worlds:
+            if pid == 0 and not keep:
+                drop(world)
+            faults += world.settle()
+        return faults
+
+    return scenario
+
+
+def drop(world):
+    """In a child: what was pending must be cancelled, once the timer is used again."""
+    world.account.later(world.timer, 0)
+    for number, task in world.account.tasks.items():
+        if number in world.account.lengths:
+            ran = {index for batch, index in world.account.ran if batch == number}
+            if not task.pending:
+                world.account.cancelled |= {(number, i) for i in range(len(task))} - {(number, i) for i in ran}
+        elif task.cancelled:
+            world.account.cancelled.add(number)
+
+
+SCENARIOS = {
+    "first add": (add_first("later"), "own inline pool duck manual"),
+    "first add, far off": (add_first("far"), "own inline pool duck"),
+    "first call_many": (add_first("many"), "own inline"),
+    "first call_every": (add_first("every"), "own inline"),
+    "first add, then others": (first_add_twice_interrupted, "own inline pool duck"),
+    "later adds": (add_again, "own manual"),
+    "close": (closing({}, True), "own inline pool duck manual"),
+    "close while busy": (closing({}, False), "own inline pool duck manual"),
+    "close with timeout": (closing({"timeout": 0.05}, False), "own inline pool duck"),
+    "close running the rest": (closing({"run_pending": True}, True), "own inline pool duck manual"),
+    "close running the rest while busy": (closing({"run_pending": True}, False), "own inline pool duck manual"),
+    "close running the rest with timeout": (closing({"run_pending": True, "timeout": 0.05}, False), "own inline pool duck"),
+    "close of what never started": (never_started, "own pool manual"),
+    "leaving the block": (leaving_the_block, "own inline pool manual"),
+    "advance": (moving_on, "manual"),
+    "in a callback": (callback_interrupted, "manual"),
+    "fork with drop": (forked(False), "own inline pool duck"),
+    "fork with keep": (forked(True), "own inline pool duck"),
+}
+WITHOUT_REAPER = {
+    "advance_clock": (moving_on, "own inline pool duck"),
+    "first advance_clock": (first_move, "own inline pool"),
+    "in a callback, advance_clock": (callback_interrupted, "inline"),
+    "close without a reaper": (closing({}, False), "own inline pool duck"),
+    "close running the rest without a reaper": (closing({"run_pending": True}, False), "own inline pool duck"),
+}
+CASES = {
+    f"{name} / {executor}": (scenario, executor, options)
+    for table, options in [(SCENARIOS, {}), (WITHOUT_REAPER, {"reaper": False})]
+    for name, (scenario, executors) in table.items()
+    for executor in executors.split()
+}
+
+
+def scenario_named(name):
+    scenario, executor, options = CASES[name]
+    return lambda interruption: scenario(interruption, executor, **options)

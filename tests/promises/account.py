@@ -87,6 +87,9 @@ class Account:
         ends = Counter(self.ran)
         ends.update(self.returned)
         ends.update(self.cancelled)
+        for number in self.every & self.tasks.keys():
+            # What close() found in the middle of a run has ended with it, and is not returned.
+            ends[number] += self.tasks[number].cancelled and number not in self.returned and number not in self.cancelled
         sure, unsure = [], []
         for number in range(next(self._numbers)):
             keys = [(number, i) for i in range(self.lengths[number])] if number in self.lengths else [number]

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import threading
 import time
 from array import array
@@ -65,6 +66,9 @@ class World:
 
     def settle(self):
         """Uses the timer, if it is open; closes it; returns what is wrong."""
+        return self.use_and_close() + self.faults()
+
+    def use_and_close(self):
         faults = []
         account, timer = self.account, self.timer
         if not timer.closed:
@@ -80,7 +84,10 @@ class World:
             faults.append(f"a further close() returned {len(again)}")
         if self.executor is not None and self.executor != "inline":
             self.executor.shutdown()
-        return faults + account.faults(timer) + [f"reported: {error}" for error in self.reported]
+        return faults
+
+    def faults(self):
+        return self.account.faults(self.timer) + [f"reported: {error}" for error in self.reported]
 
 
 # --- adds --------------------------------------------------------------------------------------------------------------
@@ -196,10 +203,10 @@ def leaving_the_block(interruption, executor, **options):
     if timer.size or any(task.pending for task in tasks):
         faults.append("something is pending after a second close()")
     tasks.clear()
-    if threads or account.threads_left():
+    if threads := threads or account.threads_left():
         faults.append(f"threads are left: {threads}")
-    if self_closing := timer.close():
-        faults.append(f"a further close() returned {len(self_closing)}")
+    if again := timer.close():
+        faults.append(f"a further close() returned {len(again)}")
     return faults
 
 
@@ -283,6 +290,8 @@ def forked(keep):
         def act():
             nonlocal pid
             pid = os.fork()
+            if pid == 0:
+                signal.alarm(8)         # less than the parent's: it is the child that says where it hangs
 
         faults = worlds[0].do(interruption, act, may_be_swallowed=True)
         if pid:
@@ -298,7 +307,9 @@ def forked(keep):
         for world in worlds:
             if pid == 0 and not keep:
                 drop(world)
-            faults += world.settle()
+            faults += world.use_and_close()
+        for world in worlds:
+            faults += world.faults()
         return faults
 
     return scenario
@@ -309,9 +320,8 @@ def drop(world):
     world.account.later(world.timer, 0)
     for number, task in world.account.tasks.items():
         if number in world.account.lengths:
-            ran = {index for batch, index in world.account.ran if batch == number}
             if not task.pending:
-                world.account.cancelled |= {(number, i) for i in range(len(task))} - {(number, i) for i in ran}
+                world.account.cancelled |= {(number, i) for i in range(len(task))} - {*world.account.ran}
         elif task.cancelled:
             world.account.cancelled.add(number)
 

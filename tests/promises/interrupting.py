@@ -141,6 +141,6 @@ def search(scenario, sample):
         if faults:
             print(f"{at}: {points[at]}", *faults, sep="\n    ")
             hung += any(HUNG in fault for fault in faults)
-            if hung == 3:
+            if hung == 2:
                 print("and maybe more: it takes too long to find out")
                 return

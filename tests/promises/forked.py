@@ -1,0 +1,416 @@
+"""Where the child is forked: steps of a scenario, each by its name."""
+
+import functools
+import multiprocessing
+import os
+import threading
+import time
+from array import array
+
+import hwheel
+from account import wait_until
+from forking import World, fill, say
+from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+
+STEPS = {}
+
+
+def step(function):
+    STEPS[function.__name__.replace("_", " ")] = function
+    return function
+
+
+@step
+def before_the_first_add(world):
+    world.fork()
+    fill(world)
+
+
+@step
+def after_adds(world):
+    fill(world)
+    world.fork()
+
+
+@step
+def after_something_has_run(world):
+    fill(world)
+    world.wait_for(lambda: len(world.account.ran) == 3)
+    world.fork()
+
+
+@step
+def after_a_cancel(world):
+    fill(world)
+    world.account.tasks[0].cancel()
+    world.account.cancelled.add(0)
+    world.fork()
+
+
+@step
+def in_adds_by_another_thread(world):
+    stop = threading.Event()
+
+    def add():
+        while not stop.is_set():
+            world.timer.call_later(3600, int).cancel()
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    for _ in range(3):
+        time.sleep(0.005)
+        world.fork()
+    stop.set()
+    thread.join()
+
+
+@step
+def in_a_cascade_by_another_thread(world):
+    # Some of them are handed out at the fork, by a thread that the child does not have.
+    delays = array("q", [200 + i % 100 for i in range(100_000)])
+    account, timer = world.account, world.timer
+    account.many(timer, delays)
+    world.delays = {}
+    for _ in range(4):
+        time.sleep(0.06)
+        world.fork(in_flight=100_000)
+    world.wait_for(lambda: timer.size == 0)
+
+
+@step
+def during_the_hand_out(world):
+    account, timer = world.account, world.timer
+    for i in range(2000):
+        account.later(timer, 0.05 + i / 100_000)
+    for _ in range(3):
+        time.sleep(0.02)
+        world.fork(in_flight=2000 if world.executor == "pool" else 1)
+    world.wait_for(lambda: len(account.ran) == 2000)
+
+
+def in_callback(world, how):
+    """Forks inside the callback of a task that has others behind it."""
+    account, timer = world.account, world.timer
+    world.ending = how
+    here = threading.current_thread()
+
+    def run(argument):
+        if world.top == os.getpid() and not world.children:
+            child = world.fork(running=[argument.number])
+            if not child:
+                account.run(argument)
+        else:
+            say("the callback runs twice")
+
+    fill(world)
+    account.later(timer, 0.01, run)
+    world.wait_for(lambda: world.children)
+    assert threading.current_thread() is here
+
+
+for ending in ["exit", "_exit", "return", "return unclosed"]:
+    STEPS[f"inside a callback, then {ending}"] = functools.partial(in_callback, how=ending)
+
+
+@step
+def inside_a_callback_that_returns_at_once(world):
+    """The child does nothing with the timer: it has to end by itself when the callback returns."""
+    account, timer = world.account, world.timer
+
+    def run(argument):
+        pid = os.fork()
+        if pid:
+            world.children.append(pid)
+            account.run(argument)
+
+    account.later(timer, 3600)
+    account.later(timer, 0.01, run)
+    world.wait_for(lambda: world.children)
+    ends_in_time(world)
+
+
+@step
+def inside_a_callback_that_adds_and_returns(world):
+    """One thread at a time runs callbacks, also in the child, if the executor has one thread."""
+    account, timer = world.account, world.timer
+    inside, ran, both = [], [], []
+
+    def short():
+        inside.append(1)
+        if len(inside) > 1 and world.executor != "pool" and not both:
+            both.append(1)
+            say("in the child: two callbacks at once")
+        time.sleep(0.005)
+        inside.pop()
+        ran.append(1)
+
+    def run(argument):
+        pid = os.fork()
+        if pid:
+            world.children.append(pid)
+            account.run(argument)
+            return
+        for _ in range(40):
+            timer.call_later(0, short)
+        wait_until(lambda: len(ran) >= 10, 3)
+
+    account.later(timer, 0.01, run)
+    world.wait_for(lambda: world.children)
+    ends_in_time(world)
+
+
+def ends_in_time(world):
+    for pid in world.children:
+        if not wait_until(lambda pid=pid: os.waitpid(pid, os.WNOHANG)[0], 10):
+            say("a child that returned from the callback does not end")
+            os.kill(pid, 9)
+            os.waitpid(pid, 0)
+    world.children.clear()
+
+
+@step
+def inside_a_batch_callback(world):
+    timer = world.timer
+    world.ending = "_exit"
+    ran = []
+
+    def run(indices):
+        ran.extend(indices)
+        if not world.children and world.top == os.getpid():
+            world.fork()
+
+    batch = timer.call_many(array("q", [10, 5000, 7_200_000]), run)
+    fill(world)
+    world.wait_for(lambda: world.children)
+    assert batch.cancel() == 2
+
+
+@step
+def inside_a_run_of_call_every(world):
+    account, timer = world.account, world.timer
+    world.ending = "_exit"
+
+    def run():
+        account.every_ran.append(1)
+        if not world.children and world.top == os.getpid():
+            world.fork()
+
+    every = timer.call_every(0.02, run)
+    world.wait_for(lambda: world.children)
+    world.wait_for(lambda: len(account.every_ran) > 5)
+    every.cancel()
+
+
+def while_running(world, add):
+    account = world.account
+    started, hold = threading.Event(), threading.Event()
+    add(started, hold)
+    fill(world)
+    wait_until(lambda: world.go_on() or started.is_set())
+    world.fork(every=True if add.__name__ == "every" else None, running=[0] if account.tasks.get(0) else [])
+    hold.set()
+
+
+@step
+def while_a_callback_runs(world):
+    def add(started, hold):
+        def run(argument):
+            started.set()
+            hold.wait(60)
+            world.account.run(argument)
+
+        world.account.later(world.timer, 0.01, run)
+
+    while_running(world, add)
+
+
+@step
+def while_call_every_runs(world):
+    tasks = []
+
+    def every(started, hold):
+        def run():
+            world.account.every_ran.append(1)
+            if not started.is_set():
+                started.set()
+                hold.wait(60)
+
+        tasks.append(world.timer.call_every(0.02, run))
+
+    while_running(world, every)
+    tasks[0].cancel()
+
+
+def during_close(world, **how):
+    account, timer = world.account, world.timer
+    started, hold = threading.Event(), threading.Event()
+
+    def run(argument):
+        started.set()
+        hold.wait(60)
+        account.run(argument)
+
+    account.later(timer, 0.01, run)
+    fill(world)
+    started.wait(20)
+    closing = threading.Thread(target=lambda: account.close(timer, **how))
+    closing.start()
+    wait_until(lambda: timer.closed)
+    time.sleep(0.05)
+    world.fork(running=[0], closed=True)
+    hold.set()
+    closing.join()
+
+
+STEPS["during close in another thread"] = during_close
+STEPS["during close running the rest in another thread"] = functools.partial(during_close, run_pending=True)
+
+
+@step
+def after_close(world):
+    fill(world)
+    world.account.close(world.timer)
+    world.fork(closed=True)
+
+
+@step
+def leaving_it_open(world):
+    world.ending = "exit unclosed"
+    fill(world)
+    world.fork()
+
+
+@step
+def a_child_of_a_child(world):
+    world.ending = "grandchild"
+    fill(world)
+    if (pid := os.fork()) == 0:
+        fill(world)
+        if (inner := os.fork()) == 0:
+            world.ending = "exit"
+            world.fork()
+            world.join_children()
+            os._exit(0)
+        _, status = os.waitpid(inner, 0)
+        os._exit(0 if status == 0 else 1)
+    world.children.append(pid)
+
+
+@step
+def in_a_process_of_multiprocessing(world):
+    fill(world)
+    world.ending = "return"
+    from forking import use_for_real
+
+    process = multiprocessing.get_context("fork").Process(target=use_for_real, args=(world,))
+    process.start()
+    process.join(30)
+    if process.exitcode != 0:
+        say(f"the process ended with {process.exitcode}")
+        process.kill()
+
+
+MANUAL = {
+    "before the first add", "after adds", "after something has run", "after a cancel", "inside a callback, then _exit",
+    "inside a callback, then exit", "inside a batch callback", "leaving it open", "a child of a child", "after close",
+}
+
+
+def cases():
+    for name in STEPS:
+        for executor in ["own", "inline", "pool"]:
+            for keep in ["drop", "keep"]:
+                yield f"{name} / {executor} / {keep}"
+        if name in MANUAL:
+            yield f"{name} / manual / keep"
+
+
+def run(case):
+    name, executor, keep = case.split(" / ")
+    world = World(executor, keep == "keep")
+    STEPS[name](world)
+    world.end()
+
+
+# --- what is built on timers -------------------------------------------------------------------------------------------
+
+
+def never_early(start, what):
+    """start(0.3, ended): something that calls ended() after 0.3 s."""
+    ended = threading.Event()
+    begin = time.monotonic()
+    start(0.3, ended.set)
+    if not ended.wait(20):
+        say(f"in the child: {what} does not end")
+    elif time.monotonic() - begin < 0.3:
+        say(f"in the child: {what} of 0.3 s ended after {time.monotonic() - begin:.4f} s")
+
+
+def in_a_child(function):
+    pid = os.fork()
+    if pid == 0:
+        import signal
+
+        signal.alarm(30)
+        function()
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        say(f"the child ended with status {status}")
+
+
+def drop_in_timer():
+    def start(delay, ended):
+        timer = hwheel.Timer(delay, ended)
+        timer.start()
+
+    far = hwheel.Timer(3600, print)
+    far.start()
+    in_a_child(lambda: never_early(start, "hwheel.Timer"))
+    far.cancel()
+
+
+class Operation(DelayedOperation):
+    def __init__(self, delay_ms, ended):
+        super().__init__(delay_ms)
+        self.ended = ended
+
+    def try_complete(self):
+        return False
+
+    def on_complete(self):
+        self.ended()
+
+
+def purgatory():
+    purgatory = DelayedOperationPurgatory("forked")
+
+    def start(delay, ended):
+        purgatory.try_complete_else_watch(Operation(int(delay * 1000), ended), ["key"])
+
+    start(3600, int)
+    in_a_child(lambda: never_early(start, "an operation"))
+    purgatory.close()
+
+
+def two_timers():
+    kept, dropped = hwheel.SystemTimer("kept", fork="keep"), hwheel.SystemTimer("dropped")
+    ran = []
+    kept.call_later(0.3, ran.append, "kept")
+    dropped.call_later(0.3, ran.append, "dropped")
+
+    def child():
+        never_early(kept.call_later, "a kept timer's")
+        never_early(dropped.call_later, "a dropped timer's")
+        if ran != ["kept"]:
+            say(f"in the child ran {ran}")
+
+    in_a_child(child)
+    wait_until(lambda: len(ran) == 2)
+    if sorted(ran) != ["dropped", "kept"]:
+        say(f"in the parent ran {ran}")
+    kept.close()
+    dropped.close()
+
+
+OTHERS = {"hwheel.Timer": drop_in_timer, "purgatory": purgatory, "two timers": two_timers}

@@ -31,12 +31,14 @@ def debug_check(timer):
     cdef const char* fault = NULL
     debug_only()
     if isinstance(timer, TimingWheel):
+        wheel_set_up(timer)
         checked = (<TimingWheel>timer).timer
     elif isinstance(timer, LoopTimers):
         checked = (<LoopTimers>timer).timer
         running = &(<LoopTimers>timer).running
     else:
-        checked = (<TimerFace?>timer).timer
+        core_set_up(<TimerFace?>timer)
+        checked = (<TimerFace>timer).timer
     lock_with_gil(checked)
     if running is not NULL:
         fault = check_list(running, &length)

@@ -31,6 +31,7 @@ cdef extern from *:
         const void** buffers
 
 
+@cython.auto_pickle(False)      # which would read `data` up to a zero
 cdef class Int64Buffer:
     """Someone else's memory, kept alive by this object."""
     cdef const char* data

@@ -41,6 +41,8 @@ cdef class TimerFace:
                     timer.wheel.taken_ms = timer.wheel.levels[0].current_time_ms
                 elif start_ms > now.ms:
                     raise ValueError(f"start_ms is ahead of the clock: {start_ms} > {now.ms}")
+            if self.timer is not NULL:      # by an argument's own Python code
+                raise ValueError("this timer has been set up already")
         except:
             drop_clock(timer)
             timer_release(timer)
@@ -209,9 +211,8 @@ cdef class TimerFace:
 
     @property
     def closed(self):
-        """True from close() on."""
-        core_set_up(self)
-        return self.timer.closed != 0
+        """True from close() on, and for a timer that was never set up."""
+        return self.timer is NULL or self.timer.closed != 0
 
     @property
     def tick_ms(self):

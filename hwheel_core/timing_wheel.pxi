@@ -39,9 +39,14 @@ cdef class TimingWheel:
     cdef object upper           # the view of the next level, once asked for
 
     def __init__(self, tick_ms=1, wheel_size=20, start_ms=0):
+        cdef Timer* timer
         if self.timer is not NULL:
             raise ValueError("this wheel has been set up already")
-        self.timer = new_timer(tick_ms, wheel_size, start_ms, CLOCK_KIND_WHEEL, False)
+        timer = new_timer(tick_ms, wheel_size, start_ms, CLOCK_KIND_WHEEL, False)
+        if self.timer is not NULL:          # by an argument's own Python code
+            timer_release(timer)
+            raise ValueError("this wheel has been set up already")
+        self.timer = timer
         debug_count(LIVE_TIMERS, 1)
 
     def __dealloc__(self):

@@ -1,0 +1,359 @@
+"""Calls every method of one class, with odd arguments, on objects in every state of their life. Run by test_states.py.
+
+    python states.py NAME CALLS SEED        NAME: a class of `classes()`; CALLS: how often each method, in each state
+
+Any result and any exception will do, but for SystemError, which is CPython's word for C code that broke its rules. What
+fails is a crash, a hang (the process is ended with a traceback after PATIENCE_S), or, in a debug build, an invariant
+that does not hold any more after a public method. The call that is under way stands in the last line of the output.
+"""
+
+import faulthandler
+import gc
+import importlib
+import os
+import pkgutil
+import random
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from array import array
+
+import hwheel
+import hwheel_core
+from hwheel_core import _core
+
+PATIENCE_S = 15
+# They wait by design, until there is work, for ever if need be: on a timer that is to end they come back.
+WAITS = {"_reap", "_await_work", "_advance_clock", "advance_clock"}
+OF_OBJECT = {"__init__", "__repr__", "__str__", "__hash__", "__eq__", "__lt__", "__le__", "__ne__", "__reduce__",
+             "__reduce_ex__", "__sizeof__", "__dir__", "__format__"}
+LEFT_OUT = {"__class__", "__class_getitem__", "__init_subclass__", "__subclasshook__", "__new__", "__dict__",
+            "__weakref__", "__doc__", "__module__", "__annotations__"}
+
+
+def classes():
+    """name -> class: all of the core, and all of hwheel that are built on one of them."""
+    for module in pkgutil.walk_packages(hwheel.__path__, "hwheel."):
+        if not module.name.startswith(("hwheel.spark", "hwheel.cli", "hwheel.__main__", "hwheel.tune")):
+            importlib.import_module(module.name)
+    found = [cls for cls in vars(_core).values() if isinstance(cls, type) and cls.__module__ == "hwheel_core._core"]
+    found.append(type(a_periodic_task()))
+    for cls in found:
+        found += [sub for sub in cls.__subclasses__() if sub.__module__.startswith("hwheel") and sub not in found]
+    return {cls.__name__: cls for cls in found}
+
+
+# --- objects in their states ---------------------------------------------------------------------------------------
+
+class Loop:
+    """As much of an event loop as a LoopTimers asks for."""
+
+    now = 1.0
+
+    def time(self):
+        return self.now
+
+    def call_at(self, when, callback, *args, context=None):
+        return self
+
+    call_later = call_at
+
+    def cancel(self):
+        pass
+
+
+def ignore(*args):
+    pass
+
+
+def busy(timer):
+    """A timer with something of every kind in it."""
+    timer.call_later(1000.0, ignore, 1)
+    timer.call_every(2000.0, ignore)
+    timer.call_many(array("q", [10**6, 0, 2 * 10**6]), ignore)
+    timer.add(hwheel.TimerTask(3 * 10**6, ignore, 1, 2, key=3))
+    return timer
+
+
+def a_periodic_task():
+    return hwheel.ManualTimer().call_every(5.0, ignore)
+
+
+def new_loop_timers():
+    loop = Loop()
+    timers = hwheel_core.LoopTimers(loop, loop.call_at, loop.call_later)
+    for delay in (5.0, 0.001, 9999.0):
+        timers.call_later(delay, ignore, delay)
+    return timers
+
+
+def close(thing):
+    thing.close()
+    return thing
+
+
+def cancelled(task):
+    task.cancel()
+    return task
+
+
+def expired(task):
+    timer = hwheel.ManualTimer()
+    timer.add(task)
+    timer.advance(10)
+    return task
+
+
+def pending(task):
+    THE_TIMER.add(task)
+    return task
+
+
+THE_TIMER = hwheel.ManualTimer("the one that tasks are pending in")
+
+
+def timers_batch(rest):
+    timer = hwheel.ManualTimer()
+    return rest(timer, timer.call_many(array("q", [5, 0, 7, 10**7, -1]), ignore))
+
+
+def makers(name, cls):
+    """state -> a function that makes an object in it; of a class nobody knows yet, one that was never set up."""
+    make = {"never set up": lambda: cls.__new__(cls)}
+    if name == "TimingWheel":
+        def full():
+            wheel = cls(1, 4)
+            wheel.add(hwheel.TimerTask(3), 3)
+            wheel.add(hwheel.TimerTask(300), 300)
+            return wheel
+        make |= {"set up": cls, "full": full, "a view": lambda: full().overflow_wheel}
+    elif name == "ManualTimer":
+        make |= {"set up": cls, "busy": lambda: busy(cls()), "closed": lambda: close(busy(cls())),
+                 "set up twice": lambda: failed_init(cls(), "again"), "init failed": lambda: failed_init(bare(cls), 5)}
+    elif name == "SystemTimer":
+        make |= {"set up": cls, "busy": lambda: busy(cls()), "closed": lambda: close(busy(cls())),
+                 "by hand": lambda: busy(cls(reaper=False)), "inline": lambda: busy(cls(executor="inline")),
+                 "of a callable": lambda: busy(cls(clock=lambda: 5, reaper=False)),
+                 "set up twice": lambda: failed_init(cls(), "again"), "init failed": lambda: failed_init(bare(cls), 5)}
+    elif issubclass(cls, hwheel_core.OperationCore):
+        make |= {"set up": lambda: cls(5), "cancelled": lambda: cancelled(cls(5))}
+    elif cls is type(a_periodic_task()):
+        make |= {"pending": a_periodic_task, "cancelled": lambda: cancelled(a_periodic_task())}
+    elif issubclass(cls, hwheel.TimerTask) and name not in ("RecordedTask",):
+        make |= {"set up": lambda: cls(5, ignore), "pending": lambda: pending(cls(5, ignore, 1)),
+                 "cancelled": lambda: cancelled(cls(5, ignore, key=1)), "expired": lambda: expired(cls(5, ignore)),
+                 "init failed": lambda: failed_init(bare(cls), "5"),
+                 "set up twice": lambda: failed_init(cls(5, ignore, 1), 6, ignore, 2, 3)}
+    elif name == "TimerBatch":
+        make |= {"pending": lambda: timers_batch(lambda timer, batch: batch),
+                 "cancelled": lambda: timers_batch(lambda timer, batch: cancelled(batch)),
+                 "returned": lambda: timers_batch(lambda timer, batch: timer.close()[0])}
+    elif name == "LoopTimers":
+        make |= {"set up": new_loop_timers, "closed": lambda: close(new_loop_timers())}
+    elif name == "LoopHandle":
+        make |= {"pending": lambda: new_loop_timers().call_later(1.0, ignore),
+                 "cancelled": lambda: cancelled(new_loop_timers().call_later(1.0, ignore))}
+    elif name == "PurgatoryCore":
+        def empty():
+            made = cls()
+            made._start_empty()
+            made.timer = hwheel.ManualTimer()
+            return made
+        make |= {"set up": empty}
+    elif name == "DelayedOperationPurgatory":
+        make |= {"set up": lambda: cls("purgatory", hwheel.ManualTimer()),
+                 "closed": lambda: close(cls("purgatory", hwheel.ManualTimer()))}
+    return make
+
+
+def bare(cls):
+    return cls.__new__(cls)
+
+
+def failed_init(thing, *args):
+    try:
+        thing.__init__(*args)
+    except (TypeError, ValueError):
+        pass
+    return thing
+
+
+# --- odd arguments -------------------------------------------------------------------------------------------------
+
+class Raises:
+    """Answers every question with an error."""
+
+    def __index__(self):
+        raise ZeroDivisionError
+
+    __float__ = __len__ = __iter__ = __call__ = __hash__ = __bool__ = __index__
+
+
+NUMBERS = [0, 1, -1, 5, 2**31, 2**62, 2**63 - 1, -(2**63), 2**64, 0.5, -0.0, float("nan"), float("inf"), 1e300]
+
+
+def odd_values(thing):
+    timer = hwheel.ManualTimer()
+    return [
+        *NUMBERS, None, True, "", "skip", "monotonic", b"", (), [], {}, [1, 2], {"a": 1}, object(), ignore, Raises(),
+        Raises, hwheel.TimerTask, array("q"), array("q", [0, 1, -1, 2**62]), array("q", [1]), array("d", [1.0]),
+        bytearray(16), memoryview(array("q", [3, 1, 2]))[::-1], thing, type(thing), hwheel.TimerTask(0),
+        hwheel.TimerTask.__new__(hwheel.TimerTask), timer, timer.call_later(1.0, ignore), timer.call_every(1.0, ignore),
+        timer.call_many(array("q", [1, 2]), ignore), bare(hwheel.SystemTimer), bare(hwheel.TimingWheel), ValueError(),
+        bare(hwheel_core.OperationCore), bare(hwheel_core.TimerBatch), bare(hwheel_core.LoopHandle),
+    ]
+
+
+def arguments(chance, thing):
+    values = odd_values(thing)
+    return [chance.choice(NUMBERS if chance.random() < 0.3 else values) for _ in range(chance.randrange(5))]
+
+
+# --- the calls -----------------------------------------------------------------------------------------------------
+
+def names_of(cls):
+    return [name for name in dir(cls)
+            if name not in LEFT_OUT and (name in OF_OBJECT or not hasattr(object, name))]
+
+
+def say(*words):
+    """What is about to be done, in one system call, so that it is there whatever comes of it."""
+    os.write(1, (" ".join(str(word) for word in words) + "\n").encode())
+
+
+def attempt(chance, thing, name, where):
+    values = arguments(chance, thing)
+    # Without the values' repr(), which would be a call of its own.
+    say(where, name, *[value if type(value) in (int, float, str, bool) else type(value).__name__ for value in values])
+    try:
+        if name in WAITS and isinstance(thing, hwheel_core.TimerCore):
+            thing._stop(False)
+        if callable(getattr(type(thing), name)):
+            getattr(thing, name)(*values)
+        else:
+            getattr(thing, name)
+            if values:
+                setattr(thing, name, values[0])
+                delattr(thing, name)
+    except SystemError:
+        raise
+    except Exception:
+        pass
+    if hwheel_core.DEBUG and not name.startswith("_") and isinstance(
+        thing, (hwheel_core.TimingWheel, hwheel_core.TimerCore, hwheel_core.LoopTimers)
+    ):
+        try:
+            hwheel_core.debug_check(thing)
+        except RuntimeError:
+            pass                        # never set up
+
+
+def settle(thing):
+    """The end of an object: closed, and dropped."""
+    try:
+        thing.close(timeout=0)
+    except SystemError:
+        raise
+    except Exception:
+        pass
+
+
+def in_its_state(chance, cls, calls):
+    for state, make in makers(cls.__name__, cls).items():
+        try:
+            make()
+        except (TypeError, RuntimeError):
+            continue                    # it cannot be made without arguments, or a running loop
+        for name in names_of(cls):
+            for _ in range(calls):
+                faulthandler.dump_traceback_later(PATIENCE_S, exit=True)
+                thing = make()
+                attempt(chance, thing, name, state)
+                settle(thing)
+                del thing
+
+
+def in_a_child(chance, cls, calls):
+    """What a fork finds: everything was made by the parent."""
+    for state, make in makers(cls.__name__, cls).items():
+        try:
+            things = [(name, make()) for name in names_of(cls) for _ in range(calls)]
+        except (TypeError, RuntimeError):
+            continue
+        faulthandler.cancel_dump_traceback_later()      # its thread would not be there in the child
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                while things:
+                    signal.alarm(PATIENCE_S)
+                    name, thing = things.pop()
+                    attempt(chance, thing, name, f"forked, {state}")
+                    settle(thing)
+                    del thing
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            os._exit(code)
+        _, status = os.waitpid(pid, 0)
+        for _, thing in things:
+            settle(thing)
+        if status:
+            say("the child ended with", status)
+            sys.exit(1)
+
+
+def in_its_own_callback(chance, cls, calls):
+    """A callback that calls a method of what runs it."""
+    for name in names_of(cls):
+        for _ in range(calls):
+            faulthandler.dump_traceback_later(PATIENCE_S, exit=True)
+            timer = cls() if issubclass(cls, hwheel.ManualTimer) else hwheel.ManualTimer()
+            box = []
+
+            def callback(*_, name=name, timer=timer, box=box):
+                attempt(chance, box[0], name, "in its callback")
+
+            if issubclass(cls, hwheel.ManualTimer):
+                box.append(busy(timer))
+                timer.call_later(0, callback)
+            elif cls is hwheel.TimerTask:
+                box.append(timer.call_later(0, callback))
+            elif cls is hwheel.TimerBatch:
+                box.append(timer.call_many(array("q", [0, 0, 1, 2]), callback))
+            elif cls is type(a_periodic_task()):
+                box.append(timer.call_every(0.002, callback))
+            else:
+                return
+            try:
+                timer.advance(5)
+            except SystemError:
+                raise
+            except Exception:
+                pass
+            settle(timer)
+            box.clear()
+
+
+def main(name, calls, seed):
+    chance = random.Random(seed)
+    cls = classes()[name]
+    threading.excepthook = ignore       # odd callbacks raise on a timer's thread
+    warnings.simplefilter("ignore", DeprecationWarning)     # of forks in a process with threads
+    in_its_state(chance, cls, calls)
+    if hasattr(os, "fork"):
+        in_a_child(chance, cls, calls)
+    in_its_own_callback(chance, cls, calls)
+    faulthandler.dump_traceback_later(PATIENCE_S, exit=True)
+    gc.collect()
+    say("all done")
+
+
+if __name__ == "__main__":
+    faulthandler.enable()
+    if len(sys.argv) == 1:
+        print("\n".join(classes()))
+    else:
+        main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

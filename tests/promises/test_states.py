@@ -1,0 +1,76 @@
+"""Every method on an object in every state: never set up, half set up, set up twice, closed, forked, in its own callback.
+
+An exception or a result, never a crash or a hang. The calls are generated from dir(), see states.py, so a new method is
+covered by itself. With HWHEEL_SOAK_SECONDS each class is called anew, differently, for that long.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+SOAK_S = float(os.environ.get("HWHEEL_SOAK_SECONDS", "0"))
+STATES = pathlib.Path(__file__).with_name("states.py")
+
+
+def run_states(*arguments):
+    return subprocess.run(
+        [sys.executable, "-P", STATES, *map(str, arguments)], capture_output=True, text=True, timeout=280, check=False
+    )
+
+
+NAMES = run_states().stdout.split()
+
+
+def test_the_classes_are_found():
+    assert {"TimingWheel", "TimerTask", "PeriodicTask", "TimerBatch", "LoopTimers", "LoopHandle", "OperationCore", "SystemTimer",
+            "PurgatoryCore", "WatchList", "Int64Buffer", "Columns", "ManualTimer", "RecordingTimer"} <= {*NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_method_in_every_state_is_survived(name):
+    give_up = time.monotonic() + SOAK_S
+    seed, calls = 0, 1
+    while True:
+        done = run_states(name, calls, seed)
+        ended = "\n".join(done.stdout.splitlines()[-3:])
+        assert done.returncode == 0 and ended.endswith("all done"), f"seed {seed}, {done.returncode}: {ended}\n{done.stderr}"
+        if time.monotonic() > give_up:
+            return
+        seed, calls = seed + 1, 5
+
+
+CLOSED_BY_DEL = """
+import gc, hwheel, hwheel.recorder
+
+def closes_by_del(base):
+    class Timer(base):
+        def __init__(self, *arguments, **options):
+            if arguments != ("forgets",):
+                super().__init__(*arguments, **options)
+        def __del__(self):
+            assert self.close() == []
+    return Timer
+
+for base in (hwheel.SystemTimer, hwheel.ManualTimer, hwheel.recorder.RecordingTimer):
+    cls = closes_by_del(base)
+    cls("forgets")
+    cls.__new__(cls)
+    for options in ({"tick_ms": 0}, {"wheel_size": 1}, {"tick_ms": "1"}, {"start_ms": -1}, {"name": 5}):
+        try:
+            cls(**options)
+        except (TypeError, ValueError):
+            pass
+        else:
+            raise AssertionError(options)
+    gc.collect()
+print("fine")
+"""
+
+
+def test_a_del_that_closes_what_was_never_set_up_is_quiet():
+    done = subprocess.run([sys.executable, "-P", "-c", CLOSED_BY_DEL], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")

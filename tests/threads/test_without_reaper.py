@@ -136,3 +136,79 @@ def test_ctrl_c_interrupts_the_wait(script, executor, timeout_ms):
             continue                        # it came before the wait had begun
         break
     assert (process.returncode, output, errors) == (0, "interrupted\n", "")
+
+
+def test_an_earlier_add_wakes_every_thread_that_waits(make_timer):
+    timer = make_timer(executor="inline", reaper=False)
+    ran = threading.Event()
+    timer.call_later(3600, print)
+    waiting = [threading.Thread(target=timer.advance_clock, args=(PATIENCE_S * 1000,)) for _ in range(2)]
+    for thread in waiting:
+        thread.start()
+    time.sleep(0.2)                     # until both sleep
+    timer.call_later(0.05, int)         # wakes them: one runs it and ends, the other goes back to sleep
+    time.sleep(0.2)
+    timer.call_later(0.05, ran.set)
+    assert ran.wait(5), "one wake-up was lost"
+    timer.close()
+    for thread in waiting:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+def test_the_thread_that_sleeps_longest_is_woken_too(make_timer):
+    timer = make_timer(executor="inline", reaper=False)
+    ran = threading.Event()
+    first = timer.call_later(0.3, print)
+    short = threading.Thread(target=timer.advance_clock, args=(PATIENCE_S * 1000,))
+    short.start()
+    time.sleep(0.1)
+    first.cancel()                      # `short` sleeps on until 0.3 s are over
+    long = threading.Thread(target=timer.advance_clock, args=(PATIENCE_S * 1000,))
+    long.start()                        # this one has nothing to wait for
+    time.sleep(0.3)                     # by now `short` has woken up and sleeps again
+    timer.call_later(0.05, ran.set)
+    assert ran.wait(5)
+    timer.close()
+    short.join(PATIENCE_S)
+    long.join(PATIENCE_S)
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_an_interruption_in_a_callback_that_runs_here_is_raised_here(make_timer, hand_clock, kind):
+    reported, ran = [], []
+
+    def interrupted():
+        raise kind
+
+    timer = make_timer(
+        executor="inline", clock=hand_clock, reaper=False, on_error=lambda task, error: reported.append(type(error))
+    )
+    timer.call_later(0, ran.append, 1)
+    timer.call_later(0, interrupted)
+    timer.call_later(0, lambda: 1 / 0)
+    timer.call_later(0, ran.append, 2)
+    with pytest.raises(kind):
+        timer.advance_clock(0)
+    assert (ran, reported, timer.size) == ([1], [], 2)
+    assert timer.advance_clock(0) is True
+    assert (ran, reported, timer.size) == ([1, 2], [ZeroDivisionError], 0)
+
+
+def test_an_interruption_in_a_task_of_call_every_does_not_end_it(make_timer, hand_clock):
+    runs = []
+
+    def interrupted_once():
+        runs.append(hand_clock.ms)
+        if len(runs) == 1:
+            raise KeyboardInterrupt
+
+    timer = make_timer(executor="inline", clock=hand_clock, reaper=False)
+    task = timer.call_every(1, interrupted_once)
+    hand_clock.ms += 1000
+    with pytest.raises(KeyboardInterrupt):
+        timer.advance_clock(0)
+    assert task.pending
+    hand_clock.ms += 1000
+    timer.advance_clock(0)
+    assert len(runs) == 2

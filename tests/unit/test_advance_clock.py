@@ -1,4 +1,6 @@
-"""TimingWheel.advance_clock moves clocks and takes no bucket: what it passes over is late, but not lost."""
+"""TimingWheel.advance_clock moves clocks: what falls due on the way stays pending, and comes with the next poll, in order."""
+
+from random import Random
 
 import pytest
 
@@ -24,7 +26,7 @@ def test_it_sets_the_clocks_of_all_levels_and_none_goes_back():
         assert [level.current_time_ms for level in wheel.snapshot().levels] == clocks
 
 
-def test_it_takes_no_bucket():
+def test_it_takes_nothing_out():
     wheel = TimingWheel()
     task = added(wheel, 5)
     wheel.advance_clock(7)
@@ -82,3 +84,52 @@ def test_whatever_is_passed_over_comes_out_once_and_never_early(wheel_size):
         came_out += due
     assert len(came_out) == len(tasks)
     assert {*came_out} == {*tasks}
+
+
+def test_what_was_passed_over_comes_out_in_order_of_its_time_and_not_before_it():
+    wheel = TimingWheel(tick_ms=1, wheel_size=4)
+    late = added(wheel, 31)
+    wheel.advance_clock(24)             # passes over the coarse bucket that `late` is in
+    early = added(wheel, 27)
+    wheel.advance_clock(28)
+    assert wheel.poll(26) == []
+    assert wheel.poll(28) == [early]
+    assert wheel.poll(30) == []
+    assert wheel.poll(31) == [late]
+
+
+def test_what_fell_due_on_the_way_is_pending_and_its_time_is_the_next_expiration():
+    wheel = TimingWheel(tick_ms=10, wheel_size=4)
+    first, second = added(wheel, 35), added(wheel, 41)
+    wheel.advance_clock(100)
+    assert first.pending and second.pending and len(wheel) == 2
+    assert wheel.next_expiration_ms == 30
+    assert wheel.poll(29) == []
+    assert wheel.poll(39) == [first]
+    assert wheel.next_expiration_ms == 40
+    assert second.cancel()
+    assert wheel.next_expiration_ms is None
+
+
+@pytest.mark.parametrize("wheel_size", [2, 3, 7])
+@pytest.mark.parametrize("seed", range(20))
+def test_with_a_clock_that_is_also_moved_by_itself_a_poll_returns_what_a_heap_would(wheel_size, seed):
+    random = Random(seed)
+    wheel = TimingWheel(1, wheel_size)
+    pending, clock_ms, number = [], 0, 0
+    for _ in range(300):
+        what = random.random()
+        if what < 0.5:
+            expiration_ms = clock_ms + random.randrange(1, 200)
+            number += 1
+            pending.append((expiration_ms, number, added(wheel, expiration_ms)))
+        elif what < 0.8:
+            clock_ms += random.randrange(30)
+            wheel.advance_clock(clock_ms)
+        else:
+            now_ms = clock_ms + random.randrange(-20, 20)
+            pending.sort()
+            due = [task for expiration_ms, _, task in pending if expiration_ms <= now_ms]
+            assert wheel.poll(now_ms) == due
+            pending = pending[len(due) :]
+            clock_ms = max(clock_ms, wheel.current_time_ms)

@@ -1,0 +1,155 @@
+"""A callable clock may be set back (time.time, by NTP): nothing is early by it even then, and the order holds."""
+
+import random
+from array import array
+
+import pytest
+
+
+@pytest.fixture
+def make(make_timer, hand_clock):
+    """Makes a timer on hand_clock whose callbacks run in advance_clock()."""
+    return lambda **options: make_timer(executor="inline", clock=hand_clock, reaper=False, **options)
+
+
+def later_ones(timer, ran, delays_ms):
+    return [timer.call_later(delay_ms / 1000, ran.append, delay_ms) for delay_ms in delays_ms]
+
+
+@pytest.mark.parametrize("wheel_size", [2, 20, 512])
+@pytest.mark.parametrize("back_ms", [1, 2000, 500_000])
+def test_what_is_added_after_it_waits_for_its_deadline(make, hand_clock, wheel_size, back_ms):
+    timer = make(wheel_size=wheel_size)
+    ran = []
+    timer.call_later(5, ran.append, "before")
+    hand_clock.ms += 5000
+    timer.advance_clock(0)              # the wheel's clock is there now, too
+    assert ran == ["before"]
+    hand_clock.ms -= back_ms
+    timer.call_later(1, ran.append, "after")
+    for _ in range(999):
+        hand_clock.ms += 1
+        timer.advance_clock(0)
+        assert ran == ["before"]
+    hand_clock.ms += 1
+    timer.advance_clock(0)
+    assert ran == ["before", "after"]
+
+
+def add_later(timer, ran):
+    timer.call_later(1, ran.append, 1)
+
+
+def add_at(timer, ran):
+    timer.call_at(timer.time() + 1, ran.append, 1)
+
+
+def add_every(timer, ran):
+    timer.call_every(1, ran.append, 1)
+
+
+def add_many(timer, ran):
+    timer.call_many(array("q", [1000]), ran.extend)
+
+
+def move(timer, ran):
+    assert timer.call_later(3600, ran.append, 1).reschedule(1000)
+
+
+@pytest.mark.parametrize("add", [add_later, add_at, add_every, add_many, move])
+def test_whichever_way_it_was_added(make, hand_clock, add):
+    timer = make()
+    ran = []
+    timer.call_later(100, int)
+    hand_clock.ms += 100_000
+    timer.advance_clock(0)
+    hand_clock.ms -= 50_000
+    add(timer, ran)
+    hand_clock.ms += 999
+    timer.advance_clock(0)
+    assert ran == []
+    hand_clock.ms += 1
+    timer.advance_clock(0)
+    assert len(ran) == 1
+
+
+def test_what_was_pending_keeps_its_deadline_and_its_place(make, hand_clock):
+    timer = make()
+    ran = []
+    delays_ms = [700, 40_000, 300, 5_000_000, 301, 40_000]
+    tasks = later_ones(timer, ran, delays_ms)
+    timer.call_later(0.2, int)
+    hand_clock.ms += 250
+    timer.advance_clock(0)
+    hand_clock.ms -= 900_000            # far: more levels are needed for what is pending
+    timer.call_later(0, int)
+    timer.call_later(1, ran.append, "new")
+    assert [task.deadline_ms for task in tasks] == [1_000_000 + delay_ms for delay_ms in delays_ms]
+    seen = []
+    while timer.size:
+        hand_clock.ms += 997
+        timer.advance_clock(0)
+        seen += [hand_clock.ms] * (len(ran) - len(seen))
+    assert ran == ["new", 300, 301, 700, 40_000, 40_000, 5_000_000]
+    deadlines = [hand_clock.ms] + [1_000_000 + delay_ms for delay_ms in sorted(delays_ms)]
+    assert all(when >= deadline for when, deadline in zip(seen[1:], deadlines[1:], strict=True))
+
+
+def test_what_is_due_when_it_is_added_still_runs_at_once(make, hand_clock):
+    timer = make()
+    ran = []
+    timer.call_later(5, ran.append, 1)
+    hand_clock.ms += 5000
+    timer.advance_clock(0)
+    hand_clock.ms -= 3000
+    timer.call_later(0, ran.append, 2)
+    timer.call_at(0, ran.append, 3)
+    timer.advance_clock(0)
+    assert ran == [1, 2, 3]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_with_a_clock_that_wanders_each_runs_once_and_never_early(make, hand_clock, seed):
+    chance = random.Random(seed)
+    timer = make(wheel_size=chance.choice([2, 5, 64]))
+    tasks, early = [], []
+
+    def check(number):
+        if hand_clock.ms < tasks[number].deadline_ms:
+            early.append(number)
+        runs.append(number)
+
+    runs = []
+    for _ in range(400):
+        hand_clock.ms = max(0, hand_clock.ms + chance.choice([1, 7, 300, 4000, -2, -900, -20_000]))
+        tasks.append(timer.call_later(chance.choice([0.001, 0.05, 2, 60]), check, len(tasks)))
+        timer.advance_clock(0)
+    hand_clock.ms += 10_000_000
+    timer.advance_clock(0)
+    assert early == []
+    assert sorted(runs) == list(range(400))
+
+
+def test_a_clock_that_fails_in_between_does_not_end_call_every(make_timer, hand_clock):
+    reported, runs = [], []
+    fails = []
+
+    def clock():
+        if fails:
+            raise fails.pop()
+        return hand_clock.ms
+
+    timer = make_timer(executor="inline", clock=clock, reaper=False, on_error=lambda _, error: reported.append(error))
+
+    def run():
+        runs.append(hand_clock.ms)
+        if len(runs) == 1:
+            fails.append(OSError("no clock now"))       # for the next reading: when the task goes back
+
+    task = timer.call_every(1, run)
+    hand_clock.ms += 1000
+    timer.advance_clock(0)
+    assert task.pending and [type(error) for error in reported] == [OSError]
+    hand_clock.ms += 1000
+    timer.advance_clock(0)
+    assert runs == [1_001_000, 1_002_000]

@@ -26,7 +26,7 @@ def follow_process(follower: Any) -> None:
 
 def main_thread_has_ended() -> bool:
     """Whether the interpreter is at its end: the main thread has nothing more to run but what waits for that."""
-    return not threading.main_thread().is_alive()
+    return getattr(threading, "_SHUTTING_DOWN", False) or not threading.main_thread().is_alive()
 
 
 def end_forked_thread() -> None:

@@ -214,3 +214,18 @@ keep = Late()
 """
     )
     assert answer == (0, "added 2\nTimerClosed\n", "")
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_an_unclosed_timer_on_an_executor_that_is_shut_down_at_exit(run_script, busy):
+    answer = run_script(
+        f"""
+from concurrent.futures import ThreadPoolExecutor
+timer = SystemTimer(executor=ThreadPoolExecutor(2))
+for i in range(3000):
+    timer.call_later(i / 3000, time.sleep, 0.01 if {busy} else 0)
+every = timer.call_every(0.001, int)
+time.sleep(0.2)
+"""
+    )
+    assert answer == (0, "", "")

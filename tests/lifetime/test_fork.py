@@ -201,3 +201,174 @@ assert timer.size == 1
 """
     )
     assert answer == (0, "", "")
+
+
+NEVER_EARLY = """
+from hwheel import Timer
+from hwheel.purgatory import ThresholdPurgatory
+
+def never_early(timer):
+    # Whatever waits for a second in the child does.
+    began = time.monotonic()
+    seen = []
+    timer.call_later(1.0, lambda: seen.append(time.monotonic() - began))
+    timer.call_at(timer.time() + 1.0, lambda: seen.append(time.monotonic() - began))
+    timer.call_many(array("q", [1000]), lambda _: seen.append(time.monotonic() - began))
+    timer.add(TimerTask(1000, lambda: seen.append(time.monotonic() - began)))
+    every = timer.call_every(1.0, lambda: seen.append(time.monotonic() - began))
+    moved = timer.call_later(3600, lambda: seen.append(time.monotonic() - began))
+    assert moved.reschedule(1000)
+    Timer(1.0, lambda: seen.append(time.monotonic() - began)).start()
+    purgatory = ThresholdPurgatory(timer=timer)
+    purgatory.await_(1, 1000).add_done_callback(lambda _: seen.append(time.monotonic() - began))
+    wait_for(lambda: len(seen) >= 8)
+    every.cancel()
+    assert len(seen) < 12 and min(seen) >= 0.999, seen
+"""
+
+
+@pytest.mark.parametrize("fork", ["drop", "keep"])
+@pytest.mark.parametrize("executor", ["None", "'inline'"])
+def test_the_child_is_never_early_whatever_the_parent_had_pending(run_script, executor, fork):
+    answer = run_script(
+        NEVER_EARLY
+        + f"""
+timer = SystemTimer(executor={executor}, fork="{fork}")
+for delay_s in (0.5, 3600, 1e9):
+    timer.call_later(delay_s, int)
+daemon = Timer(3600, int)
+daemon.daemon = True
+daemon.start()
+in_child(lambda: never_early(timer))
+never_early(timer)
+"""
+    )
+    assert answer == (0, "", "")
+
+
+def test_a_process_of_multiprocessing_is_never_early_either(run_script):
+    answer = run_script(
+        NEVER_EARLY
+        + """
+import multiprocessing
+timer = SystemTimer()
+timer.call_later(3600, int)
+process = multiprocessing.get_context("fork").Process(target=never_early, args=(timer,))
+process.start()
+process.join()
+assert process.exitcode == 0
+"""
+    )
+    assert answer == (0, "", "")
+
+
+@pytest.mark.parametrize("executor", ["None", "'inline'"])
+@pytest.mark.parametrize("fork", ["drop", "keep"])
+def test_a_call_every_that_was_at_work_in_a_thread_of_the_parent(run_script, executor, fork):
+    answer = run_script(
+        f"""
+timer = SystemTimer(executor={executor}, fork="{fork}")
+inside, go_on = threading.Event(), threading.Event()
+runs = []
+
+def run():
+    runs.append(os.getpid())
+    if len(runs) == 1:
+        inside.set()
+        go_on.wait(60)
+
+task = timer.call_every(0.05, run)
+assert inside.wait(60)
+
+def child():
+    if {fork == "keep"}:
+        wait_for(lambda: len(runs) >= 3)
+        assert set(runs[1:]) == {{os.getpid()}} and not task.cancelled
+    else:
+        assert task.cancelled
+        timer.call_later(0.2, runs.append, "child")
+        wait_for(lambda: "child" in runs)
+        assert len(runs) == 2, runs
+    timer.close()
+
+in_child(child)
+go_on.set()
+wait_for(lambda: len(runs) >= 3)
+timer.close()
+"""
+    )
+    assert answer == (0, "", "")
+
+
+@pytest.mark.parametrize("executor", ["None", "'inline'"])
+@pytest.mark.parametrize("fork", ["drop", "keep"])
+@pytest.mark.parametrize("used", [False, True])
+def test_a_child_forked_in_a_callback_that_returns_ends(run_script, executor, fork, used):
+    answer = run_script(
+        f"""
+timer = SystemTimer(executor={executor}, fork="{fork}")
+children, at_once = [], []
+
+def slow(name):
+    assert not at_once, "two threads run callbacks at once"
+    at_once.append(name)
+    time.sleep(0.1)
+    at_once.remove(name)
+
+def fork_and_return():
+    pid = os.fork()
+    if pid:
+        children.append(pid)
+    elif {used}:
+        for i in range(3):
+            timer.call_later(0.01, slow, i)
+        time.sleep(0.5)
+
+for i in range(5):
+    timer.call_later(0.01, slow, i)
+timer.call_later(0, fork_and_return)
+wait_for(lambda: children)
+give_up = time.monotonic() + 30
+while os.waitpid(children[0], os.WNOHANG)[0] == 0:
+    if time.monotonic() > give_up:
+        os.kill(children[0], signal.SIGKILL)
+        os.waitpid(children[0], 0)
+        raise AssertionError("the child does not end")
+    time.sleep(0.01)
+wait_for(lambda: timer.size == 0)
+timer.close()
+"""
+    )
+    assert answer == (0, "", "")
+
+
+def test_one_timer_that_cannot_start_in_the_child_keeps_no_other_from_it(run_script):
+    answer = run_script(
+        """
+errors = []
+timers = [SystemTimer(str(i), fork="keep", on_error=print) for i in range(4)]
+ran = []
+for i, timer in enumerate(timers):
+    timer.call_later(0.3, ran.append, i)
+threading.excepthook = errors.append
+start = threading.Thread.start
+
+def refuse(thread):
+    if thread.name.endswith("-2"):
+        raise RuntimeError("can't start new thread")
+    start(thread)
+
+def child():
+    wait_for(lambda: len(ran) == 3)
+    assert sorted(ran) == [0, 1, 3]
+    assert [type(args.exc_value) for args in errors] == [RuntimeError]
+    threading.Thread.start = start
+    timers[2].call_later(0, ran.append, "late")         # the next add starts it
+    wait_for(lambda: len(ran) == 5)
+    assert {*ran} == {0, 1, 2, 3, "late"}
+
+threading.Thread.start = refuse
+in_child(child)
+"""
+    )
+    assert answer == (0, "", "")

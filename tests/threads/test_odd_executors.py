@@ -1,0 +1,220 @@
+"""Executors of all kinds: whatever submit() does, the reaper goes on, each task runs once, and errors are reported."""
+
+import queue
+import threading
+from array import array
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from hwheel import TimerTask
+
+PATIENCE_S = 60
+
+
+class Odd:
+    """An executor that runs what it is given in a thread, and returns what it was made with."""
+
+    def __init__(self, answer=None, *, before=None, after=None):
+        self.answer, self.before, self.after = answer, before, after
+
+    def submit(self, function, *args):
+        if self.before is not None:
+            raise self.before
+        thread = threading.Thread(target=function, args=args)
+        thread.start()
+        thread.join(PATIENCE_S)
+        if self.after is not None:
+            raise self.after
+        return self.answer
+
+
+class Held:
+    """An executor that runs nothing until it is told to."""
+
+    def __init__(self):
+        self.calls = queue.SimpleQueue()
+
+    def submit(self, function, *args):
+        self.calls.put((function, args))
+
+    def run_one(self):
+        function, args = self.calls.get(timeout=PATIENCE_S)
+        function(*args)
+
+
+class Raising(Future):
+    def add_done_callback(self, function):
+        raise OSError("no callbacks")
+
+
+def done_future():
+    future = Future()
+    future.set_result(None)
+    return future
+
+
+def cancelled_future():
+    future = Future()
+    future.cancel()
+    return future
+
+
+@pytest.mark.parametrize("answer", [None, 5, "text", object(), done_future(), cancelled_future(), Raising()])
+def test_whatever_submit_returns_each_task_runs_once_and_call_every_goes_on(make_timer, eventually, answer):
+    timer = make_timer(executor=Odd(answer), on_error=lambda *_: None)
+    ran, every = [], []
+    for i in range(20):
+        timer.call_later(i / 1000, ran.append, i)
+    timer.call_many(array("q", [5, 6]), lambda indices: ran.extend(100 + i for i in indices))
+    periodic = timer.call_every(0.005, every.append, 1)
+    eventually(lambda: len(ran) == 22 and len(every) > 3)
+    assert sorted(ran) == [*range(20), 100, 101]
+    assert periodic.cancel()
+    assert timer.close() == []
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_a_submit_that_raises_is_reported_and_ends_nothing(make_timer, eventually, kind):
+    error = kind("on purpose")
+    executor = Odd(before=error)
+    reported, ran = [], []
+    timer = make_timer(executor=executor, on_error=lambda task, error: reported.append((task, error)))
+    lost = timer.call_later(0.001, ran.append, "lost")
+    every = timer.call_every(0.02, ran.append, "every")
+    eventually(lambda: len(reported) >= 3)
+    assert (lost, error) in reported
+    executor.before = None
+    timer.call_later(0.001, ran.append, "later")
+    eventually(lambda: "later" in ran and "every" in ran)
+    assert "lost" not in ran
+    assert every.cancel()
+
+
+def test_a_submit_that_raises_after_it_has_run_the_task(make_timer, eventually):
+    reported, ran = [], []
+    timer = make_timer(executor=Odd(after=OSError("late")), on_error=lambda task, error: reported.append(error))
+    timer.call_later(0, ran.append, 1)
+    timer.call_later(0.001, ran.append, 2)
+    eventually(lambda: len(ran) == 2)
+    timer.close()
+    assert ran == [1, 2]
+
+
+def test_a_task_that_is_added_again_while_it_waits_runs_also_if_the_second_add_is_cancelled(make_timer, eventually):
+    executor, ran = Held(), []
+
+    class Again(TimerTask):
+        def run(self):
+            ran.append("ran")
+
+    timer = make_timer(executor=executor)
+    task = timer.add(Again(1))
+    eventually(lambda: task.expired)
+    timer.add(task)                     # the first run waits in the executor
+    assert task.cancel()                # the second
+    executor.run_one()
+    assert ran == ["ran"]
+
+
+@pytest.mark.parametrize("name", ["cancelled", "pending", "expired", "args", "callback", "timer", "begin", "finish"])
+def test_a_subclass_may_have_a_method_of_any_name(make_timer, pool, eventually, name):
+    ran = []
+    kind = type("Mine", (TimerTask,), {name: lambda self: True, "run": lambda self: ran.append(name)})
+    timer = make_timer(executor=pool)
+    timer.add(kind(1))
+    eventually(lambda: ran == [name])
+
+
+def test_close_takes_back_what_an_executor_without_futures_has_not_begun(make_timer, eventually):
+    executor, ran = Held(), []
+    timer = make_timer(executor=executor)
+    tasks = [timer.call_later(0.001, ran.append, i) for i in range(3)]
+    batch = timer.call_many(array("q", [1, 1, 3_600_000]), ran.append)
+    eventually(lambda: executor.calls.qsize() == 4)
+    executor.run_one()
+    returned = timer.close(run_pending=True, timeout=0.05)
+    assert ran == [0]
+    assert {*map(id, returned)} == {*map(id, [*tasks[1:], batch])} and len(returned) == 3
+    assert sorted(batch.indices()) == [0, 1, 2]
+    while not executor.calls.empty():
+        executor.run_one()              # it was taken back: nothing happens
+    assert ran == [0]
+    stats = timer.stats()
+    assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (6, 1, 0, 0)
+
+
+def test_an_executor_that_is_shut_down_in_the_middle(make_timer, eventually):
+    reported, ran = [], []
+    executor = ThreadPoolExecutor(1)
+    timer = make_timer(executor=executor, on_error=lambda task, error: reported.append(task))
+    inside, go_on = threading.Event(), threading.Event()
+    timer.call_later(0, lambda: (inside.set(), go_on.wait(PATIENCE_S)))
+    assert inside.wait(PATIENCE_S)
+    waiting = [timer.call_later(0, ran.append, i) for i in range(3)]
+    eventually(lambda: all(task.expired for task in waiting))
+    executor.shutdown(wait=False, cancel_futures=True)
+    refused = timer.call_later(0.001, ran.append, 3)
+    eventually(lambda: len(reported) == 4)
+    go_on.set()
+    assert {*map(id, reported)} == {*map(id, [*waiting, refused])}
+    assert ran == []
+    assert timer.close() == []
+
+
+def test_an_interruption_in_a_callback_that_submit_runs_in_the_callers_thread_is_raised_there(make_timer, hand_clock):
+    class Here:
+        def submit(self, function, *args):
+            function(*args)
+
+    ran, reported = [], []
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    timer = make_timer(
+        executor=Here(), clock=hand_clock, reaper=False, on_error=lambda _, error: reported.append(type(error))
+    )
+    timer.call_later(0, interrupted)
+    timer.call_later(0, lambda: 1 / 0)
+    timer.call_later(0, ran.append, 1)
+    with pytest.raises(KeyboardInterrupt):
+        timer.advance_clock(0)
+    timer.advance_clock(0)
+    assert ran == [1] and reported == [ZeroDivisionError]
+
+
+def test_what_an_interrupted_submit_did_not_begin_is_submitted_again(make_timer, hand_clock):
+    class Interrupted:
+        def __init__(self):
+            self.interruptions = 2
+
+        def submit(self, function, *args):
+            if self.interruptions:
+                self.interruptions -= 1
+                raise KeyboardInterrupt
+            function(*args)
+
+    ran = []
+    timer = make_timer(executor=Interrupted(), clock=hand_clock, reaper=False)
+    for i in range(3):
+        timer.call_later(0, ran.append, i)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            timer.advance_clock(0)
+    timer.call_later(0, ran.append, 3)
+    timer.advance_clock(0)
+    assert ran == [0, 1, 2, 3]
+
+
+def test_close_returns_what_an_interrupted_submit_did_not_begin(make_timer, hand_clock):
+    class Interrupted:
+        def submit(self, function, *args):
+            raise KeyboardInterrupt
+
+    timer = make_timer(executor=Interrupted(), clock=hand_clock, reaper=False)
+    tasks = [timer.call_later(0, print, i) for i in range(3)]
+    with pytest.raises(KeyboardInterrupt):
+        timer.advance_clock(0)
+    assert timer.close() == tasks
+    assert [task.args for task in tasks] == [(0,), (1,), (2,)]

@@ -11,7 +11,7 @@ demo: .venv/built
 
 test: .venv/built .venv-debug/built
 	.venv/bin/python -P -m pytest -q
-	.venv-debug/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/purgatory
+	.venv-debug/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/purgatory tests/promises
 
 # The tests of hwheel.spark alone. They need Java 17 or later.
 test-spark: .venv/built
@@ -29,7 +29,7 @@ test-debug: .venv-debug/built
 
 # The same tests for as long as it takes to find what is rare: some 20 minutes.
 soak: .venv-debug/built
-	HWHEEL_MODEL_EXAMPLES=50 HWHEEL_SOAK_SECONDS=60 .venv-debug/bin/python -P -m pytest -q tests/model tests/threads tests/lifetime tests/purgatory
+	HWHEEL_MODEL_EXAMPLES=50 HWHEEL_SOAK_SECONDS=60 .venv-debug/bin/python -P -m pytest -q tests/model tests/threads tests/lifetime tests/purgatory tests/promises
 
 # `hwheel deliver` killed 20 times with -9, and every message counted: some 5 minutes.
 chaos: .venv/built

@@ -79,6 +79,7 @@ cdef extern from "native.h" nogil:
     hw_divisor hw_divisor_of(int64_t)
     int64_t hw_divide(int64_t, const hw_divisor*)
     int64_t hw_round(double)
+    int64_t hw_read(const void*)
     void hw_advise_huge(void*, size_t)
     int hw_leading_zeros(uint64_t)
     int64_t hw_count_add(int64_t*, int64_t)
@@ -97,6 +98,7 @@ cdef extern from "native.h":
     PyObject** hw_tuple_items(PyObject*) nogil
     void hw_set_dealloc(PyObject*, void (*)(PyObject*) noexcept)
     void hw_type_free(PyObject*)
+    void hw_free_in_turn(PyObject*, void (*)(PyObject*) noexcept, void (*)(PyObject*) noexcept)
     void hw_set_new(PyObject*, PyObject* (*)(PyObject*, PyObject*, PyObject*) noexcept)
     PyObject* hw_object_new(PyObject*, PyObject*)
     void hw_set_gc(PyObject*, int (*)(PyObject*, visitproc, void*) noexcept, int (*)(PyObject*) noexcept)

@@ -56,13 +56,13 @@ cdef int64_t longest_delay(const char* delays_ms, Py_ssize_t stride, int64_t len
     """The maximum, or 0 if that is negative. Four at a time, since each maximum waits for the one before it."""
     cdef int64_t a = 0, b = 0, c = 0, d = 0, i
     for i in range(0, length - 3, 4):
-        a = max(a, (<const int64_t*>delays_ms)[0])
-        b = max(b, (<const int64_t*>(delays_ms + stride))[0])
-        c = max(c, (<const int64_t*>(delays_ms + 2 * stride))[0])
-        d = max(d, (<const int64_t*>(delays_ms + 3 * stride))[0])
+        a = max(a, hw_read(delays_ms))
+        b = max(b, hw_read(delays_ms + stride))
+        c = max(c, hw_read(delays_ms + 2 * stride))
+        d = max(d, hw_read(delays_ms + 3 * stride))
         delays_ms += 4 * stride
     for i in range(length & 3):
-        a = max(a, (<const int64_t*>(delays_ms + i * stride))[0])
+        a = max(a, hw_read(delays_ms + i * stride))
     return max(max(a, b), max(c, d))
 
 
@@ -80,7 +80,7 @@ cdef int64_t batch_check(const char* delays_ms, Py_ssize_t stride, int64_t lengt
     if fits and not hw_add_overflows(base_ms_out[0], longest_ms, last_ms_out):
         return -1
     for i in range(length):
-        delay_ms = (<const int64_t*>(delays_ms + i * stride))[0]
+        delay_ms = hw_read(delays_ms + i * stride)
         if delay_ms > 0 and not (fits and not hw_add_overflows(base_ms_out[0], delay_ms, last_ms_out)):
             return i
     return 0        # the buffer was changed meanwhile
@@ -142,14 +142,13 @@ cdef Status batch_add(Batch* self, Timer* timer, const char* delays_ms, Py_ssize
         lock_release(timer)
         return OK
     batch_enter_locked(self, timer)
-    self.adding = True
     timer.adding += 1
     while True:
         end = i + BATCH_SLICE if self.length - i > BATCH_SLICE else self.length
         while i < end:
             entry = &self.entries[i]
             # No more than was checked, whatever another thread writes into the buffer meanwhile.
-            delay_ms = min((<const int64_t*>(delays_ms + i * stride))[0], last_ms - base_ms)
+            delay_ms = min(hw_read(delays_ms + i * stride), last_ms - base_ms)
             # What is due now is placed by now and not rounded up, as in timer_due.
             entry.expiration_ms = base_ms + delay_ms if delay_ms > 0 else now_ms
             entry.place = <int32_t>i
@@ -161,11 +160,11 @@ cdef Status batch_add(Batch* self, Timer* timer, const char* delays_ms, Py_ssize
             i += 1
         if first_ms < timer.reaper_until_ms:
             timer_wake_reaper_locked(timer)
-        if i == self.length:
+        self.adding = self.length - i
+        if self.adding == 0:
             break
         lock_yield(timer)
     timer.adding -= 1
-    self.adding = False
     lock_release(timer)
     return OK
 
@@ -183,7 +182,11 @@ cdef enum:
 
 
 cdef inline Entry* batch_entry(const Batch* self, const int64_t* indices, int64_t i) noexcept nogil:
-    return &self.entries[indices[i] if indices is not NULL else i]
+    """The entry that is named at i; NULL if the batch has none of that index."""
+    cdef int64_t index = i
+    if indices is not NULL:
+        index = hw_read(&indices[i])
+    return &self.entries[index] if <uint64_t>index < <uint64_t>self.length else NULL
 
 
 cdef inline void batch_prefetch_cancel(const Batch* self, const int64_t* indices, int64_t i,
@@ -194,8 +197,9 @@ cdef inline void batch_prefetch_cancel(const Batch* self, const int64_t* indices
         hw_prefetch(batch_entry(self, indices, i + PREFETCH_ENTRY))
     if i + PREFETCH_LINKS < count:
         entry = batch_entry(self, indices, i + PREFETCH_LINKS)
-        hw_prefetch(entry.prev)
-        hw_prefetch(entry.next)
+        if entry is not NULL:
+            hw_prefetch(entry.prev)
+            hw_prefetch(entry.next)
 
 
 cdef inline bint batch_cancel_one_locked(Batch* self, Entry* entry) noexcept nogil:
@@ -211,8 +215,10 @@ cdef inline bint batch_cancel_one_locked(Batch* self, Entry* entry) noexcept nog
 
 cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, void** block_out,
                           bint* settled_out) noexcept nogil:
-    """Cancels by index (NULL: all). The indices have been checked. Returns how many it kept from running."""
+    """Cancels by index (NULL: all). The indices have been checked, and are again, as they may have been changed since:
+    then they name nothing. Returns how many it kept from running."""
     cdef Timer* timer = self.timer
+    cdef Entry* entry
     cdef int64_t i = 0, end, slice_cancelled, cancelled = 0
     batch_lock(self)
     while i < count and self.pending:
@@ -220,7 +226,9 @@ cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, vo
         slice_cancelled = 0
         while i < end:
             batch_prefetch_cancel(self, indices, i, count)
-            slice_cancelled += batch_cancel_one_locked(self, batch_entry(self, indices, i))
+            entry = batch_entry(self, indices, i)
+            if entry is not NULL:
+                slice_cancelled += batch_cancel_one_locked(self, entry)
             i += 1
         timer.wheel.removals += slice_cancelled
         cancelled += slice_cancelled

@@ -88,7 +88,7 @@ cdef const char* check_timer_locked(const Timer* timer) noexcept nogil:
             return "the count of what was cancelled after it fell due is wrong"
         if batch.due_begin > batch.due_end or batch.due_end > batch.length:
             return "what is due of a batch is out of its bounds"
-        total += batch_waiting(batch)
+        total += batch_waiting(batch) + batch.adding
         batch = batch.next
     if fault is NULL and total != timer.pending:
         return "the count of pending timers is wrong"

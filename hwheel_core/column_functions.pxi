@@ -16,9 +16,7 @@ cdef Columns int64_columns(tuple sources, str name):
     self.buffers = []
     self.width = 0
     for source in sources:
-        column = int64_buffer(source, name)
-        if column.stride != sizeof(int64_t) and column.count > 1:
-            column = int64_buffer(array.array("q", memoryview(source)), name)
+        column = int64_contiguous(source, name)
         if self.width and column.count != self.count:
             raise ValueError(f"{name} must have one length, not {self.count} and {column.count}")
         self.count = column.count
@@ -191,13 +189,10 @@ def survivors(order, tombstones, *columns):
     cdef Columns named = int64_columns((order,), "order")
     cdef Columns flags = int64_columns((tombstones,), "tombstones")
     cdef Columns rows = int64_columns(columns, "columns")
-    cdef int64_t i, count
+    cdef int64_t count, bad_row = 0
     cdef RowSet row_set
     if flags.count != rows.count:
         raise ValueError(f"tombstones must be as long as the columns, {rows.count}, not {flags.count}")
-    for i in range(named.count):
-        if not 0 <= named.data[0][i] < rows.count:
-            raise IndexError(f"order must name rows from 0 to {rows.count - 1}, not {named.data[0][i]}")
     cdef size_t slots = rowset_slots(rows.count)
     cdef array.array result = int64_room(named.count)
     cdef int64_t* result_out = <int64_t*>result.data.as_longlongs
@@ -207,8 +202,11 @@ def survivors(order, tombstones, *columns):
     row_set.slots = int64_memory(slots, True)
     try:
         with nogil:
-            count = rows_survive(&row_set, flags.data[0], rows.count, named.data[0], named.count, result_out)
+            count = rows_survive(&row_set, flags.data[0], rows.count, named.data[0], named.count, result_out,
+                                 &bad_row)
     finally:
         PyMem_RawFree(row_set.slots)
+    if count < 0:
+        raise IndexError(f"order must name rows from 0 to {rows.count - 1}, not {bad_row}")
     array.resize(result, count)
     return result

@@ -31,7 +31,7 @@ cdef void grid_place(const Grid* self, const int64_t* times_ms, int64_t count, i
     cdef int64_t i, time_ms, ahead_ms, tick_ms
     cdef int32_t level
     for i in range(count):
-        time_ms = times_ms[i] if times_ms[i] > 0 else 0         # as in the wheel: what is negative is as due as 0
+        time_ms = max(hw_read(&times_ms[i]), 0)     # as in the wheel: what is negative is as due as 0
         ahead_ms = time_ms - self.clock_ms[0]
         level = 0
         if ahead_ms < self.tick_ms[0]:
@@ -70,7 +70,7 @@ cdef int64_t* rowset_find(RowSet* self, int64_t row) noexcept nogil:
     cdef uint64_t place
     cdef int i
     for i in range(self.column_count):
-        mixed = (mixed ^ <uint64_t>self.columns[i][row]) * <uint64_t>0x9E3779B97F4A7C15
+        mixed = (mixed ^ <uint64_t>hw_read(&self.columns[i][row])) * <uint64_t>0x9E3779B97F4A7C15
         mixed ^= mixed >> 32
     place = mixed & self.mask
     while True:
@@ -83,7 +83,7 @@ cdef int64_t* rowset_find(RowSet* self, int64_t row) noexcept nogil:
 cdef inline bint rowset_equal(const RowSet* self, int64_t a, int64_t b) noexcept nogil:
     cdef int i
     for i in range(self.column_count):
-        if self.columns[i][a] != self.columns[i][b]:
+        if hw_read(&self.columns[i][a]) != hw_read(&self.columns[i][b]):
             return False
     return True
 
@@ -120,20 +120,30 @@ cdef int64_t rows_group(RowSet* self, int64_t count, int64_t* group_of, int64_t*
 
 
 cdef int64_t rows_survive(RowSet* self, const int64_t* tombstones, int64_t count, const int64_t* order,
-                          int64_t order_count, int64_t* rows_out) noexcept nogil:
-    """Of the rows named by `order`, the first of each that no tombstone equals; returns how many."""
-    cdef int64_t i, survivors = 0
+                          int64_t order_count, int64_t* rows_out, int64_t* bad_row_out) noexcept nogil:
+    """Of the rows named by `order`, the first of each that no tombstone equals; returns how many. -1: `order` names a
+    row that is not there, bad_row_out."""
+    cdef int64_t i, row, survivors = 0, taken = 0
     cdef int64_t* slot
     for i in range(count):
-        if tombstones[i] != 0:
-            rowset_find(self, i)[0] = i + 1
+        if hw_read(&tombstones[i]) != 0:
+            slot = rowset_find(self, i)
+            taken += slot[0] == 0
+            slot[0] = i + 1
     for i in range(order_count):
-        if tombstones[order[i]] != 0:
+        row = hw_read(&order[i])
+        if not 0 <= row < count:
+            bad_row_out[0] = row
+            return -1
+        if hw_read(&tombstones[row]) != 0:
             continue
-        slot = rowset_find(self, order[i])
-        if slot[0] == 0:
-            slot[0] = order[i] + 1
-            rows_out[survivors] = order[i]
+        slot = rowset_find(self, row)
+        # More different rows than there are rows come only of columns that are being changed; they would fill the set,
+        # and a search in a full one would not end.
+        if slot[0] == 0 and taken < count:
+            slot[0] = row + 1
+            taken += 1
+            rows_out[survivors] = row
             survivors += 1
     return survivors
 
@@ -156,7 +166,7 @@ cdef void column_sort(const int64_t* values, int64_t count, KeyedRow** rows, Key
     cdef KeyedRow* source = rows[0]
     cdef KeyedRow* target = spare[0]
     for i in range(count):
-        begin = values[source[i].row]
+        begin = hw_read(&values[source[i].row])
         least = min(least, begin)
         most = max(most, begin)
         ascending &= begin >= before

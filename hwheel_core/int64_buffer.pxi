@@ -1,5 +1,11 @@
 # One-dimensional int64 buffers from outside: PEP 3118 (NumPy, array.array, memoryview) or the Arrow C data interface
 # (pyarrow, polars, ...), neither of which needs the other package to be installed.
+#
+# The rule for foreign memory. Whoever lent it may write to it at any moment, because functions over columns give the
+# GIL up, and where there is no GIL every line does. So a number is read with hw_read, once, into a variable of ours;
+# what it is used for (an index, a sum) is checked on that variable, after the read, at each use; and nothing that was
+# found out in one pass over the memory is relied upon in a second one, unless the first has copied it. Numbers that
+# change meanwhile may give an error, or the answer for either of their values, but never more than that.
 
 cdef extern from *:
     """
@@ -24,11 +30,15 @@ cdef extern from *:
     """
     cdef struct ArrowSchema:
         const char* format
+        ArrowSchema* dictionary
+        void (*release)(ArrowSchema*) noexcept
     cdef struct ArrowArray:
         int64_t length
         int64_t null_count
         int64_t offset
+        int64_t n_buffers
         const void** buffers
+        void (*release)(ArrowArray*) noexcept
 
 
 @cython.auto_pickle(False)      # which would read `data` up to a zero
@@ -37,7 +47,12 @@ cdef class Int64Buffer:
     cdef const char* data
     cdef int64_t count
     cdef Py_ssize_t stride      # in bytes
-    cdef object keeper          # a memoryview or an Arrow capsule
+    cdef object keeper          # a memoryview
+    cdef ArrowArray arrow       # or what was taken out of a capsule; its release is NULL: nothing was
+
+    def __dealloc__(self):
+        if self.arrow.release is not NULL:
+            self.arrow.release(&self.arrow)
 
 
 cdef Int64Buffer int64_buffer(object source, str name):
@@ -65,24 +80,53 @@ cdef bint arrow_buffer(Int64Buffer self, object source, str name) except False:
     cdef ArrowSchema* schema = <ArrowSchema*>PyCapsule_GetPointer(schema_capsule, "arrow_schema")
     cdef ArrowArray* column = <ArrowArray*>PyCapsule_GetPointer(array_capsule, "arrow_array")
     cdef const char* bits
-    cdef int64_t i
-    if schema.format[0] != c"l" or schema.format[1] != 0:
-        raise TypeError(f"{name} must be an Arrow array of int64, not of format {schema.format.decode()!r}")
-    self.keeper = array_capsule
+    cdef int64_t i, end
+    if schema.release is NULL or column.release is NULL:
+        raise ValueError(f"{name} is an Arrow array that somebody else has taken out of its capsules")
+    if schema.format is NULL or schema.format[0] != c"l" or schema.format[1] != 0 or schema.dictionary is not NULL:
+        shown = "none" if schema.format is NULL else repr((<bytes>schema.format).decode(errors="replace"))
+        raise TypeError(f"{name} must be an Arrow array of int64, not of format {shown}"
+                        f"{'' if schema.dictionary is NULL else ' with a dictionary'}")
+    # Moved, as the interface's specification has it: from now on nobody else can release it.
+    self.arrow = column[0]
+    column.release = NULL
+    column = &self.arrow
+    if (column.length < 0 or column.offset < 0 or hw_add_overflows(column.offset, column.length, &end)
+            or hw_mul_overflows(end, sizeof(int64_t), &i) or column.n_buffers != 2):
+        raise ValueError(f"{name} is no Arrow array: length {column.length}, offset {column.offset}, "
+                         f"{column.n_buffers} buffers")
     self.count = column.length
     self.stride = sizeof(int64_t)
-    if column.null_count != 0 and column.buffers[0] is not NULL:
-        bits = <const char*>column.buffers[0]
-        for i in range(column.offset, column.offset + column.length):
+    if self.count == 0:
+        return True
+    if column.buffers is NULL or column.buffers[1] is NULL:
+        raise ValueError(f"{name} is no Arrow array: it has {self.count} items, and no memory for them")
+    bits = <const char*>column.buffers[0]
+    if column.null_count > 0 and bits is NULL:
+        raise ValueError(f"{name} must not contain nulls, but has {column.null_count}")
+    if column.null_count != 0 and bits is not NULL:
+        for i in range(column.offset, end):
             if not (bits[i >> 3] >> (i & 7)) & 1:
                 raise ValueError(f"{name} must not contain nulls, but [{i - column.offset}] is null")
     self.data = <const char*>(<const int64_t*>column.buffers[1] + column.offset)
     return True
 
 
+cdef Int64Buffer int64_contiguous(object source, str name):
+    """int64_buffer, and a copy where the items do not stand side by side."""
+    cdef Int64Buffer self = int64_buffer(source, name)
+    cdef array.array copied
+    cdef int64_t i
+    if self.stride == sizeof(int64_t) or self.count <= 1:
+        return self
+    copied = array.clone(INT64, self.count, False)
+    for i in range(self.count):
+        copied.data.as_longlongs[i] = hw_read(self.data + i * self.stride)
+    return int64_buffer(copied, name)
+
+
 cdef Int64Buffer int64_indices(object source):
     """Contiguous int64 indices; an iterable of int will do as well."""
-    cdef Int64Buffer self
     if not PyObject_CheckBuffer(source) and not hasattr(source, "__arrow_c_array__"):
         try:
             source = array.array("q", source)
@@ -91,7 +135,4 @@ cdef Int64Buffer int64_indices(object source):
                             f"not {type(source).__name__}") from None
         except OverflowError:
             raise IndexError("an index does not fit into 64 bits") from None
-    self = int64_buffer(source, "indices")
-    if self.stride != sizeof(int64_t) and self.count > 1:
-        self = int64_buffer(array.array("q", memoryview(source)), "indices")
-    return self
+    return int64_contiguous(source, "indices")

@@ -89,6 +89,24 @@ static inline PyObject *hw_gc_new(PyObject *type) { return (PyObject *)_PyObject
 
 static inline PyObject **hw_tuple_items(PyObject *tuple) { return ((PyTupleObject *)tuple)->ob_item; }
 
+/* A number in memory that another thread may be writing to: read once and wherever it lies, so that what was checked is
+ * what is used. Without `volatile` the compiler might read it again after the check. */
+typedef struct {
+    int64_t value;
+} __attribute__((packed, may_alias)) hw_foreign;
+
+static inline int64_t hw_read(const void *place) { return ((const volatile hw_foreign *)place)->value; }
+
+/* Frees an object that may hold another of its kind, and that one another, and so on: beyond some depth the rest is put
+ * off until the outer ones are done, or the C stack would overflow. The object is not tracked any more. (From CPython
+ * 3.14 on Py_DECREF does it, and the macros are empty.) */
+static inline void hw_free_in_turn(PyObject *object, destructor dealloc, void (*free_it)(PyObject *))
+{
+    Py_TRASHCAN_BEGIN(object, dealloc)
+    free_it(object);
+    Py_TRASHCAN_END
+}
+
 /* To the nearest; llround() is a call into libm. */
 static inline int64_t hw_round(double x) { return (int64_t)(x < 0 ? x - 0.5 : x + 0.5); }
 

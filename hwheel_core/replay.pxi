@@ -50,12 +50,13 @@ cdef struct Replay:
     int64_t peak
     int64_t fired
     int64_t wakeups
-    int64_t sleeps_until_ms     # the reaper: an earlier add wakes it, a cancel does not; INT64_MAX: for ever
+    bint sleeps                 # the reaper: until a time that comes. False: for ever, until something is added
+    int64_t sleeps_until_ms     # an earlier add wakes it, a cancel does not
     Lateness lateness
 
 
 cdef inline int64_t column_at(const ReplayColumn* self, int64_t i) noexcept nogil:
-    return (<const int64_t*>(self.data + i * self.stride))[0]
+    return hw_read(self.data + i * self.stride)
 
 
 cdef bint replay_make_level(Replay* self) noexcept nogil:
@@ -71,7 +72,6 @@ cdef bint replay_make_level(Replay* self) noexcept nogil:
 cdef bint replay_init(Replay* self, int64_t count, int64_t tick_ms, int32_t wheel_size,
                       int64_t start_ms) noexcept nogil:
     """False when there is no memory; replay_free it all the same. The Replay comes zeroed."""
-    self.sleeps_until_ms = INT64_MAX
     self.by_row = <Entry**>PyMem_RawCalloc(count + 1, sizeof(Entry*))
     if self.by_row is not NULL:
         hw_advise_huge(self.by_row, count * sizeof(Entry*))
@@ -134,28 +134,37 @@ cdef void replay_wake(Replay* self, int64_t now_ms) noexcept nogil:
             # What is due at once may stand in the bucket of a tick that had begun before it started.
             replay_settle(self, entry, OUTCOME_FIRED, max(now_ms, entry.expiration_ms))
     bucket = queue_first(wheel)
-    self.sleeps_until_ms = bucket.entries.expiration_ms if bucket is not NULL else INT64_MAX
+    self.sleeps = bucket is not NULL
+    if self.sleeps:
+        self.sleeps_until_ms = bucket.entries.expiration_ms
+
+
+cdef inline void replay_sleep(Replay* self, int64_t until_ms) noexcept nogil:
+    """All wake-ups up to a time, that included."""
+    while self.sleeps and self.sleeps_until_ms <= until_ms:
+        replay_wake(self, self.sleeps_until_ms)
 
 
 cdef ReplayStatus replay_until(Replay* self, const ReplayLog* log, int64_t now_ms) noexcept nogil:
     """Lives through everything up to now_ms, that included."""
-    cdef int64_t end_ms = INT64_MIN, row
+    cdef int64_t before_ms = INT64_MIN, end_ms, row
     while self.ended < log.end_count:
         row = column_at(&log.end_order, self.ended)
-        if not 0 <= row < log.count or column_at(&log.ends_ms, row) < end_ms:
+        if not 0 <= row < log.count:
             return REPLAY_BAD_ORDER
         end_ms = column_at(&log.ends_ms, row)
+        if end_ms < before_ms:
+            return REPLAY_BAD_ORDER
+        before_ms = end_ms
         if end_ms > now_ms:
             break
         if self.ended + REPLAY_AHEAD < log.end_count:
             replay_prefetch_end(self, log, column_at(&log.end_order, self.ended + REPLAY_AHEAD))
-        while self.sleeps_until_ms <= end_ms:
-            replay_wake(self, self.sleeps_until_ms)
+        replay_sleep(self, end_ms)
         self.ended += 1
         if self.by_row[row] is not NULL:
             replay_settle(self, self.by_row[row], OUTCOME_CANCELLED, end_ms)
-    while self.sleeps_until_ms <= now_ms and self.sleeps_until_ms != INT64_MAX:
-        replay_wake(self, self.sleeps_until_ms)
+    replay_sleep(self, now_ms)
     return REPLAY_OK
 
 
@@ -170,6 +179,7 @@ cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int6
     """One row; everything up to start_ms has been lived through."""
     cdef int64_t tick_ms = self.wheel.levels[0].tick_ms
     cdef int64_t fires_ms, deadline_ms, rest_ms, bucket_ms
+    cdef Instant fires
     cdef Entry* entry
     cdef AddStatus status
     if timeout_ms <= 0:
@@ -181,7 +191,9 @@ cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int6
         if hw_add_overflows(deadline_ms, tick_ms - rest_ms if rest_ms else 0, &fires_ms):
             return REPLAY_OVERFLOW
     if not has_end or end_ms >= fires_ms:
-        lateness_record(&self.lateness, (fires_ms - deadline_ms) * 1000)
+        fires.ms = fires_ms
+        fires.ns = 0
+        lateness_record(&self.lateness, lateness_us(deadline_ms, &fires))
     if self.free is NULL and not replay_grow(self):
         return REPLAY_NO_MEMORY
     entry = self.free
@@ -195,7 +207,8 @@ cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int6
         status = wheel_add(&self.wheel, entry, &bucket_ms)
     if status == ADD_DUE:
         list_append(&self.wheel.due, entry)
-    elif bucket_ms < self.sleeps_until_ms:
+    elif not self.sleeps or bucket_ms < self.sleeps_until_ms:
+        self.sleeps = True
         self.sleeps_until_ms = bucket_ms
     self.by_row[row] = entry
     self.pending += 1
@@ -207,9 +220,10 @@ cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int6
     return REPLAY_OK
 
 
-cdef ReplayStatus replay_run(Replay* self, const ReplayLog* log, int64_t no_end, int64_t* row_out) noexcept nogil:
-    """All rows. row_out: which one the status is about."""
-    cdef int64_t i, start_ms, end_ms, before_ms = 0
+cdef ReplayStatus replay_run(Replay* self, const ReplayLog* log, int64_t first_ms, int64_t no_end,
+                             int64_t* row_out) noexcept nogil:
+    """All rows, from first_ms on, where the wheel's clock stands. row_out: which one the status is about."""
+    cdef int64_t i, start_ms, end_ms, before_ms = first_ms
     cdef ReplayStatus status = REPLAY_OK
     for i in range(log.count):
         row_out[0] = i

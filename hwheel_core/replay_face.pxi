@@ -63,7 +63,7 @@ def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_e
             self.outcomes = <int8_t*>outcomes.data.as_schars
             self.at_ms = <int64_t*>at_ms.data.as_longlongs
             if replay_init(self, count, tick, <int32_t>size, first_ms):
-                status = replay_run(self, &log, never, &row)
+                status = replay_run(self, &log, first_ms, never, &row)
         if status == REPLAY_NO_MEMORY:
             raise MemoryError
         if status == REPLAY_UNSORTED:
@@ -98,11 +98,15 @@ def lateness_of(histogram):
     cdef Int64Buffer counts = int64_buffer(histogram, "histogram")
     cdef Lateness lateness
     cdef int i
+    cdef bint possible
     if counts.count != LATENESS_BUCKETS + 1 or counts.stride != sizeof(int64_t):
         raise ValueError(f"a histogram of lateness has {LATENESS_BUCKETS + 1} items, not {counts.count}")
-    memcpy(lateness.buckets, counts.data, LATENESS_BUCKETS * sizeof(int64_t))
-    lateness.max_us = (<const int64_t*>counts.data)[LATENESS_BUCKETS]
+    lateness.max_us = hw_read(counts.data + LATENESS_BUCKETS * sizeof(int64_t))
     lateness.count = 0
+    possible = lateness.max_us >= 0
     for i in range(LATENESS_BUCKETS):
-        lateness.count += lateness.buckets[i]
+        lateness.buckets[i] = hw_read(counts.data + i * sizeof(int64_t))
+        possible &= lateness.buckets[i] >= 0 and not hw_add_overflows(lateness.count, lateness.buckets[i], &lateness.count)
+    if not possible:
+        raise ValueError("no histogram of lateness has negative numbers, or more than fit into 64 bits")
     return (lateness_quantile_ms(&lateness, 0.5), lateness_quantile_ms(&lateness, 0.99), lateness.max_us / 1000.0)

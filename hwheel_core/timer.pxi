@@ -288,7 +288,7 @@ cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_m
 # --- handing out -------------------------------------------------------------------------------------------------
 
 cdef inline void timer_record_locked(Timer* self, int64_t deadline_ms, const Instant* now) noexcept nogil:
-    lateness_record(&self.lateness, (now.ms - deadline_ms) * 1000 + now.ns // 1000)
+    lateness_record(&self.lateness, lateness_us(deadline_ms, now))
 
 
 cdef Entry* timer_pop_locked(Timer* self, const Instant* now) noexcept nogil:

@@ -94,7 +94,8 @@ cdef class TimerBatch:
         cdef Int64Buffer buffer
         cdef const int64_t* chosen = NULL
         cdef int64_t count = self.batch.length
-        cdef int64_t cancelled = 0, bad = -1, i
+        cdef int64_t cancelled = 0, index = 0, i
+        cdef bint bad = False
         cdef void* block = NULL
         cdef bint settled = False
         if indices is not None:
@@ -103,11 +104,12 @@ cdef class TimerBatch:
             chosen = <const int64_t*>buffer.data
             with nogil:
                 for i in range(count):
-                    if not 0 <= chosen[i] < self.batch.length:
-                        bad = i
+                    index = hw_read(&chosen[i])
+                    if not 0 <= index < self.batch.length:
+                        bad = True
                         break
-            if bad >= 0:
-                raise IndexError(f"index {chosen[bad]} is outside of a batch of {self.batch.length}")
+            if bad:
+                raise IndexError(f"index {index} is outside of a batch of {self.batch.length}")
         if self.batch.timer is NULL:
             return 0
         with nogil:

@@ -251,5 +251,5 @@ cdef struct Batch:
     void* object            # the TimerBatch, one reference, while in Timer.batches
     int64_t length
     int64_t pending
-    int adding              # its batch_add is under way: entries beyond are not there yet
+    int64_t adding          # entries, the last ones, that a batch_add under way has still to link
     int64_t handing_out     # threads that have popped `node` and not taken what is due: they need the object alive

@@ -1,0 +1,201 @@
+"""One function that takes buffers, while another thread changes them. Run by test_foreign_memory.py.
+
+    python foreign.py NAME SECONDS          NAME: one of `CASES`
+
+A function gives the GIL up while it reads, so that what it has checked may be something else when it is used. Each case
+calls one function with the same buffers over and over; a thread writes into them, now what is valid and now garbage, and
+mostly a mixture. An exception or a result; and afterwards, in a debug build, the timer's invariants hold.
+"""
+
+import faulthandler
+import random
+import sys
+import threading
+import time
+from array import array
+
+import numpy as np
+
+import hwheel
+import hwheel_core
+
+PATIENCE_S = 60
+ROWS = 200_000
+GARBAGE = np.array(
+    [0, 1, -1, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63), 1 - 2**63, -(2**40), ROWS, ROWS - 1, ROWS + 1], dtype=np.int64
+)
+
+
+def ascending():
+    return np.arange(ROWS, dtype=np.int64)
+
+
+def shuffled():
+    return np.random.default_rng(1).permutation(ROWS).astype(np.int64)
+
+
+def few():
+    return np.random.default_rng(2).integers(0, 1000, ROWS).astype(np.int64)
+
+
+def ones():
+    return np.zeros(ROWS, dtype=np.int64)
+
+
+class Case:
+    """Buffers, and a call of one function with them."""
+
+    timer = None
+
+    def __init__(self, call, *valid, garbage=GARBAGE, steady=()):
+        self.call = call
+        self.garbage = garbage
+        self.steady = steady            # which of the buffers stay as they are
+        self.valid = valid
+        self.lent = [column.copy() for column in valid]
+
+    def check(self):
+        if self.timer is not None and hwheel_core.DEBUG:
+            hwheel_core.debug_check(self.timer)
+
+
+class AddCase(Case):
+    def __init__(self):
+        super().__init__(self.add, few())
+        self.timer = hwheel.ManualTimer()
+
+    def add(self, delays_ms):
+        try:
+            batch = self.timer.call_many(delays_ms, list)
+        finally:
+            self.check()
+        assert len(batch) == ROWS
+        if random.random() < 0.5:
+            self.timer.advance(500)
+        self.check()
+        batch.cancel()
+
+
+class CancelCase(Case):
+    def __init__(self, valid):
+        super().__init__(self.cancel, valid)
+        self.timer = hwheel.ManualTimer()
+        self.delays_ms = few()
+
+    def cancel(self, indices):
+        batch = self.timer.call_many(self.delays_ms, list)
+        try:
+            batch.cancel(indices)
+        finally:
+            self.check()
+            assert len(batch.indices()) == batch.pending
+            batch.cancel()
+
+
+def lateness(counts):
+    p50, p99, worst = hwheel_core.lateness_of(counts)
+    assert p50 >= 0 and p99 >= 0 and worst >= 0
+
+
+def histogram():
+    _, _, costs = hwheel_core.replay(array("q", [0]), array("q", [5]), array("q", [9]), array("q"), 10, 4)
+    return np.array(costs[-1], dtype=np.int64)
+
+
+def replay(starts_ms, timeouts_ms, ends_ms, end_order):
+    outcomes, at_ms, costs = hwheel_core.replay(starts_ms, timeouts_ms, ends_ms, end_order, 1, 64)
+    assert len(outcomes) == len(at_ms) == ROWS
+    assert {*outcomes} <= {0, 1}
+    assert outcomes.count(0) == costs[0]
+
+
+def rows(function):
+    def check(*columns):
+        found = function(*columns)
+        assert all(0 <= row < ROWS for row in found)
+        return found
+    return check
+
+
+def whole_order(*columns):
+    assert sorted(hwheel_core.order_by(*columns)) == list(range(ROWS))
+
+
+def whole_groups(*columns):
+    order, starts = hwheel_core.group(*columns)
+    assert sorted(order) == list(range(ROWS))
+    assert sorted(starts) == list(starts) and starts[-1] == ROWS
+
+
+def placed(times_ms):
+    levels, buckets_ms = hwheel_core.place(times_ms, 10**6, 20, 10)
+    assert min(levels) >= 0 and max(levels) < 64 and min(buckets_ms) >= 0
+
+
+CASES = {
+    "call_many": AddCase,
+    "cancel in order": lambda: CancelCase(ascending()),
+    "cancel anywhere": lambda: CancelCase(shuffled()),
+    "survivors": lambda: Case(rows(hwheel_core.survivors), shuffled(), ones(), few()),
+    "survivors, named often": lambda: Case(rows(hwheel_core.survivors), few(), ones(), few(), few()),
+    "group": lambda: Case(whole_groups, few(), shuffled()),
+    "order_by": lambda: Case(whole_order, few(), shuffled(), few()),
+    "place": lambda: Case(placed, shuffled()),
+    "replay": lambda: Case(replay, ascending(), few(), ascending() + 500, ascending()),
+    "replay of what it must take": lambda: Case(
+        replay, ascending(), few(), ascending() + 500, shuffled()[:0], garbage=GARBAGE[:5], steady=(0, 3)
+    ),
+    "lateness_of": lambda: Case(lateness, histogram()),
+}
+
+
+def change(case, over):
+    """The other thread: NumPy writes without the GIL."""
+    chance = np.random.default_rng(3)
+    while not over.is_set():
+        for i, (lent, valid) in enumerate(zip(case.lent, case.valid, strict=True)):
+            if i in case.steady:
+                continue
+            part = slice(*sorted(chance.integers(0, len(lent) + 1, 2)))
+            kind = chance.integers(4)
+            if kind == 0:
+                lent[part] = chance.choice(case.garbage)
+            elif kind == 1:
+                lent[:] = valid
+            elif kind == 2:
+                some = chance.integers(0, len(lent), 5)
+                lent[some] = chance.choice(case.garbage, len(some))
+                time.sleep(0)
+                lent[some] = valid[some]
+            else:
+                lent[part] = valid[part]
+
+
+def main(name, seconds):
+    case = CASES[name]()
+    over = threading.Event()
+    thread = threading.Thread(target=change, args=(case, over), daemon=True)
+    sys.setswitchinterval(1e-4)
+    give_up = time.monotonic() + seconds
+    refused = calls = 0
+    thread.start()
+    while calls < 3 or time.monotonic() < give_up:
+        faulthandler.dump_traceback_later(PATIENCE_S, exit=True)
+        calls += 1
+        try:
+            case.call(*case.lent)
+        except (ValueError, IndexError, OverflowError):
+            refused += 1
+    over.set()
+    thread.join()
+    case.check()
+    case.call(*case.valid)              # and it still works
+    print(f"all done: {calls} calls, {refused} of them refused")
+
+
+if __name__ == "__main__":
+    faulthandler.enable()
+    if len(sys.argv) == 1:
+        print("\n".join(CASES))
+    else:
+        main(sys.argv[1], float(sys.argv[2]))

@@ -1,0 +1,72 @@
+"""Replay at the ends of 64 bits: it ends, and each row has its outcome."""
+
+import itertools
+from array import array
+
+import pytest
+
+from hwheel_core import lateness_of, replay
+
+LAST = 2**63 - 1
+
+
+def columns(*columns):
+    return [array("q", column) for column in columns]
+
+
+def test_an_end_at_the_end_of_time(run_python):
+    """In a process of its own: what does not end holds no GIL that a timeout here could want."""
+    assert run_python(f"""
+from array import array
+from hwheel_core import replay
+outcomes, at_ms, _ = replay(array("q", [0, 0]), array("q", [5, 70]), array("q", [{LAST}, {LAST}]), array("q", [0, 1]), 1, 4)
+print(list(outcomes), list(at_ms))
+""") == "[0, 0] [5, 70]\n"
+
+
+@pytest.mark.parametrize("tick_ms", [1, 7])
+def test_a_timer_that_fires_at_the_end_of_time(tick_ms):
+    """The last time that there is is no sign for never."""
+    outcomes, at_ms, costs = replay(*columns([3], [LAST - 3], [-(2**63)], []), tick_ms, 64)
+    assert (list(outcomes), list(at_ms)) == ([0], [LAST])
+    assert LAST % tick_ms == 0
+    assert costs[:2] == (1, costs[1])
+
+
+EXTREMES = [-(2**63), 1 - 2**63, -1, 0, 1, 2**31, 2**62, LAST - 1, LAST]
+
+
+@pytest.mark.parametrize(("tick_ms", "wheel_size"), [(1, 2), (3, 64), (2**40, 2**12), (2**61, 3), (LAST // 2, 2)])
+def test_every_extreme_ends(tick_ms, wheel_size):
+    for start_ms, timeout_ms, end_ms in itertools.product(EXTREMES, repeat=3):
+        for order in ([], [0]):
+            try:
+                outcomes, at_ms, costs = replay(*columns([start_ms], [timeout_ms], [end_ms], order), tick_ms, wheel_size, 7)
+            except (OverflowError, ValueError):
+                assert start_ms < 0 or timeout_ms > 0
+                continue
+            assert outcomes[0] == (1 - costs[0])
+            assert at_ms[0] >= start_ms
+            assert all(number >= 0 for number in lateness_of(costs[-1]))
+
+
+def test_a_histogram_that_cannot_be_one_is_refused():
+    _, _, costs = replay(*columns([0], [5], [9], []), 10, 4)
+    for place, value in ((0, -1), (-1, -1), (3, LAST)):
+        counts = array("q", costs[-1])
+        counts[4] = 1
+        counts[place] = value
+        with pytest.raises(ValueError, match="histogram"):
+            lateness_of(counts)
+
+
+def test_a_lateness_of_any_length_is_told():
+    """The steps of the histogram reach to the end of 64 bits."""
+    for exponent in range(4, 63):
+        counts = array("q", [0] * 977)
+        step = (exponent - 3) * 16
+        counts[step] = 1
+        counts[-1] = LAST
+        p50, _, worst = lateness_of(counts)
+        assert p50 == pytest.approx(2**exponent * 17 / 16 / 1000, rel=0.01 if exponent > 10 else 0.2)
+        assert worst == LAST / 1000

@@ -6,6 +6,7 @@ cdef enum Missed:
     MISSED_DELAY
 
 
+@cython.trashcan(True)      # one may be the argument of the next, and so on
 cdef class PeriodicTask(TimerTask):
     """What `call_every` returns: a TimerTask that runs again and again until it is cancelled."""
     cdef object interval_ns     # Python ints: exact over any time, and not on the hot path

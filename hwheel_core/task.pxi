@@ -204,9 +204,17 @@ cdef bint task_cancel(TimerTask self) except -1:
 cdef void task_dealloc(PyObject* self) noexcept:
     """tp_dealloc of TimerTask. Cython's own saves and restores the exception that is set around a __dealloc__, which
     nothing here needs and which costs as much as the rest; it is still what PeriodicTask's calls."""
-    cdef PyObject* callback = <PyObject*>(<TimerTask>self).callback_
-    cdef PyObject* arguments = <PyObject*>(<TimerTask>self).arguments
     PyObject_GC_UnTrack(self)
+    # What has been cancelled or has run holds nothing, and so no chain of others.
+    if task_slots(self)[0] == <PyObject*>None and task_slots(self)[1] == <PyObject*>None:
+        task_free(self)
+    else:
+        hw_free_in_turn(self, task_dealloc, task_free)
+
+
+cdef void task_free(PyObject* self) noexcept:
+    cdef PyObject* callback = task_slots(self)[0]
+    cdef PyObject* arguments = task_slots(self)[1]
     task_leave_timer(&(<TimerTask>self).task)
     Py_XDECREF(callback)
     Py_XDECREF(arguments)

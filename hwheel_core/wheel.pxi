@@ -43,7 +43,6 @@ cdef int wheel_init(Wheel* self, int64_t tick_ms, int32_t wheel_size, int64_t st
 cdef void wheel_add_level(Wheel* self, int64_t tick_ms, int64_t start_ms, Bucket* buckets) noexcept nogil:
     cdef Level* level = &self.levels[self.level_count]
     cdef int64_t interval_ms
-    cdef int32_t i
     level.tick_ms = tick_ms
     level.by_tick = hw_divisor_of(tick_ms)
     level.current_time_ms = start_ms - start_ms % tick_ms
@@ -52,12 +51,10 @@ cdef void wheel_add_level(Wheel* self, int64_t tick_ms, int64_t start_ms, Bucket
     level.interval_ms = UINT64_MAX if hw_mul_overflows(tick_ms, self.wheel_size, &interval_ms) else <uint64_t>interval_ms
     level.buckets = buckets
     self.level_count += 1
-    for i in range(self.wheel_size):
-        bucket_init(&buckets[i], <int16_t>self.level_count, i)
 
 
 cdef void wheel_grow(Wheel* self, Bucket* buckets, Bucket** queue, Bucket*** old_queue_out) noexcept nogil:
-    """Adds the next coarser level. The caller brings zeroed buckets and a queue with room for one level more."""
+    """Adds the next coarser level. The caller brings its buckets (level_memory_new) and a queue with room for one level more."""
     cdef Level* top = &self.levels[self.level_count - 1]
     memcpy(queue, self.queue, self.queue_length * sizeof(Bucket*))
     old_queue_out[0] = self.queue

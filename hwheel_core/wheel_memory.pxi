@@ -8,10 +8,17 @@ cdef struct LevelMemory:
 
 
 cdef bint level_memory_new(LevelMemory* self, int32_t wheel_size, int32_t level_count) noexcept nogil:
-    """For a wheel that is going to have level_count levels. False when there is no memory, and then nothing to free."""
+    """For a wheel that is going to have level_count levels. False when there is no memory, and then nothing to free.
+
+    The buckets are made ready here and not where the level is added, because that is done under a lock: a level of a
+    million buckets is 128 MB.
+    """
+    cdef int32_t i
     self.buckets = <Bucket*>block_new(wheel_size, sizeof(Bucket), True)
     self.queue = <Bucket**>PyMem_RawCalloc(<size_t>wheel_size * level_count, sizeof(Bucket*))
     if self.buckets is not NULL and self.queue is not NULL:
+        for i in range(wheel_size):
+            bucket_init(&self.buckets[i], <int16_t>level_count, i)
         return True
     level_memory_free(self)
     return False

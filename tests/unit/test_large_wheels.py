@@ -1,0 +1,81 @@
+"""A wheel of a million buckets: made outside of the lock, and refused where there is no memory for it."""
+
+import sys
+import threading
+import time
+
+import pytest
+
+from hwheel import ManualTimer
+
+LARGE = 2**20
+
+
+def longest_wait(timer, thread):
+    """How long somebody at the timer's lock waited at most while the thread ran, and how long it ran."""
+    start = before = time.perf_counter()
+    longest = 0.0
+    thread.start()
+    while thread.is_alive():
+        timer.stats()
+        now = time.perf_counter()
+        longest, before = max(longest, now - before), now
+    return longest, time.perf_counter() - start
+
+
+def test_a_level_is_made_ready_before_the_lock_is_taken():
+    """128 MB are written to; who wants the lock meanwhile waits for a fraction of that."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        shares = []
+        for _ in range(5):
+            timer = ManualTimer(wheel_size=LARGE)
+            thread = threading.Thread(target=timer.call_later, args=(LARGE * 2 / 1000, int))
+            longest, whole = longest_wait(timer, thread)
+            assert timer.stats().levels == 2
+            timer.close()
+            shares.append(longest / whole)
+    finally:
+        sys.setswitchinterval(usual)
+    assert min(shares) < 0.4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
+def test_no_memory_for_a_level_is_an_error_that_leaves_all_as_it_was(run_python):
+    assert run_python("""
+import resource
+from array import array
+from hwheel import ManualTimer, TimerTask, TimingWheel
+from hwheel_core import replay
+
+timer = ManualTimer(wheel_size=2**20)
+wheel = TimingWheel(1, 2**20)
+task = timer.call_later(1.0, print, "ran")
+pending = TimerTask(5)
+wheel.add(pending, 5)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 50_000_000, -1))
+
+def refused(function, *arguments):
+    try:
+        function(*arguments)
+    except MemoryError:
+        return
+    raise AssertionError(function)
+
+for _ in range(3):
+    refused(timer.call_later, 10_000.0, print)
+    refused(timer.call_at, 10_000.0, print)
+    refused(timer.add, TimerTask(10_000_000))
+    refused(timer.call_every, 10_000.0, print)
+    refused(timer.call_many, array("q", [10_000_000]), print)
+    refused(wheel.add, TimerTask(10_000_000), 10_000_000)
+    refused(task.reschedule, 10_000_000)
+    refused(TimingWheel, 1, 2**20)
+    refused(lambda: ManualTimer(wheel_size=2**20))
+    refused(replay, array("q", [0]), array("q", [5]), array("q", [9]), array("q"), 1, 2**20)
+assert (timer.size, len(wheel), task.pending, pending.pending) == (1, 1, True, True)
+timer.advance(1000)
+assert wheel.poll(5) == [pending]
+""") == "ran\n"

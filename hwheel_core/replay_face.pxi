@@ -106,7 +106,8 @@ def lateness_of(histogram):
     possible = lateness.max_us >= 0
     for i in range(LATENESS_BUCKETS):
         lateness.buckets[i] = hw_read(counts.data + i * sizeof(int64_t))
-        possible &= lateness.buckets[i] >= 0 and not hw_add_overflows(lateness.count, lateness.buckets[i], &lateness.count)
+        possible &= (lateness.buckets[i] >= 0
+                     and not hw_add_overflows(lateness.count, lateness.buckets[i], &lateness.count))
     if not possible:
         raise ValueError("no histogram of lateness has negative numbers, or more than fit into 64 bits")
     return (lateness_quantile_ms(&lateness, 0.5), lateness_quantile_ms(&lateness, 0.99), lateness.max_us / 1000.0)

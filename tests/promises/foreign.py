@@ -3,8 +3,8 @@
     python foreign.py NAME SECONDS          NAME: one of `CASES`
 
 A function gives the GIL up while it reads, so that what it has checked may be something else when it is used. Each case
-calls one function with the same buffers over and over; a thread writes into them, now what is valid and now garbage, and
-mostly a mixture. An exception or a result; and afterwards, in a debug build, the timer's invariants hold.
+calls one function with the same buffers over and over; a thread writes into them, now what is valid and now garbage,
+and mostly a mixture. An exception or a result; and afterwards, in a debug build, the timer's invariants hold.
 """
 
 import faulthandler

@@ -16,7 +16,8 @@ FOREIGN = pathlib.Path(__file__).with_name("foreign.py")
 
 def run_foreign(*arguments):
     return subprocess.run(
-        [sys.executable, "-P", FOREIGN, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS + 100, check=False
+        [sys.executable, "-P", FOREIGN, *map(str, arguments)],
+        capture_output=True, text=True, timeout=SECONDS + 100, check=False,
     )
 
 

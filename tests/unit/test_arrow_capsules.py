@@ -1,4 +1,4 @@
-"""The Arrow C data interface, spoken badly: arrays that were taken already, that lie about themselves, that are none."""
+"""The Arrow C data interface, spoken badly: arrays that were taken already, that lie, that are none."""
 
 import ctypes
 import gc
@@ -14,7 +14,8 @@ RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 class Schema(ctypes.Structure):
     _fields_ = [
-        ("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_char_p), ("flags", ctypes.c_int64),
+        ("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_char_p),
+        ("flags", ctypes.c_int64),
         ("n_children", ctypes.c_int64), ("children", ctypes.c_void_p), ("dictionary", ctypes.c_void_p),
         ("release", RELEASE), ("private_data", ctypes.c_void_p),
     ]

@@ -80,4 +80,5 @@ for end in ("dropped", "cancelled", "closed", "garbage"):
 @pytest.mark.parametrize("chain", CHAINS)
 def test_a_long_chain_is_released(run_python, chain):
     """In a thread with a small stack, for which 30,000 are as many as millions are for the usual one."""
-    assert run_python(SCRIPT.replace("{make}", CHAINS[chain]), 60).split() == ["dropped", "cancelled", "closed", "garbage"]
+    script = SCRIPT.replace("{make}", CHAINS[chain])
+    assert run_python(script, 60).split() == ["dropped", "cancelled", "closed", "garbage"]

@@ -19,7 +19,8 @@ def test_an_end_at_the_end_of_time(run_python):
     assert run_python(f"""
 from array import array
 from hwheel_core import replay
-outcomes, at_ms, _ = replay(array("q", [0, 0]), array("q", [5, 70]), array("q", [{LAST}, {LAST}]), array("q", [0, 1]), 1, 4)
+ends_ms = array("q", [{LAST}, {LAST}])
+outcomes, at_ms, _ = replay(array("q", [0, 0]), array("q", [5, 70]), ends_ms, array("q", [0, 1]), 1, 4)
 print(list(outcomes), list(at_ms))
 """) == "[0, 0] [5, 70]\n"
 
@@ -41,7 +42,8 @@ def test_every_extreme_ends(tick_ms, wheel_size):
     for start_ms, timeout_ms, end_ms in itertools.product(EXTREMES, repeat=3):
         for order in ([], [0]):
             try:
-                outcomes, at_ms, costs = replay(*columns([start_ms], [timeout_ms], [end_ms], order), tick_ms, wheel_size, 7)
+                log = columns([start_ms], [timeout_ms], [end_ms], order)
+                outcomes, at_ms, costs = replay(*log, tick_ms, wheel_size, 7)
             except (OverflowError, ValueError):
                 assert start_ms < 0 or timeout_ms > 0
                 continue

@@ -25,6 +25,7 @@ from libc.string cimport memcpy, memset
 
 from hwheel_core.types cimport *
 
+import os
 import threading
 import time
 
@@ -64,7 +65,7 @@ cdef extern from "Python.h":
     bint PyIndex_Check(object)
     bint PyLong_CheckExact(object)
     long long PyLong_AsLongLongAndOverflow(object, int*)
-    uintptr_t PyThread_get_thread_ident()
+    uintptr_t PyThread_get_thread_ident() nogil
     ctypedef int (*visitproc)(PyObject*, void*) noexcept
     object PyNumber_Index(object)
     PyObject* PyObject_Vectorcall(object, PyObject**, size_t, PyObject*)

@@ -57,7 +57,7 @@ cdef class OperationCore(TimerTask):
             try:
                 watcher = operation_take_watcher(self)
                 if watcher is not NULL:
-                    purgatory_completed_one(self.purgatory, watcher)
+                    purgatory_completed_one(self.purgatory, self, watcher)
             finally:
                 self.on_complete()
         finally:
@@ -113,7 +113,7 @@ cdef class OperationCore(TimerTask):
     # --- for OperationLock ---------------------------------------------------------------------------------------
 
     def _acquire(self, bint blocking, double timeout):
-        return relock_try(&self.mutex) or (blocking and relock_wait(&self.mutex, self, timeout))
+        return relock_try(&self.mutex) or (blocking and relock_wait(&self.mutex, timeout))
 
     def _is_owned(self):
         return relock_is_mine(&self.mutex)

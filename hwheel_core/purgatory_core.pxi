@@ -16,7 +16,9 @@ cdef class PurgatoryCore:
     cdef public bint _closed
     cdef public int64_t purge_interval
     cdef ReentrantLock mutex
-    cdef dict lists                 # key: WatchList; none that is empty, but for a moment
+    cdef dict lists                 # key: WatchList; none that is empty, but for a moment, or where its key cannot be
+                                    # looked up any more
+    cdef public dict _left          # by id(): operations that are to be returned to whoever cancels or closes
     cdef int64_t forgotten          # keys that have left it since it was made
     cdef int64_t delayed            # operations whose timeout is to come
     cdef int64_t completed
@@ -35,13 +37,13 @@ cdef class PurgatoryCore:
         relock_free(&self.mutex)
 
     def _start_empty(self):
-        """At the beginning, and in a forked child: what waits is the parent's, and the lock may have been somebody's
-        who is not there."""
+        """At the beginning, and in a forked child: what waits is the parent's. The lock sees to itself: the thread that
+        forked may have it."""
         cdef Watcher* to_purge = self.to_purge
         cdef OperationCore operation
         cdef WatchList watch_list
-        relock_free(&self.mutex)
         lists, self.lists = self.lists or {}, {}
+        self._left = {}
         for watch_list in lists.values():
             for operation in take_operations(self, watch_list):
                 watchers_release(operation_take_watcher(operation))
@@ -87,11 +89,14 @@ cdef class PurgatoryCore:
 
         Raises:
             TypeError: the key is not hashable.
+            KeyboardInterrupt, SystemExit: from an operation; the others have been looked at all the same.
         Runtime complexity: O(operations watched for the key); O(1) if there is none.
         """
         cdef OperationCore operation
         cdef Py_ssize_t i, count = 0
         cdef int64_t completed = 0
+        cdef bint done
+        cdef object interrupt = None
         cdef Seen* seen = watching(self, key, &count)
         if count == 0:
             return 0
@@ -99,11 +104,20 @@ cdef class PurgatoryCore:
             for i in range(count):
                 if seen[i].operation is not NULL:
                     operation = <OperationCore>seen[i].operation
-                    if purgatory_check(self, operation):
+                    try:
+                        done = operation_check(operation)
+                    except BaseException as error:
+                        done = operation.completed
+                        interrupt = purgatory_blame(self, operation, error, interrupt)
+                    if done:
                         completed += 1
                     else:
                         seen[i].waits = not operation.completed
-            unlink_those_gone(self, seen, count)
+            try:
+                unlink_those_gone(self, seen, count)
+            finally:
+                if interrupt is not None:
+                    raise interrupt
         finally:
             for i in range(count):
                 watcher_release(seen[i].node.watcher)
@@ -121,6 +135,7 @@ cdef class PurgatoryCore:
         cdef Watcher* first
         cdef Watcher* watcher
         cdef int64_t purged = 0
+        cdef object trouble = None
         with cython.critical_section(self):
             first = self.to_purge
             self.to_purge = NULL
@@ -129,41 +144,48 @@ cdef class PurgatoryCore:
         try:
             while watcher is not NULL:
                 watcher_fetch(watcher.next)
-                purged += purgatory_unwatch(self, watcher)
+                trouble = purgatory_unwatch(self, watcher, &purged, trouble)
                 watcher = watcher.next
         finally:
             watchers_release(first)
             purgatory_count(self, &self.purged, purged)
+        if trouble is not None:
+            raise trouble
         return purged
 
     # --- for the Python half -------------------------------------------------------------------------------------
 
     def _take(self, key):
-        """Removes a key's list and returns the operations that were on it."""
+        """Removes a key's list and returns the operations that were on it, which stand in `_left` until somebody who
+        returns them takes them out there."""
         cdef WatchList watch_list
         relock_acquire(&self.mutex, self)
         try:
             watch_list = self.lists.pop(key, None)
         finally:
             relock_release(&self.mutex)
-        return [] if watch_list is None else take_operations(self, watch_list)
+        if watch_list is None:
+            return []
+        taken = take_operations(self, watch_list)
+        for operation in taken:
+            self._left[id(operation)] = operation
+        return taken
 
-    def _take_all(self):
-        """Removes all lists and returns the operations that were on them; one may come more than once."""
-        cdef dict lists
+    def _give_all_up(self):
+        """Withdraws all operations that are on lists, and notes them in `_left`. It can be called again after an error."""
+        while (waiting := all_operations(self)):
+            for operation in waiting:
+                self._withdraw(operation, self._left)
+        # What the lists hold still are nodes of completed operations.
         relock_acquire(&self.mutex, self)
         try:
             lists, self.lists = self.lists, {}
         finally:
             relock_release(&self.mutex)
-        taken = []
-        for watch_list in lists.values():
-            taken += take_operations(self, watch_list)
-        return taken
 
-    def _withdraw(self, OperationCore operation not None):
+    def _withdraw(self, OperationCore operation not None, dict left=None):
         """Takes an operation out that is not to be completed: a wait that was given up, a close. False if it was out
-        already. One that is in the timer is cancelled there."""
+        already. One that is in the timer is cancelled there. `left`: where it is to be noted, at the same moment."""
         cdef bint withdrawn = False
         cdef Watcher* watcher = NULL
         with cython.critical_section(self):
@@ -172,7 +194,7 @@ cdef class PurgatoryCore:
                 hw_count_add(&watcher.references, 1)
         if watcher is not NULL:
             try:
-                withdrawn = purgatory_withdraw(self, operation, watcher)
+                withdrawn = purgatory_withdraw(self, operation, watcher, left)
             finally:
                 watcher_release(watcher)
         return withdrawn
@@ -185,14 +207,6 @@ cdef class PurgatoryCore:
             self.to_purge = NULL
             self.to_purge_count = 0
         watchers_release(to_purge)
-
-    def _close_once(self):
-        """True for who closes it."""
-        cdef bint first
-        with cython.critical_section(self):
-            first = not self._closed
-            self._closed = True
-        return first
 
     def _key_count(self):
         """How many keys have a list."""

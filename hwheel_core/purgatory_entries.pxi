@@ -47,7 +47,7 @@ cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Wat
             if watcher.operation is not NULL:
                 purgatory_count(self, &self.completed, 1)   # at the first look: it was never watched
             else:
-                purgatory_unwatch(self, watcher)            # at the second: it leaves the lists that it was put into
+                purgatory_leave_lists(self, watcher)        # at the second: it leaves the lists that it was put into
             return True
         if delayed:
             with cython.critical_section(self):
@@ -58,11 +58,11 @@ cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Wat
         if self._closed:
             raise TimerClosed("the purgatory is closed")
     except BaseException as error:
-        if purgatory_withdraw(self, operation, watcher) or not isinstance(error, TimerClosed):
+        if purgatory_withdraw(self, operation, watcher, None) or not isinstance(error, TimerClosed):
             raise
     if watcher.operation is NULL:               # completed meanwhile, or among what close() returned
         operation.cancel()
-        purgatory_unwatch(self, watcher)
+        purgatory_leave_lists(self, watcher)
     return False
 
 
@@ -97,7 +97,7 @@ cdef bint purgatory_watch(PurgatoryCore self, OperationCore operation, Watcher* 
                     if watcher.operation is not NULL:       # completed, or returned by close(), since it began
                         node_link(&watcher.nodes[i], watcher, watch_list)
             if watch_list.length == 0:
-                del self.lists[key]
+                self.lists.pop(key, None)
         finally:
             relock_release(&self.mutex)
     return True
@@ -112,7 +112,7 @@ cdef inline bint key_hash(object key) except False:
 
 # --- leaving -----------------------------------------------------------------------------------------------------
 
-cdef bint purgatory_completed_one(PurgatoryCore self, Watcher* watcher) except False:
+cdef bint purgatory_completed_one(PurgatoryCore self, OperationCore operation, Watcher* watcher) except False:
     """The watcher's operation has been completed, by the caller, who gives the reference to the watcher away."""
     cdef bint due
     with cython.critical_section(self):
@@ -124,11 +124,14 @@ cdef bint purgatory_completed_one(PurgatoryCore self, Watcher* watcher) except F
         self.to_purge_count += 1
         due = self.to_purge_count > self.purge_interval
     if due:
-        self.purge()
+        try:
+            self.purge()
+        except Exception as error:              # of another operation's key
+            self.timer._report(operation, error)
     return True
 
 
-cdef bint purgatory_withdraw(PurgatoryCore self, OperationCore operation, Watcher* watcher) except -1:
+cdef bint purgatory_withdraw(PurgatoryCore self, OperationCore operation, Watcher* watcher, dict left) except -1:
     """_withdraw, for who has a reference to the watcher; also one that was never entered, by an add that failed."""
     cdef Watcher* own = NULL
     with cython.critical_section(self):
@@ -141,32 +144,49 @@ cdef bint purgatory_withdraw(PurgatoryCore self, OperationCore operation, Watche
             operation.watcher = NULL
     if own is not NULL:
         watcher_release(own)
-    purgatory_unwatch(self, watcher)
-    if operation.task.state == TASK_PENDING:
-        operation.cancel()
+    if left is not None:
+        left[id(operation)] = operation
+    try:
+        purgatory_leave_lists(self, watcher)
+    finally:
+        if operation.task.state == TASK_PENDING:
+            operation.cancel()
     return True
 
 
-cdef int64_t purgatory_unwatch(PurgatoryCore self, Watcher* watcher) except -1:
-    """Takes a watcher, which its operation has left, off all lists that it is on. Returns how many there were."""
+cdef bint purgatory_leave_lists(PurgatoryCore self, Watcher* watcher) except False:
+    """Takes a watcher, which its operation has left, off all lists that it is on."""
+    cdef int64_t removed = 0
+    trouble = purgatory_unwatch(self, watcher, &removed, None)
+    if trouble is not None:
+        raise trouble
+    return True
+
+
+cdef object purgatory_unwatch(PurgatoryCore self, Watcher* watcher, int64_t* removed, object trouble):
+    """purgatory_leave_lists, and counts the lists. Returns `trouble`, or if that is None what the comparison of a key
+    raised: it keeps nobody else on a list."""
     cdef WatchList watch_list
     cdef list emptied = None
-    cdef int64_t removed = 0
     cdef Py_ssize_t i
     with cython.critical_section(self):
         for i in range(watcher.count):
             if watcher.nodes[i].next is not NULL:
                 watch_list = <WatchList>watcher.nodes[i].watch_list
                 node_unlink(&watcher.nodes[i])
-                removed += 1
+                removed[0] += 1
                 if watch_list.length == 0:
                     if emptied is None:
                         emptied = []
                     emptied.append(watch_list)
     if emptied is not None:
         for watch_list in emptied:
-            forget_list(self, watch_list)
-    return removed
+            try:
+                forget_list(self, watch_list)
+            except BaseException as error:
+                if trouble is None:
+                    trouble = error
+    return trouble
 
 
 cdef bint forget_list(PurgatoryCore self, WatchList watch_list) except False:
@@ -175,7 +195,7 @@ cdef bint forget_list(PurgatoryCore self, WatchList watch_list) except False:
     relock_acquire(&self.mutex, self)
     try:
         if watch_list.length == 0 and self.lists.get(key) is watch_list:
-            del self.lists[key]
+            self.lists.pop(key, None)
             if watch_list.length:           # the comparison of a key has added something
                 self.lists[key] = watch_list
             self.forgotten += 1
@@ -198,6 +218,25 @@ cdef object take_operations(PurgatoryCore self, WatchList watch_list):
                 taken.append(<object>node.watcher.operation)
             node_unlink(node)
     return taken
+
+
+cdef list all_operations(PurgatoryCore self):
+    """What is on all lists now; one may come more than once."""
+    cdef WatchList watch_list
+    cdef WatchNode* node
+    cdef list waiting = []
+    relock_acquire(&self.mutex, self)
+    try:
+        for watch_list in [*self.lists.values()]:
+            with cython.critical_section(self):
+                node = watch_list.head.next
+                while node is not &watch_list.head:
+                    if node.watcher.operation is not NULL:
+                        waiting.append(<object>node.watcher.operation)
+                    node = node.next
+    finally:
+        relock_release(&self.mutex)
+    return waiting
 
 
 cdef inline void watcher_delayed_no_more(PurgatoryCore self, Watcher* watcher) noexcept:
@@ -239,6 +278,15 @@ cdef bint purgatory_check(PurgatoryCore self, OperationCore operation) except -1
     except Exception as error:
         self.timer._report(operation, error)
         return operation.completed
+
+
+cdef object purgatory_blame(PurgatoryCore self, OperationCore operation, object error, object interrupt):
+    """An operation that was checked has raised. Returns what the caller shall raise in the end, if anything."""
+    if isinstance(error, Exception):
+        self.timer._report(operation, error)
+    elif interrupt is None:
+        return error
+    return interrupt
 
 
 cdef Seen* watching(PurgatoryCore self, object key, Py_ssize_t* count_out) except? NULL:

@@ -1,17 +1,60 @@
-# A lock like threading.RLock, but inside of what it belongs to: it costs two comparisons and no object, until somebody
+# A lock like threading.RLock, but inside of what it belongs to: it costs three comparisons and no object, until somebody
 # has to wait for it. Who waits does so on a threading.Lock of its own, as in threading.Condition, and so without the
 # GIL, with a timeout, and open to signals.
 #
 # No wake-up is lost: who waits stands in `waiting` before it looks at the lock once more, and who gives the lock up
 # looks there after that. Who is woken has no right to the lock, but tries again; who is woken and leaves all the same,
 # because its time is over or a signal handler raised, passes the wake-up on.
+#
+# Fork. Only the thread that forks comes along; what other threads held would be held for ever, and by whoever is given
+# the number of one of them, because the C library uses these again. Nobody can walk over all locks in the child. So a
+# lock says of which process it is, by the number of forks that led there, and whoever comes to one that is of another
+# process puts it right first: it is free unless the thread that forked has it, and nobody waits.
 
 cdef object make_lock = threading.Lock
+
+cdef uintptr_t forks = 0            # that led from the first process to this one
+cdef uintptr_t forker = 0           # the thread that forked; the only one here that may have locks of another process
+cdef uintptr_t forker_since = 0     # of which process that thread is: what it has of earlier ones was another's
+
+# Where threads wait now: by the thread's number, its waiters, the innermost last. A signal handler may fork while its
+# thread waits. Whoever had the lock then is not there to wake it in the child.
+cdef dict waiters_of_threads = {}
+
+
+cdef void relocks_after_fork_in_child() noexcept nogil:
+    global forks, forker, forker_since
+    cdef uintptr_t me = PyThread_get_thread_ident()
+    if forker != me:
+        forker = me
+        forker_since = forks
+    forks += 1
+
+
+cdef void relock_renew(ReentrantLock* lock) noexcept:
+    """The first look at a lock in this process."""
+    cdef void* waiting = NULL
+    pthread_mutex_lock(&orphans)        # two threads may come to it at once, where there is no GIL
+    if lock.process != forks:
+        if lock.owner != forker or lock.process < forker_since:
+            lock.owner = 0
+            lock.depth = 0
+        waiting = lock.waiting
+        lock.waiting = NULL
+        hw_store(&lock.process, forks)
+    pthread_mutex_unlock(&orphans)
+    Py_XDECREF(<PyObject*>waiting)
+
+
+cdef inline void relock_look(ReentrantLock* lock) noexcept:
+    if hw_load(&lock.process) != forks:
+        relock_renew(lock)
 
 
 cdef inline bint relock_try(ReentrantLock* lock) noexcept:
     """Takes the lock if that needs no wait."""
     cdef uintptr_t me = PyThread_get_thread_ident()
+    relock_look(lock)
     if lock.owner != me and not hw_take(&lock.owner, me):
         return False
     lock.depth += 1
@@ -20,26 +63,23 @@ cdef inline bint relock_try(ReentrantLock* lock) noexcept:
 
 cdef inline bint relock_acquire(ReentrantLock* lock, object holder) except False:
     """Takes the lock, which is a part of `holder`."""
-    return relock_try(lock) or relock_wait(lock, holder, -1)
+    return relock_try(lock) or relock_wait(lock, -1)
 
 
-cdef bint relock_wait(ReentrantLock* lock, object holder, double timeout) except -1:
+cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
     """False: it took more than timeout seconds; negative: however long it takes."""
     cdef object waiter = make_lock()
-    cdef list waiting
+    cdef list waiting = []
+    cdef list mine = waiters_of_threads.setdefault(PyThread_get_thread_ident(), [])
     cdef double give_up = 0
     cdef bint taken = False
     waiter.acquire()
-    with cython.critical_section(holder):
-        if lock.waiting is NULL:
-            fresh = []
-            Py_INCREF(fresh)            # dropped by relock_free
-            lock.waiting = <void*>fresh
-        waiting = <list>lock.waiting
     if timeout >= 0:
         give_up = time.monotonic() + timeout
+    mine.append(waiter)
     try:
         while True:
+            waiting = relock_waiting(lock, True)        # another one, if this thread forked in a signal handler
             waiting.append(waiter)
             taken = relock_try(lock)
             if taken:
@@ -49,11 +89,29 @@ cdef bint relock_wait(ReentrantLock* lock, object holder, double timeout) except
             elif not waiter.acquire(True, max(0, give_up - time.monotonic())):
                 return False
     finally:
+        mine.pop()
+        if not mine:
+            waiters_of_threads.pop(PyThread_get_thread_ident(), None)
         try:
             waiting.remove(waiter)
         except ValueError:              # who gave the lock up has taken it out, to wake this thread
             if not taken:
                 relock_wake(waiting)
+
+
+cdef list relock_waiting(ReentrantLock* lock, bint make):
+    """`waiting`, a reference; None: there is no such list yet, and it was not to be made."""
+    cdef object fresh = [] if make else None
+    cdef object waiting = None
+    relock_look(lock)
+    pthread_mutex_lock(&orphans)
+    if lock.waiting is NULL and make:
+        Py_INCREF(fresh)                # dropped by relock_renew or relock_free
+        lock.waiting = <void*>fresh
+    if lock.waiting is not NULL:
+        waiting = <object>lock.waiting
+    pthread_mutex_unlock(&orphans)
+    return waiting
 
 
 cdef inline void relock_release(ReentrantLock* lock) noexcept:
@@ -62,21 +120,40 @@ cdef inline void relock_release(ReentrantLock* lock) noexcept:
     if lock.depth == 0:
         hw_word_store(&lock.owner, 0)
         if lock.waiting is not NULL:
-            relock_wake(<list>lock.waiting)
+            relock_wake(relock_waiting(lock, False))
 
 
 cdef void relock_wake(list waiting) noexcept:
-    try:
-        waiting.pop(0).release()
-    except IndexError:
-        pass                            # nobody waits
+    if waiting is not None:
+        try:
+            waiting.pop(0).release()
+        except IndexError:
+            pass                        # nobody waits
 
 
 cdef inline bint relock_is_mine(ReentrantLock* lock) noexcept:
+    relock_look(lock)
     return lock.owner == PyThread_get_thread_ident()
 
 
 cdef inline void relock_free(ReentrantLock* lock) noexcept:
-    """When its holder dies, or is the only one that is left of a forked process's threads."""
+    """When its holder dies."""
     Py_XDECREF(<PyObject*>lock.waiting)
     memset(lock, 0, sizeof(ReentrantLock))
+
+
+def wake_those_who_forked():
+    """In the child of a fork: a wait of this thread, in whose signal handler it forked, looks at its lock again."""
+    mine = waiters_of_threads.get(PyThread_get_thread_ident())
+    waiters_of_threads.clear()
+    if mine:
+        waiters_of_threads[PyThread_get_thread_ident()] = mine
+        for waiter in mine:
+            if waiter.locked():
+                waiter.release()
+
+
+if pthread_atfork(NULL, NULL, relocks_after_fork_in_child) != 0:
+    raise MemoryError
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=wake_those_who_forked)

@@ -10,8 +10,8 @@ Each `Timer` (one behind every TimingWheel, SystemTimer and ManualTimer) has two
              `lock` up in between comes back through `turnstile`, behind whoever waits there. So an add that meets a
              cascade waits for one slice of it, not for the whole.
 
-Two process-wide mutexes exist besides: `orphans` (state of tasks that no timer owns yet) and `registry` (the list of
-all Timers, for fork).
+Two process-wide mutexes exist besides: `orphans` (state of tasks that no timer owns yet; the first look at an
+operation's lock after a fork, and its `waiting`) and `registry` (the list of all Timers, for fork).
 
 Order: registry, then turnstile, then lock, then orphans. No thread ever holds two of them but a turnstile's and its own
 lock, and the fork handlers, which hold all.
@@ -137,6 +137,7 @@ cdef struct ReentrantLock:
     uintptr_t owner         # the thread that has it; 0: nobody has
     int64_t depth           # how many times; its owner's alone
     void* waiting           # a list of the locks that threads wait on, a reference; NULL: nobody ever waited
+    uintptr_t process       # which the rest is said of; see reentrant_lock.pxi
 
 cdef struct WatchNode:
     WatchNode* prev

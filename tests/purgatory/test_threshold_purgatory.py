@@ -1,9 +1,12 @@
 """What Kafka's ThresholdPurgatoryTest asks, in its numbers, and what Python's futures add."""
 
+import itertools
 import random
 import threading
 from concurrent.futures import CancelledError, wait
+from decimal import Decimal
 
+import numpy
 import pytest
 
 from hwheel import ManualTimer, TimerClosed, TimerFull
@@ -151,7 +154,7 @@ def test_what_is_gone_does_not_pile_up(thresholds, timer):
         thresholds.await_(threshold, 1)
         timer.advance(1)
     assert thresholds.num_waiting == 1
-    assert len(thresholds._heap) < 100
+    assert len(thresholds._ordered()) < 100
     thresholds.maybe_complete(0, 7)
     assert first.result() == 7
 
@@ -225,7 +228,155 @@ def test_bad_arguments_are_refused_and_change_nothing():
         thresholds.await_(1, 500)
         with pytest.raises(TimerFull):
             thresholds.await_(2, 500)
-        assert thresholds.num_waiting == len(thresholds._heap) == 1
+        assert thresholds.num_waiting == len(thresholds._ordered()) == 1
     for arguments in [(1,), ("name", 5)]:
         with pytest.raises(TypeError):
             ThresholdPurgatory(*arguments)
+
+
+# --- what has no order, and what comes in between ------------------------------------------------------------------
+
+NO_NUMBERS = [float("nan"), Decimal("nan"), numpy.float64("nan"), (1, float("nan")), (1, (2, Decimal("nan")))]
+
+
+@pytest.mark.parametrize("nan", NO_NUMBERS, ids=repr)
+def test_what_is_not_equal_to_itself_is_refused_and_changes_nothing(thresholds, nan):
+    like = (lambda number: (number, (number,))) if isinstance(nan, tuple) else (lambda number: number)
+    waiting = [thresholds.await_(like(number), 500) for number in (3, 1, 2)]
+    with pytest.raises(ValueError, match="not equal to itself"):
+        thresholds.maybe_complete(nan)
+    with pytest.raises(ValueError, match="not equal to itself"):
+        thresholds.await_(nan, 500)
+    assert not any(done(*waiting))
+    assert thresholds.num_waiting == thresholds.timer.size == 3
+    thresholds.maybe_complete(like(2), 9)
+    assert done(*waiting) == [False, True, True]
+
+
+def test_a_value_that_has_no_order_with_a_threshold_completes_nothing(thresholds):
+    low, other = thresholds.await_({1}, 500), thresholds.await_({1, 2}, 500)
+    with pytest.raises(ValueError, match="neither below"):
+        thresholds.maybe_complete({3})
+    assert done(low, other) == [False, False]
+    thresholds.maybe_complete({1})
+    assert done(low, other) == [True, False]
+
+
+class Picky:
+    """A number that only says what is less, and calls `between` when it is asked."""
+
+    between = None
+
+    def __init__(self, number):
+        self.number = number
+
+    def __lt__(self, other):
+        if Picky.between is not None:
+            Picky.between()
+        return self.number < other.number
+
+
+@pytest.fixture
+def between(monkeypatch):
+    """between(function): is called inside each comparison from now on."""
+    return lambda function: monkeypatch.setattr(Picky, "between", function and staticmethod(function))
+
+
+@pytest.mark.parametrize("kind", [ZeroDivisionError, KeyboardInterrupt])
+def test_a_comparison_that_raises_at_any_moment_loses_no_future(thresholds, between, kind):
+    for good_ones in range(60):
+        waiting = [thresholds.await_(Picky(number), 500) for number in (5, 3, 8, 1, 9, 2, 7)]
+        counted = itertools.count()
+
+        def fail(counted=counted, good_ones=good_ones):
+            if next(counted) == good_ones:
+                raise kind
+
+        between(fail)
+        failed = False
+        try:
+            thresholds.maybe_complete(Picky(7), 1)
+        except kind:
+            failed = True
+            assert not any(done(*waiting))
+        try:
+            waiting.append(thresholds.await_(Picky(4), 500))
+        except kind:
+            failed = True
+        between(None)
+        thresholds.maybe_complete(Picky(7), 1)
+        assert [future.done() for future in waiting[:7]] == [True, True, False, True, False, True, True]
+        thresholds.maybe_complete(Picky(100), 2)
+        assert all(done(*waiting))
+        assert thresholds.num_waiting == thresholds.timer.size == 0
+        if not failed:
+            break
+    else:
+        raise AssertionError("it never came to its end")
+
+
+def test_a_comparison_that_comes_back_to_the_purgatory(thresholds, between):
+    dice = random.Random(3)
+    made = []
+    depth, left = [0], [150]
+
+    def come_back():
+        if left[0] and depth[0] < 2 and dice.random() < 0.1:
+            left[0] -= 1
+            depth[0] += 1
+            try:
+                if dice.random() < 0.6:
+                    number = dice.randrange(20)
+                    made.append((number, thresholds.await_(Picky(number), 10**6)))
+                else:
+                    made[dice.randrange(len(made))][1].cancel()
+            finally:
+                depth[0] -= 1
+
+    made += [(number, thresholds.await_(Picky(number), 10**6)) for number in (5, 3, 8)]
+    between(come_back)
+    for value in [0, 2, 5, 1, 9, 12]:
+        for number in dice.sample(range(20), 8):
+            made.append((number, thresholds.await_(Picky(number), 10**6)))
+        before = [future for number, future in made if number <= value]
+        thresholds.maybe_complete(Picky(value), 1)
+        assert all(future.done() for future in before)
+    between(None)
+    thresholds.maybe_complete(Picky(12))
+    assert all(future.done() == (number <= 12) or future.cancelled() for number, future in made)
+    thresholds.maybe_complete(Picky(20))
+    assert thresholds.num_waiting == thresholds.timer.size == 0
+
+
+@pytest.mark.parametrize("how", ["maybe_complete", "complete_all", "complete_all_exceptionally", "close"])
+def test_a_callback_that_is_interrupted_keeps_no_other_future_waiting(thresholds, how):
+    waiting = [thresholds.await_(number, 500) for number in range(5)]
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    waiting[1].add_done_callback(interrupt)
+    waiting[3].add_done_callback(interrupt)
+    arguments = {"maybe_complete": (9, 1), "complete_all_exceptionally": (NotLeader(),)}.get(how, ())
+    with pytest.raises(KeyboardInterrupt):
+        getattr(thresholds, how)(*arguments)
+    assert all(done(*waiting))
+    assert thresholds.num_waiting == thresholds.timer.size == 0
+
+
+def test_a_clock_that_fails_leaves_the_futures_waiting(thresholds, timer, monkeypatch):
+    waiting = [thresholds.await_(number, 500) for number in range(3)]
+
+    def fail():
+        raise OSError("no clock")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(thresholds, "timer", type("Timer", (), {"time": staticmethod(fail)}))
+        for complete in (lambda: thresholds.maybe_complete(1), thresholds.complete_all):
+            with pytest.raises(OSError):
+                complete()
+    assert not any(done(*waiting))
+    thresholds.maybe_complete(1, 4)
+    assert done(*waiting) == [True, True, False]
+    thresholds.complete_all()
+    assert all(done(*waiting))

@@ -64,11 +64,11 @@ async def wait(
     if not callable(predicate):
         raise TypeError(f"predicate must be callable, not {type(predicate).__name__}")
     operation = AwaitedOperation(0 if timeout is None else timeout * 1000, predicate)
-    if not purgatory._add(operation, keys, delayed=timeout is not None):
-        try:
+    try:
+        if not purgatory._add(operation, keys, delayed=timeout is not None):
             await operation.future
-        finally:
-            purgatory._withdraw(operation)
+    finally:
+        purgatory._withdraw(operation)
     if operation.error is not None:
         raise operation.error
     # The time may have run out while the condition came true, and nobody checked.

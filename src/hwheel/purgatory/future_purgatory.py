@@ -6,6 +6,7 @@ from concurrent.futures import Future, InvalidStateError
 from typing import Any, Self
 
 from hwheel.base_timer import BaseTimer
+from hwheel.purgatory.each import each
 from hwheel.purgatory.operation import DelayedOperation
 from hwheel.purgatory.purgatory import DelayedOperationPurgatory
 
@@ -39,15 +40,19 @@ class DelayedFuture(DelayedOperation):
     def on_complete(self) -> None:
         """Ends the futures that are not done, then calls the response callback, and lets go of it."""
         callback, self._response_callback = self._response_callback, None
-        for future in self._not_done:
-            if self._fail_pending:
-                with contextlib.suppress(InvalidStateError):    # done by now
-                    future.set_exception(TimeoutError(f"not done after {self.delay_ms} ms"))
-            else:
-                future.cancel()
-        self._not_done = []
-        if callback is not None:
-            callback()
+        try:
+            each(self._end, self._not_done)
+        finally:
+            self._not_done = []
+            if callback is not None:
+                callback()
+
+    def _end(self, future: Future[Any]) -> None:
+        if self._fail_pending:
+            with contextlib.suppress(InvalidStateError):    # done by now
+                future.set_exception(TimeoutError(f"not done after {self.delay_ms} ms"))
+        else:
+            future.cancel()
 
 
 class DelayedFuturePurgatory:
@@ -114,10 +119,14 @@ class DelayedFuturePurgatory:
         operation = DelayedFuture(timeout_ms, awaited, response_callback, self._fail_pending)
         # A key of its own, which does not keep the operation alive in a future that is never done.
         key = object()
-        if not self.purgatory.try_complete_else_watch(operation, [key]):
-            for future in awaited:
-                future.add_done_callback(lambda _: self.purgatory.check_and_complete(key))
-        return operation
+        try:
+            if not self.purgatory.try_complete_else_watch(operation, [key]):
+                for future in awaited:
+                    future.add_done_callback(lambda _: self.purgatory.check_and_complete(key))
+            return operation
+        except BaseException:
+            self.purgatory._withdraw(operation)     # some of the futures do not know of it
+            raise
 
     def close(self) -> list[DelayedFuture]:
         """As DelayedOperationPurgatory.close(): returns what was neither completed nor expired."""

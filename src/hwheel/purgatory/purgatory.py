@@ -72,7 +72,7 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], BasePurgatory, Generic
         waiting = self._take(key)
         for operation in waiting:
             operation.cancel()
-        return waiting
+        return self._hand_back(waiting)
 
     # --- asyncio -------------------------------------------------------------------------------------------------
 
@@ -130,18 +130,30 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], BasePurgatory, Generic
         their deadlines. They are not completed, and their timeouts are cancelled. A coroutine that is in wait() gets
         TimerClosed there. Ends the purgatory's own timer.
 
-        Closing again returns an empty list.
+        Closing again returns an empty list; after a close that was interrupted, what that one did not return.
         """
-        if not self._close_once():
-            return []
-        waiting = []
-        for operation in self._take_all():
-            if self._withdraw(operation) and not operation.expired and operation._outlives_purgatory():
-                waiting.append(operation)
+        self._closed = True
+        self._give_all_up()
+        for operation in [*self._left.values()]:
+            if operation.expired or operation.is_completed or not operation._outlives_purgatory():
+                self._left.pop(id(operation), None)
         self._forget_completed()
         if self._owns_timer:
             self.timer.close()
-        return sorted(waiting, key=lambda operation: operation.deadline_ms or 0)
+        return self._hand_back(sorted(self._left.values(), key=lambda operation: operation.deadline_ms or 0))
+
+    def _hand_back(self, waiting: list[Operation]) -> list[Operation]:
+        """Those of them that nobody else returns. Where it is interrupted they stay for the next close()."""
+        mine: list[Operation] = []
+        try:
+            for operation in waiting:
+                mine.append(operation)
+                if self._left.pop(id(operation), None) is None:
+                    mine.pop()
+            return mine
+        except BaseException:
+            self._left.update((id(operation), operation) for operation in mine)
+            raise
 
     def _waiting_count(self) -> int:
         return self.num_delayed

@@ -3,15 +3,18 @@
 import contextlib
 import heapq
 import itertools
+import operator
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from hwheel_core import TimerClosed, TimerTask
 
 from hwheel.base_timer import BaseTimer
+from hwheel.forked_locks import free_if_nobody_has_it
 from hwheel.purgatory.base_purgatory import BasePurgatory
+from hwheel.purgatory.each import each
 
 
 class Ordered(Protocol):
@@ -26,6 +29,15 @@ SPARE = 64
 """How many entries of futures that are done the heap may hold, beside as many as there are waiting ones."""
 
 
+class _Waiting(NamedTuple):
+    """A future of await_()."""
+
+    number: int
+    threshold: Any
+    future: "Future[float]"
+    task: TimerTask
+
+
 class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
     """ThresholdPurgatory(name="thresholds", timer=None, *, reaper=True)
 
@@ -37,7 +49,7 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         timer: a SystemTimer or ManualTimer for the timeouts; close() leaves it open. None: a SystemTimer of its own.
         reaper: False: the purgatory's own timer has no threads; move it with `purgatory.timer.advance_clock()`.
 
-    The thresholds are anything that has an order, all of one kind.
+    The thresholds are anything that has an order, all of one kind. NaN has none.
 
     Thread-safety: every method may be called from any thread. A future's callbacks run in the thread that completes it;
     no lock is held then.
@@ -54,15 +66,23 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
 
     def __init__(self, name: str = "thresholds", timer: BaseTimer | None = None, *, reaper: bool = True) -> None:
         self._serial = itertools.count()
+        self._lock = threading.RLock()
         super().__init__(name, timer, reaper)
 
     def _start_empty(self) -> None:
-        # Who takes an entry out of _waiting is who completes its future. The heap knows the lowest threshold; what has
-        # left _waiting is dropped from it when it comes up, or by _trim. The lock guards both. Thresholds are compared
-        # under it, and it is reentrant for what these, finalisers and signal handlers may do.
-        self._lock = threading.RLock()
-        self._waiting: dict[int, tuple[Future[float], TimerTask]] = {}
-        self._heap: list[tuple[Threshold, int]] = []
+        # A future stands in _waiting until it is done, so whatever interrupts a thread that completes some, no future
+        # is forgotten: the next one finds it, or close(). Who comes too late for a future leaves it as it is.
+        #
+        # The heap knows the lowest threshold; what has left _waiting is dropped from it when it comes up, or by _trim.
+        # While somebody changes the heap it is None, and whoever finds that so, after an error or inside a comparison,
+        # makes it anew of what waits.
+        #
+        # The lock guards both. Thresholds are compared under it, and it is reentrant for what these, finalisers and
+        # signal handlers may do.
+        free_if_nobody_has_it(self._lock)
+        self._waiting: dict[int, _Waiting] = {}
+        self._heap: list[tuple[Any, int]] | None = []
+        self._added = 0         # to _waiting, since the beginning
 
     def await_(self, threshold: Threshold, max_wait_ms: float) -> "Future[float]":
         """A future that is completed by the first maybe_complete() with this value or a higher one.
@@ -74,10 +94,12 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
             max_wait_ms: in ms.
         Raises:
             TypeError: the threshold cannot be compared with those that wait, or max_wait_ms is no number.
+            ValueError: the threshold is not equal to itself, as NaN is not: no value would reach it.
             ValueError, OverflowError: as TimerTask.
             TimerClosed, TimerFull.
         Runtime complexity: O(log n).
         """
+        _check_order(threshold, "threshold")
         number = next(self._serial)
         future: Future[float] = Future()
         task = TimerTask(max_wait_ms, self._expire, number, max_wait_ms)
@@ -85,31 +107,38 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
             with self._lock:
                 if self._closed:
                     raise TimerClosed("the purgatory is closed")
-                self._waiting[number] = future, task
-                heapq.heappush(self._heap, (threshold, number))
+                self._push(_Waiting(number, threshold, future, task))
             self.timer.add(task)
+            future.add_done_callback(lambda done: self._forget(number, done))
+            return future
         except BaseException:
             with self._lock:
                 self._waiting.pop(number, None)
-                self._trim(spare=0)
+                self._heap = None       # a threshold that compares with no other must not stay in it
+            task.cancel()
             raise
-        future.add_done_callback(lambda done: self._forget(number, done))
-        return future
 
     def maybe_complete(self, value: Threshold, current_time_ms: float | None = None) -> None:
         """Completes the futures whose threshold is at most `value`, lowest first, with current_time_ms as their result.
 
         Arguments:
             current_time_ms: None: the timer's time.
+        Raises:
+            ValueError: the value is not equal to itself, as NaN is not, or has no order with a threshold, being neither
+                below nor above nor at it. Nothing is completed.
+            What the comparison raises. Nothing is completed.
+            KeyboardInterrupt, SystemExit: from a future's callback; the other futures are completed all the same.
         Runtime complexity: O(k log n) for k futures; O(1) if there is none.
         """
-        reached = []
-        with self._lock:
-            while self._heap and not value < self._heap[0][0]:
-                entry = self._waiting.pop(heapq.heappop(self._heap)[1], None)
-                if entry is not None:
-                    reached.append(entry)
-        self._complete(reached, current_time_ms)
+        _check_order(value, "value")
+        try:
+            with self._lock:
+                reached = self._pop_reached(value)
+            if reached:
+                self._complete(reached, current_time_ms)
+        except BaseException:
+            self._heap = None       # what was popped from it and is not done still waits
+            raise
 
     def complete_all(self, current_time_ms: float | None = None) -> None:
         """Completes all futures, in the order in which they were made, with current_time_ms as their result.
@@ -117,15 +146,13 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         Arguments:
             current_time_ms: None: the timer's time.
         """
-        self._complete(self._take_all(), current_time_ms)
+        self._complete([*self._waiting.values()], current_time_ms)
 
     def complete_all_exceptionally(self, exception: BaseException) -> None:
         """Fails all futures with the exception."""
         if not isinstance(exception, BaseException):
             raise TypeError(f"exception must be an exception, not {type(exception).__name__}")
-        for future, task in self._take_all():
-            task.cancel()
-            _settle(future.set_exception, exception)
+        each(lambda entry: self._settle(entry, entry.future.set_exception, exception), [*self._waiting.values()])
 
     @property
     def num_waiting(self) -> int:
@@ -136,52 +163,115 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         """Refuses futures from now on, and fails those that wait with TimerClosed. Ends the purgatory's own timer."""
         with self._lock:
             self._closed = True
-        self.complete_all_exceptionally(TimerClosed("the purgatory is closed"))
-        if self._owns_timer:
-            self.timer.close()
+        try:
+            self.complete_all_exceptionally(TimerClosed("the purgatory is closed"))
+        finally:
+            if self._owns_timer:
+                self.timer.close()
 
     def _waiting_count(self) -> int:
         return self.num_waiting
 
-    def _complete(self, entries: list[tuple["Future[float]", TimerTask]], current_time_ms: float | None) -> None:
+    # --- completing --------------------------------------------------------------------------------------------------
+
+    def _complete(self, entries: list[_Waiting], current_time_ms: float | None) -> None:
         if entries and current_time_ms is None:
             current_time_ms = self.timer.time() * 1000
-        for future, task in entries:
-            task.cancel()
-            _settle(future.set_result, current_time_ms)
+        each(lambda entry: self._settle(entry, entry.future.set_result, current_time_ms), entries)
+
+    def _settle(self, entry: _Waiting, method: Callable[[Any], None], outcome: Any) -> None:
+        """Sets the future's result or exception, unless somebody was faster."""
+        try:
+            with contextlib.suppress(InvalidStateError):
+                method(outcome)
+        finally:
+            if entry.future.done():
+                self._forget(entry.number, entry.future)
 
     def _expire(self, number: int, max_wait_ms: float) -> None:
-        with self._lock:
-            entry = self._waiting.pop(number, None)
-            self._trim()
+        entry = self._waiting.get(number)
         if entry is not None:
-            _settle(entry[0].set_exception, TimeoutError(f"not reached in {max_wait_ms} ms"))
+            self._settle(entry, entry.future.set_exception, TimeoutError(f"not reached in {max_wait_ms} ms"))
 
     def _forget(self, number: int, future: "Future[float]") -> None:
-        """The future is done; by another hand, if it is still waiting here."""
+        """The future is done, by whatever hand."""
         with self._lock:
             entry = self._waiting.pop(number, None)
             self._trim()
         if entry is not None:
-            entry[1].cancel()
-        if future.cancelled():
-            future.set_running_or_notify_cancel()       # concurrent.futures.wait() does not see it otherwise
+            entry.task.cancel()
+            if future.cancelled():
+                future.set_running_or_notify_cancel()   # concurrent.futures.wait() does not see it otherwise
 
-    def _take_all(self) -> list[tuple["Future[float]", TimerTask]]:
-        with self._lock:
-            taken = [*self._waiting.values()]
-            self._waiting.clear()
-            self._heap.clear()
-            return taken
+    # --- the heap: under the lock ----------------------------------------------------------------------------------
 
-    def _trim(self, spare: int = SPARE) -> None:
+    def _push(self, entry: _Waiting) -> None:
+        heap = self._ordered()
+        self._waiting[entry.number] = entry
+        self._added += 1
+        added, self._heap = self._added, None
+        heapq.heappush(heap, (entry.threshold, entry.number))
+        self._put_back(heap, added)
+
+    def _pop_reached(self, value: Any) -> list[_Waiting]:
+        """Takes those that the value reaches from the heap, but not from _waiting."""
+        reached: list[_Waiting] = []
+        heap = self._ordered()
+        while heap:
+            first = heap[0]
+            entry = self._waiting.get(first[1])
+            if entry is not None:
+                if not _reaches(value, entry.threshold):
+                    break
+                reached.append(entry)
+            if self._heap is heap and heap and heap[0] is first:
+                added, self._heap = self._added, None
+                heapq.heappop(heap)
+                self._put_back(heap, added)
+            if self._heap is not heap:          # the comparison has come back here
+                reached.clear()
+                self._heap = None
+                heap = self._ordered()
+        return reached
+
+    def _ordered(self) -> list[tuple[Any, int]]:
+        """The heap, made anew if it has to be."""
+        while (heap := self._heap) is None:
+            added = self._added
+            heap = [(entry.threshold, entry.number) for entry in [*self._waiting.values()]]
+            heapq.heapify(heap)
+            self._put_back(heap, added)
+        return heap
+
+    def _put_back(self, heap: list[tuple[Any, int]], added: int) -> None:
+        """After a change of the heap; unless the comparisons of that have come back here and added something."""
+        if self._heap is None and self._added == added:
+            self._heap = heap
+
+    def _trim(self) -> None:
         """Drops what is not waiting from the heap, when that is most of it: amortised O(1) a future."""
-        if len(self._heap) > 2 * len(self._waiting) + spare or not spare:
-            self._heap = [entry for entry in self._heap if entry[1] in self._waiting]
-            heapq.heapify(self._heap)
+        if self._heap is not None and len(self._heap) > 2 * len(self._waiting) + SPARE:
+            self._heap = None           # to be made anew when somebody asks for it
 
 
-def _settle(method: Callable[[Any], None], outcome: Any) -> None:
-    """Sets a future's result or exception, unless a stranger was faster."""
-    with contextlib.suppress(InvalidStateError):
-        method(outcome)
+def _reaches(value: Any, threshold: Any) -> bool:
+    """Whether the value is the threshold or above it. It is not enough that it is not below: {2} is not below {1}, nor
+    is (nan,)."""
+    if value < threshold:
+        return False
+    try:
+        at_or_above = operator.le(threshold, value)
+    except TypeError:           # of what has an order, but only says what is less
+        return True
+    if not at_or_above:
+        raise ValueError(f"{value!r} is neither below the threshold {threshold!r} nor above nor at it")
+    return True
+
+
+def _check_order(value: Any, name: str) -> None:
+    """Refuses what has no place in any order."""
+    if isinstance(value, (tuple, list)):        # which take an item to be equal to itself
+        for item in value:
+            _check_order(item, name)
+    elif value != value:
+        raise ValueError(f"{name} must not be {value!r}: it is not equal to itself")

@@ -1,0 +1,12 @@
+"""Locks in the child of a fork."""
+
+from typing import Any
+
+
+def free_if_nobody_has_it(lock: Any) -> None:
+    """In the child: frees a threading.RLock that a thread has which did not come along.
+
+    What the thread that forked has stays its own, because it goes on inside, and will give the lock up.
+    """
+    if not lock._is_owned():
+        lock._at_fork_reinit()

@@ -11,6 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol, Self
 from weakref import WeakSet
 
+from hwheel.forked_locks import free_if_nobody_has_it
 from hwheel.process import follow_process
 from hwheel.recorder.log_writer import LogWriter, Row
 from hwheel.uncaught import report_uncaught
@@ -96,14 +97,13 @@ class Recorder:
 
     def close(self) -> None:
         """Writes what there is, and ends the thread. Closing again does nothing."""
-        if not self._closed:
-            self._closed = True
-            self._queue.put(None)
-        if self._thread is not threading.current_thread():
+        self._closed = True
+        if self._thread is not threading.current_thread() and self._thread.is_alive():
+            self._queue.put(None)       # once more, if an earlier close() was interrupted
             self._thread.join()
         with self._counting:            # what was put in at the very moment of the close
-            self._dropped += self._queue.qsize()
-            self._queue = SimpleQueue()
+            while not self._queue.empty():
+                self._dropped += self._queue.get() is not None
 
     def __enter__(self) -> Self:
         return self
@@ -177,11 +177,13 @@ class Recorder:
     def _after_fork_in_child(self) -> None:
         """The thread and the files are the parent's."""
         self._closed = True
-        self._counting = threading.RLock()
+        free_if_nobody_has_it(self._counting)
         self._queue = SimpleQueue()
         self._thread = threading.current_thread()       # nobody to wait for
 
     def _at_exit(self) -> None:
-        for timer in [*self._timers]:
-            timer._at_exit()
-        self.close()
+        try:
+            for timer in [*self._timers]:
+                timer._at_exit()
+        finally:
+            self.close()

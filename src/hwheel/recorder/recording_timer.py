@@ -14,6 +14,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from hwheel_core import TimerTask
 
+from hwheel.forked_locks import free_if_nobody_has_it
 from hwheel.recorder.log_writer import Row
 from hwheel.recorder.recorder import Recorder
 from hwheel.system_timer import SystemTimer
@@ -25,24 +26,29 @@ _Task = TypeVar("_Task", bound=TimerTask)
 class RecordedTask(TimerTask):
     """What call_later and call_at of a RecordingTimer return."""
 
-    __slots__ = ("_key", "_timer")
+    __slots__ = ("_is_noted", "_key", "_timer")
+    _is_noted: bool
     _key: str | None
     _timer: "RecordingTimer"
 
     def run(self) -> None:
-        self._timer._note(self, None)
+        # Only what the timer handed out has expired: who runs it by hand, before its time or after close(), ends nothing.
+        if self.expired:
+            self._timer._note(self, None)
         super().run()
 
     def cancel(self) -> bool:
         """As TimerTask.cancel."""
-        if not super().cancel():
-            return False
-        self._timer._note(self, self._timer._now_ms())
-        return True
+        now_ms = None if self._is_noted else self._timer._now_ms()
+        try:
+            return super().cancel()
+        finally:
+            if self.cancelled and now_ms is not None:
+                self._timer._note(self, now_ms)
 
     def reschedule(self, delay_ms: Any) -> bool:
         """As TimerTask.reschedule. In the log: one timer that was cancelled, and another that was started."""
-        with self._timer._rescheduling:     # of two at once, each has to see the deadline that it replaces
+        with self._timer._noting:       # of two at once, each has to see the deadline that it replaces
             deadline_ms, timeout_ms = self.deadline_ms, self.delay_ms
             if not super().reschedule(delay_ms):
                 return False
@@ -91,7 +97,8 @@ class RecordingTimer(SystemTimer):
             raise ValueError("executor must not be one of processes: what runs there cannot be recorded here")
         self._recorder = recorder
         self._key_of = qualified_name if key is None else key
-        self._rescheduling = threading.RLock()
+        self._noting = threading.RLock()
+        self._closed_ms: int | None = None
         self._shift_ms = 0
         super().__init__(name, **options)
         if isinstance(options.get("clock", "monotonic"), str):
@@ -115,18 +122,24 @@ class RecordingTimer(SystemTimer):
 
     def close(self, *, run_pending: bool = False, timeout: float | None = None) -> list[Any]:
         """As SystemTimer.close. The recorder stays open."""
-        now_ms = None if self.closed else self._now_ms()
+        if self._closed_ms is None and not self.closed:
+            self._closed_ms = self._now_ms()
         not_run = super().close(run_pending=run_pending, timeout=timeout)
         for task in not_run:
             if isinstance(task, RecordedTask):
-                self._note(task, now_ms)
+                self._note(task, self._closed_ms)
         return not_run
+
+    def _report(self, source: Any, error: BaseException) -> None:
+        if isinstance(source, RecordedTask) and source.expired:     # an executor did not take it, or did not run it
+            self._note(source, None)
+        super()._report(source, error)
 
     def _start_task(self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]) -> TimerTask:
         if callback is None:            # which is no mistake in a TimerTask
             raise TypeError("callback must be callable, not NoneType")
         task = RecordedTask(delay_ms, callback, *args)
-        task._timer, task._key = self, self._key_of(callback, args)
+        task._timer, task._key, task._is_noted = self, self._key_of(callback, args), False
         return super().add(task)
 
     # --- what is written down ------------------------------------------------------------------------------------
@@ -135,9 +148,12 @@ class RecordingTimer(SystemTimer):
         return math.floor(self.time() * 1000)
 
     def _note(self, task: RecordedTask, end_ms: int | None) -> None:
-        """A task that is over; end_ms on the timer's clock."""
-        assert task.deadline_ms is not None
-        self._write_down(task._key, task.deadline_ms, task.delay_ms, end_ms)
+        """A task that is over; end_ms on the timer's clock. Each is noted once, whatever its user does with it later."""
+        with self._noting:
+            if not task._is_noted:
+                assert task.deadline_ms is not None
+                self._write_down(task._key, task.deadline_ms, task.delay_ms, end_ms)
+                task._is_noted = True
 
     def _write_down(self, key: str | None, deadline_ms: int, timeout_ms: int, end_ms: int | None) -> None:
         start_ms = deadline_ms - timeout_ms      # the deadline was rounded up to a whole ms, and so is the start
@@ -148,7 +164,7 @@ class RecordingTimer(SystemTimer):
     # --- the process ---------------------------------------------------------------------------------------------
 
     def _after_fork_in_child(self) -> None:
-        self._rescheduling = threading.RLock()
+        free_if_nobody_has_it(self._noting)
         super()._after_fork_in_child()
 
     def _at_exit(self) -> None:

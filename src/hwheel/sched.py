@@ -24,6 +24,9 @@ from itertools import count
 from sched import Event
 from typing import Any, TypeAlias
 
+from hwheel.forked_locks import free_if_nobody_has_it
+from hwheel.process import follow_process
+
 __all__ = ["Event", "scheduler"]
 
 _Key: TypeAlias = tuple[Any, Any, int]
@@ -74,6 +77,7 @@ class scheduler:
         self._sequence = count()
         self._events: dict[int, Event] = {}     # what is pending, by sequence number
         self._keys: list[_Key] = []             # a heap; it has a key for each of _events, and for some that are gone
+        follow_process(self)
 
     def enterabs(
         self,
@@ -204,6 +208,13 @@ class scheduler:
                 self._rebuild()
                 raise
         return None
+
+    def _after_fork_in_child(self) -> None:
+        """The events are the child's, too. The lock may have been held by a thread that is not."""
+        free_if_nobody_has_it(self._lock)
+
+    def _at_exit(self) -> None:
+        """Nothing: who calls run() waits for the events."""
 
     def _rebuild(self) -> None:
         """Makes the heap anew, of what is pending alone."""

@@ -11,6 +11,9 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
+from hwheel.forked_locks import free_if_nobody_has_it
+from hwheel.uncaught import report_uncaught
+
 Job: TypeAlias = Callable[[], object]
 _Inbox: TypeAlias = SimpleQueue[Job | None]
 
@@ -42,7 +45,7 @@ class ThreadPool:
         self._daemon = daemon
         self._least = least
         self._call_later = call_later
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()      # a signal handler may start a timer
         self._queue: deque[Job] = deque()
         self._idle: list[_Inbox] = []       # the one that worked last is the first to work again, the others may end
         self._size = 0                      # threads, those that are just starting included
@@ -71,9 +74,11 @@ class ThreadPool:
             if look:
                 self._looking, self._slow = True, False
                 self._taken_before = self._taken
-        self._start(wanted)
-        if look:
-            self._call_later(PATIENCE_S, self._look)
+        try:
+            self._start(wanted)
+        finally:
+            if look:
+                self._look_later()
 
     def fill(self) -> None:
         """Starts the threads that are to stay, if they are not there."""
@@ -93,7 +98,7 @@ class ThreadPool:
 
     def abandon(self) -> None:
         """In the child of a fork: no thread came along but perhaps the one that forked, which ends after its job."""
-        self._lock = threading.Lock()       # the old one may have been somebody's
+        free_if_nobody_has_it(self._lock)
         self._queue.clear()
         self._idle.clear()
         self._leaving = True
@@ -108,19 +113,38 @@ class ThreadPool:
             wanted = min(len(self._queue), max(1, self._size // 4)) if slow_before and self._slow else 0
             self._count_new(wanted)
             look = self._looking
-        self._start(wanted)
-        if look:
+        try:
+            self._start(wanted)
+        finally:
+            if look:
+                self._look_later()
+
+    def _look_later(self) -> None:
+        try:
             self._call_later(PATIENCE_S, self._look)
+        except BaseException:
+            self._looking = False           # so that the next job sees to it
+            raise
 
     def _start(self, count: int) -> None:
         """Starts threads that are counted already. What the system refuses is asked for again at the next look."""
-        for _ in range(count):
-            thread = threading.Thread(target=self._work, name=IDLE_NAME, daemon=self._daemon)
-            try:
-                thread.start()
-            except RuntimeError:
-                with self._lock:
-                    self._size -= 1
+        left = count            # to be counted no more if this does not come to its end
+        thread = None
+        try:
+            while left:
+                thread = threading.Thread(target=self._work, name=IDLE_NAME, daemon=self._daemon)
+                try:
+                    thread.start()
+                    left -= 1
+                except RuntimeError:
+                    with self._lock:
+                        self._size -= 1
+                        left -= 1
+        except BaseException:
+            with self._lock:
+                # One whose start was interrupted while it was waited for is there.
+                self._size -= left - (thread is not None and thread.ident is not None)
+            raise
 
     def _work(self) -> None:
         inbox: _Inbox = SimpleQueue()
@@ -128,7 +152,10 @@ class ThreadPool:
             job = self._next(inbox)
             if job is None:
                 return
-            job()
+            try:
+                job()
+            except BaseException as error:      # the thread is counted on
+                report_uncaught(error, threading.current_thread())
             del job         # an idle thread holds on to nothing
 
     def _begin(self) -> None:

@@ -100,9 +100,17 @@ class Timer(threading.Timer):
         if self._has_own_run:
             self._start_thread()
             return
-        self._task = task = engine.clock.call_later(self.interval, _fall_due, self)
+        self._task = _NO_TASK           # the function may run before the next line has come to its end
+        try:
+            self._task = task = engine.clock.call_later(self.interval, _fall_due, self)
+        except (TypeError, ValueError, OverflowError):
+            self._task = None
+            raise
+        except BaseException:
+            self._take_back(engine)
+            raise
         if self._is_finished:
-            task.cancel()
+            self.cancel()               # came before there was a task
         elif engine.exiting and not self._daemonic:
             self._keep_interpreter(engine)
 
@@ -113,8 +121,11 @@ class Timer(threading.Timer):
         """
         self._is_finished = True
         task = self._task
-        if task is not None and task.cancel() and self._over_event is not None:
-            self._over_event.set()
+        if task is not None:
+            task.cancel()
+            # Also if it was cancelled before: that cancel() may have been interrupted here.
+            if task.cancelled and self._over_event is not None:
+                self._over_event.set()
         if self._finished is not None:
             self._finished.set()
 
@@ -218,6 +229,14 @@ class Timer(threading.Timer):
             self._runner = self._task = None
             raise
 
+    def _take_back(self, engine: TimerEngine) -> None:
+        """start() was interrupted, or there was no room: it has not been started, unless it runs already."""
+        for task in engine.clock.pending():
+            if task.args and task.args[0] is self:
+                task.cancel()
+        if not self._has_fallen_due:
+            self._task = None
+
     def _keep_interpreter(self, engine: TimerEngine) -> None:
         try:
             engine.keep_interpreter()
@@ -228,7 +247,6 @@ class Timer(threading.Timer):
 
     def _run_in_pool(self) -> None:
         thread = self._runner = threading.current_thread()
-        thread.name = self.name
         try:
             # As in a thread of its own, what other functions left in context variables is not to be seen.
             Context().run(self._run_here, self._call)
@@ -236,6 +254,7 @@ class Timer(threading.Timer):
             thread.name = IDLE_NAME
 
     def _call(self) -> None:
+        threading.current_thread().name = self.name
         if not (self._is_finished or self._finished is not None and self._finished.is_set()):
             self.function(*self.args, **self.kwargs)
             self._is_finished = True

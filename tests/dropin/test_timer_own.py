@@ -76,7 +76,8 @@ def test_two_starts_at_once_run_it_once(monkeypatch, gate):
     class Racing:
         def call_later(self, *args):
             monkeypatch.setattr(engine, "clock", clock)
-            timer.start()
+            with pytest.raises(RuntimeError, match="once"):
+                timer.start()
             return clock.call_later(*args)
 
     calls = []

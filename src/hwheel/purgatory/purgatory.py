@@ -135,6 +135,7 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], BasePurgatory, Generic
         self._closed = True
         self._give_all_up()
         for operation in [*self._left.values()]:
+            self._withdraw(operation)       # what a cancel_for_key() that was interrupted has left behind
             if operation.expired or operation.is_completed or not operation._outlives_purgatory():
                 self._left.pop(id(operation), None)
         self._forget_completed()

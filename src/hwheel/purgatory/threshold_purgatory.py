@@ -195,13 +195,15 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
 
     def _forget(self, number: int, future: "Future[float]") -> None:
         """The future is done, by whatever hand."""
+        entry = self._waiting.get(number)
+        if entry is None:
+            return
+        entry.task.cancel()         # first, so that who comes back after an interruption finds the rest to do
         with self._lock:
             entry = self._waiting.pop(number, None)
             self._trim()
-        if entry is not None:
-            entry.task.cancel()
-            if future.cancelled():
-                future.set_running_or_notify_cancel()   # concurrent.futures.wait() does not see it otherwise
+        if entry is not None and future.cancelled():
+            future.set_running_or_notify_cancel()   # concurrent.futures.wait() does not see it otherwise
 
     # --- the heap: under the lock ----------------------------------------------------------------------------------
 

@@ -100,8 +100,8 @@ class Timer(threading.Timer):
         if self._has_own_run:
             self._start_thread()
             return
-        self._task = _NO_TASK           # the function may run before the next line has come to its end
         try:
+            self._task = _NO_TASK       # the function may run before the next line has come to its end
             self._task = task = engine.clock.call_later(self.interval, _fall_due, self)
         except (TypeError, ValueError, OverflowError):
             self._task = None
@@ -222,8 +222,8 @@ class Timer(threading.Timer):
     def _start_thread(self) -> None:
         """For a run() of a subclass. By custom it does its own waiting for `finished`, so it starts now."""
         self._runner = threading.Thread(target=self._run_here, args=(self.run,), name=self.name, daemon=self.daemon)
-        self._task = _NO_TASK
         try:
+            self._task = _NO_TASK
             self._runner.start()
         except BaseException:
             self._runner = self._task = None

@@ -76,8 +76,9 @@ class Account:
         for one in returned:
             if hasattr(one, "indices"):
                 self.returned.extend((one.callback.number, index) for index in one.indices())
-            else:
-                self.returned.append(one.args[0].number)
+            else:       # a task that is nobody's here counts, too
+                known = one.args and isinstance(one.args[0], Argument)
+                self.returned.append(one.args[0].number if known else None)
 
     def close(self, timer, **how):
         self.take_back(timer.close(**how))

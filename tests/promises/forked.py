@@ -1,8 +1,11 @@
 """Where the child is forked: steps of a scenario, each by its name."""
 
+import faulthandler
 import functools
+import itertools
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from array import array
@@ -310,22 +313,53 @@ def in_a_process_of_multiprocessing(world):
         process.kill()
 
 
-MANUAL = {
-    "before the first add", "after adds", "after something has run", "after a cancel", "inside a callback, then _exit",
-    "inside a callback, then exit", "inside a batch callback", "leaving it open", "a child of a child", "after close",
-}
+MANUAL = [
+    "before the first add", "after adds", "after something has run", "after a cancel", "leaving it open",
+    "a child of a child", "after close",
+]
+# A child that returns from what a ThreadPoolExecutor runs goes on in the loop of that: it is the executor that does not end.
+RETURNS = {name for name in STEPS if "then" in name and "_exit" not in name or "returns" in name}
 
 
-def cases():
-    for name in STEPS:
-        for executor in ["own", "inline", "pool"]:
-            for keep in ["drop", "keep"]:
+def cases(everything):
+    """All, or each step once, with one executor after another."""
+    turn = itertools.cycle([(executor, keep) for keep in ["drop", "keep"] for executor in ["own", "inline", "pool"]])
+    for name in [name for name in STEPS if name != "inside an advance"]:
+        for _ in range(6 if everything else 1):
+            executor, keep = next(turn)
+            if executor != "pool" or name not in RETURNS:
                 yield f"{name} / {executor} / {keep}"
+            elif not everything:
+                yield f"{name} / own / {keep}"
         if name in MANUAL:
             yield f"{name} / manual / keep"
+    yield "inside an advance / manual / keep"
+
+
+def inside_an_advance(world):
+    """Parent and child both live through the rest of the time."""
+    account, timer = world.account, world.timer
+    fill(world)
+
+    def run(argument):
+        world.children.append(os.fork())
+        account.run(argument)
+
+    account.later(timer, 0.01, run)
+    timer.advance(1000)
+    if world.children == [0]:
+        world.children.clear()
+        world.end()
+        os._exit(0)
+
+
+STEPS["inside an advance"] = inside_an_advance
 
 
 def run(case):
+    faulthandler.cancel_dump_traceback_later()      # a child could not end while its parent has this set
+    faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)
+    signal.alarm(100)
     name, executor, keep = case.split(" / ")
     world = World(executor, keep == "keep")
     STEPS[name](world)
@@ -347,10 +381,9 @@ def never_early(start, what):
 
 
 def in_a_child(function):
+    faulthandler.cancel_dump_traceback_later()
     pid = os.fork()
     if pid == 0:
-        import signal
-
         signal.alarm(30)
         function()
         os._exit(0)

@@ -24,14 +24,13 @@ class ForkablePool:
     """An executor that makes new threads in a child; concurrent.futures' own does not."""
 
     def __init__(self):
-        self.forget()
-        os.register_at_fork(after_in_child=self.forget)
-
-    def forget(self):
-        self._pool = ThreadPoolExecutor(2)
+        self._pools = {}
 
     def submit(self, function, *args):
-        return self._pool.submit(function, *args)
+        pid = os.getpid()
+        if pid not in self._pools:      # only the timer's one thread submits
+            self._pools[pid] = ThreadPoolExecutor(2)
+        return self._pools[pid].submit(function, *args)
 
 
 class World:

@@ -1,6 +1,7 @@
 """What is interrupted: scenarios that use a timer, then settle everything and say what is wrong."""
 
 import contextlib
+import itertools
 import os
 import signal
 import threading
@@ -353,14 +354,23 @@ WITHOUT_REAPER = {
     "close without a reaper": (closing({}, False), "own inline pool duck"),
     "close running the rest without a reaper": (closing({"run_pending": True}, False), "own inline pool duck"),
 }
-CASES = {
-    f"{name} / {executor}": (scenario, executor, options)
-    for table, options in [(SCENARIOS, {}), (WITHOUT_REAPER, {"reaper": False})]
-    for name, (scenario, executors) in table.items()
-    for executor in executors.split()
-}
+
+
+def cases(everything):
+    """name -> (scenario, executor, options). All, or each scenario once, with one executor after another."""
+    turn = itertools.count()
+    return {
+        f"{name} / {executor}": (scenario, executor, options)
+        for table, options in [(SCENARIOS, {}), (WITHOUT_REAPER, {"reaper": False})]
+        for name, (scenario, executors) in table.items()
+        for executor in ([*executors.split()] if everything else [one_of(executors.split(), next(turn))])
+    }
+
+
+def one_of(those, number):
+    return those[number % len(those)]
 
 
 def scenario_named(name):
-    scenario, executor, options = CASES[name]
+    scenario, executor, options = cases(True)[name]
     return lambda interruption: scenario(interruption, executor, **options)

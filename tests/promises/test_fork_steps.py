@@ -8,7 +8,7 @@ from forked import OTHERS, cases
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", [*cases("HWHEEL_SOAK_SECONDS" in os.environ)])
 def test_a_child_forked_here_works(run_with_helpers, case):
     answer = run_with_helpers(f"from forked import run\nrun({case!r})\n")
     assert answer == (0, "", "")

@@ -3,12 +3,12 @@
 import os
 
 import pytest
-from interrupted import CASES
+from interrupted import cases
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", cases("HWHEEL_SOAK_SECONDS" in os.environ))
 def test_an_interruption_halves_nothing(run_with_helpers, everything, name):
     sample = None if everything else 5
     answer = run_with_helpers(

@@ -75,8 +75,8 @@ class Account:
     def take_back(self, returned):
         for one in returned:
             if hasattr(one, "indices"):
-                self.returned.extend((one.callback.number, index) for index in one.indices())
-            else:       # a task that is nobody's here counts, too
+                self.returned.extend((getattr(one.callback, "number", None), index) for index in one.indices())
+            else:       # one that is not of this account counts, too
                 known = one.args and isinstance(one.args[0], Argument)
                 self.returned.append(one.args[0].number if known else None)
 
@@ -129,11 +129,13 @@ class Account:
 
     @staticmethod
     def threads_left():
-        def left():
-            return [one.name for one in threading.enumerate() if one.name.startswith(("reaper-", "executor-"))]
+        wait_until(lambda: not timer_threads(), 2)
+        return timer_threads()
 
-        wait_until(lambda: not left(), 2)
-        return left()
+
+def timer_threads():
+    """The names of timers' threads. An interrupted Thread.start leaves what never ran among threading's own for ever."""
+    return [one.name for one in threading.enumerate() if one.name.startswith(("reaper-", "executor-")) and one.is_alive()]
 
 
 def wait_until(condition, patience_s=PATIENCE_S):

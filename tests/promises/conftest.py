@@ -1,6 +1,5 @@
-"""What the searches for whole kinds of broken promises share: how much of each is searched."""
+"""What the searches for whole kinds of broken promises share."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -8,12 +7,6 @@ import pytest
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE))      # for the helpers beside this file: the suite's import mode leaves it out
-
-
-@pytest.fixture
-def everything():
-    """Whether to search all of it, and not a sample."""
-    return "HWHEEL_SOAK_SECONDS" in os.environ
 
 
 @pytest.fixture

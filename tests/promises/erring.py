@@ -8,7 +8,7 @@ import time
 from array import array
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from account import Account, wait_until
+from account import Account, timer_threads, wait_until
 
 from hwheel import SystemTimer, TimerTask
 
@@ -283,9 +283,8 @@ def with_executor(name):
 
 # --- threads -----------------------------------------------------------------------------------------------------------
 
-ADDS = ["own", "inline", "pool"]
 STARTS = {
-    f"{error.__name__} at {where} of thread {number}": (error, where, number)
+    f"{error.__name__} at {where} of thread {number} / {executor}": (error, where, number, executor)
     for error, where in [
         (RuntimeError, "start_new_thread"),
         (MemoryError, "start_new_thread"),
@@ -293,13 +292,12 @@ STARTS = {
         (RuntimeError, "Thread.start"),
         (KeyboardInterrupt, "the end of Thread.start"),
     ]
-    for number in [0, 1]
+    for number, executor in [(0, "own"), (1, "own"), (0, "inline"), (0, "pool")]
 }
 
 
-def without_thread(what):
-    name, add = what
-    error, where, number = STARTS[name]
+def without_thread(name):
+    error, where, number, add = STARTS[name]
     count = itertools.count()
     pool = ThreadPoolExecutor(1) if add == "pool" else None
     if pool is not None:
@@ -337,7 +335,7 @@ def without_thread(what):
     if refused and timer.size:
         print(f"the add was refused, but {timer.size} are pending")
     world.goes_on("after a thread could not be started")
-    names = [one.name for one in threading.enumerate() if one.name.startswith(("reaper-", "executor-"))]
+    names = timer_threads()
     if len(names) != threads:
         print(f"these threads run: {names}")
     if pool is not None:

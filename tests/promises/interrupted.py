@@ -130,13 +130,6 @@ def first_add_twice_interrupted(interruption, executor, **options):
     return faults + world.settle()
 
 
-def add_again(interruption, executor, **options):
-    world = World(executor, **options)
-    one_of_each(world)
-    faults = world.do(interruption, lambda: one_of_each(world))
-    return faults + world.settle()
-
-
 # --- the end -----------------------------------------------------------------------------------------------------------
 
 
@@ -328,12 +321,11 @@ def drop(world):
 
 
 SCENARIOS = {
-    "first add": (add_first("later"), "own inline pool duck manual"),
+    "first add": (add_first("later"), "own inline pool duck"),
     "first add, far off": (add_first("far"), "own inline pool duck"),
     "first call_many": (add_first("many"), "own inline"),
     "first call_every": (add_first("every"), "own inline"),
     "first add, then others": (first_add_twice_interrupted, "own inline pool duck"),
-    "later adds": (add_again, "own manual"),
     "close": (closing({}, True), "own inline pool duck manual"),
     "close while busy": (closing({}, False), "own inline pool duck manual"),
     "close with timeout": (closing({"timeout": 0.05}, False), "own inline pool duck"),

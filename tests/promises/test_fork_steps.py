@@ -4,11 +4,12 @@ import os
 
 import pytest
 from forked import OTHERS, cases
+from sampling import EVERYTHING
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
-@pytest.mark.parametrize("case", [*cases("HWHEEL_SOAK_SECONDS" in os.environ)])
+@pytest.mark.parametrize("case", [*cases(EVERYTHING)])
 def test_a_child_forked_here_works(run_with_helpers, case):
     answer = run_with_helpers(f"from forked import run\nrun({case!r})\n")
     assert answer == (0, "", "")

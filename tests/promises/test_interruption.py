@@ -4,13 +4,14 @@ import os
 
 import pytest
 from interrupted import cases
+from sampling import EVERYTHING
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
-@pytest.mark.parametrize("name", cases("HWHEEL_SOAK_SECONDS" in os.environ))
-def test_an_interruption_halves_nothing(run_with_helpers, everything, name):
-    sample = None if everything else 5
+@pytest.mark.parametrize("name", cases(EVERYTHING))
+def test_an_interruption_halves_nothing(run_with_helpers, name):
+    sample = None if EVERYTHING else 6
     answer = run_with_helpers(
         f"""
 from interrupted import scenario_named

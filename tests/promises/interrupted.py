@@ -136,12 +136,13 @@ def first_add_twice_interrupted(interruption, executor, **options):
 def busy(world, hold):
     """A timer with a callback under way, one ready behind it, and some pending."""
     account, timer = world.account, world.timer
-    started = threading.Event()
+    started, ended = threading.Event(), threading.Event()
 
     def run(argument):
         started.set()
         hold.wait(15)
         account.run(argument)
+        ended.set()
 
     if isinstance(timer, ManualTimer) or not world.reaper:
         hold.set()
@@ -151,21 +152,25 @@ def busy(world, hold):
     account.later(timer, 0)
     account.many(timer, array("q", [0, 0, 3_600_000]))
     one_of_each(world)
+    return started, ended
 
 
 def closing(how, at_leisure):
     def scenario(interruption, executor, **options):
         world = World(executor, **options)
         hold = threading.Event()
+        started = ended = threading.Event()
         if at_leisure:
             one_of_each(world)
             world.go_on()
         else:
-            busy(world, hold)
+            started, ended = busy(world, hold)
             if how.get("timeout") is None:
                 threading.Timer(0.02, hold.set).start()
         faults = world.do(interruption, lambda: world.account.close(world.timer, **how))
         hold.set()
+        if started.is_set() and not ended.wait(5):
+            faults.append("the callback that was running does not end")
         return faults + world.settle()
 
     return scenario

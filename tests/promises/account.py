@@ -1,4 +1,4 @@
-"""Keeps account of every task: each ends once, by a run, by a cancel() that returned True, or in what close() returns."""
+"""An account of all tasks: each ends once, by a run, by a cancel() that returned True, or in what close() returns."""
 
 import gc
 import itertools
@@ -90,7 +90,7 @@ class Account:
         ends.update(self.cancelled)
         for number in self.every & self.tasks.keys():
             # What close() found in the middle of a run has ended with it, and is not returned.
-            ends[number] += self.tasks[number].cancelled and number not in self.returned and number not in self.cancelled
+            ends[number] += self.tasks[number].cancelled and number not in [*self.returned, *self.cancelled]
         sure, unsure = [], []
         for number in range(next(self._numbers)):
             keys = [(number, i) for i in range(self.lengths[number])] if number in self.lengths else [number]
@@ -104,11 +104,10 @@ class Account:
             if len({ends[key] for key in keys}) > 1 or ends[keys[0]] > 1:
                 found.append(f"an interrupted add is halved: {[ends[key] for key in keys]}")
         stats = timer.stats()
-        runs = len(self.every_ran)
         if stats.pending or timer.size:
             found.append(f"{stats.pending} are pending after close()")
         if stats.added != stats.expired + stats.cancelled + stats.pending + len(self.returned):
-            found.append(f"the counters do not add up with {len(self.returned)} returned and {runs} of call_every: {stats}")
+            found.append(f"the counters do not add up with {len(self.returned)} returned: {stats}")
         tasks = {number: one for number, one in self.tasks.items() if number not in self.lengths}
         if pending := [number for number, one in tasks.items() if one.pending]:
             found.append(f"pending after close(): {pending}")
@@ -120,7 +119,8 @@ class Account:
         del timer
         wait_until(self._is_released, 1)
         if not self._is_released():
-            found.append(f"arguments are kept: {sum(one() is not None for one in self.arguments)} of {len(self.arguments)}")
+            kept = sum(one() is not None for one in self.arguments)
+            found.append(f"arguments are kept: {kept} of {len(self.arguments)}")
         return found
 
     def _is_released(self):
@@ -134,8 +134,9 @@ class Account:
 
 
 def timer_threads():
-    """The names of timers' threads. An interrupted Thread.start leaves what never ran among threading's own for ever."""
-    return [one.name for one in threading.enumerate() if one.name.startswith(("reaper-", "executor-")) and one.is_alive()]
+    """Names of timers' threads. An interrupted Thread.start leaves what never ran among threading's own for ever."""
+    alive = [one.name for one in threading.enumerate() if one.is_alive()]
+    return [name for name in alive if name.startswith(("reaper-", "executor-"))]
 
 
 def wait_until(condition, patience_s=PATIENCE_S):

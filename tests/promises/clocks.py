@@ -1,8 +1,8 @@
 """Timers on clocks that do what a clock should not. What is wrong with the timer then is printed.
 
-"Never early" by a clock that steps back: when a callback is called, the clock has been read after the timer's threads last
-could see a later time, and was not before the deadline. So a callback that finds the clock before its own deadline was
-early, unless the clock stepped back in that very moment; the steps here are taken while nothing is being called.
+"Never early" by a clock that steps back: at the hand-out the clock is read, and is not before the deadline. So a
+callback that finds the clock before its own deadline was early, unless the clock stepped back in that very moment; the
+steps here are taken while nothing is being handed out.
 """
 
 import faulthandler
@@ -163,7 +163,7 @@ def steps_back(world, by_ms):
         if world.account.ran:
             print(f"{len(world.account.ran)} ran while the clock was {by_ms} ms back")
         world.clock.shift_ms += by_ms
-    world.later(0)              # also what is due at once; it wakes the reaper, which waits for the time that it knows of
+    world.later(0)              # wakes the reaper, which waits for as long as the clock was short of
     world.all_run(numbers, "after the step")
     if world.order != sorted(world.order, key=lambda n: (n != max(world.order), n)) and sorted(numbers) != [
         n for n in world.order if n in numbers

@@ -42,7 +42,7 @@ class World:
                 print(fault)
 
 
-# --- executors ---------------------------------------------------------------------------------------------------------
+# --- executors ---------------------------------------------------------------------------------------------------
 
 
 class Erring:
@@ -250,7 +250,8 @@ def with_executor(name):
 
     if not wait_until(lambda: go_on() or not any(task.pending for task in at_once), 5):
         print("what is due is not handed out")
-    wait_until(lambda: go_on() or (executor.accepted and isinstance(executor, RUNS_ALL) and len(account.every_ran) > 1), 0.3)
+    runs_all = isinstance(executor, RUNS_ALL)
+    wait_until(lambda: go_on() or (executor.accepted and runs_all and len(account.every_ran) > 1), 0.3)
     executor.erring = False
     before = len(account.every_ran)
     goes_on = wait_until(lambda: go_on() or len(account.every_ran) >= before + 2, 0.5 if kind in NEVER_DONE else 5)
@@ -281,7 +282,7 @@ def with_executor(name):
     world.end(lost_and_reported=[key for number in not_run for key in keys[number]])
 
 
-# --- threads -----------------------------------------------------------------------------------------------------------
+# --- threads -----------------------------------------------------------------------------------------------------
 
 STARTS = {
     f"{error.__name__} at {where} of thread {number} / {executor}": (error, where, number, executor)
@@ -343,7 +344,7 @@ def without_thread(name):
     world.end()
 
 
-# --- reports -----------------------------------------------------------------------------------------------------------
+# --- reports -----------------------------------------------------------------------------------------------------
 
 
 def fail(*args):
@@ -454,7 +455,7 @@ def with_reporter(name):
         print("something is left")
 
 
-# --- tasks -------------------------------------------------------------------------------------------------------------
+# --- tasks -------------------------------------------------------------------------------------------------------
 
 
 class Bare(TimerTask):
@@ -512,7 +513,7 @@ def with_task(name):
         print(f"of two tasks {len(ran)} runs")
 
 
-# --- callbacks ---------------------------------------------------------------------------------------------------------
+# --- callbacks ---------------------------------------------------------------------------------------------------
 
 
 class Nasty(BaseException):

@@ -317,7 +317,7 @@ MANUAL = [
     "before the first add", "after adds", "after something has run", "after a cancel", "leaving it open",
     "a child of a child", "after close",
 ]
-# A child that returns from what a ThreadPoolExecutor runs goes on in the loop of that: it is the executor that does not end.
+# A child that returns from what a ThreadPoolExecutor runs goes on in the loop of that, which does not end.
 RETURNS = {name for name in STEPS if "then" in name and "_exit" not in name or "returns" in name}
 
 
@@ -366,7 +366,7 @@ def run(case):
     world.end()
 
 
-# --- what is built on timers -------------------------------------------------------------------------------------------
+# --- what is built on timers -------------------------------------------------------------------------------------
 
 
 def never_early(start, what):

@@ -91,7 +91,7 @@ class World:
         return self.account.faults(self.timer) + [f"reported: {error}" for error in self.reported]
 
 
-# --- adds --------------------------------------------------------------------------------------------------------------
+# --- adds --------------------------------------------------------------------------------------------------------
 
 
 def one_of_each(world):
@@ -130,7 +130,7 @@ def first_add_twice_interrupted(interruption, executor, **options):
     return faults + world.settle()
 
 
-# --- the end -----------------------------------------------------------------------------------------------------------
+# --- the end -----------------------------------------------------------------------------------------------------
 
 
 def busy(world, hold):
@@ -209,7 +209,7 @@ def leaving_the_block(interruption, executor, **options):
     return faults
 
 
-# --- timers that the caller moves on -----------------------------------------------------------------------------------
+# --- timers that the caller moves on -----------------------------------------------------------------------------
 
 
 def moving_on(interruption, executor, **options):
@@ -272,7 +272,7 @@ def callback_interrupted(interruption, executor, **options):
     return faults + world.settle()
 
 
-# --- a fork ------------------------------------------------------------------------------------------------------------
+# --- a fork ------------------------------------------------------------------------------------------------------
 
 
 def forked(keep):
@@ -336,7 +336,9 @@ SCENARIOS = {
     "close with timeout": (closing({"timeout": 0.05}, False), "own inline pool duck"),
     "close running the rest": (closing({"run_pending": True}, True), "own inline pool duck manual"),
     "close running the rest while busy": (closing({"run_pending": True}, False), "own inline pool duck manual"),
-    "close running the rest with timeout": (closing({"run_pending": True, "timeout": 0.05}, False), "own inline pool duck"),
+    "close running the rest with timeout": (
+        closing({"run_pending": True, "timeout": 0.05}, False), "own inline pool duck"
+    ),
     "close of what never started": (never_started, "own pool manual"),
     "leaving the block": (leaving_the_block, "own inline pool manual"),
     "advance": (moving_on, "manual"),

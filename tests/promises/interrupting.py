@@ -1,8 +1,8 @@
 """Ctrl-C at every point of a scenario at which Python looks for signals, one run a point.
 
 CPython looks for signals when a function begins, after each call, and when a loop goes round; nowhere else. A tracer
-that sees every instruction of hwheel's Python code raises KeyboardInterrupt at the n-th such point of the calling thread.
-It also does in the two functions of the standard library that a timer calls and that take their time, Thread.start and
+that sees every instruction of hwheel's Python code raises KeyboardInterrupt at the n-th such point of the thread. It
+also does in the two functions of the standard library that a timer calls and that take their time, Thread.start and
 Thread.join.
 
 Each run is a process of its own, forked before there is any thread, with an alarm that ends it if it hangs.

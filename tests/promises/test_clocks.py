@@ -1,5 +1,5 @@
-"""Clocks of the user's that step back, jump ahead, stand still, fail or return nonsense: never early by that clock, nothing
-lost, in order, and the timer goes on once the clock is good again."""
+"""Clocks of the user's that step back, jump ahead, stand still, fail or return nonsense: never early by that clock,
+nothing lost, in order, and the timer goes on once the clock is good again."""
 
 import pytest
 from clocks import CASES

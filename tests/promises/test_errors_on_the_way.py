@@ -1,4 +1,4 @@
-"""What others raise, refuse or return on a timer's way: it is reported, later timers run, every task is accounted for."""
+"""What others raise, refuse or return on a timer's way: it is reported, later timers run, no task is lost."""
 
 import pytest
 from erring import CALLBACKS, EXECUTORS, REPORTERS, STARTS, TASKS

@@ -1,4 +1,4 @@
-"""A child forked at any step: new timers keep their time in it, nothing runs twice, it ends; the parent loses nothing."""
+"""A child forked at any step: new timers keep their time, nothing runs twice, it ends; the parent loses nothing."""
 
 import os
 

@@ -107,7 +107,7 @@ def fill(world):
 
 
 def use_for_real(world, *, running=(), in_flight=0, closed=False, every=None):
-    """running: numbers of tasks in whose callbacks this is, which will be counted when they end. in_flight: how many may
+    """running: tasks in whose callbacks this is, which will be counted when they end. in_flight: how many may
     have been on their way to a callback of the parent. every: a task of call_every was running, and has to go on."""
     account, timer = world.account, world.timer
     before = [*account.ran]

@@ -20,6 +20,10 @@ try:
         place,
         replay,
         survivors,
+        loop_call_at,
+        loop_call_later,
+        set_loop_call_class,
+        set_loop_clock,
         set_loop_handle_class,
     )
 except ModuleNotFoundError as error:
@@ -57,5 +61,9 @@ __all__ = [
     "place",
     "replay",
     "survivors",
+    "loop_call_at",
+    "loop_call_later",
+    "set_loop_call_class",
+    "set_loop_clock",
     "set_loop_handle_class",
 ]

@@ -1,7 +1,7 @@
 """Types of the compiled core. The docstrings are in the compiled classes."""
 
 from array import array
-from asyncio import AbstractEventLoop, TimerHandle
+from asyncio import AbstractEventLoop, Handle, TimerHandle
 from collections.abc import Callable, Hashable, Iterable
 from contextvars import Context
 from traceback import StackSummary
@@ -127,9 +127,7 @@ class LoopTimers:
     def __new__(
         cls,
         loop: AbstractEventLoop,
-        call_at: Callable[..., TimerHandle],
-        call_later: Callable[..., TimerHandle],
-        monotonic: bool = False,
+        base: object,
     ) -> Self: ...
     @property
     def asking(self) -> bool: ...
@@ -139,8 +137,7 @@ class LoopTimers:
     def call_at(
         self, when: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
     ) -> LoopHandle: ...
-    def hide(self) -> None: ...
-    def show(self) -> None: ...
+    def run(self, run_loop: Callable[[], object]) -> None: ...
     def close(self) -> None: ...
     def __len__(self) -> int: ...
     @property
@@ -148,6 +145,12 @@ class LoopTimers:
     debug: bool
 
 def set_loop_handle_class(cls: type[TimerHandle]) -> None: ...
+def set_loop_call_class(cls: type[Handle]) -> None: ...
+def set_loop_clock(function: Callable[[Any], float], names: dict[str, Any]) -> None: ...
+
+loop_call_later: Callable[..., TimerHandle]
+loop_call_at: Callable[..., TimerHandle]
+
 class OperationCore(TimerTask):
     def __init__(self, delay_ms: float | SupportsIndex) -> None: ...
     @property

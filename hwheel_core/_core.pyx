@@ -67,7 +67,11 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object, int*)
     uintptr_t PyThread_get_thread_ident() nogil
     ctypedef int (*visitproc)(PyObject*, void*) noexcept
+    ctypedef int (*traverseproc)(PyObject*, visitproc, void*) noexcept
+    ctypedef struct PyTypeObject:
+        traverseproc tp_traverse
     object PyNumber_Index(object)
+    PyObject* PyDict_GetItem(object, object)
     PyObject* PyObject_Vectorcall(object, PyObject**, size_t, PyObject*)
     PyObject* PyObject_VectorcallDict(object, PyObject**, size_t, PyObject*)
 
@@ -109,6 +113,9 @@ cdef extern from "native.h":
     PyObject* hw_gc_new(PyObject*)
     ctypedef struct PyMethodDef:
         pass
+    uint64_t hw_dict_version(PyObject*)
+    uint64_t hw_type_version(PyTypeObject*)
+    PyObject* hw_method(PyMethodDef*, const char*, void*, const char*) except NULL
     PyObject* hw_speed_up(PyObject*, const char*, PyMethodDef*, void*) except NULL
 
 cdef enum:
@@ -154,7 +161,11 @@ include "column_functions.pxi"
 include "loop_order.pxi"
 include "loop_handle.pxi"
 include "loop_timers.pxi"
+include "loop_clock.pxi"
+include "loop_alarm.pxi"
 include "loop_pass.pxi"
+include "loop_call.pxi"
+include "loop_method.pxi"
 include "loop_collector.pxi"
 include "reentrant_lock.pxi"
 include "watch_list.pxi"
@@ -180,6 +191,9 @@ hw_set_dealloc(<PyObject*>OperationCore, operation_dealloc)
 hw_set_gc(<PyObject*>WatchList, watch_list_traverse, watch_list_break_cycles)
 common_call_later = <object>hw_speed_up(<PyObject*>TimerFace, "call_later", &fast_call_later_def, <void*>fast_call_later)
 common_call_at = <object>hw_speed_up(<PyObject*>TimerFace, "call_at", &fast_call_at_def, <void*>fast_call_at)
+
+common_loop_call_later = <object>hw_speed_up(<PyObject*>LoopTimers, "call_later", &timers_call_later_def, <void*>timers_call_later_fast)
+common_loop_call_at = <object>hw_speed_up(<PyObject*>LoopTimers, "call_at", &timers_call_at_def, <void*>timers_call_at_fast)
 
 cdef LoopHandle sample_handle = LoopHandle.__new__(LoopHandle)
 loop_entry_offset = <char*>&sample_handle.task - <char*><PyObject*>sample_handle

@@ -27,7 +27,8 @@ def debug_check(timer):
     """Raises AssertionError if an invariant of a TimingWheel or timer does not hold, in a debug build."""
     cdef Timer* checked
     cdef Entry* running = NULL
-    cdef int64_t length = 0
+    cdef Entry* offered = NULL
+    cdef int64_t length = 0, offered_length = 0
     cdef const char* fault = NULL
     debug_only()
     if isinstance(timer, TimingWheel):
@@ -36,12 +37,16 @@ def debug_check(timer):
     elif isinstance(timer, LoopTimers):
         checked = (<LoopTimers>timer).timer
         running = &(<LoopTimers>timer).running
+        offered = &(<LoopTimers>timer).offered
     else:
         core_set_up(<TimerFace?>timer)
         checked = (<TimerFace>timer).timer
     lock_with_gil(checked)
     if running is not NULL:
         fault = check_list(running, &length)
+        if fault is NULL:
+            fault = check_list(offered, &offered_length)
+        length += offered_length
         checked.pending -= length       # what the pass of a loop has taken out and not run yet
         checked.expired += length
     if fault is NULL:

@@ -4,12 +4,6 @@
 # The collector runs with the GIL held, or with all threads stopped at a point where they are attached to the
 # interpreter: a LoopTimers' lists are whole then (see loop_timers.pxi).
 
-cdef extern from "Python.h":
-    ctypedef int (*visitproc)(PyObject*, void*) noexcept
-    ctypedef int (*traverseproc)(PyObject*, visitproc, void*) noexcept
-    ctypedef struct PyTypeObject:
-        traverseproc tp_traverse
-
 cdef traverseproc visit_fields = (<PyTypeObject*>LoopTimers).tp_traverse
 
 
@@ -26,7 +20,7 @@ cdef int list_visit(const Entry* head, visitproc visit, void* arg) noexcept:
 
 cdef int timers_traverse(PyObject* self, visitproc visit, void* arg) noexcept:
     cdef Timer* timer = (<LoopTimers>self).timer
-    cdef Entry* lists[4]
+    cdef Entry* lists[5]
     cdef int32_t i
     cdef int result = visit_fields(self, visit, arg)
     if result or timer is NULL or (<LoopTimers>self).hides:
@@ -35,8 +29,9 @@ cdef int timers_traverse(PyObject* self, visitproc visit, void* arg) noexcept:
         result = list_visit(&timer.wheel.queue[i].entries, visit, arg)
         if result:
             return result
-    lists = [&timer.wheel.flush, &timer.wheel.due, &timer.ready, &(<LoopTimers>self).running]
-    for i in range(4):
+    lists = [&timer.wheel.flush, &timer.wheel.due, &timer.ready, &(<LoopTimers>self).running,
+             &(<LoopTimers>self).offered]
+    for i in range(5):
         result = list_visit(lists[i], visit, arg)
         if result:
             return result

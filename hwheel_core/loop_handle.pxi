@@ -121,6 +121,10 @@ cdef class LoopHandle:
             raise ValueError("delay is not a number (NaN)")
         timers_check_open(self.timers)
         now = timers_time(self.timers)
+        if isnan(now):
+            raise ValueError("the loop's time is not a number (NaN)")
+        if self.task.state != TASK_PENDING:         # the loop's time() may be anybody's code
+            return False
         return timers_move(self.timers, self, now, now + length if length > 0 else now)
 
     # --- as asyncio.TimerHandle compares and shows itself ----------------------------------------------------------
@@ -160,7 +164,15 @@ cdef class LoopHandle:
             return "<TimerHandle, not set up>"
         return self.timers._show(self)
 
-    # What asyncio's own comparisons and reports read of a handle.
+    def _repr_info(self):
+        return [] if self.timers is None else self.timers._describe(self)
+
+    def _run(self):
+        """Runs it now, in its context, and not again. Nothing happens if it is not pending."""
+        if self.timers is not None:
+            handle_run_once(self, True)
+
+    # What asyncio's own comparisons and reports, and programs that watch a loop, read of a handle.
 
     @property
     def _when(self):
@@ -177,6 +189,18 @@ cdef class LoopHandle:
     @property
     def _cancelled(self):
         return self.is_cancelled
+
+    @property
+    def _context(self):
+        return self.get_context()
+
+    @property
+    def _scheduled(self):
+        return self.task.state == TASK_PENDING
+
+    @property
+    def _repr(self):
+        return self.shown
 
     @property
     def _source_traceback(self):

@@ -1,6 +1,14 @@
 # Handles in order of their deadlines. A wheel knows ticks; what fell due in one pass is put into the exact order here.
 
 
+cdef inline void timers_sort_locked(LoopTimers self) noexcept:
+    """Puts Timer.ready in order, if it may not be."""
+    if self.unsorted:
+        self.unsorted = False
+        list_sort(&self.timer.ready)
+        self.timer.wheel.removals += 1      # what is remembered of the list's order (Timer.delivered) is not true now
+
+
 cdef void list_sort(Entry* head) noexcept:
     """Sorts a list of handles by deadline; equal deadlines keep their order.
 

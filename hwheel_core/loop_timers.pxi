@@ -12,6 +12,9 @@
 # after `alarm_s`; so what was added before `alarm_s` was added before this pass. The rest waits, at the cost of one
 # more pass, and so does everything behind it, since order comes first.
 #
+# loop_clock.pxi reads the time, loop_alarm.pxi asks for the alarm, loop_pass.pxi is what happens when it rings,
+# loop_method.pxi has the methods that a loop class gets.
+#
 # Threads. A loop is used by one thread. All that is done to its Timer is done with the GIL held throughout (without a
 # GIL: attached to the interpreter), so that the garbage collector always finds the wheel at rest.
 
@@ -21,53 +24,75 @@ cdef enum:
     SCAN_LIMIT = 64             # entries that are looked at for the latest deadline of a tick
     MAX_ALARM_S = 86400         # how far ahead the loop itself is asked for an alarm
 
-cdef object time_module = time
-cdef object genuine_monotonic = time.monotonic
 cdef double LAST_TICK = 1 << 50         # 8,700 years; math.inf is placed there
 
 
 cdef inline int64_t tick_of(double time_s) noexcept nogil:
     cdef double ticks = floor(time_s * TICKS_PER_S)
-    return <int64_t>(ticks if ticks < LAST_TICK else LAST_TICK)
+    if not ticks < LAST_TICK:           # also NaN
+        ticks = LAST_TICK
+    return <int64_t>ticks if ticks > 0 else 0       # before time began: due in any case
+
+
+cdef struct LoopVersions:
+    PyTypeObject* type
+    uint64_t type_version
+    uint64_t attributes_version
+    uint64_t time_version
+    uint64_t asyncio_version
 
 
 cdef class LoopTimers:
-    """LoopTimers(loop, call_at, call_later, monotonic=False): the timers of `loop`.
+    """LoopTimers(loop, base): the timers of `loop`.
 
     Arguments:
-        call_at: the loop's own, through which its own timers are reached.
-        call_later: the loop's own; called only where `call_at` asks `loop.call_later` in its turn, as uvloop's does,
-            and finds us there.
-        monotonic: loop.time() is time.monotonic() and nothing else, where that reads CLOCK_MONOTONIC. (Tests that
-            replace time.monotonic are respected.)
+        base: where the loop's own `call_at`, `call_later` and `call_soon` are found at each call: the loop, or super() of
+            a class that overrides them. (Some loops' `call_at` asks `loop.call_later` in its turn, as uvloop's does, and
+            finds us there: then it is sent on.)
 
     A subclass brings what need not be fast: `_show(handle)`, `_report(handle, error)`, and for debug mode
-    `_check_call(callback)`, `_stack()` and `_time_call(handle, seconds)`.
+    `_check_call(callback)`, `_stack()` and `_name(asked, handle)`; see loop_call.pxi.
     """
     cdef Timer* timer
     cdef Entry running          # what is due and has still to run, in order
+    cdef Entry offered          # the same, each a call that the loop itself has been asked for; see loop_call.pxi
     cdef readonly object loop   # None once closed
-    cdef object call_base       # the loop's own call_at; None once closed
-    cdef object call_base_later # its own call_later
-    cdef readonly bint asking   # call_base is at work
+    cdef object base            # None once closed
+    cdef dict attributes        # the loop's __dict__: what has been put on the loop itself
+    cdef bint is_loops          # the loop calls these its own: what is put in their place on it or its class counts
+    cdef int delegating         # to what stands in their place, which may come back here: a bit for each of the two
+    cdef bint own_calls         # nothing does
+    cdef bint genuine_clock     # see loop_clock.pxi
+    cdef LoopVersions versions  # of what these two depend on
+    cdef readonly bint asking   # the loop's own call_at is at work
     cdef object alarm           # its handle for the next wake-up, or None
-    cdef double alarm_s         # when that is
-    cdef int64_t alarm_tick     # its tick; INT64_MAX while there is none
-    cdef bint reads_clock       # loop.time() is time.monotonic(), which is CLOCK_MONOTONIC
-    cdef object no_context      # for the alarm: the caller's context is none of its business
-    cdef bint hides             # the loop runs: what is pending is hidden from the garbage collector
+    cdef int64_t alarm_number   # 0: there is none
+    cdef int64_t last_number    # of the alarms that were asked for
+    cdef int64_t alarm_tick     # when it rings: a tick, or SOON, or NEVER while there is none
+    cdef double alarm_s         # what it was asked for; what was added before that may run when it rings
+    cdef object alarm_context   # for the next alarm: the caller's context is none of its business
+    cdef double pass_s          # the loop's time when a pass last looked for what is due
+    cdef double early_s         # the loop's time when an alarm was last early, and how often it has been at that time
+    cdef int early_times
+    cdef int64_t behind         # what was added for a time that the wheel's clock has passed: see loop_clock.pxi
+    cdef bint unsorted          # Timer.ready may be out of order
+    cdef int hides              # how many run() there are: what is pending is hidden from the garbage collector
+    cdef bint interrupted       # the last run() ended by an exception
     cdef public bint debug      # whether calls are checked and timed, as in asyncio's debug mode
     cdef object __weakref__
 
-    def __cinit__(self, loop, call_at, call_later, bint monotonic=False):
+    def __cinit__(self, loop, base):
         list_init(&self.running)
+        list_init(&self.offered)
         self.timer = new_timer(1, DEFAULT_WHEEL_SIZE, 0, CLOCK_KIND_MANUAL, False)
-        self.alarm_tick = INT64_MAX
+        timers_forget_alarm(self)
+        self.pass_s = -INFINITY
+        self.early_s = -INFINITY
         self.loop = loop
-        self.call_base = call_at
-        self.call_base_later = call_later
-        self.reads_clock = monotonic
-        self.no_context = PyContext_New()
+        self.base = base
+        attributes = getattr(loop, "__dict__", None)
+        self.attributes = attributes if isinstance(attributes, dict) else {}
+        self.is_loops = base is not loop
         debug_count(LIVE_TIMERS, 1)
 
     def __dealloc__(self):
@@ -88,25 +113,15 @@ cdef class LoopTimers:
         Runtime complexity: O(1).
         Thread-safety: none, as asyncio's: call it in the thread of the loop.
         """
-        cdef double now
-        if delay is None:
-            raise TypeError("delay must not be None")
-        if self.asking:
-            return self.call_base_later(delay, callback, *args, context=context)
-        timers_check_open(self)
-        now = timers_time(self)
-        if PyFloat_CheckExact(delay):
-            return timers_add(self, now, now + PyFloat_AS_DOUBLE(delay), callback, args, context)
-        return timers_add(self, now, now + delay, callback, args, context)
+        if not timers_are_own(self):
+            return timers_delegate(self, loop_call_later, NAME_CALL_LATER, (delay, callback, *args), context)
+        return timers_call_later(self, delay, callback, args, context)
 
     def call_at(self, when, callback, *args, context=None):
         """Calls `callback(*args)` at a time on the clock of `loop.time()`. Otherwise as `call_later`."""
-        if when is None:
-            raise TypeError("when cannot be None")
-        if self.asking:
-            return self.call_base(when, callback, *args, context=context)
-        timers_check_open(self)
-        return timers_add(self, timers_time(self), when, callback, args, context)
+        if not timers_are_own(self):
+            return timers_delegate(self, loop_call_at, NAME_CALL_AT, (when, callback, *args), context)
+        return timers_call_at(self, when, callback, args, context)
 
     def __len__(self):
         """How many handles are pending."""
@@ -119,127 +134,67 @@ cdef class LoopTimers:
         """Lets go of everything that is pending, and of the loop. Further calls are a RuntimeError."""
         alarm = self.alarm
         self.loop = None
-        self.call_base = None
-        self.call_base_later = None
-        self.alarm = None
-        self.alarm_tick = INT64_MAX
+        self.base = None
+        self.attributes = {}
+        timers_forget_alarm(self)
         timers_drop_all(self)
         if alarm is not None:
             alarm.cancel()
 
-    def hide(self):
-        """The loop starts to run: nothing of it can be garbage, and what is added from now on need not be looked at."""
-        self.hides = True
+    def run(self, run_loop):
+        """Runs the loop by `run_loop()`.
 
-    def show(self):
-        """The loop has stopped: it may be dropped unclosed, and the garbage collector has to see all of it."""
-        self.hides = False
-        timers_show_all(self)
+        While a loop runs nothing of it can be garbage, and what is added need not be looked at. Afterwards it may be
+        dropped unclosed, and the garbage collector has to see all of it again. (Compiled, because an interrupt between
+        two lines of Python would leave it hidden.)
+        """
+        if self.interrupted:
+            timers_recover(self)
+        self.hides += 1
+        try:
+            run_loop()
+        except:
+            self.interrupted = True
+            raise
+        finally:
+            self.hides -= 1
+            if self.hides == 0:         # else a loop that runs was asked to run, and refused
+                timers_show_all(self)
 
-    def _ring(self):
+    def _ring(self, int64_t number):
         """What the loop calls when the alarm goes off."""
-        cdef double alarm_s = self.alarm_s
-        cdef double now
-        self.alarm = None
-        self.alarm_tick = INT64_MAX
-        if self.loop is None:
-            return
-        now = timers_time(self)
-        if now < alarm_s:
-            # A loop may be early by what its clock cannot tell (uvloop: half a millisecond).
-            timers_set_alarm(self, max(alarm_s, now + 0.001))
-            return
-        if list_is_empty(&self.running):
-            timers_take_due(self, now, alarm_s)
-        if timers_prefetch(self):
-            timers_set_alarm(self, now)
-        else:
-            timers_set_next_alarm(self, now)
-        timers_run(self)
-
-
-# --- the alarm ---------------------------------------------------------------------------------------------------
-
-cdef inline bint timers_check_open(LoopTimers self) except False:
-    if self.loop is None:
-        raise RuntimeError("Event loop is closed")
-    return True
-
-
-cdef inline double timers_time(LoopTimers self) except? -1:
-    """What loop.time() says, without the way there if it would only read the clock."""
-    cdef timespec now
-    if self.reads_clock and time_module.monotonic is genuine_monotonic:
-        clock_gettime(CLOCK_MONOTONIC, &now)
-        return <double>(<int64_t>now.tv_sec * 1000000000 + now.tv_nsec) / 1e9      # rounded as time.monotonic() does
-    return self.loop.time()
-
-
-cdef object timers_ask(LoopTimers self, object when, object callback, tuple args, object context):
-    """Asks the loop itself for a timer."""
-    self.asking = True
-    try:
-        return self.call_base(when, callback, *args, context=context)
-    finally:
-        self.asking = False
-
-
-cdef bint timers_set_alarm(LoopTimers self, double when) except False:
-    """Asks the loop for a wake-up, in place of the one that it was asked for before."""
-    earlier = self.alarm
-    self.alarm = timers_ask(self, when, self._ring, (), self.no_context)
-    self.alarm_s = when
-    self.alarm_tick = tick_of(when)
-    if earlier is not None:
-        earlier.cancel()
-    return True
-
-
-cdef bint timers_set_next_alarm(LoopTimers self, double now) except False:
-    """The alarm for what is pending now, unless there is one that is early enough."""
-    cdef double when
-    lock_with_gil(self.timer)
-    when = timers_next_locked(self)
-    lock_release(self.timer)
-    if isinf(when):
-        return True
-    # What is due already and had to wait: everything that was added up to now may run when this rings.
-    when = min(max(when, now), now + MAX_ALARM_S)
-    if tick_of(when) < self.alarm_tick:
-        timers_set_alarm(self, when)
-    return True
-
-
-cdef double timers_next_locked(LoopTimers self) noexcept:
-    """The latest deadline of the earliest tick, or when a coarse bucket has to be looked into. Infinity: never."""
-    cdef const Bucket* bucket
-    if not list_is_empty(&self.timer.ready):
-        return list_latest(&self.timer.ready)
-    bucket = queue_first(&self.timer.wheel)
-    if bucket is NULL:
-        return INFINITY
-    if bucket.level == 1:
-        return list_latest(&bucket.entries)
-    return <double>bucket.entries.expiration_ms / TICKS_PER_S
-
-
-cdef double list_latest(const Entry* head) noexcept:
-    """The latest deadline in a list, of its first SCAN_LIMIT entries. (What is later than that gets another alarm.)"""
-    cdef const Entry* entry = head.next
-    cdef double latest = -INFINITY
-    cdef int count = 0
-    while entry is not head and count < SCAN_LIMIT:
-        latest = max(latest, entry_deadline(entry))
-        entry = entry.next
-        count += 1
-    return latest
-
-
-cdef inline double entry_deadline(const Entry* entry) noexcept:
-    return (<LoopHandle><PyObject*>(<const char*>entry - loop_entry_offset)).deadline
+        timers_ring(self, number)
 
 
 # --- adding and moving -------------------------------------------------------------------------------------------
+
+cdef inline object timers_call_later(LoopTimers self, object delay, object callback, tuple args, object context):
+    cdef double now
+    if delay is None:
+        raise TypeError("delay must not be None")
+    if self.asking:
+        return self.base.call_later(delay, callback, *args, context=context)
+    timers_check_open(self)
+    now = timers_time(self)
+    if PyFloat_CheckExact(delay):
+        return timers_add(self, now, now + PyFloat_AS_DOUBLE(delay), callback, args, context)
+    return timers_add(self, now, now + delay, callback, args, context)
+
+
+cdef inline object timers_call_at(LoopTimers self, object when, object callback, tuple args, object context):
+    cdef double now
+    if when is None:
+        raise TypeError("when cannot be None")
+    if self.asking:
+        return self.base.call_at(when, callback, *args, context=context)
+    timers_check_open(self)
+    try:
+        now = timers_time(self)
+    except Exception:
+        # The loop's own needs no clock to take it.
+        return timers_ask(self, when, callback, args, context)
+    return timers_add(self, now, when, callback, args, context)
+
 
 cdef inline object timers_add(LoopTimers self, double now, double when, object callback, tuple args, object context):
     cdef LoopHandle handle
@@ -264,16 +219,23 @@ cdef inline object timers_add(LoopTimers self, double now, double when, object c
 
 cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except False:
     cdef Timer* timer = self.timer
-    cdef int64_t tick = tick_of(handle.deadline)
+    cdef int64_t tick = tick_of(handle.deadline), now_tick
     cdef Status status
+    if timer.pending == 0:
+        now_tick = tick_of(now)
+        if now_tick < timer.wheel.levels[0].current_time_ms:
+            timers_turn_back(self, now_tick)
+        else:
+            lock_with_gil(timer)
+            wheel_advance_clock(&timer.wheel, now_tick)
+            lock_release(timer)
+    timers_note_tick(self, tick, now)
     Py_INCREF(handle)                   # the wheel's; dropped by who takes the handle out
     handle.task.owner = <uintptr_t>timer
     handle.task.entry.place = ENTRY_OF_TASK
     debug_count(LIVE_TASKS, 1)
     while True:
         lock_with_gil(timer)
-        if timer.pending == 0:
-            wheel_advance_clock(&timer.wheel, tick_of(now))
         status = task_add_locked(timer, &handle.task, tick, TAKE_DUE)
         lock_release(timer)
         if status == OK:
@@ -281,12 +243,14 @@ cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except F
         if not timers_make_room(timer, status):
             Py_DECREF(handle)
             raise MemoryError
-    if tick < self.alarm_tick:
-        try:
+    try:
+        if tick < self.alarm_tick:
             timers_set_alarm(self, min(handle.deadline, now + MAX_ALARM_S))
-        except:
-            handle.cancel()
-            raise
+        elif now > self.alarm_s + OVERDUE_S:
+            timers_set_soon(self, now)
+    except:
+        handle.cancel()
+        raise
     return True
 
 
@@ -294,6 +258,7 @@ cdef bint timers_move(LoopTimers self, LoopHandle handle, double now, double whe
     cdef Timer* timer = self.timer
     cdef int64_t tick = tick_of(when)
     cdef Status status
+    timers_note_tick(self, tick, now)
     while True:
         lock_with_gil(timer)
         status = task_reschedule_locked(timer, &handle.task, tick, 0, 0, TAKE_DUE)
@@ -324,6 +289,7 @@ cdef void timers_drop_all(LoopTimers self) noexcept:
     lock_with_gil(timer)
     while timer_step_locked(timer, INT64_MAX):
         pass
+    list_move_to_end(&self.offered, &dropped)
     list_move_to_end(&self.running, &dropped)
     list_move_to_end(&timer.ready, &dropped)
     entry = dropped.next

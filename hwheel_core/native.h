@@ -57,6 +57,36 @@ static inline void hw_set_gc(PyObject *type, traverseproc traverse, inquiry clea
 
 static inline void hw_type_free(PyObject *object) { Py_TYPE(object)->tp_free(object); }
 
+/* Numbers that are other ones after each change of a dict, and of what a type or a base of it has; 0: not known. */
+static inline uint64_t hw_dict_version(PyObject *dict)
+{
+#if PY_VERSION_HEX < 0x030E0000
+    return ((PyDictObject *)dict)->ma_version_tag;
+#else
+    (void)dict;
+    return 0;
+#endif
+}
+
+static inline uint64_t hw_type_version(PyTypeObject *type)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    if (!(type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG))
+        return 0;
+#endif
+    return type->tp_version_tag;
+}
+
+/* A method with the calling convention METH_FASTCALL, for classes of any kind. */
+static inline PyObject *hw_method(PyMethodDef *method, const char *name, void *function, const char *doc)
+{
+    method->ml_name = name;
+    method->ml_meth = (PyCFunction)function;
+    method->ml_flags = METH_FASTCALL | METH_KEYWORDS;
+    method->ml_doc = doc;
+    return PyDescr_NewMethod(&PyBaseObject_Type, method);
+}
+
 /* Puts a function with the calling convention METH_FASTCALL in the place of a method that takes *args: Cython gives that
  * one a tuple of all its arguments, which has to be made for each call. Name, docstring and signature stay; the method
  * that was there is returned, a borrowed reference that lives as long as the process, for whatever is not common. */

@@ -1,12 +1,12 @@
 """Any event loop class, with its timers on the wheel."""
 
 import asyncio
-import sys
 from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from hwheel.asyncio.timers import WheelTimers
+from hwheel_core import loop_call_at, loop_call_later
 
 if TYPE_CHECKING:
     Base = asyncio.AbstractEventLoop
@@ -23,7 +23,7 @@ class WheelTimersMixin(Base):
     _wheel_timers: WheelTimers
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._wheel_timers = WheelTimers(self, super().call_at, super().call_later, is_monotonic(type(self)))
+        self._wheel_timers = WheelTimers(self, super())
         super().__init__(*args, **kwargs)
         self._wheel_timers.debug = self.get_debug()
         # Straight to the compiled methods, where no subclass wants to have a say.
@@ -33,21 +33,19 @@ class WheelTimersMixin(Base):
             if own_class.call_later is WheelTimersMixin.call_later:
                 vars(self)["call_later"] = self._wheel_timers.call_later
 
-    def call_later(
-        self, delay: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        """Calls `callback(*args)` in `delay` seconds. O(1)."""
-        if delay is None:
-            raise TypeError("delay must not be None")
-        if self._wheel_timers.asking:
-            return super().call_later(delay, callback, *args, context=context)
-        return self.call_at(self.time() + delay, callback, *args, context=context)
+    if TYPE_CHECKING:
 
-    def call_at(
-        self, when: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        """Calls `callback(*args)` at a time on the clock of `loop.time()`. O(1)."""
-        return self._wheel_timers.call_at(when, callback, *args, context=context)
+        def call_later(
+            self, delay: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+        ) -> asyncio.TimerHandle: ...
+
+        def call_at(
+            self, when: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+        ) -> asyncio.TimerHandle: ...
+
+    else:
+        call_later = loop_call_later
+        call_at = loop_call_at
 
     def set_debug(self, enabled: bool) -> None:
         """Switches asyncio's debug mode on or off."""
@@ -56,11 +54,7 @@ class WheelTimersMixin(Base):
 
     def run_forever(self) -> None:
         """Runs until stop() is called."""
-        self._wheel_timers.hide()
-        try:
-            super().run_forever()
-        finally:
-            self._wheel_timers.show()
+        self._wheel_timers.run(super().run_forever)
 
     def close(self) -> None:
         """Closes the loop; what is pending is let go of."""
@@ -68,16 +62,11 @@ class WheelTimersMixin(Base):
         self._wheel_timers.close()
 
 
-def is_monotonic(loop_class: type[asyncio.AbstractEventLoop]) -> bool:
-    """Whether `loop.time()` is `time.monotonic()`, read from CLOCK_MONOTONIC."""
-    return sys.platform == "linux" and loop_class.time is asyncio.BaseEventLoop.time
-
-
 def wheel_loop(base: type[Loop]) -> type[Loop]:
     """Makes a class like `base`, an event loop class, with its timers on the wheel.
 
-    Of the base class only public methods are used: `call_at`, `time`, `is_running`, `get_debug` and
-    `call_exception_handler`. It may be uvloop's. A base class gives the same class each time.
+    Of the base class only public methods are used: `call_at`, `call_later`, `call_soon`, `time`, `is_running`,
+    `get_debug` and `call_exception_handler`. It may be uvloop's. A base class gives the same class each time.
 
     Raises:
         TypeError: base is no class, or has no `call_at`.

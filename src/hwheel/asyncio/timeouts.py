@@ -3,7 +3,6 @@
 import asyncio
 from typing import Self
 
-from hwheel.asyncio.loop_class import is_monotonic
 from hwheel.asyncio.timers import WheelTimers
 
 
@@ -38,7 +37,7 @@ class Timeouts(WheelTimers):
     def __new__(cls, loop: asyncio.AbstractEventLoop | None = None) -> Self:
         if loop is None:
             loop = asyncio.get_running_loop()
-        return super().__new__(cls, loop, loop.call_at, loop.call_later, is_monotonic(type(loop)))
+        return super().__new__(cls, loop, loop)
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.debug = self.loop.get_debug()

@@ -1,19 +1,21 @@
 """The timers of one loop: what of them need not be fast. asyncio's reports and the checks of its debug mode."""
 
 import asyncio
+import contextlib
 import inspect
-import logging
 import sys
 from asyncio import format_helpers
 from collections.abc import Callable
 from traceback import StackSummary
 from types import FrameType
 
-from hwheel_core import LoopHandle, LoopTimers, set_loop_handle_class
+from hwheel_core import LoopHandle, LoopTimers, set_loop_call_class, set_loop_clock, set_loop_handle_class
 
 set_loop_handle_class(asyncio.TimerHandle)
+set_loop_call_class(asyncio.Handle)
+if sys.platform == "linux" and getattr(asyncio.BaseEventLoop.time, "__module__", None) == "asyncio.base_events":
+    set_loop_clock(asyncio.BaseEventLoop.time, vars(asyncio.base_events))
 
-logger = logging.getLogger("asyncio")
 KNOWS_DEBUG = "debug" in inspect.signature(format_helpers._format_callback_source).parameters
 OWN_FILES = (__file__.removesuffix("timers.py"),)
 
@@ -22,6 +24,9 @@ class WheelTimers(LoopTimers):
     """The wheel of a loop, with asyncio's manners."""
 
     def _show(self, handle: LoopHandle) -> str:
+        return f"<{' '.join(self._describe(handle))}>"
+
+    def _describe(self, handle: LoopHandle) -> list[str]:
         info = ["TimerHandle"]
         if handle._cancelled:
             info.append("cancelled")
@@ -31,7 +36,7 @@ class WheelTimers(LoopTimers):
         if handle._source_traceback:
             frame = handle._source_traceback[-1]
             info.append(f"created at {frame[0]}:{frame[1]}")
-        return f"<{' '.join(info)}>"
+        return info
 
     def _source(self, handle: LoopHandle) -> str:
         """As asyncio names a callback. From Python 3.13 on it shows arguments in debug mode only."""
@@ -64,6 +69,9 @@ class WheelTimers(LoopTimers):
             frame = frame.f_back
         return format_helpers.extract_stack(frame)
 
-    def _time_call(self, handle: LoopHandle, seconds: float) -> None:
-        if seconds >= self.loop.slow_callback_duration:
-            logger.warning("Executing %s took %.3f seconds", str(handle), seconds)
+    def _name(self, asked: asyncio.Handle, handle: LoopHandle) -> None:
+        """`asked` is how the loop calls what `handle` stands for: in debug mode it is to be reported as `handle`."""
+        if self.debug:
+            with contextlib.suppress(Exception):        # uvloop's handles have no such fields; a repr() may fail
+                asked._source_traceback = handle._source_traceback
+                asked._repr = repr(handle)

@@ -1,0 +1,77 @@
+# Where somebody watches what a loop calls, each callback is a call of the loop itself instead of one of many in a pass:
+# in asyncio's debug mode, which measures each call, and where a program has put something else in the place of
+# asyncio.Handle._run. What is reported as slow is then the callback, once, under its own name.
+#
+# The loop may lose such a call, or get it twice, if it is interrupted. So a handle stays the wheel's until it is called
+# (in the list `offered`), and it is called once, whoever comes first.
+
+cdef object asyncio_handle = None       # asyncio.Handle
+cdef object genuine_run = None          # its _run
+cdef str NAME_RUN = "_run"
+
+
+def set_loop_call_class(cls):
+    """The class whose _run programs replace to watch what loops call: asyncio.Handle."""
+    global asyncio_handle, genuine_run
+    asyncio_handle = cls
+    genuine_run = cls._run
+
+
+cdef inline bint runs_are_watched() noexcept:
+    return (
+        genuine_run is not None
+        and _PyType_Lookup(<PyTypeObject*>asyncio_handle, NAME_RUN) is not <PyObject*>genuine_run
+    )
+
+
+cdef class LoopCall:
+    """What the loop is given to call. To whoever looks at it, it is the callback."""
+    cdef LoopHandle handle
+    cdef object callback
+
+    def __call__(self, *args):
+        handle_run_once(self.handle, False)
+
+    def __getattr__(self, name):
+        if name == "__wrapped__":
+            return getattr(self.callback, name, self.callback)
+        return getattr(self.callback, name)
+
+    def __repr__(self):
+        return repr(self.callback)
+
+    @property
+    def __class__(self):
+        return self.callback.__class__
+
+
+cdef bint timers_offer(LoopTimers self) except False:
+    """As timers_run, through the loop."""
+    cdef LoopHandle handle
+    cdef LoopCall call
+    cdef int left = RUN_LIMIT
+    while left and timers_keep_alarm(self):
+        left -= 1
+        handle = entry_handle(self.running.next)
+        call = LoopCall.__new__(LoopCall)
+        call.handle = handle
+        call.callback = handle.callback_
+        handle_move_between(self, handle, &self.offered, False)
+        try:
+            asked = self.base.call_soon(call, *handle.arguments, context=handle.context)
+        except:
+            if handle.task.state == TASK_PENDING:
+                handle_move_between(self, handle, &self.running, True)
+            raise
+        self._name(asked, handle)
+    return True
+
+
+cdef void handle_move_between(LoopTimers self, LoopHandle handle, Entry* target, bint to_front) noexcept:
+    lock_with_gil(self.timer)
+    wheel_remove(&self.timer.wheel, &handle.task.entry)
+    if to_front:
+        list_push(target, &handle.task.entry)
+    else:
+        list_append(target, &handle.task.entry)
+    lock_release(self.timer)

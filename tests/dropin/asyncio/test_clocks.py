@@ -1,0 +1,361 @@
+"""Loops whose time() goes back, jumps ahead, stands still, raises, or is no number: the same program on asyncio's loop and on
+the wheel. On the wheel nothing is lost, nothing is early on that clock, and nothing is later than with asyncio by more than
+the resolution.
+
+The time that really passes (`true_s`) is the test's own; what time() says is that and an offset, which changes while the
+loop waits.
+"""
+
+import asyncio
+import math
+import os
+import sys
+from collections import deque
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import hwheel_core
+from hwheel.asyncio import Timeouts, wheel_loop
+
+EXAMPLES = int(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1")) * 200
+RESOLUTION_S = 1 / 4096
+WAKE_UP_S = 1e-6        # how much later than asked for the loop wakes up
+YEAR_S = 365 * 86400.0
+
+
+class MovedLoop(asyncio.BaseEventLoop):
+    """A loop without files that need not wait. script: what happens when, of the time that really passes."""
+
+    def __init__(self):
+        self.true_s = 1000.0
+        self.offset_s = 0.0
+        self.says = None            # instead of the time
+        self.script = deque()
+        super().__init__()
+        self._selector = self
+        self.set_exception_handler(self.note)
+        self.errors = []
+
+    def note(self, loop, context):
+        self.errors.append(context.get("exception"))
+
+    def time(self):
+        if isinstance(self.says, Exception):
+            raise self.says
+        return self.true_s + self.offset_s if self.says is None else self.says
+
+    def select(self, timeout):
+        wake_s = math.inf if timeout is None else self.true_s + timeout + (WAKE_UP_S if timeout else 0)
+        at_s = self.script[0][0] if self.script else math.inf
+        self.true_s = min(wake_s, max(at_s, self.true_s))
+        assert self.true_s < math.inf, "nothing to do, and nothing to wait for"
+        while self.script and self.script[0][0] <= self.true_s:
+            self.script.popleft()[1]()
+        return ()
+
+    def _process_events(self, events):
+        pass
+
+    def _write_to_self(self):
+        pass
+
+    def run_until(self, true_s):
+        self.script.append((true_s, int))
+        for _ in range(20_000):
+            if self.true_s >= true_s:
+                return
+            self._run_once()
+        raise AssertionError("the loop turns and turns, and time does not pass")
+
+
+WheelMovedLoop = wheel_loop(MovedLoop)
+
+
+class Program:
+    """steps: (seconds since the step before, what, number)."""
+
+    def __init__(self, loop_class, steps):
+        self.loop = loop_class()
+        self.ran = {}
+        self.handles = []
+        true_s = self.loop.true_s
+        for pause_s, what, number in steps:
+            true_s += pause_s
+            self.loop.script.append((true_s, lambda what=what, number=number: getattr(self, what)(number)))
+        self.end_s = true_s + 20_000
+
+    def add(self, delay_s):
+        self.loop.call_soon(self.add_now, delay_s)
+
+    def add_now(self, delay_s):
+        number = len(self.handles)
+        self.handles.append(self.loop.call_later(delay_s, self.run_one, number))
+
+    def cancel(self, number):
+        self.loop.call_soon(lambda: self.handles and self.handles[number % len(self.handles)].cancel())
+
+    def jump(self, offset_s):
+        self.loop.offset_s = offset_s
+
+    def run_one(self, number):
+        assert number not in self.ran, "twice"
+        self.ran[number] = self.loop.true_s, self.loop.time() - self.handles[number].when()
+
+    def run(self):
+        loop = self.loop
+        loop.run_until(self.end_s)
+        if hasattr(loop, "_wheel_timers") and hwheel_core.DEBUG:
+            hwheel_core.debug_check(loop._wheel_timers)
+        assert not loop.errors
+        loop.close()
+        return self.ran
+
+
+def compare(steps):
+    stock = Program(MovedLoop, steps).run()
+    program = Program(WheelMovedLoop, steps)
+    wheel = program.run()
+    for number, (at_s, _) in stock.items():
+        assert number in wheel, f"timer {number} is lost"
+        assert wheel[number][0] <= at_s + RESOLUTION_S + 10 * WAKE_UP_S, f"timer {number} is late"
+    for number, (_, after_s) in wheel.items():
+        assert after_s >= 0, f"timer {number} is early"
+
+
+BACK = [
+    # A clock that goes back by 1,000 s, with timers before and after.
+    [(0, "add", 1.5), (1, "jump", -900.0), (0.2, "add", 0.2), (0, "add", 0.7), (0.05, "add", 0.1)],
+    # Something has fallen due before: the wheel's clock is ahead.
+    [(0, "add", 1.0), (2, "jump", -1000.0), (0, "add", 1.7), (0, "add", 0.2), (0, "add", 0.5)],
+    # Many for earlier times than the wheel's clock.
+    [(0, "add", 1.0), (2, "jump", -1000.0)] + [(0, "add", 0.2 + i % 97 / 50) for i in range(300)],
+    # Beside many that were there before, near and far.
+    [(0, "add", 10.0 + i * 7) for i in range(300)]
+    + [(15, "jump", -900.0)]
+    + [(0.001, "add", 0.2 + i % 97 / 50) for i in range(300)],
+]
+AHEAD = [
+    [(0, "add", 1.0), (0, "add", 50.0), (0, "add", 2 * YEAR_S), (0.5, "jump", YEAR_S), (1, "add", 0.2)],
+    [(0, "add", 1.0 + i / 1000) for i in range(300)] + [(0.5, "jump", YEAR_S), (1, "jump", 0.0), (0.1, "add", 0.2)],
+    [(0, "add", 0.001), (1, "jump", YEAR_S), (0, "add", 0.001), (1, "jump", 0.0)] + [(0, "add", 0.2), (0, "add", 90.0)] * 99,
+]
+
+
+@pytest.mark.parametrize("steps", BACK + AHEAD)
+def test_a_clock_that_jumps_loses_nothing_and_delays_nothing(steps):
+    compare(steps)
+
+
+offsets = st.sampled_from([-999.0, -700.0, -1.0, -0.01, -RESOLUTION_S, 0.0, 0.01, 1.0, 300.0, 5000.0, 8e6])
+delays = st.one_of(st.floats(1e-6, 0.1), st.floats(0.1, 300), st.floats(-1, 0), st.floats(300, 9000))
+step = st.one_of(
+    st.tuples(st.floats(0, 2), st.just("add"), delays),
+    st.tuples(st.just(0.0), st.just("add"), delays),
+    st.tuples(st.floats(0, 5), st.just("jump"), offsets),
+    st.tuples(st.floats(0, 2), st.just("cancel"), st.integers(0, 1000)),
+)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(step, max_size=40))
+@example([(0, "add", 1.0), (2, "jump", -999.0), (0, "add", 1.7), (0, "add", 0.2)])
+def test_clocks_that_jump_at_random(steps):
+    compare(steps)
+
+
+def test_many_added_after_a_step_back_run_in_order():
+    loop = WheelMovedLoop()
+    loop.call_later(1, int)
+    loop.run_until(loop.true_s + 5)
+    loop.offset_s = -1000.0
+    ran = []
+    for i in range(2000):
+        loop.call_later(1 + i % 7, ran.append, i)
+    loop.run_until(loop.true_s + 20)
+    assert len(ran) == 2000
+    assert ran == sorted(ran, key=lambda i: i % 7)
+    loop.close()
+
+
+def test_a_clock_that_stands_still_runs_nothing_until_it_goes_on():
+    loop = WheelMovedLoop()
+    ran = []
+    loop.call_later(0.2, ran.append, 1)
+    loop.says = loop.time()
+    loop.run_until(loop.true_s + 5)
+    assert ran == []
+    loop.says = None
+    loop.run_until(loop.true_s + 0.01)
+    assert ran == [1]
+    loop.close()
+
+
+@pytest.mark.parametrize("says", [math.nan, math.inf, -math.inf, -5.0, OSError("no clock")], ids=repr)
+def test_a_clock_that_breaks_for_a_while_loses_nothing(says):
+    loop = WheelMovedLoop()
+    ran = []
+    handles = [loop.call_later(delay_s, ran.append, delay_s) for delay_s in (0.2, 0.3, 5.0)]
+    never = loop.call_later(math.inf, ran.append, "never")
+    for _ in range(20):
+        loop.says = says
+        for _ in range(3):
+            loop.script.append((loop.true_s, int))      # so that it need not wait for ever
+            try:
+                loop._run_once()
+            except OSError:
+                pass
+        if says != math.inf:
+            assert ran == []
+        loop.says = None
+        loop.true_s += 0.001
+    handles.append(loop.call_later(0.4, ran.append, 0.4))
+    loop.run_until(loop.true_s + 10)
+    assert sorted(ran) == [0.2, 0.3, 0.4, 5.0]
+    assert not never.cancelled()
+    assert len(loop._wheel_timers) == 1
+    loop.close()
+
+
+def test_a_clock_that_breaks_only_when_the_alarm_rings_loses_nothing():
+    loop = WheelMovedLoop()
+    ran = []
+    loop.call_later(0.2, ran.append, 1)
+    loop.call_later(0.3, ran.append, 2)
+    broken = []
+
+    def time():
+        if sys._getframe(1).f_code.co_name == "_run" and len(broken) < 5:
+            broken.append(loop.true_s)
+            raise OSError("no clock")
+        return loop.true_s
+
+    loop.time = time
+    loop.run_until(1010)
+    assert len(broken) == len(loop.errors) == 5
+    assert ran == [1, 2]
+    loop.close()
+
+
+def test_call_at_needs_no_clock():
+    loop = WheelMovedLoop()
+    ran = []
+    loop.says = OSError("no clock")
+    with pytest.raises(OSError):
+        loop.call_later(1, ran.append, 1)
+    loop.call_at(1001.0, ran.append, 2)
+    loop.says = None
+    loop.run_until(1010)
+    assert ran == [2]
+    loop.close()
+
+
+def test_a_deadline_is_not_moved_by_a_clock_that_is_no_number():
+    loop = WheelMovedLoop()
+    handle = loop.call_later(1, int)
+    when = handle.when()
+    loop.says = math.nan
+    with pytest.raises(ValueError, match="not a number"):
+        handle.reschedule(5)
+    loop.says = None
+    assert handle.when() == when
+    handle.cancel()
+    loop.close()
+
+
+@pytest.mark.parametrize("base", [lambda loop: loop, wheel_loop], ids=["asyncio", "hwheel"])
+def test_what_one_pass_has_begun_to_run_goes_on_whatever_the_clock_says(base):
+    loop = base(MovedLoop)()
+    ran = []
+
+    def back():
+        loop.offset_s = -900.0
+        ran.append(0)
+
+    when = loop.time() + 1
+    loop.call_at(when, back)
+    for i in range(1, 200):
+        loop.call_at(when + i * 1e-9, ran.append, i)
+    loop.run_until(1010)
+    assert sorted(ran) == list(range(200))
+    loop.close()
+
+
+# --- a loop that is early ------------------------------------------------------------------------------------------
+
+class EarlyLoop(MovedLoop):
+    """Wakes up early by less than it can tell, and sleeps in whole milliseconds, as a selector does."""
+
+    def select(self, timeout):
+        if timeout and timeout > 1e-6:
+            self.true_s += timeout - 0.5e-9
+            return super().select(0)
+        if timeout:
+            self.slept_ms += 1
+            self.true_s += 0.001
+        self.true_s += self.pass_s
+        return super().select(0)
+
+    slept_ms = 0
+    pass_s = 3e-6
+
+
+@pytest.mark.parametrize("pass_s", [3e-6, 0.0], ids=["a clock that runs", "a clock that waits for the loop"])
+def test_a_loop_that_is_early_by_less_than_it_can_tell_is_not_late_then(pass_s):
+    loop = wheel_loop(EarlyLoop)()
+    loop.pass_s = pass_s
+    late_s = []
+    for _ in range(5):
+        when = loop.time() + 0.25
+        loop.call_at(when, lambda when=when: late_s.append(loop.time() - when))
+        for _ in range(50):
+            loop._run_once()
+    assert len(late_s) == 5
+    assert min(late_s) >= 0
+    if pass_s:
+        assert max(late_s) < 0.0005
+        assert loop.slept_ms == 0
+    loop.close()
+
+
+class CoarseLoop(MovedLoop):
+    """Stands still until it may sleep for long enough."""
+
+    def select(self, timeout):
+        if timeout and timeout < 0.9e-4:
+            return ()
+        if timeout:
+            self.true_s += timeout - 0.6e-9
+        return ()
+
+
+def test_a_clock_of_coarse_steps_gets_there():
+    loop = wheel_loop(CoarseLoop)()
+    late_s = []
+    when = loop.time() + 0.25
+    loop.call_at(when, lambda: late_s.append(loop.time() - when))
+    for _ in range(100):
+        loop._run_once()
+    (late_s,) = late_s
+    assert 0 <= late_s < 0.001
+    loop.close()
+
+
+# --- Timeouts ------------------------------------------------------------------------------------------------------
+
+def test_timeouts_beside_a_loop_whose_clock_goes_back():
+    loop = MovedLoop()
+    ran = []
+    with Timeouts(loop) as timeouts:
+        timeouts.call_later(1, ran.append, "before")
+        loop.run_until(1002)
+        loop.offset_s = -1000.0
+        timeouts.call_later(1.7, ran.append, "later")
+        handle = timeouts.call_later(5, ran.append, "soon")
+        handle.reschedule(0.2)
+        loop.run_until(1002.3)
+        assert ran == ["before", "soon"]
+        loop.run_until(1004)
+    assert ran == ["before", "soon", "later"]
+    loop.close()

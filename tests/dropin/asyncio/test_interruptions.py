@@ -1,0 +1,171 @@
+"""KeyboardInterrupt at every line of the Python code that a loop on the wheel runs through between two callbacks: its own, and
+asyncio's. After each one the loop runs again, and every timer has run once."""
+
+import asyncio
+import os
+import sys
+import time
+
+import pytest
+
+import hwheel_core
+from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
+
+FUNCTIONS = {"_run_once", "_run", "call_at", "call_soon", "_call_soon", "_add_callback", "cancel", "_timer_handle_cancelled",
+             "__init__", "_name", "_describe", "_show", "_source", "_report"}
+STEP = 1 if os.environ.get("HWHEEL_MODEL_EXAMPLES") else 3
+
+
+class Interrupter:
+    """Raises KeyboardInterrupt at the line that is reached as the n-th."""
+
+    def __init__(self, n):
+        self.left = n
+
+    def __call__(self, frame, event, arg):
+        name = frame.f_code.co_filename
+        if frame.f_code.co_name in FUNCTIONS and ("/asyncio/" in name and "/tests/" not in name):
+            return self.at_line
+        return None
+
+    def at_line(self, frame, event, arg):
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self.at_line
+
+
+def make_program(kind, debug):
+    loop = EventLoop() if kind == "hwheel" else asyncio.SelectorEventLoop()
+    loop.set_debug(debug)
+    timers = Timeouts(loop) if kind == "Timeouts" else loop
+    ran = []
+    when = loop.time() + 0.002
+    for i in range(4):
+        timers.call_at(when, ran.append, i)
+    timers.call_at(when + 0.0005, ran.append, 4)
+    timers.call_at(when + 0.0007, ran.append, 5)
+    timers.call_at(when + 0.003, ran.append, 6)
+    return loop, timers, ran
+
+
+def run_to_the_end(loop, timers, ran):
+    give_up = time.monotonic() + 10
+    while len(ran) < 7 and time.monotonic() < give_up:
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+        time.sleep(0.0002)
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_an_interrupt_at_any_line_loses_nothing_and_repeats_nothing(debug):
+    n, interrupted = 0, True
+    while interrupted:
+        n += STEP
+        loop, timers, ran = make_program("hwheel", debug)
+        interrupter = Interrupter(n)
+        stop_at = time.monotonic() + 0.02
+        sys.settrace(interrupter)
+        try:
+            while len(ran) < 7 and time.monotonic() < stop_at:
+                loop._wheel_timers.run(loop._run_once)
+            interrupted = False
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            sys.settrace(None)
+        run_to_the_end(loop, timers, ran)
+        assert sorted(ran) == list(range(7)), f"interrupted at line {n}"
+        if hwheel_core.DEBUG:
+            hwheel_core.debug_check(loop._wheel_timers)
+        loop.close()
+        assert n < 3000
+    assert n > 50
+
+
+@pytest.mark.parametrize("kind", ["hwheel", "Timeouts"])
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("exit_with", [KeyboardInterrupt, SystemExit])
+def test_an_exit_in_the_exception_handler_loses_nothing(kind, debug, exit_with):
+    loop, timers, ran = make_program(kind, debug)
+
+    def leave(loop, context):
+        raise exit_with
+
+    loop.set_exception_handler(leave)
+    timers.call_later(0.002, divmod, 1, 0)
+    with pytest.raises(exit_with):
+        loop.run_forever()
+    run_to_the_end(loop, timers, ran)
+    assert sorted(ran) == list(range(7))
+    loop.set_exception_handler(None)
+    loop.close()
+
+
+@pytest.mark.parametrize("kind", ["hwheel", "Timeouts"])
+@pytest.mark.parametrize("debug", [False, True])
+def test_an_exception_handler_that_fails_loses_nothing(kind, debug):
+    loop, timers, ran = make_program(kind, debug)
+    loop.set_exception_handler(lambda loop, context: 1 / 0)
+    for _ in range(3):
+        timers.call_later(0.002, divmod, 1, 0)
+    run_to_the_end(loop, timers, ran)
+    assert sorted(ran) == list(range(7))
+    loop.set_exception_handler(None)
+    loop.close()
+
+
+@pytest.mark.parametrize("kind", ["hwheel", "Timeouts"])
+def test_a_call_that_the_loop_refuses_once_loses_nothing(kind):
+    class Refusing(asyncio.SelectorEventLoop):
+        refuse = 0
+
+        def call_soon(self, callback, *args, context=None):
+            if self.refuse:
+                self.refuse -= 1
+                raise MemoryError
+            return super().call_soon(callback, *args, context=context)
+
+        def call_at(self, when, callback, *args, context=None):
+            if self.refuse:
+                self.refuse -= 1
+                raise MemoryError
+            return super().call_at(when, callback, *args, context=context)
+
+    for debug in (False, True):
+        loop = (wheel_loop(Refusing) if kind == "hwheel" else Refusing)()
+        loop.set_debug(debug)
+        loop.set_exception_handler(lambda loop, context: None)
+        timers = Timeouts(loop) if kind == "Timeouts" else loop
+        ran = []
+
+        def refuse():
+            loop.refuse = 2
+
+        when = loop.time() + 0.005
+        timers.call_at(when, refuse)
+        for i in range(7):
+            timers.call_at(when + i * 0.001, ran.append, i)
+        give_up = time.monotonic() + 10
+        while len(ran) < 7 and time.monotonic() < give_up:
+            loop._run_once() if loop._scheduled or loop._ready else time.sleep(0.001)
+        assert sorted(ran) == list(range(7))
+        loop.close()
+
+
+def test_an_alarm_that_a_loop_has_lost_is_asked_for_again():
+    loop = asyncio.SelectorEventLoop()
+    timeouts = Timeouts(loop)
+    ran = []
+    timeouts.call_later(0.001, ran.append, 1)
+    loop._scheduled.clear()                 # as an interrupt between two lines of asyncio's may do
+    now = loop.time()
+    loop.time = lambda: now + 2.0
+    timeouts.call_later(5, ran.append, 2)
+    for _ in range(3):
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+    assert ran == [1]
+    timeouts.close()
+    loop.close()

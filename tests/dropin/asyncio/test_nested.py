@@ -1,0 +1,156 @@
+"""A timer's callback that runs the loop itself, as nest_asyncio lets programs do: the nested loop goes on with what is due
+and with what is added, and nothing is lost, run twice or left for ever."""
+
+import asyncio
+import contextlib
+import contextvars
+import gc
+
+import pytest
+
+from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
+
+
+class NestableLoop(asyncio.SelectorEventLoop):
+    def _run_once(self):
+        with contextlib.suppress(IndexError):       # the pass inside of this one has run what this one meant to run
+            super()._run_once()
+
+
+@pytest.fixture(params=["asyncio", "hwheel", "Timeouts", "hwheel, debug", "Timeouts, debug"])
+def timers(request):
+    """(a loop, what call_later and call_at are asked of)."""
+    loop = (wheel_loop(NestableLoop) if request.param.startswith("hwheel") else NestableLoop)()
+    loop.set_debug("debug" in request.param)
+    loop.errors = []
+    loop.set_exception_handler(lambda loop, context: loop.errors.append(context))
+    yield loop, Timeouts(loop) if request.param.startswith("Timeouts") else loop
+    assert loop.errors == []
+    loop.close()
+
+
+def run_passes(loop, done):
+    """The loop's passes from inside of one of its callbacks."""
+    give_up = loop.time() + 20
+    while not done():
+        assert loop.time() < give_up, "the nested loop hangs"
+        loop._run_once()
+
+
+def run_until(loop, done):
+    def look():
+        if done() or loop.time() > give_up:
+            loop.stop()
+        else:
+            loop.call_soon(look)
+
+    give_up = loop.time() + 20
+    loop.call_soon(look)
+    loop.run_forever()
+    assert done(), "the loop hangs"
+
+
+def test_a_nested_pass_runs_what_is_added_in_it(timers):
+    loop, timers = timers
+    ran = []
+
+    def outer():
+        timers.call_later(0.01, ran.append, "inner")
+        run_passes(loop, lambda: ran)
+        ran.append("outer")
+
+    timers.call_later(0.005, outer)
+    timers.call_later(0.05, ran.append, "later")
+    run_until(loop, lambda: len(ran) == 3)
+    assert ran == ["inner", "outer", "later"]
+
+
+@pytest.mark.parametrize("count", [2, 3, 64, 65, 200])
+def test_a_nested_pass_goes_on_with_what_is_due_in_order(timers, count):
+    loop, timers = timers
+    ran = []
+
+    def outer():
+        run_passes(loop, lambda: len(ran) == count - 1)
+        ran.append("outer")
+
+    when = loop.time() + (1.0 if loop.get_debug() else 0.1)     # long enough to add them all
+    timers.call_at(when, outer)
+    for i in range(count - 1):
+        timers.call_at(when + i * 1e-7, ran.append, i)
+    run_until(loop, lambda: len(ran) == count)
+    assert ran == [*range(count - 1), "outer"]
+
+
+def test_as_deep_as_there_are_timers(timers):
+    loop, timers = timers
+    entered, left = [], []
+
+    def dive(i):
+        entered.append(i)
+        run_passes(loop, lambda: len(entered) == 30)
+        left.append(i)
+
+    when = loop.time() + (0.5 if loop.get_debug() else 0.05)
+    for i in range(30):
+        timers.call_at(when + i * 1e-4, dive, i)
+    run_until(loop, lambda: len(left) == 30)
+    assert entered == list(range(30))
+    assert left == entered[::-1]
+
+
+def test_one_that_is_left_by_an_exit_loses_nothing(timers):
+    loop, timers = timers
+    ran = []
+
+    def leave():
+        raise KeyboardInterrupt
+
+    def outer():
+        run_passes(loop, lambda: False)
+
+    when = loop.time() + (1.0 if loop.get_debug() else 0.1)     # long enough to add them all
+    timers.call_at(when, outer)
+    timers.call_at(when + 1e-6, leave)
+    for i in range(100):
+        timers.call_at(when + 2e-6 + i * 1e-8, ran.append, i)
+    timers.call_later(1.5, ran.append, "later")
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_forever()
+    run_until(loop, lambda: len(ran) == 101)
+    assert ran == [*range(100), "later"]
+
+
+def test_the_alarm_has_no_context_of_a_caller(timers):
+    loop, timers = timers
+    variable = contextvars.ContextVar("variable", default="unset")
+    seen = []
+
+    def outer():
+        variable.set("outer")
+        timers.call_later(0.005, lambda: seen.append(variable.get()), context=contextvars.Context())
+        run_passes(loop, lambda: seen)
+        seen.append(variable.get())
+
+    timers.call_later(0.001, outer)
+    run_until(loop, lambda: len(seen) == 2)
+    assert seen == ["unset", "outer"]
+
+
+# --- run_forever() on a loop that runs -----------------------------------------------------------------------------
+
+def test_a_second_run_that_is_refused_leaves_handles_hidden():
+    async def main():
+        loop = asyncio.get_running_loop()
+        before = loop.call_later(1000, int)
+        for again in (loop.run_forever, lambda: loop.run_until_complete(loop.create_future())):
+            with pytest.raises(RuntimeError, match="already running"):
+                again()
+        after = loop.call_later(1000, int)
+        hidden = [gc.is_tracked(handle) for handle in (before, after)]
+        return hidden, before, after
+
+    with asyncio.Runner(loop_factory=EventLoop) as runner:
+        hidden, *handles = runner.run(main())
+        assert hidden == [False, False]
+        assert [gc.is_tracked(handle) for handle in handles] == [True, True]

@@ -1,0 +1,267 @@
+"""Tests replace a loop's time() in every way there is, and its call_at and call_later: loops on the wheel hear of it at
+once, like asyncio's own."""
+
+import asyncio
+import time
+from unittest import mock
+
+import pytest
+
+from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
+
+PATIENCE_S = 20
+
+
+class Clock:
+    """Stands until it is told to go on."""
+
+    def __init__(self, now=5000.0):
+        self.now = now
+
+    def __call__(self, loop=None):
+        return self.now
+
+
+class OtherTime:
+    """To be mixed into a loop's class."""
+
+    clock = Clock(7000.0)
+
+    def time(self):
+        return self.clock.now
+
+
+@pytest.fixture(params=["asyncio", "hwheel", "Timeouts"])
+def own(request):
+    """A loop of a class of its own, and what call_later and call_at are asked of."""
+
+    class Own(EventLoop if request.param == "hwheel" else asyncio.SelectorEventLoop):
+        pass
+
+    loop = Own()
+    yield loop, Timeouts(loop) if request.param == "Timeouts" else loop
+    loop.close()
+
+
+def put_on_the_instance(loop, clock):
+    loop.time = clock
+    return lambda: delattr(loop, "time")
+
+
+def put_into_its_dict(loop, clock):
+    vars(loop)["time"] = clock
+    return lambda: vars(loop).pop("time")
+
+
+def patch_the_object(loop, clock):
+    patch = mock.patch.object(loop, "time", clock)
+    patch.start()
+    return patch.stop
+
+
+def put_on_the_class(loop, clock):
+    type(loop).time = lambda self: clock.now
+    return lambda: delattr(type(loop), "time")
+
+
+def put_on_a_base(loop, clock):
+    genuine = asyncio.BaseEventLoop.time
+    asyncio.BaseEventLoop.time = lambda self: clock.now
+
+    def restore():
+        asyncio.BaseEventLoop.time = genuine
+
+    return restore
+
+
+def replace_its_class(loop, clock):
+    genuine = type(loop)
+    loop.__class__ = type("Virtual", (OtherTime, genuine), {"clock": clock})
+
+    def restore():
+        loop.__class__ = genuine
+
+    return restore
+
+
+def replace_monotonic(loop, clock):
+    patch = mock.patch.object(time, "monotonic", clock)
+    patch.start()
+    return patch.stop
+
+
+def replace_the_name_in_asyncio(loop, clock):
+    patch = mock.patch("asyncio.base_events.time", mock.Mock(monotonic=clock))
+    patch.start()
+    return patch.stop
+
+
+WAYS = [put_on_the_instance, put_into_its_dict, patch_the_object, put_on_the_class, put_on_a_base, replace_its_class,
+        replace_monotonic, replace_the_name_in_asyncio]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_clock_put_in_the_place_of_the_loops_is_the_clock_from_then_on(own, way):
+    loop, timers = own
+    ran = []
+    timers.call_later(3600, ran.append, "real").cancel()
+    for _ in range(3):              # back and forth
+        clock = Clock()
+        restore = way(loop, clock)
+        try:
+            handle = timers.call_later(3600, ran.append, "virtual")
+            assert handle.when() == 8600.0
+            if way is not put_on_a_base:
+                loop.call_soon(loop.stop)
+                loop.run_forever()
+                assert ran == []
+            clock.now = 8600.5
+            give_up = time.perf_counter() + PATIENCE_S
+            while not ran:
+                assert time.perf_counter() < give_up
+                loop.call_soon(loop.stop)
+                loop.run_forever()
+            assert ran == ["virtual"]
+            ran.clear()
+        finally:
+            restore()
+        handle = timers.call_later(3600, ran.append, "real")
+        assert 3599 < handle.when() - time.monotonic() < 3601
+        handle.cancel()
+
+
+def test_reschedule_reads_the_clock_that_is_there_now(own):
+    loop, timers = own
+    handle = timers.call_later(10, int)
+    if not hasattr(handle, "reschedule"):
+        pytest.skip("asyncio's handles cannot be moved")
+    loop.time = Clock()
+    handle.reschedule(20)
+    assert handle.when() == 5020.0
+    del loop.time
+    handle.reschedule(20)
+    assert 19 < handle.when() - time.monotonic() < 21
+    handle.cancel()
+
+
+# --- call_at and call_later ----------------------------------------------------------------------------------------
+
+@pytest.fixture(params=["asyncio", "hwheel", "uvloop"])
+def loop(request):
+    base = pytest.importorskip("uvloop").Loop if request.param == "uvloop" else asyncio.SelectorEventLoop
+
+    class Own(base if request.param == "asyncio" else wheel_loop(base)):
+        pass
+
+    loop = Own()
+    yield loop
+    loop.close()
+
+
+def heard(loop, call):
+    """Something was added."""
+    handle = call()
+    assert isinstance(handle, asyncio.TimerHandle)
+    handle.cancel()
+
+
+@pytest.mark.parametrize("name", ["call_later", "call_at"])
+def test_a_method_put_on_the_class_is_used(loop, name):
+    kind = type(loop)
+    genuine = getattr(kind, name)
+    asked = []
+
+    def method(self, when, callback, *args, context=None):
+        asked.append(when)
+        return genuine(self, when, callback, *args, context=context)
+
+    heard(loop, lambda: loop.call_later(10, int))
+    setattr(kind, name, method)
+    heard(loop, lambda: getattr(loop, name)(1e9, int))
+    heard(loop, lambda: getattr(loop, name)(1e9, int, context=None))
+    assert asked == [1e9, 1e9]
+    delattr(kind, name)
+    heard(loop, lambda: getattr(loop, name)(1e9, int))
+    assert asked == [1e9, 1e9]
+
+
+@pytest.mark.parametrize("name", ["call_later", "call_at"])
+def test_a_method_put_on_the_loop_is_used(loop, name):
+    genuine = getattr(loop, name)
+    asked = []
+
+    def method(when, callback, *args, context=None):
+        asked.append(when)
+        return genuine(when, callback, *args, context=context)
+
+    with mock.patch.object(loop, name, method):
+        heard(loop, lambda: getattr(loop, name)(1e9, int))
+        assert asked.count(1e9) == 1        # uvloop's call_at asks call_later, also for the wheel's own alarm
+    heard(loop, lambda: getattr(loop, name)(1e9, int))
+    assert asked.count(1e9) == 1
+
+
+@pytest.mark.parametrize("place", ["class", "loop"])
+def test_a_new_call_at_hears_of_call_later_too(loop, place):
+    if isinstance(loop, getattr(pytest.importorskip("uvloop"), "Loop")):
+        pytest.skip("uvloop's call_later does not ask call_at")
+    genuine = loop.call_at
+    asked = []
+
+    def call_at(*args, **kwargs):
+        if place == "class":
+            args = args[1:]
+        asked.append(args[0])
+        return genuine(*args, **kwargs)
+
+    with mock.patch.object(type(loop) if place == "class" else loop, "call_at", call_at):
+        heard(loop, lambda: loop.call_later(1000, int))
+        assert 999 < asked[0] - loop.time() < 1001
+    heard(loop, lambda: loop.call_later(1000, int))
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("name", ["call_later", "call_at"])
+def test_a_mock_around_the_loops_own_method_on_its_class(loop, name):
+    with mock.patch.object(type(loop), name, wraps=getattr(loop, name)) as wrapped:
+        heard(loop, lambda: getattr(loop, name)(1e9, int))
+        wrapped.assert_called_once_with(1e9, int)
+
+
+def test_a_class_put_in_the_place_of_the_loops_has_its_methods(loop):
+    asked = []
+
+    class Other(type(loop)):
+        def call_later(self, delay, callback, *args, context=None):
+            asked.append(delay)
+            return super().call_later(delay, callback, *args, context=context)
+
+    genuine = type(loop)
+    loop.__class__ = Other
+    heard(loop, lambda: loop.call_later(1000, int))
+    loop.__class__ = genuine
+    assert asked == [1000]
+
+
+def test_keywords_are_taken_as_by_asyncio(loop):
+    heard(loop, lambda: loop.call_later(delay=10, callback=int))
+    heard(loop, lambda: loop.call_at(when=loop.time() + 10, callback=int, context=None))
+    for wrong in (lambda: loop.call_later(10), lambda: loop.call_at(), lambda: loop.call_later(10, int, colour=1)):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+@pytest.mark.parametrize("place", ["base", "loop"])
+def test_timeouts_and_loops_ask_whatever_call_at_there_is_now(place):
+    asked = []
+    genuine = asyncio.SelectorEventLoop.call_at
+
+    class Base(asyncio.SelectorEventLoop):
+        pass
+
+    loop = Base() if place == "loop" else wheel_loop(Base)()
+    timers = Timeouts(loop) if place == "loop" else loop
+    with mock.patch.object(Base, "call_at", lambda self, *args, **kw: asked.append(args[0]) or genuine(self, *args, **kw)):
+        timers.call_later(5, int).cancel()
+    assert len(asked) == 1
+    loop.close()

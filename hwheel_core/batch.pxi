@@ -35,6 +35,22 @@ cdef inline void batch_deliver(Batch* self, Entry* entry) noexcept nogil:
     self.due_end += 1
 
 
+cdef void batch_take_early(Batch* self, int64_t now_ms, Entry* early_out) noexcept nogil:
+    """Undoes batch_deliver for what is not due by this time, which stands at the end of what is."""
+    cdef int64_t first = self.due_end, i
+    cdef const Due* due
+    while first > self.due_begin and timer_tick(self.timer, self.due[first - 1].expiration_ms) > now_ms:
+        first -= 1
+    for i in range(first, self.due_end):
+        due = &self.due[i]
+        if due.index == DUE_CANCELLED:
+            self.due_cancelled -= 1
+        else:
+            self.entries[due.index].expiration_ms = due.expiration_ms
+            list_append(early_out, &self.entries[due.index])
+    self.due_end = first
+
+
 cdef Batch* batch_new(int64_t length) noexcept nogil:
     """NULL when there is no memory. length: at most MAX_BATCH_LENGTH."""
     cdef Batch* self = <Batch*>PyMem_RawCalloc(1, sizeof(Batch))

@@ -42,7 +42,6 @@ cdef inline void fetch_ahead_locked(Timer* timer) noexcept nogil:
 
 cdef inline Entry* pop_locked(Timer* timer, Instant* now) noexcept nogil:
     fetch_ahead_locked(timer)
-    # A callable is not asked again: its reading of the last cascade is what made the task due.
     if now is not NULL and (timer.clock == CLOCK_KIND_CALLABLE or timer.clock == CLOCK_KIND_MANUAL):
         now[0] = timer.manual_now
     return timer_pop_locked(timer, now)
@@ -62,13 +61,43 @@ cdef Entry* pop(Timer* timer, Instant* now) noexcept:
     return entry
 
 
-cdef inline Entry* pop_next(Timer* timer, Instant* now_out) noexcept:
+cdef inline Entry* pop_next(Timer* timer, Instant* now_out) except? NULL:
     """The next entry to hand out, and the time; NULL when nothing is ready, or the timer is to stop."""
     if hw_flag(&timer.stopping):
+        return NULL
+    if timer.clock == CLOCK_KIND_CALLABLE and not is_still_due(timer):
         return NULL
     if timer.clock <= CLOCK_KIND_BOOTTIME:
         clock_read(timer.clock, now_out)
     return pop(timer, now_out)
+
+
+cdef bint is_still_due(Timer* timer) except -1:
+    """Whether what is ready is due by a callable clock, which may have been set back since the last cascade. If not, it
+    goes back into the wheel."""
+    cdef Instant now
+    cdef int64_t due_ms
+    cdef bint is_ready, have_memory
+    lock_with_gil(timer)
+    is_ready = not list_is_empty(&timer.ready) and not timer.closed     # what close() has run need not be due
+    due_ms = timer_ready_tick_locked(timer) if is_ready else 0
+    lock_release(timer)
+    if not is_ready:
+        return True
+    try:
+        read_clock(timer, &now)
+    except TimerClosed:
+        return True
+    lock_with_gil(timer)
+    timer.manual_now = now
+    lock_release(timer)
+    if due_ms <= now.ms:
+        return True
+    with nogil:
+        have_memory = timer_set_back(timer, now.ms)
+    if not have_memory:
+        raise MemoryError
+    return False
 
 
 cdef list drop_all(Timer* timer):

@@ -1,8 +1,11 @@
 # HandedOut: what was taken out of a timer for an executor that is not the timer's own, from then on until it is over.
 #
-# It is begun once, whoever asks: the executor, which may be given it twice, since a submit() that was interrupted is made
+# It is begun once, whoever asks: the executor, which may be given it twice, because a submit() that was interrupted is made
 # again; or close(), which takes back what has not begun. And it is finished once: at the end of its run, or, if that was
 # in another process, when the executor's future is done.
+#
+# It goes to the executor together with its callback. In this process the executor brings it back, and it knows what became
+# of it; to another process nothing of it is sent, and there the callback is called as it is.
 
 
 cdef class HandedOut:
@@ -11,7 +14,7 @@ cdef class HandedOut:
     cdef readonly object indices        # of a batch
     cdef readonly object callback, args, kwargs
     cdef readonly int64_t generation    # of the process
-    cdef readonly int64_t number        # its key in the registry
+    cdef int64_t number                 # its key in `registry`, of its HandOver, as long as it is not over
     cdef dict registry
     cdef public object future           # what the executor's submit() returned, if that is a future
     cdef public object settled          # an Event, set when it is finished
@@ -23,10 +26,14 @@ cdef class HandedOut:
     def __init__(self):
         raise TypeError("made by a timer that hands out")
 
+    def __reduce__(self):
+        return handed_out_elsewhere, ()
+
     def run(self):
-        """The run, in a thread of this process. Nothing happens if it was begun or taken back before."""
+        """The run, in a thread of this process. Nothing happens if it was begun or taken back before; nor in the child of a
+        fork that the executor's queue has come through, where what was handed out is the parent's."""
         cdef TimerCore timer = self.timer
-        if not self.begin():
+        if self.generation != timer.timer.generation or not self.begin():
             return
         try:
             if isinstance(self.source, PeriodicTask):
@@ -41,12 +48,19 @@ cdef class HandedOut:
             self.finish()
 
     def begin(self):
-        """True for one caller: who is to run it, or to say why it did not run."""
+        """True for one caller."""
         cdef bint first
         with cython.critical_section(self):
             first = not self.is_begun
             self.is_begun = True
         return first
+
+    def give_up(self):
+        """Finishes it without a run that is known of. If the executor comes with it after all, it runs; but not one of
+        call_every, which is back in the timer by then."""
+        if isinstance(self.source, PeriodicTask):
+            self.begin()
+        self.finish()
 
     def finish(self):
         """It is over: a task of call_every goes back into the timer."""
@@ -61,6 +75,10 @@ cdef class HandedOut:
             finally:
                 if self.settled is not None:
                     self.settled.set()
+
+
+def handed_out_elsewhere():
+    """What arrives of a HandedOut in another process."""
 
 
 cdef int64_t handed_out_count = 0

@@ -40,6 +40,16 @@ cdef inline WhenDue when_due(const Timer* timer, const Instant* delay) noexcept 
     return TAKE_DUE
 
 
+cdef inline void heed_clock(Timer* timer, const Instant* now) noexcept:
+    """After an add by this reading of the clock. The reaper waits for the real time that a callable clock was short of; if
+    that was set forward meanwhile, by hand or because it had been set back for a moment, somebody has to tell it."""
+    if timer.clock == CLOCK_KIND_CALLABLE:
+        lock_with_gil(timer)
+        if timer.reaper_until_ms <= now.ms:
+            timer_wake_reaper_locked(timer)
+        lock_release(timer)
+
+
 cdef Status schedule_task(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except *:
     """Links a task that the timer owns. Raises where there is no room; else OK, WAS_DUE or WAS_CANCELLED."""
     task_untrack(self)
@@ -95,6 +105,7 @@ cdef bint reschedule_task(Timer* timer, TimerTask self, int64_t delay_ms) except
                 status = task_reschedule_locked(timer, &self.task, expiration_ms, delay_ms, deadline_ms, due)
                 lock_release(timer)
         if not make_room(timer, status, &due):
+            heed_clock(timer, &now)
             return status == OK
 
 

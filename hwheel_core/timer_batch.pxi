@@ -170,6 +170,7 @@ cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
             Py_DECREF(self)
         if status != OK:
             raise_status(timer, status)
+    heed_clock(timer, &now)
     return self
 
 

@@ -242,16 +242,32 @@ cdef class TimerCore(TimerFace):
             first = timer_close(self.timer)
         return first
 
-    def _close_whole(self, bint run_pending, timeout):
-        """close(). Where it is interrupted, another call goes on; nothing that it has taken out is lost."""
+    def close(self, *, run_pending=False, timeout=None):
+        """Refuses timers from now on, ends the threads, and returns what had not run, in order of its time: tasks, which are
+        cancelled but still carry callback and args, and batches, each once, with `batch.indices()`.
+
+        Arguments:
+            run_pending: run everything that is pending at once, before its time, on the executor; what did not get to run
+                within the timeout is returned.
+            timeout: how long to wait for running callbacks, in seconds; None: until they are done. Inside a callback of this
+                timer there is no wait for that callback. (In a ManualTimer there is nothing to wait for.)
+
+        Closing again returns an empty list; but where a close() was interrupted, by Ctrl-C for instance, or a callback raised
+        in it, the next one goes on, and returns what the first would have.
+        """
         cdef list not_run
+        if timeout is not None:
+            if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+                raise TypeError(f"timeout must be None or a number of seconds, not {type(timeout).__name__}")
+            if not timeout >= 0:
+                raise ValueError(f"timeout must not be negative, but is {timeout}")
         if self.timer is NULL or self.is_over or self.closer != 0:
             return []                   # never set up, or another close() returns what there is
         self.closer = PyThread_get_thread_ident()
         try:
             after_fork(self)
             self._close()
-            self._end_threads(run_pending, timeout)
+            self._end_threads(bool(run_pending), timeout)
             timer_core_take_out(self, drop_all(self.timer))
             drop_clock(self.timer)
             self.is_over = True

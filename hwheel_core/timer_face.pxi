@@ -51,6 +51,11 @@ cdef class TimerFace:
         self.timer = timer
         debug_count(LIVE_TIMERS, 1)
 
+    def _check_new(self):
+        """A second __init__ must not take a timer apart that is in use."""
+        if self.timer is not NULL:
+            raise ValueError("this timer has been set up already")
+
     def __dealloc__(self):
         if self.timer is not NULL:
             drop_all(self.timer)
@@ -295,6 +300,7 @@ cdef inline TimerTask add_call(TimerFace self, const Instant* now, const Instant
     task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
     task.task.deadline_ms = deadline_ms
     link_task(self.timer, task, expiration_ms, when_due(self.timer, delay))
+    heed_clock(self.timer, now)
     return task
 
 
@@ -343,4 +349,5 @@ cdef inline bint core_schedule(TimerFace self, TimerTask task, const Instant* no
         raise ValueError("the task is pending already")
     task.task.deadline_ms = deadline_ms
     schedule_task(self.timer, task, expiration_ms, when_due(self.timer, delay))
+    heed_clock(self.timer, now)
     return True

@@ -145,7 +145,7 @@ cdef class TimingWheel:
         if list_is_empty(&self.timer.ready):
             found = timer_next_locked(self.timer, &next_ms)
         else:
-            next_ms = ready_tick_locked(self.timer)
+            next_ms = timer_ready_tick_locked(self.timer)
         lock_release(self.timer)
         return next_ms if found else None
 
@@ -213,17 +213,11 @@ cdef class TimingWheel:
                 f"wheel_size={self.wheel_size}, current_time_ms={self.current_time_ms}, {len(self)} pending>")
 
 
-cdef inline int64_t ready_tick_locked(const Timer* timer) noexcept nogil:
-    """The tick of what is first in ready, where advance_clock may have left it."""
-    cdef int64_t expiration_ms = timer.ready.next.expiration_ms
-    return expiration_ms - expiration_ms % timer.wheel.levels[0].tick_ms
-
-
 cdef Entry* pop_until(Timer* timer, const Instant* now) noexcept:
     """The next of what is ready, unless its tick is after now."""
     cdef Entry* entry = NULL
     lock_with_gil(timer)
-    if not list_is_empty(&timer.ready) and ready_tick_locked(timer) <= now.ms:
+    if not list_is_empty(&timer.ready) and timer_ready_tick_locked(timer) <= now.ms:      # advance_clock leaves more there
         entry = pop_locked(timer, <Instant*>now)
     lock_release(timer)
     return entry

@@ -14,6 +14,7 @@ class BaseTimer(TimerCore):
     """The Python half of SystemTimer and ManualTimer."""
 
     def __init__(self, name: str, on_error: Callable[[Any, BaseException], object] | None) -> None:
+        self._check_new()
         if not isinstance(name, str):
             raise TypeError(f"name must be a str, not {type(name).__name__}")
         if on_error is not None and not callable(on_error):

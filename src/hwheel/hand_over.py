@@ -16,8 +16,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor
 from typing import Any
 
-from hwheel.process import end_forked_thread, main_thread_has_ended
-from hwheel.tickets import handed_out, run_with_ticket, runs_here, ticket_of
+from hwheel.handed_out import run_handed_out, runs_here
+from hwheel.process import end_forked_thread, main_thread_has_ended, wait_out_fork
 
 REAPER, EXECUTOR = range(2)             # Role, in the core
 NAMES = ("reaper", "executor")
@@ -108,11 +108,12 @@ class Foreign(HandOver):
         self._executor = executor
         processes = sys.modules.get("concurrent.futures.process")
         self._elsewhere = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
+        self._handed_out: dict[int, Any] = {}       # and not over; in a forked child the parent's, too
         self._again: deque[Any] = deque()           # taken out, but submit() was interrupted
         self._settled = threading.Event()           # set whenever something that was handed out is over
 
     def hand_out(self, timer: Any, *, in_caller: bool = False) -> None:
-        timer._hand_out(handed_out, self._again, lambda handed: self._submit(timer, handed, in_caller), in_caller)
+        timer._hand_out(self._handed_out, self._again, lambda handed: self._submit(timer, handed, in_caller), in_caller)
 
     def drain(self, timer: Any, give_up: float | None) -> None:
         if not self._is_own_thread():
@@ -136,19 +137,19 @@ class Foreign(HandOver):
     def _outstanding(self, timer: Any) -> list[Any]:
         """What was handed out by this process, and is not over."""
         generation = timer._generation()
-        return [one for one in [*handed_out.values()] if one.timer is timer and one.generation == generation]
+        return [one for one in [*self._handed_out.values()] if one.generation == generation]
 
     def _submit(self, timer: Any, handed: Any, in_caller: bool) -> None:
         handed.settled = self._settled
         try:
-            ticket = ticket_of(handed)
-            future = self._executor.submit(run_with_ticket, ticket, handed.callback, handed.args, handed.kwargs)
+            future = self._executor.submit(run_handed_out, handed, handed.callback, handed.args, handed.kwargs)
         except BaseException as error:
             if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise               # if the run has not begun, it is submitted again
-            if handed.begin() and not (isinstance(error, RuntimeError) and main_thread_has_ended()):
+            if not (isinstance(error, RuntimeError) and main_thread_has_ended()):
                 timer._report(handed.source, error)     # but at exit what is pending is dropped, and executors are shut down
-            handed.finish()
+            if not handed.is_begun:
+                handed.give_up()
             return
         if callable(getattr(future, "add_done_callback", None)):
             if callable(getattr(future, "cancel", None)):
@@ -174,10 +175,10 @@ class Foreign(HandOver):
                 error = future.exception()
         except BaseException as another:
             error = another
-        if error is not None and handed.begin():
+        if error is not None:
             timer._report(handed.source, error)
         if error is not None or not early:
-            handed.finish()
+            handed.give_up()
 
 
 def _left(give_up: float | None) -> float | None:
@@ -210,6 +211,7 @@ def _work(timer: Any, hand_over: HandOver) -> None:
 
 def _live(timer: Any, role: int, turn: Callable[[int], bool]) -> None:
     """A thread's life: turn after turn. No error ends it, because it would take all timers that follow with it."""
+    wait_out_fork()
     generation = timer._take_role(role)
     if generation is None:
         return

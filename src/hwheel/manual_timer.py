@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from hwheel_core import DEFAULT_WHEEL_SIZE, TimerClosed
 
-from hwheel.arguments import check_timeout, whole_ms
+from hwheel.arguments import whole_ms
 from hwheel.base_timer import BaseTimer
 
 
@@ -66,20 +66,6 @@ class ManualTimer(BaseTimer):
         if self.closed:
             raise TimerClosed("the timer is closed")
         self._advance_by(ms)
-
-    def close(self, *, run_pending: bool = False, timeout: float | None = None) -> list[Any]:
-        """Refuses timers from now on, and returns what had not run: tasks (cancelled, with callback and args) and batches.
-
-        Arguments:
-            run_pending: run what is pending now, in order, instead; then nothing is left to return.
-            timeout: for the face of SystemTimer; nothing here takes time but the callbacks.
-
-        Closing again returns an empty list; but where a close() was interrupted, or a callback raised in it, the next one
-        goes on with it.
-        """
-        check_timeout(timeout)
-        not_run: list[Any] = self._close_whole(bool(run_pending), timeout)
-        return not_run
 
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
         if run_pending:

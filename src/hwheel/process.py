@@ -7,8 +7,11 @@ the process is put into a dictionary and taken out of it by single steps that no
 import atexit
 import itertools
 import os
+import sys
 import threading
+import time
 import weakref
+from types import FrameType
 from typing import Any
 
 from hwheel.uncaught import report_uncaught
@@ -27,6 +30,22 @@ def follow_process(follower: Any) -> None:
 def main_thread_has_ended() -> bool:
     """Whether the interpreter is at its end: the main thread has nothing more to run but what waits for that."""
     return getattr(threading, "_SHUTTING_DOWN", False) or not threading.main_thread().is_alive()
+
+
+def wait_out_fork() -> None:
+    """For a thread that a fork handler has started: waits until os.fork() has returned in the thread that forked.
+
+    Handlers of other modules come after ours, and make locks anew that nobody may be waiting for: those of
+    concurrent.futures, of logging. Whatever this thread ran could do that.
+    """
+    global _fork
+    fork = _fork
+    if fork is None or fork.thread == threading.get_ident():
+        return
+    while fork.is_under_way():
+        time.sleep(0.001)
+    if _fork is fork:
+        _fork = None                    # it holds on to frames
 
 
 def end_forked_thread() -> None:
@@ -56,8 +75,31 @@ def _tell_all(what: str) -> None:
             report_uncaught(error, threading.current_thread())
 
 
+class _Fork:
+    """A fork whose handlers are at work."""
+
+    def __init__(self, caller: FrameType) -> None:
+        self.thread = threading.get_ident()
+        self._caller = caller           # who calls os.fork()
+        self._instruction = caller.f_lasti
+
+    def is_under_way(self) -> bool:
+        frame = sys._current_frames().get(self.thread)
+        while frame is not None and frame is not self._caller:
+            frame = frame.f_back
+        return frame is not None and frame.f_lasti == self._instruction
+
+
+_fork: _Fork | None = None
+
+
 def _after_fork_in_child() -> None:
+    global _fork
+    caller = sys._getframe().f_back
+    _fork = None if caller is None else _Fork(caller)
     _tell_all("_after_fork_in_child")
+    if threading.active_count() == 1:
+        _fork = None                    # no thread was started that would wait for it
 
 
 def _at_exit() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hwheel_core import DEFAULT_WHEEL_SIZE, TimerClosed
 
-from hwheel.arguments import check_timeout, whole_ms
+from hwheel.arguments import whole_ms
 from hwheel.base_timer import BaseTimer
 from hwheel.hand_over import HandOver, hand_over_to
 from hwheel.process import follow_process
@@ -94,23 +94,6 @@ class SystemTimer(BaseTimer):
         found: bool = self._advance_clock(min(timeout_ms, 9_000_000_000_000) * 1_000_000)
         self._hand_over.hand_out(self, in_caller=True)
         return found
-
-    def close(self, *, run_pending: bool = False, timeout: float | None = None) -> list[Any]:
-        """Refuses timers from now on, ends the threads, and returns what had not run, in order of its time: tasks,
-        which are cancelled but still carry callback and args, and batches, each once, with `batch.indices()`.
-
-        Arguments:
-            run_pending: run everything that is pending at once, before its time, on the executor; what did not get to
-                run within the timeout is returned.
-            timeout: how long to wait for running callbacks, in seconds; None: until they are done. Inside a callback of
-                this timer there is no wait for that callback.
-
-        Closing again returns an empty list; but where a close() was interrupted, by Ctrl-C for instance, the next one goes
-        on with it.
-        """
-        check_timeout(timeout)
-        not_run: list[Any] = self._close_whole(bool(run_pending), timeout)
-        return not_run
 
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
         """The part of close() that waits."""

@@ -250,8 +250,7 @@ def callback_interrupted(interruption, executor, **options):
         account.run(argument)
         raise KeyboardInterrupt
 
-    account.later(timer, 0, interrupted)
-    account.later(timer, 0)
+    tasks = [account.later(timer, 0, interrupted), account.later(timer, 0)]
     got_out = False
 
     def act():
@@ -269,6 +268,12 @@ def callback_interrupted(interruption, executor, **options):
         act()
     faults = [] if got_out else ["a KeyboardInterrupt in a callback did not get out to the caller"]
     world.reported.clear()
+    if not got_out or interruption.raised:      # the callback's own may be yet to come
+        with contextlib.suppress(KeyboardInterrupt):
+            while not timer.closed:
+                world.go_on()
+                if not any(task.pending for task in tasks):
+                    break
     return faults + world.settle()
 
 

@@ -209,10 +209,14 @@ cdef void task_dealloc(PyObject* self) noexcept:
     if task_slots(self)[0] == <PyObject*>None and task_slots(self)[1] == <PyObject*>None:
         task_free(self)
     else:
-        hw_free_in_turn(self, task_dealloc, task_free)
+        hw_free_in_turn(self, task_dealloc, task_free_in_turn)
 
 
-cdef void task_free(PyObject* self) noexcept:
+cdef void task_free_in_turn(PyObject* self) noexcept:
+    task_free(self)
+
+
+cdef inline void task_free(PyObject* self) noexcept:
     cdef PyObject* callback = task_slots(self)[0]
     cdef PyObject* arguments = task_slots(self)[1]
     task_leave_timer(&(<TimerTask>self).task)

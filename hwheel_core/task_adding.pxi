@@ -50,39 +50,44 @@ cdef inline void heed_clock(Timer* timer, const Instant* now) noexcept:
         lock_release(timer)
 
 
-cdef Status schedule_task(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except *:
+cdef Status schedule_task(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except STATUS_ERROR:
     """Links a task that the timer owns. Raises where there is no room; else OK, WAS_DUE or WAS_CANCELLED."""
     task_untrack(self)
     return link_task(timer, self, expiration_ms, when_due)
 
 
-cdef inline Status link_task(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except *:
+cdef inline Status link_task(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except STATUS_ERROR:
     """schedule_task for a task that the garbage collector does not look at."""
-    cdef Status status
-    Py_INCREF(self)                     # the wheel's; dropped by who takes the task out, or below
-    while True:
-        if lock_try(timer):
-            status = task_add_locked(timer, &self.task, expiration_ms, when_due)
-            lock_release(timer)
-        else:
+    cdef Status status = TRY_AGAIN
+    Py_INCREF(self)                     # the wheel's; dropped by who takes the task out, or by link_task_or_fail
+    if lock_try(timer):
+        status = task_add_locked(timer, &self.task, expiration_ms, when_due)
+        lock_release(timer)
+        if status == OK:
+            return OK
+    return link_task_or_fail(timer, self, expiration_ms, when_due, status)
+
+
+cdef Status link_task_or_fail(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due,
+                              Status status) except STATUS_ERROR:
+    """The rest of link_task, after a try that gave this status."""
+    try:
+        while status == TRY_AGAIN or make_room(timer, status, &when_due):
             with nogil:
                 lock_wait(timer)
                 status = task_add_locked(timer, &self.task, expiration_ms, when_due)
                 lock_release(timer)
         if status == OK:
             return OK
-        try:
-            if not make_room(timer, status, &when_due):
-                break
-        except:
-            task_track(self)
-            Py_DECREF(self)
-            raise
+        if status != WAS_DUE and status != WAS_CANCELLED:
+            raise_status(timer, status)
+    except:
+        task_track(self)
+        Py_DECREF(self)
+        raise
     task_track(self)
     Py_DECREF(self)
-    if status == WAS_DUE or status == WAS_CANCELLED:
-        return status
-    raise_status(timer, status)
+    return status
 
 
 cdef bint reschedule_task(Timer* timer, TimerTask self, int64_t delay_ms) except -1:

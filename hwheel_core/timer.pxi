@@ -2,6 +2,7 @@
 # pointers that it hands back.
 
 cdef enum Status:
+    STATUS_ERROR = -1       # an exception is set
     OK
     WAS_DUE                 # a bare wheel does not take what is due
     NEEDS_LEVEL             # timer_grow, then again
@@ -12,6 +13,7 @@ cdef enum Status:
     WAS_PENDING
     SPENT                   # a callback task that has expired
     NOT_PENDING
+    TRY_AGAIN               # the lock was taken
 
 
 cdef enum WhenDue:
@@ -218,23 +220,14 @@ cdef inline void task_rest_no_more_locked(Timer* self, Task* task) noexcept nogi
 
 cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, WhenDue when_due) noexcept nogil:
     cdef Status status
-    cdef bint resting
-    if task.state == TASK_CANCELLED:
-        return WAS_CANCELLED
-    if task.state == TASK_PENDING:
-        return WAS_PENDING
-    resting = entry_is_linked(&task.entry)
-    if task.state == TASK_EXPIRED and task.flags & TASK_HAD_CALLBACK and not task.flags & (TASK_OWN_RUN | TASK_REPEATS):
-        return SPENT
+    if task.state != TASK_NEW:
+        return task_add_again_locked(self, task, expiration_ms, when_due)
     if self.closed:
         return CLOSED
-    if not resting and self.pending + self.resting_count >= self.max_pending:
+    if self.pending + self.resting_count >= self.max_pending:
         return FULL
-    task_rest_no_more_locked(self, task)
     task.entry.expiration_ms = expiration_ms
     status = timer_insert_locked(self, &task.entry, when_due)
-    if status != OK and resting:
-        task_rest_locked(self, task)
     if status == OK:
         task.state = TASK_PENDING
         self.added += 1
@@ -243,6 +236,27 @@ cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, When
         task.state = TASK_EXPIRED
         self.added += 1
         self.expired += 1
+    return status
+
+
+cdef Status task_add_again_locked(Timer* self, Task* task, int64_t expiration_ms, WhenDue when_due) noexcept nogil:
+    """task_add_locked for a task that has expired; any other is refused."""
+    cdef bint resting
+    cdef Status status
+    if task.state == TASK_CANCELLED:
+        return WAS_CANCELLED
+    if task.state == TASK_PENDING:
+        return WAS_PENDING
+    if task.flags & TASK_HAD_CALLBACK and not task.flags & (TASK_OWN_RUN | TASK_REPEATS):
+        return SPENT
+    resting = entry_is_linked(&task.entry)
+    task_rest_no_more_locked(self, task)        # the place that it kept is its own
+    task.state = TASK_NEW
+    status = task_add_locked(self, task, expiration_ms, when_due)
+    if task.state == TASK_NEW:
+        task.state = TASK_EXPIRED
+        if resting:
+            task_rest_locked(self, task)
     return status
 
 

@@ -145,21 +145,8 @@ cdef class TimerCore(TimerFace):
 
         in_caller: this is a thread of the user's: a Ctrl-C ends it, also between callbacks that are compiled.
         """
-        cdef Timer* timer = self.timer
-        cdef int64_t generation
-        cdef Instant now
-        cdef Entry* entry
         core_set_up(self)
-        generation = timer.generation
-        while True:
-            entry = pop_next(timer, &now)
-            if entry is NULL:
-                return
-            run_entry(self, entry, &now, in_caller)
-            if in_caller:
-                PyErr_CheckSignals()
-            elif timer.generation != generation:
-                return              # the callback has forked, and this is the child, which has other threads for the rest
+        run_ready(self, in_caller)
 
     def _hand_out(self, dict registry, again, submit, bint in_caller):
         """Takes out what is ready, each as a HandedOut, and calls submit(handed_out) for it.
@@ -228,7 +215,7 @@ cdef class TimerCore(TimerFace):
                     with nogil:
                         timer_live_until(timer, next_ms)
                 PyErr_CheckSignals()
-                self._run_ready(True)
+                run_ready(self, True)
         finally:
             self.advancing = 0
 
@@ -312,6 +299,7 @@ cdef bint timer_core_take_out(TimerCore self, list tasks) except False:
 
 cdef enum:
     START_PATIENCE = 50         # ms that a thread is waited for which another one starts
+    CALLBACKS_A_LOOK = 64       # callbacks that are run before signals are looked at: Python code does so itself
 
 
 cdef bint check_role(int role) except False:
@@ -352,6 +340,26 @@ cdef bint after_fork(TimerCore self) except False:
 
 def no_operation():
     """Run for a task that has neither a callback nor a run() of its own."""
+
+
+cdef bint run_ready(TimerCore self, bint in_caller) except False:
+    """_run_ready."""
+    cdef Timer* timer = self.timer
+    cdef int64_t generation = timer.generation
+    cdef Instant now
+    cdef Entry* entry
+    cdef int count = 0
+    while True:
+        entry = pop_next(timer, &now)
+        if entry is NULL:
+            return True
+        run_entry(self, entry, &now, in_caller)
+        count += 1
+        if in_caller:
+            if count % CALLBACKS_A_LOOK == 0:
+                PyErr_CheckSignals()
+        elif timer.generation != generation:
+            return True             # the callback has forked, and this is the child, which has other threads for the rest
 
 
 cdef inline bint run_entry(TimerCore self, Entry* entry, const Instant* now, bint in_caller) except False:

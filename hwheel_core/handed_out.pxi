@@ -16,7 +16,7 @@ cdef class HandedOut:
     cdef readonly int64_t generation    # of the process
     cdef int64_t number                 # its key in `registry`, of its HandOver, as long as it is not over
     cdef dict registry
-    cdef public object future           # what the executor's submit() returned, if that is a future
+    cdef object future                  # what the executor's submit() returned, if it can be cancelled
     cdef public object settled          # an Event, set when it is finished
     cdef readonly bint is_begun
     cdef readonly bint is_taken_back    # or is about to be
@@ -29,7 +29,7 @@ cdef class HandedOut:
     def __reduce__(self):
         return handed_out_elsewhere, ()
 
-    def run(self):
+    def run(self, callback, args, kwargs):
         """The run, in a thread of this process. Nothing happens if it was begun or taken back before; nor in the child of a
         fork that the executor's queue has come through, where what was handed out is the parent's."""
         cdef TimerCore timer = self.timer
@@ -39,7 +39,7 @@ cdef class HandedOut:
             if isinstance(self.source, PeriodicTask):
                 periodic_run(self.source)       # unless it was cancelled meanwhile
             else:
-                self.callback(*self.args, **self.kwargs)
+                callback(*args, **kwargs)
         except BaseException as error:
             if self.caller == PyThread_get_thread_ident() and isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
@@ -69,12 +69,26 @@ cdef class HandedOut:
             first = not self.is_finished
             self.is_finished = True
         if first and self.registry is not None:
-            self.registry.pop(self.number, None)
+            handed_let_go(self)
             try:
                 self.timer._restart(self.source)
             finally:
                 if self.settled is not None:
                     self.settled.set()
+
+    def set_future(self, future):
+        """So that close() can cancel it. A future holds on to what is called when it is done, and that to this: so not once
+        it is over."""
+        with cython.critical_section(self):
+            if not self.is_finished:
+                self.future = future
+
+
+cdef bint handed_let_go(HandedOut self) except False:
+    """It is over, and holds on to nothing: the executor's future, which may hold on to this, would keep it all alive."""
+    self.registry.pop(self.number, None)
+    self.future = self.callback = self.args = self.kwargs = self.indices = None
+    return True
 
 
 def handed_out_elsewhere():
@@ -135,7 +149,7 @@ cdef HandedOut hand_out_next(TimerCore self, dict registry):
 cdef bint handed_take_back(HandedOut self) except -1:
     """Undoes hand_out_next, if the run has not begun. It may be interrupted, and called again."""
     cdef Timer* timer = self.timer.timer
-    cdef TimerTask task
+    cdef TimerTask task = None
     cdef int64_t count = 1
     cdef bint first = True
     self.is_taken_back = True           # so that the future's end means nothing any more
@@ -154,11 +168,11 @@ cdef bint handed_take_back(HandedOut self) except -1:
     lock_with_gil(timer)
     timer.expired -= count
     timer.returned += count
-    if self.indices is None and task.task.state != TASK_PENDING:
+    if task is not None and task.task.state != TASK_PENDING:
         task.task.state = TASK_CANCELLED
         task_rest_no_more_locked(timer, &task.task)
     lock_release(timer)
-    self.registry.pop(self.number, None)
+    handed_let_go(self)
     if first:
         timer_core_take_out(self.timer, [self.source])
     return True

@@ -25,12 +25,19 @@ cdef bint task_claim(TimerTask self, Timer* timer) except -1:
 
 
 cdef void task_disown(TimerTask self, Timer* timer) noexcept:
-    """Undoes task_claim after an add that was refused."""
+    """Undoes task_claim after an add that was refused; unless another add of the same task, by another thread or by the
+    clock, has come in between and was not."""
+    cdef bint disowned = False
+    lock_with_gil(timer)
     pthread_mutex_lock(&orphans)
-    hw_store(&self.task.owner, 0)
+    if self.task.state == TASK_NEW:
+        hw_store(&self.task.owner, 0)
+        disowned = True
     pthread_mutex_unlock(&orphans)
-    debug_count(LIVE_TASKS, -1)
-    timer_release(timer)
+    lock_release(timer)
+    if disowned:
+        debug_count(LIVE_TASKS, -1)
+        timer_release(timer)
 
 
 cdef inline WhenDue when_due(const Timer* timer, const Instant* delay) noexcept nogil:
@@ -72,7 +79,7 @@ cdef Status link_task_or_fail(Timer* timer, TimerTask self, int64_t expiration_m
                               Status status) except STATUS_ERROR:
     """The rest of link_task, after a try that gave this status."""
     try:
-        while status == TRY_AGAIN or make_room(timer, status, &when_due):
+        while status == TRY_AGAIN or make_room(timer, self, status, &when_due):
             with nogil:
                 lock_wait(timer)
                 status = task_add_locked(timer, &self.task, expiration_ms, when_due)
@@ -109,13 +116,13 @@ cdef bint reschedule_task(Timer* timer, TimerTask self, int64_t delay_ms) except
                 lock_wait(timer)
                 status = task_reschedule_locked(timer, &self.task, expiration_ms, delay_ms, deadline_ms, due)
                 lock_release(timer)
-        if not make_room(timer, status, &due):
+        if not make_room(timer, self, status, &due):
             heed_clock(timer, &now)
             return status == OK
 
 
-cdef bint make_room(Timer* timer, Status status, WhenDue* when_due) except -1:
-    """After NEEDS_LEVEL or NOT_YET: does what is missing, and True: try again."""
+cdef bint make_room(Timer* timer, TimerTask self, Status status, WhenDue* when_due) except -1:
+    """After NEEDS_LEVEL, NOT_YET or DISOWNED: does what is missing, and True: try again."""
     cdef bint have_memory = True
     cdef Instant now
     if status == NOT_YET:
@@ -126,6 +133,8 @@ cdef bint make_room(Timer* timer, Status status, WhenDue* when_due) except -1:
     elif status == NEEDS_LEVEL:
         with nogil:
             have_memory = timer_grow(timer)
+    elif status == DISOWNED:
+        task_claim(self, timer)
     else:
         return False
     if not have_memory:

@@ -5,6 +5,10 @@
 cdef inline void task_set_call(TimerTask self, object callback, tuple args, dict kwargs):
     cdef Py_ssize_t count = len(args)
     cdef int32_t flags = 0 if callback is None else TASK_HAD_CALLBACK
+    # What was there before dies at the end, when all three fit together again: it may have a finalizer that uses the task.
+    cdef object old_callback = self.callback_
+    cdef object old_arguments = self.arguments
+    self.task.flags = flags
     self.callback_ = callback
     if kwargs:
         self.arguments = (*args, kwargs)
@@ -68,7 +72,10 @@ cdef inline void task_let_go(TimerTask self):
     """Releases the callback and its arguments: after a cancel."""
     if task_has_attributes(self):
         task_track(self)
+    cdef object callback, arguments     # these die at the end, as in task_set_call
     with cython.critical_section(self):
+        callback = self.callback_
+        arguments = self.arguments
         self.callback_ = None
         self.arguments = None
         self.task.flags &= ~TASK_ONE_ARGUMENT & ~TASK_KEYWORDS

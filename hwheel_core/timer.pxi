@@ -14,6 +14,7 @@ cdef enum Status:
     SPENT                   # a callback task that has expired
     NOT_PENDING
     TRY_AGAIN               # the lock was taken
+    DISOWNED                # another add of the same task, which had claimed it, failed meanwhile: task_claim, then again
 
 
 cdef enum WhenDue:
@@ -222,6 +223,8 @@ cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, When
     cdef Status status
     if task.state != TASK_NEW:
         return task_add_again_locked(self, task, expiration_ms, when_due)
+    if task.owner != <uintptr_t>self:
+        return DISOWNED
     if self.closed:
         return CLOSED
     if self.pending + self.resting_count >= self.max_pending:

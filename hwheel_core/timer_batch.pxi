@@ -158,7 +158,7 @@ cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
         with nogil:
             status = batch_add(self.batch, timer, delays.data, delays.stride, now.ms, base_ms, last_ms, due)
         try:
-            if status != NOT_YET or not make_room(timer, status, &due):
+            if status != NOT_YET or not make_room(timer, None, status, &due):
                 break
         except:
             self.callback_ = None

@@ -17,7 +17,7 @@ from concurrent.futures import CancelledError, Executor
 from typing import Any
 
 from hwheel.handed_out import run_handed_out, runs_here
-from hwheel.process import end_forked_thread, main_thread_has_ended, wait_out_fork
+from hwheel.process import Fork, end_forked_thread, fork_at_work, main_thread_has_ended
 
 REAPER, EXECUTOR = range(2)             # Role, in the core
 NAMES = ("reaper", "executor")
@@ -42,6 +42,7 @@ class HandOver:
     def __init__(self, *, reaper: bool) -> None:
         self.has_reaper = reaper
         self._threads: list[threading.Thread] = []
+        self._fork: Fork | None = None      # that the threads were started in
 
     def start(self, timer: Any) -> None:
         """Starts the threads. One that cannot be started is an error at the add, which adds nothing then."""
@@ -53,7 +54,8 @@ class HandOver:
         timer._set_started()
 
     def _start_thread(self, role: int, timer: Any, loop: Callable[..., None]) -> None:
-        thread = threading.Thread(target=loop, args=(timer, self), name=f"{NAMES[role]}-{timer.name}", daemon=True)
+        self._fork = fork_at_work()
+        thread = threading.Thread(target=loop, args=(timer, self, self._fork), name=f"{NAMES[role]}-{timer.name}", daemon=True)
         # Noted before it is started, because a start that is interrupted may have started it all the same.
         self._threads = [*(one for one in self._threads if one.is_alive()), thread]
         thread.start()
@@ -75,6 +77,8 @@ class HandOver:
 
     def join(self, give_up: float | None) -> None:
         """Waits for the threads to end, but not for the one that this is called in."""
+        if self._fork is not None:
+            self._fork.make_way()
         for thread in self._threads:
             if thread is not threading.current_thread() and thread.is_alive():
                 thread.join(_left(give_up))
@@ -153,7 +157,7 @@ class Foreign(HandOver):
             return
         if callable(getattr(future, "add_done_callback", None)):
             if callable(getattr(future, "cancel", None)):
-                handed.future = future
+                handed.set_future(future)
             early = [not self._elsewhere]
             try:
                 future.add_done_callback(lambda done: self._settle(timer, handed, done, early=early == [True]))
@@ -185,7 +189,7 @@ def _left(give_up: float | None) -> float | None:
     return None if give_up is None else max(0.0, give_up - time.monotonic())
 
 
-def _reap(timer: Any, hand_over: HandOver) -> None:
+def _reap(timer: Any, hand_over: HandOver, fork: Fork | None) -> None:
     """The reaper's thread."""
 
     def turn(generation: int) -> bool:
@@ -194,10 +198,10 @@ def _reap(timer: Any, hand_over: HandOver) -> None:
         hand_over.hand_out(timer)
         return True
 
-    _live(timer, REAPER, turn)
+    _live(timer, REAPER, turn, fork)
 
 
-def _work(timer: Any, hand_over: HandOver) -> None:
+def _work(timer: Any, hand_over: HandOver, fork: Fork | None) -> None:
     """The thread of an executor of the timer's own."""
 
     def turn(generation: int) -> bool:
@@ -206,12 +210,13 @@ def _work(timer: Any, hand_over: HandOver) -> None:
         timer._run_ready()
         return True
 
-    _live(timer, EXECUTOR, turn)
+    _live(timer, EXECUTOR, turn, fork)
 
 
-def _live(timer: Any, role: int, turn: Callable[[int], bool]) -> None:
+def _live(timer: Any, role: int, turn: Callable[[int], bool], fork: Fork | None) -> None:
     """A thread's life: turn after turn. No error ends it, because it would take all timers that follow with it."""
-    wait_out_fork()
+    if fork is not None:
+        fork.wait()
     generation = timer._take_role(role)
     if generation is None:
         return

@@ -14,7 +14,7 @@ def run_handed_out(
         callback(*args, **kwargs)
     else:
         with _RunningFor(handed_out.timer):
-            handed_out.run()
+            handed_out.run(callback, args, kwargs)
 
 
 def runs_here(timer: Any) -> bool:

@@ -32,22 +32,6 @@ def main_thread_has_ended() -> bool:
     return getattr(threading, "_SHUTTING_DOWN", False) or not threading.main_thread().is_alive()
 
 
-def wait_out_fork() -> None:
-    """For a thread that a fork handler has started: waits until os.fork() has returned in the thread that forked.
-
-    Handlers of other modules come after ours, and make locks anew that nobody may be waiting for: those of
-    concurrent.futures, of logging. Whatever this thread ran could do that.
-    """
-    global _fork
-    fork = _fork
-    if fork is None or fork.thread == threading.get_ident():
-        return
-    while fork.is_under_way():
-        time.sleep(0.001)
-    if _fork is fork:
-        _fork = None                    # it holds on to frames
-
-
 def end_forked_thread() -> None:
     """Ends the process, if its only thread is this one, in which a callback has forked and has now returned.
 
@@ -75,31 +59,54 @@ def _tell_all(what: str) -> None:
             report_uncaught(error, threading.current_thread())
 
 
-class _Fork:
-    """A fork whose handlers are at work."""
+class Fork:
+    """A fork whose handlers are at work in the child.
+
+    A thread that one of ours starts waits until os.fork() has returned: handlers of other modules come after ours, and
+    make locks anew that nobody may be waiting for, those of concurrent.futures and of logging for instance. Whatever the
+    thread ran could do that.
+    """
 
     def __init__(self, caller: FrameType) -> None:
-        self.thread = threading.get_ident()
-        self._caller = caller           # who calls os.fork()
+        self._thread = threading.get_ident()
+        self._caller: FrameType | None = caller         # who calls os.fork()
         self._instruction = caller.f_lasti
 
-    def is_under_way(self) -> bool:
-        frame = sys._current_frames().get(self.thread)
-        while frame is not None and frame is not self._caller:
+    def wait(self) -> None:
+        """Waits until it is over."""
+        while self._is_under_way():
+            time.sleep(0.001)
+        self._caller = None             # it holds on to all that is in that function
+
+    def make_way(self) -> None:
+        """Before somebody waits for the thread that waits here. If that is the thread that forked, in a later handler, this
+        one must not go on waiting for it."""
+        if self._thread == threading.get_ident():
+            self._caller = None
+
+    def _is_under_way(self) -> bool:
+        caller, frame = self._caller, sys._current_frames().get(self._thread)
+        while frame is not None and frame is not caller:
             frame = frame.f_back
         return frame is not None and frame.f_lasti == self._instruction
 
 
-_fork: _Fork | None = None
+_fork: Fork | None = None
+
+
+def fork_at_work() -> Fork | None:
+    """The fork whose handler this is called in."""
+    return _fork
 
 
 def _after_fork_in_child() -> None:
     global _fork
     caller = sys._getframe().f_back
-    _fork = None if caller is None else _Fork(caller)
-    _tell_all("_after_fork_in_child")
-    if threading.active_count() == 1:
-        _fork = None                    # no thread was started that would wait for it
+    try:
+        _fork = None if caller is None else Fork(caller)
+        _tell_all("_after_fork_in_child")
+    finally:
+        _fork = None
 
 
 def _at_exit() -> None:

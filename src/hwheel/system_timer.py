@@ -1,5 +1,6 @@
 """SystemTimer: the wheel on a real clock, with its threads."""
 
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -97,7 +98,7 @@ class SystemTimer(BaseTimer):
 
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
         """The part of close() that waits."""
-        give_up = None if timeout is None else time.monotonic() + timeout
+        give_up = None if timeout is None or timeout > threading.TIMEOUT_MAX else time.monotonic() + timeout
         if run_pending:
             self._make_all_ready()
             self._hand_over.drain(self, give_up)

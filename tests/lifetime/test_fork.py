@@ -372,3 +372,30 @@ in_child(child)
 """
     )
     assert answer == (0, "", "")
+
+
+@pytest.mark.parametrize("executor", ["None", "'inline'"])
+def test_a_kept_timer_that_a_later_fork_handler_closes(run_script, executor):
+    answer = run_script(
+        f"""
+import subprocess
+timer = SystemTimer(executor={executor}, fork="keep")
+other = SystemTimer("other")
+timer.call_later(3600, print)
+closed, used = [], threading.Event()
+
+def use_and_close():
+    other.call_later(0.001, used.set)
+    assert used.wait(30)
+    closed.extend(timer.close())
+
+os.register_at_fork(after_in_child=use_and_close)
+
+def child():
+    assert len(closed) == 1 and used.is_set()
+
+in_child(child)
+subprocess.run(["true"], preexec_fn=timer.close, timeout=60, check=True)
+"""
+    )
+    assert answer == (0, "", "")

@@ -1,7 +1,9 @@
 """Executors of all kinds: whatever submit() does, the reaper goes on, each task runs once, and errors are reported."""
 
+import gc
 import queue
 import threading
+import weakref
 from array import array
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -218,3 +220,29 @@ def test_close_returns_what_an_interrupted_submit_did_not_begin(make_timer, hand
         timer.advance_clock(0)
     assert timer.close() == tasks
     assert [task.args for task in tasks] == [(0,), (1,), (2,)]
+
+
+def test_what_has_run_is_released_at_once_also_by_an_executor_with_futures(make_timer, pool, eventually):
+    class Argument:
+        pass
+
+    gc.collect()
+    gc.disable()
+    try:
+        timer = make_timer(executor=pool)
+        arguments = [Argument() for _ in range(50)]
+        alive = [weakref.ref(one) for one in arguments]
+        for i, one in enumerate(arguments):
+            timer.call_later(i / 10_000, id, one)
+        del arguments, one
+        eventually(lambda: not any(ref() for ref in alive))
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), 1e10, 10**400])
+def test_a_timeout_that_is_longer_than_threads_can_wait_is_none(make_timer, executor, timeout):
+    timer = make_timer(executor=executor)
+    timer.call_later(0, int)
+    task = timer.call_later(3600, int)
+    assert timer.close(timeout=timeout)[-1] is task

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hwheel import ManualTimer, TimerTask, TimingWheel
+from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
 
 
 def states(task):
@@ -301,3 +301,45 @@ def test_a_delay_may_be_anything_that_is_an_index():
             return 5
 
     assert TimerTask(Five()).delay_ms == 5
+
+
+def test_a_second_init_whose_old_arguments_have_a_finalizer_that_uses_the_task():
+    timer = ManualTimer()
+    ran = []
+
+    class UsesIt:
+        def __del__(self):
+            timer.add(task)
+            timer.advance(10)
+
+    task = TimerTask(5, print, UsesIt(), key=1)
+    task.__init__(5, ran.append, 7)
+    assert ran == [7] and task.expired
+    timer.close()
+
+
+def test_an_add_that_fails_does_not_take_the_task_from_one_that_came_in_between():
+    """The one in between is made by the clock, which is read a second time when it seems to have gone back."""
+    readings = []
+
+    def clock():
+        if not readings:
+            return 1000
+        reading = readings.pop(0)
+        if reading is None:
+            readings[:] = [2000, 2000]
+            timer.add(task)
+            raise OSError
+        return reading
+
+    timer = SystemTimer(clock=clock, reaper=False, executor="inline")
+    timer.call_later(1, int)
+    readings[:] = [2000] * 4
+    timer.advance_clock(0)              # the wheel's clock stands at 2000 now
+    task = TimerTask(50)
+    readings[:] = [1000, None]
+    with pytest.raises(OSError):
+        timer.add(task)
+    assert task.pending and task.deadline_ms == 2050
+    assert task.cancel() is True
+    timer.close()

@@ -25,6 +25,10 @@ need nothing else: for these one waits with the GIL.)
 Names of functions that want `lock` held end in `_locked`. `wheel_*`, `bucket_*`, `queue_*` and `entry_*` are plain
 algorithm and want the same from their caller.
 
+In the child of a fork every lock is made anew, and each Timer is marked `forked`: what was the parent's is dropped or kept
+by the first to come, the fork handler or an add (timer_core.pxi). `generation` tells a thread that has forked inside a
+callback, and so is the child's main thread, that the rest is other threads' business.
+
 `timer_step_locked` may be called by any thread: everything that an unfinished cascade needs stands in the Wheel, so
 two threads that advance one wheel at once continue each other's work.
 """

@@ -29,13 +29,17 @@ class SystemTimer(BaseTimer):
             order; a slow callback makes the next ones late. Any concurrent.futures.Executor: each task is submitted to
             it by itself, in order; it is not shut down by close().
         clock: "monotonic", "boottime" (goes on while the machine sleeps), or a callable that returns milliseconds. The
-            reaper waits for the real time that the callable is short of.
+            reaper waits for the real time that the callable is short of. It may be set back (`time.time` is, at times):
+            nothing runs before it says so, and what is pending is placed anew at the next add, O(pending). That it was
+            set forward is noticed at the next add, or when the wait is over. It is read at each add and each hand-out.
         never_early: round deadlines up to the next tick, so that nothing runs before its time on the timer's clock.
             False: round down, as Kafka does.
         max_pending: refuse more pending timers than this with TimerFull. None: no limit.
         on_error: called as on_error(task or batch, exception) for an exception in a callback, in the thread that ran
             it (an executor of processes: here). None: threading.excepthook. Neither stops the timer.
-        fork: what a forked child does with what was pending: "drop" cancels it there, "keep" runs it in both.
+        fork: what a forked child does with what was pending: "drop" cancels it there, "keep" runs it in both, also a task
+            of call_every that another thread was running. What a foreign executor had been given is the parent's. Where a
+            callback forks and returns, the child ends as with any thread: when no other is left that is no daemon.
         reaper: False: no reaper thread; call `advance_clock()` yourself.
 
     Raises:

@@ -57,7 +57,7 @@ class HandOver:
         self._fork = fork_at_work()
         thread = threading.Thread(target=loop, args=(timer, self, self._fork), name=f"{NAMES[role]}-{timer.name}", daemon=True)
         # Noted before it is started, because a start that is interrupted may have started it all the same.
-        self._threads = [*(one for one in self._threads if one.is_alive()), thread]
+        self._threads.append(thread)
         thread.start()
 
     def hand_out(self, timer: Any, *, in_caller: bool = False) -> None:
@@ -79,7 +79,7 @@ class HandOver:
         """Waits for the threads to end, but not for the one that this is called in."""
         if self._fork is not None:
             self._fork.make_way()
-        for thread in self._threads:
+        for thread in [*self._threads]:
             if thread is not threading.current_thread() and thread.is_alive():
                 thread.join(_left(give_up))
 

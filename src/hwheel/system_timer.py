@@ -39,7 +39,8 @@ class SystemTimer(BaseTimer):
             it (an executor of processes: here). None: threading.excepthook. Neither stops the timer.
         fork: what a forked child does with what was pending: "drop" cancels it there, "keep" runs it in both, also a task
             of call_every that another thread was running. What a foreign executor had been given is the parent's. Where a
-            callback forks and returns, the child ends as with any thread: when no other is left that is no daemon.
+            callback forks in a thread of the timer's own and returns, the child ends as it would with any thread: when no
+            other is left that is no daemon.
         reaper: False: no reaper thread; call `advance_clock()` yourself.
 
     Raises:

@@ -26,6 +26,7 @@ from libc.string cimport memcpy, memset
 from hwheel_core.types cimport *
 
 import os
+import functools
 import threading
 import time
 

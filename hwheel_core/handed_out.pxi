@@ -4,8 +4,8 @@
 # again; or close(), which takes back what has not begun. And it is finished once: at the end of its run, or, if that was
 # in another process, when the executor's future is done.
 #
-# It goes to the executor together with its callback. In this process the executor brings it back, and it knows what became
-# of it; to another process nothing of it is sent, and there the callback is called as it is.
+# It is what the executor is given. In this process the executor brings it back, and it knows what became of it; to another
+# process only the call goes. So also where an executor never lets go of what it has not run, the callback is released.
 
 
 cdef class HandedOut:
@@ -27,9 +27,9 @@ cdef class HandedOut:
         raise TypeError("made by a timer that hands out")
 
     def __reduce__(self):
-        return handed_out_elsewhere, ()
+        return call_elsewhere, (self.callback, self.args, self.kwargs)
 
-    def run(self, callback, args, kwargs):
+    def run(self):
         """The run, in a thread of this process. Nothing happens if it was begun or taken back before; nor in the child of a
         fork that the executor's queue has come through, where what was handed out is the parent's."""
         cdef TimerCore timer = self.timer
@@ -39,7 +39,7 @@ cdef class HandedOut:
             if isinstance(self.source, PeriodicTask):
                 periodic_run(self.source)       # unless it was cancelled meanwhile
             else:
-                callback(*args, **kwargs)
+                self.callback(*self.args, **self.kwargs)
         except BaseException as error:
             if self.caller == PyThread_get_thread_ident() and isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
@@ -58,23 +58,14 @@ cdef class HandedOut:
     def give_up(self):
         """Finishes it without a run that is known of. If the executor comes with it after all, it runs; but not one of
         call_every, which is back in the timer by then."""
-        if isinstance(self.source, PeriodicTask):
+        cdef bint is_known = isinstance(self.source, PeriodicTask)
+        if is_known:
             self.begin()
-        self.finish()
+        handed_finish(self, is_known)
 
     def finish(self):
         """It is over: a task of call_every goes back into the timer."""
-        cdef bint first
-        with cython.critical_section(self):
-            first = not self.is_finished
-            self.is_finished = True
-        if first and self.registry is not None:
-            handed_let_go(self)
-            try:
-                self.timer._restart(self.source)
-            finally:
-                if self.settled is not None:
-                    self.settled.set()
+        handed_finish(self, True)
 
     def set_future(self, future):
         """So that close() can cancel it. A future holds on to what is called when it is done, and that to this: so not once
@@ -84,6 +75,27 @@ cdef class HandedOut:
                 self.future = future
 
 
+cdef bint handed_finish(HandedOut self, bint let_go) except False:
+    """let_go: it will not run any more."""
+    cdef bint first
+    with cython.critical_section(self):
+        first = not self.is_finished
+        self.is_finished = True
+    if not first or self.registry is None:
+        return True
+    if let_go:
+        handed_let_go(self)
+    else:
+        self.registry.pop(self.number, None)
+        self.future = None
+    try:
+        self.timer._restart(self.source)
+    finally:
+        if self.settled is not None:
+            self.settled.set()
+    return True
+
+
 cdef bint handed_let_go(HandedOut self) except False:
     """It is over, and holds on to nothing: the executor's future, which may hold on to this, would keep it all alive."""
     self.registry.pop(self.number, None)
@@ -91,8 +103,9 @@ cdef bint handed_let_go(HandedOut self) except False:
     return True
 
 
-def handed_out_elsewhere():
+def call_elsewhere(callback, args, kwargs):
     """What arrives of a HandedOut in another process."""
+    return functools.partial(callback, *args, **kwargs)
 
 
 cdef int64_t handed_out_count = 0

@@ -66,7 +66,7 @@ class HandOver:
 
     def drain(self, timer: Any, give_up: float | None) -> None:
         """Has everything that is ready run, until give_up."""
-        if self._is_own_thread() or not any(thread.is_alive() for thread in self._threads):
+        if self._is_own_thread() or not self._is_alive():
             timer._run_ready(True)
         else:
             timer._stop(True)
@@ -90,6 +90,12 @@ class HandOver:
             for thread in self._threads:
                 if thread.is_alive() and thread.name.startswith(NAMES[REAPER]):
                     thread.join(1.0)
+
+    def _is_alive(self) -> bool:
+        for thread in self._threads:        # no generator: one swallows an interruption that comes when it begins
+            if thread.is_alive():
+                return True
+        return False
 
     def _is_own_thread(self) -> bool:
         return threading.current_thread() in self._threads
@@ -134,6 +140,9 @@ class Foreign(HandOver):
             timer._take_back(handed)
 
     def take_back(self, timer: Any) -> None:
+        for handed in self._outstanding(timer):
+            if handed.is_taken_back:
+                timer._take_back(handed)        # again: it was interrupted
         while self._again:
             timer._take_back(self._again[0])
             self._again.popleft()
@@ -146,7 +155,7 @@ class Foreign(HandOver):
     def _submit(self, timer: Any, handed: Any, in_caller: bool) -> None:
         handed.settled = self._settled
         try:
-            future = self._executor.submit(run_handed_out, handed, handed.callback, handed.args, handed.kwargs)
+            future = self._executor.submit(run_handed_out, handed)
         except BaseException as error:
             if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise               # if the run has not begun, it is submitted again
@@ -163,9 +172,9 @@ class Foreign(HandOver):
                 future.add_done_callback(lambda done: self._settle(timer, handed, done, early=early == [True]))
                 early.clear()
             except BaseException as error:
-                timer._report(handed.source, error)
                 if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
                     raise
+                timer._report(handed.source, error)
 
     def _settle(self, timer: Any, handed: Any, future: Any, *, early: bool) -> None:
         """The future is done. If that was not by a run in this process, it says what became of it. early: it was done when

@@ -1,20 +1,19 @@
 """What an executor runs that is not the timer's own."""
 
+import functools
 import threading
-from collections.abc import Callable
 from typing import Any
 
 
-def run_handed_out(
-    handed_out: Any, callback: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
+def run_handed_out(handed_out: Any) -> None:
     """handed_out: the core's HandedOut, which runs the callback and reports its exception in the thread in which it
-    happens. In another process, to which no timer can be sent, it is None, and the exception goes home with the future."""
-    if handed_out is None:
-        callback(*args, **kwargs)
+    happens. To another process no timer can be sent; there it is the call alone, and the exception goes home with the
+    future."""
+    if isinstance(handed_out, functools.partial):
+        handed_out()
     else:
         with _RunningFor(handed_out.timer):
-            handed_out.run(callback, args, kwargs)
+            handed_out.run()
 
 
 def runs_here(timer: Any) -> bool:

@@ -13,6 +13,14 @@ with contextlib.suppress(ImportError):
 KINDS = {"asyncio": lambda: EventLoop, "uvloop": lambda: wheel_loop(uvloop.Loop)}
 
 
+@pytest.fixture(autouse=True)
+def loops_are_let_go(request):
+    """Ends after a test's other fixtures, and before it is counted what has been left behind: pytest itself would keep the
+    loops for longer than that."""
+    yield
+    request.node.funcargs.clear()
+
+
 @pytest.fixture(params=list(KINDS))
 def loop_class(request):
     if request.param == "uvloop":
@@ -27,9 +35,6 @@ def loop(loop_class):
     if hwheel_core.DEBUG:
         hwheel_core.debug_check(loop._wheel_timers)
     loop.close()
-    loop.set_exception_handler(None)
-    for name in ("_wheel_timers", "call_at", "call_later"):     # pytest keeps the loop for longer than the test lasts
-        del vars(loop)[name]
 
 
 @pytest.fixture

@@ -42,8 +42,8 @@ class MovedLoop(asyncio.BaseEventLoop):
         self.errors.append(context.get("exception"))
 
     def time(self):
-        if isinstance(self.says, Exception):
-            raise self.says
+        if self.says is OSError:
+            raise OSError("no clock")
         return self.true_s + self.offset_s if self.says is None else self.says
 
     def select(self, timeout):
@@ -192,7 +192,7 @@ def test_a_clock_that_stands_still_runs_nothing_until_it_goes_on():
     loop.close()
 
 
-@pytest.mark.parametrize("says", [math.nan, math.inf, -math.inf, -5.0, OSError("no clock")], ids=repr)
+@pytest.mark.parametrize("says", [math.nan, math.inf, -math.inf, -5.0, OSError], ids=repr)
 def test_a_clock_that_breaks_for_a_while_loses_nothing(says):
     loop = WheelMovedLoop()
     ran = []
@@ -241,7 +241,7 @@ def test_a_clock_that_breaks_only_when_the_alarm_rings_loses_nothing():
 def test_call_at_needs_no_clock():
     loop = WheelMovedLoop()
     ran = []
-    loop.says = OSError("no clock")
+    loop.says = OSError
     with pytest.raises(OSError):
         loop.call_later(1, ran.append, 1)
     loop.call_at(1001.0, ran.append, 2)

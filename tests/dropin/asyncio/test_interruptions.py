@@ -105,13 +105,15 @@ def test_an_exit_in_the_exception_handler_loses_nothing(kind, debug, exit_with):
 
 @pytest.mark.parametrize("kind", ["hwheel", "Timeouts"])
 @pytest.mark.parametrize("debug", [False, True])
-def test_an_exception_handler_that_fails_loses_nothing(kind, debug):
+def test_an_exception_handler_that_fails_loses_nothing(kind, debug, caplog):
     loop, timers, ran = make_program(kind, debug)
     loop.set_exception_handler(lambda loop, context: 1 / 0)
     for _ in range(3):
         timers.call_later(0.002, divmod, 1, 0)
     run_to_the_end(loop, timers, ran)
     assert sorted(ran) == list(range(7))
+    assert len(caplog.records) == 3
+    caplog.clear()                          # the tracebacks hold the loop
     loop.set_exception_handler(None)
     loop.close()
 

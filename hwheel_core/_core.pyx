@@ -116,6 +116,7 @@ cdef extern from "native.h":
         pass
     uint64_t hw_dict_version(PyObject*)
     uint64_t hw_type_version(PyTypeObject*)
+    bint hw_finds_as_usual(PyTypeObject*)
     PyObject* hw_method(PyMethodDef*, const char*, void*, const char*) except NULL
     PyObject* hw_speed_up(PyObject*, const char*, PyMethodDef*, void*) except NULL
 

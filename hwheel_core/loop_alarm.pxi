@@ -23,11 +23,12 @@ cdef inline bint timers_check_open(LoopTimers self) except False:
 
 cdef object timers_ask(LoopTimers self, object when, object callback, tuple args, object context):
     """Asks the loop itself for a timer."""
+    cdef bint was_asking = self.asking          # a signal's handler may come in between
     self.asking = True
     try:
         return self.base.call_at(when, callback, *args, context=context)
     finally:
-        self.asking = False
+        self.asking = was_asking
 
 
 cdef bint timers_set_alarm(LoopTimers self, double when) except False:
@@ -40,9 +41,23 @@ cdef bint timers_set_alarm(LoopTimers self, double when) except False:
     return timers_take_alarm(self, alarm, number, tick_of(when), when)
 
 
+cdef inline bint timers_alarm_is_after(LoopTimers self, int64_t tick, double when) noexcept:
+    """The alarm, if there is one, is for a later tick than this one, that of `when`."""
+    return tick < self.alarm_tick or (tick == self.alarm_tick and tick_is_of_all(tick) and when < self.alarm_s)
+
+
+cdef inline bint timers_want_alarm(LoopTimers self, int64_t tick, double when, double now) except False:
+    """For what has been put into the wheel at `now`."""
+    if timers_alarm_is_after(self, tick, when):
+        timers_set_alarm(self, min(when, now + MAX_ALARM_S))
+    elif now > self.alarm_s + OVERDUE_S:
+        timers_set_soon(self, now)
+    return True
+
+
 cdef bint timers_set_alarm_by(LoopTimers self, double when) except False:
     """The same, unless there is one that is as early."""
-    if tick_of(when) < self.alarm_tick:
+    if timers_alarm_is_after(self, tick_of(when), when):
         timers_set_alarm(self, when)
     return True
 
@@ -112,7 +127,7 @@ cdef bint timers_set_next_alarm(LoopTimers self) except False:
             timers_set_soon(self, now)      # is due, and was added too late for this pass
     elif when - now < CANNOT_TELL_S:
         timers_wait_on(self, when, now)
-    elif self.alarm_tick == SOON or tick_of(when) < self.alarm_tick:
+    elif self.alarm_tick == SOON or timers_alarm_is_after(self, tick_of(when), when):
         timers_set_alarm(self, min(when, now + MAX_ALARM_S))
     return True
 
@@ -127,17 +142,22 @@ cdef double timers_next_locked(LoopTimers self) noexcept:
     bucket = queue_first(&self.timer.wheel)
     if bucket is NULL:
         return INFINITY
-    if bucket.level == 1:
+    if bucket.level == 1 and bucket.entries.expiration_ms < LAST_TICK:
         return list_latest(&bucket.entries)
     return <double>bucket.entries.expiration_ms / TICKS_PER_S
 
 
 cdef double list_latest(const Entry* head) noexcept:
-    """The latest deadline of a list's first tick, of at most SCAN_LIMIT entries. (What is later gets another alarm.)"""
+    """The latest deadline of a list's first tick, of at most SCAN_LIMIT entries. (What is later gets another alarm.)
+
+    Of a tick of all times the first: then the list is Timer.ready, which is in order.
+    """
     cdef const Entry* entry = head.next
     cdef int64_t tick = entry.expiration_ms
     cdef double latest = -INFINITY
     cdef int count = 0
+    if tick_is_of_all(tick):
+        return entry_deadline(entry)
     while entry is not head and entry.expiration_ms == tick and count < SCAN_LIMIT:
         latest = max(latest, entry_deadline(entry))
         entry = entry.next

@@ -3,7 +3,8 @@
 # asyncio.Handle._run. What is reported as slow is then the callback, once, under its own name.
 #
 # The loop may lose such a call, or get it twice, if it is interrupted. So a handle stays the wheel's until it is called
-# (in the list `offered`), and it is called once, whoever comes first.
+# (in the list `offered`), and it is called once, whoever comes first. A handle that is moved in the meantime is not
+# called: what the loop was asked for then comes to nothing.
 
 cdef object asyncio_handle = None       # asyncio.Handle
 cdef object genuine_run = None          # its _run
@@ -30,7 +31,8 @@ cdef class LoopCall:
     cdef object callback
 
     def __call__(self, *args):
-        handle_run_once(self.handle, False)
+        if self.handle.offered:
+            handle_run_once(self.handle, False)
 
     def __getattr__(self, name):
         if name == "__wrapped__":
@@ -56,6 +58,7 @@ cdef bint timers_offer(LoopTimers self) except False:
         call = LoopCall.__new__(LoopCall)
         call.handle = handle
         call.callback = handle.callback_
+        handle.offered = True
         handle_move_between(self, handle, &self.offered, False)
         try:
             asked = self.base.call_soon(call, *handle.arguments, context=handle.context)

@@ -2,7 +2,7 @@
 # CLOCK_MONOTONIC: as long as nobody has put anything else in the place of one of these, the last is asked at once. Each
 # reading looks whether that is so, because a test may replace any of them at any moment: time() on the loop, on its class
 # or a base of it, the loop's class, time.monotonic, or the name `time` in asyncio's module. Looking is cheap, because
-# CPython numbers the states of types and dicts (of dicts up to 3.13; later ones are searched each time).
+# CPython numbers the states of types and dicts (of dicts up to 3.12; later ones are searched each time).
 #
 # A loop's clock may also go back, which a wheel's cannot: see timers_turn_back.
 
@@ -46,6 +46,7 @@ cdef void timers_look_again(LoopTimers self) noexcept:
     cdef PyTypeObject* type = Py_TYPE(<PyObject*>self.loop)
     self.genuine_clock = (
         _PyType_Lookup(type, NAME_TIME) is <PyObject*>genuine_time
+        and hw_finds_as_usual(type)
         and PyDict_GetItem(self.attributes, NAME_TIME) is NULL
         and PyDict_GetItem(time_names, NAME_MONOTONIC) is <PyObject*>genuine_monotonic
         and PyDict_GetItem(asyncio_names, NAME_TIME) is <PyObject*>time_module
@@ -92,34 +93,18 @@ cdef inline void timers_note_tick(LoopTimers self, int64_t tick, double now) noe
 
 
 cdef void timers_turn_back(LoopTimers self, int64_t now_tick) noexcept:
-    """Sets the wheel's clock back: takes everything out, and puts it in again. O(pending)."""
+    """Sets the wheel's clock back: takes everything out, and puts it in again. O(pending).
+
+    What finds no place, because it is due or there is no memory for its level, stays in Timer.ready: kept by sorting.
+    """
     cdef Timer* timer = self.timer
-    cdef Wheel* wheel = &timer.wheel
-    cdef Entry everything
-    cdef Entry* entry
-    cdef Bucket* bucket = NULL
-    cdef AddStatus status
-    list_init(&everything)
+    cdef bint have_memory = True
     lock_with_gil(timer)
-    while timer_step_locked(timer, INT64_MAX):
-        pass
-    list_move_to_end(&timer.ready, &everything)
-    wheel_set_clocks(wheel, now_tick)
-    while not list_is_empty(&everything):
-        entry = everything.next
-        status = wheel_find(wheel, entry.expiration_ms, &bucket)
-        if status == ADD_NEEDS_LEVEL:
-            lock_release(timer)
-            if timer_grow(timer):
-                lock_with_gil(timer)
-                continue
-            lock_with_gil(timer)        # without memory it stays where it is kept by sorting
-        entry_unlink(entry)
-        if status == ADD_PENDING:
-            bucket_append(bucket, entry)
-        else:
-            list_append(&timer.ready, entry)
-    wheel.removals += 1
+    while have_memory and not wheel_reaches_from(&timer.wheel, now_tick):
+        lock_release(timer)
+        have_memory = timer_grow(timer)
+        lock_with_gil(timer)
+    wheel_set_back(&timer.wheel, now_tick, &timer.ready)
     lock_release(timer)
     self.behind = 0
     self.unsorted = True

@@ -31,6 +31,7 @@ cdef class LoopHandle:
     """
     cdef Task task
     cdef double deadline        # seconds on the loop's clock
+    cdef double first_deadline  # by which it is hashed, because a hash must not change when the handle is moved
     cdef double added           # when it was added, or moved last
     cdef LoopTimers timers
     cdef object callback_       # None once it has run or was cancelled
@@ -39,6 +40,7 @@ cdef class LoopHandle:
     cdef object source_traceback
     cdef str shown              # repr() of a handle that was cancelled in debug mode
     cdef bint is_cancelled
+    cdef bint offered           # the loop has been asked to call it, and it was not moved since: see loop_call.pxi
     cdef object __weakref__
 
     def __init__(self, *args, **kwargs):
@@ -62,18 +64,20 @@ cdef class LoopHandle:
         if self.is_cancelled or self.timers is None:
             return
         self.is_cancelled = True
-        if self.timers.debug:
-            self.shown = repr(self)
         handle_show(self)
         if self.task.state == TASK_PENDING:
             timer = self.timers.timer
             lock_with_gil(timer)
             status = task_cancel_locked(timer, &self.task)
             lock_release(timer)
-        self.callback_ = None
-        self.arguments = None
-        if status == OK:
-            Py_DECREF(self)             # the wheel's reference, of timers_insert
+        try:
+            if self.timers.debug:
+                self.shown = repr(self)
+        finally:
+            self.callback_ = None
+            self.arguments = None
+            if status == OK:
+                Py_DECREF(self)         # the wheel's reference, of timers_insert
 
     def cancelled(self):
         """True after cancel()."""
@@ -96,7 +100,7 @@ cdef class LoopHandle:
         Arguments:
             delay: seconds; zero or less: as soon as possible.
         Raises:
-            TypeError: delay is no number. ValueError: it is NaN.
+            TypeError: delay is no number. ValueError: it is NaN, or the deadline would be.
             RuntimeError: the loop is closed.
 
         Runtime complexity: O(1).
@@ -111,7 +115,7 @@ cdef class LoopHandle:
         False
         >>> loop.close()
         """
-        cdef double now, length
+        cdef double now, length, when
         if delay is None:
             raise TypeError("delay must not be None")
         if self.timers is None or self.task.state != TASK_PENDING:
@@ -121,16 +125,17 @@ cdef class LoopHandle:
             raise ValueError("delay is not a number (NaN)")
         timers_check_open(self.timers)
         now = timers_time(self.timers)
-        if isnan(now):
-            raise ValueError("the loop's time is not a number (NaN)")
+        when = now + length if length > 0 else now
+        if isnan(when):
+            raise ValueError(f"the deadline is not a number (NaN): {now} + {length}")
         if self.task.state != TASK_PENDING:         # the loop's time() may be anybody's code
             return False
-        return timers_move(self.timers, self, now, now + length if length > 0 else now)
+        return timers_move(self.timers, self, now, when)
 
     # --- as asyncio.TimerHandle compares and shows itself ----------------------------------------------------------
 
     def __hash__(self):
-        return hash(self.deadline)
+        return hash(self.first_deadline)
 
     def __lt__(self, other):
         if not is_timer_handle(other):

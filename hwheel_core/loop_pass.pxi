@@ -84,7 +84,7 @@ cdef bint timers_take_due(LoopTimers self, double now, double alarm_s) except Fa
     timers_sort_locked(self)
     while True:
         entry = ready.next
-        if entry is ready or entry_deadline(entry) > now or isinf(entry_deadline(entry)):
+        if entry is ready or entry_deadline(entry) > now or entry_deadline(entry) == INFINITY:
             break
         if entry_deadline(entry) > alarm_s and entry_added(entry) >= alarm_s:
             break

@@ -34,6 +34,11 @@ cdef inline int64_t tick_of(double time_s) noexcept nogil:
     return <int64_t>ticks if ticks > 0 else 0       # before time began: due in any case
 
 
+cdef inline bint tick_is_of_all(int64_t tick) noexcept nogil:
+    """A tick of all times before, or after, those that are cut into ticks: by it they cannot be told apart."""
+    return tick <= 0 or tick >= LAST_TICK
+
+
 cdef struct LoopVersions:
     PyTypeObject* type
     uint64_t type_version
@@ -205,6 +210,7 @@ cdef inline object timers_add(LoopTimers self, double now, double when, object c
     handle = LoopHandle.__new__(LoopHandle)
     handle.timers = self
     handle.deadline = when
+    handle.first_deadline = handle.deadline
     handle.added = now
     handle.callback_ = callback
     handle.arguments = args
@@ -244,10 +250,7 @@ cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except F
             Py_DECREF(handle)
             raise MemoryError
     try:
-        if tick < self.alarm_tick:
-            timers_set_alarm(self, min(handle.deadline, now + MAX_ALARM_S))
-        elif now > self.alarm_s + OVERDUE_S:
-            timers_set_soon(self, now)
+        timers_want_alarm(self, tick, handle.deadline, now)
     except:
         handle.cancel()
         raise
@@ -265,11 +268,16 @@ cdef bint timers_move(LoopTimers self, LoopHandle handle, double now, double whe
         if status == OK:
             handle.deadline = when
             handle.added = now
+            handle.offered = False
         lock_release(timer)
         if not timers_make_room(timer, status):
             break
-    if status == OK and tick < self.alarm_tick:
-        timers_set_alarm(self, min(when, now + MAX_ALARM_S))
+    if status == OK:
+        try:
+            timers_want_alarm(self, tick, when, now)
+        except:
+            timers_ensure_alarm(self)
+            raise
     return status == OK
 
 

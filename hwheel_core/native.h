@@ -57,10 +57,11 @@ static inline void hw_set_gc(PyObject *type, traverseproc traverse, inquiry clea
 
 static inline void hw_type_free(PyObject *object) { Py_TYPE(object)->tp_free(object); }
 
-/* Numbers that are other ones after each change of a dict, and of what a type or a base of it has; 0: not known. */
+/* Numbers that are other ones after each change of a dict, and of what a type or a base of it has; 0: not known. (3.13
+ * keeps the number when an attribute is set on an object whose __dict__ this is, 3.14 has none.) */
 static inline uint64_t hw_dict_version(PyObject *dict)
 {
-#if PY_VERSION_HEX < 0x030E0000
+#if PY_VERSION_HEX < 0x030D0000
     return ((PyDictObject *)dict)->ma_version_tag;
 #else
     (void)dict;
@@ -76,6 +77,9 @@ static inline uint64_t hw_type_version(PyTypeObject *type)
 #endif
     return type->tp_version_tag;
 }
+
+/* Whether attributes are where they are in every object: neither __getattribute__ nor __getattr__ has a say. */
+static inline int hw_finds_as_usual(PyTypeObject *type) { return type->tp_getattro == PyObject_GenericGetAttr; }
 
 /* A method with the calling convention METH_FASTCALL, for classes of any kind. */
 static inline PyObject *hw_method(PyMethodDef *method, const char *name, void *function, const char *doc)

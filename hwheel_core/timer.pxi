@@ -387,8 +387,6 @@ cdef bint timer_set_back(Timer* self, int64_t now_ms) noexcept nogil:
     each time that the clock is set back and something is added before it has caught up. False when there is no memory.
     """
     cdef Entry pending
-    cdef Entry* entry
-    cdef int64_t bucket_ms
     lock_wait(self)
     while now_ms < self.wheel.levels[0].current_time_ms:
         if timer_step_locked(self, self.wheel.taken_ms):    # until no cascade is under way
@@ -401,13 +399,7 @@ cdef bint timer_set_back(Timer* self, int64_t now_ms) noexcept nogil:
         else:
             list_init(&pending)
             timer_take_early_locked(self, now_ms, &pending)
-            wheel_empty(&self.wheel, &pending)
-            wheel_set_clocks(&self.wheel, now_ms)
-            while not list_is_empty(&pending):
-                entry = pending.next
-                entry_unlink(entry)
-                wheel_add(&self.wheel, entry, &bucket_ms)
-            self.wheel.removals += 1            # so that no hint is written where a remembered node was
+            wheel_set_back(&self.wheel, now_ms, &pending)
             timer_wake_reaper_locked(self)
     lock_release(self)
     return True

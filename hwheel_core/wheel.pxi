@@ -220,6 +220,27 @@ cdef void wheel_empty(Wheel* self, Entry* emptied_out) noexcept nogil:
             list_move_to_end(&self.due, emptied_out)
 
 
+cdef void wheel_set_back(Wheel* self, int64_t time_ms, Entry* pending) noexcept nogil:
+    """Sets the clocks back, and places everything anew, in its order.
+
+    pending: a list of what comes before all that the wheel holds; afterwards, of what found no place: due at this time, or
+    of a level that is not there (wheel_reaches_from).
+    """
+    cdef Entry* entry
+    cdef Entry* following
+    cdef Bucket* bucket = NULL
+    wheel_empty(self, pending)
+    wheel_set_clocks(self, time_ms)
+    entry = pending.next
+    while entry is not pending:
+        following = entry.next
+        if wheel_find(self, entry.expiration_ms, &bucket) == ADD_PENDING:
+            entry_unlink(entry)
+            bucket_append(bucket, entry)
+        entry = following
+    self.removals += 1          # so that no hint is written where a remembered node was
+
+
 cdef bint wheel_reaches_from(const Wheel* self, int64_t time_ms) noexcept nogil:
     """Whether there would be a level for everything that is pending, and for now, if the clocks stood at an earlier time."""
     cdef const Level* top = &self.levels[self.level_count - 1]

@@ -11,6 +11,7 @@ import math
 import os
 import sys
 from collections import deque
+from fractions import Fraction
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -23,6 +24,13 @@ EXAMPLES = int(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1")) * 200
 RESOLUTION_S = 1 / 4096
 WAKE_UP_S = 1e-6        # how much later than asked for the loop wakes up
 YEAR_S = 365 * 86400.0
+
+
+class Seconds(float):
+    """A float that is none exactly."""
+
+    def __add__(self, other):
+        return Seconds(float(self) + other)
 
 
 class MovedLoop(asyncio.BaseEventLoop):
@@ -279,6 +287,66 @@ def test_what_one_pass_has_begun_to_run_goes_on_whatever_the_clock_says(base):
         loop.call_at(when + i * 1e-9, ran.append, i)
     loop.run_until(1010)
     assert sorted(ran) == list(range(200))
+    loop.close()
+
+
+def test_what_is_moved_by_a_clock_that_says_minus_infinity_is_in_nobodys_way():
+    loop = WheelMovedLoop()
+    ran = []
+    moved = loop.call_later(5, ran.append, "moved")
+    loop.says = -math.inf
+    moved.reschedule(1)
+    with pytest.raises(ValueError, match="not a number"):
+        moved.reschedule(math.inf)
+    loop.says = None
+    for i in range(3):
+        loop.call_later(1 + i, ran.append, i)
+    loop.run_until(1010)
+    assert sorted(ran, key=str) == [0, 1, 2, "moved"]
+    loop.close()
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "hwheel", "Timeouts"])
+@pytest.mark.parametrize("unit_s, zero", [(1e-3, 0), (1e-3, 1.7e12), (1.0, -1e6)])
+def test_a_clock_that_counts_in_other_units_or_from_another_day(kind, unit_s, zero):
+    class Other(MovedLoop):
+        def time(self):
+            return zero + self.true_s / unit_s
+
+        def select(self, timeout):
+            return super().select(None if timeout is None else timeout * unit_s)
+
+    loop = (wheel_loop(Other) if kind == "hwheel" else Other)()
+    timers = Timeouts(loop) if kind == "Timeouts" else loop
+    start = loop.time()
+    late = []
+
+    def note(when):
+        late.append(loop.time() - when)
+
+    for i in (5, 1, 4, 2, 3):
+        timers.call_at(start + i / unit_s, note, start + i / unit_s)
+    loop.run_until(1010)
+    assert len(late) == 5
+    assert min(late) >= 0
+    assert max(late) <= 0.01 / unit_s
+    loop.close()
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "hwheel", "Timeouts"])
+@pytest.mark.parametrize("number", [int, Fraction, Seconds], ids=lambda number: number.__name__)
+def test_a_clock_of_other_numbers(kind, number):
+    class Other(MovedLoop):
+        def time(self):
+            return number(super().time())
+
+    loop = (wheel_loop(Other) if kind == "hwheel" else Other)()
+    timers = Timeouts(loop) if kind == "Timeouts" else loop
+    ran = []
+    timers.call_later(number(3), ran.append, "by a delay")
+    timers.call_at(loop.time() + number(2), ran.append, "by a time")
+    loop.run_until(1010)
+    assert ran == ["by a time", "by a delay"]
     loop.close()
 
 

@@ -211,3 +211,16 @@ def test_handles_cannot_be_made_by_hand(loop):
     empty.cancel()
     assert empty.reschedule(1) is False
     assert "not set up" in repr(empty)
+
+
+def test_a_handle_that_is_moved_stays_where_it_is_in_sets_and_dicts(loop):
+    handle, twin = (loop.call_at(1e9, print, 1) for _ in range(2))
+    assert handle == twin and hash(handle) == hash(twin)
+    handles, names = {handle}, {handle: "idle"}
+    assert handle.reschedule(50)
+    assert handle in handles
+    assert names.pop(handle) == "idle"
+    handles.discard(handle)
+    assert not handles
+    handle.cancel()
+    twin.cancel()

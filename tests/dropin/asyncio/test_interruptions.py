@@ -41,18 +41,21 @@ def make_program(kind, debug):
     loop.set_debug(debug)
     timers = Timeouts(loop) if kind == "Timeouts" else loop
     ran = []
-    when = loop.time() + 0.002
+    started = loop.time()
+    loop.time = lambda: started         # what is due when it is added is the loop's own, and shares the fate of its calls
+    when = started + 0.002
     for i in range(4):
         timers.call_at(when, ran.append, i)
     timers.call_at(when + 0.0005, ran.append, 4)
     timers.call_at(when + 0.0007, ran.append, 5)
     timers.call_at(when + 0.003, ran.append, 6)
+    del loop.time
     return loop, timers, ran
 
 
-def run_to_the_end(loop, timers, ran):
+def run_until_count(loop, ran, count):
     give_up = time.monotonic() + 10
-    while len(ran) < 7 and time.monotonic() < give_up:
+    while len(ran) < count and time.monotonic() < give_up:
         loop.call_soon(loop.stop)
         loop.run_forever()
         time.sleep(0.0002)
@@ -75,7 +78,7 @@ def test_an_interrupt_at_any_line_loses_nothing_and_repeats_nothing(debug):
             interrupted = True
         finally:
             sys.settrace(None)
-        run_to_the_end(loop, timers, ran)
+        run_until_count(loop, ran, 7)
         assert sorted(ran) == list(range(7)), f"interrupted at line {n}"
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(loop._wheel_timers)
@@ -97,7 +100,7 @@ def test_an_exit_in_the_exception_handler_loses_nothing(kind, debug, exit_with):
     timers.call_later(0.002, divmod, 1, 0)
     with pytest.raises(exit_with):
         loop.run_forever()
-    run_to_the_end(loop, timers, ran)
+    run_until_count(loop, ran, 7)
     assert sorted(ran) == list(range(7))
     loop.set_exception_handler(None)
     loop.close()
@@ -110,7 +113,7 @@ def test_an_exception_handler_that_fails_loses_nothing(kind, debug, caplog):
     loop.set_exception_handler(lambda loop, context: 1 / 0)
     for _ in range(3):
         timers.call_later(0.002, divmod, 1, 0)
-    run_to_the_end(loop, timers, ran)
+    run_until_count(loop, ran, 7)
     assert sorted(ran) == list(range(7))
     assert len(caplog.records) == 3
     caplog.clear()                          # the tracebacks hold the loop
@@ -170,4 +173,58 @@ def test_an_alarm_that_a_loop_has_lost_is_asked_for_again():
         loop.run_forever()
     assert ran == [1]
     timeouts.close()
+    loop.close()
+
+
+def test_a_handle_whose_new_alarm_the_loop_refuses_is_not_late():
+    class Refusing(asyncio.SelectorEventLoop):
+        refuse = False
+
+        def call_at(self, when, callback, *args, context=None):
+            if self.refuse:
+                self.refuse = False
+                raise MemoryError
+            return super().call_at(when, callback, *args, context=context)
+
+    for loop in (wheel_loop(Refusing)(), Refusing()):
+        timers = loop if hasattr(loop, "_wheel_timers") else Timeouts(loop)
+        ran = []
+        handle = timers.call_later(500, ran.append, 1)
+        loop.refuse = True
+        with pytest.raises(MemoryError):
+            handle.reschedule(0.01)
+        run_until_count(loop, ran, 1)
+        assert ran == [1]
+        loop.close()
+
+
+@pytest.mark.parametrize("kind", ["hwheel", "Timeouts"])
+def test_a_signal_that_moves_a_handle_while_the_loop_takes_an_alarm(kind):
+    class Roundabout(asyncio.SelectorEventLoop):
+        """Its call_at asks its call_later, as uvloop's does."""
+
+        def handle_signal(self):
+            pass
+
+        def call_at(self, when, callback, *args, context=None):
+            self.handle_signal()
+            return self.call_later(when - self.time(), callback, *args, context=context)
+
+        def call_later(self, delay, callback, *args, context=None):
+            return super().call_at(self.time() + delay, callback, *args, context=context)
+
+    loop = (wheel_loop(Roundabout) if kind == "hwheel" else Roundabout)()
+    timers = Timeouts(loop) if kind == "Timeouts" else loop
+    ran = []
+    moved = timers.call_later(500, ran.append, "moved")
+
+    def handle_signal():
+        del loop.handle_signal
+        moved.reschedule(0.01)
+
+    loop.handle_signal = handle_signal
+    timers.call_later(0.02, ran.append, "added")
+    assert len(getattr(loop, "_wheel_timers", timers)) == 2         # and no alarm among them
+    run_until_count(loop, ran, 2)
+    assert ran == ["moved", "added"]
     loop.close()

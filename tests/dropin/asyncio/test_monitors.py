@@ -190,3 +190,41 @@ def test_a_handle_that_is_run_by_hand_runs_once_in_its_context(timers):
     cancelled._run()
     run_for(loop, 0.02)
     assert ran == [1]
+
+
+def test_a_call_that_is_moved_when_the_loop_has_been_asked_for_it_is_not_early(timers):
+    loop, make = timers
+    loop.set_debug(True)
+    timers = make()
+    ran = []
+
+    def move():
+        assert moved.reschedule(0.3)
+
+    when = loop.time() + 0.2                            # long enough to add both
+    timers.call_at(when, move)
+    moved = timers.call_at(when, lambda: ran.append(loop.time()))
+    while not ran:
+        run_for(loop, 0.05)
+    assert ran[0] >= moved.when() >= when + 0.3
+
+
+def test_a_call_that_is_cancelled_though_it_cannot_be_shown_does_not_run(timers):
+    class Hidden:
+        def __call__(self):
+            ran.append("Hidden")
+
+        def __repr__(self):
+            raise ValueError("nothing to see")
+
+    loop, make = timers
+    loop.set_debug(True)
+    timers = make()
+    ran = []
+    handle = timers.call_later(0.02, Hidden())
+    with pytest.raises(ValueError, match="nothing to see"):
+        handle.cancel()
+    run_for(loop, 0.05)
+    assert handle.cancelled()
+    assert ran == []
+    assert handle._callback is None

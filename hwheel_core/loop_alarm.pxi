@@ -117,6 +117,8 @@ cdef bint timers_set_next_alarm(LoopTimers self) except False:
     lock_with_gil(self.timer)
     when = timers_next_locked(self)
     lock_release(self.timer)
+    if not list_is_empty(&self.offered):
+        when = min(when, self.offered_s + OVERDUE_S)
     if isinf(when):
         if self.alarm_tick == SOON:
             earlier = self.alarm

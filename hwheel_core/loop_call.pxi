@@ -4,7 +4,8 @@
 #
 # The loop may lose such a call, or get it twice, if it is interrupted. So a handle stays the wheel's until it is called
 # (in the list `offered`), and it is called once, whoever comes first. A handle that is moved in the meantime is not
-# called: what the loop was asked for then comes to nothing.
+# called: what the loop was asked for then comes to nothing. A call that has not come for so long that it must have been
+# lost is asked for again.
 
 cdef object asyncio_handle = None       # asyncio.Handle
 cdef object genuine_run = None          # its _run
@@ -52,6 +53,7 @@ cdef bint timers_offer(LoopTimers self) except False:
     cdef LoopHandle handle
     cdef LoopCall call
     cdef int left = RUN_LIMIT
+    self.offered_s = self.pass_s
     while left and timers_keep_alarm(self):
         left -= 1
         handle = entry_handle(self.running.next)
@@ -68,6 +70,13 @@ cdef bint timers_offer(LoopTimers self) except False:
             raise
         self._name(asked, handle)
     return True
+
+
+cdef void timers_withdraw(LoopTimers self) noexcept:
+    """Takes back what the loop was asked for, to be asked for again, or run."""
+    lock_with_gil(self.timer)
+    list_move_to_front(&self.offered, &self.running)
+    lock_release(self.timer)
 
 
 cdef void handle_move_between(LoopTimers self, LoopHandle handle, Entry* target, bint to_front) noexcept:

@@ -42,6 +42,8 @@ cdef bint timers_look(LoopTimers self, double alarm_s, bint soon) except -1:
         timers_wait_on(self, alarm_s, now)
         return False
     self.pass_s = now
+    if not list_is_empty(&self.offered) and now >= self.offered_s + OVERDUE_S:
+        timers_withdraw(self)
     timers_take_due(self, now, alarm_s)
     return True
 
@@ -195,9 +197,7 @@ cdef inline bint handle_call(LoopHandle handle) except False:
 cdef bint timers_recover(LoopTimers self) except False:
     """Before the loop runs again after an exception has left it, with which it may have lost what it was about to call."""
     self.interrupted = False
-    lock_with_gil(self.timer)
-    list_move_to_front(&self.offered, &self.running)
-    lock_release(self.timer)
+    timers_withdraw(self)
     if self.timer.pending:
         timers_set_soon(self, self.pass_s)
     return True

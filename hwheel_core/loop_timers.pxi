@@ -77,6 +77,7 @@ cdef class LoopTimers:
     cdef double alarm_s         # what it was asked for; what was added before that may run when it rings
     cdef object alarm_context   # for the next alarm: the caller's context is none of its business
     cdef double pass_s          # the loop's time when a pass last looked for what is due
+    cdef double offered_s       # the loop's time when it was asked for a call last
     cdef double early_s         # the loop's time when an alarm was last early, and how often it has been at that time
     cdef int early_times
     cdef int64_t behind         # what was added for a time that the wheel's clock has passed: see loop_clock.pxi

@@ -3,6 +3,8 @@ asyncio's. After each one the loop runs again, and every timer has run once."""
 
 import asyncio
 import os
+import random
+import signal
 import sys
 import time
 
@@ -14,6 +16,7 @@ from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
 FUNCTIONS = {"_run_once", "_run", "call_at", "call_soon", "_call_soon", "_add_callback", "cancel", "_timer_handle_cancelled",
              "__init__", "_name", "_describe", "_show", "_source", "_report"}
 STEP = 1 if os.environ.get("HWHEEL_MODEL_EXAMPLES") else 3
+STORM = int(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1"))
 
 
 class Interrupter:
@@ -227,4 +230,79 @@ def test_a_signal_that_moves_a_handle_while_the_loop_takes_an_alarm(kind):
     assert len(getattr(loop, "_wheel_timers", timers)) == 2         # and no alarm among them
     run_until_count(loop, ran, 2)
     assert ran == ["moved", "added"]
+    loop.close()
+
+
+@pytest.mark.parametrize("kind", ["hwheel", "Timeouts"])
+def test_calls_that_a_loop_has_lost_are_asked_for_again(kind):
+    loop = EventLoop() if kind == "hwheel" else asyncio.SelectorEventLoop()
+    timers = Timeouts(loop) if kind == "Timeouts" else loop
+    timers.debug = True
+    loop.set_debug(True)
+    ran = []
+    when = loop.time() + 0.1
+    for i in range(3):
+        timers.call_at(when, ran.append, i)
+    give_up = time.monotonic() + 10
+    while not any("append" in repr(handle) for handle in loop._ready) and time.monotonic() < give_up:
+        loop._run_once()
+    loop._ready.clear()                     # as an interrupt between two lines of asyncio's may do
+    run_until_count(loop, ran, 3)
+    assert ran == [0, 1, 2]
+    loop.close()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no such signals")
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_storm_of_signals_loses_nothing_and_repeats_nothing(debug):
+    """Signals that raise at random moments of a loop that is run, left and run again, while handles are moved and cancelled."""
+    armed = False
+
+    def interrupt(number, frame):
+        if armed:
+            raise KeyboardInterrupt
+
+    dice = random.Random(debug)
+    loop = EventLoop()
+    loop.set_debug(debug)
+    loop.slow_callback_duration = 100
+    ran, handles, cancelled, interrupted = [], [], set(), 0
+    before = signal.signal(signal.SIGALRM, interrupt)
+    stop_at = time.monotonic() + 0.7 * STORM
+    try:
+        while time.monotonic() < stop_at:
+            for _ in range(20):
+                handles.append(loop.call_later(0.003 + dice.random() * 0.02, ran.append, len(handles)))
+            for number in dice.sample(range(len(handles)), 5):
+                if not hasattr(handles[number], "reschedule"):
+                    continue
+                if dice.random() < 0.5:
+                    handles[number].reschedule(dice.random() * 0.01)
+                elif handles[number]._scheduled:
+                    handles[number].cancel()
+                    cancelled.add(number)
+            loop.call_later(0.002, loop.stop)
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-5 + dice.random() * 0.0015)
+                armed = True
+                try:
+                    loop.run_forever()
+                finally:
+                    armed = False
+            except KeyboardInterrupt:
+                interrupted += 1
+            armed = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    # One that was added when its time was over already is the loop's own, which may lose it.
+    numbers = {i for i, handle in enumerate(handles) if hasattr(handle, "reschedule")} - cancelled
+    run_until_count(loop, ran, len(numbers))
+    assert len(ran) == len(set(ran)), "twice"
+    assert numbers <= set(ran), "lost"
+    assert not cancelled & set(ran), "cancelled"
+    assert interrupted
+    if hwheel_core.DEBUG:
+        hwheel_core.debug_check(loop._wheel_timers)
     loop.close()

@@ -144,6 +144,18 @@ def test_reschedule_reads_the_clock_that_is_there_now(own):
     handle.cancel()
 
 
+def test_a_class_that_answers_for_its_attributes_itself_has_its_clock_asked():
+    class Answering(asyncio.SelectorEventLoop):
+        def __getattribute__(self, name):
+            return (lambda: 5000.0) if name == "time" else super().__getattribute__(name)
+
+    loop = wheel_loop(Answering)()
+    handle = loop.call_later(10, int)
+    assert handle.when() == 5010.0
+    handle.cancel()
+    loop.close()
+
+
 # --- call_at and call_later ----------------------------------------------------------------------------------------
 
 @pytest.fixture(params=["asyncio", "hwheel", "uvloop"])

@@ -8,6 +8,7 @@ from asyncio import format_helpers
 from collections.abc import Callable
 from traceback import StackSummary
 from types import FrameType
+from typing import Any
 
 from hwheel_core import LoopHandle, LoopTimers, set_loop_call_class, set_loop_clock, set_loop_handle_class
 
@@ -69,7 +70,7 @@ class WheelTimers(LoopTimers):
             frame = frame.f_back
         return format_helpers.extract_stack(frame)
 
-    def _name(self, asked: asyncio.Handle, handle: LoopHandle) -> None:
+    def _name(self, asked: Any, handle: LoopHandle) -> None:
         """`asked` is how the loop calls what `handle` stands for: in debug mode it is to be reported as `handle`."""
         if self.debug:
             with contextlib.suppress(Exception):        # uvloop's handles have no such fields; a repr() may fail

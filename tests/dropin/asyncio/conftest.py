@@ -18,7 +18,8 @@ def loops_are_let_go(request):
     """Ends after a test's other fixtures, and before it is counted what has been left behind: pytest itself would keep the
     loops for longer than that."""
     yield
-    request.node.funcargs.clear()
+    if request.node.funcargs is not None:           # the test was interrupted
+        request.node.funcargs.clear()
 
 
 @pytest.fixture(params=list(KINDS))

@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 from hwheel.forked_locks import free_if_nobody_has_it
+from hwheel.process import end_forked_thread
 from hwheel.uncaught import report_uncaught
 
 Job: TypeAlias = Callable[[], object]
@@ -47,77 +48,92 @@ class ThreadPool:
         self._call_later = call_later
         self._lock = threading.RLock()      # a signal handler may start a timer
         self._queue: deque[Job] = deque()
-        self._idle: list[_Inbox] = []       # the one that worked last is the first to work again, the others may end
-        self._size = 0                      # threads, those that are just starting included
+        self._idle: dict[threading.Thread, _Inbox] = {}     # the last is the first to work again, the others may end
+        self._threads: set[threading.Thread] = set()        # those that are just starting included
         self._taken = 0                     # jobs that a thread has begun with
         self._moved_at = 0.0                # when a thread took a job or was started last
         self._taken_before = 0              # _taken when the pool looked last
         self._looking = False               # it will look again
         self._slow = False                  # what it saw
         self._leaving = False
+        self._forked = False                # this is a child, and the pool its parent's
 
     def __len__(self) -> int:
-        return self._size
+        return len(self._threads)
 
     def submit(self, job: Job) -> None:
         """Has the job run in a thread, now or as soon as one is there."""
-        with self._lock:
-            if self._idle:
-                self._begin()
-                self._idle.pop().put(job)
-                return
-            all_blocked = not self._queue and time.monotonic() - self._moved_at > PATIENCE_S
-            self._queue.append(job)
-            wanted = 1 if self._size < READY_THREADS or all_blocked else 0
-            self._count_new(wanted)
-            look = not self._looking
-            if look:
-                self._looking, self._slow = True, False
-                self._taken_before = self._taken
+        new: list[threading.Thread] = []
+        look = False
         try:
-            self._start(wanted)
-        finally:
+            with self._lock:
+                if self._idle:
+                    self._begin()
+                    thread = next(reversed(self._idle))
+                    self._idle[thread].put(job)
+                    self._idle.pop(thread, None)    # last, because one that is not among the idle ones is never called
+                    return
+                all_blocked = not self._queue and time.monotonic() - self._moved_at > PATIENCE_S
+                self._queue.append(job)
+                self._make(1 if len(self) < READY_THREADS or all_blocked else 0, new)
+                if not self._looking:
+                    look = self._looking = True
+                    self._slow = False
+                    self._taken_before = self._taken
+            self._start(new)
             if look:
                 self._look_later()
+        except BaseException:
+            self._recover(new, look)
+            raise
 
     def fill(self) -> None:
         """Starts the threads that are to stay, if they are not there."""
-        with self._lock:
-            wanted = max(0, self._least - self._size)
-            self._count_new(wanted)
-        self._start(wanted)
+        new: list[threading.Thread] = []
+        try:
+            with self._lock:
+                self._make(self._least - len(self), new)
+            self._start(new)
+        except BaseException:
+            self._recover(new, False)
+            raise
 
     def leave(self) -> None:
         """From now on a thread ends when it has no work, at once. Work is still taken."""
         with self._lock:
             self._leaving = True
-            for inbox in self._idle:
+            for thread, inbox in [*self._idle.items()]:
                 inbox.put(None)
-            self._size -= len(self._idle)
-            self._idle.clear()
+                self._threads.discard(thread)
+                self._idle.pop(thread, None)
 
     def abandon(self) -> None:
-        """In the child of a fork: no thread came along but perhaps the one that forked, which ends after its job."""
+        """In the child of a fork: no thread came along but perhaps the one that forked, which ends after its job, and the
+        process with it."""
         free_if_nobody_has_it(self._lock)
+        self._forked = True
         self._queue.clear()
         self._idle.clear()
         self._leaving = True
 
     def _look(self) -> None:
         """Some time after a job queued up: if the queue does not move as it should, the pool grows."""
-        with self._lock:
-            taken = self._taken - self._taken_before
-            self._taken_before = self._taken
-            self._looking = bool(self._queue)
-            slow_before, self._slow = self._slow, taken * QUICK_JOB_S < self._size * PATIENCE_S
-            wanted = min(len(self._queue), max(1, self._size // 4)) if slow_before and self._slow else 0
-            self._count_new(wanted)
-            look = self._looking
+        new: list[threading.Thread] = []
+        look = True
         try:
-            self._start(wanted)
-        finally:
+            with self._lock:
+                taken = self._taken - self._taken_before
+                self._taken_before = self._taken
+                slow_before, self._slow = self._slow, taken * QUICK_JOB_S < len(self) * PATIENCE_S
+                if slow_before and self._slow:
+                    self._make(min(len(self._queue), max(1, len(self) // 4)), new)
+                look = self._looking = bool(self._queue)
+            self._start(new)
             if look:
                 self._look_later()
+        except BaseException:
+            self._recover(new, look)
+            raise
 
     def _look_later(self) -> None:
         try:
@@ -126,64 +142,73 @@ class ThreadPool:
             self._looking = False           # so that the next job sees to it
             raise
 
-    def _start(self, count: int) -> None:
-        """Starts threads that are counted already. What the system refuses is asked for again at the next look."""
-        left = count            # to be counted no more if this does not come to its end
-        thread = None
-        try:
-            while left:
-                thread = threading.Thread(target=self._work, name=IDLE_NAME, daemon=self._daemon)
-                try:
-                    thread.start()
-                    left -= 1
-                except RuntimeError:
-                    with self._lock:
-                        self._size -= 1
-                        left -= 1
-        except BaseException:
-            with self._lock:
-                # One whose start was interrupted while it was waited for is there.
-                self._size -= left - (thread is not None and thread.ident is not None)
-            raise
+    def _make(self, count: int, new: list[threading.Thread]) -> None:
+        """Makes threads, which are counted from now on and are to be started, or to be counted no more."""
+        for _ in range(count):
+            new.append(threading.Thread(target=self._work, name=IDLE_NAME, daemon=self._daemon))
+            self._threads.add(new[-1])
+            self._moved_at = time.monotonic()
+
+    def _start(self, new: list[threading.Thread]) -> None:
+        """Starts them. What the system refuses is asked for again at the next look."""
+        for thread in new:
+            try:
+                thread.start()
+            except RuntimeError:
+                self._threads.discard(thread)
+
+    def _recover(self, new: list[threading.Thread], look: bool) -> None:
+        """After an interruption. A thread that is there counts itself when it begins, and may do so after this."""
+        for thread in new:
+            if thread.ident is None:
+                self._threads.discard(thread)
+        if look:
+            self._looking = True
+            self._look_later()      # if that comes twice, it looks twice
 
     def _work(self) -> None:
+        thread = threading.current_thread()
         inbox: _Inbox = SimpleQueue()
-        while True:
-            job = self._next(inbox)
-            if job is None:
-                return
-            try:
-                job()
-            except BaseException as error:      # the thread is counted on
-                report_uncaught(error, threading.current_thread())
-            del job         # an idle thread holds on to nothing
+        self._threads.add(thread)
+        try:
+            while (job := self._next(thread, inbox)) is not None:
+                try:
+                    job()
+                except BaseException as error:      # the thread is counted on
+                    report_uncaught(error, thread)
+                del job         # an idle thread holds on to nothing
+        finally:
+            self._threads.discard(thread)
+            if self._forked:
+                end_forked_thread()
 
     def _begin(self) -> None:
         self._taken += 1
         self._moved_at = time.monotonic()
 
-    def _count_new(self, threads: int) -> None:
-        if threads:
-            self._size += threads
-            self._moved_at = time.monotonic()
-
-    def _next(self, inbox: _Inbox) -> Job | None:
+    def _next(self, thread: threading.Thread, inbox: _Inbox) -> Job | None:
         """The calling thread's next job; None: it is to end, and is no longer counted."""
         with self._lock:
             if self._queue:
                 self._begin()
                 return self._queue.popleft()
             if self._leaving:
-                self._size -= 1
+                self._threads.discard(thread)
                 return None
-            self._idle.append(inbox)
+            self._idle[thread] = inbox
         try:
-            return inbox.get(timeout=LINGER_S)
+            job = inbox.get(timeout=LINGER_S)
         except Empty:
-            pass
-        with self._lock:
-            if inbox in self._idle and self._size > self._least:
-                self._idle.remove(inbox)
-                self._size -= 1
-                return None
-        return inbox.get()      # something came in at the last moment, or this thread is one of those that stay
+            with self._lock:
+                if inbox.empty() and len(self) > self._least:
+                    self._idle.pop(thread, None)
+                    self._threads.discard(thread)
+                    return None
+            job = inbox.get()       # something came in at the last moment, or this thread is one of those that stay
+        if self._idle.pop(thread, None) is not None or not inbox.empty():
+            with self._lock:        # a submit() is about to take it out there, or was interrupted before it could
+                more = [inbox.get() for _ in range(inbox.qsize())]
+            for another in more:
+                if another is not None:
+                    self.submit(another)
+        return job

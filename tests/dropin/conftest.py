@@ -15,7 +15,8 @@ def hook(monkeypatch):
     """What threading.excepthook is given, a list."""
     given = []
     monkeypatch.setattr(threading, "excepthook", given.append)
-    return given
+    yield given
+    given.clear()       # a traceback holds on to timers
 
 
 @pytest.fixture

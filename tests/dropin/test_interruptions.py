@@ -1,10 +1,14 @@
-"""A Ctrl-C at any line of hwheel.Timer: nothing is lost, no lock stays taken."""
+"""A Ctrl-C at any line of the drop-ins: nothing is lost, no lock stays taken."""
 
 import sys
 import threading
+import time
 from pathlib import Path
 
-from hwheel import Timer
+import pytest
+
+from hwheel import Timer, thread_pool
+from hwheel.thread_pool import IDLE_NAME, ThreadPool
 
 sys.path.append(str(Path(__file__).parent.parent / "helpers"))
 from interrupting import each_line  # noqa: E402
@@ -35,3 +39,76 @@ def test_start_cancel_and_join():
         assert ran == [2]
 
     assert each_line(scenario, ("hwheel/threading.py",)) > 10
+
+
+POOL = ("hwheel/thread_pool.py",)
+
+
+class Looks:
+    """call_later of a pool: keeps what is to be called."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def __call__(self, delay, callback):
+        self.waiting.append(callback)
+
+    def happen(self):
+        waiting, self.waiting = self.waiting, []
+        for callback in waiting:
+            callback()
+
+
+def workers():
+    return {thread for thread in threading.enumerate() if thread.name == IDLE_NAME}
+
+
+def until(condition):
+    give_up = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < give_up, "it never comes to that"
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("action", ["submit", "submit to an idle one", "fill", "look"])
+def test_the_threads_of_a_pool_are_counted_exactly(action, monkeypatch):
+    def scenario():
+        others = workers()
+        looks, gate, begun = Looks(), threading.Event(), []
+
+        def block():
+            begun.append(1)
+            gate.wait(60)
+
+        monkeypatch.setattr(thread_pool, "PATIENCE_S", 1000)
+        pool = ThreadPool(daemon=True, call_later=looks, least=3 if action == "fill" else 0)
+        if action == "fill":
+            yield pool.fill
+        elif action == "submit":
+            yield lambda: pool.submit(block)
+        elif action == "submit to an idle one":
+            pool.submit(int)
+            until(lambda: pool._idle)
+            yield lambda: pool.submit(block)
+        else:
+            for number in range(thread_pool.READY_THREADS + 3):
+                pool.submit(block)
+            until(lambda: len(begun) == thread_pool.READY_THREADS)
+            looks.happen()
+            pool._taken_before = -1
+            yield looks.happen
+            if pool._taken_before == -1:
+                pool._look()        # it had not begun, and what never begins comes to no harm in the reaper
+        until(lambda: len(pool) == len(workers() - others))
+        ran = []
+        for number in range(5):         # whatever became of it, the pool takes jobs, and runs all that it has taken
+            pool.submit(lambda number=number: ran.append(number))
+        until(lambda: (looks.happen(), sorted(ran) == [*range(5)])[1])
+        gate.set()
+        if action == "look":
+            until(lambda: len(begun) == thread_pool.READY_THREADS + 3)
+        pool.leave()
+        until(lambda: not workers() - others)
+        assert len(pool) == 0
+
+    assert each_line(scenario, POOL) > 5

@@ -9,6 +9,7 @@ from typing import Any
 
 from hwheel_core import TimerTask
 
+from hwheel.process import end_forked_thread
 from hwheel.thread_pool import IDLE_NAME
 from hwheel.timer_engine import TimerEngine
 from hwheel.uncaught import report_uncaught
@@ -221,13 +222,21 @@ class Timer(threading.Timer):
 
     def _start_thread(self) -> None:
         """For a run() of a subclass. By custom it does its own waiting for `finished`, so it starts now."""
-        self._runner = threading.Thread(target=self._run_here, args=(self.run,), name=self.name, daemon=self.daemon)
+        self._runner = threading.Thread(target=self._run_alone, name=self.name, daemon=self.daemon)
         try:
             self._task = _NO_TASK
             self._runner.start()
         except BaseException:
             self._runner = self._task = None
             raise
+
+    def _run_alone(self) -> None:
+        generation = self._generation
+        try:
+            self._run_here(self.run)
+        finally:
+            if _engine is not None and _engine.generation != generation:
+                end_forked_thread()     # run() has forked, and this is the child: its daemons are no reason to go on
 
     def _take_back(self, engine: TimerEngine) -> None:
         """start() was interrupted, or there was no room: it has not been started, unless it runs already."""

@@ -117,6 +117,51 @@ print(os.waitpid(pids[0], 0)[0] == pids[0])
     assert answer == (0, "True\n", "")
 
 
+@pytest.mark.parametrize("daemon", [False, True])
+@pytest.mark.parametrize("own_run", [False, True])
+@BOTH
+def test_a_child_of_a_function_that_returns_ends_after_its_own_timers(run_script, module, own_run, daemon):
+    """The child has threads of its own by then, and one of them is a daemon that never ends, where timers share one."""
+    answer = run_script(
+        f"""
+from {module} import Timer
+
+class Own(Timer):
+    def run(self):
+        self.function()
+
+began = time.monotonic()
+pids = []
+
+def fork():
+    pid = os.fork()
+    if pid:
+        pids.append(pid)
+        return
+    for seconds in 0.01, 0.1:
+        pending = Timer(seconds, print, [seconds], dict(flush=True))
+        pending.daemon = False
+        pending.start()
+    if {module != "threading"}:     # the standard ones are threads, and one that is a daemon would have to end, too
+        late = Timer(3600, print, ["never"])
+        late.daemon = True
+        late.start()
+
+timer = {"Own" if own_run else "Timer"}(0.01, fork)
+timer.daemon = {daemon}
+timer.start()
+timer.join()
+give_up = time.monotonic() + 30
+while not (ended := os.waitpid(pids[0], os.WNOHANG))[0]:
+    if time.monotonic() > give_up:
+        os.kill(pids[0], 9)
+    time.sleep(0.01)
+print(os.waitstatus_to_exitcode(ended[1]))
+"""
+    )
+    assert answer == (0, "0.01\n0.1\n0\n", "")
+
+
 def test_forks_while_other_threads_use_timers(run_script):
     answer = run_script(
         """

@@ -16,6 +16,7 @@ are such.
 True
 """
 
+import contextlib
 import heapq
 import threading
 import time as _time
@@ -62,9 +63,11 @@ class scheduler:
     # standard library; actions and delay functions do not. It is an RLock: signal handlers may use the scheduler.
     #
     # _events is changed by operations that are atomic in themselves, and cancel() takes no lock: whoever pops an event
-    # out of it has it, cancel() or run(). Keys without an event do no harm. run() writes down which event it is going
-    # to wait for and then looks whether that is still there; cancel() takes the event out and then looks whether it is
-    # the one that run() has written down. So one of the two sees the other.
+    # out of it has it, cancel() or run(). Keys without an event do no harm.
+    #
+    # No wake-up is lost, also none of a signal handler that comes anywhere in run(): that enters itself among the
+    # sleepers, looks at the queue once more, writes down which event it waits for, and looks whether that is still there.
+    # Who enters an event or cancels one does so first, and then wakes the sleepers, each by a lock that remembers it.
 
     def __init__(
         self, timefunc: Callable[[], Any] = _time.monotonic, delayfunc: Callable[[Any], object] = _sleep
@@ -72,8 +75,8 @@ class scheduler:
         self.timefunc = timefunc
         self.delayfunc = delayfunc
         self._lock = threading.RLock()
-        self._awake = threading.Condition(self._lock)   # notified when those who sleep in it have to look again
-        self._awaited: int | None = None        # the event that run() waits for, or waited for
+        # For each run() that waits: a lock, which is released when it has to look again, and the event that it awaits.
+        self._sleepers: dict[Any, int | None] = {}
         self._sequence = count()
         self._events: dict[int, Event] = {}     # what is pending, by sequence number
         self._keys: list[_Key] = []             # a heap; it has a key for each of _events, and for some that are gone
@@ -97,21 +100,27 @@ class scheduler:
         """
         if time != time:
             raise ValueError(f"time must not be {time!r}")
-        with self._lock:
-            if len(self._keys) > 2 * len(self._events) + _FEW_KEYS:
-                self._rebuild()
-            number = next(self._sequence)
-            event = Event(time, priority, number, action, argument, {} if kwargs is None else kwargs)
-            key = (time, priority, number)
-            try:
-                heapq.heappush(self._keys, key)
-            except BaseException:
-                self._rebuild()
-                raise
-            self._events[number] = event
-            if self._awaited is not None and self._keys[0] is key:
-                self._awake.notify_all()
-        return event
+        number = None
+        try:
+            with self._lock:
+                if len(self._keys) > 2 * len(self._events) + _FEW_KEYS:
+                    self._rebuild()
+                number = next(self._sequence)
+                event = Event(time, priority, number, action, argument, {} if kwargs is None else kwargs)
+                key = (time, priority, number)
+                try:
+                    heapq.heappush(self._keys, key)
+                except BaseException:
+                    self._rebuild()
+                    raise
+                self._events[number] = event
+                is_first = self._sleepers and self._keys and self._keys[0] is key
+            if is_first:
+                self._wake()
+            return event
+        except BaseException:
+            self._events.pop(number, None)      # type: ignore[arg-type]  # who does not get the event has not entered it
+            raise
 
     def enter(
         self,
@@ -137,11 +146,14 @@ class scheduler:
         except AttributeError:
             raise ValueError("this is no event") from None
         events = self._events
-        if events.get(number) is not event or events.pop(number, None) is None:
-            raise ValueError("the event is not in the queue")
-        if number is self._awaited:     # the int object itself, as it is the event itself
-            with self._lock:
-                self._awake.notify_all()
+        try:
+            if events.get(number) is not event or events.pop(number, None) is None:
+                raise ValueError("the event is not in the queue")
+            if self._sleepers and number in [*self._sleepers.values()]:
+                self._wake()
+        except BaseException:
+            self._wake()        # it may have been interrupted right after it took the event out
+            raise
 
     def empty(self) -> bool:
         """Whether nothing is pending. O(1)."""
@@ -150,7 +162,8 @@ class scheduler:
     def run(self, blocking: bool = True) -> Any:
         """Runs events, each at its time, until none is left.
 
-        An exception in an action ends run(), which may be called again: the event is gone, all others are there.
+        An exception in an action ends run(), which may be called again: the event is gone, all others are there. Where
+        run() is interrupted, by Ctrl-C for instance, an event is gone only if its action has begun.
 
         Arguments:
             blocking: False: run what is due already, and return.
@@ -161,32 +174,43 @@ class scheduler:
         """
         delayfunc = self.delayfunc
         timefunc = self.timefunc
-        while True:
-            with self._lock:
-                event = self._first()
-                if event is None:
-                    return None
-                now = timefunc()
-                delay = event.time - now if event.time > now else None
-                if delay is None:
-                    event = self._events.pop(event.sequence, None)
+        sleeper = None
+        try:
+            while True:
+                with self._lock:
+                    event = self._first()
                     if event is None:
+                        return None
+                    now = timefunc()
+                    delay = event.time - now if event.time > now else None
+                number = event.sequence
+                if delay is None:
+                    # Python looks for signals at calls and in loops: not between this `del` and the action.
+                    try:
+                        del self._events[number]
+                    except KeyError:
                         continue        # cancelled just now
+                    event.action(*event.argument, **event.kwargs)
+                    event = None
+                    delayfunc(0)        # other threads have their turn
+                    continue
+                event = None            # while this waits, only the queue holds on to the event
+                if not blocking:
+                    return delay
+                if delayfunc is not _sleep:
+                    delayfunc(delay)
+                elif sleeper is None:
+                    sleeper = threading.Lock()
+                    sleeper.acquire()
+                    self._sleepers[sleeper] = None
                 else:
-                    number, event = event.sequence, None    # while this waits, only the queue holds on to the event
-                    if not blocking:
-                        return delay
-                    if delayfunc is _sleep:
-                        self._awaited = number
-                        if number in self._events:
-                            self._awake.wait(min(float(delay), threading.TIMEOUT_MAX))
-                        continue
-            if event is None:
-                delayfunc(delay)
-            else:
-                event.action(*event.argument, **event.kwargs)
-                event = None
-                delayfunc(0)            # other threads have their turn
+                    self._sleepers[sleeper] = number
+                    if number in self._events:
+                        sleeper.acquire(timeout=min(float(delay), threading.TIMEOUT_MAX))
+                    self._sleepers.pop(sleeper, None)
+                    sleeper = None
+        finally:
+            self._sleepers.pop(sleeper, None)
 
     @property
     def queue(self) -> list[Event]:
@@ -209,9 +233,22 @@ class scheduler:
                 raise
         return None
 
+    def _wake(self) -> None:
+        """Whoever sleeps in run() looks again. To be called after what there is to see."""
+        for sleeper in [*self._sleepers]:
+            with contextlib.suppress(RuntimeError):     # woken already
+                sleeper.release()
+            self._sleepers.pop(sleeper, None)
+
     def _after_fork_in_child(self) -> None:
-        """The events are the child's, too. The lock may have been held by a thread that is not."""
+        """The events are the child's, too. The lock may have been held by a thread that is not, in the middle of a change
+        of the heap."""
+        is_free = self._lock.acquire(blocking=False)
+        if is_free:
+            self._lock.release()
         free_if_nobody_has_it(self._lock)
+        if not is_free:
+            self._rebuild()
 
     def _at_exit(self) -> None:
         """Nothing: who calls run() waits for the events."""

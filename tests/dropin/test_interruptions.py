@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hwheel import Timer, thread_pool
+from hwheel import Timer, sched, thread_pool
 from hwheel.thread_pool import IDLE_NAME, ThreadPool
 
 sys.path.append(str(Path(__file__).parent.parent / "helpers"))
@@ -112,3 +112,61 @@ def test_the_threads_of_a_pool_are_counted_exactly(action, monkeypatch):
         assert len(pool) == 0
 
     assert each_line(scenario, POOL) > 5
+
+
+SCHED = ("hwheel/sched.py",)
+
+
+@pytest.mark.parametrize("action", ["enter", "cancel", "run"])
+def test_a_scheduler_loses_no_event(action):
+    def scenario():
+        now, ran, begun = [0], [], set()
+
+        def act(name):
+            begun.add(name)
+            ran.append(name)
+
+        scheduler = sched.scheduler(lambda: now[0], lambda delay: now.append(now.pop() + delay))
+        events = {name: scheduler.enter(delay, 1, act, (name,)) for name, delay in (("b", 2), ("a", 1), ("c", 3))}
+        if action == "enter":
+            entered = yield lambda: scheduler.enter(0.5, 1, act, ("new",))
+            assert len(scheduler.queue) == len(scheduler._events) == 3 + (entered is not None)
+        elif action == "cancel":
+            yield lambda: scheduler.cancel(events["a"])
+            for event in scheduler.queue[:-2]:
+                scheduler.cancel(event)
+        else:
+            yield scheduler.run
+            assert sorted([*ran, *(event.argument[0] for event in scheduler.queue)]) == ["a", "b", "c"]
+        thread = threading.Thread(target=scheduler.run, daemon=True)     # the lock is free
+        thread.start()
+        thread.join(60)
+        assert not thread.is_alive() and scheduler.empty() and not scheduler._sleepers
+        expected = {"enter": ["a", "b", "c"], "cancel": ["b", "c"], "run": ["a", "b", "c"]}[action]
+        assert [name for name in ran if name != "new"] == expected
+        assert ran.count("new") == (action == "enter" and entered is not None)
+
+    assert each_line(scenario, SCHED) > 3
+
+
+@pytest.mark.parametrize("action", ["enter", "cancel"])
+def test_a_run_that_sleeps_notices_what_is_left_of_an_interrupted(action):
+    def scenario():
+        ran = []
+        scheduler = sched.scheduler()
+        event = scheduler.enter(3600, 1, ran.append, (1,))
+        thread = threading.Thread(target=scheduler.run, daemon=True)
+        thread.start()
+        until(lambda: {None} < {None, *scheduler._sleepers.values()})
+        if action == "cancel":
+            yield lambda: scheduler.cancel(event)
+        else:
+            yield lambda: scheduler.enter(0, 1, ran.append, (2,))
+            if len(scheduler._events) == 2:
+                until(lambda: ran)
+        for left in scheduler.queue:
+            scheduler.cancel(left)
+        thread.join(30)
+        assert not thread.is_alive() and 1 not in ran
+
+    assert each_line(scenario, SCHED) > 3

@@ -19,7 +19,7 @@ class Sleeper:
 
     def start(self, eventually):
         self.thread.start()
-        eventually(lambda: self.scheduler._awake._waiters, "run() sleeps")
+        eventually(lambda: {None} < {None, *self.scheduler._sleepers.values()}, "run() sleeps")
 
     def ends(self):
         self.thread.join(PATIENCE_S)
@@ -65,7 +65,7 @@ def test_all_threads_that_run_one_scheduler_notice(slept, eventually):
     more = [Sleeper(scheduler) for _ in range(3)]
     for one in more:
         one.thread.start()
-    eventually(lambda: len(scheduler._awake._waiters) == 4)
+    eventually(lambda: [*scheduler._sleepers.values()].count(None) == 0 and len(scheduler._sleepers) == 4)
     scheduler.cancel(head)
     assert all(one.ends() for one in [sleeper, *more])
 

@@ -17,11 +17,18 @@ def interrupt_at_line(number, function, files):
         if not frame.f_code.co_filename.endswith(files):
             return None
         entered = set()
+        before = [""]
 
         def trace(frame, event, _):
             if event == "line":
                 # A tracer is told of a `with` again when its block is left, before it is: no signal is looked at there.
-                is_with = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with ")
+                # Nor is it between a `del` of an item of a dict and what follows, nor at a `try:`.
+                source = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
+                is_with = source.startswith("with ")
+                follows_del = before[0].startswith("del ")
+                before[0] = source
+                if follows_del or source.startswith("try:"):
+                    return trace
                 if is_with and frame.f_lineno in entered:
                     entered.remove(frame.f_lineno)
                     return trace

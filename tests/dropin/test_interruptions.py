@@ -11,7 +11,7 @@ from hwheel import Timer, sched, thread_pool
 from hwheel.thread_pool import IDLE_NAME, ThreadPool
 
 sys.path.append(str(Path(__file__).parent.parent / "helpers"))
-from interrupting import each_line  # noqa: E402
+from interrupted_lines import each_line  # noqa: E402
 
 
 def test_start_cancel_and_join():

@@ -12,7 +12,7 @@ from hwheel import ManualTimer
 from hwheel.purgatory import DelayedFuturePurgatory, DelayedOperationPurgatory, ThresholdPurgatory
 
 sys.path.append(str(Path(__file__).parent.parent / "helpers"))
-from interrupting import each_line  # noqa: E402
+from interrupted_lines import each_line  # noqa: E402
 
 HERE = ("purgatory.py", "operation.py", "asyncio_wait.py", "each.py", "operation_lock.py")
 

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -84,6 +85,15 @@ def many_switches():
     sys.setswitchinterval(usual / 100)
     yield
     sys.setswitchinterval(usual)
+
+
+@pytest.fixture
+def ctrl_c_reaches_children():
+    """Programs that the test starts take SIGINT as Python usually does. One that is ignored stays so in a child, because
+    that is inherited: and a shell has what it runs in the background ignore it, this suite, too."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, usual)
 
 
 class HandClock:

@@ -1,6 +1,7 @@
 """`hwheel demo`, for real but small."""
 
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -143,15 +144,15 @@ def test_a_malformed_log_is_one_line_that_names_the_line(capsys, tmp_path):
     assert captured.err == f"hwheel demo: {log}, line 2: timeout must be a number of ms, not 'soon'\n"
 
 
-def test_an_interrupt_ends_with_status_130_and_no_traceback(tmp_path):
+def test_an_interrupt_ends_with_status_130_and_no_traceback(tmp_path, ctrl_c_reaches_children):
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "hwheel", "demo", "--count", "2000"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=None,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
     )
     with process:
         process.stdout.readline()           # the headline: the run begins
         time.sleep(0.3)
-        process.send_signal(2)
+        process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert said == "hwheel demo: interrupted\n"

@@ -180,9 +180,30 @@ cdef inline bint handle_run(LoopTimers self, LoopHandle handle, bint enter) exce
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as error:
-        self._report(handle, error)
+        if enter:
+            self._report(handle, error)
+        else:
+            handle_report_outside(self, handle, error)
     handle.callback_ = None
     handle.arguments = None
+    return True
+
+
+cdef bint handle_report_outside(LoopTimers self, LoopHandle handle, object error) except False:
+    """Reports from inside of the handle's context, which is left meanwhile: from CPython 3.12 on the loop runs its
+    exception handler in that context, and none can be entered twice."""
+    cdef bint left = False
+    if PyContext_CheckExact(handle.context):
+        try:
+            PyContext_Exit(handle.context)
+            left = True
+        except RuntimeError:            # who called us has not entered it
+            pass
+    try:
+        self._report(handle, error)
+    finally:
+        if left:
+            PyContext_Enter(handle.context)
     return True
 
 

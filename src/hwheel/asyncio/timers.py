@@ -17,6 +17,8 @@ set_loop_call_class(asyncio.Handle)
 if sys.platform == "linux" and getattr(asyncio.BaseEventLoop.time, "__module__", None) == "asyncio.base_events":
     set_loop_clock(asyncio.BaseEventLoop.time, vars(asyncio.base_events))
 
+# As asyncio asks: before 3.14 by its own function, which Python deprecates from there on.
+is_coroutine_function = inspect.iscoroutinefunction if sys.version_info >= (3, 14) else asyncio.iscoroutinefunction
 KNOWS_DEBUG = "debug" in inspect.signature(format_helpers._format_callback_source).parameters
 OWN_FILES = (__file__.removesuffix("timers.py"),)
 
@@ -58,7 +60,7 @@ class WheelTimers(LoopTimers):
         """Right thread, right kind of callback."""
         if self.loop.is_running() and asyncio._get_running_loop() is not self.loop:
             raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
-        if asyncio.iscoroutine(callback) or asyncio.iscoroutinefunction(callback):
+        if asyncio.iscoroutine(callback) or is_coroutine_function(callback):
             raise TypeError("coroutines cannot be used with call_later() and call_at()")
         if not callable(callback):
             raise TypeError(f"a callable object was expected by call_later() and call_at(), got {callback!r}")

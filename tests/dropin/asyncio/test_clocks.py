@@ -55,6 +55,8 @@ class MovedLoop(asyncio.BaseEventLoop):
         return self.true_s + self.offset_s if self.says is None else self.says
 
     def select(self, timeout):
+        if timeout is not None and math.isnan(timeout):     # from CPython 3.14 on asyncio asks for it by a clock that says so
+            raise ValueError("cannot wait for NaN seconds")
         wake_s = math.inf if timeout is None else self.true_s + timeout + (WAKE_UP_S if timeout else 0)
         at_s = self.script[0][0] if self.script else math.inf
         self.true_s = min(wake_s, max(at_s, self.true_s))
@@ -212,7 +214,7 @@ def test_a_clock_that_breaks_for_a_while_loses_nothing(says):
             loop.script.append((loop.true_s, int))      # so that it need not wait for ever
             try:
                 loop._run_once()
-            except OSError:
+            except (OSError, ValueError):
                 pass
         if says != math.inf:
             assert ran == []

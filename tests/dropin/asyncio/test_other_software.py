@@ -30,6 +30,7 @@ def in_a_process(loop_class, program):
     return done.stdout.split()
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="nest_asyncio cannot nest asyncio's tasks from CPython 3.14 on")
 def test_nest_asyncio(loop_class):
     pytest.importorskip("nest_asyncio")
     printed = in_a_process(loop_class, """

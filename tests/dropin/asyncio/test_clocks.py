@@ -55,7 +55,7 @@ class MovedLoop(asyncio.BaseEventLoop):
         return self.true_s + self.offset_s if self.says is None else self.says
 
     def select(self, timeout):
-        if timeout is not None and math.isnan(timeout):     # from CPython 3.14 on asyncio asks for it by a clock that says so
+        if timeout is not None and math.isnan(timeout):     # which asyncio asks for from CPython 3.14 on
             raise ValueError("cannot wait for NaN seconds")
         wake_s = math.inf if timeout is None else self.true_s + timeout + (WAKE_UP_S if timeout else 0)
         at_s = self.script[0][0] if self.script else math.inf

@@ -17,7 +17,7 @@ cdef class HandedOut:
     cdef int64_t number                 # its key in `registry`, of its HandOver, as long as it is not over
     cdef dict registry
     cdef object future                  # what the executor's submit() returned, if it can be cancelled
-    cdef public object settled          # an Event, set when it is finished
+    cdef public object settled          # a lock that is released when it is finished
     cdef readonly bint is_begun
     cdef readonly bint is_taken_back    # or is about to be
     cdef bint is_finished
@@ -92,7 +92,10 @@ cdef bint handed_finish(HandedOut self, bint let_go) except False:
         self.timer._restart(self.source)
     finally:
         if self.settled is not None:
-            self.settled.set()
+            try:
+                self.settled.release()
+            except RuntimeError:
+                pass                    # nobody has looked since the last time
     return True
 
 
@@ -159,6 +162,16 @@ cdef HandedOut hand_out_next(TimerCore self, dict registry):
         return handed
 
 
+cdef bint handed_cancel_future(HandedOut self) except -1:
+    """False if the future says that the run has begun. One that cannot be asked is not needed: begin() decides."""
+    if self.future is None:
+        return True
+    try:
+        return bool(self.future.cancel())
+    except Exception:
+        return True
+
+
 cdef bint handed_take_back(HandedOut self) except -1:
     """Undoes hand_out_next, if the run has not begun. It may be interrupted, and called again."""
     cdef Timer* timer = self.timer.timer
@@ -166,7 +179,7 @@ cdef bint handed_take_back(HandedOut self) except -1:
     cdef int64_t count = 1
     cdef bint first = True
     self.is_taken_back = True           # so that the future's end means nothing any more
-    if self.is_finished or self.is_begun or (self.future is not None and not self.future.cancel()) or not self.begin():
+    if self.is_finished or self.is_begun or not handed_cancel_future(self) or not self.begin():
         self.is_taken_back = False
         return False
     self.is_finished = True

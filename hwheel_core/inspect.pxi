@@ -70,15 +70,18 @@ cdef object inspect_snapshot(Timer* timer, int32_t first_level):
     cdef int32_t level_count, k
     cdef dict buckets = {}
     cdef list pictures = []
+    cdef list due = []
     for level, index, bucket_ms, _, task in inspect(timer, levels, &level_count):
-        if level > first_level:
+        if level == 0:
+            due.append(task)
+        elif level > first_level:
             buckets.setdefault((bucket_ms, level, index), []).append(task)
     queue = tuple([Bucket_(level, index, bucket_ms, tuple(tasks))
                    for (bucket_ms, level, index), tasks in sorted(buckets.items(), key=first_item)])
     for k in range(first_level, level_count):
         pictures.append(Level_(levels[k].tick_ms, <object>levels[k].tick_ms * timer.wheel.wheel_size,
                                levels[k].current_time_ms, tuple([b for b in queue if b.level == k + 1])))
-    return WheelSnapshot(tuple(pictures), queue)
+    return WheelSnapshot(tuple(pictures), queue, tuple(due) if first_level == 0 else ())
 
 
 def first_item(pair):

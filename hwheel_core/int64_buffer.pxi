@@ -129,10 +129,13 @@ cdef Int64Buffer int64_indices(object source):
     """Contiguous int64 indices; an iterable of int will do as well."""
     if not PyObject_CheckBuffer(source) and not hasattr(source, "__arrow_c_array__"):
         try:
-            source = array.array("q", source)
+            numbers = list(source)
+            source = array.array("q", numbers)
         except TypeError:
             raise TypeError("indices must be a one-dimensional buffer of int64 or an iterable of int, "
                             f"not {type(source).__name__}") from None
         except OverflowError:
             raise IndexError("an index does not fit into 64 bits") from None
+        if bool in map(type, numbers):
+            raise TypeError("indices must be int, not bool")
     return int64_contiguous(source, "indices")

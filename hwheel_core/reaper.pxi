@@ -111,6 +111,22 @@ cdef ReapStatus timer_reap_locked(Timer* self, const Instant* other_now, int64_t
             return REAP_LOOK
 
 
+cdef bint timer_is_ready_at_once(Timer* self) noexcept nogil:
+    """Whether there is something to hand out without any wait, also for the lock."""
+    cdef Instant now
+    cdef int64_t next_ms
+    cdef bint ready = False
+    if pthread_mutex_trylock(&self.lock) != 0:
+        return False
+    if not self.has_worker and not self.stopping:
+        clock_read(self.clock, &now)
+        if timer_next_locked(self, &next_ms) and next_ms <= now.ms:
+            timer_step_locked(self, now.ms)
+        ready = not list_is_empty(&self.ready)
+    lock_release(self)
+    return ready
+
+
 cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_up_ns, bint once) noexcept nogil:
     """Waits for the next due bucket and cascades, over and over, until the caller is needed.
 

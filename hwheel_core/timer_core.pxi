@@ -93,6 +93,10 @@ cdef class TimerCore(TimerFace):
                 with nogil:
                     status = timer_reap(self.timer, &now, -1, False)
             else:
+                # With the GIL, if there is something to do at once: whoever waits for the GIL has 5 ms to wait before it may
+                # ask for it, and begins to count anew at each time that it is given up for a moment.
+                if timer_is_ready_at_once(self.timer):
+                    return True
                 with nogil:
                     status = timer_reap(self.timer, NULL, -1, False)
             if status == REAP_STOPPED:

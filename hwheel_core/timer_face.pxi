@@ -83,6 +83,8 @@ cdef class TimerFace:
         cdef Instant now
         cdef int64_t deadline_before
         cdef bint claimed
+        if task.task.flags & TASK_REPEATS:
+            raise ValueError("a task of call_every goes back into its timer by itself")
         if task.task.state == TASK_CANCELLED:
             return task
         core_ready(self)

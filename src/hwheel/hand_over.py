@@ -21,6 +21,8 @@ from hwheel.process import Fork, end_forked_thread, fork_at_work, main_thread_ha
 
 REAPER, EXECUTOR = range(2)             # Role, in the core
 NAMES = ("reaper", "executor")
+LOOK_S = 0.2        # how often close() looks whether a thread that it waits for is at work,
+PATIENCE_S = 1.0    # and how long it waits for one that is not
 
 
 def hand_over_to(executor: Executor | str | None, *, reaper: bool) -> "HandOver":
@@ -42,6 +44,7 @@ class HandOver:
     def __init__(self, *, reaper: bool) -> None:
         self.has_reaper = reaper
         self._threads: list[threading.Thread] = []
+        self._at_work: list[threading.Thread] = []
         self._fork: Fork | None = None      # that the threads were started in
 
     def start(self, timer: Any) -> None:
@@ -80,8 +83,19 @@ class HandOver:
         if self._fork is not None:
             self._fork.make_way()
         for thread in [*self._threads]:
-            if thread is not threading.current_thread() and thread.is_alive():
-                thread.join(_left(give_up))
+            if thread is not threading.current_thread():
+                self._join_one(thread, give_up)
+
+    def _join_one(self, thread: threading.Thread, give_up: float | None) -> None:
+        """A thread's very beginning and end are not waited for without end: for these it needs a lock of the module threading,
+        which this thread has if the close() comes from a finalizer in the middle of Thread.start()."""
+        patience = time.monotonic() + PATIENCE_S
+        while thread.is_alive() and _left(give_up) != 0:
+            if thread in self._at_work:
+                patience = time.monotonic() + PATIENCE_S
+            elif time.monotonic() > patience:
+                return
+            thread.join(_at_most(LOOK_S, give_up))
 
     def leave(self) -> None:
         """At interpreter exit: waits for the threads that run no Python code and end at once. With a thread of the
@@ -120,7 +134,10 @@ class Foreign(HandOver):
         self._elsewhere = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
         self._handed_out: dict[int, Any] = {}       # and not over; in a forked child the parent's, too
         self._again: deque[Any] = deque()           # taken out, but submit() was interrupted
-        self._settled = threading.Event()           # set whenever something that was handed out is over
+        # Released whenever something that was handed out is over. No Event: a Ctrl-C could leave that locked by its waiter, and
+        # then the executor's threads would hang.
+        self._settled = threading.Lock()
+        self._settled.acquire()
 
     def hand_out(self, timer: Any, *, in_caller: bool = False) -> None:
         timer._hand_out(self._handed_out, self._again, lambda handed: self._submit(timer, handed, in_caller), in_caller)
@@ -133,9 +150,8 @@ class Foreign(HandOver):
         if runs_here(timer):
             return                  # the executor may have no thread but this one
         while self._outstanding(timer) and _left(give_up) != 0:
-            self._settled.clear()
-            if self._outstanding(timer):
-                self._settled.wait(_left(give_up))
+            left = _left(give_up)
+            self._settled.acquire(True, -1 if left is None else left)
         for handed in self._outstanding(timer):
             timer._take_back(handed)
 
@@ -164,17 +180,17 @@ class Foreign(HandOver):
             if not handed.is_begun:
                 handed.give_up()
             return
-        if callable(getattr(future, "add_done_callback", None)):
-            if callable(getattr(future, "cancel", None)):
-                handed.set_future(future)
-            early = [not self._elsewhere]
-            try:
+        early = [not self._elsewhere]
+        try:
+            if callable(getattr(future, "add_done_callback", None)):
+                if callable(getattr(future, "cancel", None)):
+                    handed.set_future(future)
                 future.add_done_callback(lambda done: self._settle(timer, handed, done, early=early == [True]))
-                early.clear()
-            except BaseException as error:
-                if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
-                    raise
-                timer._report(handed.source, error)
+        except BaseException as error:
+            if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+            timer._report(handed.source, error)     # no future, then; it is over when it has run
+        early.clear()
 
     def _settle(self, timer: Any, handed: Any, future: Any, *, early: bool) -> None:
         """The future is done. If that was not by a run in this process, it says what became of it. early: it was done when
@@ -194,6 +210,11 @@ class Foreign(HandOver):
             handed.give_up()
 
 
+def _at_most(seconds: float, give_up: float | None) -> float:
+    left = _left(give_up)
+    return seconds if left is None else min(seconds, left)
+
+
 def _left(give_up: float | None) -> float | None:
     return None if give_up is None else max(0.0, give_up - time.monotonic())
 
@@ -207,7 +228,7 @@ def _reap(timer: Any, hand_over: HandOver, fork: Fork | None) -> None:
         hand_over.hand_out(timer)
         return True
 
-    _live(timer, REAPER, turn, fork)
+    _live(timer, hand_over, REAPER, turn, fork)
 
 
 def _work(timer: Any, hand_over: HandOver, fork: Fork | None) -> None:
@@ -219,28 +240,33 @@ def _work(timer: Any, hand_over: HandOver, fork: Fork | None) -> None:
         timer._run_ready()
         return True
 
-    _live(timer, EXECUTOR, turn, fork)
+    _live(timer, hand_over, EXECUTOR, turn, fork)
 
 
-def _live(timer: Any, role: int, turn: Callable[[int], bool], fork: Fork | None) -> None:
+def _live(timer: Any, hand_over: HandOver, role: int, turn: Callable[[int], bool], fork: Fork | None) -> None:
     """A thread's life: turn after turn. No error ends it, because it would take all timers that follow with it."""
     if fork is not None:
         fork.wait()
+    hand_over._at_work.append(threading.current_thread())
     generation = timer._take_role(role)
-    if generation is None:
-        return
+    if generation is not None:
+        try:
+            while _has_turn(timer, turn, generation):
+                pass
+        finally:
+            if timer._generation() == generation:
+                timer._leave_role(role, generation)
+            else:
+                end_forked_thread()
+    hand_over._at_work.remove(threading.current_thread())
+
+
+def _has_turn(timer: Any, turn: Callable[[int], bool], generation: int) -> bool:
     try:
-        while True:
-            try:
-                if not turn(generation):
-                    return
-            except BaseException as error:      # the clock, a callable, failed, say: report it, and do not spin
-                if timer._is_stopping():
-                    return
-                timer._report(timer, error)
-                time.sleep(0.1)
-    finally:
-        if timer._generation() == generation:
-            timer._leave_role(role, generation)
-        else:
-            end_forked_thread()
+        return turn(generation)
+    except BaseException as error:      # the clock, a callable, failed, say: report it, and do not spin
+        if timer._is_stopping():
+            return False
+        timer._report(timer, error)
+        time.sleep(0.1)
+        return True

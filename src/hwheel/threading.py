@@ -10,6 +10,7 @@ from typing import Any
 from hwheel_core import TimerTask
 
 from hwheel.process import end_forked_thread
+from hwheel.one_shot import OneShot
 from hwheel.thread_pool import IDLE_NAME
 from hwheel.timer_engine import TimerEngine
 from hwheel.uncaught import report_uncaught
@@ -57,7 +58,7 @@ class Timer(threading.Timer):
     _runner: threading.Thread | None = None             # where the function runs, or ran
     _has_fallen_due = False
     _over = False                                       # the function has run, or will not
-    _over_event: threading.Event | None                 # for join(); made when needed
+    _over_event: OneShot | None                 # for join(); made when needed
     _is_finished: bool                                  # what `finished` says, or would if it had been made
     _finished: threading.Event | None
     _name: str | None = None                            # made when needed
@@ -151,7 +152,7 @@ class Timer(threading.Timer):
             raise RuntimeError("cannot join current thread")
         if self.is_alive():
             with _making:
-                event = self._over_event = self._over_event or threading.Event()
+                event = self._over_event = self._over_event or OneShot()
             if self.is_alive():
                 event.wait(timeout)
 

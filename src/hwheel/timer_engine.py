@@ -16,6 +16,7 @@ pending and the start of the keeper's thread happen under it. It is an RLock, fo
 import threading
 from typing import TYPE_CHECKING, Any
 
+from hwheel.one_shot import OneShot
 from hwheel.system_timer import SystemTimer
 from hwheel.thread_pool import Job, ThreadPool
 
@@ -83,7 +84,7 @@ class TimerEngine:
             for timer in pending:
                 timer.join()
         # What has left the wheel may still be on its way to a pool. The reaper comes to this after it.
-        handed_over = threading.Event()
+        handed_over = OneShot()
         self.clock.call_later(0, handed_over.set)
         handed_over.wait()
 

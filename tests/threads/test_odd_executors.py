@@ -246,3 +246,43 @@ def test_a_timeout_that_is_longer_than_threads_can_wait_is_none(make_timer, exec
     timer.call_later(0, int)
     task = timer.call_later(3600, int)
     assert timer.close(timeout=timeout)[-1] is task
+
+
+class Uncancellable:
+    def add_done_callback(self, function):
+        pass
+
+    def cancel(self):
+        raise ZeroDivisionError
+
+
+class Unreadable:
+    @property
+    def add_done_callback(self):
+        raise LookupError("gone")
+
+
+def test_a_future_whose_cancel_raises_keeps_nothing_from_coming_back(make_timer, eventually):
+    class Never:
+        def submit(self, *args):
+            return Uncancellable()
+
+    timer = make_timer(executor=Never())
+    tasks = [timer.call_later(100 + i, print) for i in range(3)]
+    assert timer.close(run_pending=True, timeout=0.05) == tasks
+
+
+def test_what_submit_returns_may_be_unreadable(make_timer, eventually):
+    class Counting(Held):
+        def submit(self, function, *args):
+            super().submit(function, *args)
+            return Unreadable()
+
+    executor, reported, ran = Counting(), [], []
+    timer = make_timer(executor=executor, on_error=lambda task, error: reported.append(task))
+    tasks = [timer.call_later(0, ran.append, i) for i in range(2)]
+    eventually(lambda: len(reported) == 2)
+    assert reported == tasks and executor.calls.qsize() == 2
+    for _ in range(2):
+        executor.run_one()
+    assert ran == [0, 1]

@@ -133,3 +133,14 @@ def test_with_a_clock_that_is_also_moved_by_itself_a_poll_returns_what_a_heap_wo
             assert wheel.poll(now_ms) == due
             pending = pending[len(due) :]
             clock_ms = max(clock_ms, wheel.current_time_ms)
+
+
+def test_a_snapshot_shows_what_was_passed_over_and_waits_for_a_poll():
+    wheel = TimingWheel(1, 4)
+    first, second, later = added(wheel, 3), added(wheel, 9), added(wheel, 100)
+    wheel.advance_clock(20)
+    picture = wheel.snapshot()
+    assert picture.due == (first, second)
+    assert [bucket.tasks for bucket in picture.queue] == [(later,)]
+    assert wheel.poll(20) == [first, second]
+    assert wheel.snapshot().due == ()

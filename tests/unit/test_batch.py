@@ -254,3 +254,12 @@ def test_a_batch_that_runs_in_time_is_not_late():
     timer.call_many(array("q", [0, 1000]), lambda indices: None)
     timer.advance(1000)
     assert timer.stats().lateness.max == 0
+
+
+def test_a_bool_is_no_index():
+    timer = ManualTimer()
+    batch = timer.call_many(array("q", [5, 5]), print)
+    with pytest.raises(TypeError, match="bool"):
+        batch.cancel([True])
+    assert batch.pending == 2
+    timer.close()

@@ -168,3 +168,19 @@ def test_it_can_be_rescheduled_between_two_runs(ran):
     assert ran == [60]
     assert task.pending
     task.cancel()
+
+
+def test_a_task_of_call_every_cannot_be_added(ran):
+    timer = ManualTimer()
+
+    def add_itself():
+        ran.append(1)
+        with pytest.raises(ValueError, match="call_every"):
+            timer.add(task)
+
+    task = timer.call_every(0.1, add_itself)
+    with pytest.raises(ValueError, match="call_every"):
+        timer.add(task)
+    timer.advance(250)
+    assert ran == [1, 1] and task.pending
+    timer.close()

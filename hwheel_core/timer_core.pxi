@@ -260,12 +260,16 @@ cdef class TimerCore(TimerFace):
             self._close()
             self._end_threads(bool(run_pending), timeout)
             timer_core_take_out(self, drop_all(self.timer))
+            self._give_back(self.not_run)
             drop_clock(self.timer)
             self.is_over = True
             not_run, self.not_run = self.not_run, None
             return not_run
         finally:
             self.closer = 0
+
+    def _give_back(self, tasks):
+        """For subclasses: close() is about to return these. It may come more than once, if it is interrupted."""
 
     def _take_back(self, HandedOut handed not None):
         """For close(): what was handed out and not begun is among what it returns. False if it was begun."""

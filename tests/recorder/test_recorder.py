@@ -323,3 +323,25 @@ def test_the_command_reads_what_was_recorded(tmp_path, capsys):
             timer.call_later(60, print).cancel()
     assert main(["tune", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["timers"] == 10
+
+
+def test_a_close_that_is_interrupted_while_it_writes_rows_loses_no_task_and_writes_none_twice(tmp_path):
+    recorder = Recorder(tmp_path / "log")
+    timer = RecordingTimer(recorder)
+    tasks = [timer.call_later(60 + i, print, i) for i in range(5)]
+    record, calls = recorder.record, []
+
+    def interrupted_once(row):
+        calls.append(row)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        record(row)
+
+    recorder.record = interrupted_once
+    with pytest.raises(KeyboardInterrupt):
+        timer.close()
+    assert timer.close() == tasks
+    assert timer.close() == []
+    del recorder.record
+    recorder.close()
+    assert recorder.stats().written == 5

@@ -99,6 +99,7 @@ class RecordingTimer(SystemTimer):
         self._key_of = qualified_name if key is None else key
         self._noting = threading.RLock()
         self._closed_ms: int | None = None
+        self._last_ms = 0               # the last reading of the clock
         self._shift_ms = 0
         super().__init__(name, **options)
         if isinstance(options.get("clock", "monotonic"), str):
@@ -120,15 +121,15 @@ class RecordingTimer(SystemTimer):
             raise ValueError("a task of call_later or call_at was added there already; make a new one")
         return super().add(task)
 
-    def close(self, *, run_pending: bool = False, timeout: float | None = None) -> list[Any]:
-        """As SystemTimer.close. The recorder stays open."""
-        if self._closed_ms is None and not self.closed:
-            self._closed_ms = self._now_ms()
-        not_run = super().close(run_pending=run_pending, timeout=timeout)
-        for task in not_run:
+    def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
+        if self._closed_ms is None:
+            self._closed_ms = self._now_or_last_ms()
+        super()._end_threads(run_pending, timeout)
+
+    def _give_back(self, tasks: list[Any]) -> None:
+        for task in tasks:
             if isinstance(task, RecordedTask):
                 self._note(task, self._closed_ms)
-        return not_run
 
     def _report(self, source: Any, error: BaseException) -> None:
         if isinstance(source, RecordedTask) and source.expired:     # an executor did not take it, or did not run it
@@ -145,7 +146,15 @@ class RecordingTimer(SystemTimer):
     # --- what is written down ------------------------------------------------------------------------------------
 
     def _now_ms(self) -> int:
-        return math.floor(self.time() * 1000)
+        self._last_ms = math.floor(self.time() * 1000)
+        return self._last_ms
+
+    def _now_or_last_ms(self) -> int:
+        """At the end, for which a clock that fails is no obstacle."""
+        try:
+            return self._now_ms()
+        except Exception:
+            return self._last_ms
 
     def _note(self, task: RecordedTask, end_ms: int | None) -> None:
         """A task that is over; end_ms on the timer's clock. Each is noted once, whatever its user does with it later."""
@@ -170,7 +179,7 @@ class RecordingTimer(SystemTimer):
     def _at_exit(self) -> None:
         if self._exiting or self.closed:
             return super()._at_exit()
-        now_ms = self._now_ms()
+        now_ms = self._now_or_last_ms()
         super()._at_exit()
         for task in self.pending():
             if isinstance(task, RecordedTask):

@@ -24,7 +24,12 @@ def follow_process(follower: Any) -> None:
     """From now on the follower, for as long as it lives, hears of forks and of the interpreter's end: its
     `_after_fork_in_child()` and `_at_exit()` are called."""
     number = next(_numbers)
-    _followers[number] = weakref.ref(follower, lambda _, forget=_followers.pop: forget(number, None))
+    forget = _followers.pop             # by this name, because at exit a module's names may be gone
+
+    def is_gone(_: Any) -> None:
+        forget(number, None)
+
+    _followers[number] = weakref.ref(follower, is_gone)
 
 
 def main_thread_has_ended() -> bool:

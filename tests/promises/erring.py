@@ -286,6 +286,9 @@ def with_executor(name):
 
 # --- threads -----------------------------------------------------------------------------------------------------
 
+# What threading.Thread.start() calls: another function from CPython 3.13 on.
+NEW_THREAD = "_start_joinable_thread" if hasattr(threading, "_start_joinable_thread") else "_start_new_thread"
+
 STARTS = {
     f"{error.__name__} at {where} of thread {number} / {executor}": (error, where, number, executor)
     for error, where in [
@@ -307,7 +310,7 @@ def without_thread(name):
         pool.submit(int).result()
     world = World({"own": None, "inline": "inline", "pool": pool}[add])
     account, timer = world.account, world.timer
-    start, start_new_thread = threading.Thread.start, threading._start_new_thread
+    start, start_new_thread = threading.Thread.start, getattr(threading, NEW_THREAD)
 
     def refusing_start(thread):
         if next(count) == number:
@@ -316,13 +319,13 @@ def without_thread(name):
             raise error("can't start new thread")
         start(thread)
 
-    def refusing_new_thread(*args):
+    def refusing_new_thread(*args, **kwargs):
         if next(count) == number:
             raise error("can't start new thread")
-        return start_new_thread(*args)
+        return start_new_thread(*args, **kwargs)
 
     if where == "start_new_thread":
-        threading._start_new_thread = refusing_new_thread
+        setattr(threading, NEW_THREAD, refusing_new_thread)
     else:
         threading.Thread.start = refusing_start
     refused = False
@@ -331,7 +334,8 @@ def without_thread(name):
     except error:
         refused = True
     finally:
-        threading._start_new_thread, threading.Thread.start = start_new_thread, start
+        setattr(threading, NEW_THREAD, start_new_thread)
+        threading.Thread.start = start
     threads = 2 if add == "own" else 1
     if not refused and number < threads:
         print("the add was not refused")

@@ -78,6 +78,7 @@ cdef class HandedOut:
 cdef bint handed_finish(HandedOut self, bint let_go) except False:
     """let_go: it will not run any more."""
     cdef bint first
+    cdef object source = self.source
     with cython.critical_section(self):
         first = not self.is_finished
         self.is_finished = True
@@ -89,7 +90,7 @@ cdef bint handed_finish(HandedOut self, bint let_go) except False:
         self.registry.pop(self.number, None)
         self.future = None
     try:
-        self.timer._restart(self.source)
+        self.timer._restart(source)
     finally:
         if self.settled is not None:
             try:
@@ -102,7 +103,7 @@ cdef bint handed_finish(HandedOut self, bint let_go) except False:
 cdef bint handed_let_go(HandedOut self) except False:
     """It is over, and holds on to nothing: the executor's future, which may hold on to this, would keep it all alive."""
     self.registry.pop(self.number, None)
-    self.future = self.callback = self.args = self.kwargs = self.indices = None
+    self.future = self.source = self.callback = self.args = self.kwargs = self.indices = None
     return True
 
 
@@ -176,6 +177,7 @@ cdef bint handed_take_back(HandedOut self) except -1:
     """Undoes hand_out_next, if the run has not begun. It may be interrupted, and called again."""
     cdef Timer* timer = self.timer.timer
     cdef TimerTask task = None
+    cdef object source = self.source
     cdef int64_t count = 1
     cdef bint first = True
     self.is_taken_back = True           # so that the future's end means nothing any more
@@ -200,5 +202,5 @@ cdef bint handed_take_back(HandedOut self) except -1:
     lock_release(timer)
     handed_let_go(self)
     if first:
-        timer_core_take_out(self.timer, [self.source])
+        timer_core_take_out(self.timer, [source])
     return True

@@ -293,6 +293,10 @@ def test_a_storm_of_signals_loses_nothing_and_repeats_nothing(debug):
                     armed = False
             except KeyboardInterrupt:
                 interrupted += 1
+                # From CPython 3.12 on asyncio's run_forever() sets itself up before its `try`: interrupted there, it would
+                # take itself for running for ever.
+                loop._thread_id = None
+                asyncio._set_running_loop(None)
             armed = False
             signal.setitimer(signal.ITIMER_REAL, 0)
     finally:

@@ -73,7 +73,6 @@ def in_a_cascade_by_another_thread(world):
     delays = array("q", [200 + i % 100 for i in range(100_000)])
     account, timer = world.account, world.timer
     account.many(timer, delays)
-    world.delays = {}
     for _ in range(4):
         time.sleep(0.06)
         world.fork(in_flight=100_000)

@@ -40,6 +40,7 @@ class World:
         self.children = []
         self.ending = "exit"
         self.started = []
+        self.delays = {}            # number of a batch -> what it was added with
         self.top = os.getpid()
         self.reaper = options.get("reaper", True)
         if executor == "manual":
@@ -103,7 +104,9 @@ def fill(world):
     account, timer = world.account, world.timer
     account.later(timer, 3600)
     account.later(timer, 0.3)
-    account.many(timer, array("q", [300, 310, 7_200_000]))
+    delays = array("q", [300, 310, 7_200_000])
+    account.many(timer, delays)
+    world.delays[max(account.lengths)] = delays
     account.again(timer, 1800)
 
 
@@ -119,7 +122,7 @@ def use_for_real(world, *, running=(), in_flight=0, closed=False, every=None):
         if not world.wait_for(lambda: len(account.every_ran) >= every_before + 2):
             say("in the child: call_every does not go on")
     near = {n for n, one in account.tasks.items() if n not in account.lengths and one.delay_ms < 5000} - account.every
-    near |= {(n, i) for n, delays in world_delays(world).items() for i, delay in enumerate(delays) if delay < 5000}
+    near |= {(n, i) for n, delays in world.delays.items() for i, delay in enumerate(delays) if delay < 5000}
     if world.keep and not closed:
         wait_until(lambda: world.go_on() or len(near - {*account.ran} - {*running}) <= in_flight, 10)
         missing = near - {*account.ran} - {*running}
@@ -137,10 +140,6 @@ def use_for_real(world, *, running=(), in_flight=0, closed=False, every=None):
     if world.ending == "return unclosed":
         return
     check_close(world)
-
-
-def world_delays(world):
-    return getattr(world, "delays", {})
 
 
 def world_new(world):

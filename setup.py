@@ -17,7 +17,7 @@ core = Extension(
     "hwheel_core._core",
     ["hwheel_core/_core.pyx"],
     include_dirs=["hwheel_core"],
-    depends=glob("hwheel_core/*.p[xy]*") + glob("hwheel_core/*.h"),
+    depends=[file for kind in ["p[xy]*", "h"] for file in glob(f"hwheel_core/**/*.{kind}", recursive=True)],
     define_macros=[("HWHEEL_DEBUG", "1")] if debug else [],
     extra_compile_args=["-O2", "-pthread", *flags],
     extra_link_args=["-pthread", *flags],

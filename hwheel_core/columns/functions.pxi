@@ -2,10 +2,6 @@
 
 cdef class Columns:
     """Contiguous int64 columns of one length, kept alive by this object."""
-    cdef list buffers
-    cdef const int64_t* data[8]
-    cdef int width
-    cdef int64_t count
 
 
 cdef Columns int64_columns(tuple sources, str name):

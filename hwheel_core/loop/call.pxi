@@ -28,8 +28,6 @@ cdef inline bint runs_are_watched() noexcept:
 
 cdef class LoopCall:
     """What the loop is given to call. To whoever looks at it, it is the callback."""
-    cdef LoopHandle handle
-    cdef object callback
 
     def __call__(self, *args):
         if self.handle.offered:

@@ -29,19 +29,6 @@ cdef class LoopHandle:
     Thread-safety: as of asyncio's: call it in the thread of the loop. Elsewhere nothing breaks, but the loop is not
     woken.
     """
-    cdef Task task
-    cdef double deadline        # seconds on the loop's clock
-    cdef double first_deadline  # by which it is hashed, because a hash must not change when the handle is moved
-    cdef double added           # when it was added, or moved last
-    cdef LoopTimers timers
-    cdef object callback_       # None once it has run or was cancelled
-    cdef tuple arguments
-    cdef object context
-    cdef object source_traceback
-    cdef str shown              # repr() of a handle that was cancelled in debug mode
-    cdef bint is_cancelled
-    cdef bint offered           # the loop has been asked to call it, and it was not moved since: see loop_call.pxi
-    cdef object __weakref__
 
     def __init__(self, *args, **kwargs):
         raise TypeError("handles are made by call_later() and call_at()")

@@ -75,7 +75,7 @@ cdef bint timers_take_due(LoopTimers self, double now, double alarm_s) except Fa
     cdef Entry* entry
     cdef int64_t now_tick = tick_of(now)
     lock_with_gil(timer)
-    if not wheel_is_settled(wheel) or wheel_is_due(wheel, now_tick):
+    if not wheel_is_idle(wheel) or wheel_is_due(wheel, now_tick):
         self.unsorted = True
         while timer_step_locked(timer, now_tick):
             lock_release(timer)

@@ -12,20 +12,6 @@
 
 cdef class PurgatoryCore:
     """The compiled part of a DelayedOperationPurgatory, which brings the timer and the rest."""
-    cdef public object timer
-    cdef public bint _closed
-    cdef public int64_t purge_interval
-    cdef ReentrantLock mutex
-    cdef dict lists                 # key: WatchList; none that is empty, but for a moment, or where its key cannot be
-                                    # looked up any more
-    cdef public dict _left          # by id(): operations that are to be returned to whoever cancels or closes
-    cdef int64_t forgotten          # keys that have left it since it was made
-    cdef int64_t delayed            # operations whose timeout is to come
-    cdef int64_t completed
-    cdef int64_t expired
-    cdef int64_t purged
-    cdef Watcher* to_purge          # of operations completed since the last purge: linked by Watcher.next; a reference
-    cdef int64_t to_purge_count
 
     @classmethod
     def __class_getitem__(cls, item):

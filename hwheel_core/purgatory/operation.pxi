@@ -18,11 +18,6 @@ cdef class PurgatoryCore
 
 cdef class OperationCore(TimerTask):
     """The compiled part of a DelayedOperation, which brings `try_complete()`, `on_complete()`, `on_expiration()`."""
-    cdef ReentrantLock mutex
-    cdef uintptr_t missed       # somebody wanted to check and found the lock taken
-    cdef bint completed
-    cdef Watcher* watcher       # while a purgatory watches the operation; a reference
-    cdef PurgatoryCore purgatory    # of the watcher; stays
 
     def __init__(self, delay_ms):
         cdef int64_t delay = milliseconds_argument(delay_ms, "delay_ms")

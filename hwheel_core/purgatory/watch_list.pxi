@@ -41,9 +41,6 @@ cdef inline void watcher_let_go(Watcher* self) noexcept:
 @cython.final
 cdef class WatchList:
     """The operations that wait for one key, in the order in which they came."""
-    cdef object key
-    cdef WatchNode head
-    cdef int64_t length
 
     def __dealloc__(self):
         watch_list_clear(self)

@@ -3,8 +3,6 @@
 
 cdef class TimerFace:
     """Adding to a timer and looking into it. TimerCore brings the rest."""
-    cdef Timer* timer
-    cdef object __weakref__
 
     def _set_up(self, tick_ms, wheel_size, start_ms, clock, never_early, max_pending):
         """clock: "monotonic", "boottime", "manual", or a callable returning milliseconds."""

@@ -44,11 +44,11 @@ cdef inline Entry* pop_locked(Timer* timer, Instant* now) noexcept nogil:
     fetch_ahead_locked(timer)
     if now is not NULL and (timer.clock == CLOCK_KIND_CALLABLE or timer.clock == CLOCK_KIND_MANUAL):
         now[0] = timer.manual_now
-    return timer_pop_locked(timer, now)
+    return timer_take_locked(timer, now)
 
 
 cdef Entry* pop(Timer* timer, Instant* now) noexcept:
-    """timer_pop_locked for a thread that has the GIL. The wheel's reference is the caller's to drop."""
+    """timer_take_locked for a thread that has the GIL. The wheel's reference is the caller's to drop."""
     cdef Entry* entry
     if lock_try(timer):
         entry = pop_locked(timer, now)
@@ -162,7 +162,7 @@ cdef void settle_batches(Timer* timer) noexcept:
     while batch is not NULL:
         following = batch.next
         block = NULL
-        settled = batch_settle_locked(batch, &block)
+        settled = batch_finish_locked(batch, &block)
         if settled:
             lock_release(timer)         # no other thread is there yet that could change the list
             block_free(block)

@@ -9,20 +9,6 @@
 
 
 cdef class HandedOut:
-    cdef readonly TimerCore timer
-    cdef readonly object source         # a task or a batch
-    cdef readonly object indices        # of a batch
-    cdef readonly object callback, args, kwargs
-    cdef readonly int64_t generation    # of the process
-    cdef int64_t number                 # its key in `registry`, of its HandOver, as long as it is not over
-    cdef dict registry
-    cdef object future                  # what the executor's submit() returned, if it can be cancelled
-    cdef public object settled          # a lock that is released when it is finished
-    cdef readonly bint is_begun
-    cdef readonly bint is_taken_back    # or is about to be
-    cdef bint is_finished
-    cdef uintptr_t caller               # the user's own thread, while it submits this; else 0
-
     def __init__(self):
         raise TypeError("made by a timer that hands out")
 

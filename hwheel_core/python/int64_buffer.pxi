@@ -7,48 +7,10 @@
 # found out in one pass over the memory is relied upon in a second one, unless the first has copied it. Numbers that
 # change meanwhile may give an error, or the answer for either of their values, but never more than that.
 
-cdef extern from *:
-    """
-    /* The Arrow C data interface: a stable ABI, defined by its specification, made to be declared by who uses it. */
-    #ifndef ARROW_C_DATA_INTERFACE
-    #define ARROW_C_DATA_INTERFACE
-    struct ArrowSchema {
-        const char *format, *name, *metadata;
-        int64_t flags, n_children;
-        struct ArrowSchema **children, *dictionary;
-        void (*release)(struct ArrowSchema *);
-        void *private_data;
-    };
-    struct ArrowArray {
-        int64_t length, null_count, offset, n_buffers, n_children;
-        const void **buffers;
-        struct ArrowArray **children, *dictionary;
-        void (*release)(struct ArrowArray *);
-        void *private_data;
-    };
-    #endif
-    """
-    cdef struct ArrowSchema:
-        const char* format
-        ArrowSchema* dictionary
-        void (*release)(ArrowSchema*) noexcept
-    cdef struct ArrowArray:
-        int64_t length
-        int64_t null_count
-        int64_t offset
-        int64_t n_buffers
-        const void** buffers
-        void (*release)(ArrowArray*) noexcept
-
 
 @cython.auto_pickle(False)      # which would read `data` up to a zero
 cdef class Int64Buffer:
     """Someone else's memory, kept alive by this object."""
-    cdef const char* data
-    cdef int64_t count
-    cdef Py_ssize_t stride      # in bytes
-    cdef object keeper          # a memoryview
-    cdef ArrowArray arrow       # or what was taken out of a capsule; its release is NULL: nothing was
 
     def __dealloc__(self):
         if self.arrow.release is not NULL:

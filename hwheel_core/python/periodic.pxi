@@ -9,10 +9,6 @@ cdef enum Missed:
 @cython.trashcan(True)      # one may be the argument of the next, and so on
 cdef class PeriodicTask(TimerTask):
     """What `call_every` returns: a TimerTask that runs again and again until it is cancelled."""
-    cdef object interval_ns     # Python ints: exact over any time, and not on the hot path
-    cdef object next_ns         # the next time on the grid of intervals
-    cdef uintptr_t runner       # the thread that runs it; 0: none
-    cdef int32_t missed
 
 
 cdef object instant_ns(const Instant* instant):

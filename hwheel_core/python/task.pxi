@@ -48,9 +48,6 @@ cdef class TimerTask:
     >>> task.expired
     True
     """
-    cdef Task task
-    cdef object callback_
-    cdef object arguments       # None, the only argument (TASK_ONE_ARGUMENT), or a tuple that nobody else has
 
     def __init__(self, delay_ms, callback=None, *args, **kwargs):
         cdef int64_t delay = milliseconds_argument(delay_ms, "delay_ms")

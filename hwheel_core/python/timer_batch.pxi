@@ -21,9 +21,6 @@ cdef class TimerBatch:
     [1, 3]
     [0]
     """
-    cdef Batch* batch
-    cdef object callback_
-    cdef object remaining       # after close(): the indices that had not run, in order of their time
 
     def __cinit__(self):
         self.batch = batch_new(0)       # never NULL; add_batch puts the real one in its place

@@ -9,11 +9,6 @@
 cdef class TimerCore(TimerFace):
     """The compiled part of a timer. Subclasses bring `_start()` (start threads; called before the first add),
     `_end_threads(run_pending, timeout)` (called by close), and `_report(task_or_batch, exception)`."""
-    cdef uintptr_t closer       # the thread whose close() is under way; 0: none
-    cdef bint is_over           # a close() has come to its end
-    cdef list not_run           # what close() has taken out, until it returns it
-    cdef int64_t advancing      # 1 + the generation of the process in which an advance is under way; 0: none is
-    cdef public bint _raises    # an exception in a callback that runs in its caller's thread is the caller's
 
     # --- threads -------------------------------------------------------------------------------------------------
 

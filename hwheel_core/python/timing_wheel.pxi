@@ -33,10 +33,6 @@ cdef class TimingWheel:
     >>> wheel.poll(220)
     [<TimerTask expired, delay 230 ms>]
     """
-    cdef Timer* timer
-    cdef int32_t depth          # 0: the wheel itself; else how many levels up this view looks
-    cdef object __weakref__
-    cdef object upper           # the view of the next level, once asked for
 
     def __init__(self, tick_ms=1, wheel_size=20, start_ms=0):
         cdef Timer* timer

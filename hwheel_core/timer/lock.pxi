@@ -1,8 +1,11 @@
-# The mutexes of a Timer and the list of all Timers. The rules are in types.pxd.
+# The mutexes of a Timer, and the list of all Timers. The rules are in structs.pxd.
 
 cdef pthread_mutex_t orphans
 cdef pthread_mutex_t registry
 cdef Timer* registry_first = NULL
+
+pthread_mutex_init(&orphans, NULL)
+pthread_mutex_init(&registry, NULL)
 
 
 cdef inline bint lock_try(Timer* timer) noexcept nogil:
@@ -49,12 +52,6 @@ cdef void lock_destroy(Timer* timer) noexcept nogil:
     pthread_mutex_destroy(&timer.lock)
 
 
-# --- fork: nobody may be inside a lock when the process is copied -------------------------------------------------
-#
-# These are C's fork handlers and not Python's: they run inside fork() itself, after every Python hook, so that no hook
-# can want a lock that is held here, or be waited for by who holds one. The thread that forks has the GIL. It may wait
-# for a lock with it, since nobody waits for the GIL with a lock held.
-
 cdef void registry_enter(Timer* timer) noexcept nogil:
     global registry_first
     pthread_mutex_lock(&registry)
@@ -76,55 +73,3 @@ cdef void registry_leave(Timer* timer) noexcept nogil:
     if timer.registry_next is not NULL:
         timer.registry_next.registry_prev = timer.registry_prev
     pthread_mutex_unlock(&registry)
-
-
-cdef void before_fork() noexcept nogil:
-    cdef Timer* timer
-    pthread_mutex_lock(&registry)
-    timer = registry_first
-    while timer is not NULL:
-        lock_wait(timer)
-        while timer.adding:             # no half-added batch is copied
-            lock_yield(timer)
-        timer = timer.registry_next
-    pthread_mutex_lock(&orphans)
-
-
-cdef void after_fork_in_parent() noexcept nogil:
-    cdef Timer* timer = registry_first
-    pthread_mutex_unlock(&orphans)
-    while timer is not NULL:
-        lock_release(timer)
-        timer = timer.registry_next
-    pthread_mutex_unlock(&registry)
-
-
-cdef void after_fork_in_child() noexcept nogil:
-    # The thread that forked is the only one here. It holds every lock, but who waited at a turnstile or for work is
-    # gone and has left traces in them: all are made anew.
-    cdef Timer* timer = registry_first
-    cdef Batch* batch
-    while timer is not NULL:
-        lock_init(timer)
-        timer.reaper_until_ms = INT64_MIN
-        timer.sleepers = timer.woken = 0
-        timer.has_worker = False
-        timer.reaping = 0
-        timer.roles[ROLE_REAPER] = timer.roles[ROLE_EXECUTOR] = ROLE_FREE
-        timer.started = False
-        timer.forked = True             # until timer_core's _after_fork
-        timer.generation += 1
-        timer_close_fds(timer)          # only this process's copies
-        batch = timer.batches
-        while batch is not NULL:
-            batch_forget_hand_out(batch)
-            batch = batch.next
-        timer = timer.registry_next
-    pthread_mutex_init(&orphans, NULL)
-    pthread_mutex_init(&registry, NULL)
-
-
-pthread_mutex_init(&orphans, NULL)
-pthread_mutex_init(&registry, NULL)
-if pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0:
-    raise MemoryError

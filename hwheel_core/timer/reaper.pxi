@@ -4,30 +4,6 @@
 # Several threads may sleep at once (advance_clock). All of them poll the same descriptor, and a wake-up is for all of
 # them: it stays readable until the last one is back, because who reads it would hide it from the others.
 
-cdef enum ReapStatus:
-    REAP_READY              # something waits in ready for this thread to hand it out
-    REAP_TAKEN              # buckets were taken; the executor's own thread has what fell due
-    REAP_NOTHING            # give_up_ns is over
-    REAP_STOPPED
-    REAP_SIGNAL             # the wait was interrupted: check for signals
-    REAP_LOOK               # woken up: read the clock, which only Python code can, and come again
-
-
-cdef bint timer_open_fds(Timer* self) noexcept nogil:
-    if self.wake_fds[0] < 0 and hw_wake_open(self.wake_fds) < 0:
-        return False
-    if self.clock == CLOCK_KIND_BOOTTIME and self.alarm_fd < 0:
-        self.alarm_fd = hw_alarm_open()
-        return self.alarm_fd >= 0
-    return True
-
-
-cdef void timer_close_fds(Timer* self) noexcept nogil:
-    hw_wake_close(self.wake_fds)
-    if self.alarm_fd >= 0:
-        close_fd(self.alarm_fd)
-        self.alarm_fd = -1
-
 
 cdef int64_t timer_sleep(Timer* self, const Instant* now, int64_t until_ms, int64_t give_up_ns) noexcept nogil:
     """Sleeps until a time, a wake-up, or at most give_up_ns (-1: no such limit). Negative: a signal came."""
@@ -145,12 +121,6 @@ cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_u
     return status
 
 
-cdef void timer_close_fds_if_over_locked(Timer* self) noexcept nogil:
-    """Whoever is the last to need the descriptors closes them: a thread that waits on them, or who stops the timer."""
-    if self.stopping and self.reaping == 0:
-        timer_close_fds(self)
-
-
 cdef bint timer_await_work(Timer* self, int64_t generation) noexcept nogil:
     """For the executor's own thread: waits until something is ready. False when it shall end."""
     cdef bint go_on
@@ -160,51 +130,5 @@ cdef bint timer_await_work(Timer* self, int64_t generation) noexcept nogil:
     go_on = not self.stopping and not list_is_empty(&self.ready) and self.generation == generation
     lock_release(self)
     return go_on
-
-
-# --- the threads -------------------------------------------------------------------------------------------------
-#
 # A thread takes its role when it begins to run, and the first one gets it: then it does no harm if one is started too
 # many, because an add was interrupted while it started one, or because two adds were first at once.
-
-cdef int64_t timer_take_role(Timer* self, int role) noexcept nogil:
-    """The generation of the process, for the thread that has the role now; -1 if it is another's or the timer stops."""
-    cdef int64_t generation = -1
-    lock_wait(self)
-    if self.roles[role] != ROLE_TAKEN and not self.stopping:
-        self.roles[role] = ROLE_TAKEN
-        generation = self.generation
-    lock_release(self)
-    return generation
-
-
-cdef void timer_leave_role(Timer* self, int role, int64_t generation) noexcept nogil:
-    """A thread ends. If that was an accident, the next add starts another."""
-    lock_wait(self)
-    if self.generation == generation:
-        self.roles[role] = ROLE_FREE
-        self.started = False
-    lock_release(self)
-
-
-cdef bint timer_start_role(Timer* self, int role, uintptr_t me, bint wait, bint* ask_again_out) noexcept nogil:
-    """Whether the caller is to start a thread for the role. wait: not if another thread is just doing that."""
-    cdef bint start = False
-    lock_wait(self)
-    ask_again_out[0] = False
-    if self.roles[role] == ROLE_STARTING and self.starters[role] != me and wait and not self.closed:
-        ask_again_out[0] = True
-    elif self.roles[role] != ROLE_TAKEN:
-        self.roles[role] = ROLE_STARTING
-        self.starters[role] = me
-        start = True
-    lock_release(self)
-    return start
-
-
-cdef void timer_not_started(Timer* self, int role, uintptr_t me) noexcept nogil:
-    """Starting a thread failed, or was interrupted."""
-    lock_wait(self)
-    if self.roles[role] == ROLE_STARTING and self.starters[role] == me:
-        self.roles[role] = ROLE_FREE
-    lock_release(self)

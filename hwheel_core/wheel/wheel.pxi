@@ -62,7 +62,12 @@ cdef void wheel_grow(Wheel* self, Bucket* buckets, Bucket** queue, Bucket*** old
     wheel_add_level(self, <int64_t>top.interval_ms, top.current_time_ms, buckets)
 
 
-cdef inline AddStatus wheel_find(Wheel* self, int64_t expiration_ms, Bucket** bucket_out) noexcept nogil:
+cdef inline int64_t wheel_tick(const Wheel* self, int64_t time_ms) noexcept nogil:
+    """The beginning of the tick that a time is in."""
+    return time_ms - time_ms % self.levels[0].tick_ms
+
+
+cdef inline AddStatus wheel_reserve_bucket(Wheel* self, int64_t expiration_ms, Bucket** bucket_out) noexcept nogil:
     """The bucket for a time, queued under the right expiration."""
     cdef Level* level = &self.levels[0]
     cdef Level* end = level + self.level_count
@@ -101,7 +106,7 @@ cdef inline AddStatus wheel_find(Wheel* self, int64_t expiration_ms, Bucket** bu
 cdef inline AddStatus wheel_add(Wheel* self, Entry* entry, int64_t* bucket_ms_out) noexcept nogil:
     """Links the entry by its expiration_ms. bucket_ms_out: when its bucket falls due."""
     cdef Bucket* bucket
-    cdef AddStatus status = wheel_find(self, entry.expiration_ms, &bucket)
+    cdef AddStatus status = wheel_reserve_bucket(self, entry.expiration_ms, &bucket)
     if status == ADD_PENDING:
         bucket_append(bucket, entry)
         bucket_ms_out[0] = bucket.entries.expiration_ms
@@ -149,7 +154,7 @@ cdef int wheel_flush(Wheel* self, int budget) noexcept nogil:
         head.prev = entry.prev
         entry.prev.next = head
         # The levels that it can land on are there, because they are finer than the one that it came from.
-        if wheel_find(self, entry.expiration_ms, &bucket) == ADD_PENDING:
+        if wheel_reserve_bucket(self, entry.expiration_ms, &bucket) == ADD_PENDING:
             bucket_push(bucket, entry, self.removals)
         else:
             list_push(&self.due, entry)
@@ -199,7 +204,7 @@ cdef void wheel_set_clocks(Wheel* self, int64_t time_ms) noexcept nogil:
     self.taken_ms = self.levels[0].current_time_ms
 
 
-cdef bint wheel_is_settled(Wheel* self) noexcept nogil:
+cdef bint wheel_is_idle(Wheel* self) noexcept nogil:
     """No advance is under way, and nothing is left of the current tick."""
     cdef Bucket* bucket
     if not list_is_empty(&self.flush) or not list_is_empty(&self.due):
@@ -234,7 +239,7 @@ cdef void wheel_set_back(Wheel* self, int64_t time_ms, Entry* pending) noexcept 
     entry = pending.next
     while entry is not pending:
         following = entry.next
-        if wheel_find(self, entry.expiration_ms, &bucket) == ADD_PENDING:
+        if wheel_reserve_bucket(self, entry.expiration_ms, &bucket) == ADD_PENDING:
             entry_unlink(entry)
             bucket_append(bucket, entry)
         entry = following

@@ -1,0 +1,62 @@
+# What happens to all Timers at a fork. Last of the timer's files, because it reaches into all the others.
+#
+# These are C's fork handlers and not Python's: they run inside fork() itself, after every Python hook, so that no hook
+# can want a lock that is held here, or be waited for by who holds one. The thread that forks has the GIL. It may wait
+# for a lock with it, since nobody waits for the GIL with a lock held.
+
+
+cdef void batch_forget_hand_out(Batch* self) noexcept nogil:
+    """In the child of a fork: a thread that was about to take what is due did not come along."""
+    self.handing_out = 0
+    if batch_waiting(self) and not entry_is_linked(&self.node):
+        timer_make_ready_locked(self.timer, &self.node)
+
+
+cdef void before_fork() noexcept nogil:
+    cdef Timer* timer
+    pthread_mutex_lock(&registry)
+    timer = registry_first
+    while timer is not NULL:
+        lock_wait(timer)
+        while timer.adding:             # no half-added batch is copied
+            lock_yield(timer)
+        timer = timer.registry_next
+    pthread_mutex_lock(&orphans)
+
+
+cdef void after_fork_in_parent() noexcept nogil:
+    cdef Timer* timer = registry_first
+    pthread_mutex_unlock(&orphans)
+    while timer is not NULL:
+        lock_release(timer)
+        timer = timer.registry_next
+    pthread_mutex_unlock(&registry)
+
+
+cdef void after_fork_in_child() noexcept nogil:
+    # The thread that forked is the only one here. It holds every lock, but who waited at a turnstile or for work is
+    # gone and has left traces in them: all are made anew.
+    cdef Timer* timer = registry_first
+    cdef Batch* batch
+    while timer is not NULL:
+        lock_init(timer)
+        timer.reaper_until_ms = INT64_MIN
+        timer.sleepers = timer.woken = 0
+        timer.has_worker = False
+        timer.reaping = 0
+        timer.roles[ROLE_REAPER] = timer.roles[ROLE_EXECUTOR] = ROLE_FREE
+        timer.started = False
+        timer.forked = True             # until timer_core's _after_fork
+        timer.generation += 1
+        timer_close_fds(timer)          # only this process's copies
+        batch = timer.batches
+        while batch is not NULL:
+            batch_forget_hand_out(batch)
+            batch = batch.next
+        timer = timer.registry_next
+    pthread_mutex_init(&orphans, NULL)
+    pthread_mutex_init(&registry, NULL)
+
+
+if pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0:
+    raise MemoryError

@@ -1,0 +1,56 @@
+# A clock that is set back, which only a callable one can be.
+
+
+cdef int64_t timer_ready_tick_locked(const Timer* self) noexcept nogil:
+    """The tick of what is first in ready, which is not empty."""
+    cdef const Entry* entry = self.ready.next
+    cdef const Batch* batch
+    if entry.place == ENTRY_OF_BATCH:
+        batch = entry_batch(entry)
+        return wheel_tick(&self.wheel, batch.due[batch.due_begin].expiration_ms)
+    return wheel_tick(&self.wheel, entry.expiration_ms)
+
+
+cdef void timer_take_early_locked(Timer* self, int64_t now_ms, Entry* early_out) noexcept nogil:
+    """Takes out of ready what is not due by this time."""
+    cdef Entry* entry = self.ready.next
+    cdef Entry* following
+    while entry is not &self.ready:
+        following = entry.next
+        if entry.place == ENTRY_OF_BATCH:
+            batch_take_early(entry_batch(entry), now_ms, early_out)
+            if batch_waiting(entry_batch(entry)) == 0:
+                wheel_remove(&self.wheel, entry)
+        elif wheel_tick(&self.wheel, entry.expiration_ms) > now_ms:
+            wheel_remove(&self.wheel, entry)
+            list_append(early_out, entry)
+        entry = following
+
+
+cdef bint timer_set_back(Timer* self, int64_t now_ms) noexcept nogil:
+    """For a clock that was set back: the wheel's clock follows it, and what is pending is placed anew, in its order; also
+    what was ready, and by this time is not due.
+
+    Otherwise what is added now would be due at once, because to the wheel its time is over. It takes O(pending), once for
+    each time that the clock is set back and something is added before it has caught up. False when there is no memory.
+    """
+    cdef Entry pending
+    lock_wait(self)
+    while now_ms < self.wheel.levels[0].current_time_ms:
+        if timer_step_locked(self, self.wheel.taken_ms):    # until no cascade is under way
+            lock_yield(self)
+        elif not wheel_reaches_from(&self.wheel, now_ms):
+            lock_release(self)
+            if not timer_grow(self):
+                return False
+            lock_wait(self)
+        else:
+            list_init(&pending)
+            timer_take_early_locked(self, now_ms, &pending)
+            wheel_set_back(&self.wheel, now_ms, &pending)
+            timer_wake_reaper_locked(self)
+    lock_release(self)
+    return True
+
+
+# --- the end -----------------------------------------------------------------------------------------------------

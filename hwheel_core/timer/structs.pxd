@@ -1,0 +1,181 @@
+# The timer around the wheel, and the rules for touching it.
+#
+# Locking
+# =======
+# Each `Timer` (one behind every TimingWheel, SystemTimer and ManualTimer) has two mutexes:
+#
+# `lock`       guards every field of the Timer, of its Wheel, of every Task and Entry that it owns and of every Batch
+#              of it, except where a comment below says otherwise.
+# `turnstile`  guards nothing. Whoever finds `lock` taken waits for it while holding `turnstile`; a cascade that gives
+#              `lock` up in between comes back through `turnstile`, behind whoever waits there. So an add that meets a
+#              cascade waits for one slice of it, not for the whole.
+#
+# Two process-wide mutexes exist besides: `orphans` (state of tasks that no timer owns yet; the first look at an
+# operation's lock after a fork, and its `waiting`) and `registry` (the list of all Timers, for fork).
+#
+# Order: registry, then turnstile, then lock, then orphans. No thread ever holds two of them but a turnstile's and its own
+# lock, and the fork handlers, which hold all.
+#
+# Under `lock` there is no Python code, no callback, no reference count reaching zero, no allocation and no waiting. What
+# has to be allocated is allocated before, what has to be released is moved out and released after. Whoever holds the GIL
+# tries `lock`, and if it is taken gives the GIL up before it waits, and does not come back to the GIL until `lock` is
+# free again: nobody waits for the GIL with a mutex held. (`orphans` and `registry` are held for a few instructions, which
+# need nothing else: for these one waits with the GIL.)
+#
+# Names of functions that want `lock` held end in `_locked`. `wheel_*`, `bucket_*`, `queue_*` and `entry_*` are plain
+# algorithm and want the same from their caller.
+#
+# In the child of a fork every lock is made anew, and each Timer is marked `forked`: what was the parent's is dropped or kept
+# by the first to come, the fork handler or an add (python/timer_core.pxi). `generation` tells a thread that has forked inside a
+# callback, and so is the child's main thread, that the rest is other threads' business.
+#
+# `timer_step_locked` may be called by any thread: everything that an unfinished cascade needs stands in the Wheel, so
+# two threads that advance one wheel at once continue each other's work.
+
+cdef enum TaskState:
+    TASK_NEW                # never added, never cancelled
+    TASK_PENDING            # linked: in a bucket, in Wheel.flush, in Wheel.due or in Timer.ready
+    TASK_EXPIRED            # handed out to be run
+    TASK_CANCELLED
+
+cdef enum TaskFlags:
+    TASK_HAD_CALLBACK = 1   # spent once it has expired
+    TASK_OWN_RUN = 2        # a subclass with a run() of its own: may be added again
+    TASK_ONE_ARGUMENT = 4   # `arguments` is the only argument itself and no tuple
+    TASK_KEYWORDS = 8       # the last item of `arguments` is a dict of keywords
+    TASK_REPEATS = 16       # call_every: goes back into the wheel after it ran
+
+cdef struct Task:
+    Entry entry
+    uintptr_t owner         # Timer*, or 0; set once and stays until the task dies (read without lock)
+    int64_t delay_ms
+    int64_t deadline_ms
+    int32_t state           # TaskState
+    int32_t flags           # TaskFlags; constant after construction
+
+cdef enum:
+    LATENESS_BUCKETS = 976  # 16 steps for each power of two of microseconds: within 6 %
+
+cdef struct Lateness:
+    int64_t count
+    int64_t max_us
+    int64_t buckets[976]
+
+cdef enum ClockKind:
+    CLOCK_KIND_MONOTONIC
+    CLOCK_KIND_BOOTTIME
+    CLOCK_KIND_CALLABLE     # Timer.clock_object: Python code
+    CLOCK_KIND_MANUAL       # Timer.manual_now
+    CLOCK_KIND_WHEEL        # the level 1 clock of a bare wheel
+
+cdef struct Instant:
+    # A point or a length of time: whole milliseconds, and 0 to 999,999 ns on top.
+    int64_t ms
+    int32_t ns
+
+cdef struct Timer:
+    pthread_mutex_t lock
+    pthread_mutex_t turnstile
+    pthread_cond_t work     # the executor's own thread waits here for `ready`
+    Timer* registry_prev    # guarded by `registry`
+    Timer* registry_next
+    int64_t references      # its Python object and every task that was ever added (hw_count_add)
+    Wheel wheel
+    Entry ready             # what fell due and waits for the executor, in order; batches stand in it as one node each
+    Lead ready_lead          # for hints in `ready`
+    int32_t fetched_ahead   # how many of the next in `ready` have been prefetched
+    Batch* batches          # those with anything pending
+    Entry resting           # tasks of call_every that were handed out and have not come back yet
+    int64_t resting_count   # how many; each keeps its place under max_pending
+    int64_t max_pending
+    int64_t pending         # tasks and batch entries in the wheel or waiting in `ready`
+    int64_t added
+    int64_t expired
+    int64_t cancelled
+    int64_t returned        # by close()
+    int64_t wakeups
+    Lateness lateness
+    int64_t reaper_until_ms # the latest time that a sleeper sleeps for: INT64_MAX for ever, INT64_MIN: no need to wake any
+    int32_t sleepers        # threads that sleep until then, or are on their way out of that sleep
+    int woken               # wake_fds can be read, until the last of the sleepers has come back
+    int32_t clock           # ClockKind; constant
+    int never_early         # constant
+    int64_t round_up_ms     # what is added to a deadline so that its tick is not before it; constant
+    void* clock_object      # CLOCK_KIND_CALLABLE: a reference to the callable; NULL once closed
+    Instant manual_now      # CLOCK_KIND_MANUAL: the time; CLOCK_KIND_CALLABLE: the reading of the last cascade
+    int wake_fds[2]         # constant while any thread is reaping
+    int alarm_fd
+    int reaping             # threads inside timer_reap
+    int has_worker          # hand-out is by a thread that waits on `work`, not by the reaper itself
+    int started             # adds need not ask for threads any more (read without lock)
+    int forked              # the process was forked, and what was the parent's is still here
+    int64_t generation      # of processes: one more after each fork (read without lock)
+    int roles[2]            # for each role whether a thread has taken it: RoleState
+    uintptr_t starters[2]   # who is starting a thread for it
+    int closed              # adds are refused
+    int stopping            # threads shall end at once
+    int draining            # threads shall end when nothing is ready any more
+    int adding              # bulk adds under way, which give the lock up in between
+
+cdef enum:                  # Roles
+    ROLE_REAPER = 0
+    ROLE_EXECUTOR = 1
+
+cdef enum RoleState:
+    ROLE_FREE
+    ROLE_STARTING
+    ROLE_TAKEN
+
+cdef enum:
+    DUE_CANCELLED = -1      # index of a Due whose timer was cancelled after it had fallen due
+
+cdef struct Due:
+    # What is kept of a batch's timer that fell due, so that handing it out reads one array from front to end and does
+    # not come back to entries scattered over memory.
+    int64_t index
+    int64_t expiration_ms
+
+cdef struct Batch:
+    Entry node              # stands in Timer.ready for what waits in `due`; the first field: see entry_batch
+    Entry* entries          # a block that holds both arrays, freed when nothing is pending any more; its [-2] is this
+    Due* due                # which of the entries fell due, in order: room for all of them, each falls due once
+    int64_t due_begin       # what stands before it has been handed out
+    int64_t due_end
+    int64_t due_cancelled   # between the two
+    Timer* timer
+    Batch* prev             # in Timer.batches
+    Batch* next
+    void* object            # the TimerBatch, one reference, while in Timer.batches
+    int64_t length
+    int64_t pending
+    int64_t adding          # entries, the last ones, that a batch_add under way has still to link
+    int64_t handing_out     # threads that have popped `node` and not taken what is due: they need the object alive
+
+cdef enum Status:
+    STATUS_ERROR = -1       # an exception is set
+    OK
+    WAS_DUE                 # a bare wheel does not take what is due
+    NEEDS_LEVEL             # timer_grow, then again
+    NOT_YET                 # due by the wheel's clock, perhaps not by the timer's: timer_set_back, then again
+    CLOSED
+    FULL
+    WAS_CANCELLED
+    WAS_PENDING
+    SPENT                   # a callback task that has expired
+    NOT_PENDING
+    TRY_AGAIN               # the lock was taken
+    DISOWNED                # another add of the same task, which had claimed it, failed meanwhile: task_claim, then again
+
+cdef enum WhenDue:
+    # What becomes of an entry that is due when it is added.
+    REFUSE_DUE              # it is the caller's: WAS_DUE
+    TAKE_DUE                # it goes to `ready`
+    ASK_WHEN_DUE            # NOT_YET: the clock may have been set back since the wheel was advanced
+
+cdef enum ReapStatus:
+    REAP_READY              # something waits in ready for this thread to hand it out
+    REAP_TAKEN              # buckets were taken; the executor's own thread has what fell due
+    REAP_NOTHING            # give_up_ns is over
+    REAP_STOPPED
+    REAP_SIGNAL             # the wait was interrupted: check for signals
+    REAP_LOOK               # woken up: read the clock, which only Python code can, and come again

@@ -1,0 +1,127 @@
+# A task under its Timer's lock: added, cancelled, moved, taken to be run.
+
+
+cdef inline void task_rest_locked(Timer* self, Task* task) noexcept nogil:
+    """A task of call_every is handed out. It keeps its place under max_pending, to come back to."""
+    list_append(&self.resting, &task.entry)
+    self.resting_count += 1
+
+
+cdef inline void task_rest_no_more_locked(Timer* self, Task* task) noexcept nogil:
+    """For a task that is not pending."""
+    if entry_is_linked(&task.entry):
+        entry_unlink(&task.entry)
+        self.resting_count -= 1
+
+
+cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, WhenDue when_due) noexcept nogil:
+    cdef Status status
+    if task.state != TASK_NEW:
+        return task_add_again_locked(self, task, expiration_ms, when_due)
+    if task.owner != <uintptr_t>self:
+        return DISOWNED
+    if self.closed:
+        return CLOSED
+    if self.pending + self.resting_count >= self.max_pending:
+        return FULL
+    task.entry.expiration_ms = expiration_ms
+    status = timer_insert_locked(self, &task.entry, when_due)
+    if status == OK:
+        task.state = TASK_PENDING
+        self.added += 1
+        self.pending += 1
+    elif status == WAS_DUE:
+        task.state = TASK_EXPIRED
+        self.added += 1
+        self.expired += 1
+    return status
+
+
+cdef Status task_add_again_locked(Timer* self, Task* task, int64_t expiration_ms, WhenDue when_due) noexcept nogil:
+    """task_add_locked for a task that has expired; any other is refused."""
+    cdef bint resting
+    cdef Status status
+    if task.state == TASK_CANCELLED:
+        return WAS_CANCELLED
+    if task.state == TASK_PENDING:
+        return WAS_PENDING
+    if task.flags & TASK_HAD_CALLBACK and not task.flags & (TASK_OWN_RUN | TASK_REPEATS):
+        return SPENT
+    resting = entry_is_linked(&task.entry)
+    task_rest_no_more_locked(self, task)        # the place that it kept is its own
+    task.state = TASK_NEW
+    status = task_add_locked(self, task, expiration_ms, when_due)
+    if task.state == TASK_NEW:
+        task.state = TASK_EXPIRED
+        if resting:
+            task_rest_locked(self, task)
+    return status
+
+
+cdef Status task_cancel_locked(Timer* self, Task* task) noexcept nogil:
+    """OK if this call is what keeps the task from running; the wheel's reference is then the caller's to drop."""
+    if task.state == TASK_PENDING:
+        wheel_remove(&self.wheel, &task.entry)
+        task.state = TASK_CANCELLED
+        self.pending -= 1
+        self.cancelled += 1
+        return OK
+    if task.state == TASK_NEW or (task.state == TASK_EXPIRED and task.flags & TASK_REPEATS):
+        task.state = TASK_CANCELLED
+        task_rest_no_more_locked(self, task)
+        return WAS_CANCELLED
+    return NOT_PENDING
+
+
+cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_ms, int64_t delay_ms,
+                                   int64_t deadline_ms, WhenDue when_due) noexcept nogil:
+    """Moves a pending task to the end of its new tick."""
+    cdef Bucket* bucket
+    cdef AddStatus status
+    if task.state != TASK_PENDING:
+        return NOT_PENDING
+    status = wheel_reserve_bucket(&self.wheel, expiration_ms, &bucket)
+    if status == ADD_NEEDS_LEVEL:
+        return NEEDS_LEVEL
+    if status == ADD_DUE and when_due == ASK_WHEN_DUE:
+        return NOT_YET
+    wheel_remove(&self.wheel, &task.entry)
+    task.entry.expiration_ms = expiration_ms
+    task.delay_ms = delay_ms
+    task.deadline_ms = deadline_ms
+    if status == ADD_DUE:
+        return timer_insert_locked(self, &task.entry, TAKE_DUE)
+    bucket_append(bucket, &task.entry)
+    if bucket.entries.expiration_ms < self.reaper_until_ms:
+        timer_wake_reaper_locked(self)
+    return OK
+
+
+# --- handing out -------------------------------------------------------------------------------------------------
+
+
+cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
+    """The next entry that is ready, unlinked: a task, expired by this, or a batch's node. NULL when there is none.
+
+    now: NULL when it is close() that takes it, to give it back.
+    """
+    cdef Entry* entry = self.ready.next
+    cdef Task* task
+    if entry is &self.ready:
+        return NULL
+    wheel_remove(&self.wheel, entry)
+    if entry.place == ENTRY_OF_BATCH:
+        entry_batch(entry).handing_out += 1     # until batch_take
+    else:
+        task = <Task*>entry
+        self.pending -= 1
+        if now is NULL:
+            task.state = TASK_CANCELLED
+            self.returned += 1
+        else:
+            task.state = TASK_EXPIRED
+            self.expired += 1
+            timer_record_locked(self, task.deadline_ms, now)
+            if task.flags & TASK_REPEATS:
+                task_rest_locked(self, task)
+    return entry

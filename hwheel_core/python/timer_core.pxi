@@ -6,6 +6,46 @@
 # returned yet; what was taken out to be handed out.
 
 
+cdef bint check_role(int role) except False:
+    if not 0 <= role <= ROLE_EXECUTOR:
+        raise ValueError(f"there is no such role: {role}")
+    return True
+
+
+cdef bint after_fork(TimerCore self) except False:
+    cdef Timer* timer = self.timer
+    cdef Entry* entry
+    cdef PeriodicTask task
+    cdef list resting = []
+    if not timer.forked:
+        return True
+    if self.closer != PyThread_get_thread_ident():
+        self.closer = 0                 # it was another thread's
+    settle_batches(timer)
+    lock_with_gil(timer)
+    entry = timer.resting.next
+    while entry is not &timer.resting:
+        resting.append(entry_task(entry))
+        entry = entry.next
+    lock_release(timer)
+    if self._keeps_at_fork():
+        # Their threads are not here to put them back, but for the one that has forked.
+        for task in resting:
+            if task.runner != PyThread_get_thread_ident():
+                task.runner = 0
+                self._restart(task)
+    else:
+        for task in resting:
+            task_cancel(task)
+        cancel_all(timer)
+    timer.forked = False
+    return True
+
+
+cdef enum:
+    START_PATIENCE = 50         # ms that a thread is waited for which another one starts
+
+
 cdef class TimerCore(TimerFace):
     """The compiled part of a timer. Subclasses bring `_start()` (start threads; called before the first add),
     `_end_threads(run_pending, timeout)` (called by close), and `_report(task_or_batch, exception)`."""
@@ -290,132 +330,3 @@ cdef class TimerCore(TimerFace):
     def _keeps_at_fork(self):
         """Whether what is pending stays so in a forked child."""
         return True
-
-
-cdef bint timer_core_take_out(TimerCore self, list tasks) except False:
-    """What close() is to return."""
-    if self.not_run is None:
-        self.not_run = []
-    self.not_run.extend(tasks)
-    return True
-
-
-cdef enum:
-    START_PATIENCE = 50         # ms that a thread is waited for which another one starts
-    CALLBACKS_A_LOOK = 64       # callbacks that are run before signals are looked at: Python code does so itself
-
-
-cdef bint check_role(int role) except False:
-    if not 0 <= role <= ROLE_EXECUTOR:
-        raise ValueError(f"there is no such role: {role}")
-    return True
-
-
-cdef bint after_fork(TimerCore self) except False:
-    cdef Timer* timer = self.timer
-    cdef Entry* entry
-    cdef PeriodicTask task
-    cdef list resting = []
-    if not timer.forked:
-        return True
-    if self.closer != PyThread_get_thread_ident():
-        self.closer = 0                 # it was another thread's
-    settle_batches(timer)
-    lock_with_gil(timer)
-    entry = timer.resting.next
-    while entry is not &timer.resting:
-        resting.append(entry_task(entry))
-        entry = entry.next
-    lock_release(timer)
-    if self._keeps_at_fork():
-        # Their threads are not here to put them back, but for the one that has forked.
-        for task in resting:
-            if task.runner != PyThread_get_thread_ident():
-                task.runner = 0
-                self._restart(task)
-    else:
-        for task in resting:
-            task_cancel(task)
-        cancel_all(timer)
-    timer.forked = False
-    return True
-
-
-def no_operation():
-    """Run for a task that has neither a callback nor a run() of its own."""
-
-
-cdef bint run_ready(TimerCore self, bint in_caller) except False:
-    """_run_ready."""
-    cdef Timer* timer = self.timer
-    cdef int64_t generation = timer.generation
-    cdef Instant now
-    cdef Entry* entry
-    cdef int count = 0
-    while True:
-        entry = pop_next(timer, &now)
-        if entry is NULL:
-            return True
-        run_entry(self, entry, &now, in_caller)
-        count += 1
-        if in_caller:
-            if count % CALLBACKS_A_LOOK == 0:
-                PyErr_CheckSignals()
-        elif timer.generation != generation:
-            return True             # the callback has forked, and this is the child, which has other threads for the rest
-
-
-cdef inline bint run_entry(TimerCore self, Entry* entry, const Instant* now, bint in_caller) except False:
-    cdef TimerTask task
-    cdef TimerBatch batch
-    if entry.place == ENTRY_OF_BATCH:
-        batch = <TimerBatch>entry_batch(entry).object
-        callback = batch.callback_      # before the last index is out and somebody may release it
-        indices = take_indices(batch, now)
-        if batch.batch.pending == 0:
-            batch.callback_ = None
-        if len(indices):
-            try:
-                callback(indices)
-            except BaseException as error:
-                callback_failed(self, batch, error, in_caller)
-    else:
-        task = entry_task(entry)
-        Py_DECREF(task)                 # the wheel's reference, of schedule_task
-        run_task(self, task, in_caller)
-    return True
-
-
-cdef bint callback_failed(TimerCore self, object source, object error, bint in_caller) except False:
-    """Reports what a callback raised; or raises it, where it is the caller's."""
-    if in_caller and (self._raises or isinstance(error, (KeyboardInterrupt, SystemExit))):
-        raise error
-    self._report(source, error)
-    return True
-
-
-cdef inline bint run_task(TimerCore self, TimerTask task, bint in_caller) except False:
-    if task_has_attributes(task):
-        return run_task_of_subclass(self, task, in_caller)
-    # No try block on this way: it costs as much as the rest of what is done here.
-    if not task_called_once(task):
-        try:
-            raise_error()
-        except BaseException as error:
-            callback_failed(self, task, error, in_caller)
-    return True
-
-
-cdef bint run_task_of_subclass(TimerCore self, TimerTask task, bint in_caller) except False:
-    try:
-        task_track(task)
-        if task.task.flags & TASK_REPEATS:
-            periodic_run(task)
-        else:
-            task.run()
-    except BaseException as error:
-        callback_failed(self, task, error, in_caller)
-    finally:
-        if task.task.flags & TASK_REPEATS:
-            self._restart(task)
-    return True

@@ -61,17 +61,6 @@ cdef Entry* pop(Timer* timer, Instant* now) noexcept:
     return entry
 
 
-cdef inline Entry* pop_next(Timer* timer, Instant* now_out) except? NULL:
-    """The next entry to hand out, and the time; NULL when nothing is ready, or the timer is to stop."""
-    if hw_flag(&timer.stopping):
-        return NULL
-    if timer.clock == CLOCK_KIND_CALLABLE and not is_still_due(timer):
-        return NULL
-    if timer.clock <= CLOCK_KIND_BOOTTIME:
-        clock_read(timer.clock, now_out)
-    return pop(timer, now_out)
-
-
 cdef bint is_still_due(Timer* timer) except -1:
     """Whether what is ready is due by a callable clock, which may have been set back since the last cascade. If not, it
     goes back into the wheel."""
@@ -100,15 +89,15 @@ cdef bint is_still_due(Timer* timer) except -1:
     return False
 
 
-cdef list drop_all(Timer* timer):
-    """Takes everything that is pending out, in order of its time, cancelled, and returns it as a list.
-
-    Tasks keep their callback and are tracked by the garbage collector again; a batch comes once, with what had not run
-    as its `remaining`.
-    """
-    with nogil:
-        timer_advance(timer, INT64_MAX)
-    return drop_ready(timer)
+cdef inline Entry* pop_next(Timer* timer, Instant* now_out) except? NULL:
+    """The next entry to hand out, and the time; NULL when nothing is ready, or the timer is to stop."""
+    if hw_flag(&timer.stopping):
+        return NULL
+    if timer.clock == CLOCK_KIND_CALLABLE and not is_still_due(timer):
+        return NULL
+    if timer.clock <= CLOCK_KIND_BOOTTIME:
+        clock_read(timer.clock, now_out)
+    return pop(timer, now_out)
 
 
 cdef list drop_ready(Timer* timer):
@@ -130,6 +119,17 @@ cdef list drop_ready(Timer* timer):
             task_track(task)
             dropped.append(task)
             Py_DECREF(task)             # the wheel's reference, of schedule_task
+
+
+cdef list drop_all(Timer* timer):
+    """Takes everything that is pending out, in order of its time, cancelled, and returns it as a list.
+
+    Tasks keep their callback and are tracked by the garbage collector again; a batch comes once, with what had not run
+    as its `remaining`.
+    """
+    with nogil:
+        timer_advance(timer, INT64_MAX)
+    return drop_ready(timer)
 
 
 cdef object cancel_all(Timer* timer):

@@ -34,13 +34,14 @@ except ModuleNotFoundError as error:
         "and do not import the package from the source tree"
     ) from error
 
-from hwheel_core.errors import TimerClosed, TimerFull
+from hwheel_core.errors import HwheelError, TimerClosed, TimerFull
 from hwheel_core.snapshot import Bucket, Level, WheelSnapshot
 
 __all__ = [
     "DEBUG",
     "DEFAULT_WHEEL_SIZE",
     "Bucket",
+    "HwheelError",
     "Level",
     "LoopHandle",
     "LoopTimers",

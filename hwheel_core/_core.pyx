@@ -8,8 +8,8 @@ arguments, references, exceptions, and the choice of when to wait for a lock wit
 
 cimport cython
 
-import os
 import functools
+import os
 import threading
 import time
 

@@ -135,7 +135,7 @@ cdef class TimerFace:
 
     def __dealloc__(self):
         if self.timer is not NULL:
-            drop_all(self.timer)
+            drop_all(self.timer, [])
             drop_clock(self.timer)
             timer_release(self.timer)
             debug_count(LIVE_TIMERS, -1)
@@ -272,13 +272,8 @@ cdef class TimerFace:
         read_clock(self.timer, &now)
         return (<object>now.ms * NS_PER_MS + now.ns) / 1e9
 
-    @property
-    def size(self):
-        """How many timers are pending, each of a batch counted. O(1)."""
-        core_set_up(self)
-        return self.timer.pending
-
     def __len__(self):
+        """How many timers are pending, each of a batch counted. O(1)."""
         core_set_up(self)
         return self.timer.pending
 

@@ -25,10 +25,10 @@ cdef class TimerTask:
     >>> from hwheel import ManualTimer, TimerTask
     >>> timer = ManualTimer()
     >>> task = timer.add(TimerTask(50, print, "fifty ms are over"))
-    >>> timer.advance(49)
+    >>> timer.advance(0.049)
     >>> task.pending
     True
-    >>> timer.advance(1)
+    >>> timer.advance(0.001)
     fifty ms are over
     >>> task.expired
     True
@@ -75,25 +75,27 @@ cdef class TimerTask:
         """
         return task_cancel(self)
 
-    def reschedule(self, delay_ms):
-        """Moves a pending task in place: it now runs delay_ms from now, behind all others of its new tick.
+    def reschedule(self, delay):
+        """Moves a pending task in place: it now runs `delay` seconds from now, behind all others of its new tick.
 
         Returns False, and does nothing, if the task is not pending. "Now" is the timer's clock; in a bare TimingWheel
         it is the wheel's current_time_ms.
 
         Arguments:
-            delay_ms: milliseconds, as in the constructor.
+            delay: seconds, an int or a float, as in `call_later`.
         Raises:
-            TypeError, ValueError, OverflowError: as the constructor. The task stays where it was.
+            TypeError, ValueError, OverflowError: as `call_later`. The task stays where it was.
 
         Runtime complexity: O(1).
         Thread-safety: any thread.
         """
-        cdef int64_t delay = milliseconds_argument(delay_ms, "delay_ms")
-        cdef Timer* timer = <Timer*>hw_load(&self.task.owner)
+        cdef Instant length
+        cdef Timer* timer
+        seconds_argument(delay, "delay", &length)
+        timer = <Timer*>hw_load(&self.task.owner)
         if timer is NULL or self.task.state != TASK_PENDING:
             return False
-        return reschedule_task(timer, self, delay)
+        return reschedule_task(timer, self, &length)
 
     @property
     def delay_ms(self):

@@ -65,15 +65,17 @@ cdef Status link_task_or_fail(Timer* timer, TimerTask self, int64_t expiration_m
     return status
 
 
-cdef bint reschedule_task(Timer* timer, TimerTask self, int64_t delay_ms) except -1:
+cdef bint reschedule_task(Timer* timer, TimerTask self, Instant* delay) except -1:
     """Moves a pending task; False if it is not pending."""
     cdef Status status
     cdef int64_t deadline_ms, expiration_ms
+    cdef int64_t delay_ms = delay.ms + (1 if delay.ns else 0)
     cdef Instant now
-    cdef Instant delay = Instant(delay_ms, 0)
-    cdef WhenDue due = when_due(timer, &delay)
+    cdef WhenDue due = when_due(timer, delay)
     read_clock(timer, &now)
-    if not timer_due(timer, &now, &delay, &deadline_ms, &expiration_ms):
+    if timer.clock == CLOCK_KIND_WHEEL:         # which knows whole milliseconds only
+        delay[0] = Instant(delay_ms, 0)
+    if not timer_due(timer, &now, delay, &deadline_ms, &expiration_ms):
         raise OverflowError(f"the deadline does not fit into 64 bits of milliseconds: now + {delay_ms} ms")
     while True:
         if lock_try(timer):

@@ -228,14 +228,31 @@ cdef class TimerCore(TimerFace):
                     task_cancel(task)
                 self._report(task, error)
 
-    def _advance_by(self, ms):
-        """A ManualTimer's advance: lives through every tick of the next ms in which something happens."""
-        cdef Timer* timer = self.timer
-        cdef int64_t target_ms, next_ms = 0, mine
-        cdef bint ready, more
+    def _advance_by(self, seconds):
+        """ManualTimer.advance."""
+        cdef int64_t ms, target_ms
         core_set_up(self)
-        if hw_add_overflows(timer.manual_now.ms, integer_argument(ms, "ms"), &target_ms):
-            raise OverflowError(f"the time does not fit into 64 bits of milliseconds: now + {ms} ms")
+        ms = whole_milliseconds(seconds, "seconds")
+        if hw_add_overflows(self.timer.manual_now.ms, ms, &target_ms):
+            raise OverflowError(f"the time does not fit into 64 bits of milliseconds: now + {seconds} s")
+        self._live_until(target_ms)
+
+    def _advance_to(self, when):
+        """ManualTimer.advance_to."""
+        cdef int64_t target_ms
+        core_set_up(self)
+        target_ms = whole_milliseconds(when, "when")
+        if target_ms < self.timer.manual_now.ms:
+            raise ValueError(f"the clock does not go back: it stands at {self.time()} s, and when is {when} s")
+        self._live_until(target_ms)
+
+    def _live_until(self, int64_t target_ms):
+        """Lives through every tick up to a time in which something happens."""
+        cdef Timer* timer = self.timer
+        cdef int64_t next_ms = 0, mine
+        cdef bint ready, more
+        if timer.closed:
+            raise TimerClosed("the timer is closed")
         mine = timer.generation + 1
         if self.advancing == mine:
             raise RuntimeError("an advance is under way already")
@@ -294,7 +311,8 @@ cdef class TimerCore(TimerFace):
             after_fork(self)
             self._close()
             self._end_threads(bool(run_pending), timeout)
-            timer_core_take_out(self, drop_all(self.timer))
+            timer_core_take_out(self, [])
+            drop_all(self.timer, self.not_run)
             self._give_back(self.not_run)
             drop_clock(self.timer)
             self.is_over = True

@@ -7,7 +7,7 @@
 True
 """
 
-from hwheel_core import TimerBatch, TimerClosed, TimerFull, TimerTask, TimingWheel
+from hwheel_core import HwheelError, TimerBatch, TimerClosed, TimerFull, TimerTask, TimingWheel
 
 from hwheel.manual_timer import ManualTimer
 from hwheel.stats import TimerStats
@@ -16,6 +16,7 @@ from hwheel.threading import Timer
 from hwheel.version import __version__
 
 __all__ = [
+    "HwheelError",
     "ManualTimer",
     "SystemTimer",
     "Timer",

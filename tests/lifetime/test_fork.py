@@ -38,7 +38,7 @@ batch = timer.call_many(array("q", range(300, 500)), lambda indices: ran.extend(
 far_off = timer.call_later(3600, ran.append, "far off")
 
 def child():
-    assert timer.size == 0 and timer.pending() == []
+    assert len(timer) == 0 and timer.pending() == []
     assert all(task.cancelled and not task.pending for task in tasks + [far_off])
     assert tasks[0].callback is None and tasks[0].cancel() is False
     assert batch.pending == 0 and batch.cancel() == 0
@@ -112,11 +112,11 @@ timer.call_later(3600, print)
 def child():
     mine = timer.call_later(3600, print)
     in_child(lambda: use_it(timer))
-    assert timer.size == 1 and mine.cancel()
+    assert len(timer) == 1 and mine.cancel()
     use_it(timer)
 
 in_child(child)
-assert timer.size == 1
+assert len(timer) == 1
 
 faulthandler.cancel_dump_traceback_later()      # its thread is not there in the child, whose end would wait for it
 pid = os.fork()             # this one goes through the whole end of the interpreter
@@ -171,9 +171,9 @@ ran = []
 timer.call_later(1, ran.append, 1)
 
 def go_on():
-    timer.advance(1000)
+    timer.advance(1)
     timer.call_later(1, ran.append, 2)
-    timer.advance(1000)
+    timer.advance(1)
     assert ran == [1, 2]
 
 in_child(go_on)
@@ -197,7 +197,7 @@ for worker in workers:
 for worker in workers:
     worker.join(60)
     assert worker.exitcode == 0
-assert timer.size == 1
+assert len(timer) == 1
 """
     )
     assert answer == (0, "", "")
@@ -217,7 +217,7 @@ def never_early(timer):
     timer.add(TimerTask(1000, lambda: seen.append(time.monotonic() - began)))
     every = timer.call_every(1.0, lambda: seen.append(time.monotonic() - began))
     moved = timer.call_later(3600, lambda: seen.append(time.monotonic() - began))
-    assert moved.reschedule(1000)
+    assert moved.reschedule(1)
     Timer(1.0, lambda: seen.append(time.monotonic() - began)).start()
     purgatory = ThresholdPurgatory(timer=timer)
     purgatory.await_(1, 1000).add_done_callback(lambda _: seen.append(time.monotonic() - began))
@@ -335,7 +335,7 @@ while os.waitpid(children[0], os.WNOHANG)[0] == 0:
         os.waitpid(children[0], 0)
         raise AssertionError("the child does not end")
     time.sleep(0.01)
-wait_for(lambda: timer.size == 0)
+wait_for(lambda: len(timer) == 0)
 timer.close()
 """
     )

@@ -104,7 +104,7 @@ class Account:
             if len({ends[key] for key in keys}) > 1 or ends[keys[0]] > 1:
                 found.append(f"an interrupted add is halved: {[ends[key] for key in keys]}")
         stats = timer.stats()
-        if stats.pending or timer.size:
+        if stats.pending or len(timer):
             found.append(f"{stats.pending} are pending after close()")
         if stats.added != stats.expired + stats.cancelled + stats.pending + len(self.returned):
             found.append(f"the counters do not add up with {len(self.returned)} returned: {stats}")

@@ -277,12 +277,12 @@ def is_bad_for_a_while(world, bad):
         lambda: world.timer.call_many(array("q", [1]), print),
         lambda: world.timer.call_every(0.01, print, "an add that was refused runs"),
     ]:
-        size = world.timer.size
+        size = len(world.timer)
         try:
             add()
             print("an add on a bad clock was not refused")
         except (Exception, KeyboardInterrupt):
-            if world.timer.size > size:
+            if len(world.timer) > size:
                 print("a refused add is pending")
     world.pass_time(0.3)
     world.clock.says = None

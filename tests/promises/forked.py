@@ -76,7 +76,7 @@ def in_a_cascade_by_another_thread(world):
     for _ in range(4):
         time.sleep(0.06)
         world.fork(in_flight=100_000)
-    world.wait_for(lambda: timer.size == 0)
+    world.wait_for(lambda: len(timer) == 0)
 
 
 @step
@@ -345,7 +345,7 @@ def inside_an_advance(world):
         account.run(argument)
 
     account.later(timer, 0.01, run)
-    timer.advance(1000)
+    timer.advance(1)
     if world.children == [0]:
         world.children.clear()
         world.end()

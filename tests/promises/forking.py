@@ -54,7 +54,7 @@ class World:
     def go_on(self):
         if isinstance(self.timer, ManualTimer):
             with contextlib.suppress(RuntimeError):     # inside of an advance, which goes on by itself
-                self.timer.advance(10)
+                self.timer.advance(0.01)
         elif not self.reaper and not self.timer.closed:
             self.timer.advance_clock(1)
 
@@ -170,7 +170,7 @@ def never_early(world):
 def check_close(world):
     account, timer = world.account, world.timer
     far = None if timer.closed else timer.call_later(3600, int)
-    pending = timer.size
+    pending = len(timer)
     stats = timer.stats()
     returned = timer.close()
     count = sum(len(one.indices()) if hasattr(one, "indices") else 1 for one in returned)

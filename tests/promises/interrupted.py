@@ -61,7 +61,7 @@ class World:
         """What a ManualTimer or a timer without a reaper needs, for time to pass."""
         if not self.timer.closed:
             if isinstance(self.timer, ManualTimer):
-                self.timer.advance(100)
+                self.timer.advance(0.1)
             elif not self.reaper:
                 self.timer.advance_clock(1)
 
@@ -199,7 +199,7 @@ def leaving_the_block(interruption, executor, **options):
     for number, task in [*account.tasks.items()]:
         if task.cancelled and number not in account.returned:
             del account.tasks[number]       # thrown away by __exit__
-    if timer.size or any(task.pending for task in tasks):
+    if len(timer) or any(task.pending for task in tasks):
         faults.append("something is pending after a second close()")
     tasks.clear()
     if threads := threads or account.threads_left():
@@ -223,7 +223,7 @@ def moving_on(interruption, executor, **options):
     def act():
         for _ in range(2):
             if executor == "manual":
-                timer.advance(3)
+                timer.advance(0.003)
             else:
                 timer.advance_clock(5)
 
@@ -257,7 +257,7 @@ def callback_interrupted(interruption, executor, **options):
         nonlocal got_out
         try:
             if executor == "manual":
-                timer.advance(1)
+                timer.advance(0.001)
             else:
                 timer.advance_clock(5)
         except KeyboardInterrupt:

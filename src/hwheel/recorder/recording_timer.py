@@ -46,11 +46,11 @@ class RecordedTask(TimerTask):
             if self.cancelled and now_ms is not None:
                 self._timer._note(self, now_ms)
 
-    def reschedule(self, delay_ms: Any) -> bool:
+    def reschedule(self, delay: float) -> bool:
         """As TimerTask.reschedule. In the log: one timer that was cancelled, and another that was started."""
         with self._timer._noting:       # of two at once, each has to see the deadline that it replaces
             deadline_ms, timeout_ms = self.deadline_ms, self.delay_ms
-            if not super().reschedule(delay_ms):
+            if not super().reschedule(delay):
                 return False
             assert deadline_ms is not None
             self._timer._write_down(self._key, deadline_ms, timeout_ms, self._timer._now_ms())

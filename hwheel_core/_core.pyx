@@ -68,10 +68,14 @@ include "loop/call.pxi"
 include "loop/method.pxi"
 include "loop/collector.pxi"
 include "purgatory/reentrant_lock.pxi"
+include "purgatory/watcher.pxi"
 include "purgatory/watch_list.pxi"
+include "purgatory/lists.pxi"
+include "purgatory/ending.pxi"
+include "purgatory/check.pxi"
 include "purgatory/operation.pxi"
+include "purgatory/add.pxi"
 include "purgatory/core.pxi"
-include "purgatory/entries.pxi"
 include "columns/placement.pxi"
 include "columns/rows.pxi"
 include "columns/radix.pxi"
@@ -88,13 +92,6 @@ if task_slots(<PyObject*>sample)[0] != <PyObject*>sample.callback_ or TASK_SIZE 
 sample = None
 hw_set_dealloc(<PyObject*>TimerTask, task_dealloc)
 
-cdef OperationCore sample_operation = OperationCore(0)
-if operation_purgatory_slot(<PyObject*>sample_operation)[0] != <PyObject*>sample_operation.purgatory:
-    raise SystemError("an OperationCore is not laid out as operation.pxi takes for granted")
-sample_operation = None
-hw_set_new(<PyObject*>OperationCore, operation_new)
-hw_set_dealloc(<PyObject*>OperationCore, operation_dealloc)
-hw_set_gc(<PyObject*>WatchList, watch_list_traverse, watch_list_break_cycles)
 common_call_later = <object>hw_speed_up(<PyObject*>TimerFace, "call_later", &fast_call_later_def, <void*>fast_call_later)
 common_call_at = <object>hw_speed_up(<PyObject*>TimerFace, "call_at", &fast_call_at_def, <void*>fast_call_at)
 

@@ -58,15 +58,19 @@ include "python/timing_wheel.pxi"
 include "python/base_timer.pxi"
 include "python/timer_core.pxi"
 include "python/handed_out.pxi"
+include "loop/entry.pxi"
+include "loop/gc.pxi"
 include "loop/order.pxi"
-include "loop/handle.pxi"
-include "loop/timers.pxi"
+include "loop/genuine.pxi"
 include "loop/clock.pxi"
 include "loop/alarm.pxi"
+include "loop/run.pxi"
+include "loop/offer.pxi"
 include "loop/pass.pxi"
-include "loop/call.pxi"
-include "loop/method.pxi"
-include "loop/collector.pxi"
+include "loop/add.pxi"
+include "loop/handle.pxi"
+include "loop/timers.pxi"
+include "loop/methods.pxi"
 include "purgatory/reentrant_lock.pxi"
 include "purgatory/watcher.pxi"
 include "purgatory/watch_list.pxi"
@@ -94,10 +98,3 @@ hw_set_dealloc(<PyObject*>TimerTask, task_dealloc)
 
 common_call_later = <object>hw_speed_up(<PyObject*>TimerFace, "call_later", &fast_call_later_def, <void*>fast_call_later)
 common_call_at = <object>hw_speed_up(<PyObject*>TimerFace, "call_at", &fast_call_at_def, <void*>fast_call_at)
-
-common_loop_call_later = <object>hw_speed_up(<PyObject*>LoopTimers, "call_later", &timers_call_later_def, <void*>timers_call_later_fast)
-common_loop_call_at = <object>hw_speed_up(<PyObject*>LoopTimers, "call_at", &timers_call_at_def, <void*>timers_call_at_fast)
-
-cdef LoopHandle sample_handle = LoopHandle.__new__(LoopHandle)
-loop_entry_offset = <char*>&sample_handle.task - <char*><PyObject*>sample_handle
-sample_handle = None

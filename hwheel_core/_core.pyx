@@ -41,8 +41,6 @@ include "timer/reaper.pxi"
 include "timer/roles.pxi"
 include "timer/check.pxi"
 include "timer/fork.pxi"
-include "replay/replay.pxi"
-include "columns/columns.pxi"
 
 # What Python sees.
 include "python/live.pxi"
@@ -65,36 +63,34 @@ include "python/fastcall.pxi"
 include "python/handed_out.pxi"
 include "python/run.pxi"
 include "python/timer_core.pxi"
-include "python/debug.pxi"
-include "replay/function.pxi"
-include "columns/functions.pxi"
+include "loop/entry.pxi"
+include "loop/gc.pxi"
 include "loop/order.pxi"
-include "loop/handle.pxi"
-include "loop/timers.pxi"
+include "loop/genuine.pxi"
 include "loop/clock.pxi"
 include "loop/alarm.pxi"
+include "loop/run.pxi"
+include "loop/offer.pxi"
 include "loop/pass.pxi"
-include "loop/call.pxi"
-include "loop/method.pxi"
-include "loop/collector.pxi"
+include "loop/add.pxi"
+include "loop/handle.pxi"
+include "loop/timers.pxi"
+include "loop/methods.pxi"
 include "purgatory/reentrant_lock.pxi"
+include "purgatory/watcher.pxi"
 include "purgatory/watch_list.pxi"
+include "purgatory/lists.pxi"
+include "purgatory/ending.pxi"
+include "purgatory/check.pxi"
 include "purgatory/operation.pxi"
+include "purgatory/add.pxi"
 include "purgatory/core.pxi"
-include "purgatory/entries.pxi"
+include "columns/placement.pxi"
+include "columns/rows.pxi"
+include "columns/radix.pxi"
+include "columns/functions.pxi"
+include "replay/replay.pxi"
+include "replay/function.pxi"
 
-
-cdef OperationCore sample_operation = OperationCore(0)
-if operation_purgatory_slot(<PyObject*>sample_operation)[0] != <PyObject*>sample_operation.purgatory:
-    raise SystemError("an OperationCore is not laid out as operation.pxi takes for granted")
-sample_operation = None
-hw_set_new(<PyObject*>OperationCore, operation_new)
-hw_set_dealloc(<PyObject*>OperationCore, operation_dealloc)
-hw_set_gc(<PyObject*>WatchList, watch_list_traverse, watch_list_break_cycles)
-
-common_loop_call_later = <object>hw_speed_up(<PyObject*>LoopTimers, "call_later", &timers_call_later_def, <void*>timers_call_later_fast)
-common_loop_call_at = <object>hw_speed_up(<PyObject*>LoopTimers, "call_at", &timers_call_at_def, <void*>timers_call_at_fast)
-
-cdef LoopHandle sample_handle = LoopHandle.__new__(LoopHandle)
-loop_entry_offset = <char*>&sample_handle.task - <char*><PyObject*>sample_handle
-sample_handle = None
+# What a debug build shows of all of them.
+include "debug.pxi"

@@ -38,6 +38,16 @@ cdef double finite_argument(object value, str name) except? -1:
     return number
 
 
+def check_timeout(timeout):
+    """Of a wait: None, or a number of seconds that is not negative."""
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be None or a number of seconds, not {type(timeout).__name__}")
+    if not timeout >= 0:
+        raise ValueError(f"timeout must not be negative, but is {timeout}")
+
+
 cdef bint seconds_argument(object value, str name, Instant* length_out) except False:
     """A time in seconds: an int, a float, or another real number, but no bool; to the nanosecond."""
     cdef double seconds

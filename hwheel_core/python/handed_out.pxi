@@ -187,10 +187,10 @@ cdef class HandedOut:
     def give_up(self):
         """Finishes it without a run that is known of. If the executor comes with it after all, it runs; but not one of
         call_every, which is back in the timer by then."""
-        cdef bint is_known = isinstance(self.source, PeriodicTask)
-        if is_known:
+        cdef bint will_not_run = isinstance(self.source, PeriodicTask)
+        if will_not_run:
             self.begin()
-        handed_finish(self, is_known)
+        handed_finish(self, will_not_run)
 
     def finish(self):
         """It is over: a task of call_every goes back into the timer."""

@@ -299,11 +299,7 @@ cdef class TimerCore(TimerFace):
         in it, the next one goes on, and returns what the first would have.
         """
         cdef list not_run
-        if timeout is not None:
-            if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-                raise TypeError(f"timeout must be None or a number of seconds, not {type(timeout).__name__}")
-            if not timeout >= 0:
-                raise ValueError(f"timeout must not be negative, but is {timeout}")
+        check_timeout(timeout)
         if self.timer is NULL or self.is_over or self.closer != 0:
             return []                   # never set up, or another close() returns what there is
         self.closer = PyThread_get_thread_ident()

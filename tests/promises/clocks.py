@@ -13,7 +13,8 @@ import time
 from array import array
 from concurrent.futures import ThreadPoolExecutor
 
-from account import Account, wait_until
+from account import Account
+from waiting import Waits
 
 from hwheel import SystemTimer
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
@@ -75,7 +76,9 @@ BAD = {
 }
 
 
-class World:
+class World(Waits):
+    patience_s = 6
+
     def __init__(self, executor, kind):
         faulthandler.dump_traceback_later(HANGS_S, exit=True)
         self.clock = Clock()
@@ -120,9 +123,6 @@ class World:
                 self.timer.advance_clock(2)
             except (Exception, KeyboardInterrupt) as error:
                 self.reported.append(error)
-
-    def wait_for(self, condition, patience_s=6):
-        return wait_until(lambda: self.go_on() or condition(), patience_s)
 
     def pass_time(self, seconds):
         until = time.monotonic() + seconds

@@ -8,7 +8,8 @@ import time
 from array import array
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from account import Account, timer_threads, wait_until
+from account import Account, timer_threads
+from waiting import wait_until
 
 from hwheel import SystemTimer, TimerTask
 

@@ -11,7 +11,7 @@ import time
 from array import array
 
 import hwheel
-from account import wait_until
+from waiting import wait_until
 from forking import World, fill, say
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 
@@ -208,7 +208,7 @@ def while_running(world, add):
     started, hold = threading.Event(), threading.Event()
     add(started, hold)
     fill(world)
-    wait_until(lambda: world.go_on() or started.is_set())
+    world.wait_for(started.is_set)
     world.fork(every=True if add.__name__ == "every" else None, running=[0] if account.tasks.get(0) else [])
     hold.set()
 

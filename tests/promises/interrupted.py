@@ -9,7 +9,8 @@ import time
 from array import array
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from account import Account, wait_until
+from account import Account
+from waiting import Waits, wait_until
 
 from hwheel import ManualTimer, SystemTimer
 
@@ -30,7 +31,7 @@ class DuckTyped:
 EXECUTORS = {"own": lambda: None, "inline": lambda: "inline", "pool": lambda: ThreadPoolExecutor(2), "duck": DuckTyped}
 
 
-class World:
+class World(Waits):
     """A timer, its executor, and the account of its tasks."""
 
     def __init__(self, executor="own", **options):
@@ -74,10 +75,10 @@ class World:
         account, timer = self.account, self.timer
         if not timer.closed:
             probe = account.later(timer, 0)
-            if not wait_until(lambda: self.go_on() or probe.expired, 5):
+            if not self.wait_for(lambda: probe.expired, 5):
                 faults.append("a timer that is added afterwards does not run")
             soon = account.later(timer, 0.002)
-            if not wait_until(lambda: self.go_on() or soon.expired, 5):
+            if not self.wait_for(lambda: soon.expired, 5):
                 faults.append("a second timer that is added afterwards does not run")
             del probe, soon
         account.close(timer)
@@ -229,7 +230,7 @@ def moving_on(interruption, executor, **options):
 
     faults = world.do(interruption, act)
     short = [number for number in account.tasks if number in (1,)]
-    if not wait_until(lambda: world.go_on() or all(number in account.ran for number in short), 5):
+    if not world.wait_for(lambda: all(number in account.ran for number in short), 5):
         faults.append("what was due does not run after the interruption")
     return faults + world.settle()
 
@@ -287,7 +288,7 @@ def forked(keep):
         worlds = [World(executor, fork=fork, **options) for _ in range(2)]
         for world in worlds:
             one_of_each(world)
-            if not wait_until(lambda world=world: world.go_on() or len(world.account.ran) == 3, 10):
+            if not world.wait_for(lambda: len(world.account.ran) == 3, 10):
                 return ["the parent's timers did not run"]
         pid = 0
 

@@ -154,7 +154,7 @@ def test_what_is_gone_does_not_pile_up(thresholds, timer):
         thresholds.await_(threshold, 1)
         timer.advance(0.001)
     assert thresholds.num_waiting == 1
-    assert len(thresholds._ordered()) < 100
+    assert len(thresholds._take_heap()[0]) < 100
     thresholds.maybe_complete(0, 7)
     assert first.result() == 7
 
@@ -228,7 +228,7 @@ def test_bad_arguments_are_refused_and_change_nothing():
         thresholds.await_(1, 500)
         with pytest.raises(TimerFull):
             thresholds.await_(2, 500)
-        assert thresholds.num_waiting == len(thresholds._ordered()) == 1
+        assert thresholds.num_waiting == len(thresholds._take_heap()[0]) == 1
     for arguments in [(1,), ("name", 5)]:
         with pytest.raises(TypeError):
             ThresholdPurgatory(*arguments)
@@ -346,6 +346,67 @@ def test_a_comparison_that_comes_back_to_the_purgatory(thresholds, between):
     assert all(future.done() == (number <= 12) or future.cancelled() for number, future in made)
     thresholds.maybe_complete(Picky(20))
     assert thresholds.num_waiting == len(thresholds.timer) == 0
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["not inside itself", "also inside itself"])
+def test_a_comparison_that_always_adds_keeps_no_call_going(thresholds, between, again):
+    made = []
+    inside = []
+
+    def add():
+        if inside and not again:
+            return
+        assert len(made) < 5_000, "it goes on and on"
+        inside.append(1)
+        try:
+            number = len(made) % 20
+            made.append((number, thresholds.await_(Picky(number), 10**6)))
+        finally:
+            inside.pop()
+
+    made += [(number, thresholds.await_(Picky(number), 10**6)) for number in (15, 3, 9, 1)]
+    between(add)
+    for value in (3, 8):
+        made.append((value, thresholds.await_(Picky(value), 10**6)))
+        before = [future for number, future in made if number <= value]
+        thresholds.maybe_complete(Picky(value), 1)
+        assert all(done(*before))
+    between(None)
+    assert thresholds.num_waiting == sum(not future.done() for _, future in made)
+    thresholds.maybe_complete(Picky(12), 1)
+    assert all(future.done() == (number <= 12) for number, future in made if not future.done() or number <= 12)
+    thresholds.maybe_complete(Picky(20), 2)
+    assert all(future.done() for _, future in made)
+    assert thresholds.num_waiting == len(thresholds.timer) == 0
+
+
+def test_a_comparison_that_completes_and_fails_in_between_keeps_no_future_waiting(thresholds, between):
+    """Each comparison itself completes what is low, which fails halfway, and brings a threshold that is refused."""
+    waiting = [thresholds.await_(Picky(number), 10**6) for number in (5, 3, 8, 1, 9, 2, 7)]
+    inside = []
+
+    def come_back():
+        if len(inside) == 2:
+            raise LookupError
+        if inside:
+            inside.append(1)
+            return
+        inside.append(1)
+        try:
+            with pytest.raises(LookupError):
+                thresholds.maybe_complete(Picky(2), 1)
+            with pytest.raises((AttributeError, TypeError)):
+                thresholds.await_("of another kind", 10**6)
+        finally:
+            inside.clear()
+
+    between(come_back)
+    thresholds.maybe_complete(Picky(5), 1)
+    assert [future.done() for future in waiting] == [True, True, False, True, False, True, False]
+    between(None)
+    thresholds.maybe_complete(Picky(8), 1)
+    assert [future.done() for future in waiting] == [True, True, True, True, False, True, True]
+    assert thresholds.num_waiting == len(thresholds.timer) == 1
 
 
 @pytest.mark.parametrize("how", ["maybe_complete", "complete_all", "complete_all_exceptionally", "close"])

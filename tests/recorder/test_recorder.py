@@ -329,19 +329,19 @@ def test_a_close_that_is_interrupted_while_it_writes_rows_loses_no_task_and_writ
     recorder = Recorder(tmp_path / "log")
     timer = RecordingTimer(recorder)
     tasks = [timer.call_later(60 + i, print, i) for i in range(5)]
-    record, calls = recorder.record, []
+    record, calls = recorder._record_once, []
 
-    def interrupted_once(row):
-        calls.append(row)
+    def interrupted_once(rows, task):
+        calls.append(task)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        record(row)
+        record(rows, task)
 
-    recorder.record = interrupted_once
+    recorder._record_once = interrupted_once
     with pytest.raises(KeyboardInterrupt):
         timer.close()
     assert timer.close() == tasks
     assert timer.close() == []
-    del recorder.record
+    del recorder._record_once
     recorder.close()
     assert recorder.stats().written == 5

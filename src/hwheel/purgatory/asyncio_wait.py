@@ -5,9 +5,8 @@ import contextlib
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from hwheel_core import TimerClosed
+from hwheel_core import TimerClosed, check_timeout
 
-from hwheel.arguments import check_timeout
 from hwheel.purgatory.operation import DelayedOperation
 
 if TYPE_CHECKING:

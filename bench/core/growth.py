@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from rounds import Cell, ratios
-from table import show_rows, three
+from lib.cell import Cell, ratios
+from lib.table import show_rows, three
 
 OURS = ("hwheel", "hwheel bulk")
 FEWEST = 10_000

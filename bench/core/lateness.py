@@ -16,10 +16,10 @@ from typing import Any
 
 from rich.console import Console
 
-from distribution import distribution
+from lib.distribution import distribution
 from implementations import available
-from isolated import isolated
-from table import show_rows
+from lib.isolated import isolated
+from lib.table import show_rows
 
 PERIOD_S = 1.0
 THREADS_RATE = 100      # threading.Timer: that many threads at a time
@@ -44,7 +44,7 @@ def measure(
     for number in range(rounds):
         for (busy, name, engine_rate), found in turns.items():
             on_turn(f"round {number + 1} of {rounds}: {name}, {engine_rate:,} timers a second, {'busy' if busy else 'idle'}")
-            found.append(isolated("lateness", "measure_one", name, engine_rate, seconds / rounds, busy))
+            found.append(isolated("core.lateness", "measure_one", name, engine_rate, seconds / rounds, busy))
     return [median_round(found) for found in turns.values()]
 
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from implementations import available
-from isolated import isolated
-from operations import inputs_of
-from rounds import timed
-from table import show_rows
+from lib.isolated import isolated
+from core.operations import inputs_of
+from core.rounds import timed
+from lib.table import show_rows
 
 COLLECTIONS = 5
 
@@ -30,7 +30,7 @@ def measure(timers: int, on_turn: Callable[[str], object] = lambda turn: None) -
     rows = []
     for make in available()[0]:
         on_turn(f"memory, {make.name}")
-        rows.append(isolated("memory", "measure_one", make.name, min(timers, make.most)))
+        rows.append(isolated("core.memory", "measure_one", make.name, min(timers, make.most)))
     return rows
 
 

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from hwheel import SystemTimer
 
-from distribution import distribution
-from table import show_rows
+from lib.distribution import distribution
+from lib.table import show_rows
 
 WHEEL_SIZE = 1024       # a bucket of level 2 spans as many ticks
 TRIES = 20              # for one cascade that an add meets: a short one may be over before this thread runs again

@@ -12,7 +12,7 @@ import numpy as np
 from hwheel import ManualTimer, TimerTask
 
 from implementations.base import Implementation
-from operations import PAIR_DELAY_S, Inputs, Life, noting
+from core.operations import PAIR_DELAY_S, Inputs, Life, noting
 
 
 class Reference(Implementation):
@@ -144,7 +144,7 @@ def floor_method() -> Callable[[float, Any, Any], Any]:
     Raises:
         ImportError: it has not been compiled yet; see compile_floor.
     """
-    import floor
+    from core import floor
 
     return floor.Floor(TimerTask).call_later    # type: ignore[no-any-return]
 

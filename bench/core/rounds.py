@@ -5,26 +5,13 @@ import gc
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from statistics import median
 
 from implementations.base import Implementation, TooSlow
-from operations import Life, inputs_of, lives_of
+from core.operations import Life, inputs_of, lives_of
+from lib.cell import Cell
 
 SMALL = 20_000      # fewer timers than this live several lives in a round, or a reading would be too short
 MOST_LIVES = 20
-
-
-@dataclass
-class Cell:
-    """One operation of one implementation with so many timers pending."""
-
-    operation: str
-    implementation: str
-    pending: int
-    ns: list[float] = field(default_factory=list)       # a timer, one figure a round
-    checksum: int | None = None
-    remark: str = ""
 
 
 Turn = tuple[type[Implementation], type[Life], int]
@@ -107,13 +94,3 @@ def timed(work: Callable[[], object], clock: Callable[[], float] = time.perf_cou
     start = clock()
     work()
     return clock() - start
-
-
-def spread(values: Sequence[float]) -> tuple[float, float, float]:
-    """Minimum, median, maximum: what the code costs, and what the moment added."""
-    return min(values), median(values), max(values)
-
-
-def ratios(cell: Cell, to: Cell) -> list[float]:
-    """How many times dearer, round by round: both had their turn in the same moment."""
-    return [one / other for one, other in zip(cell.ns, to.ns, strict=True)]

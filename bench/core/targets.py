@@ -6,8 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from rounds import Cell, ratios, spread
-from table import figure
+from lib.cell import Cell, ratios, spread
+from lib.table import figure
 
 PAIR = "add + cancel"
 CALLED = "expire, Python callback"

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from implementations import available
-from operations import Life, inputs_of
-from rounds import Turn, turns_of
+from core.operations import Life, inputs_of
+from core.rounds import Turn, turns_of
 
 SIZES = [int(size) for size in os.environ.get("SIZES", "1000,100000").split(",")]
 ROUNDS = 5

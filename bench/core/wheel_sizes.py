@@ -8,13 +8,13 @@ from rich.console import Console
 
 from hwheel import SystemTimer
 
-import pause
-from distribution import quantile
+from core import pause
+from lib.distribution import quantile
 from implementations.wheel_bulk import WheelBulk
 from implementations.wheel_tasks import WheelTasks
-from operations import RANGE_MS, BulkLife, SingleLife, inputs_of
-from rounds import run
-from table import show_rows, three
+from core.operations import RANGE_MS, BulkLife, SingleLife, inputs_of
+from core.rounds import run
+from lib.table import show_rows, three
 
 SIZES = (4, 8, 16, 20, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 TASKS = 5           # one in so many timers, where each is an object

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from rich.console import Console
 
 from implementations.base import Implementation, TooSlow
-from operations import WrongWork
-from rounds import timed
-from table import show_rows, three
+from core.operations import WrongWork
+from core.rounds import timed
+from lib.table import show_rows, three
 
 IDLE_S = 60.0
 PACE_S = 0.002

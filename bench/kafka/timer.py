@@ -15,11 +15,12 @@ from rich.console import Console
 
 from implementations.wheel_bulk import WheelBulk
 from implementations.wheel_tasks import WheelTasks
-from operations import BulkLife, Inputs, SingleLife, WrongWork, inputs_of
-from rounds import Cell, turn
-from table import show_rows, three
+from core.operations import BulkLife, Inputs, SingleLife, WrongWork, inputs_of
+from core.rounds import turn
+from lib.cell import Cell
+from lib.table import show_rows, three
 
-HERE = Path(__file__).parent / "kafka"
+HERE = Path(__file__).parent
 KAFKA = "Kafka's SystemTimer"
 WHEEL_SIZE = 20             # Kafka's default
 WARM_UP = 100_000           # timers of the lives that let the JVM compile

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
+BENCH = Path(__file__).parents[1]
 
 
 def isolated(module: str, function: str, *arguments: Any) -> Any:
@@ -16,7 +16,7 @@ def isolated(module: str, function: str, *arguments: Any) -> Any:
         RuntimeError: it failed; with what it printed.
     """
     script = (
-        f"import json, sys; sys.path.insert(0, {str(HERE)!r}); from {module} import {function} as work; "
+        f"import json, sys; sys.path.insert(0, {str(BENCH)!r}); from {module} import {function} as work; "
         "print(json.dumps(work(*json.loads(sys.argv[1]))))"
     )
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Draws the pictures of a run. To draw them again: `python bench/pictures.py build/bench/bench.json`."""
+"""Draws the pictures of a run. To draw them again: `python bench/lib/pictures.py build/bench/bench.json`."""
 
 import json
 import sys

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
-from purgatory_shape import Schedule
+from purgatory.shape import Schedule
 
 
 class Outcome(NamedTuple):

@@ -1,13 +1,12 @@
 """How many operations a second a purgatory keeps up with, beside asyncio's and threading's conditions.
 
-    python bench/purgatory_load.py                      # raises the rate of each until it falls behind
-    python bench/purgatory_load.py --check              # operations are found by checking a key
-    python bench/purgatory_load.py --engine purgatory --rate 20000      # one run
-    python bench/purgatory_load.py --cost               # one operation after the other, in one thread, with no waiting
+    python bench/purgatory/load.py                      # raises the rate of each until it falls behind
+    python bench/purgatory/load.py --check              # operations are found by checking a key
+    python bench/purgatory/load.py --engine purgatory --rate 20000      # one run
+    python bench/purgatory/load.py --cost               # one operation after the other, in one thread, with no waiting
 
 Each run has a process of its own. It keeps up if its last event was late by less than a twentieth of the run, and no
-more operations expired than the schedule says, give or take two in a hundred. See purgatory_shape.py and
-purgatory_engines.py.
+more operations expired than the schedule says, give or take two in a hundred. See shape.py and engines.py.
 """
 
 import argparse
@@ -23,9 +22,11 @@ from typing import Any
 
 from hwheel import ManualTimer
 from hwheel.purgatory import DelayedOperationPurgatory
-from machine import load_average, machine
-from purgatory_engines import ENGINES, Watched
-from purgatory_shape import Shape, schedule
+sys.path.append(str(Path(__file__).parents[1]))
+
+from lib.machine import load_average, machine  # noqa: E402
+from purgatory.engines import ENGINES, Watched  # noqa: E402
+from purgatory.shape import Shape, schedule  # noqa: E402
 
 STEP = 1.25
 
@@ -86,8 +87,7 @@ def run_apart(options: argparse.Namespace, engine: str, rate: float) -> dict[str
     for name in ("seconds", "p50", "p75", "timeout"):
         command += [f"--{name}", str(getattr(options, name))]
     command += ["--rate", str(rate), *(["--check"] if options.check else [])]
-    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.abspath(__file__))}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
     result: dict[str, Any] = json.loads(done.stdout)

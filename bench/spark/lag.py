@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from pyspark.sql import SparkSession
 
-from hwheel.spark.delivery import WheelOptions, messages_in, start_delivery
+from hwheel.spark.deliver.delivery import WheelOptions, messages_in, start_delivery
 
 TRIGGER = "1 second"
 SECONDS = 40

@@ -55,7 +55,7 @@ def test_a_cancel_counts_until_the_function_begins(monkeypatch):
         jobs.append(job)
         fallen_due.set()
 
-    monkeypatch.setattr(hwheel.threading._engine, "submit", hold)
+    monkeypatch.setattr(hwheel.threading.timer._engine, "submit", hold)
     calls = []
     timer = hwheel.Timer(0, calls.append, [1])
     timer.start()
@@ -70,7 +70,7 @@ def test_a_cancel_counts_until_the_function_begins(monkeypatch):
 
 def test_two_starts_at_once_run_it_once(monkeypatch, gate):
     """The second comes while the first is at work, which no lock forbids."""
-    engine = hwheel.threading._engine
+    engine = hwheel.threading.timer._engine
     clock = engine.clock
 
     class Racing:

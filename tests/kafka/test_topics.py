@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from topics import PATIENCE_S, Careless, Reader, as_json, headers_of
 
-from hwheel.spark.connector import KafkaError, check_topic
-from hwheel.spark.delivery import MESSAGES, WheelOptions, messages_in, start_delivery
-from hwheel.spark.pending import message
-from hwheel.spark.topic import KafkaOptions, Topic
-from hwheel.spark.topic_sink import TopicSink
+from hwheel.spark.deliver.delivery import MESSAGES, WheelOptions, messages_in, start_delivery
+from hwheel.spark.deliver.pending import message
+from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic
+from hwheel.spark.deliver.topic_sink import TopicSink
+from hwheel.spark.session.connector import KafkaError
 
 PAGE = Path(__file__).parents[2] / "docs" / "kafka.md"
 

@@ -12,9 +12,9 @@ import pytest
 from java_here import java_is_missing
 from pyspark.sql import functions as F
 
-from hwheel.cli import deliver_progress
-from hwheel.spark import java
-from hwheel.spark.delivery import (
+from hwheel.cli.deliver import progress as deliver_progress
+from hwheel.spark.session import java
+from hwheel.spark.deliver.delivery import (
     MESSAGES,
     SCHEMA,
     OtherSettings,
@@ -23,8 +23,8 @@ from hwheel.spark.delivery import (
     settled_options,
     start_delivery,
 )
-from hwheel.spark.files import Directory
-from hwheel.spark.pending import histogram, message, rows_held
+from hwheel.spark.deliver.files import Directory
+from hwheel.spark.deliver.pending import histogram, message, rows_held
 
 DEFAULTS = WheelOptions("1 second", 16, 2, 2, "10 minutes")
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hwheel.spark import chunk_map, shard_wheel
-from hwheel.spark.index import ShardIndex
 from hwheel.spark.message import SEQUENCE, TOMBSTONE
-from hwheel.spark.shard_wheel import ShardWheel, WheelSettings
+from hwheel.spark.shard import chunk_map
+from hwheel.spark.shard import wheel as shard_wheel
+from hwheel.spark.shard.index import ShardIndex
+from hwheel.spark.shard.wheel import ShardWheel, WheelSettings
 
 from plain_model import PlainModel, Record
 

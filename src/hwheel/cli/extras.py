@@ -1,9 +1,17 @@
-"""Spark is an extra, and so is what it runs on."""
+"""rich draws and Spark delivers: both are extras, and a user hears in one line what to install."""
 
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from hwheel.cli.errors import CommandError
+
+
+def require_rich() -> None:
+    """Raises CommandError where rich is not installed, before anything has been run for nothing."""
+    try:
+        import rich  # noqa: F401
+    except ImportError:
+        raise CommandError("this needs rich to draw with; install it by: pip install 'hwheel[cli]'") from None
 
 
 @contextmanager
@@ -11,9 +19,9 @@ def spark_errors() -> Iterator[None]:
     """Turns what a user can put right into CommandError: no pyspark, no Java, no connector or topic, other settings
     than the checkpoint's."""
     try:
-        from hwheel.spark.connector import KafkaError
-        from hwheel.spark.delivery import OtherSettings
-        from hwheel.spark.java import NoJava
+        from hwheel.spark.deliver.delivery import OtherSettings
+        from hwheel.spark.session.connector import KafkaError
+        from hwheel.spark.session.java import NoJava
     except ImportError as error:
         raise CommandError(f"this needs Spark ({error.name or error}): pip install 'hwheel[spark]'") from None
     try:

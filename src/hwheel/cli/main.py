@@ -9,9 +9,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-from hwheel.cli import deliver_command, demo_command, pending_command, trace_command, tune_command
+from hwheel.cli import pending
+from hwheel.cli.deliver import command as deliver_command
+from hwheel.cli.demo import command as demo_command
 from hwheel.cli.errors import CommandError
 from hwheel.cli.options import Parser
+from hwheel.cli.trace import command as trace_command
+from hwheel.cli.tune import command as tune_command
 from hwheel.version import __version__
 
 DESCRIPTION = "Timers for programs that hold very many timeouts: Kafka's hierarchical timing wheel, compiled."
@@ -47,7 +51,7 @@ def make_parser() -> Parser:
     trace_command.add_to(commands)
     tune_command.add_to(commands)
     deliver_command.add_to(commands)
-    pending_command.add_to(commands)
+    pending.add_to(commands)
     return parser
 
 

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from hwheel.cli.errors import CommandError
-from hwheel.cli.spark_extra import settings_of, spark_errors
+from hwheel.cli.extras import settings_of, spark_errors
 
 BAR = 40
 
@@ -47,10 +47,10 @@ def run(options: argparse.Namespace) -> int:
     """Shows it. Status 1: the message that was asked for is not pending."""
     settings = settings_of(options.conf)
     with spark_errors():
-        from hwheel.spark.delivery import MESSAGES
-        from hwheel.spark.files import Directory
-        from hwheel.spark.local_session import make_session
-        from hwheel.spark.pending import histogram, message
+        from hwheel.spark.deliver.delivery import MESSAGES
+        from hwheel.spark.deliver.files import Directory
+        from hwheel.spark.deliver.pending import histogram, message
+        from hwheel.spark.session.local import make_session
 
         spark = make_session(options.master, {"spark.sql.shuffle.partitions": "2", **settings})
         try:

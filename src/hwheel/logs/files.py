@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from hwheel.recorder.log_writer import DROPPED
+from hwheel.logs.columns import LogColumns, LogError
+from hwheel.logs.schema import DROPPED
 from hwheel.replay import Log
-from hwheel.tune.log_table import LogColumns, LogError
 
 
 def files_of(paths: Iterable[str | Path]) -> list[str]:

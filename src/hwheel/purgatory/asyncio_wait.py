@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hwheel_core import TimerClosed
 
-from hwheel.arguments import check_timeout
 from hwheel.purgatory.operation import DelayedOperation
+from hwheel.timers.arguments import check_timeout
 
 if TYPE_CHECKING:
     from hwheel.purgatory.purgatory import DelayedOperationPurgatory

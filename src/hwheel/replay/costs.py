@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from hwheel_core import lateness_of
 
-from hwheel.stats import Lateness
+from hwheel.timers.stats import Lateness
 
 BUCKET_BYTES = 128 + 8
 ENTRY_BYTES = 32

@@ -1,7 +1,4 @@
-"""Replay: a log of timers run through the wheel in virtual time. What would have happened, and what would it have cost?
-
-Needs NumPy (`pip install 'hwheel[replay]'`).
-"""
+"""Log: the timers of a log, put in order once, and lived through in virtual time as often as one likes."""
 
 import operator
 from dataclasses import dataclass
@@ -12,7 +9,7 @@ import numpy.typing as npt
 from hwheel_core import DEFAULT_WHEEL_SIZE, order_by
 from hwheel_core import replay as replay_sorted
 
-from hwheel.replay_costs import ReplayCosts
+from hwheel.replay.costs import ReplayCosts
 
 FIRED = 0
 CANCELLED = 1

@@ -13,9 +13,9 @@ from hwheel.spark.durations import duration_ms
 from hwheel.spark.message import SHARD, TOMBSTONE, malformed, message_columns, quoted
 from hwheel.spark.packing import PACKED, Packer, unpack
 from hwheel.spark.processor import EMITTED, HoldProcessor
-from hwheel.spark.session import set_up_state_store, state_partitions
-from hwheel.spark.shard_wheel import WheelSettings
-from hwheel.spark.shards import labels
+from hwheel.spark.session.state_store import set_up_state_store, state_partitions
+from hwheel.spark.shard.labels import labels
+from hwheel.spark.shard.wheel import WheelSettings
 
 SHARDS_MOST = 4096
 

@@ -12,7 +12,7 @@ from pyspark import TaskContext
 
 from hwheel_core import group
 
-from hwheel.spark.blobs import arrow_array, from_stream, gathered, one_array, to_stream
+from hwheel.spark.arrow import arrow_array, from_stream, gathered, one_array, to_stream
 from hwheel.spark.message import SEQUENCE, SHARD, TOMBSTONE
 
 PACK_ROWS = 262_144

@@ -8,9 +8,9 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from hwheel.spark.blobs import from_stream, joined, to_stream
-from hwheel.spark.index import ShardIndex
-from hwheel.spark.shard_wheel import ShardWheel, WheelSettings
+from hwheel.spark.arrow import from_stream, joined, to_stream
+from hwheel.spark.shard.index import ShardIndex
+from hwheel.spark.shard.wheel import ShardWheel, WheelSettings
 
 CHUNK_KEY = "level int, number bigint, chunk int"
 EMITTED = "blob binary"

@@ -16,9 +16,9 @@ pending and the start of the keeper's thread happen under it. It is an RLock, fo
 import threading
 from typing import TYPE_CHECKING, Any
 
-from hwheel.one_shot import OneShot
-from hwheel.system_timer import SystemTimer
-from hwheel.thread_pool import Job, ThreadPool
+from hwheel.threading.pool import Job, ThreadPool
+from hwheel.timers.one_shot import OneShot
+from hwheel.timers.system import SystemTimer
 
 if TYPE_CHECKING:
     from hwheel.threading import Timer

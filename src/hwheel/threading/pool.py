@@ -11,9 +11,9 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
-from hwheel.forked_locks import free_if_nobody_has_it
-from hwheel.process import end_forked_thread
-from hwheel.uncaught import report_uncaught
+from hwheel.timers.forked_locks import free_if_nobody_has_it
+from hwheel.timers.lifecycle import end_forked_thread
+from hwheel.timers.uncaught import report_uncaught
 
 Job: TypeAlias = Callable[[], object]
 _Inbox: TypeAlias = SimpleQueue[Job | None]

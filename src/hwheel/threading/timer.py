@@ -1,4 +1,4 @@
-"""hwheel.threading.Timer: threading.Timer without a thread for each."""
+"""Timer: threading.Timer without a thread for each."""
 
 import itertools
 import os
@@ -9,11 +9,11 @@ from typing import Any
 
 from hwheel_core import TimerTask
 
-from hwheel.process import end_forked_thread
-from hwheel.one_shot import OneShot
-from hwheel.thread_pool import IDLE_NAME
-from hwheel.timer_engine import TimerEngine
-from hwheel.uncaught import report_uncaught
+from hwheel.threading.engine import TimerEngine
+from hwheel.threading.pool import IDLE_NAME
+from hwheel.timers.lifecycle import end_forked_thread
+from hwheel.timers.one_shot import OneShot
+from hwheel.timers.uncaught import report_uncaught
 
 __all__ = ["Timer"]
 

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 from hwheel_core import TimerCore
 
-from hwheel.stats import Lateness, TimerStats
-from hwheel.uncaught import report_uncaught
+from hwheel.timers.stats import Lateness, TimerStats
+from hwheel.timers.uncaught import report_uncaught
 
 
 class BaseTimer(TimerCore):

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor
 from typing import Any
 
-from hwheel.handed_out import run_handed_out, runs_here
-from hwheel.process import Fork, end_forked_thread, fork_at_work, main_thread_has_ended
+from hwheel.timers.handed_out import run_handed_out, runs_here
+from hwheel.timers.lifecycle import Fork, end_forked_thread, fork_at_work, main_thread_has_ended
 
 REAPER, EXECUTOR = range(2)             # Role, in the core
 NAMES = ("reaper", "executor")

@@ -14,7 +14,7 @@ import weakref
 from types import FrameType
 from typing import Any
 
-from hwheel.uncaught import report_uncaught
+from hwheel.timers.uncaught import report_uncaught
 
 _numbers = itertools.count()
 _followers: dict[int, weakref.ref[Any]] = {}

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from hwheel_core import DEFAULT_WHEEL_SIZE, TimerClosed
 
-from hwheel.arguments import whole_ms
-from hwheel.base_timer import BaseTimer
+from hwheel.timers.arguments import whole_ms
+from hwheel.timers.base import BaseTimer
 
 
 class ManualTimer(BaseTimer):

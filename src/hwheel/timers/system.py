@@ -8,10 +8,10 @@ from typing import Any
 
 from hwheel_core import DEFAULT_WHEEL_SIZE, TimerClosed
 
-from hwheel.arguments import whole_ms
-from hwheel.base_timer import BaseTimer
-from hwheel.hand_over import HandOver, hand_over_to
-from hwheel.process import follow_process
+from hwheel.timers.arguments import whole_ms
+from hwheel.timers.base import BaseTimer
+from hwheel.timers.dispatch import HandOver, hand_over_to
+from hwheel.timers.lifecycle import follow_process
 
 
 class SystemTimer(BaseTimer):

@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from hwheel.replay_costs import ReplayCosts
+from hwheel.replay.costs import ReplayCosts
 from hwheel.tune.advice import Advice
 from hwheel.tune.curves import EDGES_MS
 from hwheel.tune.pictures import draw

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
-from hwheel.cli import kafka_options
-from hwheel.cli.deliver_progress import Progress
+from hwheel.cli.deliver import kafka_options
+from hwheel.cli.deliver.progress import Progress
 from hwheel.cli.errors import CommandError
+from hwheel.cli.extras import settings_of, spark_errors
 from hwheel.cli.options import WHEEL_SIZE_MOST, whole_number
-from hwheel.cli.spark_extra import settings_of, spark_errors
 
 if TYPE_CHECKING:
-    from hwheel.spark.delivery import Delivery
+    from hwheel.spark.deliver.delivery import Delivery
 
 DESCRIPTION = """\
 Takes messages from the files of a directory, and those that come into it, or from a topic of Kafka, and writes each
@@ -94,11 +94,11 @@ def run(options: argparse.Namespace) -> int:
     settings = settings_of(options.conf)
     stop = stop_event()
     with spark_errors():
-        from hwheel.cli.deliver_places import Places
-        from hwheel.spark.delivery import MESSAGES, WheelOptions, messages_in, settled_options, start_delivery
-        from hwheel.spark.files import Directory
-        from hwheel.spark.local_session import make_session
-        from hwheel.spark.pending import rows_held
+        from hwheel.cli.deliver.places import Places
+        from hwheel.spark.deliver.delivery import MESSAGES, WheelOptions, messages_in, settled_options, start_delivery
+        from hwheel.spark.deliver.files import Directory
+        from hwheel.spark.deliver.pending import rows_held
+        from hwheel.spark.session.local import make_session
 
         places = Places.of(options)
         kafka = kafka_options.kafka_of(options)

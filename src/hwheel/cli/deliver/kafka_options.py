@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwheel.cli.errors import CommandError
+from hwheel.cli.extras import settings_of
 from hwheel.cli.options import whole_number
-from hwheel.cli.spark_extra import settings_of
 
 if TYPE_CHECKING:
-    from hwheel.spark.topic import KafkaOptions
+    from hwheel.spark.deliver.topic import KafkaOptions
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +38,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 def kafka_of(options: argparse.Namespace) -> "KafkaOptions":
     """What was said about topics. Raises CommandError."""
-    from hwheel.spark.topic import KafkaOptions
+    from hwheel.spark.deliver.topic import KafkaOptions
 
     conf: dict[str, str] = {}
     if options.kafka_conf_file is not None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from hwheel.cli.errors import CommandError
-from hwheel.spark.connector import KafkaError, check_connector, check_topic, with_connector
-from hwheel.spark.files import Directory
-from hwheel.spark.topic import KafkaOptions, Topic, is_topic
+from hwheel.spark.deliver.files import Directory
+from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic, is_topic
+from hwheel.spark.session.connector import KafkaError, check_connector, with_connector
 
 
 @dataclass(frozen=True)

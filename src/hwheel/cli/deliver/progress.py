@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hwheel.spark.delivery import Delivery
+    from hwheel.spark.deliver.delivery import Delivery
 
 SHOW_EVERY_S = 1.0          # on a terminal, where the line is written over
 LOG_EVERY_S = 30.0          # elsewhere

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
-from hwheel.cli.account import account
+from hwheel.cli.demo.account import account
+from hwheel.cli.demo.request_log import read_log
+from hwheel.cli.demo.workload import Request, Workload, made_up, sample, workload_of
 from hwheel.cli.errors import CommandError
+from hwheel.cli.extras import require_rich
 from hwheel.cli.options import WHEEL_SIZE_MOST, positive_number, ratio, whole_number
-from hwheel.cli.request_log import read_log
-from hwheel.cli.rich_extra import require_rich
-from hwheel.cli.workload import Request, Workload, made_up, sample, workload_of
 
 if TYPE_CHECKING:
-    from hwheel.cli.demo_draw import Board
-    from hwheel.cli.drive import Run
-    from hwheel.cli.engines import Engine
-    from hwheel.cli.outcome import Outcome
+    from hwheel.cli.demo.draw import Board
+    from hwheel.cli.demo.drive import Run
+    from hwheel.cli.demo.engines import Engine
+    from hwheel.cli.demo.outcome import Outcome
 
 ADD_PHASE_S = 7.0       # with the last timeout, the peers and the counting of memory it makes about 20 s
 PEER_S = 1.0            # to what a peer's workload is shortened
@@ -111,8 +111,8 @@ def run(options: argparse.Namespace) -> int:
 
     from rich.console import Console
 
-    from hwheel.cli.demo_draw import Board, draw_account, draw_outcomes
-    from hwheel.cli.engines import PEERS, WheelEngine
+    from hwheel.cli.demo.draw import Board, draw_account, draw_outcomes
+    from hwheel.cli.demo.engines import PEERS, WheelEngine
 
     console = Console(highlight=False)
     wheel = Wheel(options.tick_ms, options.wheel_size)
@@ -183,7 +183,7 @@ def headline(options: argparse.Namespace, workload: Workload, wheel: Wheel) -> s
 
 def drive_on(make_engine: "Callable[[], Engine]", workload: Workload, board: "Board") -> "Run":
     """Runs the workload on a new engine, and shows how far it is."""
-    from hwheel.cli.drive import drive
+    from hwheel.cli.demo.drive import drive
 
     with closing(make_engine()) as engine:
         return drive(engine, workload, board.line(engine.name, len(workload)))
@@ -191,7 +191,7 @@ def drive_on(make_engine: "Callable[[], Engine]", workload: Workload, board: "Bo
 
 def figures(run: "Run", speed: float, make_engine: "Callable[[], Engine]", count: int) -> "Outcome":
     """The column of the table for a run."""
-    from hwheel.cli.memory import bytes_a_timer
-    from hwheel.cli.outcome import outcome_of
+    from hwheel.cli.demo.memory import bytes_a_timer
+    from hwheel.cli.demo.outcome import outcome_of
 
     return outcome_of(run, speed, bytes_a_timer(make_engine, count))

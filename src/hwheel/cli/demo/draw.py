@@ -8,9 +8,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from hwheel.cli import drive
-from hwheel.cli.account import Account
-from hwheel.cli.outcome import Outcome
+from hwheel.cli.demo import drive
+from hwheel.cli.demo.account import Account
+from hwheel.cli.demo.outcome import Outcome
 
 BEST = "bold cyan"
 NOTHING = "-"

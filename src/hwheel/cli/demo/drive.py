@@ -11,8 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hwheel.cli.engines import Engine
-from hwheel.cli.workload import Workload
+from hwheel.cli.demo.engines import Engine
+from hwheel.cli.demo.workload import Workload
 
 SLICE_S = 0.001
 SLICE_MOST = 2_000          # adds or cancels in one slice, where the driver has fallen behind

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from hwheel_core import TimerTask
 
-from hwheel.system_timer import SystemTimer
+from hwheel.timers.system import SystemTimer
 
 Callback = Callable[[int], object]
 

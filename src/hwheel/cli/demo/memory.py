@@ -11,7 +11,7 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
-from hwheel.cli.engines import Engine
+from hwheel.cli.demo.engines import Engine
 
 FAR_S = 600.0       # nothing runs while it is counted
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from hwheel.cli.drive import Run
+from hwheel.cli.demo.drive import Run
 
 
 class Lateness(NamedTuple):

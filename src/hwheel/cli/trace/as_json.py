@@ -16,7 +16,7 @@ where place = {"level": int, "bucket": int, "expiration_ms": int}. All times are
 
 from typing import Any
 
-from hwheel.cli.trace_steps import Bucket, Place, Step, Trace
+from hwheel.cli.trace.steps import Bucket, Place, Step, Trace
 
 VERSION = 1
 

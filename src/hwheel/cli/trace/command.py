@@ -5,11 +5,11 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from hwheel.cli.clock_time import looks_like_wall_clock, utc_offset
+from hwheel.cli.extras import require_rich
 from hwheel.cli.options import INT64_MOST, WHEEL_SIZE_MOST, whole_number
-from hwheel.cli.rich_extra import require_rich
-from hwheel.cli.trace_json import trace_as_json
-from hwheel.cli.trace_steps import trace
+from hwheel.cli.trace.as_json import trace_as_json
+from hwheel.cli.trace.clock_time import looks_like_wall_clock, utc_offset
+from hwheel.cli.trace.steps import trace
 
 CLASSIC_TICK_MS = 1000
 CLASSIC_WHEEL_SIZE = 3
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
 
     from rich.console import Console
 
-    from hwheel.cli.trace_draw import draw_trace
+    from hwheel.cli.trace.draw import draw_trace
 
     offset = options.utc_offset
     if offset is None and looks_like_wall_clock(options.start_ms):

@@ -14,8 +14,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from hwheel.cli.clock_time import clock_time
-from hwheel.cli.trace_steps import Bucket, Level, Picture, Place, Step, Trace
+from hwheel.cli.trace.clock_time import clock_time
+from hwheel.cli.trace.steps import Bucket, Level, Picture, Place, Step, Trace
 
 DUE = "bold green"
 QUIET = "dim"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hwheel.cli.errors import CommandError
+from hwheel.cli.extras import require_rich
 from hwheel.cli.options import WHEEL_SIZE_MOST, whole_number
-from hwheel.cli.rich_extra import require_rich
 
 DESCRIPTION = """\
 Replays a log of timers in virtual time, with many ticks and wheel sizes: how often the reaper would have woken up, how
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.json:
         require_rich()
     try:
-        from hwheel.tune.log_table import LogError
+        from hwheel.logs.columns import LogError
         from hwheel.tune.pictures import NoMatplotlib, require_matplotlib
     except ImportError as error:
         raise CommandError(str(error)) from None
@@ -115,10 +115,10 @@ def check_together(options: argparse.Namespace) -> None:
 
 
 def tune(options: argparse.Namespace) -> int:
-    from hwheel.cli.tune_source import Silence, source
+    from hwheel.cli.tune.source import Silence, source
+    from hwheel.logs.columns import LogColumns
     from hwheel.tune.advice import advise
     from hwheel.tune.grid import TICKS, WHEEL_SIZES, Grid
-    from hwheel.tune.log_table import LogColumns
     from hwheel.tune.report import figures_of, write_report
 
     grid = Grid(unique(options.ticks or TICKS), unique(options.sizes or WHEEL_SIZES))
@@ -127,7 +127,7 @@ def tune(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
         progress: Any = Silence()
         if not options.json:
-            from hwheel.cli.tune_draw import Board
+            from hwheel.cli.tune.draw import Board
 
             progress = stack.enter_context(Board())
         replay = stack.enter_context(source(options, columns, progress))
@@ -141,7 +141,7 @@ def tune(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(figures_of(name, found, advice, what_if)))
     else:
-        from hwheel.cli.tune_draw import show
+        from hwheel.cli.tune.draw import show
 
         show(found, advice, what_if, files)
     return 0

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from hwheel.cli.spark_extra import settings_of, spark_errors
+from hwheel.cli.extras import settings_of, spark_errors
+from hwheel.logs.columns import LogColumns
+from hwheel.logs.files import files_of, read_files, rows_of
 from hwheel.tune.grid import Grid
-from hwheel.tune.log_files import files_of, read_files, rows_of
-from hwheel.tune.log_table import LogColumns
 from hwheel.tune.study import Study, study
 
 Replay = Callable[[Grid, bool], Study]      # with curves or without
@@ -72,8 +72,8 @@ def on_spark(options: argparse.Namespace, columns: LogColumns, progress: Progres
     """A session of its own, or that of spark-submit."""
     settings = settings_of(options.conf)
     with spark_errors():
-        from hwheel.spark.local_session import make_session
         from hwheel.spark.replay import replay as replay_on_spark
+        from hwheel.spark.session.local import make_session
 
         progress.begin("starting Spark", None)
         spark = make_session(options.master, settings)

@@ -9,14 +9,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from hwheel.spark.deliver.directory_sink import Outbox
+from hwheel.spark.deliver.files import Directory
+from hwheel.spark.deliver.sink import Sink
+from hwheel.spark.deliver.source import RECORD, topic_messages
+from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
+from hwheel.spark.deliver.topic_sink import TopicSink, dead_records, header_records, json_records
 from hwheel.spark.durations import duration_ms
-from hwheel.spark.files import Directory
 from hwheel.spark.hold import dead_letters, hold_until_due
-from hwheel.spark.outbox import Outbox
-from hwheel.spark.sink import Sink
-from hwheel.spark.topic import KafkaOptions, Topic, is_topic
-from hwheel.spark.topic_sink import TopicSink, dead_records, header_records, json_records
-from hwheel.spark.topic_source import RECORD, topic_messages
 
 SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
 UNREADABLE = "line"             # what of a JSON file is no message, as it stands there

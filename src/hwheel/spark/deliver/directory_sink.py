@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from hwheel.spark.files import Directory
-from hwheel.spark.ownership import claim
-from hwheel.spark.sink import Sink
+from hwheel.spark.deliver.files import Directory
+from hwheel.spark.deliver.ownership import claim
+from hwheel.spark.deliver.sink import Sink
 
 STAGING = ".staging"
 SUFFIXES = {"json": ".json", "parquet": ".parquet"}

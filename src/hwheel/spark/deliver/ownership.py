@@ -7,7 +7,7 @@ would be lost. Hence a mark in the directory: the id that Spark keeps in the che
 
 from pyspark.sql import DataFrame
 
-from hwheel.spark.files import Directory
+from hwheel.spark.deliver.files import Directory
 
 MARK = ".hwheel-owner"
 QUERY_ID = "sql.streaming.queryId"      # set by Spark for what runs inside a batch

@@ -7,9 +7,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hwheel.spark.blobs import from_chunk
-from hwheel.spark.index import ShardIndex
+from hwheel.spark.arrow import from_chunk
 from hwheel.spark.message import SEQUENCE, TOMBSTONE, due_ms, expirations
+from hwheel.spark.shard.index import ShardIndex
 
 DECODED = "id string, due bigint, tick bigint, cancelled boolean, sequence bigint"
 MINUTE_MS = 60_000

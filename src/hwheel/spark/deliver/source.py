@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hwheel.spark.topic import KafkaOptions, Topic
+from hwheel.spark.deliver.topic import KafkaOptions, Topic
 
 RECORD = "record"               # the record as it came, for a topic of dead letters
 

@@ -2,10 +2,18 @@
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from hwheel.spark.session.connector import KafkaError
 
 SCHEME = "kafka://"
 BROKER = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/,\[\]]+):\d{1,5}"
 URL = re.compile(rf"{SCHEME}(?P<brokers>{BROKER}(?:,{BROKER})*)/(?P<name>[\w.-]{{1,249}})", re.ASCII)
+ANSWER_WITHIN_MS = "20000"
+ERRORS_PACKAGE = "org.apache.kafka.common.errors."
 
 
 @dataclass(frozen=True)
@@ -50,3 +58,34 @@ class KafkaOptions:
     starting_offsets: str = "earliest"
     offsets_a_batch: int | None = None
     skip_lost: bool = False
+
+
+def check_topic(spark: SparkSession, topic: Topic, options: KafkaOptions) -> None:
+    """Raises KafkaError where no broker answers, or has no such topic."""
+    jvm: Any = spark._jvm
+    properties = jvm.java.util.Properties()
+    conf = {"default.api.timeout.ms": ANSWER_WITHIN_MS, "request.timeout.ms": ANSWER_WITHIN_MS, **options.conf}
+    for name, value in {**conf, "bootstrap.servers": topic.brokers}.items():
+        properties.setProperty(name, value)
+    names = jvm.java.util.ArrayList()
+    names.add(topic.name)
+    try:
+        admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+        try:
+            admin.describeTopics(names).allTopicNames().get()
+        finally:
+            admin.close()
+    except Py4JJavaError as error:
+        raise KafkaError(why(error.java_exception, topic)) from None
+
+
+def why(error: Any, topic: Topic) -> str:
+    """What a Java error says about a topic, as one line for the user."""
+    while (cause := error.getCause()) is not None:
+        error = cause
+    kind = error.getClass().getName().removeprefix(ERRORS_PACKAGE)
+    if kind == "UnknownTopicOrPartitionException":
+        return f"there is no topic {topic.name} at {topic.brokers}: make it first"
+    if kind == "TimeoutException":
+        return f"no broker answers at {topic.brokers}"
+    return f"{topic}: {' '.join(str(error.getMessage()).split())}"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from hwheel.spark.sink import Sink
-from hwheel.spark.topic import KafkaOptions, Topic
-from hwheel.spark.topic_source import RECORD
+from hwheel.spark.deliver.sink import Sink
+from hwheel.spark.deliver.source import RECORD
+from hwheel.spark.deliver.topic import KafkaOptions, Topic
 
 # A send that is given up after some time while later ones succeed would leave a gap, and the repeated batch would fill
 # it out of order. So none is given up: without brokers the job waits.

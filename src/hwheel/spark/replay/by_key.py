@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from hwheel_core import order_by
 
+from hwheel.logs.columns import Column, LogColumns, LogError, joined
+from hwheel.logs.files import open_file
 from hwheel.replay import Log
-from hwheel.spark.blobs import from_stream, gathered, one_array, to_stream
-from hwheel.spark.replay_parts import part_row
+from hwheel.spark.arrow import from_stream, gathered, one_array, to_stream
+from hwheel.spark.replay.parts import part_row
 from hwheel.tune.grid import Grid
-from hwheel.tune.log_files import open_file
-from hwheel.tune.log_table import Column, LogColumns, LogError, joined
 from hwheel.tune.study import Study, study
 
 PACKED = "shard int, blob binary, error string"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from hwheel.logs.columns import LogColumns, LogError, joined
+from hwheel.logs.files import read_file
 from hwheel.replay import Log
 from hwheel.tune.grid import Grid
-from hwheel.tune.log_files import read_file
-from hwheel.tune.log_table import LogColumns, LogError, joined
 from hwheel.tune.study import Study, study
 
 PART = "study binary, error string"

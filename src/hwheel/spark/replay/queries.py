@@ -17,14 +17,14 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
+from hwheel.logs.columns import LogColumns, LogError
 from hwheel.replay import Log
-from hwheel.spark.blobs import gathered
+from hwheel.spark.arrow import gathered
 from hwheel.spark.message import quoted
-from hwheel.spark.replay_parts import PART, FileParts, FrameParts, study_of
-from hwheel.spark.replay_shards import PACKED, Packer, ShardParts
-from hwheel.spark.shards import labels
+from hwheel.spark.replay.by_key import PACKED, Packer, ShardParts
+from hwheel.spark.replay.parts import PART, FileParts, FrameParts, study_of
+from hwheel.spark.shard.labels import labels
 from hwheel.tune.grid import Grid
-from hwheel.tune.log_table import LogColumns, LogError
 from hwheel.tune.study import Study
 
 OUTCOMES = pa.array(["fired", "cancelled"])

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from hwheel.spark.connector import PACKAGES, KafkaError, cannot_fetch
-from hwheel.spark.java import HOW_TO_INSTALL, NoJava, check_java
+from hwheel.spark.session.connector import PACKAGES, KafkaError, cannot_fetch
+from hwheel.spark.session.java import HOW_TO_INSTALL, NoJava, check_java
 
 # No address but the machine's own, no web server, few and small shuffles.
 LOCAL = {

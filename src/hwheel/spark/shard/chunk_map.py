@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from hwheel.spark.blobs import from_chunk, one_batch, to_chunk
+from hwheel.spark.arrow import from_chunk, one_batch, to_chunk
 
 OPEN_BYTES = 16 * 1024      # a last chunk below this is rewritten by the next append
 CHUNK_BYTES = 1024 * 1024

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from hwheel_core import group, place
 
-from hwheel.spark.blobs import arrow_array, one_array
-from hwheel.spark.chunk_map import ChunkMap, Key
+from hwheel.spark.arrow import arrow_array, one_array
+from hwheel.spark.shard.chunk_map import ChunkMap, Key
 
 SLICES = 128        # in a horizon, and of one level
 

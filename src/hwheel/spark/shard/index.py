@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from hwheel.spark.chunk_map import Entry, Key
+from hwheel.spark.shard.chunk_map import Entry, Key
 
 
 @dataclass

@@ -21,11 +21,11 @@ import pyarrow.compute as pc
 
 from hwheel_core import group, order_by, place, survivors
 
-from hwheel.spark.blobs import arrow_array, constant, joined, one_array
-from hwheel.spark.chunk_map import ChunkMap, Chunks
-from hwheel.spark.delivered import Delivered
-from hwheel.spark.index import ShardIndex, schema_text
+from hwheel.spark.arrow import arrow_array, constant, joined, one_array
 from hwheel.spark.message import SEQUENCE, TOMBSTONE, due_ms, expirations
+from hwheel.spark.shard.chunk_map import ChunkMap, Chunks
+from hwheel.spark.shard.delivered import Delivered
+from hwheel.spark.shard.index import ShardIndex, schema_text
 
 STEP_ROWS = 1_000_000       # of due buckets before the clock pauses
 MOVE_ROWS = 65_536          # of a coarse bucket at once

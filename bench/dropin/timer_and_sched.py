@@ -1,6 +1,6 @@
 """How much faster the drop-ins are than what they stand in for, measured in turns in one run.
 
-    python -P bench/drop_in.py
+    python -P bench/dropin/timer_and_sched.py
 
 Prints, for each operation, the time of one with the standard library and with hwheel: the minimum and the median of the
 rounds, and the ratio of the medians. "at least" is what the project promises.

@@ -14,14 +14,11 @@ pending and the start of the keeper's thread happen under it. It is an RLock, fo
 """
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hwheel.threading.pool import Job, ThreadPool
 from hwheel.timers.one_shot import OneShot
 from hwheel.timers.system import SystemTimer
-
-if TYPE_CHECKING:
-    from hwheel.threading import Timer
 
 NAME = "Timer"          # so its reaper is called reaper-Timer
 
@@ -88,7 +85,7 @@ class TimerEngine:
         self.clock.call_later(0, handed_over.set)
         handed_over.wait()
 
-    def _pending_or_done(self) -> "list[Timer]":
+    def _pending_or_done(self) -> list[threading.Timer]:
         with self._lock:
             timers: list[Any] = [task.args[0] for task in self.clock.pending() if task.args]
             pending = [timer for timer in timers if not timer.daemon]

@@ -19,19 +19,19 @@ def spark_errors() -> Iterator[None]:
     """Turns what a user can put right into CommandError: no pyspark, no Java, no connector or topic, other settings
     than the checkpoint's."""
     try:
-        from hwheel.spark.deliver.delivery import OtherSettings
+        from hwheel.spark.deliver.options import CheckpointOptionsError
         from hwheel.spark.session.connector import KafkaError
-        from hwheel.spark.session.java import NoJava
+        from hwheel.spark.session.java import JavaNotUsableError
     except ImportError as error:
         raise CommandError(f"this needs Spark ({error.name or error}): pip install 'hwheel[spark]'") from None
     try:
         yield
-    except (KafkaError, NoJava, OtherSettings) as error:
+    except (KafkaError, JavaNotUsableError, CheckpointOptionsError) as error:
         raise CommandError(str(error)) from None
 
 
 def settings_of(pairs: list[str], option: str = "--conf") -> dict[str, str]:
-    """--conf NAME=VALUE, ..."""
+    """The settings that `--conf NAME=VALUE` or an option like it names, by name."""
     settings = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

@@ -95,5 +95,5 @@ def show_histogram(counts: dict[str, int], options: argparse.Namespace) -> None:
 
 
 def utc(ms: int) -> str:
-    """A time for reading."""
+    """A time, in UTC, as people read it."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(ms // 1000)) + " UTC"

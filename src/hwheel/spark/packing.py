@@ -34,7 +34,7 @@ class Packer:
             yield self.packed(table, task, part)
 
     def packed(self, table: pa.Table, task: int, part: int) -> pa.RecordBatch:
-        """One row a shard."""
+        """A row of PACKED for each shard that has a message in the table."""
         shards = one_array(table.column(SHARD))
         table = table.drop_columns([SHARD])
         order, starts = group(shards)

@@ -23,7 +23,7 @@ from hwheel.timers.system import SystemTimer
 NAME = "Timer"          # so its reaper is called reaper-Timer
 
 
-class _Clock(SystemTimer):
+class _EngineTimer(SystemTimer):
     """Knows when its first timer is added, in this process."""
 
     def __init__(self, engine: "TimerEngine") -> None:
@@ -39,7 +39,7 @@ class TimerEngine:
     """Made by the first Timer that starts; never closed."""
 
     def __init__(self) -> None:
-        self.clock = _Clock(self)
+        self.timer = _EngineTimer(self)
         self.exiting = False
         self.generation = 0         # of processes: one more after each fork
         self._set_up_threads()
@@ -55,8 +55,8 @@ class TimerEngine:
         self._keeping = False
         self._begun = False
         self._pools = {
-            False: ThreadPool(daemon=False, call_later=self.clock.call_later, least=1),
-            True: ThreadPool(daemon=True, call_later=self.clock.call_later),
+            False: ThreadPool(daemon=False, call_later=self.timer.call_later, least=1),
+            True: ThreadPool(daemon=True, call_later=self.timer.call_later),
         }
 
     def begin(self) -> None:
@@ -82,12 +82,12 @@ class TimerEngine:
                 timer.join()
         # What has left the wheel may still be on its way to a pool. The reaper comes to this after it.
         handed_over = OneShot()
-        self.clock.call_later(0, handed_over.set)
+        self.timer.call_later(0, handed_over.set)
         handed_over.wait()
 
     def _pending_or_done(self) -> list[threading.Timer]:
         with self._lock:
-            timers: list[Any] = [task.args[0] for task in self.clock.pending() if task.args]
+            timers: list[Any] = [task.args[0] for task in self.timer.pending() if task.args]
             pending = [timer for timer in timers if not timer.daemon]
             self._keeping = bool(pending)
             return pending

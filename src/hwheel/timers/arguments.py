@@ -5,7 +5,7 @@ from typing import Any
 
 
 def check_timeout(timeout: Any) -> None:
-    """None, or a number of seconds that is not negative."""
+    """Raises what is to be raised where a timeout is neither None nor a number of seconds, or is negative."""
     if timeout is None:
         return
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
@@ -14,8 +14,8 @@ def check_timeout(timeout: Any) -> None:
         raise ValueError(f"timeout must not be negative, but is {timeout}")
 
 
-def whole_ms(value: Any, name: str) -> int:
-    """An int of milliseconds that is not negative."""
+def whole_number(value: Any, name: str) -> int:
+    """The value as an int; raises what is to be raised where it is none, or negative."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an int, not {type(value).__name__}")
     if value < 0:

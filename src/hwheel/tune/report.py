@@ -24,7 +24,7 @@ def write_report(out: Path, name: str, study: Study, advice: Advice, what_if: li
     """Writes it into a directory, which is made, and returns its files, the page first.
 
     Raises:
-        OSError, NoMatplotlib
+        OSError, MatplotlibNotFoundError
     """
     out.mkdir(parents=True, exist_ok=True)
     pictures = draw(study, advice, out)
@@ -82,7 +82,7 @@ def what_if_text(costs: ReplayCosts) -> str:
 
 
 def page_of(name: str, study: Study, advice: Advice, what_if: list[ReplayCosts], pictures: list[Path]) -> str:
-    """The page, in HTML."""
+    """The report as a page of HTML."""
     choice = f"tick {ms_text(advice.costs.tick_ms)}, wheel size {advice.costs.wheel_size:,}"
     rows = []
     for costs in study.costs:

@@ -95,9 +95,11 @@ def run(options: argparse.Namespace) -> int:
     stop = stop_event()
     with spark_errors():
         from hwheel.cli.deliver.places import Places
-        from hwheel.spark.deliver.delivery import MESSAGES, WheelOptions, messages_in, settled_options, start_delivery
+        from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
         from hwheel.spark.deliver.files import Directory
+        from hwheel.spark.deliver.options import WheelOptions, settled_options
         from hwheel.spark.deliver.pending import rows_held
+        from hwheel.spark.deliver.source import messages_in
         from hwheel.spark.session.local import make_session
 
         places = Places.of(options)

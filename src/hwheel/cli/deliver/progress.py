@@ -55,13 +55,13 @@ class Progress:
 
     def line(self) -> str:
         """in, out, pending, lag, malformed."""
-        lag_ms = self.delivery.outbox.lag_ms
+        lag_ms = self.delivery.sink.lag_ms
         parts = [
             f"in {self.rows_in:,}",
-            f"out {self.delivery.outbox.rows:,}",
+            f"out {self.delivery.sink.rows:,}",
             "pending ?" if self.pending is None else f"pending {self.pending:,}",
             "lag ?" if lag_ms is None else f"lag {lag_ms / 1000:.1f} s",
         ]
-        if self.delivery.dead_outbox.rows:
-            parts.append(f"malformed {self.delivery.dead_outbox.rows:,}")
+        if self.delivery.dead_sink.rows:
+            parts.append(f"malformed {self.delivery.dead_sink.rows:,}")
         return "  ".join(parts)

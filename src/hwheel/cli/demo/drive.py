@@ -64,7 +64,7 @@ def drive(engine: Engine, workload: Workload, report: Callable[[Progress], objec
 
 
 class Driver:
-    """Where a run stands."""
+    """A run under way: what has been started, cancelled and called so far."""
 
     def __init__(self, engine: Engine, workload: Workload) -> None:
         self.engine = engine

@@ -40,4 +40,4 @@ def bytes_a_timer(make_engine: Callable[[], Engine], count: int) -> float:
 
 
 def ignore(index: int) -> None:
-    """A callback."""
+    """A callback that does nothing."""

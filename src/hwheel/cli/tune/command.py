@@ -88,14 +88,14 @@ def run(options: argparse.Namespace) -> int:
         require_rich()
     try:
         from hwheel.logs.columns import LogError
-        from hwheel.tune.pictures import NoMatplotlib, require_matplotlib
+        from hwheel.tune.pictures import MatplotlibNotFoundError, require_matplotlib
     except ImportError as error:
         raise CommandError(str(error)) from None
     try:
         if options.out:
             require_matplotlib()
         return tune(options)
-    except (LogError, NoMatplotlib, OverflowError) as error:
+    except (LogError, MatplotlibNotFoundError, OverflowError) as error:
         raise CommandError(str(error)) from None
     except OSError as error:
         raise CommandError(f"{error.filename or options.out}: {error.strerror or error}") from None

@@ -47,7 +47,7 @@ class Board:
 
 
 def show(study: Study, advice: Advice, what_if: list[ReplayCosts], files: list[Path]) -> None:
-    """Everything on standard output."""
+    """Writes everything to standard output."""
     console = Console(highlight=False)
     console.print(headline(study, advice))
     if study.dropped:

@@ -22,7 +22,7 @@ class Progress(Protocol):
 
 
 class Silence:
-    """Nobody wants to know."""
+    """Progress that is shown to nobody."""
 
     def begin(self, what: str, total: int | None) -> None:
         pass

@@ -1,96 +1,36 @@
 """`hwheel deliver`'s job: messages in from files or a topic, what is due out into files or a topic."""
 
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from hwheel.spark.deliver.directory_sink import Outbox
+from hwheel.spark.deliver.directory_sink import DirectorySink
 from hwheel.spark.deliver.files import Directory
+from hwheel.spark.deliver.options import WheelOptions
 from hwheel.spark.deliver.sink import Sink
-from hwheel.spark.deliver.source import RECORD, topic_messages
+from hwheel.spark.deliver.source import RECORD, UNREADABLE
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
 from hwheel.spark.deliver.topic_sink import TopicSink, dead_records, header_records, json_records
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import dead_letters, hold_until_due
 
-SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
-UNREADABLE = "line"             # what of a JSON file is no message, as it stands there
-SETTINGS_FILE = "hwheel.json"
 MESSAGES, DEAD_LETTERS = "messages", "dead-letters"     # the two queries' checkpoints, in the command's
 DEAD_LETTERS_EVERY = "1 minute"         # beside a batch of messages, one of these makes that late
 WORKER_LATE = "Python worker failed to connect back"
 STARTS = 10
 
 
-class OtherSettings(ValueError):
-    """The checkpoint was made with other settings."""
-
-
-@dataclass(frozen=True)
-class WheelOptions:
-    """What stays as it is for the life of a checkpoint."""
-
-    tick: str
-    wheel_size: int
-    shards: int
-    partitions: int
-    dedup: str
-    source: str = "files"
-
-
-def settled_options(
-    checkpoint: Directory, given: dict[str, str | int | None], defaults: WheelOptions
-) -> WheelOptions:
-    """The options of the checkpoint, written down when it is new. Raises OtherSettings for another one given."""
-    wanted: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if checkpoint.exists(SETTINGS_FILE):
-        kept = json.loads(checkpoint.read(SETTINGS_FILE))
-        for name, value in wanted.items():
-            if kept[name] != value and name == "source":
-                raise OtherSettings(f"the checkpoint was made for {kept[name]}, not for {value}, as --from")
-            if kept[name] != value:
-                raise OtherSettings(
-                    f"the checkpoint was made with --{name.replace('_', '-')} {kept[name]}, not {value}: "
-                    "this stays as it is for the life of a checkpoint"
-                )
-        return WheelOptions(**kept)
-    if "partitions" in wanted and "shards" not in wanted:
-        wanted["shards"] = wanted["partitions"]
-    options = WheelOptions(**{**asdict(defaults), **wanted})
-    checkpoint.make()
-    checkpoint.write(SETTINGS_FILE, json.dumps(asdict(options)))
-    return options
-
-
-def messages_in(
-    spark: SparkSession, place: str, format: str, files_a_batch: int | None, kafka: KafkaOptions = KafkaOptions()
-) -> DataFrame:
-    """A stream of the files that are in a directory and come into it, oldest first; or of a topic."""
-    if is_topic(place):
-        return topic_messages(spark, Topic.of(place), kafka, SCHEMA)
-    reader = spark.readStream.format(format).option("maxFileAge", "36500d")     # Spark's week would leave out old files
-    if files_a_batch:
-        reader = reader.option("maxFilesPerTrigger", files_a_batch)
-    if format == "json":
-        reader = reader.schema(f"{SCHEMA}, {UNREADABLE} string").option("columnNameOfCorruptRecord", UNREADABLE)
-    else:
-        reader = reader.schema(SCHEMA)
-    return reader.load(place)
-
-
 @dataclass
 class Delivery:
-    """Both queries, running."""
+    """The two queries of a delivery while they run, each with the sink that counts what it writes."""
 
     messages: StreamingQuery
     dead: StreamingQuery
-    outbox: Sink
-    dead_outbox: Sink
+    sink: Sink
+    dead_sink: Sink
     start_again: dict[str, Callable[[], StreamingQuery]]
     starts_left: int = STARTS
 
@@ -131,25 +71,25 @@ def start_delivery(
         tick=options.tick, wheel_size=options.wheel_size, shards=options.shards, dedup=options.dedup,
     )
     dead = messages.transform(dead_letters, **names)
-    outbox = sink(spark, to, format, kafka, header_records if kafka.format == "headers" else json_records)
-    dead_outbox = sink(spark, dead_to, format, kafka, dead_records)
+    sink = sink_at(spark, to, format, kafka, header_records if kafka.format == "headers" else json_records)
+    dead_sink = sink_at(spark, dead_to, format, kafka, dead_records)
     if not is_topic(dead_to):
         dead = dead.drop(RECORD)
     start: dict[str, Callable[[], StreamingQuery]] = {
-        "messages": partial(started, held, outbox, f"{checkpoint}/{MESSAGES}", trigger),
-        "dead": partial(started, dead, dead_outbox, f"{checkpoint}/{DEAD_LETTERS}", dead_letters_every),
+        "messages": partial(started, held, sink, f"{checkpoint}/{MESSAGES}", trigger),
+        "dead": partial(started, dead, dead_sink, f"{checkpoint}/{DEAD_LETTERS}", dead_letters_every),
     }
-    return Delivery(start["messages"](), start["dead"](), outbox, dead_outbox, start)
+    return Delivery(start["messages"](), start["dead"](), sink, dead_sink, start)
 
 
-def sink(
+def sink_at(
     spark: SparkSession, place: str, format: str, kafka: KafkaOptions, records: Callable[[DataFrame], DataFrame]
 ) -> Sink:
     """A topic, which gets records, or a directory, which is made."""
     if is_topic(place):
         return TopicSink(topic=Topic.of(place), options=kafka, records=records)
     Directory(spark, place).make()
-    return Outbox(place, format)
+    return DirectorySink(place, format)
 
 
 def started(frame: DataFrame, sink: Sink, checkpoint: str, trigger: str) -> StreamingQuery:

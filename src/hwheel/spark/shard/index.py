@@ -1,20 +1,21 @@
 """The index of a shard: all that is known of it without reading a bucket, in one value state."""
 
 import json
-import re
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from hwheel.spark.shard.chunk_map import Entry, Key
+from hwheel.spark.shard.settings import ColumnNames, Placement
 
 
 @dataclass
 class ShardIndex:
     """Clock, counters, and what each bucket and each slice of delivered ids holds."""
 
-    settings: str                       # those that must not change while there is state
+    placement: Placement
+    names: ColumnNames
     schema: str                         # of the messages, Arrow's, as base64
     clock_ms: int = 0                   # the latest batch
     sequence: int = 0                   # of the next message to arrive
@@ -24,8 +25,10 @@ class ShardIndex:
     delivered_until_ms: dict[Key, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """For the state."""
+        """The index as it is put into the state."""
         fields = vars(self) | {
+            "placement": self.placement._asdict(),
+            "names": self.names._asdict(),
             "buckets": rows_of(self.buckets),
             "delivered": [[*row, self.delivered_until_ms[row[0], row[1]]] for row in rows_of(self.delivered)],
         }
@@ -34,24 +37,19 @@ class ShardIndex:
 
     @classmethod
     def from_json(cls, text: str) -> "ShardIndex":
-        """From the state."""
+        """The index that to_json put into the state."""
         fields = json.loads(text)
         delivered = fields.pop("delivered")
         return cls(
             **fields
             | {
+                "placement": Placement(**fields["placement"]),
+                "names": ColumnNames(**fields["names"]),
                 "buckets": entries_of(fields["buckets"]),
                 "delivered": entries_of([row[:-1] for row in delivered]),
                 "delivered_until_ms": {(row[0], row[1]): row[-1] for row in delivered},
             }
         )
-
-    @property
-    def tick_ms(self) -> int:
-        """Of the settings."""
-        found = re.match(r"tick=(\d+)ms", self.settings)
-        assert found, self.settings
-        return int(found[1])
 
     @property
     def arrow_schema(self) -> pa.Schema:

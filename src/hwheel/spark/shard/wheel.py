@@ -14,7 +14,6 @@ When much is due at once (after a pause), the clock is moved in steps, so that m
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,30 +25,11 @@ from hwheel.spark.message import SEQUENCE, TOMBSTONE, due_ms, expirations
 from hwheel.spark.shard.chunk_map import ChunkMap, Chunks
 from hwheel.spark.shard.delivered import Delivered
 from hwheel.spark.shard.index import ShardIndex, schema_text
+from hwheel.spark.shard.settings import WheelSettings
 
 STEP_ROWS = 1_000_000       # of due buckets before the clock pauses
 MOVE_ROWS = 65_536          # of a coarse bucket at once
 EMIT_ROWS = 65_536
-
-
-@dataclass(frozen=True)
-class WheelSettings:
-    """What must stay as it is while a checkpoint lives, and the names of the columns that the wheel looks at."""
-
-    id: str
-    due: str
-    tick_ms: int
-    wheel_size: int
-    dedup_ms: int
-    placement: str              # all that decides where a message lies, shards included, as text
-
-    def check(self, index: ShardIndex) -> None:
-        """Raises if the state was written with other settings."""
-        if index.settings != self.placement:
-            raise ValueError(
-                f"the checkpoint was written with {index.settings}, and this query has {self.placement}: "
-                "these stay as they are for the life of a checkpoint"
-            )
 
 
 class ShardWheel:
@@ -58,24 +38,24 @@ class ShardWheel:
     def __init__(
         self, settings: WheelSettings, index: ShardIndex, buckets: Chunks, delivered: Chunks
     ) -> None:
-        settings.check(index)
+        settings.check(index.placement, index.names)
         self.settings = settings
         self.index = index
         self.schema = index.arrow_schema
         self.buckets = ChunkMap(buckets, self.schema, index.buckets)
-        id_type = self.schema.field(settings.id).type
+        id_type = self.schema.field(settings.names.id).type
         self.delivered = Delivered(
             ChunkMap(delivered, pa.schema([("id", id_type), ("tick", pa.int64())]), index.delivered),
             index.delivered_until_ms,
             settings.dedup_ms,
-            settings.tick_ms,
+            settings.placement.tick_ms,
         )
 
     @staticmethod
     def new_index(settings: WheelSettings, arrived: pa.Table) -> ShardIndex:
         """The index of a shard that gets its first rows."""
         schema = arrived.schema.append(pa.field(SEQUENCE, pa.int64()))
-        return ShardIndex(settings.placement, schema_text(schema))
+        return ShardIndex(settings.placement, settings.names, schema_text(schema))
 
     @property
     def next_ms(self) -> int | None:
@@ -111,9 +91,8 @@ class ShardWheel:
 
     def add(self, rows: pa.Table, clock_ms: int) -> pa.Table:
         """Places rows for a clock that stands at clock_ms; returns those that are due already."""
-        levels, expirations_ms = place(
-            self.ticks(rows), clock_ms, self.settings.tick_ms, self.settings.wheel_size
-        )
+        placement = self.settings.placement
+        levels, expirations_ms = place(self.ticks(rows), clock_ms, placement.tick_ms, placement.wheel_size)
         due = pc.equal(arrow_array(levels), 0)
         late = rows.filter(due)
         if late.num_rows:
@@ -165,13 +144,13 @@ class ShardWheel:
 
     def settle(self, rows: pa.Table, now_ms: int) -> Iterator[pa.Table]:
         """Of all rows of some ticks: yields the messages that are to go out, and remembers which are settled."""
-        ids, ticks = one_array(rows.column(self.settings.id)), self.ticks(rows)
+        ids, ticks = one_array(rows.column(self.settings.names.id)), self.ticks(rows)
         cancels = one_array(rows.column(TOMBSTONE)).cast(pa.int64())
         # A tick that the clock had passed before may have been settled: what is remembered of it counts as tombstones.
         passed = ticks.filter(pc.less_equal(ticks, self.index.clock_ms))
         known = self.delivered.recall(passed)
         known_ids, known_ticks = one_array(known.column("id")), one_array(known.column("tick"))
-        order = order_by(due_ms(one_array(rows.column(self.settings.due))), one_array(rows.column(SEQUENCE)))
+        order = order_by(due_ms(one_array(rows.column(self.settings.names.due))), one_array(rows.column(SEQUENCE)))
         out = arrow_array(
             survivors(
                 order,
@@ -188,4 +167,4 @@ class ShardWheel:
 
     def ticks(self, rows: pa.Table) -> pa.Array:
         """When each row's tick is over."""
-        return expirations(one_array(rows.column(self.settings.due)), self.settings.tick_ms)
+        return expirations(one_array(rows.column(self.settings.names.due)), self.settings.placement.tick_ms)

@@ -17,22 +17,15 @@ try:
 except ImportError as missing:
     sys.exit(f"{missing}. The benchmarks need: pip install --group bench (make bench does that)")
 
-import growth
-import idle
-import kafka_timer
-import lateness
-import memory
-import pause
-import targets
-import wheel_sizes
-import workload
+from core import growth, idle, lateness, memory, pause, targets, wheel_sizes, workload
+from core.operation_table import show_notes, show_operations
+from core.references import references
+from core.rounds import measure, turns_of
 from implementations import available
-from machine import load_average, machine
-from pictures import NoMatplotlib, draw
-from references import references
-from rounds import measure, turns_of
-from settings import ALL, FULL, Settings
-from table import show_notes, show_operations
+from kafka import timer as kafka_timer
+from lib.machine import load_average, machine
+from lib.pictures import NoMatplotlib, draw
+from lib.settings import ALL, FULL, Settings
 
 OUT = Path(__file__).parents[1] / "build" / "bench"
 

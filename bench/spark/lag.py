@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 from pyspark.sql import SparkSession
 
-from hwheel.spark.delivery import WheelOptions, messages_in, start_delivery
+from hwheel.spark.deliver.delivery import start_delivery
+from hwheel.spark.deliver.options import WheelOptions
+from hwheel.spark.deliver.source import messages_in
 
 TRIGGER = "1 second"
 SECONDS = 40
@@ -37,7 +39,7 @@ def lags(spark: SparkSession, directory: Path) -> dict[str, object]:
                 number += 1
         hidden.rename(hidden.with_name(f"{second}.json"))
         time.sleep(max(0.0, begun + second + 1 - time.monotonic()))
-    while delivery.outbox.rows < number:
+    while delivery.sink.rows < number:
         if (error := delivery.error()) is not None:
             raise RuntimeError(error)
         time.sleep(0.2)

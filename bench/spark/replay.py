@@ -20,10 +20,10 @@ from pyspark.sql import SparkSession
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from machine import machine  # noqa: E402
+from lib.machine import machine  # noqa: E402
 from processor_time import processor_seconds  # noqa: E402
 
-from hwheel.spark.local_session import make_session  # noqa: E402
+from hwheel.spark.session.local import make_session  # noqa: E402
 from hwheel.spark.replay import replay  # noqa: E402
 
 START_MS = 1_795_176_000_000

@@ -20,13 +20,13 @@ sys.path.append(str(Path(__file__).parents[1]))
 from far import WHEEL_SIZES, cascade, month  # noqa: E402
 from job import PAYLOAD, Job  # noqa: E402
 from lag import lags  # noqa: E402
-from machine import machine  # noqa: E402
+from lib.machine import machine  # noqa: E402
 from one_timer import one_timer_a_message  # noqa: E402
 
 from hwheel.spark import hold_until_due  # noqa: E402
-from hwheel.spark.local_session import make_session  # noqa: E402
-from hwheel.spark.pending import indexes, state  # noqa: E402
-from hwheel.spark.session import CHANGELOG, PROVIDER, ROCKSDB  # noqa: E402
+from hwheel.spark.session.local import make_session  # noqa: E402
+from hwheel.spark.deliver.pending import indexes, state  # noqa: E402
+from hwheel.spark.session.state_store import CHANGELOG, PROVIDER, ROCKSDB  # noqa: E402
 
 BATCH = 250_000
 SMALL_BATCH = 50_000

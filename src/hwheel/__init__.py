@@ -9,10 +9,10 @@ True
 
 from hwheel_core import HwheelError, TimerBatch, TimerClosed, TimerFull, TimerTask, TimingWheel
 
-from hwheel.manual_timer import ManualTimer
-from hwheel.stats import TimerStats
-from hwheel.system_timer import SystemTimer
 from hwheel.threading import Timer
+from hwheel.timers.manual import ManualTimer
+from hwheel.timers.stats import TimerStats
+from hwheel.timers.system import SystemTimer
 from hwheel.version import __version__
 
 __all__ = [

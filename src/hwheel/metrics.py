@@ -20,8 +20,8 @@ try:
 except ImportError as error:
     raise ImportError("hwheel.metrics needs prometheus_client: pip install 'hwheel[metrics]'") from error
 
-from hwheel.base_timer import BaseTimer
 from hwheel.purgatory import DelayedOperationPurgatory
+from hwheel.timers.base import BaseTimer
 
 _TIMER_COUNTERS = {
     "added": "Timers that were added.",

@@ -25,8 +25,8 @@ from itertools import count
 from sched import Event
 from typing import Any, TypeAlias
 
-from hwheel.forked_locks import free_if_nobody_has_it
-from hwheel.process import follow_process
+from hwheel.timers.forked_locks import free_if_nobody_has_it
+from hwheel.timers.lifecycle import follow_process
 
 __all__ = ["Event", "scheduler"]
 

@@ -1,6 +1,6 @@
 """The account finds what is lost, doubled or early."""
 
-from hwheel.cli.account import account
+from hwheel.cli.demo.account import account
 
 
 def test_a_clean_run_is_clean():

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import hwheel
-from hwheel.cli.command import main
+from hwheel.cli.main import main
 
 WITHOUT_RICH = "import sys; sys.modules['rich'] = None; from hwheel.__main__ import main; sys.exit(main())"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hwheel.cli import drive, engines
-from hwheel.cli.command import main
-from hwheel.cli.request_log import read_log
+from hwheel.cli.demo import drive, engines
+from hwheel.cli.demo.request_log import read_log
+from hwheel.cli.main import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICK = ["--count", "500", "--rate", "1000", "--timeout-ms", "200", "500", "--no-peers"]

@@ -6,12 +6,12 @@ from functools import partial
 
 import pytest
 
-from hwheel.cli.account import account
-from hwheel.cli.drive import drive
-from hwheel.cli.engines import AsyncioEngine, SchedEngine, ThreadsEngine, WheelEngine
-from hwheel.cli.memory import bytes_a_timer
-from hwheel.cli.outcome import lateness_of, outcome_of
-from hwheel.cli.workload import Request, made_up, workload_of
+from hwheel.cli.demo.account import account
+from hwheel.cli.demo.drive import drive
+from hwheel.cli.demo.engines import AsyncioEngine, SchedEngine, ThreadsEngine, WheelEngine
+from hwheel.cli.demo.memory import bytes_a_timer
+from hwheel.cli.demo.outcome import lateness_of, outcome_of
+from hwheel.cli.demo.workload import Request, made_up, workload_of
 
 ENGINES = {"wheel": partial(WheelEngine, 1, 256), "asyncio": AsyncioEngine, "sched": SchedEngine}
 

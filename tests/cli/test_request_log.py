@@ -2,8 +2,8 @@
 
 import pytest
 
+from hwheel.cli.demo.request_log import read_log
 from hwheel.cli.errors import CommandError
-from hwheel.cli.request_log import read_log
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from hwheel.cli.command import main
+from hwheel.cli.main import main
 
 
 @pytest.fixture

@@ -2,16 +2,16 @@
 
 import pytest
 
-from hwheel.cli.clock_time import clock_time
 from hwheel.cli.errors import CommandError
-from hwheel.cli.trace_command import (
+from hwheel.cli.trace.clock_time import clock_time
+from hwheel.cli.trace.command import (
     CLASSIC_DELAYS_MS,
     CLASSIC_START_MS,
     CLASSIC_TICK_MS,
     CLASSIC_UTC_OFFSET,
     CLASSIC_WHEEL_SIZE,
 )
-from hwheel.cli.trace_steps import Move, Place, trace
+from hwheel.cli.trace.steps import Move, Place, trace
 
 
 @pytest.fixture(scope="module")

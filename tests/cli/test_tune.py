@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hwheel.cli.command import main
+from hwheel.cli.main import main
 from hwheel.replay import Log
 from hwheel.tune.advice import advise
 from hwheel.tune.grid import Grid
@@ -168,7 +168,7 @@ def test_what_is_not_installed_is_named(module, extra, log, tmp_path, monkeypatc
         if name.split(".")[0] == module or name.startswith(("hwheel.tune", "hwheel.cli", "hwheel.recorder")):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
-    from hwheel.cli.command import main
+    from hwheel.cli.main import main
 
     assert main(["tune", str(log), "--out", str(tmp_path / "report")]) == 2
     assert f"pip install '{extra}'" in capsys.readouterr().err

@@ -1,6 +1,6 @@
 """Workloads: made up, sampled, in columns."""
 
-from hwheel.cli.workload import Request, made_up, sample, workload_of
+from hwheel.cli.demo.workload import Request, made_up, sample, workload_of
 
 
 def test_a_made_up_workload_has_a_steady_rate_and_exactly_the_share_that_completes():

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hwheel import Timer, sched, thread_pool
-from hwheel.thread_pool import IDLE_NAME, ThreadPool
+from hwheel import Timer, sched
+from hwheel.threading import pool as thread_pool
+from hwheel.threading.pool import IDLE_NAME, ThreadPool
 
 sys.path.append(str(Path(__file__).parent.parent / "helpers"))
 from interrupted_lines import each_line  # noqa: E402
@@ -38,10 +39,10 @@ def test_start_cancel_and_join():
         other.join(60)
         assert ran == [2]
 
-    assert each_line(scenario, ("hwheel/threading.py",)) > 10
+    assert each_line(scenario, ("hwheel/threading/timer.py",)) > 10
 
 
-POOL = ("hwheel/thread_pool.py",)
+POOL = ("hwheel/threading/pool.py",)
 
 
 class Looks:

@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 
-from hwheel.one_shot import OneShot
+from hwheel.timers.one_shot import OneShot
 
 
 def test_all_who_wait_are_let_through_and_later_ones_do_not_wait():

@@ -6,8 +6,8 @@ import weakref
 
 import pytest
 
-from hwheel import thread_pool
-from hwheel.thread_pool import READY_THREADS, ThreadPool
+from hwheel.threading import pool as thread_pool
+from hwheel.threading.pool import READY_THREADS, ThreadPool
 
 PATIENCE_S = 60
 

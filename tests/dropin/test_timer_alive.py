@@ -28,8 +28,8 @@ def test_it_is_alive_inside_its_own_function_even_before_start_has_returned(many
 @pytest.fixture
 def slow_add(monkeypatch):
     """slow_add(function): the function is called when the timer has been added and start() does not know it yet."""
-    engine = hwheel.threading._make_engine()
-    call_later = engine.clock.call_later
+    engine = hwheel.threading.timer._make_engine()
+    call_later = engine.timer.call_later
 
     def patch(function):
         def add(*args):
@@ -38,10 +38,10 @@ def slow_add(monkeypatch):
             return task
 
         class Clock:
-            pending = engine.clock.pending
+            pending = engine.timer.pending
 
         Clock.call_later = staticmethod(add)
-        monkeypatch.setattr(engine, "clock", Clock)
+        monkeypatch.setattr(engine, "timer", Clock)
 
     return patch
 

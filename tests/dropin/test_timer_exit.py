@@ -102,7 +102,7 @@ from hwheel import Timer
 first = Timer(0, int)
 first.start()
 first.join()
-engine = hwheel.threading._engine
+engine = hwheel.threading.timer._engine
 submit, on_its_way = engine.submit, threading.Event()
 
 def slow_submit(job, daemon):

@@ -55,7 +55,7 @@ def test_a_cancel_counts_until_the_function_begins(monkeypatch):
         jobs.append(job)
         fallen_due.set()
 
-    monkeypatch.setattr(hwheel.threading._engine, "submit", hold)
+    monkeypatch.setattr(hwheel.threading.timer._engine, "submit", hold)
     calls = []
     timer = hwheel.Timer(0, calls.append, [1])
     timer.start()
@@ -70,19 +70,19 @@ def test_a_cancel_counts_until_the_function_begins(monkeypatch):
 
 def test_two_starts_at_once_run_it_once(monkeypatch, gate):
     """The second comes while the first is at work, which no lock forbids."""
-    engine = hwheel.threading._engine
-    clock = engine.clock
+    engine = hwheel.threading.timer._engine
+    clock = engine.timer
 
     class Racing:
         def call_later(self, *args):
-            monkeypatch.setattr(engine, "clock", clock)
+            monkeypatch.setattr(engine, "timer", clock)
             with pytest.raises(RuntimeError, match="once"):
                 timer.start()
             return clock.call_later(*args)
 
     calls = []
     timer = hwheel.Timer(0.001, lambda: (calls.append("timer"), gate.wait(PATIENCE_S)))
-    monkeypatch.setattr(engine, "clock", Racing())
+    monkeypatch.setattr(engine, "timer", Racing())
     timer.start()
     later = hwheel.Timer(0.05, calls.append, ["later"])
     later.start()

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from topics import PATIENCE_S, Careless, Reader, as_json, headers_of
 
-from hwheel.spark.connector import KafkaError, check_topic
-from hwheel.spark.delivery import MESSAGES, WheelOptions, messages_in, start_delivery
-from hwheel.spark.pending import message
-from hwheel.spark.topic import KafkaOptions, Topic
-from hwheel.spark.topic_sink import TopicSink
+from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
+from hwheel.spark.deliver.options import WheelOptions
+from hwheel.spark.deliver.pending import message
+from hwheel.spark.deliver.source import messages_in
+from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic
+from hwheel.spark.deliver.topic_sink import TopicSink
+from hwheel.spark.session.connector import KafkaError
 
 PAGE = Path(__file__).parents[2] / "docs" / "kafka.md"
 
@@ -106,8 +108,8 @@ def test_order_duplicates_and_cancels_through_partitions(broker, deliver, read):
     assert {partition for used in partitions.values() for partition in used} == {0, 1, 2}
     assert all(len(used) == 1 for used in partitions.values())
     assert all(of_key == sorted(of_key) for of_key in dues.values())
-    wait_for(lambda: delivery.outbox.rows == len(expected) + 1, delivery)       # counted after they are there
-    assert delivery.outbox.lag_ms > 0
+    wait_for(lambda: delivery.sink.rows == len(expected) + 1, delivery)       # counted after they are there
+    assert delivery.sink.lag_ms > 0
 
 
 def test_headers_and_bytes(broker, spark, deliver, read, tmp_path):

@@ -107,8 +107,8 @@ def test_without_matplotlib_it_says_what_to_install_and_measures_all_the_same(tm
 
 def test_work_that_differs_is_found(bench_on_path):
     from implementations.heap import Heap
-    from operations import BulkLife, SingleLife, WrongWork
-    from rounds import turn
+    from core.operations import BulkLife, SingleLife, WrongWork
+    from core.rounds import turn
 
     class Forgetful(Heap):
         def expire(self):

@@ -316,7 +316,7 @@ while True:
 
 
 def test_the_command_reads_what_was_recorded(tmp_path, capsys):
-    from hwheel.cli.command import main
+    from hwheel.cli.main import main
 
     with Recorder(tmp_path) as recorder, RecordingTimer(recorder) as timer:
         for _ in range(10):

@@ -12,19 +12,14 @@ import pytest
 from java_here import java_is_missing
 from pyspark.sql import functions as F
 
-from hwheel.cli import deliver_progress
-from hwheel.spark import java
-from hwheel.spark.delivery import (
-    MESSAGES,
-    SCHEMA,
-    OtherSettings,
-    WheelOptions,
-    messages_in,
-    settled_options,
-    start_delivery,
-)
-from hwheel.spark.files import Directory
-from hwheel.spark.pending import histogram, message, rows_held
+from hwheel.cli.deliver import progress as deliver_progress
+from hwheel.spark import hold_until_due
+from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
+from hwheel.spark.deliver.files import Directory
+from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, settled_options
+from hwheel.spark.deliver.pending import histogram, message, rows_held
+from hwheel.spark.deliver.source import SCHEMA, messages_in
+from hwheel.spark.session import java
 
 DEFAULTS = WheelOptions("1 second", 16, 2, 2, "10 minutes")
 
@@ -66,7 +61,7 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
     )
     try:
         give_up = time.monotonic() + chaos.PATIENCE_S
-        while delivery.outbox.rows < 10 or delivery.dead_outbox.rows < 1:
+        while delivery.sink.rows < 10 or delivery.dead_sink.rows < 1:
             assert delivery.error() is None and time.monotonic() < give_up
             time.sleep(0.1)
         checkpoint = str(tmp_path / "state" / MESSAGES)
@@ -92,7 +87,30 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
     assert out.columns == ["id", "key", "due", "payload"]
     assert sorted(row.id for row in out.collect()) == [f"m{i}" for i in range(10)]
     assert [row.reason for row in spark.read.parquet(str(tmp_path / "dead")).collect()] == ["id is null"]
-    assert delivery.outbox.lag_ms > 0
+    assert delivery.sink.lag_ms > 0
+
+
+@pytest.mark.parametrize("key", ["name", "due"])
+def test_what_is_pending_where_one_column_stands_for_two_things(spark, tmp_path, key):
+    far_ms = int(time.time() * 1000) + 3_000_000
+    rows = [("a", far_ms, "p", "q"), ("b", far_ms + 1, "p", "q")]
+    frame = spark.createDataFrame(rows, "name string, due bigint, x string, y string")
+    frame.coalesce(1).write.parquet(str(tmp_path / "in"))
+    held = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "in")).transform(
+        hold_until_due, id="name", key=key, due="due"
+    )
+    query = held.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "state")).start()
+    try:
+        give_up = time.monotonic() + chaos.PATIENCE_S
+        while not (tmp_path / "state" / "commits" / "0").exists():
+            assert query.isActive and time.monotonic() < give_up
+            time.sleep(0.1)
+        counts = histogram(spark, str(tmp_path / "state"), far_ms)
+        assert {name: count for name, count in counts.items() if count} == {"due already": 1, "within a minute": 1}
+        shown = {"id": "b", "key": "b" if key == "name" else str(far_ms + 1), "due": far_ms + 1, "payload": ["p", "q"]}
+        assert message(spark, str(tmp_path / "state"), "b") == [{**shown, "cancelled": False}]
+    finally:
+        query.stop()
 
 
 def test_the_output_of_another_checkpoint_is_left_alone(spark, tmp_path):
@@ -120,7 +138,7 @@ def test_the_output_of_another_checkpoint_is_left_alone(spark, tmp_path):
     assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir() if file.is_file()} == before
     # The first one goes on.
     frame.withColumn("id", F.lit("b")).write.mode("append").parquet(str(tmp_path / "in"))
-    assert run("first", lambda delivery: delivery.outbox.rows or delivery.error()) is None
+    assert run("first", lambda delivery: delivery.sink.rows or delivery.error()) is None
     assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()) == ["a", "b"]
 
 
@@ -131,7 +149,7 @@ def test_the_settings_of_a_checkpoint_are_kept(spark, tmp_path):
     assert made == WheelOptions("1 second", 64, 4, 4, "10 minutes")
     assert settled_options(directory, dict.fromkeys(given), DEFAULTS) == made
     assert settled_options(directory, given, DEFAULTS) == made
-    with pytest.raises(OtherSettings, match="--wheel-size 64, not 65"):
+    with pytest.raises(CheckpointOptionsError, match="--wheel-size 64, not 65"):
         settled_options(directory, {**given, "wheel_size": 65}, DEFAULTS)
 
 
@@ -178,10 +196,10 @@ def test_an_old_java_is_refused(tmp_path, monkeypatch):
     old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     old.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(java.NoJava, match="is Java 11. Spark needs Java 17"):
+    with pytest.raises(java.JavaNotUsableError, match="is Java 11. Spark needs Java 17"):
         java.check_java()
     old.write_text("#!/bin/sh\nexit 1\n")
-    with pytest.raises(java.NoJava, match="does not run"):
+    with pytest.raises(java.JavaNotUsableError, match="does not run"):
         java.check_java()
 
 
@@ -205,7 +223,7 @@ def test_the_line_on_the_terminal(monkeypatch, capsys):
     batches = [SimpleNamespace(batchId=3, numInputRows=1000), SimpleNamespace(batchId=4, numInputRows=500)]
     delivery = SimpleNamespace(
         messages=SimpleNamespace(recentProgress=batches),
-        outbox=SimpleNamespace(rows=1200, lag_ms=1234), dead_outbox=SimpleNamespace(rows=0),
+        sink=SimpleNamespace(rows=1200, lag_ms=1234), dead_sink=SimpleNamespace(rows=0),
     )
     counted = []
     progress = deliver_progress.Progress(delivery, lambda: counted.append(1) or 7)
@@ -215,7 +233,7 @@ def test_the_line_on_the_terminal(monkeypatch, capsys):
     progress.show()
     assert capsys.readouterr().err == "in 1,500  out 1,200  pending 7  lag 1.2 s\n"
     batches.append(SimpleNamespace(batchId=5, numInputRows=1))
-    delivery.dead_outbox.rows = 2
+    delivery.dead_sink.rows = 2
     progress.show()
     assert capsys.readouterr().err == "in 1,501  out 1,200  pending 7  lag 1.2 s  malformed 2\n"
     assert len(counted) == 1, "counting is dear"
@@ -226,7 +244,7 @@ def test_a_count_that_fails_does_not_stop_the_delivery(spark, tmp_path, monkeypa
     monkeypatch.setattr(deliver_progress, "LOG_EVERY_S", 0)
     delivery = SimpleNamespace(
         messages=SimpleNamespace(recentProgress=[SimpleNamespace(batchId=0, numInputRows=0)]),
-        outbox=SimpleNamespace(rows=0, lag_ms=None), dead_outbox=SimpleNamespace(rows=0),
+        sink=SimpleNamespace(rows=0, lag_ms=None), dead_sink=SimpleNamespace(rows=0),
     )
     (tmp_path / "offsets").mkdir()
     (tmp_path / "commits").mkdir()

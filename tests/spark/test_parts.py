@@ -6,12 +6,13 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from hwheel.spark import durations, shards
-from hwheel.spark.blobs import from_stream, to_stream
+from hwheel.spark import durations
+from hwheel.spark.arrow import from_stream, to_stream
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.message import SEQUENCE, SHARD, TOMBSTONE, expirations
 from hwheel.spark.packing import Packer, unpack
-from hwheel.spark.shards import labels, partition_of
+from hwheel.spark.shard import labels as shards
+from hwheel.spark.shard.labels import labels, partition_of
 
 
 @pytest.mark.parametrize(

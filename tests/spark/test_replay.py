@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hwheel.logs.columns import LogError
 from hwheel.replay import CANCELLED, Log
 from hwheel.tune.grid import Grid
-from hwheel.tune.log_table import LogError
 from hwheel.tune.study import Study, study
 
 sys.path.append(str(Path(__file__).parents[1] / "model"))
@@ -21,7 +21,7 @@ from lived_through import lived_through, rows  # noqa: E402
 
 pytest.importorskip("pyspark")
 from hwheel.spark.replay import outcomes, replay  # noqa: E402
-from hwheel.spark.replay_shards import hashes  # noqa: E402
+from hwheel.spark.replay.by_key import hashes  # noqa: E402
 
 FATES = st.lists(rows().filter(lambda row: row[2] is None or row[2] >= row[0]), min_size=1, max_size=40)
 

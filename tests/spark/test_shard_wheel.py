@@ -8,10 +8,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hwheel.spark import chunk_map, shard_wheel
-from hwheel.spark.index import ShardIndex
 from hwheel.spark.message import SEQUENCE, TOMBSTONE
-from hwheel.spark.shard_wheel import ShardWheel, WheelSettings
+from hwheel.spark.shard import chunk_map
+from hwheel.spark.shard import wheel as shard_wheel
+from hwheel.spark.shard.index import ShardIndex
+from hwheel.spark.shard.settings import ColumnNames, Placement, WheelSettings
+from hwheel.spark.shard.wheel import ShardWheel
 
 from plain_model import PlainModel, Record
 
@@ -25,8 +27,9 @@ SCHEMA = pa.schema(
 class Shard:
     """A shard whose state survives between batches as bytes and text, as it does in the store."""
 
-    def __init__(self, tick_ms=1000, wheel_size=4, dedup_ms=10**9, placement="p"):
-        self.settings = WheelSettings("id", "due", tick_ms, wheel_size, dedup_ms, placement)
+    def __init__(self, tick_ms=1000, wheel_size=4, dedup_ms=10**9):
+        placement = Placement(tick_ms, wheel_size, shards=1, partitions=1)
+        self.settings = WheelSettings(ColumnNames("id", "key", "due"), placement, dedup_ms)
         self.index = None
         self.buckets, self.delivered = {}, {}
 
@@ -54,7 +57,7 @@ class Shard:
         """The index tells what the state holds."""
         for chunks, entries in ((self.buckets, index.buckets), (self.delivered, index.delivered)):
             assert {*chunks} == {(*key, i) for key, entry in entries.items() for i in range(entry.chunks)}
-        assert len(index.buckets) <= self.settings.wheel_size * 64
+        assert len(index.buckets) <= self.settings.placement.wheel_size * 64
         assert {*index.delivered} == {*index.delivered_until_ms}
 
 
@@ -186,9 +189,9 @@ def test_a_clock_that_goes_back_sends_nothing_early_or_twice():
 
 
 def test_state_of_other_settings_is_refused():
-    shard = Shard(placement="tick=1000ms")
+    shard = Shard(tick_ms=1000)
     shard.batch([Record("a", "k", START_MS)], START_MS)
-    shard.settings = Shard(placement="tick=2000ms").settings
+    shard.settings = Shard(tick_ms=2000).settings
     with pytest.raises(ValueError, match="tick=1000ms.*tick=2000ms"):
         shard.batch([Record("b", "k", START_MS)], START_MS)
 

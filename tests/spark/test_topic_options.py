@@ -5,13 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from hwheel.cli import kafka_options
-from hwheel.cli.command import main, make_parser
-from hwheel.cli.deliver_places import Places
+from hwheel.cli.deliver import kafka_options
+from hwheel.cli.deliver.places import Places
 from hwheel.cli.errors import CommandError
-from hwheel.spark import connector
-from hwheel.spark.delivery import STARTS, WORKER_LATE, Delivery, OtherSettings, WheelOptions, settled_options
-from hwheel.spark.topic import KafkaOptions, Topic
+from hwheel.cli.main import main, make_parser
+from hwheel.spark.deliver.delivery import STARTS, WORKER_LATE, Delivery
+from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, settled_options
+from hwheel.spark.deliver.topic import KafkaOptions, Topic
+from hwheel.spark.session import connector
 
 
 @pytest.mark.parametrize("url", [
@@ -99,12 +100,12 @@ def test_a_session_without_the_connector(spark):
 
 
 def test_a_checkpoint_stays_with_its_source(spark, tmp_path):
-    from hwheel.spark.files import Directory
+    from hwheel.spark.deliver.files import Directory
 
     directory, defaults = Directory(spark, str(tmp_path / "cp")), WheelOptions("1 second", 16, 2, 2, "10 minutes")
     settled_options(directory, {"source": "files"}, defaults)
     assert settled_options(directory, {"source": "files"}, defaults).source == "files"
-    with pytest.raises(OtherSettings, match="^the checkpoint was made for files, not for a topic with JSON, as --from$"):
+    with pytest.raises(CheckpointOptionsError, match="^the checkpoint was made for files, not for a topic with JSON, as --from$"):
         settled_options(directory, {"source": "a topic with JSON"}, defaults)
 
 

@@ -6,7 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
-from hwheel.cli.command import make_parser
+from hwheel.cli.main import make_parser
 
 PAGE = Path(__file__).parents[2] / "docs" / "replay.md"
 

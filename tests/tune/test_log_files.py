@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hwheel.logs.columns import LogColumns, LogError
+from hwheel.logs.files import files_of, read_file, read_files
 from hwheel.replay import NEVER
-from hwheel.tune.log_files import files_of, read_file, read_files
-from hwheel.tune.log_table import LogColumns, LogError
 
 COLUMNS = LogColumns()
 UTC = datetime.UTC

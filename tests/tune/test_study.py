@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from hwheel.logs.columns import LogError
 from hwheel.replay import NEVER, Log
-from hwheel.replay_costs import ReplayCosts
+from hwheel.replay.costs import ReplayCosts
 from hwheel.tune.grid import Grid
-from hwheel.tune.log_table import LogError
 from hwheel.tune.study import Study, study
 
 GRID = Grid((1, 7), (20, 512), (None, 50))

@@ -3,14 +3,11 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from hwheel_core import TimerClosed, check_timeout
+from hwheel_core import PurgatoryCore, TimerClosed, check_timeout
 
 from hwheel.purgatory.operation import DelayedOperation
-
-if TYPE_CHECKING:
-    from hwheel.purgatory.purgatory import DelayedOperationPurgatory
 
 _T = TypeVar("_T")
 
@@ -54,7 +51,7 @@ class AwaitedOperation(DelayedOperation, Generic[_T]):
 
 
 async def wait(
-    purgatory: "DelayedOperationPurgatory[Any]",
+    purgatory: "PurgatoryCore[Any]",
     keys: Iterable[Hashable],
     predicate: Callable[[], _T],
     timeout: float | None,

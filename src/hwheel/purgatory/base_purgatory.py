@@ -2,9 +2,9 @@
 
 from typing import Self
 
-from hwheel.base_timer import BaseTimer
-from hwheel.process import follow_process
-from hwheel.system_timer import SystemTimer
+from hwheel.timers.base import BaseTimer
+from hwheel.timers.lifecycle import follow_process
+from hwheel.timers.system import SystemTimer
 
 
 class BasePurgatory:

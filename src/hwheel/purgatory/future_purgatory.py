@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, Self
 
-from hwheel.base_timer import BaseTimer
 from hwheel.purgatory.each import each
 from hwheel.purgatory.operation import DelayedOperation
 from hwheel.purgatory.purgatory import DelayedOperationPurgatory
+from hwheel.timers.base import BaseTimer
 
 
 class DelayedFuture(DelayedOperation):

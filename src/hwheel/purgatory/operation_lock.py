@@ -2,10 +2,8 @@
 
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from hwheel.purgatory.operation import DelayedOperation
+from hwheel_core import OperationCore
 
 
 class OperationLock:
@@ -16,7 +14,7 @@ class OperationLock:
 
     __slots__ = ("_operation",)
 
-    def __init__(self, operation: "DelayedOperation") -> None:
+    def __init__(self, operation: OperationCore) -> None:
         self._operation = operation
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:

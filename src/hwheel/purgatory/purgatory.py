@@ -5,12 +5,12 @@ from typing import Generic, TypeVar
 
 from hwheel_core import PurgatoryCore
 
-from hwheel.arguments import whole_ms
-from hwheel.base_timer import BaseTimer
 from hwheel.purgatory.base_purgatory import BasePurgatory
 from hwheel.purgatory.operation import DelayedOperation
 from hwheel.purgatory.stats import PurgatoryStats
-from hwheel.system_timer import SystemTimer
+from hwheel.timers.arguments import whole_ms
+from hwheel.timers.base import BaseTimer
+from hwheel.timers.system import SystemTimer
 
 Operation = TypeVar("Operation", bound=DelayedOperation)
 _T = TypeVar("_T")

@@ -11,10 +11,10 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from hwheel_core import TimerClosed, TimerTask
 
-from hwheel.base_timer import BaseTimer
-from hwheel.forked_locks import free_if_nobody_has_it, has_it
 from hwheel.purgatory.base_purgatory import BasePurgatory
 from hwheel.purgatory.each import each
+from hwheel.timers.base import BaseTimer
+from hwheel.timers.forked_locks import free_if_nobody_has_it, has_it
 
 
 class Ordered(Protocol):

@@ -7,6 +7,11 @@ Needs pyarrow (`pip install 'hwheel[tune]'`).
     recording_timer.py  RecordingTimer: a SystemTimer that tells a Recorder what becomes of its timers
 """
 
+try:
+    import pyarrow  # noqa: F401
+except ImportError as error:
+    raise ImportError("hwheel.recorder needs pyarrow: pip install 'hwheel[tune]'") from error
+
 from hwheel.recorder.recorder import Recorder, RecorderStats
 from hwheel.recorder.recording_timer import RecordingTimer
 

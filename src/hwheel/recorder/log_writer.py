@@ -6,16 +6,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-try:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as error:
-    raise ImportError("hwheel.recorder needs pyarrow: pip install 'hwheel[tune]'") from error
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-SCHEMA = pa.schema([
-    ("id", pa.int64()), ("key", pa.string()), ("start", pa.int64()), ("timeout", pa.int64()), ("end", pa.int64()),
-])
-DROPPED = "hwheel.dropped"      # in a file's metadata: how many timers are missing, since the file before it
+from hwheel.logs.schema import DROPPED, SCHEMA
 
 
 class Row(NamedTuple):

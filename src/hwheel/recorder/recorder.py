@@ -11,10 +11,10 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol, Self
 from weakref import WeakSet
 
-from hwheel.forked_locks import free_if_nobody_has_it
-from hwheel.process import follow_process
 from hwheel.recorder.log_writer import LogWriter, Row
-from hwheel.uncaught import report_uncaught
+from hwheel.timers.forked_locks import free_if_nobody_has_it
+from hwheel.timers.lifecycle import follow_process
+from hwheel.timers.uncaught import report_uncaught
 
 BATCH_ROWS = 16_384         # taken from the queue before they are packed
 

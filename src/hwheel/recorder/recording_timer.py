@@ -14,10 +14,10 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from hwheel_core import TimerTask
 
-from hwheel.forked_locks import free_if_nobody_has_it
 from hwheel.recorder.log_writer import Row
 from hwheel.recorder.recorder import Recorder
-from hwheel.system_timer import SystemTimer
+from hwheel.timers.forked_locks import free_if_nobody_has_it
+from hwheel.timers.system import SystemTimer
 
 _Ts = TypeVarTuple("_Ts")
 _Task = TypeVar("_Task", bound=TimerTask)

@@ -13,9 +13,9 @@ from hwheel.spark.durations import duration_ms
 from hwheel.spark.message import SHARD, TOMBSTONE, malformed, message_columns, quoted
 from hwheel.spark.packing import PACKED, Packer, unpack
 from hwheel.spark.processor import EMITTED, HoldProcessor
-from hwheel.spark.session import set_up_state_store, state_partitions
-from hwheel.spark.shard_wheel import WheelSettings
-from hwheel.spark.shards import labels
+from hwheel.spark.session.state_store import set_up_state_store, state_partitions
+from hwheel.spark.shard.labels import labels
+from hwheel.spark.shard.settings import ColumnNames, Placement, WheelSettings
 
 SHARDS_MOST = 4096
 
@@ -91,8 +91,8 @@ def hold_until_due(
         F.pmod(F.xxhash64(whole_key), F.lit(shards)).alias(SHARD),
     )
     settings = WheelSettings(
-        columns.inside(id), columns.inside(due), tick_ms, wheel_size, dedup_ms,
-        f"tick={tick_ms}ms, wheel_size={wheel_size}, shards={shards}, partitions={partitions}",
+        ColumnNames(columns.inside(id), columns.inside(key), columns.inside(due)),
+        Placement(tick_ms, wheel_size, shards, partitions), dedup_ms,
     )
     messages = held.drop(TOMBSTONE, SHARD)
     return (

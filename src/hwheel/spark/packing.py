@@ -12,7 +12,7 @@ from pyspark import TaskContext
 
 from hwheel_core import group
 
-from hwheel.spark.blobs import arrow_array, from_stream, gathered, one_array, to_stream
+from hwheel.spark.arrow import arrow_array, from_stream, gathered, one_array, to_stream
 from hwheel.spark.message import SEQUENCE, SHARD, TOMBSTONE
 
 PACK_ROWS = 262_144
@@ -34,7 +34,7 @@ class Packer:
             yield self.packed(table, task, part)
 
     def packed(self, table: pa.Table, task: int, part: int) -> pa.RecordBatch:
-        """One row a shard."""
+        """A row of PACKED for each shard that has a message in the table."""
         shards = one_array(table.column(SHARD))
         table = table.drop_columns([SHARD])
         order, starts = group(shards)

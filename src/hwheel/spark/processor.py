@@ -8,9 +8,10 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from hwheel.spark.blobs import from_stream, joined, to_stream
-from hwheel.spark.index import ShardIndex
-from hwheel.spark.shard_wheel import ShardWheel, WheelSettings
+from hwheel.spark.arrow import from_stream, joined, to_stream
+from hwheel.spark.shard.index import ShardIndex
+from hwheel.spark.shard.settings import WheelSettings
+from hwheel.spark.shard.wheel import ShardWheel
 
 CHUNK_KEY = "level int, number bigint, chunk int"
 EMITTED = "blob binary"
@@ -56,7 +57,7 @@ class HoldProcessor(StatefulProcessor):
         self.settings = settings
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called once a task."""
+        """Called once a task: finds its state variables."""
         self.handle = handle
         self.index = handle.getValueState("index", "json string")
         self.buckets = StateChunks(handle.getMapState("buckets", CHUNK_KEY, "rows binary"))

@@ -1,7 +1,5 @@
 """Which tick, wheel size and timeout suit a log of timers: what stands behind `hwheel tune` and `hwheel.spark.replay`.
 
-    log_table.py        the columns of a log, checked, as what hwheel.replay takes
-    log_files.py        logs in Parquet files
     grid.py             the ticks, sizes and timeouts that are tried
     curves.py           what is counted beside the costs; can be added up
     study.py            a log, or its parts, replayed on the whole grid

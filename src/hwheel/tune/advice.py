@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hwheel.replay_costs import ReplayCosts
+from hwheel.replay.costs import ReplayCosts
 from hwheel.tune.study import Study
 from hwheel.tune.units import bytes_text, ms_text, share_text
 

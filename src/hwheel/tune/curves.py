@@ -117,7 +117,7 @@ def counted(lengths_ms: Counts) -> Counts:
 
 @dataclass(frozen=True)
 class Curves:
-    """Both."""
+    """What is counted beside the costs: pending timers over time, and how long timers took to be cancelled."""
 
     pending: PendingCurve
     lengths: Lengths

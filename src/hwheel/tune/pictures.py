@@ -22,12 +22,12 @@ TIME_TICKS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000, 
 # The Figure class and not pyplot: no windows, and nothing that the program around it could have set.
 
 
-class NoMatplotlib(Exception):
-    """It is not installed."""
+class MatplotlibNotFoundError(Exception):
+    """matplotlib is not installed; the message says how to get it."""
 
 
 def draw(study: Study, advice: Advice, out: Path) -> list[Path]:
-    """Draws everything into a directory, and returns the files. Raises NoMatplotlib."""
+    """Draws everything into a directory, and returns the files. Raises MatplotlibNotFoundError."""
     require_matplotlib()
     import matplotlib
     from matplotlib.figure import Figure
@@ -44,11 +44,11 @@ def draw(study: Study, advice: Advice, out: Path) -> list[Path]:
 
 
 def require_matplotlib() -> None:
-    """Raises NoMatplotlib where it is not installed, before anything has been computed for nothing."""
+    """Raises MatplotlibNotFoundError where it is not installed, before anything has been computed for nothing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise NoMatplotlib("the pictures need matplotlib: pip install 'hwheel[tune]'") from error
+        raise MatplotlibNotFoundError("the pictures need matplotlib: pip install 'hwheel[tune]'") from error
 
 
 def points_of(study: Study, advice: Advice) -> dict[tuple[int, int], Any]:

@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from hwheel.replay_costs import ReplayCosts
+from hwheel.replay.costs import ReplayCosts
 from hwheel.tune.advice import Advice
 from hwheel.tune.curves import EDGES_MS
 from hwheel.tune.pictures import draw
@@ -24,7 +24,7 @@ def write_report(out: Path, name: str, study: Study, advice: Advice, what_if: li
     """Writes it into a directory, which is made, and returns its files, the page first.
 
     Raises:
-        OSError, NoMatplotlib
+        OSError, MatplotlibNotFoundError
     """
     out.mkdir(parents=True, exist_ok=True)
     pictures = draw(study, advice, out)
@@ -82,7 +82,7 @@ def what_if_text(costs: ReplayCosts) -> str:
 
 
 def page_of(name: str, study: Study, advice: Advice, what_if: list[ReplayCosts], pictures: list[Path]) -> str:
-    """The page, in HTML."""
+    """The report as a page of HTML."""
     choice = f"tick {ms_text(advice.costs.tick_ms)}, wheel size {advice.costs.wheel_size:,}"
     rows = []
     for costs in study.costs:

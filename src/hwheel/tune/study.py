@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from hwheel.logs.columns import LogError
 from hwheel.replay import Log
-from hwheel.replay_costs import ReplayCosts
+from hwheel.replay.costs import ReplayCosts
 from hwheel.tune.curves import Curves
 from hwheel.tune.grid import Grid
-from hwheel.tune.log_table import LogError
 
 
 @dataclass(frozen=True)

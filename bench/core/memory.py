@@ -1,0 +1,103 @@
+"""Memory a pending timer, and what the garbage collector has to do with a great many of them."""
+
+import gc
+import os
+import sys
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from implementations import available
+from lib.isolated import isolated
+from core.operations import inputs_of
+from core.rounds import timed
+from lib.table import show_rows
+
+COLLECTIONS = 5
+
+
+def nothing(argument: object) -> None:
+    """A callback."""
+
+
+def measure(timers: int, on_turn: Callable[[str], object] = lambda turn: None) -> list[dict[str, Any]]:
+    """Of each implementation, in processes of their own: what was allocated, what the process grew by, and how long a
+    collection takes. Fewer timers where it cannot bear so many."""
+    rows = []
+    for make in available()[0]:
+        on_turn(f"memory, {make.name}")
+        rows.append(isolated("core.memory", "measure_one", make.name, min(timers, make.most)))
+    return rows
+
+
+def measure_one(name: str, timers: int) -> dict[str, Any]:
+    """One implementation, here."""
+    resident = fill(name, timers, traced=False)
+    allocated = fill(name, timers, traced=True)
+    return {"implementation": name, "timers": timers, "allocated_bytes": allocated.bytes_a_timer,
+            "resident_bytes": resident.bytes_a_timer, "handle_bytes": resident.handle_bytes,
+            "collect_without_ms": resident.without_ms, "collect_with_ms": resident.with_ms}
+
+
+class Filled(NamedTuple):
+    """What was seen: sys.getsizeof of a handle; ms of a gc.collect with none and with all of them pending."""
+
+    bytes_a_timer: float
+    handle_bytes: int
+    without_ms: float
+    with_ms: float
+
+
+def fill(name: str, timers: int, *, traced: bool) -> Filled:
+    """Adds so many timers. traced: bytes are those that were allocated; else those that the process grew by."""
+    [make] = [make for make in available()[0] if make.name == name]
+    inputs = inputs_of(timers)
+    handles: list[Any] = [None] * timers
+    if traced:
+        tracemalloc.start()
+    without_ms = collection_ms()
+    before = tracemalloc.get_traced_memory()[0] if traced else resident_bytes()
+    timer = make(timers)
+    try:
+        if "add" in make.lacks:
+            handles[0] = timer.add_many(inputs.delays_ms, [])
+        else:
+            delay_s = timer.delay_offset_s
+            for i in inputs.indices:
+                handles[i] = timer.add(delay_s + inputs.delays_s[i], nothing, None)
+        after = tracemalloc.get_traced_memory()[0] if traced else resident_bytes()
+        with_ms = collection_ms()
+        handle_bytes = sys.getsizeof(handles[0])
+    finally:
+        if traced:
+            tracemalloc.stop()
+        handles.clear()
+        timer.close()
+    return Filled((after - before) / timers, handle_bytes, without_ms, with_ms)
+
+
+def collection_ms() -> float:
+    """How long the garbage collector takes over everything that there is."""
+    gc.collect()
+    return median(timed(gc.collect) * 1e3 for _ in range(COLLECTIONS))
+
+
+def resident_bytes() -> int:
+    """What this process has in memory. 0 where the system does not tell."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0
+
+
+def show(part: list[dict[str, Any]], console: Console) -> None:
+    """A row an implementation."""
+    show_rows(
+        "memory, and a gc.collect() with all of them pending",
+        ["", "timers", "bytes allocated", "bytes resident", "handle alone", "ms to collect", "with none"],
+        [[row["implementation"], row["timers"], row["allocated_bytes"], row["resident_bytes"], row["handle_bytes"],
+          row["collect_with_ms"], row["collect_without_ms"]] for row in part],
+        console,
+    )

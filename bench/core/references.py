@@ -1,0 +1,173 @@
+"""What figures are held against: the least that an operation can cost, and the least that one can write."""
+
+from collections.abc import Callable
+from heapq import heapify, heappush
+from itertools import count, repeat
+from tempfile import mkdtemp
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from hwheel import ManualTimer, TimerTask
+
+from implementations.base import Implementation
+from core.operations import PAIR_DELAY_S, Inputs, Life, noting
+
+
+class Reference(Implementation):
+    """A name in the table; there is no timer behind it."""
+
+    most_called = 1_000_000
+
+
+class ReferenceLife(Life):
+    """A life of one step, in which nothing fires."""
+
+    def fired_indices(self) -> Any:
+        return self.expected()
+
+
+class Floor(Reference):
+    name = "empty call that makes a TimerTask"
+
+
+class FloorLife(ReferenceLife):
+    """One call of an empty compiled method that makes a TimerTask; it is dropped at once."""
+
+    steps = (("add + cancel", "call"),)
+
+    def __init__(self, make: type[Implementation], inputs: Inputs) -> None:
+        super().__init__(make, inputs)
+        self.counts = {"add + cancel": inputs.pairs}
+        self.call_later = floor_method()
+
+    def call(self) -> None:
+        call_later, callback, delay = self.call_later, self.fired.append, PAIR_DELAY_S
+        for _ in repeat(None, self.inputs.pairs):
+            call_later(delay, callback, -1)
+
+
+class BareHeap(Reference):
+    name = "bare heappush + mark"
+
+
+class BareHeapLife(ReferenceLife):
+    """heappush and a mark, written into the loop: no function, no class."""
+
+    steps = (("add + cancel", "push_and_mark"),)
+
+    def __init__(self, make: type[Implementation], inputs: Inputs) -> None:
+        super().__init__(make, inputs)
+        self.counts = {"add + cancel": inputs.pairs}
+        self.numbers = count()
+        now, append, numbers = monotonic(), self.fired.append, self.numbers
+        self.heap = [[now + delay, next(numbers), append, i] for i, delay in enumerate(inputs.delays_s)]
+        heapify(self.heap)
+
+    def push_and_mark(self) -> None:
+        heap, numbers, callback, delay = self.heap, self.numbers, self.fired.append, PAIR_DELAY_S
+        for _ in repeat(None, self.inputs.pairs):
+            entry = [monotonic() + delay, next(numbers), callback, -1]
+            heappush(heap, entry)
+            entry[2] = None
+
+
+class Look(Reference):
+    name = "a look at the handle"
+
+
+class LookLife(ReferenceLife):
+    """What cancel touches before it does anything: the same handles in the same order, of which each is only asked
+    whether it is pending. With more of them than the caches hold that is most of what a cancel takes."""
+
+    steps = (("cancel", "look"),)
+
+    def __init__(self, make: type[Implementation], inputs: Inputs) -> None:
+        super().__init__(make, inputs)
+        self.counts = {"cancel": len(inputs.cancelled)}
+        self.wheel = ManualTimer()
+        call_later, callback = self.wheel.call_later, self.fired.append
+        self.handles = [call_later(delay, callback, i) for i, delay in enumerate(inputs.delays_s)]
+
+    def look(self) -> None:
+        handles = self.handles
+        for i in self.inputs.cancelled:
+            handles[i].pending      # noqa: B018
+
+    def close(self) -> None:
+        self.wheel.close()
+        super().close()
+
+
+class BareLoop(Reference):
+    name = "bare loop, in order of time"
+
+
+class BareLoopLife(Life):
+    """The calls that an expiry makes, without the timers: what it costs above this is the timer's. In this order the
+    arguments are scattered over memory, as they are for every timer."""
+
+    steps = (("expire, Python callback", "loop"),)
+
+    def __init__(self, make: type[Implementation], inputs: Inputs) -> None:
+        super().__init__(make, inputs)
+        self.counts = {"expire, Python callback": inputs.pending}
+        on_timeout = noting(self.fired)
+        self.calls = [(on_timeout, inputs.indices[i]) for i in self.order()]
+
+    def order(self) -> list[int]:
+        return self.inputs.delays_ms.argsort(kind="stable").tolist()    # type: ignore[no-any-return]
+
+    def expected(self) -> Any:
+        return np.arange(self.inputs.pending)
+
+    def loop(self) -> None:
+        for callback, argument in self.calls:
+            callback(argument)
+
+
+class BareLoopAsAdded(Reference):
+    name = "bare loop, in order of adds"
+
+
+class BareLoopAsAddedLife(BareLoopLife):
+    """The same calls in the order in which the arguments lie in memory, which no timer can make them in."""
+
+    def order(self) -> list[int]:
+        return self.inputs.indices
+
+
+def floor_method() -> Callable[[float, Any, Any], Any]:
+    """Floor(TimerTask).call_later.
+
+    Raises:
+        ImportError: it has not been compiled yet; see compile_floor.
+    """
+    from core import floor
+
+    return floor.Floor(TimerTask).call_later    # type: ignore[no-any-return]
+
+
+def compile_floor() -> None:
+    """Compiles floor.pyx, by Cython's own pyximport, into a directory that is thrown away.
+
+    Raises:
+        ImportError: there is no Cython, or no C compiler.
+    """
+    import pyximport
+
+    pyximport.install(pyimport=False, build_dir=mkdtemp(prefix="hwheel-floor-"), language_level=3)
+    floor_method()
+
+
+def references() -> tuple[list[tuple[type[Implementation], type[Life]]], list[str]]:
+    """What can be measured here, and a note for what cannot."""
+    found: list[tuple[type[Implementation], type[Life]]] = [
+        (BareHeap, BareHeapLife), (Look, LookLife), (BareLoop, BareLoopLife), (BareLoopAsAdded, BareLoopAsAddedLife)
+    ]
+    try:
+        compile_floor()
+    except Exception as error:
+        return found, [f"the empty call that makes a TimerTask is left out, floor.pyx was not compiled: {error}"]
+    return [(Floor, FloorLife), *found], []

@@ -1,0 +1,96 @@
+"""The table behind the default wheel_size: size against the cost of expiry, memory and the pauses of cascades."""
+
+import tracemalloc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from hwheel import SystemTimer
+
+from core import pause
+from lib.distribution import quantile
+from implementations.wheel_bulk import WheelBulk
+from implementations.wheel_tasks import WheelTasks
+from core.operations import RANGE_MS, BulkLife, SingleLife, inputs_of
+from core.rounds import run
+from lib.table import show_rows, three
+
+SIZES = (4, 8, 16, 20, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+TASKS = 5           # one in so many timers, where each is an object
+
+
+def measure(
+    timers: int, rounds: int, sizes: Sequence[int] = SIZES, on_turn: Callable[[str], object] = lambda turn: None
+) -> list[dict[str, Any]]:
+    """A row a size; sizes take turns in each round."""
+    rows: dict[int, dict[str, Any]] = {
+        size: {"wheel_size": size, "bulk_expire_ns": [], "add_cancel_ns": [], "expire_ns": [], "pause_us": []}
+        for size in sizes
+    }
+    inputs = inputs_of(timers)
+    fewer = inputs_of(timers // TASKS)
+    for number in range(rounds):
+        for size, row in rows.items():
+            on_turn(f"round {number + 1} of {rounds}: wheel size {size}")
+            for key, operation, life in (
+                ("bulk_expire_ns", "bulk expire", BulkLife(bulk_of(size), inputs)),
+                ("add_cancel_ns", "add + cancel", SingleLife(tasks_of(size), fewer)),
+            ):
+                seconds = run(life)
+                life.check()
+                row[key].append(seconds[operation] / life.counts[operation] * 1e9)
+                if "expire" in seconds:
+                    row["expire_ns"].append(seconds["expire"] / life.counts["expire"] * 1e9)
+                life.close()
+            during, _ = pause.adds_during_a_jump(inputs.delays_ms, RANGE_MS, size)
+            row["pause_us"].append(quantile(during, 0.999))
+    for size, row in rows.items():
+        row.update(structure(size, inputs.delays_ms))
+    return list(rows.values())
+
+
+def structure(size: int, delays_ms: Any) -> dict[str, Any]:
+    """What does not vary from round to round: levels, moves a timer, and bytes of the wheel itself."""
+    now_ms = 0
+    tracemalloc.start()
+    timer = SystemTimer(wheel_size=size, clock=lambda: now_ms, reaper=False, executor="inline")
+    with timer:
+        timer.call_later(RANGE_MS / 1000, int)
+        wheel_bytes, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        timer.call_many(delays_ms, len)
+        now_ms = RANGE_MS
+        timer.advance_clock(0)
+        stats = timer.stats()
+    return {"levels": stats.levels, "moves_a_timer": stats.cascaded / len(delays_ms), "wheel_bytes": wheel_bytes}
+
+
+def bulk_of(size: int) -> type[WheelBulk]:
+    """hwheel bulk with a wheel of that size."""
+
+    class Sized(WheelBulk):
+        def __init__(self, pending: int, *, flowing: bool = False) -> None:
+            super().__init__(pending, flowing=flowing, wheel_size=size)
+
+    return Sized
+
+
+def tasks_of(size: int) -> type[WheelTasks]:
+    """hwheel with a wheel of that size."""
+
+    class Sized(WheelTasks):
+        def __init__(self, pending: int, *, flowing: bool = False) -> None:
+            super().__init__(pending, flowing=flowing, wheel_size=size)
+
+    return Sized
+
+
+def show(part: list[dict[str, Any]], timers: int, console: Console) -> None:
+    """A row a size."""
+    rows = [[row["wheel_size"], row["levels"], row["moves_a_timer"], three(row["bulk_expire_ns"]),
+             three(row["expire_ns"]), three(row["add_cancel_ns"]), row["wheel_bytes"] / 1024, three(row["pause_us"])]
+            for row in part]
+    show_rows(f"wheel sizes: {timers:,} timers over 100 s, tick 1 ms (tasks: {timers // TASKS:,})",
+              ["size", "levels", "moves\na timer", "bulk expiry\nns", "expiry of tasks\nns", "add + cancel\nns",
+               "wheel\nKiB", "p99.9 of an add\nduring expiry, us"], rows, console)

@@ -1,0 +1,151 @@
+"""`hwheel deliver`: messages in files or a topic are held until they are due, durably, on Spark."""
+
+import argparse
+import signal
+import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hwheel_core import DEFAULT_WHEEL_SIZE
+
+from hwheel.cli.deliver import kafka_options
+from hwheel.cli.deliver.progress import Progress
+from hwheel.cli.errors import CommandError
+from hwheel.cli.extras import settings_of, spark_errors
+from hwheel.cli.options import WHEEL_SIZE_MOST, whole_number
+
+if TYPE_CHECKING:
+    from hwheel.spark.deliver.delivery import Delivery
+
+DESCRIPTION = """\
+Takes messages from the files of a directory, and those that come into it, or from a topic of Kafka, and writes each
+to another directory or topic when it is due: once, never early, those of one key in order. What is held survives a
+crash and a kill: start the command again with the same checkpoint. Runs on Spark, here on this machine's cores; needs
+Java 17 or later.
+"""
+
+EPILOG = """\
+a message is a line of JSON, or a row of Parquet with these columns, or a record with this JSON as its value:
+  {"id": "m1", "key": "user-7", "due": 1795176000000, "payload": "..."}       due in epoch milliseconds
+  {"id": "m1", "key": "user-7", "due": 1795176000000, "cancel": true}         takes m1 back, whichever comes first
+
+examples:
+  hwheel deliver --from in --to out --checkpoint state
+  hwheel deliver --from in --to out --checkpoint state --tick 100ms --trigger 200ms
+  hwheel deliver --from kafka://127.0.0.1:9092/later --to kafka://127.0.0.1:9092/now --checkpoint state
+  hwheel pending --checkpoint state                       what it holds, while it runs
+  spark-submit --master yarn $(python -c 'import hwheel.__main__ as m; print(m.__file__)') deliver \\
+      --from hdfs:///in --to hdfs:///out --checkpoint hdfs:///state
+
+Move files into the input directory, do not write them there: a file is read once, as soon as it is seen. Names that
+begin with a dot or an underscore are not read. Files get each message once. A topic gets it at least once: a batch that
+a crash cuts off is sent again, in order, and a consumer that drops what it has seen, by the headers id and due, has it
+once. Ctrl-C or SIGTERM stops it, and nothing is lost by it.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Adds `deliver` to the subcommands."""
+    parser = commands.add_parser(
+        "deliver",
+        help="hold messages until they are due, on Spark",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--from", dest="source", metavar="PLACE", required=True,
+        help="where messages come in: a directory, or kafka://HOST:PORT,HOST:PORT/TOPIC",
+    )
+    parser.add_argument("--to", metavar="PLACE", required=True, help="where they go when they are due")
+    parser.add_argument("--checkpoint", metavar="DIR", required=True, help="where they are held in the meantime")
+    parser.add_argument(
+        "--dead-letters", metavar="PLACE", help="where malformed rows go, with the reason (default: TO-dead-letters)"
+    )
+    parser.add_argument(
+        "--dead-letters-every", metavar="TIME", default="1 minute",
+        help="time between two looks for malformed rows, which take from what is due (default: %(default)s)",
+    )
+    parser.add_argument("--format", choices=["json", "parquet"], default="json", help="of all files (default: json)")
+    parser.add_argument(
+        "--trigger", metavar="TIME", default="1 second", help="time between two looks (default: %(default)s)"
+    )
+    parser.add_argument("--files-a-batch", metavar="N", type=whole_number(1), help="files at one look, at most")
+    kafka_options.add_to(parser)
+    kept = parser.add_argument_group("kept with the checkpoint, for its life")
+    kept.add_argument("--tick", metavar="TIME", help="how finely due times are told apart (default: 1 second)")
+    kept.add_argument(
+        "--wheel-size", metavar="N", type=whole_number(2, WHEEL_SIZE_MOST),
+        help=f"buckets a level (default: {DEFAULT_WHEEL_SIZE})",
+    )
+    kept.add_argument("--shards", metavar="N", type=whole_number(1, 4096), help="wheels (default: one a partition)")
+    kept.add_argument("--partitions", metavar="N", type=whole_number(1, 4096), help="of the state (default: the cores)")
+    kept.add_argument("--dedup", metavar="TIME", help="how long what went out is known (default: 10 minutes)")
+    spark = parser.add_argument_group("Spark")
+    spark.add_argument("--master", metavar="URL", help="default: local[*], or what spark-submit says")
+    spark.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting; may be repeated")
+    parser.set_defaults(run=run, prog=parser.prog)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs until it is told to stop: 0. A query that fails: 1."""
+    settings = settings_of(options.conf)
+    stop = stop_event()
+    with spark_errors():
+        from hwheel.cli.deliver.places import Places
+        from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
+        from hwheel.spark.deliver.files import Directory
+        from hwheel.spark.deliver.options import WheelOptions, settled_options
+        from hwheel.spark.deliver.pending import rows_held
+        from hwheel.spark.deliver.source import messages_in
+        from hwheel.spark.session.local import make_session
+
+        places = Places.of(options)
+        kafka = kafka_options.kafka_of(options)
+        spark = make_session(options.master, places.settings(settings))
+        try:
+            places.check(spark, kafka)
+            cores = spark.sparkContext.defaultParallelism
+            given = {name: getattr(options, name) for name in ("tick", "wheel_size", "shards", "partitions", "dedup")}
+            wheel = settled_options(
+                Directory(spark, options.checkpoint), {**given, "source": places.kind_of_source()},
+                WheelOptions("1 second", DEFAULT_WHEEL_SIZE, options.partitions or cores, cores, "10 minutes"),
+            )
+            messages = messages_in(spark, places.source, options.format, options.files_a_batch, kafka)
+            delivery = start_delivery(
+                messages, places.to, places.dead_letters, options.format, places.checkpoint, wheel, options.trigger,
+                kafka, options.dead_letters_every,
+            )
+            try:
+                count_pending = partial(rows_held, spark, f"{options.checkpoint}/{MESSAGES}")
+                return watch(delivery, stop, Progress(delivery, count_pending))
+            finally:
+                spark.sparkContext.setLogLevel("OFF")       # of tasks that are cut off: that is no error
+                delivery.stop()
+        except ValueError as error:
+            raise CommandError(str(error)) from None
+        finally:
+            spark.stop()
+
+
+def stop_event() -> threading.Event:
+    """Set by SIGINT and SIGTERM."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def watch(delivery: "Delivery", stop: threading.Event, progress: Progress) -> int:
+    """Shows how it goes until it is to stop."""
+    print("hwheel deliver: running; Ctrl-C stops it", file=sys.stderr, flush=True)
+    while not stop.wait(0.2):
+        delivery.tend()
+        if (error := delivery.error()) is not None:
+            print(f"hwheel deliver: {error}", file=sys.stderr)
+            return 1
+        progress.show()
+    print("hwheel deliver: stopped; nothing is lost, start it again to go on", file=sys.stderr, flush=True)
+    return 0

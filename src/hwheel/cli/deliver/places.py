@@ -1,0 +1,82 @@
+"""Where `hwheel deliver` takes from and writes to, and what cannot be."""
+
+import argparse
+import os
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from hwheel.cli.errors import CommandError
+from hwheel.spark.deliver.files import Directory
+from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic, is_topic
+from hwheel.spark.session.connector import KafkaError, check_connector, with_connector
+
+
+@dataclass(frozen=True)
+class Places:
+    """Directories, and topics by their URLs."""
+
+    source: str
+    to: str
+    dead_letters: str
+    checkpoint: str
+    headers: bool
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> "Places":
+        """As they were given. Raises CommandError for what cannot be, as far as that shows without looking."""
+        dead_letters = options.dead_letters or f"{options.to.rstrip('/')}-dead-letters"
+        headers = options.kafka_format == "headers"
+        places = cls(options.source, options.to, dead_letters, options.checkpoint, headers)
+        for name, place in places.named().items():
+            if is_topic(place):
+                try:
+                    Topic.of(place)
+                except ValueError as error:
+                    raise CommandError(f"{name}: {error}") from None
+        if is_topic(places.checkpoint):
+            raise CommandError("--checkpoint: must be a directory, not a topic")
+        if len({normal(place) for place in places.named().values()}) < 4:
+            raise CommandError("--from, --to, --checkpoint and --dead-letters must be four places")
+        if headers and is_topic(places.source) and options.format == "json":
+            for name in ("--to", "--dead-letters"):
+                if not is_topic(places.named()[name]):
+                    raise CommandError(
+                        f"{name}: with --kafka-format headers a payload is bytes, which JSON lines cannot hold: "
+                        "use --format parquet"
+                    )
+        return places
+
+    def named(self) -> dict[str, str]:
+        """By the options that name them."""
+        return {
+            "--from": self.source, "--to": self.to, "--dead-letters": self.dead_letters,
+            "--checkpoint": self.checkpoint,
+        }
+
+    def kind_of_source(self) -> str:
+        """What decides how held messages are stored, and how the checkpoint says what was read."""
+        if not is_topic(self.source):
+            return "files"
+        return "a topic with headers" if self.headers else "a topic with JSON"
+
+    def settings(self, settings: dict[str, str]) -> dict[str, str]:
+        """The settings of a session that reaches them."""
+        return with_connector(settings) if any(map(is_topic, self.named().values())) else settings
+
+    def check(self, spark: SparkSession, kafka: KafkaOptions) -> None:
+        """Raises CommandError if something is not there."""
+        for name, place in self.named().items():
+            if is_topic(place):
+                check_connector(spark)
+                try:
+                    check_topic(spark, Topic.of(place), kafka)
+                except KafkaError as error:
+                    raise CommandError(f"{name}: {error}") from None
+        if not is_topic(self.source) and not Directory(spark, self.source).exists():
+            raise CommandError(f"--from: there is no directory {self.source}")
+
+
+def normal(place: str) -> str:
+    """The same for the same place."""
+    return place if is_topic(place) else os.path.normpath(place)

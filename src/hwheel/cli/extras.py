@@ -1,0 +1,41 @@
+"""rich draws and Spark delivers: both are extras, and a user hears in one line what to install."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hwheel.cli.errors import CommandError
+
+
+def require_rich() -> None:
+    """Raises CommandError where rich is not installed, before anything has been run for nothing."""
+    try:
+        import rich  # noqa: F401
+    except ImportError:
+        raise CommandError("this needs rich to draw with; install it by: pip install 'hwheel[cli]'") from None
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Turns what a user can put right into CommandError: no pyspark, no Java, no connector or topic, other settings
+    than the checkpoint's."""
+    try:
+        from hwheel.spark.deliver.options import CheckpointOptionsError
+        from hwheel.spark.session.connector import KafkaError
+        from hwheel.spark.session.java import JavaNotUsableError
+    except ImportError as error:
+        raise CommandError(f"this needs Spark ({error.name or error}): pip install 'hwheel[spark]'") from None
+    try:
+        yield
+    except (KafkaError, JavaNotUsableError, CheckpointOptionsError) as error:
+        raise CommandError(str(error)) from None
+
+
+def settings_of(pairs: list[str], option: str = "--conf") -> dict[str, str]:
+    """The settings that `--conf NAME=VALUE` or an option like it names, by name."""
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise CommandError(f"{option} must be NAME=VALUE, not {pair!r}")
+        settings[name] = value
+    return settings

@@ -1,0 +1,78 @@
+"""The parser of the whole command line, and how the command ends.
+
+Exit status: 0, all is well; 1, a demo lost, doubled or hurried a timer, a query failed, or the message asked for is not
+pending; 2, the command was not understood or cannot be carried out; 130, interrupted.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from hwheel.cli import pending
+from hwheel.cli.deliver import command as deliver_command
+from hwheel.cli.demo import command as demo_command
+from hwheel.cli.errors import CommandError
+from hwheel.cli.options import Parser
+from hwheel.cli.trace import command as trace_command
+from hwheel.cli.tune import command as tune_command
+from hwheel.version import __version__
+
+DESCRIPTION = "Timers for programs that hold very many timeouts: Kafka's hierarchical timing wheel, compiled."
+
+EPILOG = """\
+examples:
+  hwheel demo                               200,000 request timeouts on a real timer, and what others make of them
+  hwheel demo --no-peers --count 1000000    a million, on the wheel alone
+  hwheel trace                              seven tasks travel down a wheel, step by step
+  hwheel trace --tick 20 --wheel-size 10 --start 0 --delays 5 23 230
+  hwheel trace --json                       the same for programs
+  hwheel tune log/ --out report             which tick, wheel size and timeout suit a log of timers
+  hwheel deliver --from in --to out --checkpoint state      messages in files, held until they are due, on Spark
+
+Each command has a --help of its own. What draws needs rich: pip install 'hwheel[cli]'; what reads logs
+pyarrow and matplotlib: pip install 'hwheel[tune]'; what delivers Spark: pip install 'hwheel[spark]'.
+"""
+
+
+def make_parser() -> Parser:
+    """The parser of `hwheel`. Each subcommand sets `run`, a function of the parsed options that returns a status."""
+    parser = Parser(
+        prog="hwheel",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"hwheel {__version__}")
+    parser.set_defaults(run=None)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    demo_command.add_to(commands)
+    trace_command.add_to(commands)
+    tune_command.add_to(commands)
+    deliver_command.add_to(commands)
+    pending.add_to(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    parser = make_parser()
+    options = parser.parse_args(argv)
+    if options.run is None:
+        parser.print_help(sys.stderr)
+        return 2
+    try:
+        status: int = options.run(options)
+        sys.stdout.flush()
+        return status
+    except CommandError as error:
+        print(f"{options.prog}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{options.prog}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Who read our output has seen enough (`| head`). What is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1

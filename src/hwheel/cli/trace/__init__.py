@@ -1,0 +1,1 @@
+"""`hwheel trace`: tasks travel down a wheel, step by step."""

@@ -1,0 +1,92 @@
+"""Where `hwheel tune` replays: here on one wheel, here a file at a time, or on Spark."""
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from hwheel.cli.extras import settings_of, spark_errors
+from hwheel.logs.columns import LogColumns
+from hwheel.logs.files import files_of, read_files, rows_of
+from hwheel.tune.grid import Grid
+from hwheel.tune.study import Study, study
+
+Replay = Callable[[Grid, bool], Study]      # with curves or without
+
+
+class Progress(Protocol):
+    """What is told how far it is."""
+
+    def begin(self, what: str, total: int | None) -> None: ...
+    def advance(self, count: int = 1) -> None: ...
+
+
+class Silence:
+    """Progress that is shown to nobody."""
+
+    def begin(self, what: str, total: int | None) -> None:
+        pass
+
+    def advance(self, count: int = 1) -> None:
+        pass
+
+
+def source(options: argparse.Namespace, columns: LogColumns, progress: Progress) -> AbstractContextManager[Replay]:
+    """What replays the log that the options name. Raises LogError."""
+    if options.spark:
+        return on_spark(options, columns, progress)
+    files = files_of(options.log)
+    return file_by_file(files, columns, progress) if options.per_file else on_one_wheel(files, columns, progress)
+
+
+@contextmanager
+def on_one_wheel(files: list[str], columns: LogColumns, progress: Progress) -> Iterator[Replay]:
+    """The log is read once, and stays in memory."""
+    progress.begin("reading", rows_of(files, columns))
+    log, dropped = read_files(files, columns, progress.advance)
+
+    def replay(grid: Grid, curves: bool) -> Study:
+        progress.begin("replaying", len(grid))
+        return Study.merged([study(log, grid, curves=curves, dropped=dropped, on_point=progress.advance)])
+
+    yield replay
+
+
+@contextmanager
+def file_by_file(files: list[str], columns: LogColumns, progress: Progress) -> Iterator[Replay]:
+    """One file in memory at a time."""
+
+    def replay(grid: Grid, curves: bool) -> Study:
+        progress.begin("replaying", len(grid) * len(files))
+        parts = []
+        for file in files:
+            log, dropped = read_files([file], columns)
+            parts.append(study(log, grid, curves=curves, dropped=dropped, on_point=progress.advance))
+        return Study.merged(parts)
+
+    yield replay
+
+
+@contextmanager
+def on_spark(options: argparse.Namespace, columns: LogColumns, progress: Progress) -> Iterator[Replay]:
+    """A session of its own, or that of spark-submit."""
+    settings = settings_of(options.conf)
+    with spark_errors():
+        from hwheel.spark.replay import replay as replay_on_spark
+        from hwheel.spark.session.local import make_session
+
+        progress.begin("starting Spark", None)
+        spark = make_session(options.master, settings)
+        try:
+
+            def replay(grid: Grid, curves: bool) -> Study:
+                progress.begin("replaying on Spark", None)
+                return replay_on_spark(
+                    options.log, start=columns.start, timeout=columns.timeout, end=columns.end, ticks=grid.ticks,
+                    wheel_sizes=grid.wheel_sizes, timeouts=grid.timeouts, curves=curves, key=options.key,
+                    wheels=options.wheels,
+                )
+
+            yield replay
+        finally:
+            spark.stop()

@@ -1,0 +1,133 @@
+"""Log: the timers of a log, put in order once, and lived through in virtual time as often as one likes."""
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from hwheel_core import DEFAULT_WHEEL_SIZE, order_by
+from hwheel_core import replay as replay_sorted
+
+from hwheel.replay.costs import ReplayCosts
+
+FIRED = 0
+CANCELLED = 1
+
+NEVER = -(2**63)
+"""Stands in ends_ms for a timer that was never cancelled, where there are no nulls to say so."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What became of each timer of a log, in the log's order."""
+
+    outcomes: npt.NDArray[np.int8]
+    """FIRED or CANCELLED."""
+    at_ms: npt.NDArray[np.int64]
+    """When."""
+    costs: ReplayCosts
+
+
+class Log:
+    """Log(starts_ms, timeouts_ms, ends_ms)
+
+    A log of timers, put in order once, to be replayed with as many ticks and wheel sizes as one likes.
+
+    Arguments:
+        starts_ms: when each timer was started, in ms, not negative, in any order. An array of int64 or what makes one.
+        timeouts_ms: for how long, in ms; zero or less: it falls due at once.
+        ends_ms: when it was cancelled, in ms; NEVER, or a null in an Arrow array: never. An end before the start counts
+            as one at the start; one after it has fired does nothing.
+
+    Attributes:
+        starts_ms, timeouts_ms, ends_ms: the same as arrays, in order of the starts. Do not change them.
+
+    Raises:
+        TypeError, ValueError: these are no integers, differ in length, or a start is negative or null.
+
+    Runtime complexity: O(n log n) for what is not in order yet.
+
+    >>> from hwheel.replay import Log, NEVER
+    >>> log = Log(starts_ms=[0, 0, 5], timeouts_ms=[30, 30, 30], ends_ms=[12, NEVER, NEVER])
+    >>> replayed = log.replay(tick_ms=10)
+    >>> replayed.outcomes.tolist(), replayed.at_ms.tolist()
+    ([1, 0, 0], [12, 30, 40])
+    >>> replayed.costs.wakeups, replayed.costs.lateness.max
+    (2, 5.0)
+    """
+
+    def __init__(self, starts_ms: Any, timeouts_ms: Any, ends_ms: Any) -> None:
+        starts = _column(starts_ms, "starts_ms")
+        timeouts = _column(timeouts_ms, "timeouts_ms")
+        ends = _column(ends_ms, "ends_ms", null=NEVER)
+        if not len(starts) == len(timeouts) == len(ends):
+            raise ValueError(f"the columns differ in length: {len(starts)}, {len(timeouts)} and {len(ends)}")
+        if len(starts) and starts.min() < 0:
+            raise ValueError(f"starts_ms[{starts.argmin()}] is negative: {starts.min()}")
+        self._rows: npt.NDArray[np.int64] | None = None
+        if (starts[1:] < starts[:-1]).any():
+            self._rows = _order(starts)
+            starts, timeouts, ends = starts[self._rows], timeouts[self._rows], ends[self._rows]
+        self.starts_ms, self.timeouts_ms, self.ends_ms = starts, timeouts, ends
+        cancelled = np.flatnonzero(ends != NEVER)
+        self._end_order = cancelled[_order(ends[cancelled])]
+
+    def __len__(self) -> int:
+        return len(self.starts_ms)
+
+    def replay(
+        self, *, tick_ms: int = 1, wheel_size: int = DEFAULT_WHEEL_SIZE, timeout_ms: int | None = None
+    ) -> Replayed:
+        """Lives through the log with a wheel of this tick and size.
+
+        At one instant timers fire first, then they are cancelled, then started. A timer fires as in SystemTimer: never
+        early, at the next tick.
+
+        Arguments:
+            tick_ms, wheel_size: as SystemTimer's.
+            timeout_ms: a timeout for all timers instead of their own: what if it were 5 s? None: their own.
+
+        Raises:
+            OverflowError: a deadline does not fit into 64 bits of milliseconds.
+            TypeError, ValueError: as SystemTimer.
+
+        Runtime complexity: O(1) a timer. The GIL is released.
+        """
+        timeouts = self.timeouts_ms
+        if timeout_ms is not None:
+            if isinstance(timeout_ms, (bool, np.bool_)) or not hasattr(timeout_ms, "__index__"):
+                raise TypeError(f"timeout_ms must be an int, not {type(timeout_ms).__name__}")
+            timeouts = np.broadcast_to(np.int64(operator.index(timeout_ms)), len(self))
+        outcomes, at_ms, found = replay_sorted(
+            self.starts_ms, timeouts, self.ends_ms, self._end_order, tick_ms, wheel_size, NEVER
+        )
+        costs = ReplayCosts.of_one_wheel(tick_ms, wheel_size, timeout_ms, len(self), found)
+        return Replayed(self._in_log_order(np.frombuffer(outcomes, np.int8)),
+                        self._in_log_order(np.frombuffer(at_ms, np.int64)), costs)
+
+    def _in_log_order(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if self._rows is None:
+            return column
+        found = np.empty_like(column)
+        found[self._rows] = column
+        return found
+
+
+def _order(times_ms: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The stable order: a radix sort, which needs few passes for times that lie within a day."""
+    return np.frombuffer(order_by(times_ms), np.int64)
+
+
+def _column(values: Any, name: str, null: int | None = None) -> npt.NDArray[np.int64]:
+    """An array of int64, nulls of Arrow replaced."""
+    if hasattr(values, "null_count") and values.null_count:
+        if null is None:
+            raise ValueError(f"{name} has nulls")
+        values = values.fill_null(null)
+    column = np.asarray(values)
+    if column.ndim != 1 or (len(column) and column.dtype.kind not in "iu"):
+        raise TypeError(f"{name} must be one column of integers, not {column.dtype} of shape {column.shape}")
+    if column.dtype.kind == "u" and len(column) and column.max() > np.iinfo(np.int64).max:
+        raise OverflowError(f"{name} does not fit into 64 bits with a sign: {column.max()}")
+    return np.ascontiguousarray(column, dtype=np.int64)

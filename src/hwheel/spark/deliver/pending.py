@@ -1,0 +1,117 @@
+"""What a checkpoint holds, read from its state store beside the running query."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from hwheel.spark.arrow import from_chunk
+from hwheel.spark.message import SEQUENCE, TOMBSTONE, due_ms, expirations
+from hwheel.spark.shard.index import ShardIndex
+from hwheel.spark.shard.settings import ColumnNames
+
+DECODED = "id string, due bigint, tick bigint, cancelled boolean, sequence bigint"
+MINUTE_MS = 60_000
+EDGES_MS = {
+    "due already": 0, "within a minute": MINUTE_MS, "within 10 minutes": 10 * MINUTE_MS,
+    "within an hour": 60 * MINUTE_MS,
+    "within 6 hours": 360 * MINUTE_MS, "within a day": 1440 * MINUTE_MS, "within a week": 10_080 * MINUTE_MS,
+    "within 30 days": 43_200 * MINUTE_MS, "within a year": 525_600 * MINUTE_MS,
+}
+LATER = "later"
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Chunks of buckets to rows, inside mapInArrow. `columns`: those of the message's own, as text, to add."""
+
+    schema: bytes
+    tick_ms: int
+    names: ColumnNames
+    columns: tuple[str, ...] = ()
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
+        for batch in batches:
+            for chunk in batch.column("rows"):
+                rows = from_chunk(chunk.as_buffer(), schema)
+                due = rows.column(self.names.due)
+                columns = [
+                    rows.column(self.names.id).cast(pa.string()), due_ms(due), expirations(due, self.tick_ms),
+                    rows.column(TOMBSTONE), rows.column(SEQUENCE),
+                ]
+                names = ["id", "due", "tick", "cancelled", "sequence"]
+                for name in self.columns:
+                    texts = [shown(value) for value in rows.column(name).to_pylist()]
+                    columns.append(pa.array(texts, pa.string()))
+                    names.append(name)
+                yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def shown(value: object) -> str | None:
+    """A value as text; of bytes, what they are if they are text."""
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    return None if value is None else str(value)
+
+
+def state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
+    """A state variable of the query, as of its last committed batch."""
+    spark.streams       # starts the coordinator of state stores, which Spark 4.1 needs here and does not start itself
+    return spark.read.format("statestore").option("stateVarName", variable).load(checkpoint)
+
+
+def indexes(spark: SparkSession, checkpoint: str) -> list[ShardIndex]:
+    """The index of each shard that has had a message."""
+    return [ShardIndex.from_json(row.json) for row in state(spark, checkpoint, "index").select("value.json").collect()]
+
+
+def rows_held(spark: SparkSession, checkpoint: str) -> int:
+    """How many rows lie in buckets: messages, duplicates and cancels that have not met yet. Reads no bucket."""
+    return sum(entry.rows for index in indexes(spark, checkpoint) for entry in index.buckets.values())
+
+
+def records(spark: SparkSession, checkpoint: str, columns: tuple[str, ...] = ()) -> DataFrame | None:
+    """All rows in buckets; None if no shard has had a message yet."""
+    found = indexes(spark, checkpoint)
+    if not found:
+        return None
+    index = found[0]        # in what is asked for here, all shards have the same
+    decoder = Decoder(bytes(index.arrow_schema.serialize()), index.placement.tick_ms, index.names, columns)
+    chunks = state(spark, checkpoint, "buckets").select(F.col("user_map_value.rows").alias("rows"))
+    return chunks.mapInArrow(decoder, ", ".join([DECODED, *[f"{name} string" for name in columns]]))
+
+
+def histogram(spark: SparkSession, checkpoint: str, now_ms: int) -> dict[str, int]:
+    """How many messages are pending, by how far away they are; duplicates and cancelled ones are not counted."""
+    counts = dict.fromkeys([*EDGES_MS, LATER], 0)
+    rows = records(spark, checkpoint)
+    if rows is None:
+        return counts
+    messages = rows.groupBy("id", "tick").agg(F.max("cancelled").alias("cancelled"), F.min("due").alias("due"))
+    name = F.lit(LATER)
+    for label, edge_ms in reversed(EDGES_MS.items()):
+        name = F.when(F.col("due") <= now_ms + edge_ms, label).otherwise(name)
+    for row in messages.where("not cancelled").groupBy(name.alias("when")).count().collect():
+        counts[row["when"]] = row["count"]
+    return counts
+
+
+def message(spark: SparkSession, checkpoint: str, id: str) -> list[dict[str, object]]:
+    """The rows in buckets that have this id, as they arrived: id, key, due, payload columns, cancelled."""
+    found = indexes(spark, checkpoint)
+    if not found:
+        return []
+    names = found[0].names
+    payload = [name for name in found[0].arrow_schema.names if name not in (*names, SEQUENCE, TOMBSTONE)]
+    rows = records(spark, checkpoint, (names.key, *payload))
+    assert rows is not None
+    return [
+        {
+            "id": row["id"], "key": row[names.key], "due": row["due"],
+            "payload": [row[name] for name in payload], "cancelled": row["cancelled"],
+        }
+        for row in rows.where(F.col("id") == id).orderBy("sequence").collect()
+    ]

@@ -1,0 +1,73 @@
+"""The parts of a log, replayed in the workers; a row with what was found comes back from each."""
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from hwheel.logs.columns import LogColumns, LogError, joined
+from hwheel.logs.files import read_file
+from hwheel.replay import Log
+from hwheel.tune.grid import Grid
+from hwheel.tune.study import Study, study
+
+PART = "study binary, error string"
+
+
+def study_of(parts: DataFrame) -> Study:
+    """The sum of all parts. A LogError in a worker is raised here, without the traces of three languages."""
+    rows = parts.collect()
+    for row in rows:
+        if row.error is not None:
+            raise LogError(row.error)
+    return Study.merged([pickle.loads(row.study) for row in rows])
+
+
+def part_row(make_study: Callable[[], Study]) -> pa.RecordBatch:
+    """A batch with one row of PART: what was found, or why nothing could be."""
+    found: bytes | None = None
+    wrong: str | None = None
+    try:
+        found = pickle.dumps(make_study())
+    except (LogError, OverflowError) as error:
+        wrong = str(error)
+    return pa.RecordBatch.from_arrays([pa.array([found], pa.binary()), pa.array([wrong], pa.string())],
+                                      names=["study", "error"])
+
+
+@dataclass(frozen=True)
+class FileParts:
+    """Each file is a part. What comes in are their numbers."""
+
+    files: list[str]
+    columns: LogColumns
+    grid: Grid
+    curves: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield part_row(lambda: self.replayed(self.files[number]))
+
+    def replayed(self, path: str) -> Study:
+        # In one thread: Spark has a core for this task, and the others have tasks of their own.
+        log, dropped = read_file(path, self.columns)
+        return study(log, self.grid, curves=self.curves, dropped=dropped)
+
+
+@dataclass(frozen=True)
+class FrameParts:
+    """Each partition of a frame is a part. What comes in are its rows."""
+
+    columns: LogColumns
+    grid: Grid
+    curves: bool
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield part_row(lambda: self.replayed(batches))
+
+    def replayed(self, batches: Iterable[pa.RecordBatch]) -> Study:
+        parts = [self.columns.arrays(batch, "the log") for batch in batches]
+        return study(Log(*(joined(parts) if parts else ([], [], []))), self.grid, curves=self.curves)

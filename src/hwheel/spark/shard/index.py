@@ -1,0 +1,70 @@
+"""The index of a shard: all that is known of it without reading a bucket, in one value state."""
+
+import json
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from hwheel.spark.shard.chunk_map import Entry, Key
+from hwheel.spark.shard.settings import ColumnNames, Placement
+
+
+@dataclass
+class ShardIndex:
+    """Clock, counters, and what each bucket and each slice of delivered ids holds."""
+
+    placement: Placement
+    names: ColumnNames
+    schema: str                         # of the messages, Arrow's, as base64
+    clock_ms: int = 0                   # the latest batch
+    sequence: int = 0                   # of the next message to arrive
+    timer_ms: int | None = None         # the timer that is registered
+    buckets: dict[Key, Entry] = field(default_factory=dict)         # (level, expiration)
+    delivered: dict[Key, Entry] = field(default_factory=dict)       # (level, number of the slice)
+    delivered_until_ms: dict[Key, int] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The index as it is put into the state."""
+        fields = vars(self) | {
+            "placement": self.placement._asdict(),
+            "names": self.names._asdict(),
+            "buckets": rows_of(self.buckets),
+            "delivered": [[*row, self.delivered_until_ms[row[0], row[1]]] for row in rows_of(self.delivered)],
+        }
+        del fields["delivered_until_ms"]
+        return json.dumps(fields, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "ShardIndex":
+        """The index that to_json put into the state."""
+        fields = json.loads(text)
+        delivered = fields.pop("delivered")
+        return cls(
+            **fields
+            | {
+                "placement": Placement(**fields["placement"]),
+                "names": ColumnNames(**fields["names"]),
+                "buckets": entries_of(fields["buckets"]),
+                "delivered": entries_of([row[:-1] for row in delivered]),
+                "delivered_until_ms": {(row[0], row[1]): row[-1] for row in delivered},
+            }
+        )
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns of the messages."""
+        return pa.ipc.read_schema(pa.py_buffer(b64decode(self.schema)))
+
+
+def schema_text(schema: pa.Schema) -> str:
+    """A schema as the index keeps it."""
+    return b64encode(schema.remove_metadata().serialize()).decode()
+
+
+def rows_of(entries: dict[Key, Entry]) -> list[list[int]]:
+    return [[*key, *entry] for key, entry in entries.items()]
+
+
+def entries_of(rows: list[list[int]]) -> dict[Key, Entry]:
+    return {(level, number): Entry(*entry) for level, number, *entry in rows}

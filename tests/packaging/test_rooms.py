@@ -1,0 +1,218 @@
+"""Imports and includes point down the tree: no room knows one above it, and there are no circles."""
+
+import ast
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# Each room knows those before it and no other. A room is a folder, or a module beside the folders. FACE is the package's
+# own __init__.py: whoever imports anything of the package, imports that first.
+FACE = "__init__"
+ROOMS = {
+    "hwheel": ["version", "timers", "threading", FACE, "asyncio", "sched", "purgatory", "metrics", "replay", "logs",
+               "recorder", "tune", "spark", "cli", "__main__"],
+    "hwheel.spark": ["durations", "arrow", "message", "shard", "session", "packing", "processor", "hold", FACE,
+                     "deliver", "replay"],
+    "hwheel.cli": [FACE, "errors", "options", "extras", "demo", "trace", "tune", "deliver", "pending", "main"],
+}
+CORE_ROOMS = ["wheel", "timer", "python", "loop", "purgatory", "columns", "replay"]
+
+
+# --- Python ------------------------------------------------------------------------------------------------------------
+
+
+def modules(source):
+    """{dotted name: file} of the package hwheel."""
+    found = {}
+    for file in sorted((source / "hwheel").rglob("*.py")):
+        parts = file.relative_to(source).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+def imports(file, known):
+    """The modules of `known` that a file imports, wherever in it the import stands."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: a relative import, which does not say from where"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                if whole in known:
+                    yield whole
+                elif node.module in known:
+                    yield node.module
+
+
+def graph(source):
+    """{module: the modules that it imports}"""
+    known = modules(source)
+    return {name: {*imports(file, known)} for name, file in known.items()}
+
+
+def room_of(module, package):
+    """The room of the package in which a module lies; None: in none of them."""
+    if module == package:
+        return FACE
+    return module.removeprefix(f"{package}.").split(".")[0] if module.startswith(f"{package}.") else None
+
+
+def upward(edges, package):
+    """Imports from a room into one that comes later in the list."""
+    order = ROOMS[package]
+    for module, imported in edges.items():
+        for other in imported:
+            rooms = room_of(module, package), room_of(other, package)
+            if None not in rooms and order.index(rooms[0]) < order.index(rooms[1]):
+                yield f"{module} imports {other}"
+
+
+def circle(edges):
+    """Modules that import each other in a circle, or nothing."""
+    edges = {module: {other for other in imported if other != module} for module, imported in edges.items()}
+    while free := [module for module, imported in edges.items() if not imported]:
+        for module in free:
+            del edges[module]
+        for imported in edges.values():
+            imported.difference_update(free)
+    return sorted(edges)
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_every_room_is_in_the_list_and_the_list_has_no_other(package):
+    found = {room_of(module, package) for module in modules(ROOT / "src")} - {None}
+    assert found == {*ROOMS[package]}
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_imports_point_down(package):
+    assert [*upward(graph(ROOT / "src"), package)] == []
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    assert circle(graph(ROOT / "src")) == []
+
+
+def test_the_core_imports_nothing_of_the_package_above_it():
+    for file in (ROOT / "hwheel_core").rglob("*.py*"):
+        found = re.findall(r"^\s*(?:from|c?import)\s+hwheel(?!_core)\b.*", file.read_text(), re.MULTILINE)
+        assert found == [], file
+
+
+@pytest.mark.parametrize(("file", "line", "package"), [
+    ("timers/stats.py", "from hwheel.threading import Timer", "hwheel"),
+    ("timers/base.py", "    from hwheel.cli.main import main", "hwheel"),
+    ("logs/schema.py", "import hwheel.tune.grid", "hwheel"),
+    ("spark/arrow.py", "from hwheel.spark.shard import wheel", "hwheel.spark"),
+    ("cli/options.py", "from hwheel.cli.trace.steps import trace", "hwheel.cli"),
+])
+def test_an_import_that_points_up_is_found(file, line, package, tmp_path):
+    shutil.copytree(ROOT / "src" / "hwheel", tmp_path / "hwheel")
+    with (tmp_path / "hwheel" / file).open("a") as changed:
+        changed.write(f"\n\ndef late() -> None:\n{line}\n" if line.startswith(" ") else f"\n{line}\n")
+    assert len([*upward(graph(tmp_path), package)]) == 1
+
+
+def test_a_circle_inside_a_room_is_found(tmp_path):
+    shutil.copytree(ROOT / "src" / "hwheel", tmp_path / "hwheel")
+    with (tmp_path / "hwheel/tune/units.py").open("a") as changed:
+        changed.write("\nfrom hwheel.tune.report import cells\n")
+    assert {"hwheel.tune.report", "hwheel.tune.units"} <= {*circle(graph(tmp_path))}
+
+
+# --- the core ----------------------------------------------------------------------------------------------------------
+
+
+def included(core):
+    """The files that _core.pyx includes, in order."""
+    return re.findall(r'^include "(.+)"', (core / "_core.pyx").read_text(), re.MULTILINE)
+
+
+def code_of(file):
+    """A file without comments and without what stands in strings."""
+    text = re.sub(r'("""|\'\'\')(?:.|\n)*?\1', '""', file.read_text())
+    return re.sub(r"(\"[^\"\n]*\"|'[^'\n]*')|#.*", lambda match: '""' if match[1] else "", text)
+
+
+def defined(code):
+    """The functions that a file defines, of C and of Python."""
+    for line in code.splitlines():
+        if re.match(r"(?:cdef|cpdef|def)\b(?!\s+(?:class|struct|enum|extern)\b)", line):
+            if name := re.match(r"[^=(]*?(\w+)\(", line):
+                yield name[1]
+
+
+def declared(code):
+    """The structs, enums and classes that a structs.pxd or a file declares."""
+    kinds = r"(?:cdef|cpdef|ctypedef)\s+(?:packed\s+)?(?:class|struct|enum|union)|class"
+    return re.findall(rf"^\s*(?:{kinds})\s+(\w+)", code, re.MULTILINE)
+
+
+def uses(code, name):
+    """Whether a file calls a function or takes its address, and has no variable of that name instead."""
+    is_variable = re.search(rf"\b\w+[\s*&]+{name}\s*[,)=:]|\bfor {name}\b|\b{name}\s*=(?!=)", code)
+    end = r"\(" if is_variable else r"\b"
+    return re.search(rf"(?<![\w.]){name}{end}", code) is not None
+
+
+def calls_up(core):
+    """Where a file uses a function of one that is included after it."""
+    code = {file: code_of(core / file) for file in included(core)}
+    names = {file: {*re.findall(r"(?<![\w.])\w+", text)} for file, text in code.items()}
+    functions = {file: {*defined(text)} for file, text in code.items()}
+    order = list(code)
+    for number, file in enumerate(order):
+        for later in order[number + 1:]:
+            for name in sorted(functions[later] & names[file] - functions[file]):
+                if uses(code[file], name):
+                    yield f"{file} uses {name}, which is defined in {later}"
+
+
+def kinds_from_above(core):
+    """Where a room uses a struct or class that one above it declares."""
+    code = {file.relative_to(core): code_of(file) for file in core.rglob("*.px*") if file.parent != core}
+    for file, text in code.items():
+        for other, declarations in code.items():
+            if CORE_ROOMS.index(file.parts[0]) < CORE_ROOMS.index(other.parts[0]) and other.suffix == ".pxd":
+                for name in declared(declarations):
+                    if re.search(rf"(?<![\w.]){name}\b", text):
+                        yield f"{file} uses {name} of {other}"
+
+
+def test_the_core_includes_its_rooms_one_after_the_other():
+    rooms = [Path(file).parts[0] for file in included(ROOT / "hwheel_core")]
+    assert [*dict.fromkeys(rooms)] == CORE_ROOMS
+    assert rooms == sorted(rooms, key=CORE_ROOMS.index)
+
+
+def test_every_file_of_the_core_is_included():
+    core = ROOT / "hwheel_core"
+    assert sorted(included(core)) == sorted(str(file.relative_to(core)) for file in core.rglob("*.pxi"))
+
+
+def test_no_file_of_the_core_uses_a_function_of_one_that_is_included_later():
+    assert [*calls_up(ROOT / "hwheel_core")] == []
+
+
+def test_no_room_of_the_core_knows_the_structs_and_classes_of_one_above_it():
+    assert [*kinds_from_above(ROOT / "hwheel_core")] == []
+
+
+def test_a_call_that_points_up_is_found(tmp_path):
+    core = tmp_path / "hwheel_core"
+    shutil.copytree(ROOT / "hwheel_core", core)
+    before = [*calls_up(core)]
+    first, last = included(core)[0], included(core)[-1]
+    name = next(defined(code_of(core / last)))
+    for line in (f"    {name}(NULL)", f"    pass_on(&{name})", f"    pass_on({name})"):
+        text = (core / first).read_text()
+        (core / first).write_text(f"{text}\n\ncdef void calls_up() noexcept:\n{line}\n")
+        assert [*calls_up(core)] == [f"{first} uses {name}, which is defined in {last}", *before]
+        (core / first).write_text(f'{text}\n\ncdef int explains(int {name}) noexcept:    # {name}(NULL)\n    return {name}\n')
+        assert [*calls_up(core)] == before
+        (core / first).write_text(text)

@@ -164,11 +164,15 @@ cdef class LoopTimers:
         timers_ring(self, number)
 
 
-# PATCHNOTE gc
+# Cython's tp_traverse visits the fields, but the wheel holds handles, too. If CPython found it elsewhere than in the
+# type, a loop that nobody closed would never be collected: test_a_loop_that_nobody_closed_is_collected_with_its_timers
+# in tests/dropin/asyncio/test_garbage.py would fail.
 visit_fields = (<PyTypeObject*>LoopTimers).tp_traverse
 (<PyTypeObject*>LoopTimers).tp_traverse = timers_traverse
 
-# PATCHNOTE calls
+# If the type's dict or its method descriptors became something else, the import would end in a SystemError, and so every
+# test would. What the fast functions leave to the methods as Cython made them, keywords, is tested by
+# test_the_callback_runs_in_the_context_of_the_call in tests/dropin/asyncio/test_handles.py.
 common_loop_call_later = <object>hw_speed_up(
     <PyObject*>LoopTimers, "call_later", &timers_call_later_def, <void*>timers_call_later_fast
 )

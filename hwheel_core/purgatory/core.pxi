@@ -146,7 +146,7 @@ cdef class PurgatoryCore:
         return taken
 
     def _give_all_up(self):
-        """Withdraws all operations that are on lists, and notes them in `_left`. After an error it can be called again."""
+        """Withdraws all operations that are on lists, and notes them in `_left`. It can be called again."""
         while (waiting := purgatory_operations(self)):
             for operation in waiting:
                 self._withdraw(operation, self._left)

@@ -140,6 +140,10 @@ if operation_purgatory_slot(<PyObject*>sample_operation)[0] != <PyObject*>sample
     raise SystemError("an OperationCore is not laid out as operation.pxi takes for granted")
 sample_operation = None
 
-# PATCHNOTE
+# What would break if CPython changed it, and which test in tests/purgatory/test_operation_lock.py would tell:
+# - tp_new, if object.__new__() did not make room for attributes any more, or Cython's own did: nothing but memory;
+#   test_the_attributes_of_an_operation_stand_in_it_and_in_no_dict. If it did not zero the fields, all tests.
+# - tp_dealloc, if it were found elsewhere than in the type: an operation would not release its watcher; in a debug build
+#   test_an_operation_that_is_on_no_list_any_more_is_released_with_its_user finds one left behind.
 hw_set_new(<PyObject*>OperationCore, operation_new)
 hw_set_dealloc(<PyObject*>OperationCore, operation_dealloc)

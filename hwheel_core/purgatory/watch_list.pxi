@@ -41,5 +41,7 @@ cdef class WatchList:
         watch_list_clear(self)
 
 
-# PATCHNOTE
+# Cython's tp_traverse and tp_clear know the key alone, but a list holds operations, too, through its nodes. If CPython
+# found these functions elsewhere than in the type, a purgatory that nobody closed would never be collected:
+# test_the_garbage_collector_sees_through_the_watch_lists in tests/purgatory/test_operation_lock.py would fail.
 hw_set_gc(<PyObject*>WatchList, watch_list_traverse, watch_list_break_cycles)

@@ -61,7 +61,7 @@ cdef inline void watcher_prefetch(Watcher* watcher) noexcept:
 cdef inline void node_link(WatchNode* node, Watcher* watcher, WatchList watch_list) noexcept:
     """Puts a node at the end of a list; not one of a watcher that its operation has left."""
     hw_count_add(&watcher.references, 1)
-    Py_INCREF(<object>watcher.operation)        # both dropped by node_unlink; the second earlier by watcher_drop_operation
+    Py_INCREF(<object>watcher.operation)        # dropped by node_unlink, or this one by watcher_drop_operation
     watcher.linked += 1
     node.watcher = watcher
     node.watch_list = <void*>watch_list

@@ -11,11 +11,12 @@ from hwheel_core import TimerBatch, TimerClosed, TimerFull, TimerTask, TimingWhe
 
 from hwheel.threading import Timer
 from hwheel.timers.manual import ManualTimer
-from hwheel.timers.stats import TimerStats
+from hwheel.timers.stats import Lateness, TimerStats
 from hwheel.timers.system import SystemTimer
 from hwheel.version import __version__
 
 __all__ = [
+    "Lateness",
     "ManualTimer",
     "SystemTimer",
     "Timer",

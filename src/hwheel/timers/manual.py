@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from hwheel_core import DEFAULT_WHEEL_SIZE, TimerClosed
 
-from hwheel.timers.arguments import whole_ms
+from hwheel.timers.arguments import whole_number
 from hwheel.timers.base import BaseTimer
 
 
@@ -33,6 +33,8 @@ class ManualTimer(BaseTimer):
     >>> task.cancel()
     True
     """
+
+    __module__ = "hwheel"
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class ManualTimer(BaseTimer):
 
         Runtime complexity: O(1) for each tick in which something runs, whatever lies in between.
         """
-        ms = whole_ms(ms, "ms")
+        ms = whole_number(ms, "ms")
         if self.closed:
             raise TimerClosed("the timer is closed")
         self._advance_by(ms)

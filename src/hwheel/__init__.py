@@ -11,12 +11,13 @@ from hwheel_core import HwheelError, TimerBatch, TimerClosed, TimerFull, TimerTa
 
 from hwheel.threading import Timer
 from hwheel.timers.manual import ManualTimer
-from hwheel.timers.stats import TimerStats
+from hwheel.timers.stats import Lateness, TimerStats
 from hwheel.timers.system import SystemTimer
 from hwheel.version import __version__
 
 __all__ = [
     "HwheelError",
+    "Lateness",
     "ManualTimer",
     "SystemTimer",
     "Timer",

@@ -23,6 +23,8 @@ except ImportError as error:
 from hwheel.purgatory import DelayedOperationPurgatory
 from hwheel.timers.base import BaseTimer
 
+__all__ = ["PurgatoryCollector", "TimerCollector"]
+
 _TIMER_COUNTERS = {
     "added": "Timers that were added.",
     "expired": "Timers that were handed out to be run.",

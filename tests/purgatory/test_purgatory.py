@@ -303,8 +303,9 @@ print(purgatory.watched)
 
 
 MODULES = [
-    importlib.import_module(f"hwheel.purgatory.{module.name}")
-    for module in pkgutil.iter_modules(hwheel.purgatory.__path__)
+    hwheel.purgatory,
+    *(importlib.import_module(f"hwheel.purgatory.{module.name}")
+      for module in pkgutil.iter_modules(hwheel.purgatory.__path__)),
 ]
 
 

@@ -16,6 +16,8 @@ class EventLoopPolicy(asyncio.DefaultEventLoopPolicy):
     >>> loop.close()
     """
 
+    __module__ = "hwheel.asyncio"
+
     _loop_factory = EventLoop
 
 

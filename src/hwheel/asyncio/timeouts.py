@@ -34,6 +34,8 @@ class Timeouts(WheelTimers):
     nobody spoke
     """
 
+    __module__ = "hwheel.asyncio"
+
     def __new__(cls, loop: asyncio.AbstractEventLoop | None = None) -> Self:
         if loop is None:
             loop = asyncio.get_running_loop()

@@ -15,6 +15,8 @@ class DelayedFuture(DelayedOperation):
     """What DelayedFuturePurgatory.try_complete_else_watch() returns: completed when all of its `futures` are done, or
     by its timeout."""
 
+    __module__ = "hwheel.purgatory"
+
     __slots__ = ("_fail_pending", "_not_done", "_response_callback", "futures")
 
     def __init__(
@@ -79,6 +81,8 @@ class DelayedFuturePurgatory:
     ...     answers[1].set_result("no")
     all answered
     """
+
+    __module__ = "hwheel.purgatory"
 
     def __init__(
         self,

@@ -42,6 +42,8 @@ class DelayedOperation(OperationCore):
     (True, False)
     """
 
+    __module__ = "hwheel.purgatory"
+
     __slots__ = ("__weakref__",)
 
     # --- what a subclass says ------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from hwheel_core import PurgatoryCore
 from hwheel.purgatory.base_purgatory import BasePurgatory
 from hwheel.purgatory.operation import DelayedOperation
 from hwheel.purgatory.stats import PurgatoryStats
-from hwheel.timers.arguments import whole_ms
+from hwheel.timers.arguments import whole_number
 from hwheel.timers.base import BaseTimer
 from hwheel.timers.system import SystemTimer
 
@@ -55,10 +55,12 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], BasePurgatory, Generic
     True 1
     """
 
+    __module__ = "hwheel.purgatory"
+
     def __init__(
         self, name: str, timer: BaseTimer | None = None, *, purge_interval: int = 1000, reaper: bool = True
     ) -> None:
-        self.purge_interval = whole_ms(purge_interval, "purge_interval")
+        self.purge_interval = whole_number(purge_interval, "purge_interval")
         super().__init__(name, timer, reaper)
 
     # --- operations: try_complete_else_watch(), check_and_complete() and purge() are PurgatoryCore's --------------

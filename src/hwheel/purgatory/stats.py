@@ -18,3 +18,6 @@ class PurgatoryStats(NamedTuple):
     completed: int
     expired: int
     purged: int
+
+
+PurgatoryStats.__module__ = "hwheel.purgatory"

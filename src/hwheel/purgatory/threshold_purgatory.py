@@ -18,7 +18,7 @@ from hwheel.timers.forked_locks import free_if_nobody_has_it, has_it
 
 
 class Ordered(Protocol):
-    """What has an order."""
+    """A type whose values can be compared by <."""
 
     def __lt__(self, other: Any, /) -> bool: ...
 
@@ -30,7 +30,7 @@ SPARE = 64
 
 
 class _Waiting(NamedTuple):
-    """A future of await_()."""
+    """A future that await_() has given out, and what it waits for."""
 
     number: int
     threshold: Any
@@ -63,6 +63,8 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
     >>> before, replicated.result()
     (False, 5)
     """
+
+    __module__ = "hwheel.purgatory"
 
     def __init__(self, name: str = "thresholds", timer: BaseTimer | None = None, *, reaper: bool = True) -> None:
         self._serial = itertools.count()

@@ -28,6 +28,9 @@ class RecorderStats(NamedTuple):
     files: int
 
 
+RecorderStats.__module__ = "hwheel.recorder"
+
+
 class Leaving(Protocol):
     """What is told that the process ends, while there is still a recorder."""
 
@@ -57,6 +60,8 @@ class Recorder:
 
     Thread-safety: every method may be called from any thread.
     """
+
+    __module__ = "hwheel.recorder"
 
     def __init__(
         self, path: str | Path, *, capacity: int = 262_144, file_rows: int = 1_000_000, file_seconds: float = 60.0

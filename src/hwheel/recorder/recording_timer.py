@@ -97,6 +97,8 @@ class RecordingTimer(SystemTimer):
     True
     """
 
+    __module__ = "hwheel.recorder"
+
     def __init__(
         self, recorder: Recorder, name: str = "timer", *,
         key: Callable[[Callable[..., object], tuple[Any, ...]], str | None] | None = None, **options: Any,

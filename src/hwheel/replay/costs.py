@@ -18,6 +18,8 @@ ENTRY_BYTES = 32
 class ReplayCosts:
     """What a log costs a wheel. `merged` adds up what the parts of a log cost, each on a wheel of its own."""
 
+    __module__ = "hwheel.replay"
+
     tick_ms: int
     wheel_size: int
     timeout_ms: int | None

@@ -22,6 +22,8 @@ NEVER = -(2**63)
 class Replayed:
     """What became of each timer of a log, in the log's order."""
 
+    __module__ = "hwheel.replay"
+
     outcomes: npt.NDArray[np.int8]
     """FIRED or CANCELLED."""
     at_ms: npt.NDArray[np.int64]
@@ -56,6 +58,8 @@ class Log:
     >>> replayed.costs.wakeups, replayed.costs.lateness.max
     (2, 5.0)
     """
+
+    __module__ = "hwheel.replay"
 
     def __init__(self, starts_ms: Any, timeouts_ms: Any, ends_ms: Any) -> None:
         starts = _column(starts_ms, "starts_ms")

@@ -18,6 +18,15 @@ from hwheel.timers.uncaught import report_uncaught
 __all__ = ["Timer"]
 
 
+class _NoTask:
+    """For a timer that has a thread of its own: it has been started, and no task can be cancelled."""
+
+    cancelled = False
+
+    def cancel(self) -> bool:
+        return False
+
+
 class Timer(threading.Timer):
     """Timer(interval, function, args=None, kwargs=None)
 
@@ -49,11 +58,13 @@ class Timer(threading.Timer):
     >>> timer.cancel()
     """
 
+    __module__ = "hwheel"
+
     # Who changes what. start() sets _task, which is what "started" means, and _generation. The reaper, which is one
     # thread, sees to it that a timer falls due once. The function's thread sets _runner, then _over. cancel() and the
     # end of the function set _is_finished. Where one thread sets a flag and then looks for an Event, another makes the
     # Event and then looks at the flag, so one of them sets it.
-    _task: "TimerTask | _NoTask | None"
+    _task: TimerTask | _NoTask | None
     _generation = 0                                     # of the engine's, at start()
     _runner: threading.Thread | None = None             # where the function runs, or ran
     _has_fallen_due = False
@@ -104,7 +115,7 @@ class Timer(threading.Timer):
             return
         try:
             self._task = _NO_TASK       # the function may run before the next line has come to its end
-            self._task = task = engine.clock.call_later(self.interval, _fall_due, self)
+            self._task = task = engine.timer.call_later(self.interval, _fall_due, self)
         except (TypeError, ValueError, OverflowError):
             self._task = None
             raise
@@ -241,7 +252,7 @@ class Timer(threading.Timer):
 
     def _take_back(self, engine: TimerEngine) -> None:
         """start() was interrupted, or there was no room: it has not been started, unless it runs already."""
-        for task in engine.clock.pending():
+        for task in engine.timer.pending():
             if task.args and task.args[0] is self:
                 task.cancel()
         if not self._has_fallen_due:
@@ -282,15 +293,6 @@ class Timer(threading.Timer):
                 self._over_event.set()
 
 
-class _NoTask:
-    """For a timer that has a thread of its own: it has been started, and no task can be cancelled."""
-
-    cancelled = False
-
-    def cancel(self) -> bool:
-        return False
-
-
 class _Finished(threading.Event):
     """A timer's `finished`, which a program may set itself instead of calling cancel()."""
 
@@ -328,7 +330,7 @@ def _make_engine() -> TimerEngine:
 
 
 def _fall_due(timer: Timer) -> None:
-    """In the reaper."""
+    """Called by the reaper when the time of a timer has come: has its function run in a pool."""
     if _engine is not None and not timer._has_fallen_due:
         timer._has_fallen_due = True
         _engine.submit(timer._run_in_pool, timer._daemonic)

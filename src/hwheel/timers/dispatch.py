@@ -220,7 +220,7 @@ def _left(give_up: float | None) -> float | None:
 
 
 def _reap(timer: Any, hand_over: HandOver, fork: Fork | None) -> None:
-    """The reaper's thread."""
+    """What the reaper's thread runs."""
 
     def turn(generation: int) -> bool:
         if not timer._reap(generation):

@@ -33,6 +33,8 @@ class ManualTimer(BaseTimer):
     True
     """
 
+    __module__ = "hwheel"
+
     def __init__(
         self,
         name: str = "timer",

@@ -15,6 +15,9 @@ class Lateness(NamedTuple):
     max: float
 
 
+Lateness.__module__ = "hwheel"
+
+
 class TimerStats(NamedTuple):
     """The counters of a timer at one moment; a batch counts as its timers.
 
@@ -32,3 +35,6 @@ class TimerStats(NamedTuple):
     pending: int
     levels: int
     lateness: Lateness
+
+
+TimerStats.__module__ = "hwheel"

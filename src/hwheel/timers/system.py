@@ -8,7 +8,7 @@ from typing import Any
 
 from hwheel_core import DEFAULT_WHEEL_SIZE, TimerClosed
 
-from hwheel.timers.arguments import whole_ms
+from hwheel.timers.arguments import whole_number
 from hwheel.timers.base import BaseTimer
 from hwheel.timers.dispatch import HandOver, hand_over_to
 from hwheel.timers.lifecycle import follow_process
@@ -58,6 +58,8 @@ class SystemTimer(BaseTimer):
     ten milliseconds
     """
 
+    __module__ = "hwheel"
+
     def __init__(
         self,
         name: str = "timer",
@@ -93,7 +95,7 @@ class SystemTimer(BaseTimer):
         """
         if self._hand_over.has_reaper:
             raise RuntimeError("this timer has a reaper; make it with reaper=False to advance it yourself")
-        timeout_ms = whole_ms(timeout_ms, "timeout_ms")
+        timeout_ms = whole_number(timeout_ms, "timeout_ms")
         if self.closed:
             raise TimerClosed("the timer is closed")
         self._start()

@@ -19,7 +19,7 @@ ROOMS = {
                      "deliver", "replay"],
     "hwheel.cli": [FACE, "errors", "options", "extras", "demo", "trace", "tune", "deliver", "pending", "main"],
 }
-CORE_ROOMS = ["wheel", "timer", "python", "loop", "purgatory", "columns", "replay"]
+CORE_ROOMS = ["wheel", "timer", "python", "loop", "purgatory", "columns", "replay", "debug.pxi"]
 
 
 # --- Python ------------------------------------------------------------------------------------------------------------

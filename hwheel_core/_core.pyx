@@ -1,9 +1,16 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: binding=False, embedsignature=True, embedsignature.format=clinic, always_allow_keywords=False
-"""The compiled core: one translation unit, so that everything inlines.
+"""The compiled core: one translation unit, because calls between Cython modules go through pointers and cannot be inlined.
 
-Included first: plain C over the structs of types.pxd, `noexcept nogil`, no Python object. Then what Python sees:
-arguments, references, exceptions, and the choice of when to wait for a lock without the GIL; no algorithm.
+A folder is a room, and the rooms are included from the bottom up: no file calls a function of a file below it in this list,
+and tests/packaging/test_rooms.py sees to it. wheel/ is the algorithm: no lock, no Python. timer/ puts a lock around it.
+python/ is what Python sees of both: arguments, references, exceptions, and when to wait for a lock without the GIL. loop/,
+purgatory/, columns/ and replay/ are built on these, each with an algorithm of its own. The fields of all structs and classes
+are in _core.pxd.
+
+Names. A function over a struct or a class is called `noun_verb`, by the noun of its first argument. `noexcept nogil` in its
+first line says that it is plain C; without, it runs with the GIL. `_locked` at the end says that the timer's lock is held.
+docs/glossary.md has the words.
 """
 
 cimport cython
@@ -21,7 +28,7 @@ cdef enum:
 
 DEFAULT_WHEEL_SIZE = 512
 
-# Plain C.
+# Plain C: noexcept nogil, no Python object.
 include "wheel/block.pxi"
 include "wheel/entry.pxi"
 include "wheel/bucket.pxi"

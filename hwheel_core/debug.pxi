@@ -22,7 +22,7 @@ def debug_check(timer):
     cdef const char* fault = NULL
     debug_only()
     if isinstance(timer, TimingWheel):
-        wheel_set_up(timer)
+        timing_wheel_set_up(timer)
         checked = (<TimingWheel>timer).timer
     elif isinstance(timer, LoopTimers):
         checked = (<LoopTimers>timer).timer
@@ -33,14 +33,14 @@ def debug_check(timer):
         checked = (<TimerFace>timer).timer
     lock_with_gil(checked)
     if running is not NULL:
-        fault = check_list(running, &length)
+        fault = list_check(running, &length)
         if fault is NULL:
-            fault = check_list(offered, &offered_length)
+            fault = list_check(offered, &offered_length)
         length += offered_length
         checked.pending -= length       # what the pass of a loop has taken out and not run yet
         checked.expired += length
     if fault is NULL:
-        fault = check_timer_locked(checked)
+        fault = timer_check_locked(checked)
     checked.pending += length
     checked.expired -= length
     lock_release(checked)

@@ -33,7 +33,7 @@ cdef inline bint timers_check_open(LoopTimers self) except False:
 
 
 cdef bint timers_make_room(Timer* timer, Status status) noexcept:
-    """As make_room(), with the GIL kept. False: that was not what was missing, or there is no memory."""
+    """As timer_make_room(), with the GIL kept. False: that was not what was missing, or there is no memory."""
     return status == NEEDS_LEVEL and timer_grow(timer)
 
 

@@ -26,7 +26,7 @@ def call_at_by_keywords(loop, when, callback, *args, context=None):
 cdef object method_call_later(PyObject* loop, PyObject** args, Py_ssize_t count, PyObject* keywords):
     cdef LoopTimers timers
     if count < 2 or keywords is not NULL:
-        return call_slowly(call_later_by_keywords, loop, args, count, keywords)
+        return core_call_slowly(call_later_by_keywords, loop, args, count, keywords)
     timers = (<object>loop)._wheel_timers
     return timers_call_later_for_loop(timers, <object>args[0], <object>args[1], arguments_from(args, 2, count), None)
 
@@ -34,7 +34,7 @@ cdef object method_call_later(PyObject* loop, PyObject** args, Py_ssize_t count,
 cdef object method_call_at(PyObject* loop, PyObject** args, Py_ssize_t count, PyObject* keywords):
     cdef LoopTimers timers
     if count < 2 or keywords is not NULL:
-        return call_slowly(call_at_by_keywords, loop, args, count, keywords)
+        return core_call_slowly(call_at_by_keywords, loop, args, count, keywords)
     timers = (<object>loop)._wheel_timers
     return timers_call_at(timers, <object>args[0], <object>args[1], arguments_from(args, 2, count), None)
 

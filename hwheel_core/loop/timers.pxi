@@ -52,7 +52,7 @@ cdef object timers_delegate(LoopTimers self, object own, str name, tuple args, o
 cdef object timers_call_later_fast(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
     cdef LoopTimers timers = <LoopTimers>self
     if count < 2 or keywords is not NULL:
-        return call_slowly(common_loop_call_later, self, args, count, keywords)
+        return core_call_slowly(common_loop_call_later, self, args, count, keywords)
     if not timers_calls_are_own(timers):
         return timers_delegate(timers, genuine_call_later, NAME_CALL_LATER, arguments_from(args, 0, count), None)
     return timers_call_later(timers, <object>args[0], <object>args[1], arguments_from(args, 2, count), None)
@@ -61,7 +61,7 @@ cdef object timers_call_later_fast(PyObject* self, PyObject** args, Py_ssize_t c
 cdef object timers_call_at_fast(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
     cdef LoopTimers timers = <LoopTimers>self
     if count < 2 or keywords is not NULL:
-        return call_slowly(common_loop_call_at, self, args, count, keywords)
+        return core_call_slowly(common_loop_call_at, self, args, count, keywords)
     if not timers_calls_are_own(timers):
         return timers_delegate(timers, genuine_call_at, NAME_CALL_AT, arguments_from(args, 0, count), None)
     return timers_call_at(timers, <object>args[0], <object>args[1], arguments_from(args, 2, count), None)
@@ -82,7 +82,7 @@ cdef class LoopTimers:
     def __cinit__(self, loop, base):
         list_init(&self.running)
         list_init(&self.offered)
-        self.timer = new_timer(1, DEFAULT_WHEEL_SIZE, 0, CLOCK_KIND_MANUAL, False)
+        self.timer = timer_from_arguments(1, DEFAULT_WHEEL_SIZE, 0, CLOCK_KIND_MANUAL, False)
         timers_forget_alarm(self)
         self.pass_s = -INFINITY
         self.early_s = -INFINITY

@@ -109,7 +109,7 @@ cdef bint callback_argument(object callback) except False:
     return True
 
 
-cdef bint check_wheel(int64_t tick_ms, int64_t wheel_size, int64_t start_ms) except False:
+cdef bint wheel_check_arguments(int64_t tick_ms, int64_t wheel_size, int64_t start_ms) except False:
     cdef int64_t interval
     if tick_ms < 1:
         raise ValueError(f"tick_ms must be at least 1, not {tick_ms}")
@@ -122,14 +122,14 @@ cdef bint check_wheel(int64_t tick_ms, int64_t wheel_size, int64_t start_ms) exc
     return True
 
 
-cdef Timer* new_timer(object tick_ms, object wheel_size, object start_ms, int32_t clock,
+cdef Timer* timer_from_arguments(object tick_ms, object wheel_size, object start_ms, int32_t clock,
                       bint never_early) except NULL:
     """A Timer from a constructor's arguments."""
     cdef int64_t tick = integer_argument(tick_ms, "tick_ms")
     cdef int64_t size = integer_argument(wheel_size, "wheel_size")
     cdef int64_t start = integer_argument(start_ms, "start_ms")
     cdef Timer* timer
-    check_wheel(tick, size, start)
+    wheel_check_arguments(tick, size, start)
     with nogil:
         timer = timer_new(tick, <int32_t>size, start, clock, never_early)
     if timer is NULL:

@@ -15,7 +15,7 @@ cdef inline bint core_ready(TimerFace self) except False:
     return True
 
 
-cdef inline bint instants_due(Timer* timer, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
+cdef inline bint timer_due_or_raise(Timer* timer, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
                               int64_t* expiration_ms_out) except False:
     if not timer_due(timer, now, delay, deadline_ms_out, expiration_ms_out):
         raise OverflowError(f"the deadline does not fit into 64 bits of milliseconds: now + {delay.ms} ms")
@@ -25,51 +25,51 @@ cdef inline bint instants_due(Timer* timer, const Instant* now, const Instant* d
 cdef inline bint core_schedule(TimerFace self, TimerTask task, const Instant* now, const Instant* delay) except False:
     """Sets a task's times and puts it into the wheel."""
     cdef int64_t deadline_ms, expiration_ms
-    instants_due(self.timer, now, delay, &deadline_ms, &expiration_ms)
+    timer_due_or_raise(self.timer, now, delay, &deadline_ms, &expiration_ms)
     if task.task.state == TASK_NEW:
         task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
     elif task.task.state == TASK_PENDING:
         raise ValueError("the task is pending already")
     task.task.deadline_ms = deadline_ms
-    schedule_task(self.timer, task, expiration_ms, when_due(self.timer, delay))
-    heed_clock(self.timer, now)
+    task_schedule(self.timer, task, expiration_ms, timer_when_due(self.timer, delay))
+    timer_heed_clock(self.timer, now)
     return True
 
 
-cdef inline TimerTask add_call(TimerFace self, const Instant* now, const Instant* delay, object callback,
+cdef inline TimerTask core_add_call(TimerFace self, const Instant* now, const Instant* delay, object callback,
                                PyObject** args, Py_ssize_t count):
     """Makes a task of a call and puts it into the wheel."""
     cdef int64_t deadline_ms, expiration_ms
     cdef TimerTask task
-    instants_due(self.timer, now, delay, &deadline_ms, &expiration_ms)
-    task = new_call(self.timer, callback, args, count)
+    timer_due_or_raise(self.timer, now, delay, &deadline_ms, &expiration_ms)
+    task = task_new(self.timer, callback, args, count)
     task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
     task.task.deadline_ms = deadline_ms
-    link_task(self.timer, task, expiration_ms, when_due(self.timer, delay))
-    heed_clock(self.timer, now)
+    task_link(self.timer, task, expiration_ms, timer_when_due(self.timer, delay))
+    timer_heed_clock(self.timer, now)
     return task
 
 
 # The common way into call_later and call_at: positional arguments, and no tuple made of them.
 
 
-cdef TimerTask add_call_later(TimerFace self, object delay, object callback, PyObject** args, Py_ssize_t count):
+cdef TimerTask core_call_later(TimerFace self, object delay, object callback, PyObject** args, Py_ssize_t count):
     """call_later, for any way in which its arguments come."""
     cdef Instant now, length
     seconds_argument(delay, "delay", &length)
     callback_argument(callback)
     core_ready(self)
-    read_clock(self.timer, &now)
-    return add_call(self, &now, &length, callback, args, count)
+    timer_read_clock(self.timer, &now)
+    return core_add_call(self, &now, &length, callback, args, count)
 
 
-cdef TimerTask add_call_at(TimerFace self, object when, object callback, PyObject** args, Py_ssize_t count):
+cdef TimerTask core_call_at(TimerFace self, object when, object callback, PyObject** args, Py_ssize_t count):
     """call_at, for any way in which its arguments come."""
     cdef Instant now, length
     seconds_argument(when, "when", &length)
     callback_argument(callback)
     core_ready(self)
-    read_clock(self.timer, &now)
+    timer_read_clock(self.timer, &now)
     # The way from now to then; neither is beyond a quarter of what fits, or the sum of both is refused.
     if hw_add_overflows(length.ms, -now.ms, &length.ms):
         raise OverflowError(f"when does not fit into 64 bits of milliseconds: {when!r}")
@@ -77,7 +77,7 @@ cdef TimerTask add_call_at(TimerFace self, object when, object callback, PyObjec
     if length.ns < 0:
         length.ns += NS_PER_MS
         length.ms -= 1
-    return add_call(self, &now, &length, callback, args, count)
+    return core_add_call(self, &now, &length, callback, args, count)
 
 
 cdef class TimerFace:
@@ -105,13 +105,13 @@ cdef class TimerFace:
             limit = integer_argument(max_pending, "max_pending")
             if limit < 1:
                 raise ValueError(f"max_pending must be at least 1, not {limit}")
-        timer = new_timer(tick_ms, wheel_size, 0 if start_ms is None else start_ms, kind, never_early)
+        timer = timer_from_arguments(tick_ms, wheel_size, 0 if start_ms is None else start_ms, kind, never_early)
         try:
             if kind == CLOCK_KIND_CALLABLE:
                 Py_INCREF(clock)
-                timer.clock_object = <void*>clock       # dropped by drop_clock
+                timer.clock_object = <void*>clock       # dropped by timer_drop_clock
             if kind != CLOCK_KIND_MANUAL:
-                read_clock(timer, &now)
+                timer_read_clock(timer, &now)
                 timer.manual_now = now
                 if start_ms is None:
                     wheel_advance_clock(&timer.wheel, now.ms)
@@ -121,7 +121,7 @@ cdef class TimerFace:
             if self.timer is not NULL:      # by an argument's own Python code
                 raise ValueError("this timer has been set up already")
         except:
-            drop_clock(timer)
+            timer_drop_clock(timer)
             timer_release(timer)
             raise
         timer.max_pending = limit
@@ -135,8 +135,8 @@ cdef class TimerFace:
 
     def __dealloc__(self):
         if self.timer is not NULL:
-            drop_all(self.timer, [])
-            drop_clock(self.timer)
+            timer_return_all(self.timer, [])
+            timer_drop_clock(self.timer)
             timer_release(self.timer)
             debug_count(LIVE_TIMERS, -1)
 
@@ -165,7 +165,7 @@ cdef class TimerFace:
         if task.task.state == TASK_CANCELLED:
             return task
         core_ready(self)
-        read_clock(self.timer, &now)
+        timer_read_clock(self.timer, &now)
         claimed = task_claim(task, self.timer)
         deadline_before = task.task.deadline_ms
         try:
@@ -192,14 +192,14 @@ cdef class TimerFace:
         Runtime complexity: O(1).
         Thread-safety: any thread.
         """
-        return add_call_later(self, delay, callback, hw_tuple_items(<PyObject*>args), len(args))
+        return core_call_later(self, delay, callback, hw_tuple_items(<PyObject*>args), len(args))
 
     def call_at(self, when, callback, *args):
         """Calls `callback(*args)` at a time on the timer's clock, in seconds as `time()` gives them.
 
         A time that is over runs at once, on the executor. Otherwise as `call_later`.
         """
-        return add_call_at(self, when, callback, hw_tuple_items(<PyObject*>args), len(args))
+        return core_call_at(self, when, callback, hw_tuple_items(<PyObject*>args), len(args))
 
     def call_every(self, interval, callback, *args, missed="skip"):
         """Calls `callback(*args)` every `interval` seconds, first in one interval, until the task is cancelled.
@@ -228,7 +228,7 @@ cdef class TimerFace:
         if not isinstance(missed, str) or missed not in modes:
             raise ValueError(f'missed must be "skip", "burst" or "delay", not {missed!r}')
         core_ready(self)
-        read_clock(self.timer, &now)
+        timer_read_clock(self.timer, &now)
         task = PeriodicTask.__new__(PeriodicTask)
         task_set_call(task, callback, args, None)
         task.task.flags |= TASK_REPEATS
@@ -258,7 +258,7 @@ cdef class TimerFace:
         Thread-safety: any thread.
         """
         core_ready(self)
-        return add_batch(self.timer, delays_ms, callback)
+        return timer_batch_add(self.timer, delays_ms, callback)
 
     # --- looking -------------------------------------------------------------------------------------------------
 
@@ -269,7 +269,7 @@ cdef class TimerFace:
         """
         cdef Instant now
         core_set_up(self)
-        read_clock(self.timer, &now)
+        timer_read_clock(self.timer, &now)
         return (<object>now.ms * NS_PER_MS + now.ns) / 1e9
 
     def __len__(self):
@@ -286,7 +286,7 @@ cdef class TimerFace:
         Runtime complexity: O(n log n). Adds wait while the wheel is walked.
         """
         core_set_up(self)
-        return inspect_pending(self.timer)
+        return timer_pending(self.timer)
 
     @property
     def closed(self):

@@ -12,7 +12,7 @@ def no_operation():
     """Run for a task that has neither a callback nor a run() of its own."""
 
 
-cdef bint timer_core_take_out(TimerCore self, list tasks) except False:
+cdef bint core_return(TimerCore self, list tasks) except False:
     """What close() is to return."""
     if self.not_run is None:
         self.not_run = []
@@ -25,7 +25,7 @@ def call_elsewhere(callback, args, kwargs):
     return functools.partial(callback, *args, **kwargs)
 
 
-cdef bint handed_let_go(HandedOut self) except False:
+cdef bint handed_drop_call(HandedOut self) except False:
     """It is over, and holds on to nothing: the executor's future, which may hold on to this, would keep it all alive."""
     self.registry.pop(self.number, None)
     self.future = self.source = self.callback = self.args = self.kwargs = self.indices = None
@@ -42,7 +42,7 @@ cdef bint handed_finish(HandedOut self, bint let_go) except False:
     if not first or self.registry is None:
         return True
     if let_go:
-        handed_let_go(self)
+        handed_drop_call(self)
     else:
         self.registry.pop(self.number, None)
         self.future = None
@@ -60,7 +60,7 @@ cdef bint handed_finish(HandedOut self, bint let_go) except False:
 cdef int64_t handed_out_count = 0
 
 
-cdef HandedOut hand_out_next(TimerCore self, dict registry):
+cdef HandedOut core_hand_out_next(TimerCore self, dict registry):
     """The next of what is ready, in the registry; None when there is nothing."""
     cdef Instant now
     cdef Entry* entry
@@ -73,14 +73,14 @@ cdef HandedOut hand_out_next(TimerCore self, dict registry):
     handed.args = ()
     handed.kwargs = {}
     while True:
-        entry = pop_next(self.timer, &now)
+        entry = timer_take_next(self.timer, &now)
         if entry is NULL:
             return None
         if entry.place == ENTRY_OF_BATCH:
             batch = <TimerBatch>entry_batch(entry).object
             handed.source = batch
             handed.callback = batch.callback_       # before the last index is out and somebody may release it
-            handed.indices = take_indices(batch, &now)
+            handed.indices = timer_batch_take(batch, &now)
             if batch.batch.pending == 0:
                 batch.callback_ = None
             if len(handed.indices) == 0:
@@ -88,7 +88,7 @@ cdef HandedOut hand_out_next(TimerCore self, dict registry):
             handed.args = (handed.indices,)
         else:
             task = entry_task(entry)
-            Py_DECREF(task)             # the wheel's reference, of schedule_task
+            Py_DECREF(task)             # the wheel's reference, of task_schedule
             handed.source = task
             if task_has_attributes(task):
                 task_track(task)
@@ -102,7 +102,7 @@ cdef HandedOut hand_out_next(TimerCore self, dict registry):
                 else:
                     handed.callback = no_operation
                 if not task.task.flags & TASK_REPEATS:
-                    task_let_go(task)
+                    task_drop_call(task)
         handed.number = hw_count_add(&handed_out_count, 1)
         registry[handed.number] = handed
         return handed
@@ -119,7 +119,7 @@ cdef bint handed_cancel_future(HandedOut self) except -1:
 
 
 cdef bint handed_take_back(HandedOut self) except -1:
-    """Undoes hand_out_next, if the run has not begun. It may be interrupted, and called again."""
+    """Undoes core_hand_out_next, if the run has not begun. It may be interrupted, and called again."""
     cdef Timer* timer = self.timer.timer
     cdef TimerTask task = None
     cdef object source = self.source
@@ -131,7 +131,7 @@ cdef bint handed_take_back(HandedOut self) except -1:
         return False
     self.is_finished = True
     if self.indices is not None:
-        first = batch_give_back(self.source, self.indices)
+        first = timer_batch_keep(self.source, self.indices)
         (<TimerBatch>self.source).callback_ = self.callback
         count = len(self.indices)
     else:
@@ -145,9 +145,9 @@ cdef bint handed_take_back(HandedOut self) except -1:
         task.task.state = TASK_CANCELLED
         task_rest_no_more_locked(timer, &task.task)
     lock_release(timer)
-    handed_let_go(self)
+    handed_drop_call(self)
     if first:
-        timer_core_take_out(self.timer, [source])
+        core_return(self.timer, [source])
     return True
 
 

@@ -9,7 +9,7 @@ cdef struct Sighting:
     int32_t index
 
 
-cdef void inspect_list_locked(const Entry* head, const Bucket* bucket, Sighting* sightings,
+cdef void list_inspect_locked(const Entry* head, const Bucket* bucket, Sighting* sightings,
                               int64_t* count) noexcept:
     cdef const Entry* entry = head.next
     cdef Sighting* sighting
@@ -17,7 +17,7 @@ cdef void inspect_list_locked(const Entry* head, const Bucket* bucket, Sighting*
         if entry.place == ENTRY_OF_TASK:
             sighting = &sightings[count[0]]
             sighting.task = <PyObject*>(<const char*>entry - entry_offset)
-            Py_INCREF(<object>sighting.task)        # dropped in inspect
+            Py_INCREF(<object>sighting.task)        # dropped in timer_inspect
             sighting.expiration_ms = entry.expiration_ms
             sighting.bucket_ms = bucket.entries.expiration_ms if bucket is not NULL else entry.expiration_ms
             sighting.level = bucket.level if bucket is not NULL else 0
@@ -26,7 +26,7 @@ cdef void inspect_list_locked(const Entry* head, const Bucket* bucket, Sighting*
         entry = entry.next
 
 
-cdef list inspect(Timer* timer, Level* levels_out, int32_t* level_count_out):
+cdef list timer_inspect(Timer* timer, Level* levels_out, int32_t* level_count_out):
     """All pending tasks as (level, index, bucket_ms, expiration_ms, task): what is due first, then coarsest level first,
     each bucket in order. A stable sort by tick gives the order in which they will run."""
     cdef Sighting* sightings = NULL
@@ -46,13 +46,13 @@ cdef list inspect(Timer* timer, Level* levels_out, int32_t* level_count_out):
         PyMem_RawFree(sightings)
     level_count_out[0] = timer.wheel.level_count
     memcpy(levels_out, timer.wheel.levels, timer.wheel.level_count * sizeof(Level))
-    inspect_list_locked(&timer.ready, NULL, sightings, &count)
-    inspect_list_locked(&timer.wheel.due, NULL, sightings, &count)
-    inspect_list_locked(&timer.wheel.flush, NULL, sightings, &count)
+    list_inspect_locked(&timer.ready, NULL, sightings, &count)
+    list_inspect_locked(&timer.wheel.due, NULL, sightings, &count)
+    list_inspect_locked(&timer.wheel.flush, NULL, sightings, &count)
     for k in reversed(range(timer.wheel.level_count)):
         for i in range(timer.wheel.wheel_size):
             bucket = &timer.wheel.levels[k].buckets[i]
-            inspect_list_locked(&bucket.entries, bucket, sightings, &count)
+            list_inspect_locked(&bucket.entries, bucket, sightings, &count)
     lock_release(timer)
     try:
         for j in range(count):
@@ -65,13 +65,13 @@ cdef list inspect(Timer* timer, Level* levels_out, int32_t* level_count_out):
     return found
 
 
-cdef object inspect_snapshot(Timer* timer, int32_t first_level):
+cdef object timer_snapshot(Timer* timer, int32_t first_level):
     cdef Level levels[MAX_LEVELS]
     cdef int32_t level_count, k
     cdef dict buckets = {}
     cdef list pictures = []
     cdef list due = []
-    for level, index, bucket_ms, _, task in inspect(timer, levels, &level_count):
+    for level, index, bucket_ms, _, task in timer_inspect(timer, levels, &level_count):
         if level == 0:
             due.append(task)
         elif level > first_level:
@@ -88,10 +88,10 @@ def first_item(pair):
     return pair[0]
 
 
-cdef list inspect_pending(Timer* timer):
+cdef list timer_pending(Timer* timer):
     """The pending tasks in the order in which they will run."""
     cdef Level levels[MAX_LEVELS]
     cdef int32_t level_count
-    cdef list found = inspect(timer, levels, &level_count)
+    cdef list found = timer_inspect(timer, levels, &level_count)
     tick_ms = levels[0].tick_ms
     return [task for *_, task in sorted(found, key=lambda seen: (seen[0] > 0, seen[3] // tick_ms))]

@@ -42,7 +42,7 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
     cdef int64_t deadline_ms, expiration_ms
     cdef object now_ns, wait_ns, clock_error = None
     try:
-        read_clock(timer, &now)
+        timer_read_clock(timer, &now)
     except TimerClosed:
         task_cancel(self)
         return False
@@ -66,7 +66,7 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
     self.task.deadline_ms = deadline_ms
     try:
         # With a clock that fails it is not asked again whether what is due is really due.
-        back = schedule_task(timer, self, expiration_ms, when_due(timer, &delay) if clock_error is None else TAKE_DUE) == OK
+        back = task_schedule(timer, self, expiration_ms, timer_when_due(timer, &delay) if clock_error is None else TAKE_DUE) == OK
     except TimerClosed:
         task_cancel(self)
         return False

@@ -1,11 +1,11 @@
 # Reading a Timer's clock, whichever it is. The callable is Python code: never under the lock.
 
 
-cdef bint read_clock(Timer* timer, Instant* now_out) except False:
+cdef bint timer_read_clock(Timer* timer, Instant* now_out) except False:
     if timer.clock <= CLOCK_KIND_BOOTTIME:
         clock_read(timer.clock, now_out)
     elif timer.clock == CLOCK_KIND_CALLABLE:
-        read_callable(timer, now_out)
+        timer_read_callable(timer, now_out)
     else:
         lock_with_gil(timer)
         if timer.clock == CLOCK_KIND_MANUAL:
@@ -16,7 +16,7 @@ cdef bint read_clock(Timer* timer, Instant* now_out) except False:
     return True
 
 
-cdef bint read_callable(Timer* timer, Instant* now_out) except False:
+cdef bint timer_read_callable(Timer* timer, Instant* now_out) except False:
     cdef object clock = None
     cdef double ms
     lock_with_gil(timer)
@@ -40,7 +40,7 @@ cdef bint read_callable(Timer* timer, Instant* now_out) except False:
     return True
 
 
-cdef void drop_clock(Timer* timer) noexcept:
+cdef void timer_drop_clock(Timer* timer) noexcept:
     """Lets go of the callable, which may be part of a cycle with the timer."""
     cdef void* clock
     lock_with_gil(timer)
@@ -51,14 +51,14 @@ cdef void drop_clock(Timer* timer) noexcept:
         Py_DECREF(<object>clock)        # the reference of TimerCore.__init__
 
 
-cdef inline WhenDue when_due(const Timer* timer, const Instant* delay) noexcept nogil:
+cdef inline WhenDue timer_when_due(const Timer* timer, const Instant* delay) noexcept nogil:
     """What has to wait must not run just because a callable clock was set back behind the wheel's."""
     if timer.clock == CLOCK_KIND_CALLABLE and (delay.ms > 0 or (delay.ms == 0 and delay.ns > 0)):
         return ASK_WHEN_DUE
     return TAKE_DUE
 
 
-cdef inline void heed_clock(Timer* timer, const Instant* now) noexcept:
+cdef inline void timer_heed_clock(Timer* timer, const Instant* now) noexcept:
     """After an add by this reading of the clock. The reaper waits for the real time that a callable clock was short of; if
     that was set forward meanwhile, by hand or because it had been set back for a moment, somebody has to tell it."""
     if timer.clock == CLOCK_KIND_CALLABLE:

@@ -1,7 +1,7 @@
 # What is ready is run, by a thread of the timer's own or by the caller's.
 
 
-cdef bint callback_failed(TimerCore self, object source, object error, bint in_caller) except False:
+cdef bint core_callback_failed(TimerCore self, object source, object error, bint in_caller) except False:
     """Reports what a callback raised; or raises it, where it is the caller's."""
     if in_caller and (self._raises or isinstance(error, (KeyboardInterrupt, SystemExit))):
         raise error
@@ -9,7 +9,7 @@ cdef bint callback_failed(TimerCore self, object source, object error, bint in_c
     return True
 
 
-cdef bint run_task_of_subclass(TimerCore self, TimerTask task, bint in_caller) except False:
+cdef bint core_run_subclass(TimerCore self, TimerTask task, bint in_caller) except False:
     try:
         task_track(task)
         if task.task.flags & TASK_REPEATS:
@@ -17,43 +17,43 @@ cdef bint run_task_of_subclass(TimerCore self, TimerTask task, bint in_caller) e
         else:
             task.run()
     except BaseException as error:
-        callback_failed(self, task, error, in_caller)
+        core_callback_failed(self, task, error, in_caller)
     finally:
         if task.task.flags & TASK_REPEATS:
             self._restart(task)
     return True
 
 
-cdef inline bint run_task(TimerCore self, TimerTask task, bint in_caller) except False:
+cdef inline bint core_run_task(TimerCore self, TimerTask task, bint in_caller) except False:
     if task_has_attributes(task):
-        return run_task_of_subclass(self, task, in_caller)
+        return core_run_subclass(self, task, in_caller)
     # No try block on this way: it costs as much as the rest of what is done here.
     if not task_called_once(task):
         try:
-            raise_error()
+            error_raise()
         except BaseException as error:
-            callback_failed(self, task, error, in_caller)
+            core_callback_failed(self, task, error, in_caller)
     return True
 
 
-cdef inline bint run_entry(TimerCore self, Entry* entry, const Instant* now, bint in_caller) except False:
+cdef inline bint core_run_entry(TimerCore self, Entry* entry, const Instant* now, bint in_caller) except False:
     cdef TimerTask task
     cdef TimerBatch batch
     if entry.place == ENTRY_OF_BATCH:
         batch = <TimerBatch>entry_batch(entry).object
         callback = batch.callback_      # before the last index is out and somebody may release it
-        indices = take_indices(batch, now)
+        indices = timer_batch_take(batch, now)
         if batch.batch.pending == 0:
             batch.callback_ = None
         if len(indices):
             try:
                 callback(indices)
             except BaseException as error:
-                callback_failed(self, batch, error, in_caller)
+                core_callback_failed(self, batch, error, in_caller)
     else:
         task = entry_task(entry)
-        Py_DECREF(task)                 # the wheel's reference, of schedule_task
-        run_task(self, task, in_caller)
+        Py_DECREF(task)                 # the wheel's reference, of task_schedule
+        core_run_task(self, task, in_caller)
     return True
 
 
@@ -61,7 +61,7 @@ cdef enum:
     CALLBACKS_A_LOOK = 64       # callbacks that are run before signals are looked at: Python code does so itself
 
 
-cdef bint run_ready(TimerCore self, bint in_caller) except False:
+cdef bint core_run_ready(TimerCore self, bint in_caller) except False:
     """_run_ready."""
     cdef Timer* timer = self.timer
     cdef int64_t generation = timer.generation
@@ -69,10 +69,10 @@ cdef bint run_ready(TimerCore self, bint in_caller) except False:
     cdef Entry* entry
     cdef int count = 0
     while True:
-        entry = pop_next(timer, &now)
+        entry = timer_take_next(timer, &now)
         if entry is NULL:
             return True
-        run_entry(self, entry, &now, in_caller)
+        core_run_entry(self, entry, &now, in_caller)
         count += 1
         if in_caller:
             if count % CALLBACKS_A_LOOK == 0:

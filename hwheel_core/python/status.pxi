@@ -1,12 +1,12 @@
 # From a status of the plain C half to an exception; the lock is free by then.
 
 
-cdef bint raise_error() except False:
+cdef bint error_raise() except False:
     """Raises the exception that is set already."""
     return False
 
 
-cdef int raise_status(Timer* timer, Status status) except -1:
+cdef int status_raise(Timer* timer, Status status) except -1:
     """The one place where a status becomes an exception; the lock is free by now."""
     if status == CLOSED:
         raise TimerClosed("the timer is closed")

@@ -5,7 +5,7 @@ cdef enum:
     POOL_SIZE = 16384       # CPython's small objects lie in pools of this size, with a head that free() writes to
 
 
-cdef inline void prefetch_task(const Entry* entry) noexcept nogil:
+cdef inline void entry_prefetch_task(const Entry* entry) noexcept nogil:
     """The whole of a TimerTask: from its head, before which the garbage collector has 16 bytes, to its end; and what is
     touched when it is freed."""
     cdef const char* first = <const char*>entry - entry_offset - 16
@@ -19,7 +19,7 @@ cdef enum:
     CALLBACKS_AHEAD = 4
 
 
-cdef inline void fetch_ahead_locked(Timer* timer) noexcept nogil:
+cdef inline void timer_fetch_ahead_locked(Timer* timer) noexcept nogil:
     """Prefetches what a hand-out comes to next: the objects lie scattered over memory.
 
     One task at each call, the one that the hint names, HINT_DISTANCE ahead; of nearer ones, which are here by now, the
@@ -27,7 +27,7 @@ cdef inline void fetch_ahead_locked(Timer* timer) noexcept nogil:
     """
     cdef Entry* entry = timer.ready.next
     cdef int i
-    prefetch_task(entry_hinted(entry))
+    entry_prefetch_task(entry_hinted(entry))
     timer.fetched_ahead -= 1
     if timer.fetched_ahead > 0:
         return
@@ -40,28 +40,28 @@ cdef inline void fetch_ahead_locked(Timer* timer) noexcept nogil:
         entry = entry.next
 
 
-cdef inline Entry* pop_locked(Timer* timer, Instant* now) noexcept nogil:
-    fetch_ahead_locked(timer)
+cdef inline Entry* timer_take_ahead_locked(Timer* timer, Instant* now) noexcept nogil:
+    timer_fetch_ahead_locked(timer)
     if now is not NULL and (timer.clock == CLOCK_KIND_CALLABLE or timer.clock == CLOCK_KIND_MANUAL):
         now[0] = timer.manual_now
     return timer_take_locked(timer, now)
 
 
-cdef Entry* pop(Timer* timer, Instant* now) noexcept:
+cdef Entry* timer_take(Timer* timer, Instant* now) noexcept:
     """timer_take_locked for a thread that has the GIL. The wheel's reference is the caller's to drop."""
     cdef Entry* entry
     if lock_try(timer):
-        entry = pop_locked(timer, now)
+        entry = timer_take_ahead_locked(timer, now)
         lock_release(timer)
     else:
         with nogil:
             lock_wait(timer)
-            entry = pop_locked(timer, now)
+            entry = timer_take_ahead_locked(timer, now)
             lock_release(timer)
     return entry
 
 
-cdef bint is_still_due(Timer* timer) except -1:
+cdef bint timer_is_still_due(Timer* timer) except -1:
     """Whether what is ready is due by a callable clock, which may have been set back since the last cascade. If not, it
     goes back into the wheel."""
     cdef Instant now
@@ -74,7 +74,7 @@ cdef bint is_still_due(Timer* timer) except -1:
     if not is_ready:
         return True
     try:
-        read_clock(timer, &now)
+        timer_read_clock(timer, &now)
     except TimerClosed:
         return True
     lock_with_gil(timer)
@@ -89,18 +89,18 @@ cdef bint is_still_due(Timer* timer) except -1:
     return False
 
 
-cdef inline Entry* pop_next(Timer* timer, Instant* now_out) except? NULL:
+cdef inline Entry* timer_take_next(Timer* timer, Instant* now_out) except? NULL:
     """The next entry to hand out, and the time; NULL when nothing is ready, or the timer is to stop."""
     if hw_flag(&timer.stopping):
         return NULL
-    if timer.clock == CLOCK_KIND_CALLABLE and not is_still_due(timer):
+    if timer.clock == CLOCK_KIND_CALLABLE and not timer_is_still_due(timer):
         return NULL
     if timer.clock <= CLOCK_KIND_BOOTTIME:
         clock_read(timer.clock, now_out)
-    return pop(timer, now_out)
+    return timer_take(timer, now_out)
 
 
-cdef bint drop_ready(Timer* timer, list dropped) except False:
+cdef bint timer_return_ready(Timer* timer, list dropped) except False:
     """Takes everything that is ready out, cancelled, and appends it to a list.
 
     The GIL is not given up between the taking of a task and the append, because another thread might fork: the child has
@@ -110,20 +110,20 @@ cdef bint drop_ready(Timer* timer, list dropped) except False:
     cdef TimerTask task
     while True:
         lock_with_gil(timer)
-        entry = pop_locked(timer, NULL)
+        entry = timer_take_ahead_locked(timer, NULL)
         lock_release(timer)
         if entry is NULL:
             return True
         if entry.place == ENTRY_OF_BATCH:
-            batch_return(<TimerBatch>entry_batch(entry).object, dropped)
+            timer_batch_return(<TimerBatch>entry_batch(entry).object, dropped)
         else:
             task = entry_task(entry)
             task_track(task)
             dropped.append(task)
-            Py_DECREF(task)             # the wheel's reference, of schedule_task
+            Py_DECREF(task)             # the wheel's reference, of task_schedule
 
 
-cdef bint drop_all(Timer* timer, list dropped) except False:
+cdef bint timer_return_all(Timer* timer, list dropped) except False:
     """Takes everything that is pending out, in order of its time, cancelled, and appends it to a list.
 
     Tasks keep their callback and are tracked by the garbage collector again; a batch comes once, with what had not run
@@ -131,16 +131,16 @@ cdef bint drop_all(Timer* timer, list dropped) except False:
     """
     with nogil:
         timer_advance(timer, INT64_MAX)
-    return drop_ready(timer, dropped)
+    return timer_return_ready(timer, dropped)
 
 
-cdef object cancel_all(Timer* timer):
+cdef object timer_cancel_all(Timer* timer):
     """Cancels everything that is pending, as if by each one's cancel(). The timer's clock stays where it is."""
     cdef int64_t returned = timer.returned
     cdef list dropped = []
     with nogil:
         timer_make_all_ready(timer)
-    drop_ready(timer, dropped)
+    timer_return_ready(timer, dropped)
     lock_with_gil(timer)
     timer.cancelled += timer.returned - returned
     timer.returned = returned
@@ -150,26 +150,26 @@ cdef object cancel_all(Timer* timer):
             (<TimerBatch>one).remaining = None
             (<TimerBatch>one).callback_ = None
         else:
-            task_let_go(one)
+            task_drop_call(one)
 
 
-cdef void settle_batches(Timer* timer) noexcept:
+cdef void timer_finish_batches(Timer* timer) noexcept:
     """In the child of a fork: lets go of batches whose last index was being handed out by a thread of the parent."""
     cdef Batch* batch
     cdef Batch* following
     cdef void* block
-    cdef bint settled
+    cdef bint finished
     lock_with_gil(timer)
     batch = timer.batches
     while batch is not NULL:
         following = batch.next
         block = NULL
-        settled = batch_finish_locked(batch, &block)
-        if settled:
+        finished = batch_finish_locked(batch, &block)
+        if finished:
             lock_release(timer)         # no other thread is there yet that could change the list
             block_free(block)
             (<TimerBatch>batch.object).callback_ = None
-            Py_DECREF(<object>batch.object)     # the timer's reference, of add_batch
+            Py_DECREF(<object>batch.object)     # the timer's reference, of timer_batch_add
             lock_with_gil(timer)
         batch = following
     lock_release(timer)

@@ -61,7 +61,7 @@ cdef class TimerTask:
         if self.task.state == TASK_PENDING or self.task.state == TASK_NEW or self.task.flags & TASK_REPEATS:
             task_call(self.callback_, self.arguments, self.task.flags)
         elif not task_called_once(self):
-            raise_error()
+            error_raise()
 
     def cancel(self):
         """Keeps the task from running, if it is not too late: True if this call did it.
@@ -95,7 +95,7 @@ cdef class TimerTask:
         timer = <Timer*>hw_load(&self.task.owner)
         if timer is NULL or self.task.state != TASK_PENDING:
             return False
-        return reschedule_task(timer, self, &length)
+        return task_reschedule(timer, self, &length)
 
     @property
     def delay_ms(self):

@@ -49,7 +49,7 @@ cdef inline void task_set_call(TimerTask self, object callback, tuple args, dict
     self.task.flags = flags
 
 
-cdef inline TimerTask new_call(Timer* timer, object callback, PyObject** args, Py_ssize_t count):
+cdef inline TimerTask task_new(Timer* timer, object callback, PyObject** args, Py_ssize_t count):
     """What TimerTask(..., callback, *args) makes, owned by a timer, but never seen by the garbage collector: for a task
     that is about to be pending."""
     cdef PyObject* made = hw_gc_new(<PyObject*>TimerTask)
@@ -60,7 +60,7 @@ cdef inline TimerTask new_call(Timer* timer, object callback, PyObject** args, P
         raise MemoryError
     memset(<char*>made + entry_offset, 0, sizeof(Task))
     slots = task_slots(made)
-    Py_INCREF(callback)                 # both dropped by task_let_go, task_called_once or task_dealloc
+    Py_INCREF(callback)                 # both dropped by task_drop_call, task_called_once or task_dealloc
     slots[0] = <PyObject*>callback
     Py_INCREF(None)
     slots[1] = <PyObject*>None
@@ -89,7 +89,7 @@ cdef dict task_keywords(tuple arguments):
     return arguments[len(arguments) - 1]
 
 
-cdef inline void task_let_go(TimerTask self):
+cdef inline void task_drop_call(TimerTask self):
     """Releases the callback and its arguments: after a cancel."""
     if task_has_attributes(self):
         task_track(self)
@@ -128,7 +128,7 @@ cdef inline PyObject* task_call_raw(object callback, object arguments, int32_t f
 cdef bint task_call(object callback, object arguments, int32_t flags) except False:
     cdef PyObject* result = task_call_raw(callback, arguments, flags)
     if result is NULL:
-        return raise_error()
+        return error_raise()
     Py_DECREF(<object>result)
     return True
 

@@ -23,7 +23,7 @@ cdef class TimerBatch:
     """
 
     def __cinit__(self):
-        self.batch = batch_new(0)       # never NULL; add_batch puts the real one in its place
+        self.batch = batch_new(0)       # never NULL; timer_batch_add puts the real one in its place
         if self.batch is NULL:
             raise MemoryError
         debug_count(LIVE_BATCHES, 1)
@@ -94,7 +94,7 @@ cdef class TimerBatch:
         cdef int64_t cancelled = 0, index = 0, i
         cdef bint bad = False
         cdef void* block = NULL
-        cdef bint settled = False
+        cdef bint finished = False
         if indices is not None:
             buffer = int64_indices(indices)
             count = buffer.count
@@ -110,18 +110,18 @@ cdef class TimerBatch:
         if self.batch.timer is NULL:
             return 0
         with nogil:
-            cancelled = batch_cancel(self.batch, chosen, count, &block, &settled)
+            cancelled = batch_cancel(self.batch, chosen, count, &block, &finished)
             block_free(block)
-        if settled:
+        if finished:
             self.callback_ = None
-            Py_DECREF(self)             # the timer's reference, of add_batch
+            Py_DECREF(self)             # the timer's reference, of timer_batch_add
         return cancelled
 
     def __repr__(self):
         return f"<TimerBatch of {len(self)}, {self.pending} pending>"
 
 
-cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
+cdef TimerBatch timer_batch_add(Timer* timer, object delays_ms, object callback):
     """All of call_many: all timers are added, or an exception says why none is."""
     cdef TimerBatch self = TimerBatch.__new__(TimerBatch)
     cdef Batch* batch
@@ -139,7 +139,7 @@ cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
     block_free(self.batch.entries)
     PyMem_RawFree(self.batch)
     self.batch = batch
-    read_clock(timer, &now)
+    timer_read_clock(timer, &now)
     with nogil:
         bad = batch_check(delays.data, delays.stride, delays.count, timer, &now, &base_ms, &last_ms)
     if bad >= 0:
@@ -155,7 +155,7 @@ cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
         with nogil:
             status = batch_add(self.batch, timer, delays.data, delays.stride, now.ms, base_ms, last_ms, due)
         try:
-            if status != NOT_YET or not make_room(timer, None, status, &due):
+            if status != NOT_YET or not timer_make_room(timer, None, status, &due):
                 break
         except:
             self.callback_ = None
@@ -166,12 +166,12 @@ cdef TimerBatch add_batch(Timer* timer, object delays_ms, object callback):
         if self.batch.length:
             Py_DECREF(self)
         if status != OK:
-            raise_status(timer, status)
-    heed_clock(timer, &now)
+            status_raise(timer, status)
+    timer_heed_clock(timer, &now)
     return self
 
 
-cdef bint batch_give_back(TimerBatch self, array.array indices) except -1:
+cdef bint timer_batch_keep(TimerBatch self, array.array indices) except -1:
     """What close() gives back of a batch, piece by piece. True for the first piece: the batch is returned once."""
     if self.remaining is None:
         self.remaining = indices
@@ -180,11 +180,11 @@ cdef bint batch_give_back(TimerBatch self, array.array indices) except -1:
     return False
 
 
-cdef array.array take_indices(TimerBatch self, const Instant* now):
+cdef array.array timer_batch_take(TimerBatch self, const Instant* now):
     """What fell due of a batch whose node was taken, in order."""
     cdef Timer* timer = self.batch.timer
     cdef void* block = NULL
-    cdef bint settled = False
+    cdef bint finished = False
     cdef int64_t limit, taken
     cdef array.array indices
     lock_with_gil(timer)
@@ -192,16 +192,16 @@ cdef array.array take_indices(TimerBatch self, const Instant* now):
     lock_release(timer)
     indices = array.clone(INT64, limit, False)
     with nogil:
-        taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs, now, &block, &settled)
+        taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs, now, &block, &finished)
         block_free(block)
     if taken != limit:
         array.resize(indices, taken)
-    if settled:
-        Py_DECREF(self)                 # the timer's reference, of add_batch; the caller holds another
+    if finished:
+        Py_DECREF(self)                 # the timer's reference, of timer_batch_add; the caller holds another
     return indices
 
 
-cdef bint batch_return(TimerBatch self, list returned) except False:
+cdef bint timer_batch_return(TimerBatch self, list returned) except False:
     """For close(): what had not run of a batch whose node was taken, in order, becomes its `remaining`; and the batch one of
     what is returned."""
     cdef Timer* timer = self.batch.timer
@@ -220,9 +220,9 @@ cdef bint batch_return(TimerBatch self, list returned) except False:
     finished = batch_returned_locked(self.batch, &block)
     lock_release(timer)
     # The GIL is not given up until the indices are where they last, because another thread might fork.
-    if taken and batch_give_back(self, indices):
+    if taken and timer_batch_keep(self, indices):
         returned.append(self)
     block_free(block)
     if finished:
-        Py_DECREF(self)                 # the timer's reference, of add_batch; the caller holds another
+        Py_DECREF(self)                 # the timer's reference, of timer_batch_add; the caller holds another
     return True

@@ -6,13 +6,13 @@
 # returned yet; what was taken out to be handed out.
 
 
-cdef bint check_role(int role) except False:
+cdef bint role_check(int role) except False:
     if not 0 <= role <= ROLE_EXECUTOR:
         raise ValueError(f"there is no such role: {role}")
     return True
 
 
-cdef bint after_fork(TimerCore self) except False:
+cdef bint core_after_fork(TimerCore self) except False:
     cdef Timer* timer = self.timer
     cdef Entry* entry
     cdef PeriodicTask task
@@ -21,7 +21,7 @@ cdef bint after_fork(TimerCore self) except False:
         return True
     if self.closer != PyThread_get_thread_ident():
         self.closer = 0                 # it was another thread's
-    settle_batches(timer)
+    timer_finish_batches(timer)
     lock_with_gil(timer)
     entry = timer.resting.next
     while entry is not &timer.resting:
@@ -37,7 +37,7 @@ cdef bint after_fork(TimerCore self) except False:
     else:
         for task in resting:
             task_cancel(task)
-        cancel_all(timer)
+        timer_cancel_all(timer)
     timer.forked = False
     return True
 
@@ -78,7 +78,7 @@ cdef class TimerCore(TimerFace):
         cdef bint begin = False
         cdef int tries = 0
         core_set_up(self)
-        check_role(role)
+        role_check(role)
         while ask_again:
             with nogil:
                 begin = timer_start_role(timer, role, me, tries < START_PATIENCE, &ask_again)
@@ -96,14 +96,14 @@ cdef class TimerCore(TimerFace):
         """The generation of the process if the calling thread is the one for the role from now on; else None."""
         cdef int64_t generation
         core_set_up(self)
-        check_role(role)
+        role_check(role)
         with nogil:
             generation = timer_take_role(self.timer, role)
         return None if generation < 0 else generation
 
     def _leave_role(self, int role, int64_t generation):
         core_set_up(self)
-        check_role(role)
+        role_check(role)
         with nogil:
             timer_leave_role(self.timer, role, generation)
 
@@ -124,7 +124,7 @@ cdef class TimerCore(TimerFace):
         core_set_up(self)
         while not hw_flag(&self.timer.stopping) and self.timer.generation == generation:
             if self.timer.clock == CLOCK_KIND_CALLABLE:
-                read_clock(self.timer, &now)
+                timer_read_clock(self.timer, &now)
                 with nogil:
                     status = timer_reap(self.timer, &now, -1, False)
             else:
@@ -153,7 +153,7 @@ cdef class TimerCore(TimerFace):
         clock_read(CLOCK_KIND_MONOTONIC, &start)
         while True:
             if self.timer.clock == CLOCK_KIND_CALLABLE:
-                read_clock(self.timer, &now)
+                timer_read_clock(self.timer, &now)
                 with nogil:
                     status = timer_reap(self.timer, &now, left_ns, True)
             else:
@@ -185,7 +185,7 @@ cdef class TimerCore(TimerFace):
         in_caller: this is a thread of the user's: a Ctrl-C ends it, also between callbacks that are compiled.
         """
         core_set_up(self)
-        run_ready(self, in_caller)
+        core_run_ready(self, in_caller)
 
     def _hand_out(self, dict registry, again, submit, bint in_caller):
         """Takes out what is ready, each as a HandedOut, and calls submit(handed_out) for it.
@@ -198,7 +198,7 @@ cdef class TimerCore(TimerFace):
             if again:
                 handed = again.popleft()
             else:
-                handed = hand_out_next(self, registry)
+                handed = core_hand_out_next(self, registry)
                 if handed is None:
                     return
             handed.caller = PyThread_get_thread_ident() if in_caller else 0
@@ -271,7 +271,7 @@ cdef class TimerCore(TimerFace):
                     with nogil:
                         timer_live_until(timer, next_ms)
                 PyErr_CheckSignals()
-                run_ready(self, True)
+                core_run_ready(self, True)
         finally:
             self.advancing = 0
 
@@ -304,13 +304,13 @@ cdef class TimerCore(TimerFace):
             return []                   # never set up, or another close() returns what there is
         self.closer = PyThread_get_thread_ident()
         try:
-            after_fork(self)
+            core_after_fork(self)
             self._close()
             self._end_threads(bool(run_pending), timeout)
-            timer_core_take_out(self, [])
-            drop_all(self.timer, self.not_run)
+            core_return(self, [])
+            timer_return_all(self.timer, self.not_run)
             self._give_back(self.not_run)
-            drop_clock(self.timer)
+            timer_drop_clock(self.timer)
             self.is_over = True
             not_run, self.not_run = self.not_run, None
             return not_run
@@ -339,7 +339,7 @@ cdef class TimerCore(TimerFace):
         """In a forked child: no thread of the timer is there, and what was pending is dropped or kept. It comes by itself,
         or else before the first add."""
         core_set_up(self)
-        after_fork(self)
+        core_after_fork(self)
 
     def _keeps_at_fork(self):
         """Whether what is pending stays so in a forked child."""

@@ -38,7 +38,7 @@ cdef class TimingWheel:
         cdef Timer* timer
         if self.timer is not NULL:
             raise ValueError("this wheel has been set up already")
-        timer = new_timer(tick_ms, wheel_size, start_ms, CLOCK_KIND_WHEEL, False)
+        timer = timer_from_arguments(tick_ms, wheel_size, start_ms, CLOCK_KIND_WHEEL, False)
         if self.timer is not NULL:          # by an argument's own Python code
             timer_release(timer)
             raise ValueError("this wheel has been set up already")
@@ -48,7 +48,7 @@ cdef class TimingWheel:
     def __dealloc__(self):
         if self.timer is not NULL:
             if self.depth == 0:
-                drop_all(self.timer, [])
+                timer_return_all(self.timer, [])
                 debug_count(LIVE_TIMERS, -1)
             timer_release(self.timer)
 
@@ -71,7 +71,7 @@ cdef class TimingWheel:
         cdef int64_t expiration = integer_argument(expiration_ms, "expiration_ms")
         cdef int64_t deadline_before = task.task.deadline_ms
         cdef bint claimed
-        wheel_itself(self)
+        timing_wheel_itself(self)
         if task.task.state == TASK_CANCELLED:
             return False
         claimed = task_claim(task, self.timer)
@@ -79,7 +79,7 @@ cdef class TimingWheel:
             if task.task.state != TASK_PENDING:
                 task.task.deadline_ms = expiration
             # Clocks are never negative, so what is negative is as due as 0.
-            return schedule_task(self.timer, task, expiration if expiration > 0 else 0, REFUSE_DUE) == OK
+            return task_schedule(self.timer, task, expiration if expiration > 0 else 0, REFUSE_DUE) == OK
         except:
             if task.task.state != TASK_PENDING:
                 task.task.deadline_ms = deadline_before
@@ -97,7 +97,7 @@ cdef class TimingWheel:
         Runtime complexity: O(levels), and as poll() for what falls due or moves down.
         """
         cdef int64_t time = integer_argument(time_ms, "time_ms")
-        wheel_itself(self)
+        timing_wheel_itself(self)
         if time < 0:
             return
         with nogil:
@@ -116,17 +116,17 @@ cdef class TimingWheel:
         cdef Entry* entry
         cdef TimerTask task
         cdef list due = []
-        wheel_itself(self)
+        timing_wheel_itself(self)
         with nogil:
             timer_advance(self.timer, now)
         while True:
-            entry = pop_until(self.timer, &instant)
+            entry = timer_take_until(self.timer, &instant)
             if entry is NULL:
                 return due
             task = entry_task(entry)
             task_track(task)
             due.append(task)
-            Py_DECREF(task)             # the wheel's reference, of schedule_task
+            Py_DECREF(task)             # the wheel's reference, of task_schedule
 
     @property
     def next_expiration_ms(self):
@@ -136,7 +136,7 @@ cdef class TimingWheel:
         """
         cdef int64_t next_ms = 0
         cdef bint found = True
-        wheel_set_up(self)
+        timing_wheel_set_up(self)
         lock_with_gil(self.timer)
         if list_is_empty(&self.timer.ready):
             found = timer_next_locked(self.timer, &next_ms)
@@ -148,26 +148,26 @@ cdef class TimingWheel:
     @property
     def tick_ms(self):
         """The length of a tick of this level, in ms."""
-        wheel_set_up(self)
+        timing_wheel_set_up(self)
         return self.timer.wheel.levels[self.depth].tick_ms
 
     @property
     def wheel_size(self):
         """Buckets a level."""
-        wheel_set_up(self)
+        timing_wheel_set_up(self)
         return self.timer.wheel.wheel_size
 
     @property
     def interval_ms(self):
         """tick_ms * wheel_size: how far this level reaches."""
-        wheel_set_up(self)
+        timing_wheel_set_up(self)
         return <object>self.timer.wheel.levels[self.depth].tick_ms * self.timer.wheel.wheel_size
 
     @property
     def current_time_ms(self):
         """This level's clock: a multiple of its tick_ms."""
         cdef int64_t current_time_ms
-        wheel_set_up(self)
+        timing_wheel_set_up(self)
         lock_with_gil(self.timer)
         current_time_ms = self.timer.wheel.levels[self.depth].current_time_ms
         lock_release(self.timer)
@@ -177,7 +177,7 @@ cdef class TimingWheel:
     def overflow_wheel(self):
         """A view of the level above, or None while there is none."""
         cdef TimingWheel view
-        wheel_set_up(self)
+        timing_wheel_set_up(self)
         if self.depth + 1 >= self.timer.wheel.level_count:
             return None
         if self.upper is None:
@@ -190,7 +190,7 @@ cdef class TimingWheel:
 
     def __len__(self):
         """How many tasks are pending: in the wheel and all levels above, or from this view's level on."""
-        wheel_set_up(self)
+        timing_wheel_set_up(self)
         if self.depth == 0:
             return self.timer.pending
         return sum(len(bucket.tasks) for level in self.snapshot().levels for bucket in level.buckets)
@@ -200,33 +200,33 @@ cdef class TimingWheel:
 
         Runtime complexity: O(wheel_size * levels + pending). Adds wait meanwhile.
         """
-        wheel_set_up(self)
-        return inspect_snapshot(self.timer, self.depth)
+        timing_wheel_set_up(self)
+        return timer_snapshot(self.timer, self.depth)
 
     def __repr__(self):
-        wheel_set_up(self)
+        timing_wheel_set_up(self)
         return (f"<{type(self).__name__} level {self.depth + 1}, tick_ms={self.tick_ms}, "
                 f"wheel_size={self.wheel_size}, current_time_ms={self.current_time_ms}, {len(self)} pending>")
 
 
-cdef Entry* pop_until(Timer* timer, const Instant* now) noexcept:
+cdef Entry* timer_take_until(Timer* timer, const Instant* now) noexcept:
     """The next of what is ready, unless its tick is after now."""
     cdef Entry* entry = NULL
     lock_with_gil(timer)
     if not list_is_empty(&timer.ready) and timer_ready_tick_locked(timer) <= now.ms:      # advance_clock leaves more there
-        entry = pop_locked(timer, <Instant*>now)
+        entry = timer_take_ahead_locked(timer, <Instant*>now)
     lock_release(timer)
     return entry
 
 
-cdef bint wheel_set_up(TimingWheel self) except False:
+cdef bint timing_wheel_set_up(TimingWheel self) except False:
     if self.timer is NULL:
         raise RuntimeError("this wheel has not been set up: call super().__init__()")
     return True
 
 
-cdef bint wheel_itself(TimingWheel self) except False:
-    wheel_set_up(self)
+cdef bint timing_wheel_itself(TimingWheel self) except False:
+    timing_wheel_set_up(self)
     if self.depth:
         raise TypeError("this is a view of an overflow wheel; add to, advance and poll the wheel itself")
     return True

@@ -48,7 +48,7 @@ def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_e
         raise ValueError(f"the columns differ in length: {count}, {timeouts.count} and {ends.count}")
     if count > MAX_BATCH_LENGTH:
         raise OverflowError(f"at most {MAX_BATCH_LENGTH:,} rows at a time, not {count:,}")
-    check_wheel(tick, size, 0)
+    wheel_check_arguments(tick, size, 0)
     outcomes = array.clone(INT8, count, False)
     at_ms = int64_room(count)
     first_ms = column_at(&log.starts_ms, 0) if count else 0

@@ -6,7 +6,7 @@ cdef enum:
     BATCH_SLICE = 4096
 
 
-cdef int64_t longest_delay(const char* delays_ms, Py_ssize_t stride, int64_t length) noexcept nogil:
+cdef int64_t delays_longest(const char* delays_ms, Py_ssize_t stride, int64_t length) noexcept nogil:
     """The maximum, or 0 if that is negative. Four at a time, since each maximum waits for the one before it."""
     cdef int64_t a = 0, b = 0, c = 0, d = 0, i
     for i in range(0, length - 3, 4):
@@ -23,7 +23,7 @@ cdef int64_t longest_delay(const char* delays_ms, Py_ssize_t stride, int64_t len
 cdef int64_t batch_check(const char* delays_ms, Py_ssize_t stride, int64_t length, const Timer* timer,
                          const Instant* now, int64_t* base_ms_out, int64_t* last_ms_out) noexcept nogil:
     """What to add to a delay, and when the last timer falls due; -1, or the first index whose time does not fit."""
-    cdef int64_t longest_ms = longest_delay(delays_ms, stride, length)
+    cdef int64_t longest_ms = delays_longest(delays_ms, stride, length)
     cdef int64_t i, delay_ms
     cdef bint fits
     base_ms_out[0] = last_ms_out[0] = now.ms

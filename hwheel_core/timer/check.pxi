@@ -1,7 +1,7 @@
 # The invariants of a Timer, checked the slow way. For tests: a debug build exposes it as debug_check().
 
 
-cdef const char* check_list(const Entry* head, int64_t* length_out) noexcept nogil:
+cdef const char* list_check(const Entry* head, int64_t* length_out) noexcept nogil:
     cdef const Entry* entry = head
     length_out[0] = 0
     while True:
@@ -15,10 +15,10 @@ cdef const char* check_list(const Entry* head, int64_t* length_out) noexcept nog
         length_out[0] += 1
 
 
-cdef const char* check_bucket(const Timer* timer, const Level* level, const Bucket* bucket,
+cdef const char* bucket_check(const Timer* timer, const Level* level, const Bucket* bucket,
                               int64_t* length_out) noexcept nogil:
     cdef const Entry* entry = bucket.entries.next
-    cdef const char* fault = check_list(&bucket.entries, length_out)
+    cdef const char* fault = list_check(&bucket.entries, length_out)
     if fault is not NULL:
         return fault
     if length_out[0] and bucket.queue_index < 0:
@@ -43,7 +43,7 @@ cdef const char* check_bucket(const Timer* timer, const Level* level, const Buck
     return NULL
 
 
-cdef const char* check_timer_locked(const Timer* timer) noexcept nogil:
+cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
     """What is wrong, or NULL."""
     cdef const Wheel* wheel = &timer.wheel
     cdef const Level* level
@@ -58,7 +58,7 @@ cdef const char* check_timer_locked(const Timer* timer) noexcept nogil:
         if k and level.current_time_ms > wheel.levels[k - 1].current_time_ms:
             return "a coarser clock is ahead of a finer one"
         for i in range(wheel.wheel_size):
-            fault = check_bucket(timer, level, &level.buckets[i], &length)
+            fault = bucket_check(timer, level, &level.buckets[i], &length)
             if fault is not NULL:
                 return fault
             total += length
@@ -68,13 +68,13 @@ cdef const char* check_timer_locked(const Timer* timer) noexcept nogil:
     for i in range(wheel.queue_length):
         if wheel.queue[i].queue_index != i:
             return "a queued bucket does not know its place"
-    fault = check_list(&wheel.flush, &length)
+    fault = list_check(&wheel.flush, &length)
     total += length
     if fault is NULL:
-        fault = check_list(&wheel.due, &length)
+        fault = list_check(&wheel.due, &length)
         total += length
     if fault is NULL:
-        fault = check_list(&timer.ready, &length)
+        fault = list_check(&timer.ready, &length)
         total += length
     while batch is not NULL and fault is NULL:
         total -= entry_is_linked(&batch.node)

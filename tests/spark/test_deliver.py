@@ -16,7 +16,7 @@ from hwheel.cli.deliver import progress as deliver_progress
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
 from hwheel.spark.deliver.files import Directory
-from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, settled_options
+from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
 from hwheel.spark.deliver.pending import histogram, message, rows_held
 from hwheel.spark.deliver.source import SCHEMA, messages_in
 from hwheel.spark.session import java
@@ -145,12 +145,12 @@ def test_the_output_of_another_checkpoint_is_left_alone(spark, tmp_path):
 def test_the_settings_of_a_checkpoint_are_kept(spark, tmp_path):
     directory = Directory(spark, str(tmp_path / "state"))
     given = {"tick": None, "wheel_size": 64, "shards": None, "partitions": 4, "dedup": None}
-    made = settled_options(directory, given, DEFAULTS)
+    made = kept_options(directory, given, DEFAULTS)
     assert made == WheelOptions("1 second", 64, 4, 4, "10 minutes")
-    assert settled_options(directory, dict.fromkeys(given), DEFAULTS) == made
-    assert settled_options(directory, given, DEFAULTS) == made
+    assert kept_options(directory, dict.fromkeys(given), DEFAULTS) == made
+    assert kept_options(directory, given, DEFAULTS) == made
     with pytest.raises(CheckpointOptionsError, match="--wheel-size 64, not 65"):
-        settled_options(directory, {**given, "wheel_size": 65}, DEFAULTS)
+        kept_options(directory, {**given, "wheel_size": 65}, DEFAULTS)
 
 
 def test_a_directory(spark, tmp_path):

@@ -10,7 +10,7 @@ from hwheel.cli.deliver.places import Places
 from hwheel.cli.errors import CommandError
 from hwheel.cli.main import main, make_parser
 from hwheel.spark.deliver.delivery import STARTS, WORKER_LATE, Delivery
-from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, settled_options
+from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
 from hwheel.spark.deliver.topic import KafkaOptions, Topic
 from hwheel.spark.session import connector
 
@@ -103,10 +103,10 @@ def test_a_checkpoint_stays_with_its_source(spark, tmp_path):
     from hwheel.spark.deliver.files import Directory
 
     directory, defaults = Directory(spark, str(tmp_path / "cp")), WheelOptions("1 second", 16, 2, 2, "10 minutes")
-    settled_options(directory, {"source": "files"}, defaults)
-    assert settled_options(directory, {"source": "files"}, defaults).source == "files"
+    kept_options(directory, {"source": "files"}, defaults)
+    assert kept_options(directory, {"source": "files"}, defaults).source == "files"
     with pytest.raises(CheckpointOptionsError, match="^the checkpoint was made for files, not for a topic with JSON, as --from$"):
-        settled_options(directory, {"source": "a topic with JSON"}, defaults)
+        kept_options(directory, {"source": "a topic with JSON"}, defaults)
 
 
 def test_a_worker_that_starts_too_late_is_given_another_try():

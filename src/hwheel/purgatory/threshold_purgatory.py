@@ -157,7 +157,7 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         """Fails all futures with the exception."""
         if not isinstance(exception, BaseException):
             raise TypeError(f"exception must be an exception, not {type(exception).__name__}")
-        each(lambda entry: self._settle(entry, entry.future.set_exception, exception), [*self._waiting.values()])
+        each(lambda entry: self._set_outcome(entry, entry.future.set_exception, exception), [*self._waiting.values()])
 
     @property
     def num_waiting(self) -> int:
@@ -182,9 +182,9 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
     def _complete(self, entries: list[_Waiting], current_time_ms: float | None) -> None:
         if entries and current_time_ms is None:
             current_time_ms = self.timer.time() * 1000
-        each(lambda entry: self._settle(entry, entry.future.set_result, current_time_ms), entries)
+        each(lambda entry: self._set_outcome(entry, entry.future.set_result, current_time_ms), entries)
 
-    def _settle(self, entry: _Waiting, method: Callable[[Any], None], outcome: Any) -> None:
+    def _set_outcome(self, entry: _Waiting, method: Callable[[Any], None], outcome: Any) -> None:
         """Sets the future's result or exception, unless somebody was faster."""
         try:
             with contextlib.suppress(InvalidStateError):
@@ -196,7 +196,7 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
     def _expire(self, number: int, max_wait_ms: float) -> None:
         entry = self._waiting.get(number)
         if entry is not None:
-            self._settle(entry, entry.future.set_exception, TimeoutError(f"not reached in {max_wait_ms} ms"))
+            self._set_outcome(entry, entry.future.set_exception, TimeoutError(f"not reached in {max_wait_ms} ms"))
 
     def _forget(self, number: int, future: "Future[float]") -> None:
         """The future is done, by whatever hand."""

@@ -185,14 +185,14 @@ class Foreign(HandOver):
             if callable(getattr(future, "add_done_callback", None)):
                 if callable(getattr(future, "cancel", None)):
                     handed.set_future(future)
-                future.add_done_callback(lambda done: self._settle(timer, handed, done, early=early == [True]))
+                future.add_done_callback(lambda done: self._look_at_future(timer, handed, done, early=early == [True]))
         except BaseException as error:
             if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             timer._report(handed.source, error)     # no future, then; it is over when it has run
         early.clear()
 
-    def _settle(self, timer: Any, handed: Any, future: Any, *, early: bool) -> None:
+    def _look_at_future(self, timer: Any, handed: Any, future: Any, *, early: bool) -> None:
         """The future is done. If that was not by a run in this process, it says what became of it. early: it was done when
         submit() returned, which means nothing where the run is yet to come."""
         if handed.is_begun or handed.is_taken_back:

@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
         from hwheel.cli.deliver.places import Places
         from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
         from hwheel.spark.deliver.files import Directory
-        from hwheel.spark.deliver.options import WheelOptions, settled_options
+        from hwheel.spark.deliver.options import WheelOptions, kept_options
         from hwheel.spark.deliver.pending import rows_held
         from hwheel.spark.deliver.source import messages_in
         from hwheel.spark.session.local import make_session
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
             places.check(spark, kafka)
             cores = spark.sparkContext.defaultParallelism
             given = {name: getattr(options, name) for name in ("tick", "wheel_size", "shards", "partitions", "dedup")}
-            wheel = settled_options(
+            wheel = kept_options(
                 Directory(spark, options.checkpoint), {**given, "source": places.kind_of_source()},
                 WheelOptions("1 second", DEFAULT_WHEEL_SIZE, options.partitions or cores, cores, "10 minutes"),
             )

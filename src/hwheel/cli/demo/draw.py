@@ -50,11 +50,11 @@ class Board:
         return report
 
     def _draw(self, task: TaskID, reached: drive.Progress) -> None:
-        settled = reached.cancelled + reached.expired
-        pending = reached.started - settled
+        over = reached.cancelled + reached.expired
+        pending = reached.started - over
         self.progress.update(
             task,
-            completed=settled,
+            completed=over,
             figures=f"{pending:>7,} pending {reached.cancelled:>9,} cancelled {reached.expired:>7,} expired",
         )
         self.progress.refresh()

@@ -54,7 +54,8 @@ class DirectorySink(Sink):
 
 
 def claim(directory: Directory, batch: DataFrame) -> None:
-    """Marks a directory as that of the query whose batch this is. Raises DirectoryTakenError where it is marked as another's."""
+    """Marks a directory as that of the query whose batch this is. Raises DirectoryTakenError where it is marked as
+    another's."""
     query_id = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     if query_id is None:
         raise RuntimeError("a DirectorySink takes the batches of a streaming query only")

@@ -25,7 +25,7 @@ class WheelOptions:
     source: str = "files"
 
 
-def settled_options(
+def kept_options(
     checkpoint: Directory, given: dict[str, str | int | None], defaults: WheelOptions
 ) -> WheelOptions:
     """The options of the checkpoint, written down when it is new. Raises CheckpointOptionsError for another one given."""

@@ -25,6 +25,7 @@ def messages_in(
         reader = reader.schema(SCHEMA)
     return reader.load(place)
 
+
 def topic_messages(spark: SparkSession, topic: Topic, options: KafkaOptions) -> DataFrame:
     """The columns of a message, beside them `partition`, `offset` and the `record` itself, for the dead letters.
 

@@ -1,4 +1,4 @@
-"""Guarantee 6: pending timers are not the garbage collector's business, so a million of them cost it nothing."""
+"""The collector does not see pending tasks: a million of them cost it nothing."""
 
 import gc
 from array import array

@@ -1,4 +1,4 @@
-"""Guarantee 8: the interpreter ends at once and silently, whatever is pending or running at that moment."""
+"""Exit does not hang: the interpreter ends at once and silently, whatever is pending or running at that moment."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Guarantee 7: a fork at any moment of what other threads do, also inside the lock: no deadlock, nothing halved."""
+"""Right after fork: a fork at any moment of what other threads do, also inside the lock: no deadlock, nothing halved."""
 
 import os
 

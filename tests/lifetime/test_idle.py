@@ -1,4 +1,4 @@
-"""Guarantee 10: while nothing is due nothing wakes up, however much is pending."""
+"""An idle timer costs nothing: while nothing is due nothing wakes up, however much is pending."""
 
 import os
 import threading

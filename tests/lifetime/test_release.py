@@ -1,4 +1,4 @@
-"""Guarantee 6: at cancel and at expiry the callback and arguments are released at once, by reference count alone."""
+"""Nothing is left behind: the callback and its arguments are released at cancel and at expiry, at once."""
 
 import functools
 import gc

@@ -1,4 +1,4 @@
-"""Guarantees 1 and 3: whatever four threads do to a timer, each task is accounted for exactly once, and counted so."""
+"""Exactly once, exact counters: whatever four threads do to a timer, each task is accounted for."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""Guarantee 2: no callback runs before its deadline, by the timer's own clock."""
+"""Never early: no callback runs before its deadline, by the timer's own clock."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""Guarantee 2: tasks of one tick run in the order in which they were added, on a real clock too."""
+"""In order: tasks of one tick run in the order in which they were added, on a real clock too."""
 
 import random
 import threading

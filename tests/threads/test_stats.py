@@ -1,4 +1,4 @@
-"""Guarantee 3: counters are exact at every quiet moment, and lateness is what was late."""
+"""Exact counters: counters are exact at every quiet moment, and lateness is what was late."""
 
 import threading
 from array import array

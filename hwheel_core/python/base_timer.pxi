@@ -289,6 +289,29 @@ cdef class TimerFace:
         return timer_pending(self.timer)
 
     @property
+    def next_deadline(self):
+        """When the timer has something to do next, in seconds on its clock: nothing runs before. None: nothing is pending.
+
+        It is the beginning of the first bucket that holds something, or now where that is over: to the tick for what is due
+        within `wheel_size` ticks, and no later than the first deadline for what is further away. Runtime complexity: O(1).
+        """
+        cdef int64_t next_ms = 0
+        cdef bint found
+        cdef Instant now
+        core_set_up(self)
+        if self.timer.closed or self.timer.pending == 0:
+            return None
+        timer_read_clock(self.timer, &now)
+        lock_with_gil(self.timer)
+        if list_is_empty(&self.timer.ready):
+            found = timer_next_locked(self.timer, &next_ms)
+        else:
+            found = True
+            next_ms = timer_ready_tick_locked(self.timer)
+        lock_release(self.timer)
+        return max(next_ms, now.ms) / 1e3 if found else None
+
+    @property
     def closed(self):
         """True from close() on, and for a timer that was never set up."""
         return self.timer is NULL or self.timer.closed != 0

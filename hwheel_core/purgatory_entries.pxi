@@ -18,6 +18,7 @@ cdef struct Seen:
 cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys, bint delayed) except -1:
     cdef tuple watched_keys
     cdef Watcher* watcher
+    cdef uintptr_t process
     if isinstance(keys, (str, bytes)):
         raise TypeError(f"keys must be a list of keys, not one key: {keys!r}")
     watched_keys = tuple(keys)
@@ -33,15 +34,24 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
         return False
     if operation.watcher is not NULL or operation.task.state == TASK_CANCELLED:
         raise ValueError("this operation is in a purgatory already, or was cancelled; make a new one")
-    watcher = watcher_new(operation, len(watched_keys))
-    try:
-        return purgatory_add_watcher(self, operation, watcher, watched_keys, delayed)
-    finally:
-        watcher_release(watcher)
+    while True:
+        process = forks
+        watcher = watcher_new(operation, len(watched_keys))
+        try:
+            if purgatory_add_watcher(self, operation, watcher, watched_keys, delayed):
+                return True
+            if process == forks or self._closed or operation.completed or operation.task.state == TASK_CANCELLED:
+                return False
+            # One of the calls has forked, and this is the child, whose lists were emptied meanwhile: it is added anew.
+            purgatory_leave(self, operation, watcher)
+        finally:
+            watcher_release(watcher)
 
 
 cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Watcher* watcher, tuple keys,
                                 bint delayed) except -1:
+    """False, too, if a call has forked and this is the child, whatever has become of the watcher there."""
+    cdef uintptr_t process = forks
     try:
         if operation_check_or_else(operation, None, self, watcher, keys):
             if watcher.operation is not NULL:
@@ -49,14 +59,19 @@ cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Wat
             else:
                 purgatory_leave_lists(self, watcher)        # at the second: it leaves the lists that it was put into
             return True
+        if process != forks:
+            return False
         if delayed:
             with cython.critical_section(self):
                 if watcher.operation is not NULL and operation.task.state != TASK_CANCELLED:
                     watcher.delayed = True
                     self.delayed += 1
-            self.timer.add(operation)
+            if operation.task.state != TASK_PENDING:        # by an add that has forked
+                self.timer.add(operation)
         if self._closed:
             raise TimerClosed("the purgatory is closed")
+        if process != forks:
+            return False
     except BaseException as error:
         if purgatory_withdraw(self, operation, watcher, None) or not isinstance(error, TimerClosed):
             raise
@@ -133,6 +148,20 @@ cdef bint purgatory_completed_one(PurgatoryCore self, OperationCore operation, W
 
 cdef bint purgatory_withdraw(PurgatoryCore self, OperationCore operation, Watcher* watcher, dict left) except -1:
     """_withdraw, for who has a reference to the watcher; also one that was never entered, by an add that failed."""
+    if not purgatory_end_watch(self, operation, watcher):
+        return False
+    if left is not None:
+        left[id(operation)] = operation
+    try:
+        purgatory_leave_lists(self, watcher)
+    finally:
+        if operation.task.state == TASK_PENDING:
+            operation.cancel()
+    return True
+
+
+cdef bint purgatory_end_watch(PurgatoryCore self, OperationCore operation, Watcher* watcher) except -1:
+    """The operation and its watcher let go of each other. False if they had before."""
     cdef Watcher* own = NULL
     with cython.critical_section(self):
         if watcher.operation is NULL:
@@ -144,13 +173,13 @@ cdef bint purgatory_withdraw(PurgatoryCore self, OperationCore operation, Watche
             operation.watcher = NULL
     if own is not NULL:
         watcher_release(own)
-    if left is not None:
-        left[id(operation)] = operation
-    try:
-        purgatory_leave_lists(self, watcher)
-    finally:
-        if operation.task.state == TASK_PENDING:
-            operation.cancel()
+    return True
+
+
+cdef bint purgatory_leave(PurgatoryCore self, OperationCore operation, Watcher* watcher) except False:
+    """Undoes an add, but for the timeout, if that runs already."""
+    purgatory_end_watch(self, operation, watcher)
+    purgatory_leave_lists(self, watcher)
     return True
 
 

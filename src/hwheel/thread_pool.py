@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from hwheel.forked_locks import free_if_nobody_has_it
 from hwheel.process import end_forked_thread
+from hwheel.start_thread import start_thread
 from hwheel.uncaught import report_uncaught
 
 Job: TypeAlias = Callable[[], object]
@@ -153,7 +154,7 @@ class ThreadPool:
         """Starts them. What the system refuses is asked for again at the next look."""
         for thread in new:
             try:
-                thread.start()
+                start_thread(thread)
             except RuntimeError:
                 self._threads.discard(thread)
 

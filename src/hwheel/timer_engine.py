@@ -17,6 +17,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from hwheel.one_shot import OneShot
+from hwheel.start_thread import start_thread
 from hwheel.system_timer import SystemTimer
 from hwheel.thread_pool import Job, ThreadPool
 
@@ -76,7 +77,7 @@ class TimerEngine:
         """While the interpreter exits: makes it wait for timers that are pending and no daemons."""
         with self._lock:
             if not self._keeping:
-                threading.Thread(target=self._keep, name="keeper-Timer", daemon=False).start()
+                start_thread(threading.Thread(target=self._keep, name="keeper-Timer", daemon=False))
                 self._keeping = True
 
     def _keep(self) -> None:
@@ -85,8 +86,7 @@ class TimerEngine:
                 timer.join()
         # What has left the wheel may still be on its way to a pool. The reaper comes to this after it.
         handed_over = OneShot()
-        self.clock.call_later(0, handed_over.set)
-        handed_over.wait()
+        handed_over.wait(begin=lambda: self.clock.call_later(0, handed_over.set))
 
     def _pending_or_done(self) -> "list[Timer]":
         with self._lock:

@@ -107,6 +107,10 @@ cdef class TimerCore(TimerFace):
         with nogil:
             timer_leave_role(self.timer, role, generation)
 
+    def _be_started(self):
+        """Calls _start(), if need be, as before an add."""
+        core_ready(self)
+
     def _set_started(self):
         """Adds need not call _start() any more."""
         core_set_up(self)

@@ -98,7 +98,7 @@ class SystemTimer(BaseTimer):
         timeout_ms = whole_number(timeout_ms, "timeout_ms")
         if self.closed:
             raise TimerClosed("the timer is closed")
-        self._start()
+        self._be_started()
         found: bool = self._advance_clock(min(timeout_ms, 9_000_000_000_000) * 1_000_000)
         self._hand_over.hand_out(self, in_caller=True)
         return found
@@ -127,6 +127,7 @@ class SystemTimer(BaseTimer):
 
     def _after_fork_in_child(self) -> None:
         """No thread of the timer came along. The next add starts them, or what was kept does."""
+        self._hand_over.after_fork_in_child()
         self._after_fork()
         if len(self) and not self.closed:
             self._start()

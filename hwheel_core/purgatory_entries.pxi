@@ -19,6 +19,7 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
     cdef tuple watched_keys
     cdef Watcher* watcher
     cdef uintptr_t process
+    cdef bint again = False
     if isinstance(keys, (str, bytes)):
         raise TypeError(f"keys must be a list of keys, not one key: {keys!r}")
     watched_keys = tuple(keys)
@@ -38,18 +39,19 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
         process = forks
         watcher = watcher_new(operation, len(watched_keys))
         try:
-            if purgatory_add_watcher(self, operation, watcher, watched_keys, delayed):
+            if purgatory_add_watcher(self, operation, watcher, watched_keys, delayed, again):
                 return True
             if process == forks or self._closed or operation.completed or operation.task.state == TASK_CANCELLED:
                 return False
             # One of the calls has forked, and this is the child, whose lists were emptied meanwhile: it is added anew.
             purgatory_leave(self, operation, watcher)
+            again = True
         finally:
             watcher_release(watcher)
 
 
 cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Watcher* watcher, tuple keys,
-                                bint delayed) except -1:
+                                bint delayed, bint again) except -1:
     """False, too, if a call has forked and this is the child, whatever has become of the watcher there."""
     cdef uintptr_t process = forks
     try:
@@ -66,7 +68,7 @@ cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Wat
                 if watcher.operation is not NULL and operation.task.state != TASK_CANCELLED:
                     watcher.delayed = True
                     self.delayed += 1
-            if operation.task.state != TASK_PENDING:        # by an add that has forked
+            if not again or operation.task.state != TASK_PENDING:       # or is the timer's: its add has forked
                 self.timer.add(operation)
         if self._closed:
             raise TimerClosed("the purgatory is closed")

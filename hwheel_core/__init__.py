@@ -12,6 +12,7 @@ try:
         TimerCore,
         TimerTask,
         TimingWheel,
+        check_timeout,
         debug_check,
         debug_live,
         group,
@@ -34,13 +35,14 @@ except ModuleNotFoundError as error:
         "and do not import the package from the source tree"
     ) from error
 
-from hwheel_core.errors import TimerClosed, TimerFull
+from hwheel_core.errors import HwheelError, TimerClosed, TimerFull
 from hwheel_core.snapshot import Bucket, Level, WheelSnapshot
 
 __all__ = [
     "DEBUG",
     "DEFAULT_WHEEL_SIZE",
     "Bucket",
+    "HwheelError",
     "Level",
     "LoopHandle",
     "LoopTimers",
@@ -53,6 +55,7 @@ __all__ = [
     "TimerTask",
     "TimingWheel",
     "WheelSnapshot",
+    "check_timeout",
     "debug_check",
     "debug_live",
     "group",

@@ -14,7 +14,7 @@ from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_CheckExact
-from libc.math cimport INFINITY, ceil, floor, isinf, isnan
+from libc.math cimport INFINITY, ceil, fabs, floor, isinf, isnan
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint32_t, uint64_t, uintptr_t, INT64_MAX, INT64_MIN, UINT64_MAX
 from libc.string cimport memcpy, memset
 
@@ -118,3 +118,4 @@ include "python/structs.pxd"
 include "loop/structs.pxd"
 include "purgatory/structs.pxd"
 include "columns/structs.pxd"
+include "replay/structs.pxd"

@@ -8,8 +8,8 @@ arguments, references, exceptions, and the choice of when to wait for a lock wit
 
 cimport cython
 
-import os
 import functools
+import os
 import threading
 import time
 
@@ -41,64 +41,56 @@ include "timer/reaper.pxi"
 include "timer/roles.pxi"
 include "timer/check.pxi"
 include "timer/fork.pxi"
-include "replay/replay.pxi"
-include "columns/columns.pxi"
 
 # What Python sees.
-include "python/debug.pxi"
+include "python/live.pxi"
 include "python/arguments.pxi"
+include "python/status.pxi"
 include "python/read_clock.pxi"
-include "python/task.pxi"
+include "python/task_layout.pxi"
+include "python/task_owner.pxi"
 include "python/task_call.pxi"
-include "python/task_adding.pxi"
+include "python/task_link.pxi"
+include "python/task.pxi"
 include "python/periodic.pxi"
 include "python/int64_buffer.pxi"
 include "python/timer_batch.pxi"
-include "python/hand_out.pxi"
+include "python/take.pxi"
 include "python/inspect.pxi"
 include "python/timing_wheel.pxi"
 include "python/base_timer.pxi"
-include "python/timer_core.pxi"
+include "python/fastcall.pxi"
 include "python/handed_out.pxi"
-include "replay/function.pxi"
-include "columns/functions.pxi"
+include "python/run.pxi"
+include "python/timer_core.pxi"
+include "loop/entry.pxi"
+include "loop/gc.pxi"
 include "loop/order.pxi"
-include "loop/handle.pxi"
-include "loop/timers.pxi"
+include "loop/genuine.pxi"
 include "loop/clock.pxi"
 include "loop/alarm.pxi"
+include "loop/run.pxi"
+include "loop/offer.pxi"
 include "loop/pass.pxi"
-include "loop/call.pxi"
-include "loop/method.pxi"
-include "loop/collector.pxi"
+include "loop/add.pxi"
+include "loop/handle.pxi"
+include "loop/timers.pxi"
+include "loop/methods.pxi"
 include "purgatory/reentrant_lock.pxi"
+include "purgatory/watcher.pxi"
 include "purgatory/watch_list.pxi"
+include "purgatory/lists.pxi"
+include "purgatory/ending.pxi"
+include "purgatory/check.pxi"
 include "purgatory/operation.pxi"
+include "purgatory/add.pxi"
 include "purgatory/core.pxi"
-include "purgatory/entries.pxi"
+include "columns/placement.pxi"
+include "columns/rows.pxi"
+include "columns/radix.pxi"
+include "columns/functions.pxi"
+include "replay/replay.pxi"
+include "replay/function.pxi"
 
-
-cdef TimerTask sample = TimerTask(0)
-entry_offset = <char*>&sample.task - <char*><PyObject*>sample
-TASK_SIZE = TimerTask.__basicsize__ + 16
-if task_slots(<PyObject*>sample)[0] != <PyObject*>sample.callback_ or TASK_SIZE != 16 + entry_offset + sizeof(Task) + 16:
-    raise SystemError("a TimerTask is not laid out as task.pxi takes for granted")
-sample = None
-hw_set_dealloc(<PyObject*>TimerTask, task_dealloc)
-
-cdef OperationCore sample_operation = OperationCore(0)
-if operation_purgatory_slot(<PyObject*>sample_operation)[0] != <PyObject*>sample_operation.purgatory:
-    raise SystemError("an OperationCore is not laid out as operation.pxi takes for granted")
-sample_operation = None
-hw_set_new(<PyObject*>OperationCore, operation_new)
-hw_set_dealloc(<PyObject*>OperationCore, operation_dealloc)
-hw_set_gc(<PyObject*>WatchList, watch_list_traverse, watch_list_break_cycles)
-common_call_later = <object>hw_speed_up(<PyObject*>TimerFace, "call_later", &fast_call_later_def, <void*>fast_call_later)
-common_call_at = <object>hw_speed_up(<PyObject*>TimerFace, "call_at", &fast_call_at_def, <void*>fast_call_at)
-
-common_loop_call_later = <object>hw_speed_up(<PyObject*>LoopTimers, "call_later", &timers_call_later_def, <void*>timers_call_later_fast)
-common_loop_call_at = <object>hw_speed_up(<PyObject*>LoopTimers, "call_at", &timers_call_at_def, <void*>timers_call_at_fast)
-
-cdef LoopHandle sample_handle = LoopHandle.__new__(LoopHandle)
-loop_entry_offset = <char*>&sample_handle.task - <char*><PyObject*>sample_handle
-sample_handle = None
+# What a debug build shows of all of them.
+include "debug.pxi"

@@ -1,9 +1,13 @@
-"""What a timer raises besides TypeError, ValueError and OverflowError."""
+"""What hwheel raises besides TypeError, ValueError and OverflowError."""
 
 
-class TimerClosed(RuntimeError):
+class HwheelError(Exception):
+    """The base of every error that is hwheel's own."""
+
+
+class TimerClosed(HwheelError, RuntimeError):
     """The timer has been closed and takes nothing more."""
 
 
-class TimerFull(RuntimeError):
+class TimerFull(HwheelError, RuntimeError):
     """The timer holds max_pending timers already; nothing was added."""

@@ -28,7 +28,7 @@ class WheelTasks(Implementation):
         self.cancel = TimerTask.cancel          # type: ignore[method-assign, assignment]
 
     def reschedule(self, handle: Any, delay_s: float, callback: Callback, argument: Any) -> Any:
-        handle.reschedule(delay_s * 1000)
+        handle.reschedule(delay_s)
         return handle
 
     def expire(self) -> None:
@@ -36,7 +36,7 @@ class WheelTasks(Implementation):
 
     def flow(self, is_done: Callable[[], bool]) -> None:
         while not is_done():
-            self.timer.advance(1000)
+            self.timer.advance(1)
 
     def close(self) -> None:
         self.timer.close()

@@ -1,4 +1,5 @@
-# Functions over columns: place, group, order_by, survivors. Columns come as buffers of int64 and go out as array('q').
+# The functions over columns that Python sees: place, group, order_by, survivors. Columns come as buffers of int64 and go
+# out as array('q').
 
 cdef class Columns:
     """Contiguous int64 columns of one length, kept alive by this object."""
@@ -36,7 +37,8 @@ cdef int64_t* int64_memory(int64_t count, bint zeroed) except NULL:
         memory = <int64_t*>PyMem_RawMalloc(max(count, 1) * sizeof(int64_t))
     if memory is NULL:
         raise MemoryError
-    hw_advise_huge(memory, count * sizeof(int64_t))     # as it is used from end to end, pages would cost as much as the work
+    # It is used from end to end, so page faults would cost as much as the work.
+    hw_advise_huge(memory, count * sizeof(int64_t))
     return memory
 
 
@@ -114,7 +116,7 @@ def group(*columns):
     try:
         group_of = int64_memory(rows.count, False)
         with nogil:
-            groups = rows_group(&row_set, rows.count, group_of, starts_out, order_out)
+            groups = rowset_group(&row_set, rows.count, group_of, starts_out, order_out)
     finally:
         PyMem_RawFree(row_set.slots)
         PyMem_RawFree(group_of)
@@ -198,7 +200,7 @@ def survivors(order, tombstones, *columns):
     row_set.slots = int64_memory(slots, True)
     try:
         with nogil:
-            count = rows_survive(&row_set, flags.data[0], rows.count, named.data[0], named.count, result_out,
+            count = rowset_survivors(&row_set, flags.data[0], rows.count, named.data[0], named.count, result_out,
                                  &bad_row)
     finally:
         PyMem_RawFree(row_set.slots)

@@ -1,10 +1,6 @@
 # LoopHandle: what `call_later` of an event loop on the wheel returns. It has asyncio.TimerHandle's face and holds its
-# place in the wheel inside itself.
-#
-# While it is pending the wheel holds one reference to it (LoopTimers visits it for the garbage collector: unlike a
-# TimerTask it stays in sight, since an event loop that nobody closed must be collectable with its timers).
+# place in the wheel inside itself. While it is pending the wheel holds one reference to it.
 
-cdef Py_ssize_t loop_entry_offset = 0       # of LoopHandle.task; filled in by _core.pyx
 cdef object loop_handle_class = None        # asyncio.TimerHandle, once hwheel.asyncio is imported
 
 
@@ -14,8 +10,15 @@ def set_loop_handle_class(cls):
     loop_handle_class = cls
 
 
-cdef inline LoopHandle entry_handle(const Entry* entry):
-    return <LoopHandle><PyObject*>(<const char*>entry - loop_entry_offset)
+cdef inline bint is_timer_handle(object other):
+    return type(other) is LoopHandle or (loop_handle_class is not None and isinstance(other, loop_handle_class))
+
+
+cdef bint handle_equals(LoopHandle self, object other) except -1:
+    return self is other or (
+        self.deadline == other._when and self.callback_ == other._callback and self.arguments == other._args
+        and self.is_cancelled == other._cancelled
+    )
 
 
 @cython.freelist(64)
@@ -46,25 +49,7 @@ cdef class LoopHandle:
 
         Runtime complexity: O(1).
         """
-        cdef Status status = NOT_PENDING
-        cdef Timer* timer
-        if self.is_cancelled or self.timers is None:
-            return
-        self.is_cancelled = True
-        handle_show(self)
-        if self.task.state == TASK_PENDING:
-            timer = self.timers.timer
-            lock_with_gil(timer)
-            status = task_cancel_locked(timer, &self.task)
-            lock_release(timer)
-        try:
-            if self.timers.debug:
-                self.shown = repr(self)
-        finally:
-            self.callback_ = None
-            self.arguments = None
-            if status == OK:
-                Py_DECREF(self)         # the wheel's reference, of timers_insert
+        handle_cancel(self)
 
     def cancelled(self):
         """True after cancel()."""
@@ -201,34 +186,3 @@ cdef class LoopHandle:
     @property
     def _loop(self):
         return None if self.timers is None else self.timers.loop
-
-
-# --- hidden from the garbage collector, while pending in a loop that runs ------------------------------------------
-
-cdef inline void handle_hide(LoopHandle self, bint own_context) noexcept:
-    PyObject_GC_UnTrack(<PyObject*>self)
-    PyObject_GC_UnTrack(<PyObject*>self.arguments)      # nobody else has it yet
-    if own_context:
-        PyObject_GC_UnTrack(<PyObject*>self.context)
-
-
-cdef inline void handle_show(LoopHandle self) noexcept:
-    if not PyObject_GC_IsTracked(<PyObject*>self):
-        PyObject_GC_Track(<PyObject*>self)
-        if self.arguments:
-            gc_track(self.arguments)
-        if PyContext_CheckExact(self.context):
-            gc_track(self.context)
-
-
-# --- comparing -----------------------------------------------------------------------------------------------------
-
-cdef inline bint is_timer_handle(object other):
-    return type(other) is LoopHandle or (loop_handle_class is not None and isinstance(other, loop_handle_class))
-
-
-cdef bint handle_equals(LoopHandle self, object other) except -1:
-    return self is other or (
-        self.deadline == other._when and self.callback_ == other._callback and self.arguments == other._args
-        and self.is_cancelled == other._cancelled
-    )

@@ -1,42 +1,70 @@
 # LoopTimers: the timers of one event loop, on a wheel, above one timer of the loop itself.
 #
-# The loop's time, a float of seconds, is cut into ticks of 1/4096 s: a power of two, so that going from one to the
-# other is exact. A handle stands in the bucket of the tick that its deadline lies in. Of the loop itself one timer is
-# wanted at a time (`alarm`): for the latest deadline within the earliest tick that holds anything. When it rings,
-# everything that is due runs, in order of deadline, then of insertion. So nothing runs early, the order is that of the
-# exact deadlines, and the resolution only says how long a deadline may wait for others of its tick: up to 1/4 ms.
+# Of the loop itself one timer is wanted at a time (`alarm`): for the latest deadline within the earliest tick that holds
+# anything. When it rings, everything that is due runs, in order of deadline, then of insertion. So nothing runs early,
+# the order is that of the exact deadlines, and the resolution only says how long a deadline may wait for others of its
+# tick: up to 1/4 ms.
 #
-# What is due when it is asked for is left to the loop's own `call_at`: it knows best what "in the next pass" means.
+# A deadline's way: call_later here or in methods.pxi, add.pxi, alarm.pxi; then the loop; then pass.pxi and run.pxi.
 #
-# A pass. asyncio says: what is added while a pass runs waits for the next one. When the alarm rings, this pass began
-# after `alarm_s`; so what was added before `alarm_s` was added before this pass. The rest waits, at the cost of one
-# more pass, and so does everything behind it, since order comes first.
-#
-# loop_clock.pxi reads the time, loop_alarm.pxi asks for the alarm, loop_pass.pxi is what happens when it rings,
-# loop_method.pxi has the methods that a loop class gets.
-#
-# Threads. A loop is used by one thread. All that is done to its Timer is done with the GIL held throughout (without a
-# GIL: attached to the interpreter), so that the garbage collector always finds the wheel at rest.
+# call_later and call_at stand on the loop's class (methods.pxi), where they can be overridden and replaced like any
+# other method; and, where no subclass wants a say, on the loop itself as the bound methods of its LoopTimers, because
+# these are found faster. They look whether something else has been put in the place of the class's since, and leave the
+# call to that then.
 
-cdef enum:
-    TICKS_PER_S = 4096
-    RUN_LIMIT = 64              # callbacks that one pass runs at most
-    SCAN_LIMIT = 64             # entries that are looked at for the latest deadline of a tick
-    MAX_ALARM_S = 86400         # how far ahead the loop itself is asked for an alarm
-
-cdef double LAST_TICK = 1 << 50         # 8,700 years; math.inf is placed there
+cdef PyMethodDef timers_call_later_def
+cdef PyMethodDef timers_call_at_def
+cdef object common_loop_call_later = None       # the methods as Cython made them, for what is not common
+cdef object common_loop_call_at = None
 
 
-cdef inline int64_t tick_of(double time_s) noexcept nogil:
-    cdef double ticks = floor(time_s * TICKS_PER_S)
-    if not ticks < LAST_TICK:           # also NaN
-        ticks = LAST_TICK
-    return <int64_t>ticks if ticks > 0 else 0       # before time began: due in any case
+cdef inline tuple arguments_from(PyObject** args, Py_ssize_t first, Py_ssize_t count):
+    cdef tuple arguments
+    cdef Py_ssize_t i
+    if count == first:
+        return ()
+    arguments = PyTuple_New(count - first)
+    for i in range(first, count):
+        Py_INCREF(<object>args[i])
+        PyTuple_SET_ITEM(arguments, i - first, <object>args[i])
+    return arguments
 
 
-cdef inline bint tick_is_of_all(int64_t tick) noexcept nogil:
-    """A tick of all times before, or after, those that are cut into ticks: by it they cannot be told apart."""
-    return tick <= 0 or tick >= LAST_TICK
+cdef object timers_delegate(LoopTimers self, object own, str name, tuple args, object context):
+    """Calls what the loop's class has under this name; our own, if that has come back here."""
+    cdef PyObject* found = _PyType_Lookup(Py_TYPE(<PyObject*>self.loop), name)
+    cdef int bit = 1 if own is genuine_call_at else 2
+    if self.delegating & bit or found is NULL:
+        return own(self.loop, *args, context=context)
+    method = <object>found
+    bind = getattr(type(method), "__get__", None)
+    if bind is not None:
+        method = bind(method, self.loop, type(self.loop))
+    self.delegating |= bit
+    try:
+        if context is None:
+            return method(*args)
+        return method(*args, context=context)
+    finally:
+        self.delegating &= ~bit
+
+
+cdef object timers_call_later_fast(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    cdef LoopTimers timers = <LoopTimers>self
+    if count < 2 or keywords is not NULL:
+        return call_slowly(common_loop_call_later, self, args, count, keywords)
+    if not timers_calls_are_own(timers):
+        return timers_delegate(timers, genuine_call_later, NAME_CALL_LATER, arguments_from(args, 0, count), None)
+    return timers_call_later(timers, <object>args[0], <object>args[1], arguments_from(args, 2, count), None)
+
+
+cdef object timers_call_at_fast(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    cdef LoopTimers timers = <LoopTimers>self
+    if count < 2 or keywords is not NULL:
+        return call_slowly(common_loop_call_at, self, args, count, keywords)
+    if not timers_calls_are_own(timers):
+        return timers_delegate(timers, genuine_call_at, NAME_CALL_AT, arguments_from(args, 0, count), None)
+    return timers_call_at(timers, <object>args[0], <object>args[1], arguments_from(args, 2, count), None)
 
 
 cdef class LoopTimers:
@@ -48,7 +76,7 @@ cdef class LoopTimers:
             finds us there: then it is sent on.)
 
     A subclass brings what need not be fast: `_show(handle)`, `_report(handle, error)`, and for debug mode
-    `_check_call(callback)`, `_stack()` and `_name(asked, handle)`; see loop_call.pxi.
+    `_check_call(callback)`, `_stack()` and `_name(asked, handle)`; see offer.pxi.
     """
 
     def __cinit__(self, loop, base):
@@ -83,14 +111,14 @@ cdef class LoopTimers:
         Runtime complexity: O(1).
         Thread-safety: none, as asyncio's: call it in the thread of the loop.
         """
-        if not timers_are_own(self):
-            return timers_delegate(self, loop_call_later, NAME_CALL_LATER, (delay, callback, *args), context)
+        if not timers_calls_are_own(self):
+            return timers_delegate(self, genuine_call_later, NAME_CALL_LATER, (delay, callback, *args), context)
         return timers_call_later(self, delay, callback, args, context)
 
     def call_at(self, when, callback, *args, context=None):
         """Calls `callback(*args)` at a time on the clock of `loop.time()`. Otherwise as `call_later`."""
-        if not timers_are_own(self):
-            return timers_delegate(self, loop_call_at, NAME_CALL_AT, (when, callback, *args), context)
+        if not timers_calls_are_own(self):
+            return timers_delegate(self, genuine_call_at, NAME_CALL_AT, (when, callback, *args), context)
         return timers_call_at(self, when, callback, args, context)
 
     def __len__(self):
@@ -136,145 +164,18 @@ cdef class LoopTimers:
         timers_ring(self, number)
 
 
-# --- adding and moving -------------------------------------------------------------------------------------------
+# Cython's tp_traverse visits the fields, but the wheel holds handles, too. If CPython found it elsewhere than in the
+# type, a loop that nobody closed would never be collected: test_a_loop_that_nobody_closed_is_collected_with_its_timers
+# in tests/dropin/asyncio/test_garbage.py would fail.
+visit_fields = (<PyTypeObject*>LoopTimers).tp_traverse
+(<PyTypeObject*>LoopTimers).tp_traverse = timers_traverse
 
-cdef inline object timers_call_later(LoopTimers self, object delay, object callback, tuple args, object context):
-    cdef double now
-    if delay is None:
-        raise TypeError("delay must not be None")
-    if self.asking:
-        return self.base.call_later(delay, callback, *args, context=context)
-    timers_check_open(self)
-    now = timers_time(self)
-    if PyFloat_CheckExact(delay):
-        return timers_add(self, now, now + PyFloat_AS_DOUBLE(delay), callback, args, context)
-    return timers_add(self, now, now + delay, callback, args, context)
-
-
-cdef inline object timers_call_at(LoopTimers self, object when, object callback, tuple args, object context):
-    cdef double now
-    if when is None:
-        raise TypeError("when cannot be None")
-    if self.asking:
-        return self.base.call_at(when, callback, *args, context=context)
-    timers_check_open(self)
-    try:
-        now = timers_time(self)
-    except Exception:
-        # The loop's own needs no clock to take it.
-        return timers_ask(self, when, callback, args, context)
-    return timers_add(self, now, when, callback, args, context)
-
-
-cdef inline object timers_add(LoopTimers self, double now, double when, object callback, tuple args, object context):
-    cdef LoopHandle handle
-    if self.debug:
-        self._check_call(callback)
-    if not when > now or now < 0:       # also NaN, about which the loop may think what it likes
-        return timers_ask(self, when, callback, args, context)
-    handle = LoopHandle.__new__(LoopHandle)
-    handle.timers = self
-    handle.deadline = when
-    handle.first_deadline = handle.deadline
-    handle.added = now
-    handle.callback_ = callback
-    handle.arguments = args
-    handle.context = PyContext_CopyCurrent() if context is None else context
-    if self.debug:
-        handle.source_traceback = self._stack()
-    if self.hides:
-        handle_hide(handle, context is None)
-    timers_insert(self, handle, now)
-    return handle
-
-
-cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except False:
-    cdef Timer* timer = self.timer
-    cdef int64_t tick = tick_of(handle.deadline), now_tick
-    cdef Status status
-    if timer.pending == 0:
-        now_tick = tick_of(now)
-        if now_tick < timer.wheel.levels[0].current_time_ms:
-            timers_turn_back(self, now_tick)
-        else:
-            lock_with_gil(timer)
-            wheel_advance_clock(&timer.wheel, now_tick)
-            lock_release(timer)
-    timers_note_tick(self, tick, now)
-    Py_INCREF(handle)                   # the wheel's; dropped by who takes the handle out
-    handle.task.owner = <uintptr_t>timer
-    handle.task.entry.place = ENTRY_OF_TASK
-    debug_count(LIVE_TASKS, 1)
-    while True:
-        lock_with_gil(timer)
-        status = task_add_locked(timer, &handle.task, tick, TAKE_DUE)
-        lock_release(timer)
-        if status == OK:
-            break
-        if not timers_make_room(timer, status):
-            Py_DECREF(handle)
-            raise MemoryError
-    try:
-        timers_want_alarm(self, tick, handle.deadline, now)
-    except:
-        handle.cancel()
-        raise
-    return True
-
-
-cdef bint timers_move(LoopTimers self, LoopHandle handle, double now, double when) except -1:
-    cdef Timer* timer = self.timer
-    cdef int64_t tick = tick_of(when)
-    cdef Status status
-    timers_note_tick(self, tick, now)
-    while True:
-        lock_with_gil(timer)
-        status = task_reschedule_locked(timer, &handle.task, tick, 0, 0, TAKE_DUE)
-        if status == OK:
-            handle.deadline = when
-            handle.added = now
-            handle.offered = False
-        lock_release(timer)
-        if not timers_make_room(timer, status):
-            break
-    if status == OK:
-        try:
-            timers_want_alarm(self, tick, when, now)
-        except:
-            timers_ensure_alarm(self)
-            raise
-    return status == OK
-
-
-cdef bint timers_make_room(Timer* timer, Status status) noexcept:
-    """As make_room(), with the GIL kept. False: that was not what was missing, or there is no memory."""
-    return status == NEEDS_LEVEL and timer_grow(timer)
-
-
-# --- the end -----------------------------------------------------------------------------------------------------
-
-cdef void timers_drop_all(LoopTimers self) noexcept:
-    """Drops the wheel's reference to everything that is pending. The handles count as neither run nor cancelled."""
-    cdef Timer* timer = self.timer
-    cdef Entry dropped
-    cdef Entry* entry
-    list_init(&dropped)
-    lock_with_gil(timer)
-    while timer_step_locked(timer, INT64_MAX):
-        pass
-    list_move_to_end(&self.offered, &dropped)
-    list_move_to_end(&self.running, &dropped)
-    list_move_to_end(&timer.ready, &dropped)
-    entry = dropped.next
-    while entry is not &dropped:
-        (<Task*>entry).state = TASK_EXPIRED
-        entry = entry.next
-    lock_release(timer)
-    while not list_is_empty(&dropped):
-        entry = dropped.next
-        lock_with_gil(timer)
-        wheel_remove(&timer.wheel, entry)
-        timer.pending -= 1
-        timer.returned += 1
-        lock_release(timer)
-        Py_DECREF(entry_handle(entry))  # the wheel's reference, of timers_insert
+# If the type's dict or its method descriptors became something else, the import would end in a SystemError, and so every
+# test would. What the fast functions leave to the methods as Cython made them, keywords, is tested by
+# test_the_callback_runs_in_the_context_of_the_call in tests/dropin/asyncio/test_handles.py.
+common_loop_call_later = <object>hw_speed_up(
+    <PyObject*>LoopTimers, "call_later", &timers_call_later_def, <void*>timers_call_later_fast
+)
+common_loop_call_at = <object>hw_speed_up(
+    <PyObject*>LoopTimers, "call_at", &timers_call_at_def, <void*>timers_call_at_fast
+)

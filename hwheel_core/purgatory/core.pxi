@@ -1,14 +1,5 @@
 # PurgatoryCore: what hwheel.purgatory.DelayedOperationPurgatory does for each operation.
-#
-# Locks. Watchers, nodes, the lengths of lists and the counters are guarded by the GIL; where there is none, by the
-# purgatory's critical section. They are changed by a few lines of C each time, which call nothing and drop no last
-# reference, and take no lock.
-#
-# `mutex` guards the dict of the lists: finding or making a key's list and linking a node to it is one step for who
-# wants to drop a list that has become empty. It is held for one operation on the dict, and no other lock is taken under
-# it. The comparison of keys does run under it (their hash is asked for before as well, as who is called there may want
-# to wait for other threads), and so may a finaliser or a signal handler; because these may come back here, it is
-# reentrant.
+
 
 cdef class PurgatoryCore:
     """The compiled part of a DelayedOperationPurgatory, which brings the timer and the rest."""
@@ -31,7 +22,7 @@ cdef class PurgatoryCore:
         lists, self.lists = self.lists or {}, {}
         self._left = {}
         for watch_list in lists.values():
-            for operation in take_operations(self, watch_list):
+            for operation in purgatory_empty_list(self, watch_list):
                 watchers_release(operation_take_watcher(operation))
         self.delayed = self.completed = self.expired = self.purged = self.to_purge_count = 0
         self.to_purge = NULL
@@ -83,7 +74,7 @@ cdef class PurgatoryCore:
         cdef int64_t completed = 0
         cdef bint done
         cdef object interrupt = None
-        cdef Seen* seen = watching(self, key, &count)
+        cdef Seen* seen = seen_new(self, key, &count)
         if count == 0:
             return 0
         try:
@@ -94,21 +85,18 @@ cdef class PurgatoryCore:
                         done = operation_check(operation)
                     except BaseException as error:
                         done = operation.completed
-                        interrupt = purgatory_blame(self, operation, error, interrupt)
+                        interrupt = purgatory_report(self, operation, error, interrupt)
                     if done:
                         completed += 1
                     else:
                         seen[i].waits = not operation.completed
             try:
-                unlink_those_gone(self, seen, count)
+                seen_unlink_gone(self, seen, count)
             finally:
                 if interrupt is not None:
                     raise interrupt
         finally:
-            for i in range(count):
-                watcher_release(seen[i].node.watcher)
-                Py_XDECREF(seen[i].operation)
-            PyMem_Free(seen)
+            seen_free(seen, count)
         return completed
 
     def purge(self):
@@ -129,8 +117,8 @@ cdef class PurgatoryCore:
         watcher = first
         try:
             while watcher is not NULL:
-                watcher_fetch(watcher.next)
-                trouble = purgatory_unwatch(self, watcher, &purged, trouble)
+                watcher_prefetch(watcher.next)
+                trouble = purgatory_unlink_watcher(self, watcher, &purged, trouble)
                 watcher = watcher.next
         finally:
             watchers_release(first)
@@ -152,14 +140,14 @@ cdef class PurgatoryCore:
             relock_release(&self.mutex)
         if watch_list is None:
             return []
-        taken = take_operations(self, watch_list)
+        taken = purgatory_empty_list(self, watch_list)
         for operation in taken:
             self._left[id(operation)] = operation
         return taken
 
     def _give_all_up(self):
-        """Withdraws all operations that are on lists, and notes them in `_left`. It can be called again after an error."""
-        while (waiting := all_operations(self)):
+        """Withdraws all operations that are on lists, and notes them in `_left`. It can be called again."""
+        while (waiting := purgatory_operations(self)):
             for operation in waiting:
                 self._withdraw(operation, self._left)
         # What the lists hold still are nodes of completed operations.

@@ -1,19 +1,35 @@
-# OperationCore: what hwheel.purgatory.DelayedOperation does with its lock and its timeout.
-#
-# The lock of an operation. `try_complete`, `on_complete` and `on_expiration` run under it, and it is what makes
-# completing happen once. Who waits for it, and who does not:
-#
-# - A check (`safe_try_complete`, and so `check_and_complete`) never waits. If the lock is taken it leaves word, in
-#   `missed`, and whoever gives the lock up looks for that word and checks again. So two operations whose `on_complete`
-#   check each other's keys cannot deadlock, and no check is lost: the word is left before the second look at the lock,
-#   and looked for after the lock is free, so one of the two sees the other.
-# - Completing (`force_complete`, the timeout) waits for a check that is under way, because who completes is told that
-#   `on_complete` has run. An operation that is completed already is not waited for; so an `on_complete` may complete
-#   other operations. A `try_complete` may not: it would wait with a lock in hand that somebody else may wait for.
-#
-# Under an operation's lock that of the purgatory's lists may be taken (see purgatory_core.pxi), never the reverse.
+# OperationCore: what hwheel.purgatory.DelayedOperation does with its lock and its timeout. What its lock is for, and who
+# waits for it, is said in structs.pxd.
 
-cdef class PurgatoryCore
+
+cdef inline PyObject** operation_purgatory_slot(PyObject* self) noexcept:
+    """`purgatory`, which comes right after `watcher`."""
+    return <PyObject**>(&(<OperationCore>self).watcher + 1)
+
+
+cdef PyObject* operation_new(PyObject* cls, PyObject* arguments, PyObject* keywords) noexcept:
+    """tp_new. Cython's own does not come by object.__new__(), which is what gives an instance of a user's class room
+    for its attributes: in CPython 3.11 each would need a dict."""
+    cdef PyObject* self = hw_object_new(cls, <PyObject*>())
+    if self is not NULL:
+        Py_INCREF(None)                 # all three dropped by task_dealloc and operation_dealloc
+        Py_INCREF(None)
+        Py_INCREF(None)
+        task_slots(self)[0] = task_slots(self)[1] = operation_purgatory_slot(self)[0] = <PyObject*>None
+    return self
+
+
+cdef void operation_dealloc(PyObject* self) noexcept:
+    """tp_dealloc; TimerTask says why. A watcher that is there now is on no list, or this would be alive."""
+    cdef Watcher* watcher = (<OperationCore>self).watcher
+    cdef PyObject* purgatory = <PyObject*>(<OperationCore>self).purgatory
+    PyObject_GC_UnTrack(self)
+    relock_free(&(<OperationCore>self).mutex)
+    if watcher is not NULL:
+        watcher.operation = NULL
+        watcher_release(watcher)
+    Py_XDECREF(purgatory)
+    task_dealloc(self)
 
 
 cdef class OperationCore(TimerTask):
@@ -52,7 +68,7 @@ cdef class OperationCore(TimerTask):
             try:
                 watcher = operation_take_watcher(self)
                 if watcher is not NULL:
-                    purgatory_completed_one(self.purgatory, self, watcher)
+                    purgatory_end_watch(self.purgatory, self, watcher)
             finally:
                 self.on_complete()
         finally:
@@ -102,7 +118,7 @@ cdef class OperationCore(TimerTask):
         if cancelled and self.purgatory is not None:
             with cython.critical_section(self.purgatory):
                 if self.watcher is not NULL:
-                    watcher_delayed_no_more(self.purgatory, self.watcher)
+                    purgatory_end_delay(self.purgatory, self.watcher)
         return cancelled
 
     # --- for OperationLock ---------------------------------------------------------------------------------------
@@ -116,94 +132,18 @@ cdef class OperationCore(TimerTask):
     def _release(self):
         if not relock_is_mine(&self.mutex):
             raise RuntimeError("cannot release un-acquired lock")
-        operation_let_go(self)
+        operation_unlock_and_check(self)
 
 
-cdef bint operation_check(OperationCore self) except -1:
-    """safe_try_complete."""
-    cdef bint done
-    while not self.completed:
-        if not relock_try(&self.mutex):
-            hw_word_store(&self.missed, True)
-            if not relock_try(&self.mutex):
-                return False
-        try:
-            hw_word_store(&self.missed, False)
-            done = not self.completed and self.try_complete()
-        except BaseException:
-            operation_let_go(self)
-            raise
-        relock_release(&self.mutex)
-        if done or not hw_word_load(&self.missed):
-            return done
-    return False
+cdef OperationCore sample_operation = OperationCore(0)
+if operation_purgatory_slot(<PyObject*>sample_operation)[0] != <PyObject*>sample_operation.purgatory:
+    raise SystemError("an OperationCore is not laid out as operation.pxi takes for granted")
+sample_operation = None
 
-
-cdef bint operation_check_or_else(OperationCore self, object action, PurgatoryCore purgatory, Watcher* watcher,
-                                  tuple keys) except -1:
-    """safe_try_complete_or_else: with an action, or with a watcher that is entered for the keys."""
-    cdef bint done
-    relock_acquire(&self.mutex, self)
-    try:
-        done = self.try_complete()
-        if not done:
-            if watcher is NULL:
-                action()
-            else:
-                purgatory_watch(purgatory, self, watcher, keys)
-            done = self.try_complete()
-    except BaseException:
-        operation_let_go(self)
-        raise
-    relock_release(&self.mutex)
-    return done or (hw_word_load(&self.missed) and operation_check(self))
-
-
-cdef bint operation_let_go(OperationCore self) except -1:
-    """Gives the lock up and makes up for the checks that found it taken; their errors are not this thread's."""
-    relock_release(&self.mutex)
-    if not hw_word_load(&self.missed):
-        return False
-    if self.watcher is not NULL:
-        return purgatory_check(self.purgatory, self)
-    return operation_check(self)
-
-
-cdef inline Watcher* operation_take_watcher(OperationCore self):
-    """Whoever gets the watcher ends the watch; its reference is the caller's."""
-    cdef Watcher* watcher = NULL
-    if self.purgatory is not None:
-        with cython.critical_section(self.purgatory):
-            watcher = self.watcher
-            self.watcher = NULL
-    return watcher
-
-
-cdef inline PyObject** operation_purgatory_slot(PyObject* self) noexcept:
-    """`purgatory`, which comes right after `watcher`."""
-    return <PyObject**>(&(<OperationCore>self).watcher + 1)
-
-
-cdef PyObject* operation_new(PyObject* cls, PyObject* arguments, PyObject* keywords) noexcept:
-    """tp_new. Cython's own does not come by object.__new__(), which is what gives an instance of a user's class room
-    for its attributes: in CPython 3.11 each would need a dict."""
-    cdef PyObject* self = hw_object_new(cls, <PyObject*>())
-    if self is not NULL:
-        Py_INCREF(None)                 # all three dropped by task_dealloc and operation_dealloc
-        Py_INCREF(None)
-        Py_INCREF(None)
-        task_slots(self)[0] = task_slots(self)[1] = operation_purgatory_slot(self)[0] = <PyObject*>None
-    return self
-
-
-cdef void operation_dealloc(PyObject* self) noexcept:
-    """tp_dealloc; TimerTask says why. A watcher that is there now is on no list, or this would be alive."""
-    cdef Watcher* watcher = (<OperationCore>self).watcher
-    cdef PyObject* purgatory = <PyObject*>(<OperationCore>self).purgatory
-    PyObject_GC_UnTrack(self)
-    relock_free(&(<OperationCore>self).mutex)
-    if watcher is not NULL:
-        watcher.operation = NULL
-        watcher_release(watcher)
-    Py_XDECREF(purgatory)
-    task_dealloc(self)
+# What would break if CPython changed it, and which test in tests/purgatory/test_operation_lock.py would tell:
+# - tp_new, if object.__new__() did not make room for attributes any more, or Cython's own did: nothing but memory;
+#   test_the_attributes_of_an_operation_stand_in_it_and_in_no_dict. If it did not zero the fields, all tests.
+# - tp_dealloc, if it were found elsewhere than in the type: an operation would not release its watcher; in a debug build
+#   test_an_operation_that_is_on_no_list_any_more_is_released_with_its_user finds one left behind.
+hw_set_new(<PyObject*>OperationCore, operation_new)
+hw_set_dealloc(<PyObject*>OperationCore, operation_dealloc)

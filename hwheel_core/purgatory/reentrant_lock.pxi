@@ -1,15 +1,16 @@
 # A lock like threading.RLock, but inside of what it belongs to: it costs three comparisons and no object, until somebody
-# has to wait for it. Who waits does so on a threading.Lock of its own, as in threading.Condition, and so without the
-# GIL, with a timeout, and open to signals.
+# has to wait for it. A waiter waits on a threading.Lock of its own, as in threading.Condition, because then it waits
+# without the GIL, with a timeout, and open to signals.
 #
-# No wake-up is lost: who waits stands in `waiting` before it looks at the lock once more, and who gives the lock up
-# looks there after that. Who is woken has no right to the lock, but tries again; who is woken and leaves all the same,
-# because its time is over or a signal handler raised, passes the wake-up on.
+# A waiter enters itself into `waiting` before it tries the lock once more, and a releaser looks there after it has given
+# the lock up. So no wake-up is lost. A thread that was woken has no right to the lock, but tries again; if it leaves all
+# the same, because its time is over or a signal handler raised, it passes the wake-up on.
 #
-# Fork. Only the thread that forks comes along; what other threads held would be held for ever, and by whoever is given
-# the number of one of them, because the C library uses these again. Nobody can walk over all locks in the child. So a
-# lock says of which process it is, by the number of forks that led there, and whoever comes to one that is of another
-# process puts it right first: it is free unless the thread that forked has it, and nobody waits.
+# Fork. Only the thread that forks comes along. What other threads held would be held for ever, and by whoever is given
+# the number of one of them, because the C library uses these again. Nobody can walk over all locks in the child, because
+# no list of them is kept. So a lock says of which process it is, by the number of forks that led there, and whoever
+# comes to one that is of another process puts it right first: it is free unless the thread that forked has it, and
+# nobody waits.
 
 cdef object make_lock = threading.Lock
 
@@ -46,7 +47,7 @@ cdef void relock_renew(ReentrantLock* lock) noexcept:
     Py_XDECREF(<PyObject*>waiting)
 
 
-cdef inline void relock_look(ReentrantLock* lock) noexcept:
+cdef inline void relock_renew_if_forked(ReentrantLock* lock) noexcept:
     if hw_load(&lock.process) != forks:
         relock_renew(lock)
 
@@ -54,7 +55,7 @@ cdef inline void relock_look(ReentrantLock* lock) noexcept:
 cdef inline bint relock_try(ReentrantLock* lock) noexcept:
     """Takes the lock if that needs no wait."""
     cdef uintptr_t me = PyThread_get_thread_ident()
-    relock_look(lock)
+    relock_renew_if_forked(lock)
     if lock.owner != me and not hw_take(&lock.owner, me):
         return False
     lock.depth += 1
@@ -103,7 +104,7 @@ cdef list relock_waiting(ReentrantLock* lock, bint make):
     """`waiting`, a reference; None: there is no such list yet, and it was not to be made."""
     cdef object fresh = [] if make else None
     cdef object waiting = None
-    relock_look(lock)
+    relock_renew_if_forked(lock)
     pthread_mutex_lock(&orphans)
     if lock.waiting is NULL and make:
         Py_INCREF(fresh)                # dropped by relock_renew or relock_free
@@ -132,7 +133,7 @@ cdef void relock_wake(list waiting) noexcept:
 
 
 cdef inline bint relock_is_mine(ReentrantLock* lock) noexcept:
-    relock_look(lock)
+    relock_renew_if_forked(lock)
     return lock.owner == PyThread_get_thread_ident()
 
 

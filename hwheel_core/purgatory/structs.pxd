@@ -1,5 +1,30 @@
-# Operations that wait for keys. What guards these is said in operation.pxi, core.pxi and reentrant_lock.pxi, because the
-# locks are Python's objects.
+# Operations that wait for keys, and what guards them.
+#
+# Locking
+# =======
+# The lock of an operation (OperationCore.mutex). `try_complete`, `on_complete` and `on_expiration` run under it, because
+# completing must happen once. Who waits for it, and who does not:
+#
+# - A check (`safe_try_complete`, and so `check_and_complete`) never waits. If the lock is taken it leaves word, in
+#   `missed`, and whoever gives the lock up looks for that word and checks again. So two operations whose `on_complete`
+#   check each other's keys cannot deadlock. No check is lost, because the word is left before the second look at the
+#   lock and looked for after the lock is free: one of the two sees the other.
+# - Completing (`force_complete`, the timeout) waits for a check that is under way, because who completes is told that
+#   `on_complete` has run. An operation that is completed already is not waited for; so an `on_complete` may complete
+#   other operations. A `try_complete` may not: it would wait with a lock in hand that somebody else may wait for.
+#
+# The lock of a purgatory's lists (PurgatoryCore.mutex) guards the dict of the lists, because finding or making a key's
+# list and linking a node to it must be one step for who wants to drop a list that has become empty. It is held for one
+# operation on the dict, and no other lock is taken under it. The comparison of keys does run under it (their hash is
+# asked for before as well, because who is called there may want to wait for other threads), and so may a finaliser or a
+# signal handler; the lock is reentrant, because these may come back here.
+#
+# Watchers, nodes, the lengths of lists and the counters are guarded by the GIL; where there is none, by the purgatory's
+# critical section. They are changed by a few lines of C each time, which call nothing and drop no last reference, and
+# take no lock.
+#
+# Order: an operation's lock, then that of the lists, never the reverse. How the two locks themselves work, also in the
+# child of a fork, is told in reentrant_lock.pxi.
 
 cdef struct ReentrantLock:
     uintptr_t owner         # the thread that has it; 0: nobody has
@@ -15,12 +40,18 @@ cdef struct WatchNode:
 
 cdef struct Watcher:
     int64_t references
-    void* operation         # see watch_list.pxi; NULL from its completion on, or when it was withdrawn
+    void* operation         # see watcher.pxi; NULL from its completion on, or when it was withdrawn
     Watcher* next           # in PurgatoryCore.to_purge
     WatchNode* nodes        # one for each key, in the same block of memory
     int32_t count
     int32_t linked          # how many of them are in lists
     int delayed             # counted as one whose timeout is to come
+
+cdef struct Seen:
+    # Of a node that a check has found: references to its watcher and to its operation, NULL if that was completed.
+    WatchNode* node
+    PyObject* operation
+    bint waits              # still, after it was checked
 
 cdef class PurgatoryCore
 

@@ -1,49 +1,4 @@
-# The watch lists of a purgatory: a Watcher for each operation, with a node for each of its keys, in a WatchList.
-#
-# References. A linked node holds one reference to its Watcher and, until the operation is completed, one to that. So a
-# completed operation is kept alive by no list, however long its nodes have to wait there for the next check or purge;
-# and an operation that is on no list any more is its user's. The Watcher belongs besides to its operation, later to the
-# purgatory's list of what is to be purged, and to whoever is looking at it.
-#
-# All of this is done by a few lines of C, under the GIL or the purgatory's critical section (see purgatory_core.pxi).
-
-
-cdef Watcher* watcher_new(OperationCore operation, Py_ssize_t count) except NULL:
-    """One reference, for the caller."""
-    cdef Watcher* self = <Watcher*>PyMem_Malloc(sizeof(Watcher) + count * sizeof(WatchNode))
-    if self is NULL:
-        raise MemoryError
-    memset(self, 0, sizeof(Watcher) + count * sizeof(WatchNode))
-    self.references = 1
-    self.operation = <void*>operation
-    self.count = count
-    self.nodes = <WatchNode*>(self + 1)
-    debug_count(LIVE_WATCHERS, 1)
-    return self
-
-
-cdef inline void watcher_release(Watcher* self) noexcept:
-    if hw_count_add(&self.references, -1) == 0:
-        PyMem_Free(self)
-        debug_count(LIVE_WATCHERS, -1)
-
-
-cdef inline void watcher_let_go(Watcher* self) noexcept:
-    """The operation leaves its Watcher for good; the caller has a reference to it."""
-    cdef PyObject* operation = <PyObject*>self.operation
-    cdef Py_ssize_t i
-    self.operation = NULL
-    if operation is not NULL:
-        for i in range(self.linked):
-            Py_DECREF(<object>operation)
-
-
-@cython.final
-cdef class WatchList:
-    """The operations that wait for one key, in the order in which they came."""
-
-    def __dealloc__(self):
-        watch_list_clear(self)
+# The watch list of a key: the nodes of the operations that wait for it.
 
 
 cdef WatchList watch_list_new(object key):
@@ -51,33 +6,6 @@ cdef WatchList watch_list_new(object key):
     self.key = key
     self.head.prev = self.head.next = &self.head
     return self
-
-
-cdef inline void node_link(WatchNode* node, Watcher* watcher, WatchList watch_list) noexcept:
-    """Puts a node at the end of a list; not one of a watcher that its operation has left."""
-    hw_count_add(&watcher.references, 1)
-    Py_INCREF(<object>watcher.operation)        # both dropped by node_unlink; the second before that by watcher_let_go
-    watcher.linked += 1
-    node.watcher = watcher
-    node.watch_list = <void*>watch_list
-    node.next = &watch_list.head
-    node.prev = watch_list.head.prev
-    node.prev.next = node
-    watch_list.head.prev = node
-    watch_list.length += 1
-
-
-cdef inline void node_unlink(WatchNode* node) noexcept:
-    """Takes a linked node off its list. Its operation may die of it, unless the caller or its completion holds it."""
-    cdef Watcher* watcher = node.watcher
-    cdef PyObject* operation = <PyObject*>watcher.operation
-    node.prev.next = node.next
-    node.next.prev = node.prev
-    (<WatchList>node.watch_list).length -= 1
-    node.next = NULL
-    watcher.linked -= 1
-    watcher_release(watcher)
-    Py_XDECREF(operation)
 
 
 cdef void watch_list_clear(WatchList self) noexcept:
@@ -103,3 +31,17 @@ cdef int watch_list_traverse(PyObject* self, visitproc visit, void* argument) no
 cdef int watch_list_break_cycles(PyObject* self) noexcept:
     watch_list_clear(<WatchList>self)
     return 0
+
+
+@cython.final
+cdef class WatchList:
+    """The operations that wait for one key, in the order in which they came."""
+
+    def __dealloc__(self):
+        watch_list_clear(self)
+
+
+# Cython's tp_traverse and tp_clear know the key alone, but a list holds operations, too, through its nodes. If CPython
+# found these functions elsewhere than in the type, a purgatory that nobody closed would never be collected:
+# test_the_garbage_collector_sees_through_the_watch_lists in tests/purgatory/test_operation_lock.py would fail.
+hw_set_gc(<PyObject*>WatchList, watch_list_traverse, watch_list_break_cycles)

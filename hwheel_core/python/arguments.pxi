@@ -38,6 +38,16 @@ cdef double finite_argument(object value, str name) except? -1:
     return number
 
 
+def check_timeout(timeout):
+    """Of a wait: None, or a number of seconds that is not negative."""
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be None or a number of seconds, not {type(timeout).__name__}")
+    if not timeout >= 0:
+        raise ValueError(f"timeout must not be negative, but is {timeout}")
+
+
 cdef bint seconds_argument(object value, str name, Instant* length_out) except False:
     """A time in seconds: an int, a float, or another real number, but no bool; to the nanosecond."""
     cdef double seconds
@@ -68,6 +78,29 @@ cdef bint seconds_argument(object value, str name, Instant* length_out) except F
         length_out.ms = <int64_t>ceil(seconds * 1e3)
         length_out.ns = 0
     return True
+
+
+cdef int64_t whole_milliseconds(object seconds, str name) except? -1:
+    """A time in seconds, not negative, rounded up to a whole ms, as deadlines are. What is meant to be a whole ms stays it,
+    also where a float can only come near; an int is exact."""
+    cdef Instant length
+    cdef double exact_ms, nearest_ms
+    cdef int64_t whole_s, ms
+    if PyIndex_Check(seconds) and not isinstance(seconds, bool):
+        whole_s = integer_argument(seconds, name)
+        if whole_s < 0:
+            raise ValueError(f"{name} must not be negative, but is {seconds}")
+        if hw_mul_overflows(whole_s, 1000, &ms):
+            raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {seconds!r}")
+        return ms
+    seconds_argument(seconds, name, &length)
+    if length.ms < 0:
+        raise ValueError(f"{name} must not be negative, but is {seconds}")
+    if length.ns and length.ms > 1e9:       # 12 days: a nanosecond may be a float's last digit
+        exact_ms = <double>seconds * 1e3
+        nearest_ms = floor(exact_ms + 0.5)
+        return <int64_t>(nearest_ms if fabs(exact_ms - nearest_ms) <= exact_ms * 4.5e-16 else ceil(exact_ms))
+    return length.ms + (1 if length.ns else 0)
 
 
 cdef bint callback_argument(object callback) except False:

@@ -1,6 +1,85 @@
 # TimerFace: what users of a SystemTimer or ManualTimer call, as far as it has to be fast.
 
 
+cdef bint core_set_up(TimerFace self) except False:
+    if self.timer is NULL:
+        raise RuntimeError("this timer has not been set up: call super().__init__()")
+    return True
+
+
+cdef inline bint core_ready(TimerFace self) except False:
+    """Before an add: threads run."""
+    if self.timer is NULL or not self.timer.started:
+        core_set_up(self)
+        self._start()
+    return True
+
+
+cdef inline bint instants_due(Timer* timer, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
+                              int64_t* expiration_ms_out) except False:
+    if not timer_due(timer, now, delay, deadline_ms_out, expiration_ms_out):
+        raise OverflowError(f"the deadline does not fit into 64 bits of milliseconds: now + {delay.ms} ms")
+    return True
+
+
+cdef inline bint core_schedule(TimerFace self, TimerTask task, const Instant* now, const Instant* delay) except False:
+    """Sets a task's times and puts it into the wheel."""
+    cdef int64_t deadline_ms, expiration_ms
+    instants_due(self.timer, now, delay, &deadline_ms, &expiration_ms)
+    if task.task.state == TASK_NEW:
+        task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
+    elif task.task.state == TASK_PENDING:
+        raise ValueError("the task is pending already")
+    task.task.deadline_ms = deadline_ms
+    schedule_task(self.timer, task, expiration_ms, when_due(self.timer, delay))
+    heed_clock(self.timer, now)
+    return True
+
+
+cdef inline TimerTask add_call(TimerFace self, const Instant* now, const Instant* delay, object callback,
+                               PyObject** args, Py_ssize_t count):
+    """Makes a task of a call and puts it into the wheel."""
+    cdef int64_t deadline_ms, expiration_ms
+    cdef TimerTask task
+    instants_due(self.timer, now, delay, &deadline_ms, &expiration_ms)
+    task = new_call(self.timer, callback, args, count)
+    task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
+    task.task.deadline_ms = deadline_ms
+    link_task(self.timer, task, expiration_ms, when_due(self.timer, delay))
+    heed_clock(self.timer, now)
+    return task
+
+
+# The common way into call_later and call_at: positional arguments, and no tuple made of them.
+
+
+cdef TimerTask add_call_later(TimerFace self, object delay, object callback, PyObject** args, Py_ssize_t count):
+    """call_later, for any way in which its arguments come."""
+    cdef Instant now, length
+    seconds_argument(delay, "delay", &length)
+    callback_argument(callback)
+    core_ready(self)
+    read_clock(self.timer, &now)
+    return add_call(self, &now, &length, callback, args, count)
+
+
+cdef TimerTask add_call_at(TimerFace self, object when, object callback, PyObject** args, Py_ssize_t count):
+    """call_at, for any way in which its arguments come."""
+    cdef Instant now, length
+    seconds_argument(when, "when", &length)
+    callback_argument(callback)
+    core_ready(self)
+    read_clock(self.timer, &now)
+    # The way from now to then; neither is beyond a quarter of what fits, or the sum of both is refused.
+    if hw_add_overflows(length.ms, -now.ms, &length.ms):
+        raise OverflowError(f"when does not fit into 64 bits of milliseconds: {when!r}")
+    length.ns -= now.ns
+    if length.ns < 0:
+        length.ns += NS_PER_MS
+        length.ms -= 1
+    return add_call(self, &now, &length, callback, args, count)
+
+
 cdef class TimerFace:
     """Adding to a timer and looking into it. TimerCore brings the rest."""
 
@@ -56,7 +135,7 @@ cdef class TimerFace:
 
     def __dealloc__(self):
         if self.timer is not NULL:
-            drop_all(self.timer)
+            drop_all(self.timer, [])
             drop_clock(self.timer)
             timer_release(self.timer)
             debug_count(LIVE_TIMERS, -1)
@@ -193,13 +272,8 @@ cdef class TimerFace:
         read_clock(self.timer, &now)
         return (<object>now.ms * NS_PER_MS + now.ns) / 1e9
 
-    @property
-    def size(self):
-        """How many timers are pending, each of a batch counted. O(1)."""
-        core_set_up(self)
-        return self.timer.pending
-
     def __len__(self):
+        """How many timers are pending, each of a batch counted. O(1)."""
         core_set_up(self)
         return self.timer.pending
 
@@ -247,107 +321,3 @@ cdef class TimerFace:
         worst = timer.lateness.max_us / 1000.0
         lock_release(timer)
         return added, expired, cancelled, cascaded, wakeups, pending, levels, p50, p99, worst
-
-
-cdef bint core_set_up(TimerFace self) except False:
-    if self.timer is NULL:
-        raise RuntimeError("this timer has not been set up: call super().__init__()")
-    return True
-
-
-cdef inline bint core_ready(TimerFace self) except False:
-    """Before an add: threads run."""
-    if self.timer is NULL or not self.timer.started:
-        core_set_up(self)
-        self._start()
-    return True
-
-
-cdef TimerTask add_call_later(TimerFace self, object delay, object callback, PyObject** args, Py_ssize_t count):
-    """call_later, for any way in which its arguments come."""
-    cdef Instant now, length
-    seconds_argument(delay, "delay", &length)
-    callback_argument(callback)
-    core_ready(self)
-    read_clock(self.timer, &now)
-    return add_call(self, &now, &length, callback, args, count)
-
-
-cdef TimerTask add_call_at(TimerFace self, object when, object callback, PyObject** args, Py_ssize_t count):
-    """call_at, for any way in which its arguments come."""
-    cdef Instant now, length
-    seconds_argument(when, "when", &length)
-    callback_argument(callback)
-    core_ready(self)
-    read_clock(self.timer, &now)
-    # The way from now to then; neither is beyond a quarter of what fits, or the sum of both is refused.
-    if hw_add_overflows(length.ms, -now.ms, &length.ms):
-        raise OverflowError(f"when does not fit into 64 bits of milliseconds: {when!r}")
-    length.ns -= now.ns
-    if length.ns < 0:
-        length.ns += NS_PER_MS
-        length.ms -= 1
-    return add_call(self, &now, &length, callback, args, count)
-
-
-cdef inline TimerTask add_call(TimerFace self, const Instant* now, const Instant* delay, object callback,
-                               PyObject** args, Py_ssize_t count):
-    """Makes a task of a call and puts it into the wheel."""
-    cdef int64_t deadline_ms, expiration_ms
-    cdef TimerTask task
-    instants_due(self.timer, now, delay, &deadline_ms, &expiration_ms)
-    task = new_call(self.timer, callback, args, count)
-    task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
-    task.task.deadline_ms = deadline_ms
-    link_task(self.timer, task, expiration_ms, when_due(self.timer, delay))
-    heed_clock(self.timer, now)
-    return task
-
-
-# The common way into call_later and call_at: positional arguments, and no tuple made of them.
-
-cdef PyMethodDef fast_call_later_def
-cdef PyMethodDef fast_call_at_def
-cdef object common_call_later = None
-cdef object common_call_at = None
-
-
-cdef object fast_call_later(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
-    if count < 2 or keywords is not NULL:
-        return call_slowly(common_call_later, self, args, count, keywords)
-    return add_call_later(<TimerFace>self, <object>args[0], <object>args[1], args + 2, count - 2)
-
-
-cdef object fast_call_at(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
-    if count < 2 or keywords is not NULL:
-        return call_slowly(common_call_at, self, args, count, keywords)
-    return add_call_at(<TimerFace>self, <object>args[0], <object>args[1], args + 2, count - 2)
-
-
-cdef object call_slowly(object method, PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
-    """Calls Cython's method, which knows about keywords and missing arguments."""
-    cdef tuple names = () if keywords is NULL else <tuple>keywords
-    cdef list positional = [<object>args[i] for i in range(count)]
-    cdef dict named = {name: <object>args[count + i] for i, name in enumerate(names)}
-    return method(<object>self, *positional, **named)
-
-
-cdef inline bint instants_due(Timer* timer, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
-                              int64_t* expiration_ms_out) except False:
-    if not timer_due(timer, now, delay, deadline_ms_out, expiration_ms_out):
-        raise OverflowError(f"the deadline does not fit into 64 bits of milliseconds: now + {delay.ms} ms")
-    return True
-
-
-cdef inline bint core_schedule(TimerFace self, TimerTask task, const Instant* now, const Instant* delay) except False:
-    """Sets a task's times and puts it into the wheel."""
-    cdef int64_t deadline_ms, expiration_ms
-    instants_due(self.timer, now, delay, &deadline_ms, &expiration_ms)
-    if task.task.state == TASK_NEW:
-        task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
-    elif task.task.state == TASK_PENDING:
-        raise ValueError("the task is pending already")
-    task.task.deadline_ms = deadline_ms
-    schedule_task(self.timer, task, expiration_ms, when_due(self.timer, delay))
-    heed_clock(self.timer, now)
-    return True

@@ -8,57 +8,28 @@
 # process only the call goes. So also where an executor never lets go of what it has not run, the callback is released.
 
 
-cdef class HandedOut:
-    def __init__(self):
-        raise TypeError("made by a timer that hands out")
+def no_operation():
+    """Run for a task that has neither a callback nor a run() of its own."""
 
-    def __reduce__(self):
-        return call_elsewhere, (self.callback, self.args, self.kwargs)
 
-    def run(self):
-        """The run, in a thread of this process. Nothing happens if it was begun or taken back before; nor in the child of a
-        fork that the executor's queue has come through, where what was handed out is the parent's."""
-        cdef TimerCore timer = self.timer
-        if self.generation != timer.timer.generation or not self.begin():
-            return
-        try:
-            if isinstance(self.source, PeriodicTask):
-                periodic_run(self.source)       # unless it was cancelled meanwhile
-            else:
-                self.callback(*self.args, **self.kwargs)
-        except BaseException as error:
-            if self.caller == PyThread_get_thread_ident() and isinstance(error, (KeyboardInterrupt, SystemExit)):
-                raise
-            timer._report(self.source, error)
-        finally:
-            self.finish()
+cdef bint timer_core_take_out(TimerCore self, list tasks) except False:
+    """What close() is to return."""
+    if self.not_run is None:
+        self.not_run = []
+    self.not_run.extend(tasks)
+    return True
 
-    def begin(self):
-        """True for one caller."""
-        cdef bint first
-        with cython.critical_section(self):
-            first = not self.is_begun
-            self.is_begun = True
-        return first
 
-    def give_up(self):
-        """Finishes it without a run that is known of. If the executor comes with it after all, it runs; but not one of
-        call_every, which is back in the timer by then."""
-        cdef bint is_known = isinstance(self.source, PeriodicTask)
-        if is_known:
-            self.begin()
-        handed_finish(self, is_known)
+def call_elsewhere(callback, args, kwargs):
+    """What arrives of a HandedOut in another process."""
+    return functools.partial(callback, *args, **kwargs)
 
-    def finish(self):
-        """It is over: a task of call_every goes back into the timer."""
-        handed_finish(self, True)
 
-    def set_future(self, future):
-        """So that close() can cancel it. A future holds on to what is called when it is done, and that to this: so not once
-        it is over."""
-        with cython.critical_section(self):
-            if not self.is_finished:
-                self.future = future
+cdef bint handed_let_go(HandedOut self) except False:
+    """It is over, and holds on to nothing: the executor's future, which may hold on to this, would keep it all alive."""
+    self.registry.pop(self.number, None)
+    self.future = self.source = self.callback = self.args = self.kwargs = self.indices = None
+    return True
 
 
 cdef bint handed_finish(HandedOut self, bint let_go) except False:
@@ -84,18 +55,6 @@ cdef bint handed_finish(HandedOut self, bint let_go) except False:
             except RuntimeError:
                 pass                    # nobody has looked since the last time
     return True
-
-
-cdef bint handed_let_go(HandedOut self) except False:
-    """It is over, and holds on to nothing: the executor's future, which may hold on to this, would keep it all alive."""
-    self.registry.pop(self.number, None)
-    self.future = self.source = self.callback = self.args = self.kwargs = self.indices = None
-    return True
-
-
-def call_elsewhere(callback, args, kwargs):
-    """What arrives of a HandedOut in another process."""
-    return functools.partial(callback, *args, **kwargs)
 
 
 cdef int64_t handed_out_count = 0
@@ -190,3 +149,56 @@ cdef bint handed_take_back(HandedOut self) except -1:
     if first:
         timer_core_take_out(self.timer, [source])
     return True
+
+
+cdef class HandedOut:
+    def __init__(self):
+        raise TypeError("made by a timer that hands out")
+
+    def __reduce__(self):
+        return call_elsewhere, (self.callback, self.args, self.kwargs)
+
+    def run(self):
+        """The run, in a thread of this process. Nothing happens if it was begun or taken back before; nor in the child of a
+        fork that the executor's queue has come through, where what was handed out is the parent's."""
+        cdef TimerCore timer = self.timer
+        if self.generation != timer.timer.generation or not self.begin():
+            return
+        try:
+            if isinstance(self.source, PeriodicTask):
+                periodic_run(self.source)       # unless it was cancelled meanwhile
+            else:
+                self.callback(*self.args, **self.kwargs)
+        except BaseException as error:
+            if self.caller == PyThread_get_thread_ident() and isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+            timer._report(self.source, error)
+        finally:
+            self.finish()
+
+    def begin(self):
+        """True for one caller."""
+        cdef bint first
+        with cython.critical_section(self):
+            first = not self.is_begun
+            self.is_begun = True
+        return first
+
+    def give_up(self):
+        """Finishes it without a run that is known of. If the executor comes with it after all, it runs; but not one of
+        call_every, which is back in the timer by then."""
+        cdef bint will_not_run = isinstance(self.source, PeriodicTask)
+        if will_not_run:
+            self.begin()
+        handed_finish(self, will_not_run)
+
+    def finish(self):
+        """It is over: a task of call_every goes back into the timer."""
+        handed_finish(self, True)
+
+    def set_future(self, future):
+        """So that close() can cancel it. A future holds on to what is called when it is done, and that to this: so not once
+        it is over."""
+        with cython.critical_section(self):
+            if not self.is_finished:
+                self.future = future

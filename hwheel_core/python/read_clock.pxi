@@ -49,3 +49,20 @@ cdef void drop_clock(Timer* timer) noexcept:
     lock_release(timer)
     if clock is not NULL:
         Py_DECREF(<object>clock)        # the reference of TimerCore.__init__
+
+
+cdef inline WhenDue when_due(const Timer* timer, const Instant* delay) noexcept nogil:
+    """What has to wait must not run just because a callable clock was set back behind the wheel's."""
+    if timer.clock == CLOCK_KIND_CALLABLE and (delay.ms > 0 or (delay.ms == 0 and delay.ns > 0)):
+        return ASK_WHEN_DUE
+    return TAKE_DUE
+
+
+cdef inline void heed_clock(Timer* timer, const Instant* now) noexcept:
+    """After an add by this reading of the clock. The reaper waits for the real time that a callable clock was short of; if
+    that was set forward meanwhile, by hand or because it had been set back for a moment, somebody has to tell it."""
+    if timer.clock == CLOCK_KIND_CALLABLE:
+        lock_with_gil(timer)
+        if timer.reaper_until_ms <= now.ms:
+            timer_wake_reaper_locked(timer)
+        lock_release(timer)

@@ -1,19 +1,4 @@
-# TimerTask, and what a timer does with one that takes the GIL.
-#
-# References. A pending task is held by the wheel: INCREF in schedule_task, DECREF by whoever takes it out of the wheel
-# (TimerTask.cancel, pop, drop_all). The wheel is held by no task; a task holds a reference to the Timer struct.
-#
-# Garbage collection. A pending task is the wheel's, which is alive, so the cyclic collector could never free it and
-# need not look at it: a million pending tasks would only slow it down. They are untracked when they go in; what comes
-# out with references on it is tracked again.
-
-
-cdef Py_ssize_t entry_offset = 0        # of TimerTask.task; filled in below
-cdef Py_ssize_t TASK_SIZE = 0           # of a TimerTask with what the garbage collector has before it
-
-
-cdef inline TimerTask entry_task(const Entry* entry):
-    return <TimerTask><PyObject*>(<const char*>entry - entry_offset)
+# TimerTask: what waits in a timer, as Python sees it.
 
 
 cdef class TimerTask:
@@ -40,10 +25,10 @@ cdef class TimerTask:
     >>> from hwheel import ManualTimer, TimerTask
     >>> timer = ManualTimer()
     >>> task = timer.add(TimerTask(50, print, "fifty ms are over"))
-    >>> timer.advance(49)
+    >>> timer.advance(0.049)
     >>> task.pending
     True
-    >>> timer.advance(1)
+    >>> timer.advance(0.001)
     fifty ms are over
     >>> task.expired
     True
@@ -90,25 +75,27 @@ cdef class TimerTask:
         """
         return task_cancel(self)
 
-    def reschedule(self, delay_ms):
-        """Moves a pending task in place: it now runs delay_ms from now, behind all others of its new tick.
+    def reschedule(self, delay):
+        """Moves a pending task in place: it now runs `delay` seconds from now, behind all others of its new tick.
 
         Returns False, and does nothing, if the task is not pending. "Now" is the timer's clock; in a bare TimingWheel
         it is the wheel's current_time_ms.
 
         Arguments:
-            delay_ms: milliseconds, as in the constructor.
+            delay: seconds, an int or a float, as in `call_later`.
         Raises:
-            TypeError, ValueError, OverflowError: as the constructor. The task stays where it was.
+            TypeError, ValueError, OverflowError: as `call_later`. The task stays where it was.
 
         Runtime complexity: O(1).
         Thread-safety: any thread.
         """
-        cdef int64_t delay = milliseconds_argument(delay_ms, "delay_ms")
-        cdef Timer* timer = <Timer*>hw_load(&self.task.owner)
+        cdef Instant length
+        cdef Timer* timer
+        seconds_argument(delay, "delay", &length)
+        timer = <Timer*>hw_load(&self.task.owner)
         if timer is NULL or self.task.state != TASK_PENDING:
             return False
-        return reschedule_task(timer, self, delay)
+        return reschedule_task(timer, self, &length)
 
     @property
     def delay_ms(self):
@@ -166,38 +153,6 @@ cdef class TimerTask:
         return f"<{type(self).__name__} {state}, delay {self.task.delay_ms} ms{what}>"
 
 
-cdef bint task_cancel(TimerTask self) except -1:
-    """TimerTask.cancel."""
-    cdef Timer* timer = <Timer*>hw_load(&self.task.owner)
-    cdef Status status = NOT_PENDING
-    if timer is NULL:
-        pthread_mutex_lock(&orphans)
-        timer = <Timer*>hw_load(&self.task.owner)
-        if timer is NULL and self.task.state == TASK_NEW:
-            self.task.state = TASK_CANCELLED
-            status = WAS_CANCELLED
-        pthread_mutex_unlock(&orphans)
-    if timer is not NULL:
-        # Three cache misses that need not wait for one another, nor for the lock.
-        hw_prefetch(self.task.entry.prev)
-        hw_prefetch(self.task.entry.next)
-        hw_prefetch(task_slots(<PyObject*>self))
-        if lock_try(timer):
-            status = task_cancel_locked(timer, &self.task)
-            lock_release(timer)
-        else:
-            with nogil:
-                lock_wait(timer)
-                status = task_cancel_locked(timer, &self.task)
-                lock_release(timer)
-    if status == NOT_PENDING:
-        return False
-    task_let_go(self)
-    if status == OK:
-        Py_DECREF(self)             # the wheel's reference, of schedule_task
-    return True
-
-
 cdef void task_dealloc(PyObject* self) noexcept:
     """tp_dealloc of TimerTask. Cython's own saves and restores the exception that is set around a __dealloc__, which
     nothing here needs and which costs as much as the rest; it is still what PeriodicTask's calls."""
@@ -222,15 +177,8 @@ cdef inline void task_free(PyObject* self) noexcept:
     hw_type_free(self)
 
 
-cdef inline void task_leave_timer(Task* task) noexcept:
-    if task.owner:
-        if entry_is_linked(&task.entry):    # of call_every, and never brought back: its executor has lost it
-            lock_with_gil(<Timer*>task.owner)
-            task_rest_no_more_locked(<Timer*>task.owner, task)
-            lock_release(<Timer*>task.owner)
-        timer_release(<Timer*>task.owner)
-        debug_count(LIVE_TASKS, -1)
-
-
-cdef bint task_is_released(TimerTask self) noexcept:
-    return self.task.flags & TASK_HAD_CALLBACK and self.callback_ is None
+# CPython frees an object through its type's tp_dealloc. Cython's own one for TimerTask saves and restores the exception that
+# is set around a __dealloc__, which nothing here needs and which costs as much as the rest; it is still what PeriodicTask's
+# calls. If CPython called another slot, what a task
+# holds would not be released, or twice: tests/lifetime/test_release.py and test_long_chains.py tell.
+hw_set_dealloc(<PyObject*>TimerTask, task_dealloc)

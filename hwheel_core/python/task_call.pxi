@@ -1,5 +1,31 @@
 # What a TimerTask calls: how callback and arguments are kept, called and let go of, and when the garbage collector sees
 # them.
+#
+# Garbage collection. A pending task is the wheel's, which is alive, so the cyclic collector could never free it and
+# need not look at it: a million pending tasks would only slow it down. They are untracked when they go in; what comes
+# out with references on it is tracked again.
+
+
+cdef inline void gc_track(object tracked) noexcept:
+    if not PyObject_GC_IsTracked(<PyObject*>tracked):
+        PyObject_GC_Track(<PyObject*>tracked)
+
+
+cdef inline void task_untrack(TimerTask self) noexcept:
+    PyObject_GC_UnTrack(<PyObject*>self)
+    if self.arguments is not None and not self.task.flags & TASK_ONE_ARGUMENT:
+        PyObject_GC_UnTrack(<PyObject*>self.arguments)
+        if self.task.flags & TASK_KEYWORDS:
+            keywords = task_keywords(self.arguments)
+            PyObject_GC_UnTrack(<PyObject*>keywords)
+
+
+cdef void task_track(TimerTask self) noexcept:
+    gc_track(self)
+    if self.arguments is not None and not self.task.flags & TASK_ONE_ARGUMENT:
+        gc_track(self.arguments)
+        if self.task.flags & TASK_KEYWORDS:
+            gc_track(task_keywords(self.arguments))
 
 
 cdef inline void task_set_call(TimerTask self, object callback, tuple args, dict kwargs):
@@ -21,11 +47,6 @@ cdef inline void task_set_call(TimerTask self, object callback, tuple args, dict
     else:
         self.arguments = None
     self.task.flags = flags
-
-
-cdef inline PyObject** task_slots(PyObject* self) noexcept:
-    """callback_ and arguments, which come right after `task`."""
-    return <PyObject**>(<char*>self + entry_offset + sizeof(Task))
 
 
 cdef inline TimerTask new_call(Timer* timer, object callback, PyObject** args, Py_ssize_t count):
@@ -81,9 +102,8 @@ cdef inline void task_let_go(TimerTask self):
         self.task.flags &= ~TASK_ONE_ARGUMENT & ~TASK_KEYWORDS
 
 
-cdef inline bint task_has_attributes(TimerTask self) noexcept:
-    """A subclass may hold more than what a callback task releases, and be part of a cycle through that."""
-    return type(self) is not TimerTask
+cdef bint task_is_released(TimerTask self) noexcept:
+    return self.task.flags & TASK_HAD_CALLBACK and self.callback_ is None
 
 
 cdef inline PyObject* task_call_raw(object callback, object arguments, int32_t flags) noexcept:
@@ -103,11 +123,6 @@ cdef inline PyObject* task_call_raw(object callback, object arguments, int32_t f
                 keywords = positional[count]
                 return PyObject_VectorcallDict(callback, positional, count, keywords)
     return PyObject_Vectorcall(callback, positional, count, NULL)
-
-
-cdef bint raise_error() except False:
-    """Raises the exception that is set already."""
-    return False
 
 
 cdef bint task_call(object callback, object arguments, int32_t flags) except False:
@@ -137,25 +152,3 @@ cdef inline bint task_called_once(TimerTask self) noexcept:
         return False
     Py_DECREF(<object>result)
     return True
-
-
-cdef inline void gc_track(object tracked) noexcept:
-    if not PyObject_GC_IsTracked(<PyObject*>tracked):
-        PyObject_GC_Track(<PyObject*>tracked)
-
-
-cdef inline void task_untrack(TimerTask self) noexcept:
-    PyObject_GC_UnTrack(<PyObject*>self)
-    if self.arguments is not None and not self.task.flags & TASK_ONE_ARGUMENT:
-        PyObject_GC_UnTrack(<PyObject*>self.arguments)
-        if self.task.flags & TASK_KEYWORDS:
-            keywords = task_keywords(self.arguments)
-            PyObject_GC_UnTrack(<PyObject*>keywords)
-
-
-cdef void task_track(TimerTask self) noexcept:
-    gc_track(self)
-    if self.arguments is not None and not self.task.flags & TASK_ONE_ARGUMENT:
-        gc_track(self.arguments)
-        if self.task.flags & TASK_KEYWORDS:
-            gc_track(task_keywords(self.arguments))

@@ -17,7 +17,7 @@ cdef class TimerBatch:
     >>> batch = timer.call_many(array("q", [30, 10, 20, 10]), lambda indices: print(list(indices)))
     >>> batch.cancel(array("q", [2]))
     1
-    >>> timer.advance(30)
+    >>> timer.advance(0.03)
     [1, 3]
     [0]
     """
@@ -181,7 +181,7 @@ cdef bint batch_give_back(TimerBatch self, array.array indices) except -1:
 
 
 cdef array.array take_indices(TimerBatch self, const Instant* now):
-    """What fell due of a batch whose node was popped, in order. now: NULL when it is for close()."""
+    """What fell due of a batch whose node was taken, in order."""
     cdef Timer* timer = self.batch.timer
     cdef void* block = NULL
     cdef bint settled = False
@@ -199,3 +199,30 @@ cdef array.array take_indices(TimerBatch self, const Instant* now):
     if settled:
         Py_DECREF(self)                 # the timer's reference, of add_batch; the caller holds another
     return indices
+
+
+cdef bint batch_return(TimerBatch self, list returned) except False:
+    """For close(): what had not run of a batch whose node was taken, in order, becomes its `remaining`; and the batch one of
+    what is returned."""
+    cdef Timer* timer = self.batch.timer
+    cdef void* block = NULL
+    cdef bint finished = False
+    cdef int64_t limit, taken
+    cdef array.array indices
+    lock_with_gil(timer)
+    limit = self.batch.due_end - self.batch.due_begin
+    lock_release(timer)
+    indices = array.clone(INT64, limit, False)
+    with nogil:
+        taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs, NULL, &block, &finished)
+    array.resize(indices, taken)
+    lock_with_gil(timer)
+    finished = batch_returned_locked(self.batch, &block)
+    lock_release(timer)
+    # The GIL is not given up until the indices are where they last, because another thread might fork.
+    if taken and batch_give_back(self, indices):
+        returned.append(self)
+    block_free(block)
+    if finished:
+        Py_DECREF(self)                 # the timer's reference, of add_batch; the caller holds another
+    return True

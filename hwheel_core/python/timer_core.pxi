@@ -6,6 +6,46 @@
 # returned yet; what was taken out to be handed out.
 
 
+cdef bint check_role(int role) except False:
+    if not 0 <= role <= ROLE_EXECUTOR:
+        raise ValueError(f"there is no such role: {role}")
+    return True
+
+
+cdef bint after_fork(TimerCore self) except False:
+    cdef Timer* timer = self.timer
+    cdef Entry* entry
+    cdef PeriodicTask task
+    cdef list resting = []
+    if not timer.forked:
+        return True
+    if self.closer != PyThread_get_thread_ident():
+        self.closer = 0                 # it was another thread's
+    settle_batches(timer)
+    lock_with_gil(timer)
+    entry = timer.resting.next
+    while entry is not &timer.resting:
+        resting.append(entry_task(entry))
+        entry = entry.next
+    lock_release(timer)
+    if self._keeps_at_fork():
+        # Their threads are not here to put them back, but for the one that has forked.
+        for task in resting:
+            if task.runner != PyThread_get_thread_ident():
+                task.runner = 0
+                self._restart(task)
+    else:
+        for task in resting:
+            task_cancel(task)
+        cancel_all(timer)
+    timer.forked = False
+    return True
+
+
+cdef enum:
+    START_PATIENCE = 50         # ms that a thread is waited for which another one starts
+
+
 cdef class TimerCore(TimerFace):
     """The compiled part of a timer. Subclasses bring `_start()` (start threads; called before the first add),
     `_end_threads(run_pending, timeout)` (called by close), and `_report(task_or_batch, exception)`."""
@@ -188,14 +228,31 @@ cdef class TimerCore(TimerFace):
                     task_cancel(task)
                 self._report(task, error)
 
-    def _advance_by(self, ms):
-        """A ManualTimer's advance: lives through every tick of the next ms in which something happens."""
-        cdef Timer* timer = self.timer
-        cdef int64_t target_ms, next_ms = 0, mine
-        cdef bint ready, more
+    def _advance_by(self, seconds):
+        """ManualTimer.advance."""
+        cdef int64_t ms, target_ms
         core_set_up(self)
-        if hw_add_overflows(timer.manual_now.ms, integer_argument(ms, "ms"), &target_ms):
-            raise OverflowError(f"the time does not fit into 64 bits of milliseconds: now + {ms} ms")
+        ms = whole_milliseconds(seconds, "seconds")
+        if hw_add_overflows(self.timer.manual_now.ms, ms, &target_ms):
+            raise OverflowError(f"the time does not fit into 64 bits of milliseconds: now + {seconds} s")
+        self._live_until(target_ms)
+
+    def _advance_to(self, when):
+        """ManualTimer.advance_to."""
+        cdef int64_t target_ms
+        core_set_up(self)
+        target_ms = whole_milliseconds(when, "when")
+        if target_ms < self.timer.manual_now.ms:
+            raise ValueError(f"the clock does not go back: it stands at {self.time()} s, and when is {when} s")
+        self._live_until(target_ms)
+
+    def _live_until(self, int64_t target_ms):
+        """Lives through every tick up to a time in which something happens."""
+        cdef Timer* timer = self.timer
+        cdef int64_t next_ms = 0, mine
+        cdef bint ready, more
+        if timer.closed:
+            raise TimerClosed("the timer is closed")
         mine = timer.generation + 1
         if self.advancing == mine:
             raise RuntimeError("an advance is under way already")
@@ -242,11 +299,7 @@ cdef class TimerCore(TimerFace):
         in it, the next one goes on, and returns what the first would have.
         """
         cdef list not_run
-        if timeout is not None:
-            if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-                raise TypeError(f"timeout must be None or a number of seconds, not {type(timeout).__name__}")
-            if not timeout >= 0:
-                raise ValueError(f"timeout must not be negative, but is {timeout}")
+        check_timeout(timeout)
         if self.timer is NULL or self.is_over or self.closer != 0:
             return []                   # never set up, or another close() returns what there is
         self.closer = PyThread_get_thread_ident()
@@ -254,7 +307,8 @@ cdef class TimerCore(TimerFace):
             after_fork(self)
             self._close()
             self._end_threads(bool(run_pending), timeout)
-            timer_core_take_out(self, drop_all(self.timer))
+            timer_core_take_out(self, [])
+            drop_all(self.timer, self.not_run)
             self._give_back(self.not_run)
             drop_clock(self.timer)
             self.is_over = True
@@ -290,132 +344,3 @@ cdef class TimerCore(TimerFace):
     def _keeps_at_fork(self):
         """Whether what is pending stays so in a forked child."""
         return True
-
-
-cdef bint timer_core_take_out(TimerCore self, list tasks) except False:
-    """What close() is to return."""
-    if self.not_run is None:
-        self.not_run = []
-    self.not_run.extend(tasks)
-    return True
-
-
-cdef enum:
-    START_PATIENCE = 50         # ms that a thread is waited for which another one starts
-    CALLBACKS_A_LOOK = 64       # callbacks that are run before signals are looked at: Python code does so itself
-
-
-cdef bint check_role(int role) except False:
-    if not 0 <= role <= ROLE_EXECUTOR:
-        raise ValueError(f"there is no such role: {role}")
-    return True
-
-
-cdef bint after_fork(TimerCore self) except False:
-    cdef Timer* timer = self.timer
-    cdef Entry* entry
-    cdef PeriodicTask task
-    cdef list resting = []
-    if not timer.forked:
-        return True
-    if self.closer != PyThread_get_thread_ident():
-        self.closer = 0                 # it was another thread's
-    settle_batches(timer)
-    lock_with_gil(timer)
-    entry = timer.resting.next
-    while entry is not &timer.resting:
-        resting.append(entry_task(entry))
-        entry = entry.next
-    lock_release(timer)
-    if self._keeps_at_fork():
-        # Their threads are not here to put them back, but for the one that has forked.
-        for task in resting:
-            if task.runner != PyThread_get_thread_ident():
-                task.runner = 0
-                self._restart(task)
-    else:
-        for task in resting:
-            task_cancel(task)
-        cancel_all(timer)
-    timer.forked = False
-    return True
-
-
-def no_operation():
-    """Run for a task that has neither a callback nor a run() of its own."""
-
-
-cdef bint run_ready(TimerCore self, bint in_caller) except False:
-    """_run_ready."""
-    cdef Timer* timer = self.timer
-    cdef int64_t generation = timer.generation
-    cdef Instant now
-    cdef Entry* entry
-    cdef int count = 0
-    while True:
-        entry = pop_next(timer, &now)
-        if entry is NULL:
-            return True
-        run_entry(self, entry, &now, in_caller)
-        count += 1
-        if in_caller:
-            if count % CALLBACKS_A_LOOK == 0:
-                PyErr_CheckSignals()
-        elif timer.generation != generation:
-            return True             # the callback has forked, and this is the child, which has other threads for the rest
-
-
-cdef inline bint run_entry(TimerCore self, Entry* entry, const Instant* now, bint in_caller) except False:
-    cdef TimerTask task
-    cdef TimerBatch batch
-    if entry.place == ENTRY_OF_BATCH:
-        batch = <TimerBatch>entry_batch(entry).object
-        callback = batch.callback_      # before the last index is out and somebody may release it
-        indices = take_indices(batch, now)
-        if batch.batch.pending == 0:
-            batch.callback_ = None
-        if len(indices):
-            try:
-                callback(indices)
-            except BaseException as error:
-                callback_failed(self, batch, error, in_caller)
-    else:
-        task = entry_task(entry)
-        Py_DECREF(task)                 # the wheel's reference, of schedule_task
-        run_task(self, task, in_caller)
-    return True
-
-
-cdef bint callback_failed(TimerCore self, object source, object error, bint in_caller) except False:
-    """Reports what a callback raised; or raises it, where it is the caller's."""
-    if in_caller and (self._raises or isinstance(error, (KeyboardInterrupt, SystemExit))):
-        raise error
-    self._report(source, error)
-    return True
-
-
-cdef inline bint run_task(TimerCore self, TimerTask task, bint in_caller) except False:
-    if task_has_attributes(task):
-        return run_task_of_subclass(self, task, in_caller)
-    # No try block on this way: it costs as much as the rest of what is done here.
-    if not task_called_once(task):
-        try:
-            raise_error()
-        except BaseException as error:
-            callback_failed(self, task, error, in_caller)
-    return True
-
-
-cdef bint run_task_of_subclass(TimerCore self, TimerTask task, bint in_caller) except False:
-    try:
-        task_track(task)
-        if task.task.flags & TASK_REPEATS:
-            periodic_run(task)
-        else:
-            task.run()
-    except BaseException as error:
-        callback_failed(self, task, error, in_caller)
-    finally:
-        if task.task.flags & TASK_REPEATS:
-            self._restart(task)
-    return True

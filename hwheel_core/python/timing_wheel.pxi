@@ -48,7 +48,7 @@ cdef class TimingWheel:
     def __dealloc__(self):
         if self.timer is not NULL:
             if self.depth == 0:
-                drop_all(self.timer)
+                drop_all(self.timer, [])
                 debug_count(LIVE_TIMERS, -1)
             timer_release(self.timer)
 

@@ -1,5 +1,4 @@
-# replay(): what the batch side of the pipeline calls for each partition of a log.
-
+# replay() and lateness_of(), which Python sees: the batch side of the pipeline calls them for each partition of a log.
 
 cdef ReplayColumn replay_column(Int64Buffer buffer) noexcept:
     return ReplayColumn(buffer.data, buffer.stride)

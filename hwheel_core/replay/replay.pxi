@@ -9,51 +9,6 @@ cdef enum:
     REPLAY_STEP = 0x40000000    # no slices: nobody waits for a lock here
     REPLAY_AHEAD = 16           # ends that are prefetched ahead
 
-cdef enum ReplayStatus:
-    REPLAY_OK
-    REPLAY_NO_MEMORY
-    REPLAY_UNSORTED             # a row starts before the one above it
-    REPLAY_BAD_ORDER            # no row has this number, or it ends before the one above it
-    REPLAY_OVERFLOW             # a time beyond 64 bits, or a negative one
-
-cdef enum Outcome:
-    OUTCOME_FIRED
-    OUTCOME_CANCELLED
-
-
-cdef struct ReplayColumn:
-    # int64, in somebody else's memory
-    const char* data
-    int64_t stride              # in bytes
-
-cdef struct ReplayLog:
-    int64_t count
-    ReplayColumn starts_ms      # ascending
-    ReplayColumn timeouts_ms
-    ReplayColumn ends_ms
-    int64_t end_count           # how many were ever cancelled
-    ReplayColumn end_order      # their rows, by ends_ms
-
-cdef struct ReplaySlab:
-    ReplaySlab* next
-    Entry* entries
-
-cdef struct Replay:
-    Wheel wheel
-    ReplaySlab* slabs
-    Entry* free                 # linked by next. Entries are used again and again: in memory is what is pending
-    Entry** by_row              # the pending timers; NULL: not started yet, or over
-    int8_t* outcomes            # what is found out, by row
-    int64_t* at_ms
-    int64_t ended               # how far `end_order` has been lived through
-    int64_t pending
-    int64_t peak
-    int64_t fired
-    int64_t wakeups
-    bint sleeps                 # the reaper: until a time that comes. False: for ever, until something is added
-    int64_t sleeps_until_ms     # an earlier add wakes it, a cancel does not
-    Lateness lateness
-
 
 cdef inline int64_t column_at(const ReplayColumn* self, int64_t i) noexcept nogil:
     return hw_read(self.data + i * self.stride)
@@ -106,8 +61,8 @@ cdef bint replay_grow(Replay* self) noexcept nogil:
     return True
 
 
-cdef inline void replay_settle(Replay* self, Entry* entry, int8_t outcome, int64_t at_ms) noexcept nogil:
-    """A pending timer is over."""
+cdef inline void replay_end_one(Replay* self, Entry* entry, int8_t outcome, int64_t at_ms) noexcept nogil:
+    """A pending timer is over: this outcome is written down, and its entry is free again."""
     wheel_remove(&self.wheel, entry)
     self.outcomes[entry.place] = outcome
     self.at_ms[entry.place] = at_ms
@@ -117,7 +72,7 @@ cdef inline void replay_settle(Replay* self, Entry* entry, int8_t outcome, int64
     self.free = entry
 
 
-cdef void replay_wake(Replay* self, int64_t now_ms) noexcept nogil:
+cdef void replay_wake_reaper(Replay* self, int64_t now_ms) noexcept nogil:
     """The reaper wakes up, takes what is due at now_ms, which may be nothing any more, and goes to sleep."""
     cdef Wheel* wheel = &self.wheel
     cdef Bucket* bucket
@@ -132,20 +87,26 @@ cdef void replay_wake(Replay* self, int64_t now_ms) noexcept nogil:
             entry = wheel.due.next
             self.fired += 1
             # What is due at once may stand in the bucket of a tick that had begun before it started.
-            replay_settle(self, entry, OUTCOME_FIRED, max(now_ms, entry.expiration_ms))
+            replay_end_one(self, entry, OUTCOME_FIRED, max(now_ms, entry.expiration_ms))
     bucket = queue_first(wheel)
     self.sleeps = bucket is not NULL
     if self.sleeps:
         self.sleeps_until_ms = bucket.entries.expiration_ms
 
 
-cdef inline void replay_sleep(Replay* self, int64_t until_ms) noexcept nogil:
+cdef inline void replay_wake_until(Replay* self, int64_t until_ms) noexcept nogil:
     """All wake-ups up to a time, that included."""
     while self.sleeps and self.sleeps_until_ms <= until_ms:
-        replay_wake(self, self.sleeps_until_ms)
+        replay_wake_reaper(self, self.sleeps_until_ms)
 
 
-cdef ReplayStatus replay_until(Replay* self, const ReplayLog* log, int64_t now_ms) noexcept nogil:
+cdef inline void replay_prefetch_end(const Replay* self, const ReplayLog* log, int64_t row) noexcept nogil:
+    if 0 <= row < log.count:
+        hw_prefetch(log.ends_ms.data + row * log.ends_ms.stride)
+        hw_prefetch(&self.by_row[row])
+
+
+cdef ReplayStatus replay_live_until(Replay* self, const ReplayLog* log, int64_t now_ms) noexcept nogil:
     """Lives through everything up to now_ms, that included."""
     cdef int64_t before_ms = INT64_MIN, end_ms, row
     while self.ended < log.end_count:
@@ -160,18 +121,12 @@ cdef ReplayStatus replay_until(Replay* self, const ReplayLog* log, int64_t now_m
             break
         if self.ended + REPLAY_AHEAD < log.end_count:
             replay_prefetch_end(self, log, column_at(&log.end_order, self.ended + REPLAY_AHEAD))
-        replay_sleep(self, end_ms)
+        replay_wake_until(self, end_ms)
         self.ended += 1
         if self.by_row[row] is not NULL:
-            replay_settle(self, self.by_row[row], OUTCOME_CANCELLED, end_ms)
-    replay_sleep(self, now_ms)
+            replay_end_one(self, self.by_row[row], OUTCOME_CANCELLED, end_ms)
+    replay_wake_until(self, now_ms)
     return REPLAY_OK
-
-
-cdef inline void replay_prefetch_end(const Replay* self, const ReplayLog* log, int64_t row) noexcept nogil:
-    if 0 <= row < log.count:
-        hw_prefetch(log.ends_ms.data + row * log.ends_ms.stride)
-        hw_prefetch(&self.by_row[row])
 
 
 cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int64_t timeout_ms,
@@ -214,9 +169,10 @@ cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int6
     self.pending += 1
     self.peak = max(self.peak, self.pending)
     if has_end and end_ms <= start_ms < fires_ms:
-        replay_settle(self, entry, OUTCOME_CANCELLED, start_ms)     # its turn among the ends was over before it started
+        # Its turn among the ends was over before it started.
+        replay_end_one(self, entry, OUTCOME_CANCELLED, start_ms)
     elif status == ADD_DUE:
-        replay_wake(self, start_ms)
+        replay_wake_reaper(self, start_ms)
     return REPLAY_OK
 
 
@@ -231,11 +187,11 @@ cdef ReplayStatus replay_run(Replay* self, const ReplayLog* log, int64_t first_m
         if start_ms < before_ms:
             return REPLAY_OVERFLOW if start_ms < 0 else REPLAY_UNSORTED
         if start_ms > before_ms:
-            status = replay_until(self, log, start_ms)
+            status = replay_live_until(self, log, start_ms)
             before_ms = start_ms
         if status == REPLAY_OK:
             end_ms = column_at(&log.ends_ms, i)
             status = replay_start(self, <int32_t>i, start_ms, column_at(&log.timeouts_ms, i), end_ms, end_ms != no_end)
         if status != REPLAY_OK:
             return status
-    return replay_until(self, log, INT64_MAX)
+    return replay_live_until(self, log, INT64_MAX)

@@ -200,14 +200,15 @@ cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, vo
 
 cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Instant* now, void** block_out,
                         bint* finished_out) noexcept nogil:
-    """Ends the hand-out that timer_take_locked began: what fell due, in order, at most `limit`; returns how many.
+    """Ends what timer_take_locked began: takes what fell due, in order, at most `limit`; returns how many.
 
-    now: NULL when it is for close().
+    now: NULL when it is for close(). Then it ends with batch_returned_locked, once what was taken is where it lasts.
     """
     cdef Timer* timer = self.timer
     cdef int64_t taken = 0, before, end
     cdef const Due* due
     lock_wait(timer)
+    self.returning_from = self.due_begin
     while taken < limit and self.due_begin < self.due_end:
         before = taken
         end = min(self.due_end, self.due_begin + min(limit - taken, BATCH_SLICE))
@@ -225,11 +226,20 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
         timer.pending -= taken - before
         if now is NULL:
             timer.returned += taken - before
+            self.returning += taken - before
         else:
             timer.expired += taken - before
         if taken < limit and self.due_begin < self.due_end:
             lock_yield(timer)
-    self.handing_out -= 1
-    finished_out[0] = batch_finish_locked(self, block_out)
+    if now is not NULL:
+        self.handing_out -= 1
+        finished_out[0] = batch_finish_locked(self, block_out)
     lock_release(timer)
     return taken
+
+
+cdef bint batch_returned_locked(Batch* self, void** block_out) noexcept nogil:
+    """After batch_take for close(). True if the batch is at its end: as batch_finish_locked."""
+    self.returning = 0
+    self.handing_out -= 1
+    return batch_finish_locked(self, block_out)

@@ -7,7 +7,7 @@
 True
 """
 
-from hwheel_core import TimerBatch, TimerClosed, TimerFull, TimerTask, TimingWheel
+from hwheel_core import HwheelError, TimerBatch, TimerClosed, TimerFull, TimerTask, TimingWheel
 
 from hwheel.threading import Timer
 from hwheel.timers.manual import ManualTimer
@@ -16,6 +16,7 @@ from hwheel.timers.system import SystemTimer
 from hwheel.version import __version__
 
 __all__ = [
+    "HwheelError",
     "Lateness",
     "ManualTimer",
     "SystemTimer",

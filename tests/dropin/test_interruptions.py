@@ -2,7 +2,6 @@
 
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from hwheel.threading.pool import IDLE_NAME, ThreadPool
 
 sys.path.append(str(Path(__file__).parent.parent / "helpers"))
 from interrupted_lines import each_line  # noqa: E402
+from waiting import wait_until  # noqa: E402
 
 
 def test_start_cancel_and_join():
@@ -65,10 +65,7 @@ def workers():
 
 
 def until(condition):
-    give_up = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < give_up, "it never comes to that"
-        time.sleep(0.001)
+    assert wait_until(condition, 30), "it never comes to that"
 
 
 @pytest.mark.parametrize("action", ["submit", "submit to an idle one", "fill", "look"])

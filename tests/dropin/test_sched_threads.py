@@ -1,5 +1,6 @@
 """hwheel.sched between threads: run() notices what others do, and every event has one fate."""
 
+import os
 import signal
 import threading
 
@@ -142,3 +143,85 @@ def test_each_event_runs_or_is_cancelled_when_threads_race():
         thread.join(PATIENCE_S)
     assert [len(fate) for fate in fates] == [1] * count
     assert scheduler.empty()
+
+
+# --- forks ----------------------------------------------------------------------------------------------------------
+
+FORKED = """
+from hwheel import sched
+
+class Time:
+    # Compares in Python, and stops for good in the middle of a comparison as soon as it is told to.
+    stops = threading.Event()
+    stopped = threading.Event()
+    compared = 0
+
+    def __init__(self, s):
+        self.s = s
+
+    def __lt__(self, other):
+        if Time.stops.is_set() and threading.current_thread() is not threading.main_thread():
+            Time.compared += 1
+            if Time.compared == {after}:
+                Time.stopped.set()
+                goes_on.wait(100)
+        return self.s < other.s
+
+    def __gt__(self, other):
+        return other < self
+
+    def __eq__(self, other):
+        return self.s == other.s
+
+    def __sub__(self, other):
+        return self.s - other.s
+
+now = [Time(0)]
+goes_on = threading.Event()
+ran = []
+scheduler = sched.scheduler(lambda: now[0], lambda delay: now.append(Time(now.pop().s + delay)))
+order = {order}
+events = [scheduler.enterabs(Time(s), 1, ran.append, (s,)) for s in order]
+{change}
+Time.stops.set()
+thread = threading.Thread(target=lambda: {call}, daemon=True)
+thread.start()
+Time.stopped.wait(60)
+assert not scheduler._lock.acquire(blocking=False)
+
+def child():
+    there = sorted(event.argument[0] for event in scheduler.queue)
+    assert there == {left}, there
+    scheduler.enterabs(Time(7.5), 1, ran.append, (7.5,))
+    scheduler.run()
+    assert ran == sorted([*there, 7.5]), ran
+    assert scheduler.empty()
+
+in_child(child)
+goes_on.set()
+thread.join()
+"""
+
+
+# What the other thread does, and from which comparison on the heap is in no order.
+STOPS = {"enter": 3, "drop a key": 1}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("action, after", [(action, after + n) for action, after in STOPS.items() for n in range(3)])
+def test_a_fork_while_another_thread_changes_the_heap(run_script, action, after):
+    text = {
+        "enter": {
+            "order": "[*range(20, 52)]",
+            "change": "",
+            "call": "scheduler.enterabs(Time(0), 1, ran.append, (0,))",
+            "left": "[*range(20, 52)]",
+        },
+        "drop a key": {
+            "order": "[*range(32)]",
+            "change": "scheduler.cancel(events[0])",
+            "call": "scheduler.run(False)",
+            "left": "[*range(1, 32)]",
+        },
+    }[action]
+    assert run_script(FORKED.format(after=after, **text)) == (0, "", "")

@@ -13,7 +13,7 @@ timer = SystemTimer(executor={executor})
 tasks = [timer.call_later(60 + i % 5000, print, i) for i in range(1_000_000)]
 batch = timer.call_many(array("q", range(60_000, 1_060_000)), print)
 del tasks[::2]                  # half of them belong to nobody but the timer
-print(timer.size)
+print(len(timer))
 """
     )
     assert answer == (0, "2000000\n", "")
@@ -158,7 +158,7 @@ def advance(timer):
 timers = [SystemTimer(executor=executor, reaper=False) for executor in (None, "inline")]
 for timer in timers:
     threading.Thread(target=advance, args=(timer,), daemon=True).start()
-wait_for(lambda: all(timer.size for timer in timers))
+wait_for(lambda: all(len(timer) for timer in timers))
 """
     )
     assert answer == (0, "", "")
@@ -201,7 +201,7 @@ timer.call_later(60, print)
 @atexit.register
 def late():                     # registered after the package's own handler, so it runs before it
     timer.call_later(60, print)
-    print("added", timer.size)
+    print("added", len(timer))
 
 class Late:
     def __del__(self):

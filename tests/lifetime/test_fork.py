@@ -27,8 +27,8 @@ def use_it(timer):
 
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
 @pytest.mark.parametrize("clock", ["'monotonic'", "'boottime'", "lambda: time.monotonic() * 1000"])
-def test_the_child_uses_the_timer_and_the_parent_loses_nothing(run_script, executor, clock):
-    answer = run_script(
+def test_the_child_uses_the_timer_and_the_parent_loses_nothing(ends_well, executor, clock):
+    ends_well(
         USE_IT
         + f"""
 timer = SystemTimer(executor={executor}, clock={clock})
@@ -38,7 +38,7 @@ batch = timer.call_many(array("q", range(300, 500)), lambda indices: ran.extend(
 far_off = timer.call_later(3600, ran.append, "far off")
 
 def child():
-    assert timer.size == 0 and timer.pending() == []
+    assert len(timer) == 0 and timer.pending() == []
     assert all(task.cancelled and not task.pending for task in tasks + [far_off])
     assert tasks[0].callback is None and tasks[0].cancel() is False
     assert batch.pending == 0 and batch.cancel() == 0
@@ -55,12 +55,11 @@ assert sorted(ran) == [*range(200), *range(1000, 1200)]
 assert timer.close() == [far_off]
 """
     )
-    assert answer == (0, "", "")
 
 
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
-def test_with_keep_what_was_pending_runs_in_both(run_script, executor):
-    answer = run_script(
+def test_with_keep_what_was_pending_runs_in_both(ends_well, executor):
+    ends_well(
         f"""
 timer = SystemTimer(executor={executor}, fork="keep")
 ran = []
@@ -79,11 +78,10 @@ in_child(all_of_it)         # nothing is added there: what was kept starts the t
 all_of_it()
 """
     )
-    assert answer == (0, "", "")
 
 
-def test_an_unused_and_a_closed_timer_stay_so_in_the_child(run_script):
-    answer = run_script(
+def test_an_unused_and_a_closed_timer_stay_so_in_the_child(ends_well):
+    ends_well(
         USE_IT
         + """
 unused, closed = SystemTimer("unused"), SystemTimer("closed", fork="keep")
@@ -99,11 +97,10 @@ in_child(child)
 use_it(unused)
 """
     )
-    assert answer == (0, "", "")
 
 
-def test_a_child_of_a_child_and_a_child_that_ends_the_usual_way(run_script):
-    answer = run_script(
+def test_a_child_of_a_child_and_a_child_that_ends_the_usual_way(ends_well):
+    ends_well(
         USE_IT
         + """
 timer = SystemTimer()
@@ -112,11 +109,11 @@ timer.call_later(3600, print)
 def child():
     mine = timer.call_later(3600, print)
     in_child(lambda: use_it(timer))
-    assert timer.size == 1 and mine.cancel()
+    assert len(timer) == 1 and mine.cancel()
     use_it(timer)
 
 in_child(child)
-assert timer.size == 1
+assert len(timer) == 1
 
 faulthandler.cancel_dump_traceback_later()      # its thread is not there in the child, whose end would wait for it
 pid = os.fork()             # this one goes through the whole end of the interpreter
@@ -127,13 +124,12 @@ assert os.waitpid(pid, 0)[1] == 0
 assert len(timer.close()) == 1
 """
     )
-    assert answer == (0, "", "")
 
 
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
 @pytest.mark.parametrize("fork", ["drop", "keep"])
-def test_a_fork_inside_a_callback(run_script, executor, fork):
-    answer = run_script(
+def test_a_fork_inside_a_callback(ends_well, executor, fork):
+    ends_well(
         f"""
 timer = SystemTimer(executor={executor}, fork="{fork}")
 done = threading.Event()
@@ -160,31 +156,29 @@ wait_for(lambda: len(ran) == 3)
 timer.close()
 """
     )
-    assert answer == (0, "", "")
 
 
-def test_a_manual_timer_keeps_its_state_in_both(run_script):
-    answer = run_script(
+def test_a_manual_timer_keeps_its_state_in_both(ends_well):
+    ends_well(
         """
 timer = ManualTimer()
 ran = []
 timer.call_later(1, ran.append, 1)
 
 def go_on():
-    timer.advance(1000)
+    timer.advance(1)
     timer.call_later(1, ran.append, 2)
-    timer.advance(1000)
+    timer.advance(1)
     assert ran == [1, 2]
 
 in_child(go_on)
 go_on()
 """
     )
-    assert answer == (0, "", "")
 
 
-def test_multiprocessing_with_fork_uses_the_timer_in_its_workers(run_script):
-    answer = run_script(
+def test_multiprocessing_with_fork_uses_the_timer_in_its_workers(ends_well):
+    ends_well(
         USE_IT
         + """
 import multiprocessing
@@ -197,10 +191,9 @@ for worker in workers:
 for worker in workers:
     worker.join(60)
     assert worker.exitcode == 0
-assert timer.size == 1
+assert len(timer) == 1
 """
     )
-    assert answer == (0, "", "")
 
 
 NEVER_EARLY = """
@@ -217,7 +210,7 @@ def never_early(timer):
     timer.add(TimerTask(1000, lambda: seen.append(time.monotonic() - began)))
     every = timer.call_every(1.0, lambda: seen.append(time.monotonic() - began))
     moved = timer.call_later(3600, lambda: seen.append(time.monotonic() - began))
-    assert moved.reschedule(1000)
+    assert moved.reschedule(1)
     Timer(1.0, lambda: seen.append(time.monotonic() - began)).start()
     purgatory = ThresholdPurgatory(timer=timer)
     purgatory.await_(1, 1000).add_done_callback(lambda _: seen.append(time.monotonic() - began))
@@ -229,8 +222,8 @@ def never_early(timer):
 
 @pytest.mark.parametrize("fork", ["drop", "keep"])
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
-def test_the_child_is_never_early_whatever_the_parent_had_pending(run_script, executor, fork):
-    answer = run_script(
+def test_the_child_is_never_early_whatever_the_parent_had_pending(ends_well, executor, fork):
+    ends_well(
         NEVER_EARLY
         + f"""
 timer = SystemTimer(executor={executor}, fork="{fork}")
@@ -243,11 +236,10 @@ in_child(lambda: never_early(timer))
 never_early(timer)
 """
     )
-    assert answer == (0, "", "")
 
 
-def test_a_process_of_multiprocessing_is_never_early_either(run_script):
-    answer = run_script(
+def test_a_process_of_multiprocessing_is_never_early_either(ends_well):
+    ends_well(
         NEVER_EARLY
         + """
 import multiprocessing
@@ -259,13 +251,12 @@ process.join()
 assert process.exitcode == 0
 """
     )
-    assert answer == (0, "", "")
 
 
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
 @pytest.mark.parametrize("fork", ["drop", "keep"])
-def test_a_call_every_that_was_at_work_in_a_thread_of_the_parent(run_script, executor, fork):
-    answer = run_script(
+def test_a_call_every_that_was_at_work_in_a_thread_of_the_parent(ends_well, executor, fork):
+    ends_well(
         f"""
 timer = SystemTimer(executor={executor}, fork="{fork}")
 inside, go_on = threading.Event(), threading.Event()
@@ -297,14 +288,13 @@ wait_for(lambda: len(runs) >= 3)
 timer.close()
 """
     )
-    assert answer == (0, "", "")
 
 
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
 @pytest.mark.parametrize("fork", ["drop", "keep"])
 @pytest.mark.parametrize("used", [False, True])
-def test_a_child_forked_in_a_callback_that_returns_ends(run_script, executor, fork, used):
-    answer = run_script(
+def test_a_child_forked_in_a_callback_that_returns_ends(ends_well, executor, fork, used):
+    ends_well(
         f"""
 timer = SystemTimer(executor={executor}, fork="{fork}")
 children, at_once = [], []
@@ -335,15 +325,14 @@ while os.waitpid(children[0], os.WNOHANG)[0] == 0:
         os.waitpid(children[0], 0)
         raise AssertionError("the child does not end")
     time.sleep(0.01)
-wait_for(lambda: timer.size == 0)
+wait_for(lambda: len(timer) == 0)
 timer.close()
 """
     )
-    assert answer == (0, "", "")
 
 
-def test_one_timer_that_cannot_start_in_the_child_keeps_no_other_from_it(run_script):
-    answer = run_script(
+def test_one_timer_that_cannot_start_in_the_child_keeps_no_other_from_it(ends_well):
+    ends_well(
         """
 errors = []
 timers = [SystemTimer(str(i), fork="keep", on_error=print) for i in range(4)]
@@ -371,12 +360,11 @@ threading.Thread.start = refuse
 in_child(child)
 """
     )
-    assert answer == (0, "", "")
 
 
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
-def test_a_kept_timer_that_a_later_fork_handler_closes(run_script, executor):
-    answer = run_script(
+def test_a_kept_timer_that_a_later_fork_handler_closes(ends_well, executor):
+    ends_well(
         f"""
 import subprocess
 timer = SystemTimer(executor={executor}, fork="keep")
@@ -398,4 +386,3 @@ in_child(child)
 subprocess.run(["true"], preexec_fn=timer.close, timeout=60, check=True)
 """
     )
-    assert answer == (0, "", "")

@@ -20,10 +20,10 @@ def forever(function):
 
 def child():
     if timer._keep:
-        assert timer.size >= 1
+        assert len(timer) >= 1
         assert all(task.cancel() for task in timer.pending() if task.delay_ms == 3_600_000)
     else:
-        assert timer.size == 0, timer.size
+        assert len(timer) == 0, len(timer)
         stats = timer.stats()
         assert stats.added == stats.expired + stats.cancelled, stats
     ran = []
@@ -53,9 +53,9 @@ WORK = {
 
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
 @pytest.mark.parametrize("work", WORK)
-def test_forks_while_other_threads_work(run_script, work, executor):
+def test_forks_while_other_threads_work(ends_well, work, executor):
     loops = "\n".join(f"forever(lambda: ({line.replace(';', ',')}))," for line in WORK[work])
-    answer = run_script(
+    ends_well(
         FORK_OFTEN
         + f"""
 timer = Timer(executor={executor})
@@ -69,7 +69,7 @@ def make_and_close():
 
 def move():
     task = timer.call_later(3600, int)
-    task.reschedule(5)
+    task.reschedule(0.005)
     task.cancel()
 
 def cancel_in_two_steps():
@@ -94,11 +94,10 @@ stats = timer.stats()
 assert stats.pending == 0
 """
     )
-    assert answer == (0, "", "")
 
 
-def test_forks_while_batches_fall_due_with_keep_lose_nothing_in_the_parent(run_script):
-    answer = run_script(
+def test_forks_while_batches_fall_due_with_keep_lose_nothing_in_the_parent(ends_well):
+    ends_well(
         FORK_OFTEN
         + """
 timer = Timer(fork="keep")
@@ -119,20 +118,19 @@ finally:
     stop.set()
 for worker in workers:
     worker.join()
-wait_for(lambda: timer.size == 1)
+wait_for(lambda: len(timer) == 1)
 timer.close(run_pending=True)
 assert len(ran) == 1500 * len(added)
 """
     )
-    assert answer == (0, "", "")
 
 
 def test_a_kept_batch_that_falls_due_at_the_fork_is_delivered_whole_in_the_child_or_was_on_its_way_in_the_parent(
-    run_script,
+    ends_well,
 ):
     # What the parent's executor had taken for a callback is the parent's. Everything else is the child's too, and gets
     # there: nothing may stay pending for ever.
-    answer = run_script(
+    ends_well(
         FORK_OFTEN
         + """
 timer = SystemTimer(fork="keep", executor="inline")
@@ -162,4 +160,3 @@ for worker in workers:
 timer.close()
 """
     )
-    assert answer == (0, "", "")

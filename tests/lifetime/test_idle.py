@@ -72,7 +72,7 @@ def test_the_threads_of_an_idle_timer_sleep(executor, add, clock):
         assert [switches(thread) for thread in threads] == before
         assert timer.stats().wakeups == wakeups
         if add is not add_nothing:
-            assert timer.size == 1_000_000
+            assert len(timer) == 1_000_000
 
 
 def test_buckets_that_were_emptied_wake_the_reaper_once_at_most():

@@ -50,7 +50,7 @@ def test_adding_and_cancelling(make_timer):
             timer.call_later(60 + i, print, i, [i]).cancel()
             timer.add(TimerTask(5000, print, i, end=i)).cancel()
             task = timer.call_every(60, print, i)
-            task.reschedule(10_000_000)
+            task.reschedule(10_000)
             task.cancel()
 
     assert_no_growth(one_round)
@@ -75,8 +75,8 @@ def test_expiring_in_virtual_time():
         for i in range(1000):
             timer.call_later(i / 100, int, i)
         timer.call_many(array("q", range(5000)), len)
-        timer.advance(20_000)
-        assert timer.size == 0
+        timer.advance(20)
+        assert len(timer) == 0
 
     assert_no_growth(one_round)
 
@@ -100,7 +100,7 @@ def test_failing_callbacks():
     def one_round():
         for _ in range(500):
             timer.call_later(0.001, lambda: 1 / 0)
-        timer.advance(1)
+        timer.advance(0.001)
 
     assert_no_growth(one_round)
 

@@ -35,7 +35,7 @@ def lived_through(log, tick_ms, wheel_size):
         if end_ms is not None:
             ends[max(end_ms, start_ms)].append(row)
     for now_ms in sorted({*ends, *starts}):
-        timer.advance(now_ms - round(timer.time() * 1000))
+        timer.advance((now_ms - round(timer.time() * 1000)) / 1000)
         for row in ends[now_ms]:
             if row in tasks and tasks[row].cancel():
                 found[row] = (CANCELLED, now_ms)
@@ -46,6 +46,6 @@ def lived_through(log, tick_ms, wheel_size):
         for row in ends[now_ms]:
             if found[row] is None and tasks[row].cancel():
                 found[row] = (CANCELLED, now_ms)
-    timer.advance(2 * 10**12)
+    timer.advance((2 * 10**12) / 1000)
     timer.close()
     return found

@@ -230,7 +230,7 @@ class TimerMachine(RuleBasedStateMachine):
         if self.tasks:
             number, delay_ms = which % len(self.tasks), self.delay_of(reach)
             was_pending = number in self.current
-            assert self.tasks[number].reschedule(delay_ms) == was_pending
+            assert self.tasks[number].reschedule(delay_ms / 1000) == was_pending
             if was_pending:
                 self.enter(number, delay_ms)
                 assert self.tasks[number].deadline_ms == self.now_ms + delay_ms
@@ -323,7 +323,7 @@ class TimerMachine(RuleBasedStateMachine):
 
     def advance_by(self, ms):
         self.target_ms = self.now_ms + ms
-        self.timer.advance(ms)
+        self.timer.advance(ms / 1000)
         self.raise_faults()
         first = self.first()
         assert first is None or first.tick * self.tick_ms > self.target_ms, "what was due did not run"
@@ -349,7 +349,7 @@ class TimerMachine(RuleBasedStateMachine):
         stats = self.timer.stats()
         assert (stats.added, stats.expired, stats.cancelled) == (self.added, self.expired, self.cancelled)
         assert stats.added == stats.expired + stats.cancelled + stats.pending + self.returned
-        assert stats.pending == self.timer.size == len(self.timer) == len(self.current)
+        assert stats.pending == len(self.timer) == len(self.timer) == len(self.current)
 
     @invariant()
     def time_is_what_was_advanced(self):

@@ -152,7 +152,7 @@ class WheelMachine(RuleBasedStateMachine):
         task = self.tasks[which % len(self.tasks)]
         expiration_ms = self.time_in(reach)
         was_pending = task in self.current
-        assert task.reschedule(expiration_ms - self.clock_ms) == was_pending
+        assert task.reschedule((expiration_ms - self.clock_ms) / 1000) == was_pending
         if was_pending:
             self.enter(task, expiration_ms)
             assert task.deadline_ms == expiration_ms
@@ -163,7 +163,7 @@ class WheelMachine(RuleBasedStateMachine):
         task = list(self.current)[which % len(self.current)]
         tick = list(self.current.values())[other % len(self.current)].tick
         expiration_ms = tick * self.tick_ms
-        assert task.reschedule(expiration_ms - self.clock_ms)
+        assert task.reschedule((expiration_ms - self.clock_ms) / 1000)
         self.enter(task, expiration_ms)
 
     def poll_at(self, now_ms):

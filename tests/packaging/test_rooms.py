@@ -19,7 +19,6 @@ ROOMS = {
                      "deliver", "replay"],
     "hwheel.cli": [FACE, "errors", "options", "extras", "demo", "trace", "tune", "deliver", "pending", "main"],
 }
-# The check of the debug build looks into every room, so it stands above them, beside the folders.
 CORE_ROOMS = ["wheel", "timer", "python", "loop", "purgatory", "columns", "replay", "debug.pxi"]
 
 

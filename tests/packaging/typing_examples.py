@@ -25,7 +25,7 @@ def use(timer: SystemTimer | ManualTimer) -> TimerStats:
     task: TimerTask = timer.call_later(1.5, print, "later")
     repeating: TimerTask = timer.call_every(1, print, "tick", missed="burst")
     batch: TimerBatch = timer.call_many(array("q", [1, 2, 3]), show)
-    kept: bool = task.cancel() and repeating.reschedule(10) and ping.pending
+    kept: bool = task.cancel() and repeating.reschedule(0.01) and ping.pending
     timer.call_many(np.array([1, 2, 3]), show).cancel(np.array([0]))
     print(kept, batch.cancel([1]), timer.pending()[0].deadline_ms, timer.close(run_pending=True))
     return timer.stats()

@@ -3,11 +3,10 @@
 import gc
 import itertools
 import threading
-import time
 import weakref
 from collections import Counter
 
-PATIENCE_S = 20
+from waiting import wait_until
 
 
 class Argument:
@@ -104,7 +103,7 @@ class Account:
             if len({ends[key] for key in keys}) > 1 or ends[keys[0]] > 1:
                 found.append(f"an interrupted add is halved: {[ends[key] for key in keys]}")
         stats = timer.stats()
-        if stats.pending or timer.size:
+        if stats.pending or len(timer):
             found.append(f"{stats.pending} are pending after close()")
         if stats.added != stats.expired + stats.cancelled + stats.pending + len(self.returned):
             found.append(f"the counters do not add up with {len(self.returned)} returned: {stats}")
@@ -137,13 +136,3 @@ def timer_threads():
     """Names of timers' threads. An interrupted Thread.start leaves what never ran among threading's own for ever."""
     alive = [one.name for one in threading.enumerate() if one.is_alive()]
     return [name for name in alive if name.startswith(("reaper-", "executor-"))]
-
-
-def wait_until(condition, patience_s=PATIENCE_S):
-    """True once condition() is; False if it never is."""
-    give_up = time.monotonic() + patience_s
-    while not condition():
-        if time.monotonic() > give_up:
-            return False
-        time.sleep(0.001)
-    return True

@@ -13,7 +13,8 @@ import time
 from array import array
 from concurrent.futures import ThreadPoolExecutor
 
-from account import Account, wait_until
+from account import Account
+from waiting import Waits
 
 from hwheel import SystemTimer
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
@@ -75,7 +76,9 @@ BAD = {
 }
 
 
-class World:
+class World(Waits):
+    patience_s = 6
+
     def __init__(self, executor, kind):
         faulthandler.dump_traceback_later(HANGS_S, exit=True)
         self.clock = Clock()
@@ -120,9 +123,6 @@ class World:
                 self.timer.advance_clock(2)
             except (Exception, KeyboardInterrupt) as error:
                 self.reported.append(error)
-
-    def wait_for(self, condition, patience_s=6):
-        return wait_until(lambda: self.go_on() or condition(), patience_s)
 
     def pass_time(self, seconds):
         until = time.monotonic() + seconds
@@ -277,12 +277,12 @@ def is_bad_for_a_while(world, bad):
         lambda: world.timer.call_many(array("q", [1]), print),
         lambda: world.timer.call_every(0.01, print, "an add that was refused runs"),
     ]:
-        size = world.timer.size
+        size = len(world.timer)
         try:
             add()
             print("an add on a bad clock was not refused")
         except (Exception, KeyboardInterrupt):
-            if world.timer.size > size:
+            if len(world.timer) > size:
                 print("a refused add is pending")
     world.pass_time(0.3)
     world.clock.says = None

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-sys.path.append(str(HERE))      # for the helpers beside this file: the suite's import mode leaves it out
+HELPERS = [str(HERE), str(HERE.parent / "helpers")]
+sys.path.extend(HELPERS)        # the suite's import mode leaves them out
 
 
 @pytest.fixture
 def run_with_helpers(run_script):
-    """run_script for a text that imports the helpers beside this file."""
-    return lambda text: run_script(f"sys.path.insert(0, {str(HERE)!r})\n{text}")
+    """run_script for a text that imports the helpers, those beside this file and the whole suite's."""
+    return lambda text: run_script(f"sys.path[:0] = {HELPERS!r}\n{text}")

@@ -8,7 +8,8 @@ import time
 from array import array
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from account import Account, timer_threads, wait_until
+from account import Account, timer_threads
+from waiting import wait_until
 
 from hwheel import SystemTimer, TimerTask
 
@@ -339,8 +340,8 @@ def without_thread(name):
     threads = 2 if add == "own" else 1
     if not refused and number < threads:
         print("the add was not refused")
-    if refused and timer.size:
-        print(f"the add was refused, but {timer.size} are pending")
+    if refused and len(timer):
+        print(f"the add was refused, but {len(timer)} are pending")
     world.goes_on("after a thread could not be started")
     names = timer_threads()
     if len(names) != threads:
@@ -457,7 +458,7 @@ def with_reporter(name):
         pool.shutdown()
     world.told.clear()
     account.close(timer)
-    if timer.size or account.threads_left():
+    if len(timer) or account.threads_left():
         print("something is left")
 
 

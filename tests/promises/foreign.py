@@ -71,7 +71,7 @@ class AddCase(Case):
             self.check()
         assert len(batch) == ROWS
         if random.random() < 0.5:
-            self.timer.advance(500)
+            self.timer.advance(0.5)
         self.check()
         batch.cancel()
 

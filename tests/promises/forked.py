@@ -11,7 +11,7 @@ import time
 from array import array
 
 import hwheel
-from account import wait_until
+from waiting import wait_until
 from forking import World, fill, say
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 
@@ -76,7 +76,7 @@ def in_a_cascade_by_another_thread(world):
     for _ in range(4):
         time.sleep(0.06)
         world.fork(in_flight=100_000)
-    world.wait_for(lambda: timer.size == 0)
+    world.wait_for(lambda: len(timer) == 0)
 
 
 @step
@@ -208,7 +208,7 @@ def while_running(world, add):
     started, hold = threading.Event(), threading.Event()
     add(started, hold)
     fill(world)
-    wait_until(lambda: world.go_on() or started.is_set())
+    world.wait_for(started.is_set)
     world.fork(every=True if add.__name__ == "every" else None, running=[0] if account.tasks.get(0) else [])
     hold.set()
 
@@ -345,7 +345,7 @@ def inside_an_advance(world):
         account.run(argument)
 
     account.later(timer, 0.01, run)
-    timer.advance(1000)
+    timer.advance(1)
     if world.children == [0]:
         world.children.clear()
         world.end()

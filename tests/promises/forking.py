@@ -10,7 +10,8 @@ import time
 from array import array
 from concurrent.futures import ThreadPoolExecutor
 
-from account import Account, wait_until
+from account import Account
+from waiting import Waits
 
 from hwheel import ManualTimer, SystemTimer
 
@@ -34,7 +35,7 @@ class ForkablePool:
         return self._pools[pid].submit(function, *args)
 
 
-class World:
+class World(Waits):
     def __init__(self, executor, keep, **options):
         self.account = Account()
         self.children = []
@@ -54,12 +55,9 @@ class World:
     def go_on(self):
         if isinstance(self.timer, ManualTimer):
             with contextlib.suppress(RuntimeError):     # inside of an advance, which goes on by itself
-                self.timer.advance(10)
+                self.timer.advance(0.01)
         elif not self.reaper and not self.timer.closed:
             self.timer.advance_clock(1)
-
-    def wait_for(self, condition):
-        return wait_until(lambda: self.go_on() or condition())
 
     def fork(self, **how):
         """Forks; in the child uses the timer, and ends as `ending` says; "return": returns True."""
@@ -124,7 +122,7 @@ def use_for_real(world, *, running=(), in_flight=0, closed=False, every=None):
     near = {n for n, one in account.tasks.items() if n not in account.lengths and one.delay_ms < 5000} - account.every
     near |= {(n, i) for n, delays in world.delays.items() for i, delay in enumerate(delays) if delay < 5000}
     if world.keep and not closed:
-        wait_until(lambda: world.go_on() or len(near - {*account.ran} - {*running}) <= in_flight, 10)
+        world.wait_for(lambda: len(near - {*account.ran} - {*running}) <= in_flight, 10)
         missing = near - {*account.ran} - {*running}
         if len(missing) > in_flight:
             say(f"in the child: {len(missing)} of {len(near)} kept ones did not run")
@@ -170,7 +168,7 @@ def never_early(world):
 def check_close(world):
     account, timer = world.account, world.timer
     far = None if timer.closed else timer.call_later(3600, int)
-    pending = timer.size
+    pending = len(timer)
     stats = timer.stats()
     returned = timer.close()
     count = sum(len(one.indices()) if hasattr(one, "indices") else 1 for one in returned)

@@ -9,7 +9,8 @@ import time
 from array import array
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from account import Account, wait_until
+from account import Account
+from waiting import Waits, wait_until
 
 from hwheel import ManualTimer, SystemTimer
 
@@ -30,7 +31,7 @@ class DuckTyped:
 EXECUTORS = {"own": lambda: None, "inline": lambda: "inline", "pool": lambda: ThreadPoolExecutor(2), "duck": DuckTyped}
 
 
-class World:
+class World(Waits):
     """A timer, its executor, and the account of its tasks."""
 
     def __init__(self, executor="own", **options):
@@ -61,7 +62,7 @@ class World:
         """What a ManualTimer or a timer without a reaper needs, for time to pass."""
         if not self.timer.closed:
             if isinstance(self.timer, ManualTimer):
-                self.timer.advance(100)
+                self.timer.advance(0.1)
             elif not self.reaper:
                 self.timer.advance_clock(1)
 
@@ -74,10 +75,10 @@ class World:
         account, timer = self.account, self.timer
         if not timer.closed:
             probe = account.later(timer, 0)
-            if not wait_until(lambda: self.go_on() or probe.expired, 5):
+            if not self.wait_for(lambda: probe.expired, 5):
                 faults.append("a timer that is added afterwards does not run")
             soon = account.later(timer, 0.002)
-            if not wait_until(lambda: self.go_on() or soon.expired, 5):
+            if not self.wait_for(lambda: soon.expired, 5):
                 faults.append("a second timer that is added afterwards does not run")
             del probe, soon
         account.close(timer)
@@ -199,7 +200,7 @@ def leaving_the_block(interruption, executor, **options):
     for number, task in [*account.tasks.items()]:
         if task.cancelled and number not in account.returned:
             del account.tasks[number]       # thrown away by __exit__
-    if timer.size or any(task.pending for task in tasks):
+    if len(timer) or any(task.pending for task in tasks):
         faults.append("something is pending after a second close()")
     tasks.clear()
     if threads := threads or account.threads_left():
@@ -223,13 +224,13 @@ def moving_on(interruption, executor, **options):
     def act():
         for _ in range(2):
             if executor == "manual":
-                timer.advance(3)
+                timer.advance(0.003)
             else:
                 timer.advance_clock(5)
 
     faults = world.do(interruption, act)
     short = [number for number in account.tasks if number in (1,)]
-    if not wait_until(lambda: world.go_on() or all(number in account.ran for number in short), 5):
+    if not world.wait_for(lambda: all(number in account.ran for number in short), 5):
         faults.append("what was due does not run after the interruption")
     return faults + world.settle()
 
@@ -257,7 +258,7 @@ def callback_interrupted(interruption, executor, **options):
         nonlocal got_out
         try:
             if executor == "manual":
-                timer.advance(1)
+                timer.advance(0.001)
             else:
                 timer.advance_clock(5)
         except KeyboardInterrupt:
@@ -287,7 +288,7 @@ def forked(keep):
         worlds = [World(executor, fork=fork, **options) for _ in range(2)]
         for world in worlds:
             one_of_each(world)
-            if not wait_until(lambda world=world: world.go_on() or len(world.account.ran) == 3, 10):
+            if not world.wait_for(lambda: len(world.account.ran) == 3, 10):
                 return ["the parent's timers did not run"]
         pid = 0
 

@@ -102,7 +102,7 @@ def cancelled(task):
 def expired(task):
     timer = hwheel.ManualTimer()
     timer.add(task)
-    timer.advance(10)
+    timer.advance(0.01)
     return task
 
 
@@ -328,7 +328,7 @@ def in_its_own_callback(chance, cls, calls):
             else:
                 return
             try:
-                timer.advance(5)
+                timer.advance(0.005)
             except SystemError:
                 raise
             except Exception:

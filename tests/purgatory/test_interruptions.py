@@ -38,7 +38,7 @@ def test_thresholds(action):
                 "complete_all": thresholds.complete_all,
                 "complete_all_exceptionally": lambda: thresholds.complete_all_exceptionally(LookupError()),
                 "close": thresholds.close,
-                "advance": lambda: timer.advance(600),
+                "advance": lambda: timer.advance(0.6),
             }[action]
             if action == "maybe_complete":
                 assert not futures[3].done()
@@ -46,7 +46,7 @@ def test_thresholds(action):
             assert all(future.done() for future in futures[:3])
             elsewhere(thresholds.close)
             assert all(future.done() for future in futures)
-            assert thresholds.num_waiting == timer.size == 0
+            assert thresholds.num_waiting == len(timer) == 0
 
     assert each_line(scenario, HERE) > 5
 
@@ -56,12 +56,12 @@ def test_await(timer):
         thresholds = ThresholdPurgatory("interrupted", timer)
         first = thresholds.await_(5, 500)
         future = yield lambda: thresholds.await_(3, 500)
-        assert thresholds.num_waiting == timer.size == 1 + (future is not None)
+        assert thresholds.num_waiting == len(timer) == 1 + (future is not None)
         elsewhere(lambda: thresholds.maybe_complete(3))
         assert future is None or future.done()
         assert not first.done()
         elsewhere(thresholds.close)
-        assert timer.size == 0 and first.done()
+        assert len(timer) == 0 and first.done()
 
     assert each_line(scenario, HERE) > 5
 
@@ -82,7 +82,7 @@ def test_operations_that_are_taken_out(timer, flagged, action):
             # The first is still watched for another key: it comes from both.
             assert {id(one) for one in [*(returned or []), *again]} == set(map(id, operations))
         assert purgatory.close() == []
-        assert timer.size == 0 and purgatory.watched == purgatory.num_delayed == 0
+        assert len(timer) == 0 and purgatory.watched == purgatory.num_delayed == 0
         assert not any(operation.is_completed for operation in operations)
 
     assert each_line(scenario, HERE) > 3
@@ -106,14 +106,14 @@ def test_futures(timer, fail_pending, how):
             assert called == ([] if operation is None else [1])
         else:
             operation = add()
-            yield (lambda: [future.set_result(1) for future in futures]) if how == "finish" else lambda: timer.advance(600)
+            yield (lambda: [future.set_result(1) for future in futures]) if how == "finish" else lambda: timer.advance(0.6)
             for future in futures:
                 future.cancel() or future.done() or future.set_result(1)
-            timer.advance(600)
+            timer.advance(0.6)
             assert len(called) <= 1
             assert called or operation in purgatory.close() or operation.is_completed
         elsewhere(purgatory.close)
-        assert timer.size == 0 and purgatory.purgatory.watched == 0
+        assert len(timer) == 0 and purgatory.purgatory.watched == 0
 
     assert each_line(scenario, HERE) > 3
 
@@ -129,7 +129,7 @@ def test_a_coroutine_that_waits(timer):
 
         result = yield lambda: asyncio.run(main())
         assert result in (None, 7)
-        assert purgatory.watched == purgatory.num_delayed == timer.size == 0
+        assert purgatory.watched == purgatory.num_delayed == len(timer) == 0
         elsewhere(purgatory.close)
 
     assert each_line(scenario, ("asyncio_wait.py", "purgatory/purgatory.py")) > 10

@@ -46,14 +46,14 @@ def test_completed_operations_leave_the_timer_at_once_and_the_lists_when_they_ar
     purgatory.try_complete_else_watch(first, ["test1"])
     purgatory.try_complete_else_watch(second, ["test1", "test2"])
     purgatory.try_complete_else_watch(third, ["test1", "test2", "test3"])
-    assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (3, 6, 3)
+    assert (purgatory.num_delayed, purgatory.watched, len(purgatory.timer)) == (3, 6, 3)
 
     second.completable = True
     assert second.safe_try_complete()
-    assert (purgatory.num_delayed, purgatory.timer.size) == (2, 2)
+    assert (purgatory.num_delayed, len(purgatory.timer)) == (2, 2)
     third.completable = True
     assert third.safe_try_complete()
-    assert (purgatory.num_delayed, purgatory.timer.size) == (1, 1)
+    assert (purgatory.num_delayed, len(purgatory.timer)) == (1, 1)
     assert purgatory.watched == 6
 
     left = []
@@ -69,7 +69,7 @@ def test_cancel_for_key_returns_the_operations_and_does_not_complete_them(purgat
     purgatory.try_complete_else_watch(second, ["test1"])
     purgatory.try_complete_else_watch(third, ["test2"])
     assert purgatory.cancel_for_key("test1") == [first, second]
-    assert (purgatory.num_delayed, purgatory.watched, purgatory.timer.size) == (1, 1, 1)
+    assert (purgatory.num_delayed, purgatory.watched, len(purgatory.timer)) == (1, 1, 1)
     assert not first.is_completed
     assert first.force_complete()
     assert purgatory.cancel_for_key("test1") == []
@@ -82,7 +82,7 @@ def test_an_operation_cancelled_for_one_key_still_waits_for_its_others_without_a
     purgatory.try_complete_else_watch(operation, ["a", "b"])
     assert purgatory.cancel_for_key("a") == [operation]
     assert (purgatory.watched, purgatory.num_delayed) == (1, 0)
-    timer.advance(1000)
+    timer.advance(1)
     assert not operation.is_completed
     operation.completable = True
     assert purgatory.check_and_complete("b") == 1

@@ -140,7 +140,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
         self.now += ms
         due = {number for number, deadline in self.deadlines.items() if deadline <= self.now}
         expired_before = len(self.expired)
-        self.timer.advance(ms)
+        self.timer.advance(ms / 1000)
         assert due <= {*self.finished}
         assert {*self.expired[expired_before:]} <= due
 
@@ -156,7 +156,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
             return
         stats = self.purgatory.stats()
         assert stats.watched == self.purgatory.watched == sum(map(len, self.lists.values()))
-        assert stats.delayed == self.purgatory.num_delayed == self.timer.size == len(self.deadlines)
+        assert stats.delayed == self.purgatory.num_delayed == len(self.timer) == len(self.deadlines)
         assert stats.completed == len(self.finished) == len({*self.finished})
         assert stats.expired == len(self.expired) == len({*self.expired})
         assert stats.purged == self.purged
@@ -168,7 +168,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
             return
         waiting = {number for numbers in self.lists.values() for number in numbers if number not in self.finished}
         assert {operation.number for operation in self.purgatory.close()} == waiting
-        assert (self.purgatory.watched, self.purgatory.num_delayed, self.timer.size) == (0, 0, 0)
+        assert (self.purgatory.watched, self.purgatory.num_delayed, len(self.timer)) == (0, 0, 0)
         self.timer.close()
 
 

@@ -169,7 +169,7 @@ def test_every_reference_is_given_back(purgatory, timer, flagged):
             for key in keys:
                 purgatory.check_and_complete(key)
         elif how == "expire":
-            timer.advance(10)
+            timer.advance(0.01)
             purgatory.purge()
         elif how == "cancel":
             for key in keys:
@@ -209,6 +209,16 @@ def test_subclasses_with_slots_or_attributes_are_freed_also_in_cycles_and_throug
     del operation
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other versions keep attributes in other places")
+def test_the_attributes_of_an_operation_stand_in_it_and_in_no_dict():
+    """A dict each would make an operation with attributes twice as large."""
+    operation = Loose(5)
+    operation.number = "seven"
+    found = gc.get_referents(operation)
+    assert "seven" in found
+    assert not any(isinstance(thing, dict) for thing in found)
 
 
 def test_an_error_in_the_comparison_of_a_key_is_the_adders_and_leaves_nothing_watched(purgatory, flagged):

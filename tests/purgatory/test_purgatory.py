@@ -123,7 +123,7 @@ def test_an_operation_that_completes_without_saying_so_is_not_watched(purgatory,
     operation = ForgetsToReturn()
     assert purgatory.try_complete_else_watch(operation, ["key", "other"]) is False
     assert operation.calls == ["on_complete"]
-    assert (purgatory.watched, purgatory.num_delayed, timer.size) == (0, 0, 0)
+    assert (purgatory.watched, purgatory.num_delayed, len(timer)) == (0, 0, 0)
 
 
 def test_taking_the_timeout_away_leaves_the_operation_watched(purgatory, timer, flagged):
@@ -132,7 +132,7 @@ def test_taking_the_timeout_away_leaves_the_operation_watched(purgatory, timer, 
     assert operation.cancel() is True
     assert operation.cancel() is False
     assert (purgatory.num_delayed, purgatory.watched) == (0, 1)
-    timer.advance(100)
+    timer.advance(0.1)
     operation.completable = True
     assert purgatory.check_and_complete("key") == 1
     assert purgatory.stats()[1:4] == (0, 1, 0)
@@ -163,8 +163,8 @@ def test_close_returns_what_waits_in_order_of_deadlines_and_leaves_a_given_timer
     assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
     assert not timer.closed
     assert other.pending
-    assert timer.size == 1
-    timer.advance(1000)
+    assert len(timer) == 1
+    timer.advance(1)
     assert soon.calls == []
     assert purgatory.check_and_complete("a") == 0
     assert soon.force_complete()
@@ -217,7 +217,7 @@ def test_closing_races_with_adding(flagged, run_threads, many_switches):
         run_threads([add, add, lambda: returned.extend(purgatory.close())])
         assert {*accepted} == {*returned}, "an operation that was refused is its adder's"
         assert not {*refused} & {*returned}
-        assert (purgatory.watched, purgatory.num_delayed, timer.size) == (0, 0, 0)
+        assert (purgatory.watched, purgatory.num_delayed, len(timer)) == (0, 0, 0)
 
 
 def test_without_a_reaper_there_is_no_thread_and_the_clock_is_advanced_by_hand(flagged):

@@ -24,7 +24,7 @@ def test_the_purge_comes_with_the_completion_that_crosses_the_interval(make_purg
     assert (purgatory.watched, purgatory.stats().purged) == (45, 0)
     complete(operations[10:11])
     assert (purgatory.watched, purgatory.stats().purged) == (12, 33)
-    assert purgatory.num_delayed == timer.size == 4
+    assert purgatory.num_delayed == len(timer) == 4
     complete(operations[11:])
     assert purgatory.watched == 12
     assert purgatory.purge() == 12
@@ -44,9 +44,9 @@ def test_timeouts_count_towards_the_purge(make_purgatory, timer, flagged):
     purgatory = make_purgatory(timer, purge_interval=10)
     for delay_ms in range(1, 12):
         purgatory.try_complete_else_watch(flagged(delay_ms), [delay_ms, "all"])
-    timer.advance(10)
+    timer.advance(0.01)
     assert purgatory.watched == 22
-    timer.advance(1)
+    timer.advance(0.001)
     assert purgatory.watched == 0
     assert purgatory.stats() == (0, 0, 11, 11, 22)
 
@@ -95,7 +95,7 @@ def test_a_completed_operation_is_released_at_once_though_no_one_checks_its_keys
         elif how == "check":
             purgatory.check_and_complete("checked")
         elif how == "timeout":
-            timer.advance(50)
+            timer.advance(0.05)
         else:
             purgatory.cancel_for_key("checked")[0].force_complete()
         assert operation.is_completed
@@ -149,7 +149,7 @@ def test_memory_is_back_where_it_was_when_999_of_1000_operations_have_completed(
         after, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert purgatory.num_delayed == timer.size == MANY // 1000
+    assert purgatory.num_delayed == len(timer) == MANY // 1000
     assert purgatory.watched <= 3 * (MANY // 1000 + purgatory.purge_interval)
     allowed = 1_000 * (MANY // 1000 + purgatory.purge_interval)
     assert most - before > 10 * allowed, "the measurement sees the operations"

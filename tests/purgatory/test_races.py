@@ -170,7 +170,7 @@ def test_an_operation_that_is_completed_while_it_is_added_to_several_lists_is_le
 
     operation = add_with_interposed(complete)
     assert operation.calls == ["on_complete"]
-    assert (purgatory.watched, purgatory.num_delayed, purgatory.timer.size) == (0, 0, 0)
+    assert (purgatory.watched, purgatory.num_delayed, len(purgatory.timer)) == (0, 0, 0)
 
 
 def test_an_operation_that_close_returns_while_it_is_added_is_neither_watched_nor_in_the_timer(
@@ -180,7 +180,7 @@ def test_an_operation_that_close_returns_while_it_is_added_is_neither_watched_no
     operation = add_with_interposed(lambda _: in_another_thread(lambda: returned.extend(purgatory.close())))
     assert returned == [operation]
     assert operation.calls == []
-    assert (purgatory.watched, purgatory.num_delayed, purgatory.timer.size) == (0, 0, 0)
+    assert (purgatory.watched, purgatory.num_delayed, len(purgatory.timer)) == (0, 0, 0)
 
 
 def test_a_key_that_is_cancelled_while_an_operation_is_added_for_it(purgatory, add_with_interposed):
@@ -188,7 +188,7 @@ def test_a_key_that_is_cancelled_while_an_operation_is_added_for_it(purgatory, a
     operation = add_with_interposed(lambda _: returned.extend(purgatory.cancel_for_key("before")))
     assert returned == [operation]
     assert not operation.is_completed
-    assert (purgatory.watched, purgatory.num_delayed, purgatory.timer.size) == (2, 0, 0)
+    assert (purgatory.watched, purgatory.num_delayed, len(purgatory.timer)) == (2, 0, 0)
 
 
 def test_random_operations_in_many_threads_complete_once_and_the_counters_are_exact(

@@ -61,7 +61,7 @@ def test_a_task_that_is_run_by_hand_before_its_time_has_not_expired(recorder, ro
         for task in cancelled, expires, left:
             task.run()
             task.run()
-        assert left.reschedule(60_000)
+        assert left.reschedule(60)
         assert cancelled.cancel() and not cancelled.cancel()
         hand_clock.ms += 2000
         while timer.advance_clock(0):

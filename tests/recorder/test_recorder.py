@@ -64,7 +64,7 @@ def test_the_log_replayed_gives_what_happened(tmp_path_factory, steps, tick_ms):
                         pass
             elif tasks:
                 task = tasks[number % len(tasks)]
-                if task.cancel() if what == "cancel" else task.reschedule(number):
+                if task.cancel() if what == "cancel" else task.reschedule(number / 1000):
                     happened.append((CANCELLED, clock.ms))
             while timer.advance_clock(0):
                 pass
@@ -110,7 +110,7 @@ def test_many_threads_lose_nothing(tmp_path, many_switches):
         mine = [timer.call_later(0.001 * (index % 7), fired.release) for index in range(500)]
         cancels.extend(task for task in mine[::2] if task.cancel())
         for task in mine[1::4]:
-            task.reschedule(number)
+            task.reschedule(number / 1000)
 
     with Recorder(tmp_path, file_rows=700) as recorder:
         with RecordingTimer(recorder) as timer:
@@ -222,7 +222,7 @@ def test_call_later_is_refused_as_ever(tmp_path):
             timer.call_later(60, print)
         with pytest.raises(ValueError, match="make a new one"):
             timer.add(task)
-        assert task.cancel() and not task.cancel() and not task.reschedule(5)
+        assert task.cancel() and not task.cancel() and not task.reschedule(0.005)
         assert timer.call_later(1.1, print).delay_ms == 1100
     assert recorder.stats().recorded == 2
 
@@ -329,19 +329,19 @@ def test_a_close_that_is_interrupted_while_it_writes_rows_loses_no_task_and_writ
     recorder = Recorder(tmp_path / "log")
     timer = RecordingTimer(recorder)
     tasks = [timer.call_later(60 + i, print, i) for i in range(5)]
-    record, calls = recorder.record, []
+    record, calls = recorder._record_once, []
 
-    def interrupted_once(row):
-        calls.append(row)
+    def interrupted_once(rows, task):
+        calls.append(task)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        record(row)
+        record(rows, task)
 
-    recorder.record = interrupted_once
+    recorder._record_once = interrupted_once
     with pytest.raises(KeyboardInterrupt):
         timer.close()
     assert timer.close() == tasks
     assert timer.close() == []
-    del recorder.record
+    del recorder._record_once
     recorder.close()
     assert recorder.stats().written == 5

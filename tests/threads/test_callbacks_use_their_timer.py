@@ -75,7 +75,7 @@ def test_a_callback_reschedules_another_task(make_timer, executor):
     done = threading.Event()
     far_off = timer.call_later(3600, done.set)
     answers = []
-    timer.call_later(0.001, lambda: answers.append(far_off.reschedule(1)))
+    timer.call_later(0.001, lambda: answers.append(far_off.reschedule(0.001)))
     assert done.wait(PATIENCE_S)
     assert answers == [True]
 
@@ -87,7 +87,7 @@ def test_a_callback_cannot_cancel_or_reschedule_itself_because_it_is_running(mak
     tasks = []
 
     def try_it():
-        answers.extend([tasks[0].expired, tasks[0].cancel(), tasks[0].reschedule(1)])
+        answers.extend([tasks[0].expired, tasks[0].cancel(), tasks[0].reschedule(0.001)])
         done.set()
 
     tasks.append(timer.call_later(0.05, try_it))

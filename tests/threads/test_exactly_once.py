@@ -60,7 +60,7 @@ def play(timer, ledger, shared, seed, stop):
                     if task.cancel():
                         ledger.cancelled.append(token)
                 else:
-                    task.reschedule(some_delay_ms(dice))
+                    task.reschedule(some_delay_ms(dice) / 1000)
     except BaseException as error:
         ledger.errors.append(error)
 
@@ -219,4 +219,4 @@ def test_a_batch_that_is_cancelled_while_it_falls_due_is_delivered_or_cancelled_
         executor.shutdown(wait=True)
     assert [len(one.ran) + one.cancelled for one in ledgers] == [400] * len(ledgers)
     assert reported == []
-    assert timer.size == 0
+    assert len(timer) == 0

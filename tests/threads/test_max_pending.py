@@ -42,7 +42,7 @@ def test_four_threads_together_get_exactly_max_pending(make_timer, many_switches
     in_threads(4, add)
     assert len(added) == LIMIT
     assert len(refused) == 3 * LIMIT
-    assert timer.size == timer.stats().added == LIMIT
+    assert len(timer) == timer.stats().added == LIMIT
     assert added[0].cancel()
     timer.call_later(3600, print)
     with pytest.raises(TimerFull):
@@ -66,7 +66,7 @@ def test_bulk_adds_are_all_or_nothing_also_under_threads(make_timer, many_switch
             assert len(batch) == batch.pending == length
 
     in_threads(4, add)
-    assert sum(lengths) == timer.size == timer.stats().added <= LIMIT
+    assert sum(lengths) == len(timer) == timer.stats().added <= LIMIT
 
 
 def test_adding_and_cancelling_never_goes_beyond_the_limit(make_timer, many_switches):
@@ -81,8 +81,8 @@ def test_adding_and_cancelling_never_goes_beyond_the_limit(make_timer, many_swit
             except TimerFull:
                 if mine:
                     assert mine.pop().cancel()
-            if timer.size > 100:
-                too_many.append(timer.size)
+            if len(timer) > 100:
+                too_many.append(len(timer))
 
     in_threads(4, churn)
     assert too_many == []

@@ -33,7 +33,7 @@ def test_a_rescheduled_task_goes_to_the_end_of_its_new_tick(make_timer, ordered_
     timer = make_timer(executor=ordered_executor, clock=hand_clock, reaper=False)
     ran = []
     tasks = [timer.call_later(0.05, ran.append, name) for name in "abcd"]
-    assert tasks[1].reschedule(50)
+    assert tasks[1].reschedule(0.05)
     hand_clock.ms += 50
     assert timer.advance_clock(0)
     eventually(lambda: len(ran) == 4)

@@ -63,7 +63,7 @@ def test_cancel_in_its_own_callback_is_true_and_the_end(make_hand_timer, hand_cl
         hand_clock.ms += 50
         timer.advance_clock(0)
     assert answers == [(True, True, True, False)]
-    assert timer.size == 0
+    assert len(timer) == 0
 
 
 def test_between_two_runs_it_is_pending_and_each_run_counts(make_hand_timer, hand_clock):
@@ -74,9 +74,9 @@ def test_between_two_runs_it_is_pending_and_each_run_counts(make_hand_timer, han
         hand_clock.ms += 100
         assert timer.advance_clock(0) is True
         assert task.pending
-        assert (timer.stats().added, timer.stats().expired, timer.size) == (runs + 1, runs, 1)
+        assert (timer.stats().added, timer.stats().expired, len(timer)) == (runs + 1, runs, 1)
     assert task.cancel() is True
-    assert (timer.stats().cancelled, timer.size, seen) == (1, 0, ["x"] * 3)
+    assert (timer.stats().cancelled, len(timer), seen) == (1, 0, ["x"] * 3)
     assert task.callback is None
 
 
@@ -118,7 +118,7 @@ def test_cancelled_in_its_own_callback_on_every_executor_it_never_runs_again(mak
     timer.call_later(0.05, done.set)
     assert done.wait(PATIENCE_S)
     assert answers == [True]
-    assert (task.cancelled, timer.size, reported) == (True, 0, [])
+    assert (task.cancelled, len(timer), reported) == (True, 0, [])
 
 
 def test_one_run_at_a_time_even_in_a_pool(make_timer, pool, eventually):
@@ -170,4 +170,4 @@ def test_cancels_from_other_threads_at_any_moment_end_it_for_good(make_timer, ex
     timer.call_later(0.02, done.set)
     assert done.wait(PATIENCE_S)
     assert reported == []
-    assert timer.size == 0
+    assert len(timer) == 0

@@ -68,5 +68,5 @@ def test_many_first_adds_at_once_start_one_pair_of_threads(make_timer, many_swit
         for adder in adders:
             adder.join()
         assert names("-mine") == ["executor-mine", "reaper-mine"]
-        assert timer.size == 4
+        assert len(timer) == 4
         timer.close()

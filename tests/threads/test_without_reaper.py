@@ -28,7 +28,7 @@ def test_true_when_something_fell_due(make_timer, executor, eventually):
     ran = []
     timer.call_later(0.02, ran.append, 1)
     assert timer.advance_clock(PATIENCE_S * 1000) is True
-    while not ran and timer.size:
+    while not ran and len(timer):
         timer.advance_clock(1000)
     eventually(lambda: ran == [1])
 
@@ -51,7 +51,7 @@ def test_nothing_runs_unless_the_clock_is_advanced(make_timer):
     time.sleep(0.05)
     assert ran == []
     assert not [thread for thread in threading.enumerate() if thread.name.endswith("-lazy")]
-    while timer.size:
+    while len(timer):
         timer.advance_clock(1000)
     assert ran == [0, 1]
 
@@ -83,7 +83,7 @@ def test_two_threads_may_advance_at_once_and_nothing_runs_twice(make_timer, many
         timer.call_later(i / 20_000, ran.append, i)
 
     def advance():
-        while timer.size:
+        while len(timer):
             timer.advance_clock(20)
 
     helpers = [threading.Thread(target=advance) for _ in range(3)]
@@ -117,7 +117,7 @@ try:
     timer.advance_clock({timeout_ms})
 except KeyboardInterrupt:
     print("interrupted", flush=True)
-assert timer.size == 1
+assert len(timer) == 1
 timer.close()
 """
 
@@ -197,9 +197,9 @@ def test_an_interruption_in_a_callback_that_runs_here_is_raised_here(make_timer,
     timer.call_later(0, ran.append, 2)
     with pytest.raises(kind):
         timer.advance_clock(0)
-    assert (ran, reported, timer.size) == ([1], [], 2)
+    assert (ran, reported, len(timer)) == ([1], [], 2)
     assert timer.advance_clock(0) is True
-    assert (ran, reported, timer.size) == ([1, 2], [ZeroDivisionError], 0)
+    assert (ran, reported, len(timer)) == ([1, 2], [ZeroDivisionError], 0)
 
 
 def test_an_interruption_in_a_task_of_call_every_does_not_end_it(make_timer, hand_clock):

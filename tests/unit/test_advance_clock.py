@@ -52,7 +52,7 @@ def test_a_task_can_be_rescheduled_out_of_a_bucket_that_was_passed_over(where):
     wheel = TimingWheel(tick_ms=1, wheel_size=20)
     task = added(wheel, 5)
     wheel.advance_clock(10)
-    assert task.reschedule(15)
+    assert task.reschedule(0.015)
     assert where(wheel, task) == (1, 5, 25)
     assert wheel.poll(24) == []
     assert wheel.poll(25) == [task]

@@ -23,6 +23,8 @@ DELAY_MS = [*NO_INTEGER, (Fraction(3, 2), TypeError), (NAN, ValueError), (INF, V
 SECONDS = [*NO_INTEGER, (1j, TypeError), (NAN, ValueError), (INF, ValueError), (-INF, ValueError),
            (TOO_LARGE, OverflowError), (-TOO_LARGE, OverflowError), (10**400, OverflowError),
            (1e300, OverflowError), (-1e300, OverflowError)]
+LENGTH_S = [*[one for one in SECONDS if one[0] not in (-TOO_LARGE, -1e300, -INF)], (-1, ValueError), (-1e-6, ValueError),
+            (-INF, ValueError)]
 CALLBACK = [(None, TypeError), (5, TypeError), ("print", TypeError)]
 TASK = [(None, TypeError), (5, TypeError), ("task", TypeError), (print, TypeError), (TimerTask, TypeError)]
 BUFFER = [(None, TypeError), (5, TypeError), ([5], TypeError), ("5", TypeError), (array("d", [5.0]), TypeError)]
@@ -68,7 +70,7 @@ class Stage:
     def picture(self):
         tasks = [self.pending, self.in_wheel, self.free]
         return (
-            self.timer.stats(), self.timer.size, self.timer.time(), self.timer.closed, self.timer.pending(),
+            self.timer.stats(), len(self.timer), self.timer.time(), self.timer.closed, self.timer.pending(),
             list(self.batch.indices()), self.wheel.snapshot(), len(self.wheel), self.wheel.next_expiration_ms,
             [(task.pending, task.expired, task.cancelled, task.delay_ms, task.deadline_ms) for task in tasks],
         )
@@ -77,9 +79,9 @@ class Stage:
 CALLS = cases(
     ("TimerTask", "delay_ms", lambda stage, value: TimerTask(value), DELAY_MS),
     ("TimerTask", "callback", lambda stage, value: TimerTask(5, value), CALLBACK[1:]),
-    ("reschedule", "delay_ms", lambda stage, value: stage.pending.reschedule(value), DELAY_MS),
-    ("reschedule in a wheel", "delay_ms", lambda stage, value: stage.in_wheel.reschedule(value), DELAY_MS),
-    ("reschedule before add", "delay_ms", lambda stage, value: stage.free.reschedule(value), DELAY_MS),
+    ("reschedule", "delay", lambda stage, value: stage.pending.reschedule(value), SECONDS),
+    ("reschedule in a wheel", "delay", lambda stage, value: stage.in_wheel.reschedule(value), SECONDS),
+    ("reschedule before add", "delay", lambda stage, value: stage.free.reschedule(value), SECONDS),
     ("wheel.add", "expiration_ms", lambda stage, value: stage.wheel.add(stage.free, value), WHOLE_MS),
     ("wheel.add", "task", lambda stage, value: stage.wheel.add(value, 1005), TASK),
     ("wheel.poll", "now_ms", lambda stage, value: stage.wheel.poll(value), WHOLE_MS),
@@ -95,7 +97,8 @@ CALLS = cases(
     ("call_every", "missed", lambda stage, value: stage.timer.call_every(1, print, missed=value), MISSED),
     ("call_many", "delays_ms", lambda stage, value: stage.timer.call_many(value, print), BUFFER),
     ("call_many", "callback", lambda stage, value: stage.timer.call_many(array("q", [5]), value), CALLBACK),
-    ("advance", "ms", lambda stage, value: stage.timer.advance(value), LENGTH_MS),
+    ("advance", "seconds", lambda stage, value: stage.timer.advance(value), LENGTH_S),
+    ("advance_to", "when", lambda stage, value: stage.timer.advance_to(value), LENGTH_S),
     ("close", "timeout", lambda stage, value: stage.timer.close(timeout=value), TIMEOUT),
 )
 

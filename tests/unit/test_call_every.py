@@ -16,9 +16,9 @@ def test_it_runs_every_interval_first_in_one_interval(ran):
     timer = ManualTimer(start_ms=1000)
     task = timer.call_every(0.1, times_of(timer, ran))
     assert (task.pending, task.deadline_ms) == (True, 1100)
-    timer.advance(99)
+    timer.advance(0.099)
     assert ran == []
-    timer.advance(301)
+    timer.advance(0.301)
     assert ran == [1100, 1200, 1300, 1400]
     assert (task.pending, task.deadline_ms) == (True, 1500)
     task.cancel()
@@ -27,7 +27,7 @@ def test_it_runs_every_interval_first_in_one_interval(ran):
 def test_arguments_are_passed_on_each_run(ran):
     timer = ManualTimer()
     task = timer.call_every(0.1, lambda *args: ran.append(args), 1, "two")
-    timer.advance(200)
+    timer.advance(0.2)
     assert ran == [(1, "two"), (1, "two")]
     task.cancel()
     assert (task.callback, task.args) == (None, None)
@@ -37,7 +37,7 @@ def test_arguments_are_passed_on_each_run(ran):
 def test_an_interval_of_a_fraction_of_a_millisecond_does_not_drift(missed, ran):
     timer = ManualTimer()
     task = timer.call_every(1 / 3, times_of(timer, ran), missed=missed)
-    timer.advance(3000)
+    timer.advance(3)
     if missed == "delay":
         assert ran == [334 * i for i in range(1, 9)]         # each interval starts at the run before
     else:
@@ -48,7 +48,7 @@ def test_an_interval_of_a_fraction_of_a_millisecond_does_not_drift(missed, ran):
 def test_missed_skip_goes_on_at_the_next_time_of_the_grid(ran):
     timer = ManualTimer(tick_ms=20)
     task = timer.call_every(0.007, times_of(timer, ran), missed="skip")
-    timer.advance(100)
+    timer.advance(0.1)
     assert ran == [20, 40, 60, 80, 100]
     task.cancel()
 
@@ -56,7 +56,7 @@ def test_missed_skip_goes_on_at_the_next_time_of_the_grid(ran):
 def test_missed_burst_makes_up_for_each_time_that_was_missed(ran):
     timer = ManualTimer(tick_ms=20)
     task = timer.call_every(0.007, times_of(timer, ran), missed="burst")
-    timer.advance(60)
+    timer.advance(0.06)
     assert ran == [20, 20, 40, 40, 40, 60, 60, 60]           # 7 14 | 21 28 35 | 42 49 56
     assert timer.stats()[:3] == (9, 8, 0)
     task.cancel()
@@ -65,12 +65,12 @@ def test_missed_burst_makes_up_for_each_time_that_was_missed(ran):
 def test_missed_delay_waits_a_whole_interval_from_the_end_of_the_run(ran):
     timer = ManualTimer(tick_ms=10)
     delayed = timer.call_every(0.015, times_of(timer, ran), missed="delay")
-    timer.advance(80)
+    timer.advance(0.08)
     assert ran == [20, 40, 60, 80]
     delayed.cancel()
     ran.clear()
     skipping = timer.call_every(0.015, times_of(timer, ran), missed="skip")
-    timer.advance(80)
+    timer.advance(0.08)
     assert ran == [100, 110, 130, 140, 160]                  # 95 110 125 140 155
     skipping.cancel()
 
@@ -78,7 +78,7 @@ def test_missed_delay_waits_a_whole_interval_from_the_end_of_the_run(ran):
 def test_skip_is_what_happens_unless_something_else_is_asked_for(ran):
     timer = ManualTimer(tick_ms=20)
     task = timer.call_every(0.007, times_of(timer, ran))
-    timer.advance(40)
+    timer.advance(0.04)
     assert ran == [20, 40]
     task.cancel()
 
@@ -87,19 +87,19 @@ def test_skip_is_what_happens_unless_something_else_is_asked_for(ran):
 def test_a_cancel_inside_the_callback_ends_it_and_says_so(missed, ran):
     timer = ManualTimer()
     task = timer.call_every(0.1, lambda: ran.append(task.cancel()), missed=missed)
-    timer.advance(1000)
+    timer.advance(1)
     assert ran == [True]
     assert (task.cancelled, task.pending, task.expired) == (True, False, False)
-    assert timer.size == 0
+    assert len(timer) == 0
 
 
 def test_a_cancel_between_two_runs_ends_it(ran):
     timer = ManualTimer()
     task = timer.call_every(0.1, times_of(timer, ran))
-    timer.advance(250)
+    timer.advance(0.25)
     assert task.cancel()
     assert not task.cancel()
-    timer.advance(1000)
+    timer.advance(1)
     assert ran == [100, 200]
     assert timer.stats()[:3] == (3, 2, 1)
 
@@ -107,7 +107,7 @@ def test_a_cancel_between_two_runs_ends_it(ran):
 def test_each_run_counts_as_one_added_and_one_expired_timer():
     timer = ManualTimer()
     task = timer.call_every(0.1, lambda: None)
-    timer.advance(1000)
+    timer.advance(1)
     assert timer.stats()[:3] == (11, 10, 0)
     assert timer.pending() == [task]
     task.cancel()
@@ -116,7 +116,7 @@ def test_each_run_counts_as_one_added_and_one_expired_timer():
 def test_an_exception_in_a_run_is_reported_and_does_not_end_it(ran):
     timer = ManualTimer(on_error=lambda task, error: ran.append(type(error)))
     task = timer.call_every(0.1, lambda: 1 // 0)
-    timer.advance(300)
+    timer.advance(0.3)
     assert ran == [ZeroDivisionError] * 3
     assert task.pending
     task.cancel()
@@ -125,7 +125,7 @@ def test_an_exception_in_a_run_is_reported_and_does_not_end_it(ran):
 def test_close_ends_it_and_gives_it_back(ran):
     timer = ManualTimer()
     task = timer.call_every(0.1, ran.append, "ran")
-    timer.advance(100)
+    timer.advance(0.1)
     assert timer.close() == [task]
     assert task.cancelled
     assert ran == ["ran"]
@@ -142,7 +142,7 @@ def test_close_with_run_pending_runs_it_once_more_and_ends_it(ran):
 def test_close_inside_the_callback_ends_it(ran):
     timer = ManualTimer()
     task = timer.call_every(0.1, lambda: ran.append(timer.close()))
-    timer.advance(1000)
+    timer.advance(1)
     assert ran == [[]]
     assert not task.pending
 
@@ -152,9 +152,9 @@ def test_a_run_goes_behind_what_was_added_for_its_tick_before_it(ran):
     timer.add(TimerTask(200, ran.append, "before"))
     task = timer.call_every(0.1, ran.append, "every")
     timer.add(TimerTask(200, ran.append, "added before the first run"))
-    timer.advance(100)
+    timer.advance(0.1)
     timer.add(TimerTask(100, ran.append, "added after the first run"))
-    timer.advance(100)
+    timer.advance(0.1)
     assert ran == ["every", "before", "added before the first run", "every", "added after the first run"]
     task.cancel()
 
@@ -162,9 +162,9 @@ def test_a_run_goes_behind_what_was_added_for_its_tick_before_it(ran):
 def test_it_can_be_rescheduled_between_two_runs(ran):
     timer = ManualTimer()
     task = timer.call_every(0.1, times_of(timer, ran))
-    timer.advance(50)
-    assert task.reschedule(10)
-    timer.advance(10)
+    timer.advance(0.05)
+    assert task.reschedule(0.01)
+    timer.advance(0.01)
     assert ran == [60]
     assert task.pending
     task.cancel()
@@ -181,6 +181,6 @@ def test_a_task_of_call_every_cannot_be_added(ran):
     task = timer.call_every(0.1, add_itself)
     with pytest.raises(ValueError, match="call_every"):
         timer.add(task)
-    timer.advance(250)
+    timer.advance(0.25)
     assert ran == [1, 1] and task.pending
     timer.close()

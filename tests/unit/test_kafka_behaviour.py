@@ -20,7 +20,7 @@ def test_tasks_with_delays_from_minus_5_to_minus_1_all_run_at_once_in_virtual_ti
         timer.add(TimerTask(delay_ms, ran.append, delay_ms))
     timer.advance(0)
     assert ran == [-5, -4, -3, -2, -1]
-    assert timer.size == 0
+    assert len(timer) == 0
 
 
 def test_tasks_with_delays_from_minus_5_to_minus_1_all_run_at_once_on_a_real_clock(ran):
@@ -38,7 +38,7 @@ def test_585_tasks_each_run_exactly_once_in_order_of_their_time_on_a_real_clock(
     timer = SystemTimer("kafka", tick_ms=1, wheel_size=3, executor=executor, reaper=False)
     tasks = [timer.add(TimerTask(delay_ms, ran.append, place)) for place, delay_ms in enumerate(DELAYS_MS)]
     give_up = time.monotonic() + 60
-    while timer.size and time.monotonic() < give_up:
+    while len(timer) and time.monotonic() < give_up:
         timer.advance_clock(200)
     assert timer.close() == []
     assert ran == list(range(585))
@@ -50,7 +50,7 @@ def test_585_tasks_each_run_exactly_once_on_their_very_tick_in_virtual_time(ran)
     timer = ManualTimer(tick_ms=1, wheel_size=3)
     for place, delay_ms in enumerate(DELAYS_MS):
         timer.add(TimerTask(delay_ms, lambda place: ran.append((place, round(timer.time() * 1000))), place))
-    timer.advance(499)
+    timer.advance(0.499)
     assert ran == list(enumerate(DELAYS_MS))
     assert timer.stats()[:3] == (585, 585, 0)
 
@@ -58,7 +58,7 @@ def test_585_tasks_each_run_exactly_once_on_their_very_tick_in_virtual_time(ran)
 def test_585_timers_of_a_batch_each_run_exactly_once_in_virtual_time(ran):
     timer = ManualTimer(tick_ms=1, wheel_size=3)
     timer.call_many(array("q", DELAYS_MS), ran.extend)
-    timer.advance(499)
+    timer.advance(0.499)
     assert ran == list(range(585))
 
 

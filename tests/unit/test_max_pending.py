@@ -38,7 +38,7 @@ def test_there_is_room_again_after_a_cancel_or_an_expiry(end):
     if end == "cancel":
         first.cancel()
     else:
-        timer.advance(5)
+        timer.advance(0.005)
     third = timer.add(TimerTask(5))
     assert third.pending
     with pytest.raises(TimerFull):
@@ -57,14 +57,14 @@ def test_call_many_is_all_or_nothing(ran):
     timer.add(TimerTask(1000))
     with pytest.raises(TimerFull):
         timer.call_many(array("q", [1, 2, 3, 4, 5]), ran.extend)
-    assert (timer.size, timer.stats().added, timer.stats().levels) == (1, 1, ManualTimer().stats().levels + 1)
-    timer.advance(10)
+    assert (len(timer), timer.stats().added, timer.stats().levels) == (1, 1, ManualTimer().stats().levels + 1)
+    timer.advance(0.01)
     assert ran == []
     batch = timer.call_many(array("q", [1, 2, 3, 4]), ran.extend)
-    assert timer.size == 5
+    assert len(timer) == 5
     assert batch.cancel([3]) == 1
     timer.call_many(array("q", [9]), ran.extend)
-    timer.advance(10)
+    timer.advance(0.01)
     assert ran == [0, 1, 2, 0]
 
 
@@ -81,7 +81,7 @@ def test_a_refused_task_may_be_added_when_there_is_room():
 def test_reschedule_needs_no_room():
     timer = ManualTimer(max_pending=1)
     task = timer.add(TimerTask(5))
-    assert task.reschedule(500)
+    assert task.reschedule(0.5)
     assert task.reschedule(0)
 
 
@@ -98,9 +98,9 @@ def test_a_periodic_task_keeps_its_place_while_it_runs(ran):
             timer.call_later(3600, print)
 
     task = timer.call_every(0.1, fill)
-    timer.advance(350)
+    timer.advance(0.35)
     assert ran == ["ran"] * 3
-    assert task.pending and timer.size == 2
+    assert task.pending and len(timer) == 2
     timer.close()
 
 
@@ -113,8 +113,8 @@ def test_a_periodic_task_that_is_cancelled_in_its_run_gives_its_place_up(ran):
         timer.call_later(3600, print)
 
     task = timer.call_every(0.1, last_run)
-    timer.advance(1000)
-    assert ran == ["ran"] and timer.size == 1
+    timer.advance(1)
+    assert ran == ["ran"] and len(timer) == 1
     with pytest.raises(TimerFull):
         timer.call_later(1, print)
     timer.close()
@@ -123,4 +123,4 @@ def test_a_periodic_task_that_is_cancelled_in_its_run_gives_its_place_up(ran):
 def test_without_a_limit_there_is_none():
     timer = ManualTimer()
     timer.call_many(array("q", range(1, 100_001)), print)
-    assert timer.size == 100_000
+    assert len(timer) == 100_000

@@ -8,10 +8,10 @@ from hwheel import ManualTimer, TimerTask, TimingWheel
 def test_a_rescheduled_task_runs_at_its_new_time_from_now_and_only_then(ran):
     timer = ManualTimer()
     task = timer.add(TimerTask(10, lambda: ran.append(timer.time())))
-    timer.advance(5)
-    assert task.reschedule(100)
+    timer.advance(0.005)
+    assert task.reschedule(0.1)
     assert (task.delay_ms, task.deadline_ms, task.pending) == (100, 105, True)
-    timer.advance(1000)
+    timer.advance(1)
     assert ran == [0.105]
     assert timer.stats()[:3] == (1, 1, 0)
 
@@ -19,8 +19,8 @@ def test_a_rescheduled_task_runs_at_its_new_time_from_now_and_only_then(ran):
 def test_a_task_can_be_rescheduled_to_an_earlier_time(ran):
     timer = ManualTimer()
     task = timer.add(TimerTask(5000, lambda: ran.append(timer.time())))
-    assert task.reschedule(3)
-    timer.advance(3)
+    assert task.reschedule(0.003)
+    timer.advance(0.003)
     assert ran == [0.003]
 
 
@@ -28,18 +28,18 @@ def test_a_rescheduled_task_goes_behind_all_others_of_its_new_tick(ran):
     timer = ManualTimer(wheel_size=3)
     first = timer.add(TimerTask(2, ran.append, "first"))
     timer.add(TimerTask(50, ran.append, "second"))
-    assert first.reschedule(50)
+    assert first.reschedule(0.05)
     timer.add(TimerTask(50, ran.append, "third"))
-    timer.advance(50)
+    timer.advance(0.05)
     assert ran == ["second", "first", "third"]
 
 
 def test_rescheduling_to_the_same_time_moves_a_task_to_the_end_of_its_tick(ran):
     timer = ManualTimer()
     tasks = [timer.add(TimerTask(5, ran.append, number)) for number in range(4)]
-    tasks[1].reschedule(5)
-    tasks[0].reschedule(5)
-    timer.advance(5)
+    tasks[1].reschedule(0.005)
+    tasks[0].reschedule(0.005)
+    timer.advance(0.005)
     assert ran == [2, 3, 1, 0]
 
 
@@ -47,19 +47,19 @@ def test_a_task_rescheduled_on_a_fine_level_stays_behind_those_that_come_down_fr
     timer = ManualTimer(wheel_size=20)
     timer.add(TimerTask(410, ran.append, "level 3"))
     moved = timer.add(TimerTask(5000, ran.append, "moved"))
-    timer.advance(395)
-    assert moved.reschedule(15)
+    timer.advance(0.395)
+    assert moved.reschedule(0.015)
     timer.add(TimerTask(15, ran.append, "level 1"))
-    timer.advance(100)
+    timer.advance(0.1)
     assert ran == ["level 3", "moved", "level 1"]
 
 
 @pytest.mark.parametrize("delay_ms", [0, -5])
 def test_a_task_rescheduled_to_now_is_due_at_once_but_never_in_the_caller(delay_ms, ran):
     timer = ManualTimer()
-    timer.advance(7)
+    timer.advance(0.007)
     task = timer.add(TimerTask(100, ran.append, "ran"))
-    assert task.reschedule(delay_ms)
+    assert task.reschedule(delay_ms / 1000)
     assert task.pending
     assert ran == []
     timer.advance(0)
@@ -87,7 +87,7 @@ def test_now_is_the_clock_of_a_bare_wheel(where):
     wheel.add(task, 1000)
     wheel.poll(7)
     assert wheel.current_time_ms == 7
-    assert task.reschedule(5)
+    assert task.reschedule(0.005)
     assert task.deadline_ms == 12
     assert where(wheel, task) == (1, 12, 12)
 
@@ -96,11 +96,11 @@ def test_rescheduling_what_is_not_pending_says_so_and_does_nothing():
     timer = ManualTimer()
     new, cancelled, expired = TimerTask(5), timer.add(TimerTask(5)), timer.add(TimerTask(5))
     cancelled.cancel()
-    timer.advance(5)
+    timer.advance(0.005)
     before = timer.stats()
     for task in (new, cancelled, expired):
         deadline_ms = task.deadline_ms
-        assert not task.reschedule(9)
+        assert not task.reschedule(0.009)
         assert (task.delay_ms, task.deadline_ms) == (5, deadline_ms)
     assert timer.stats() == before
     assert (new.pending, cancelled.cancelled, expired.expired) == (False, True, True)
@@ -108,9 +108,9 @@ def test_rescheduling_what_is_not_pending_says_so_and_does_nothing():
 
 def test_a_callback_may_reschedule_a_task_of_its_own_tick(ran):
     timer = ManualTimer()
-    timer.add(TimerTask(5, lambda: ran.append(task.reschedule(3))))
+    timer.add(TimerTask(5, lambda: ran.append(task.reschedule(0.003))))
     task = timer.add(TimerTask(5, lambda: ran.append(timer.time())))
-    timer.advance(10)
+    timer.advance(0.01)
     assert ran == [True, 0.008]
 
 
@@ -120,7 +120,7 @@ def test_a_deadline_beyond_64_bits_is_refused_and_the_task_stays_where_it_was(wh
     wheel.add(task, 2**62 + 5)
     before = wheel.snapshot()
     with pytest.raises(OverflowError, match="64 bits"):
-        task.reschedule(2**62)
+        task.reschedule((2**62) / 1000)
     assert wheel.snapshot() == before
     assert (task.delay_ms, task.deadline_ms, task.pending) == (5, 2**62 + 5, True)
     assert wheel.poll(2**62 + 5) == [task]

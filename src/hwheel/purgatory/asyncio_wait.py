@@ -5,10 +5,9 @@ import contextlib
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
-from hwheel_core import PurgatoryCore, TimerClosed
+from hwheel_core import PurgatoryCore, TimerClosed, check_timeout
 
 from hwheel.purgatory.operation import DelayedOperation
-from hwheel.timers.arguments import check_timeout
 
 _T = TypeVar("_T")
 

@@ -1,6 +1,6 @@
 """DelayedOperation: something that waits for a condition, but at most so long.
 
-How it is completed once, and who waits for its lock, is told in hwheel_core/operation.pxi.
+How it is completed once, and who waits for its lock, is told in hwheel_core/purgatory/structs.pxd.
 """
 
 from hwheel_core import OperationCore

@@ -14,7 +14,7 @@ from hwheel_core import TimerClosed, TimerTask
 from hwheel.purgatory.base_purgatory import BasePurgatory
 from hwheel.purgatory.each import each
 from hwheel.timers.base import BaseTimer
-from hwheel.timers.forked_locks import free_if_nobody_has_it
+from hwheel.timers.forked_locks import free_if_nobody_has_it, has_it
 
 
 class Ordered(Protocol):
@@ -76,15 +76,17 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         # is forgotten: the next one finds it, or close(). Who comes too late for a future leaves it as it is.
         #
         # The heap knows the lowest threshold; what has left _waiting is dropped from it when it comes up, or by _trim.
-        # While somebody changes the heap it is None, and whoever finds that so, after an error or inside a comparison,
-        # makes it anew of what waits.
+        # Who compares takes the heap away, for itself alone, and gives it back in the end. Whoever finds none, after an
+        # error or inside a comparison, makes one anew of what waits.
         #
-        # The lock guards both. Thresholds are compared under it, and it is reentrant for what these, finalisers and
-        # signal handlers may do.
+        # The lock guards all of it. Thresholds are compared under it, and it is reentrant for what these, finalisers and
+        # signal handlers may do. What those add goes to _late, because a comparison that adds would otherwise cause the
+        # next one, without end: each call works on what was there when it began, and the next call takes up the rest.
         free_if_nobody_has_it(self._lock)
         self._waiting: dict[int, _Waiting] = {}
         self._heap: list[tuple[Any, int]] | None = []
-        self._added = 0         # to _waiting, since the beginning
+        self._late: list[int] = []      # numbers of what waits and is not yet in the heap
+        self._checks = False            # a threshold of these is being compared
 
     def await_(self, threshold: Threshold, max_wait_ms: float) -> "Future[float]":
         """A future that is completed by the first maybe_complete() with this value or a higher one.
@@ -105,11 +107,12 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         number = next(self._serial)
         future: Future[float] = Future()
         task = TimerTask(max_wait_ms, self._expire, number, max_wait_ms)
+        is_inside = has_it(self._lock)
         try:
             with self._lock:
                 if self._closed:
                     raise TimerClosed("the purgatory is closed")
-                self._push(_Waiting(number, threshold, future, task))
+                (self._push_late if is_inside else self._push)(_Waiting(number, threshold, future, task))
             self.timer.add(task)
             future.add_done_callback(lambda done: self._forget(number, done))
             return future
@@ -210,46 +213,59 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
     # --- the heap: under the lock ----------------------------------------------------------------------------------
 
     def _push(self, entry: _Waiting) -> None:
-        heap = self._ordered()
+        self._checks = False            # an interrupt may have left it as it was
+        heap, late = self._take_heap()
         self._waiting[entry.number] = entry
-        self._added += 1
-        added, self._heap = self._added, None
         heapq.heappush(heap, (entry.threshold, entry.number))
-        self._put_back(heap, added)
+        self._give_back(heap, late)
+
+    def _push_late(self, entry: _Waiting) -> None:
+        """By somebody inside the lock. Compares the threshold with one other, because who brings it shall hear if it cannot
+        be; but not inside of that comparison."""
+        other = next(iter(self._waiting.values()), None)
+        if other is not None and not self._checks:
+            self._checks = True
+            try:
+                entry.threshold < other.threshold       # noqa: B015
+            finally:
+                self._checks = False
+        self._waiting[entry.number] = entry
+        self._late.append(entry.number)
 
     def _pop_reached(self, value: Any) -> list[_Waiting]:
         """Takes those that the value reaches from the heap, but not from _waiting."""
         reached: list[_Waiting] = []
-        heap = self._ordered()
+        heap, late = self._take_heap()
         while heap:
-            first = heap[0]
-            entry = self._waiting.get(first[1])
+            entry = self._waiting.get(heap[0][1])
             if entry is not None:
                 if not _reaches(value, entry.threshold):
                     break
                 reached.append(entry)
-            if self._heap is heap and heap and heap[0] is first:
-                added, self._heap = self._added, None
-                heapq.heappop(heap)
-                self._put_back(heap, added)
-            if self._heap is not heap:          # the comparison has come back here
-                reached.clear()
-                self._heap = None
-                heap = self._ordered()
+            heapq.heappop(heap)
+        self._give_back(heap, late)
         return reached
 
-    def _ordered(self) -> list[tuple[Any, int]]:
-        """The heap, made anew if it has to be."""
-        while (heap := self._heap) is None:
-            added = self._added
+    def _take_heap(self) -> tuple[list[tuple[Any, int]], list[int]]:
+        """A heap of what waits now, for the caller alone, and the list of what is added until it is given back."""
+        new_late: list[int] = []
+        heap = self._heap       # from here to the end of this step nothing is called or made: nobody comes in between
+        late = self._late
+        self._heap = None
+        self._late = new_late
+        if heap is None:
             heap = [(entry.threshold, entry.number) for entry in [*self._waiting.values()]]
             heapq.heapify(heap)
-            self._put_back(heap, added)
-        return heap
+        else:
+            for number in late:
+                entry = self._waiting.get(number)
+                if entry is not None:
+                    heapq.heappush(heap, (entry.threshold, number))
+        return heap, new_late
 
-    def _put_back(self, heap: list[tuple[Any, int]], added: int) -> None:
-        """After a change of the heap; unless the comparisons of that have come back here and added something."""
-        if self._heap is None and self._added == added:
+    def _give_back(self, heap: list[tuple[Any, int]], late: list[int]) -> None:
+        """Unless somebody inside a comparison has made a heap of its own, or had to: that one knows more."""
+        if self._heap is None and self._late is late:
             self._heap = heap
 
     def _trim(self) -> None:

@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 from weakref import WeakSet
 
 from hwheel.recorder.log_writer import LogWriter, Row
@@ -93,6 +93,21 @@ class Recorder:
                 self._dropped += 1
         else:
             self._queue.put(row)
+
+    def _record_once(self, rows: dict[Any, Row], key: Any) -> None:
+        """The same for rows.pop(key), if it is there: an interrupt finds it there or recorded, and not both or neither,
+        because Python looks for signals at calls and in loops, and not between the `del` and what follows."""
+        row = rows.get(key)
+        put = self._queue.put
+        if row is None:
+            return
+        if self._closed or self._queue.qsize() >= self._capacity:
+            with self._counting:
+                del rows[key]
+                self._dropped += 1
+        else:
+            del rows[key]
+            put(row)
 
     def stats(self) -> RecorderStats:
         """The counters. What has been recorded and is not written yet waits in memory."""

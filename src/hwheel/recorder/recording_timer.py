@@ -39,22 +39,34 @@ class RecordedTask(TimerTask):
 
     def cancel(self) -> bool:
         """As TimerTask.cancel."""
-        now_ms = None if self._is_noted else self._timer._now_ms()
+        timer = self._timer
+        if self._is_noted:
+            timer._note(self, None)     # nothing, unless that was interrupted
+            return super().cancel()
+        now_ms = None
+        if not self.cancelled:          # else by an earlier one that was interrupted, which has said when
+            timer._cancels[self] = now_ms = timer._now_ms()
         try:
             return super().cancel()
         finally:
-            if self.cancelled and now_ms is not None:
-                self._timer._note(self, now_ms)
+            timer._note_cancel(self, now_ms)
 
-    def reschedule(self, delay_ms: Any) -> bool:
+    def reschedule(self, delay: float) -> bool:
         """As TimerTask.reschedule. In the log: one timer that was cancelled, and another that was started."""
-        with self._timer._noting:       # of two at once, each has to see the deadline that it replaces
-            deadline_ms, timeout_ms = self.deadline_ms, self.delay_ms
-            if not super().reschedule(delay_ms):
-                return False
-            assert deadline_ms is not None
-            self._timer._write_down(self._key, deadline_ms, timeout_ms, self._timer._now_ms())
-            return True
+        timer = self._timer
+        with timer._noting:             # of two at once, each has to see the deadline that it replaces
+            timer._note_move(self)      # an earlier one may have been interrupted
+            if self.pending:
+                timer._moves[self] = timer._row_of(self, timer._now_ms())
+            try:
+                moved = super().reschedule(delay)
+            except BaseException:
+                timer._note_move(self)
+                raise
+            if moved:
+                timer._recorder._record_once(timer._moves, self)
+            timer._moves.pop(self, None)
+            return moved
 
 
 class RecordingTimer(SystemTimer):
@@ -100,6 +112,7 @@ class RecordingTimer(SystemTimer):
         self._recorder = recorder
         self._key_of = qualified_name if key is None else key
         self._noting = threading.RLock()
+        self._start_notes()
         self._closed_ms: int | None = None
         self._last_ms = 0               # the last reading of the clock
         self._shift_ms = 0
@@ -126,6 +139,7 @@ class RecordingTimer(SystemTimer):
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
         if self._closed_ms is None:
             self._closed_ms = self._now_or_last_ms()
+        self._note_the_interrupted()
         super()._end_threads(run_pending, timeout)
 
     def _give_back(self, tasks: list[Any]) -> None:
@@ -158,19 +172,49 @@ class RecordingTimer(SystemTimer):
         except Exception:
             return self._last_ms
 
+    def _start_notes(self) -> None:
+        # An interrupt may come at any line, also between what the core does and the note of it. So what is about to be
+        # done is noted first, and it leaves these when it is recorded, or turns out not to have happened: by the second
+        # try, when the timer is over otherwise, or by close().
+        self._cancels: dict[RecordedTask, int] = {}     # the ms in which each is cancelled
+        self._moves: dict[RecordedTask, Row] = {}       # what each was before the reschedule
+        self._ends: dict[RecordedTask, Row] = {}        # what is over
+
     def _note(self, task: RecordedTask, end_ms: int | None) -> None:
         """A task that is over; end_ms on the timer's clock. Each is noted once, whatever its user does with it later."""
         with self._noting:
             if not task._is_noted:
-                assert task.deadline_ms is not None
-                self._write_down(task._key, task.deadline_ms, task.delay_ms, end_ms)
+                self._note_move(task)
+                self._ends.setdefault(task, self._row_of(task, end_ms))
                 task._is_noted = True
+            self._recorder._record_once(self._ends, task)
+        self._cancels.pop(task, None)
 
-    def _write_down(self, key: str | None, deadline_ms: int, timeout_ms: int, end_ms: int | None) -> None:
-        start_ms = deadline_ms - timeout_ms      # the deadline was rounded up to a whole ms, and so is the start
+    def _note_cancel(self, task: RecordedTask, now_ms: int | None) -> None:
+        end_ms = self._cancels.get(task, now_ms)
+        if task.cancelled and end_ms is not None:
+            self._note(task, end_ms)
+        self._cancels.pop(task, None)
+
+    def _note_move(self, task: RecordedTask) -> None:
+        """A reschedule() of which nobody knows whether it came to anything."""
+        row = self._moves.get(task)
+        if row is not None and row[:3] != self._row_of(task, None)[:3]:
+            self._recorder._record_once(self._moves, task)
+        self._moves.pop(task, None)
+
+    def _note_the_interrupted(self) -> None:
+        for task in [*self._cancels]:
+            self._note_cancel(task, None)
+        for task in [*self._ends]:
+            self._note(task, None)
+
+    def _row_of(self, task: RecordedTask, end_ms: int | None) -> Row:
+        assert task.deadline_ms is not None
+        start_ms = task.deadline_ms - task.delay_ms     # the deadline was rounded up to a whole ms, and so is the start
         if end_ms is not None:
             end_ms = max(start_ms, end_ms) + self._shift_ms
-        self._recorder.record(Row(key, start_ms + self._shift_ms, timeout_ms, end_ms))
+        return Row(task._key, start_ms + self._shift_ms, task.delay_ms, end_ms)
 
     # --- the process ---------------------------------------------------------------------------------------------
 
@@ -182,6 +226,7 @@ class RecordingTimer(SystemTimer):
         if self._exiting or self.closed:
             return super()._at_exit()
         now_ms = self._now_or_last_ms()
+        self._note_the_interrupted()
         super()._at_exit()
         for task in self.pending():
             if isinstance(task, RecordedTask):

@@ -80,9 +80,7 @@ class ThreadPool:
                     look = self._looking = True
                     self._slow = False
                     self._taken_before = self._taken
-            self._start(new)
-            if look:
-                self._look_later()
+            self._set_off(new, look)
         except BaseException:
             self._recover(new, look)
             raise
@@ -93,7 +91,7 @@ class ThreadPool:
         try:
             with self._lock:
                 self._make(self._least - len(self), new)
-            self._start(new)
+            self._set_off(new, False)
         except BaseException:
             self._recover(new, False)
             raise
@@ -128,9 +126,7 @@ class ThreadPool:
                 if slow_before and self._slow:
                     self._make(min(len(self._queue), max(1, len(self) // 4)), new)
                 look = self._looking = bool(self._queue)
-            self._start(new)
-            if look:
-                self._look_later()
+            self._set_off(new, look)
         except BaseException:
             self._recover(new, look)
             raise
@@ -149,13 +145,15 @@ class ThreadPool:
             self._threads.add(new[-1])
             self._moved_at = time.monotonic()
 
-    def _start(self, new: list[threading.Thread]) -> None:
-        """Starts them. What the system refuses is asked for again at the next look."""
+    def _set_off(self, new: list[threading.Thread], look: bool) -> None:
+        """Starts them, and has somebody look later. What the system refuses is asked for again at the next look."""
         for thread in new:
             try:
                 thread.start()
             except RuntimeError:
                 self._threads.discard(thread)
+        if look:
+            self._look_later()
 
     def _recover(self, new: list[threading.Thread], look: bool) -> None:
         """After an interruption. A thread that is there counts itself when it begins, and may do so after this."""

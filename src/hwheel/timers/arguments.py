@@ -4,16 +4,6 @@ import operator
 from typing import Any
 
 
-def check_timeout(timeout: Any) -> None:
-    """Raises what is to be raised where a timeout is neither None nor a number of seconds, or is negative."""
-    if timeout is None:
-        return
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout must be None or a number of seconds, not {type(timeout).__name__}")
-    if not timeout >= 0:
-        raise ValueError(f"timeout must not be negative, but is {timeout}")
-
-
 def whole_number(value: Any, name: str) -> int:
     """The value as an int; raises what is to be raised where it is none, or negative."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):

@@ -47,5 +47,5 @@ class BaseTimer(TimerCore):
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self.closed else f"{self.size} pending"
+        state = "closed" if self.closed else f"{len(self)} pending"
         return f"<{type(self).__name__} {self.name!r}, {state}>"

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from hwheel_core import DEFAULT_WHEEL_SIZE, TimerClosed
+from hwheel_core import DEFAULT_WHEEL_SIZE
 
-from hwheel.timers.arguments import whole_number
 from hwheel.timers.base import BaseTimer
 
 
@@ -13,7 +12,7 @@ class ManualTimer(BaseTimer):
     """ManualTimer(name="timer", *, tick_ms=1, wheel_size=..., start_ms=0, never_early=True, max_pending=None,
                 on_error="raise")
 
-    The face of SystemTimer on a clock that only `advance()` moves. Callbacks run inside `advance()`, in the thread that
+    The face of SystemTimer on a clock that only `advance()` and `advance_to()` move. Callbacks run inside `advance()`, in the thread that
     called it, in order, as if time flowed: inside a callback `time()` is its tick, and what a callback adds runs in the
     same advance if it falls due within it. What is due at once waits for the next advance, if only `advance(0)`.
 
@@ -27,7 +26,7 @@ class ManualTimer(BaseTimer):
     >>> from hwheel import ManualTimer
     >>> timer = ManualTimer()
     >>> task = timer.call_every(0.1, lambda: print(timer.time()))
-    >>> timer.advance(250)
+    >>> timer.advance(0.25)
     0.1
     0.2
     >>> task.cancel()
@@ -53,21 +52,28 @@ class ManualTimer(BaseTimer):
         self._set_up(tick_ms, wheel_size, start_ms, "manual", bool(never_early), max_pending)
         self._set_started()
 
-    def advance(self, ms: int) -> None:
-        """Lets `ms` milliseconds pass and runs what falls due in them.
+    def advance(self, seconds: float) -> None:
+        """Lets so many seconds pass and runs what falls due in them.
 
+        Arguments:
+            seconds: an int or a float, rounded up to a whole millisecond, as deadlines are.
         Raises:
-            TypeError, ValueError, OverflowError: ms is no int, negative, or leads beyond 64 bits.
+            TypeError, ValueError, OverflowError: it is no number, negative, NaN, infinite, or leads beyond 64 bits of ms.
             TimerClosed: the timer is closed.
             RuntimeError: an advance is under way, in a callback of which this was called, or in another thread.
             What a callback raises, see on_error.
 
         Runtime complexity: O(1) for each tick in which something runs, whatever lies in between.
         """
-        ms = whole_number(ms, "ms")
-        if self.closed:
-            raise TimerClosed("the timer is closed")
-        self._advance_by(ms)
+        self._advance_by(seconds)
+
+    def advance_to(self, when: float) -> None:
+        """Lets time pass until the clock shows `when`, in seconds as `time()` gives them.
+
+        Raises:
+            ValueError: that is over; the clock does not go back. Otherwise as `advance`.
+        """
+        self._advance_to(when)
 
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
         if run_pending:

@@ -128,7 +128,7 @@ class SystemTimer(BaseTimer):
     def _after_fork_in_child(self) -> None:
         """No thread of the timer came along. The next add starts them, or what was kept does."""
         self._after_fork()
-        if self.size and not self.closed:
+        if len(self) and not self.closed:
             self._start()
 
     def _at_exit(self) -> None:

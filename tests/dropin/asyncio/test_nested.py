@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import contextvars
 import gc
+import sys
 
 import pytest
 
@@ -139,6 +140,7 @@ def test_the_alarm_has_no_context_of_a_caller(timers):
 
 # --- run_forever() on a loop that runs -----------------------------------------------------------------------------
 
+@pytest.mark.skipif(sys.version_info[:3] == (3, 13, 0), reason="asyncio of 3.13.0 refuses one run and not the next")
 def test_a_second_run_that_is_refused_leaves_handles_hidden():
     async def main():
         loop = asyncio.get_running_loop()

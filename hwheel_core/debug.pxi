@@ -1,20 +1,10 @@
-# A debug build (HWHEEL_DEBUG=1 when compiling) counts what is alive and shows the invariant check. A release build
-# carries neither.
-
-cdef enum:
-    LIVE_TIMERS
-    LIVE_TASKS              # that have ever been added
-    LIVE_BATCHES
-    LIVE_WATCHERS           # entries of a purgatory's watch lists
-
-cdef int64_t live[4]
-
-DEBUG = bool(HW_DEBUG)
+# What a debug build (HWHEEL_DEBUG=1 when compiling) shows to its tests: the live counts and the invariant check.
 
 
-cdef inline void debug_count(int what, int64_t change) noexcept nogil:
-    if HW_DEBUG:
-        hw_count_add(&live[what], change)
+cdef bint debug_only() except False:
+    if not HW_DEBUG:
+        raise RuntimeError("hwheel was not built with HWHEEL_DEBUG=1")
+    return True
 
 
 def debug_live():
@@ -56,9 +46,3 @@ def debug_check(timer):
     lock_release(checked)
     if fault is not NULL:
         raise AssertionError(fault.decode())
-
-
-cdef bint debug_only() except False:
-    if not HW_DEBUG:
-        raise RuntimeError("hwheel was not built with HWHEEL_DEBUG=1")
-    return True

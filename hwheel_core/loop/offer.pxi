@@ -7,23 +7,22 @@
 # called: what the loop was asked for then comes to nothing. A call that has not come for so long that it must have been
 # lost is asked for again.
 
-cdef object asyncio_handle = None       # asyncio.Handle
-cdef object genuine_run = None          # its _run
-cdef str NAME_RUN = "_run"
+
+cdef void handle_move_between(LoopTimers self, LoopHandle handle, Entry* target, bint to_front) noexcept:
+    lock_with_gil(self.timer)
+    wheel_remove(&self.timer.wheel, &handle.task.entry)
+    if to_front:
+        list_push(target, &handle.task.entry)
+    else:
+        list_append(target, &handle.task.entry)
+    lock_release(self.timer)
 
 
-def set_loop_call_class(cls):
-    """The class whose _run programs replace to watch what loops call: asyncio.Handle."""
-    global asyncio_handle, genuine_run
-    asyncio_handle = cls
-    genuine_run = cls._run
-
-
-cdef inline bint runs_are_watched() noexcept:
-    return (
-        genuine_run is not None
-        and _PyType_Lookup(<PyTypeObject*>asyncio_handle, NAME_RUN) is not <PyObject*>genuine_run
-    )
+cdef void timers_withdraw(LoopTimers self) noexcept:
+    """Takes back what the loop was asked for, to be asked for again, or run."""
+    lock_with_gil(self.timer)
+    list_move_to_front(&self.offered, &self.running)
+    lock_release(self.timer)
 
 
 cdef class LoopCall:
@@ -68,20 +67,3 @@ cdef bint timers_offer(LoopTimers self) except False:
             raise
         self._name(asked, handle)
     return True
-
-
-cdef void timers_withdraw(LoopTimers self) noexcept:
-    """Takes back what the loop was asked for, to be asked for again, or run."""
-    lock_with_gil(self.timer)
-    list_move_to_front(&self.offered, &self.running)
-    lock_release(self.timer)
-
-
-cdef void handle_move_between(LoopTimers self, LoopHandle handle, Entry* target, bint to_front) noexcept:
-    lock_with_gil(self.timer)
-    wheel_remove(&self.timer.wheel, &handle.task.entry)
-    if to_front:
-        list_push(target, &handle.task.entry)
-    else:
-        list_append(target, &handle.task.entry)
-    lock_release(self.timer)

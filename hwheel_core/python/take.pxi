@@ -61,17 +61,6 @@ cdef Entry* pop(Timer* timer, Instant* now) noexcept:
     return entry
 
 
-cdef inline Entry* pop_next(Timer* timer, Instant* now_out) except? NULL:
-    """The next entry to hand out, and the time; NULL when nothing is ready, or the timer is to stop."""
-    if hw_flag(&timer.stopping):
-        return NULL
-    if timer.clock == CLOCK_KIND_CALLABLE and not is_still_due(timer):
-        return NULL
-    if timer.clock <= CLOCK_KIND_BOOTTIME:
-        clock_read(timer.clock, now_out)
-    return pop(timer, now_out)
-
-
 cdef bint is_still_due(Timer* timer) except -1:
     """Whether what is ready is due by a callable clock, which may have been set back since the last cascade. If not, it
     goes back into the wheel."""
@@ -100,31 +89,33 @@ cdef bint is_still_due(Timer* timer) except -1:
     return False
 
 
-cdef list drop_all(Timer* timer):
-    """Takes everything that is pending out, in order of its time, cancelled, and returns it as a list.
+cdef inline Entry* pop_next(Timer* timer, Instant* now_out) except? NULL:
+    """The next entry to hand out, and the time; NULL when nothing is ready, or the timer is to stop."""
+    if hw_flag(&timer.stopping):
+        return NULL
+    if timer.clock == CLOCK_KIND_CALLABLE and not is_still_due(timer):
+        return NULL
+    if timer.clock <= CLOCK_KIND_BOOTTIME:
+        clock_read(timer.clock, now_out)
+    return pop(timer, now_out)
 
-    Tasks keep their callback and are tracked by the garbage collector again; a batch comes once, with what had not run
-    as its `remaining`.
+
+cdef bint drop_ready(Timer* timer, list dropped) except False:
+    """Takes everything that is ready out, cancelled, and appends it to a list.
+
+    The GIL is not given up between the taking of a task and the append, because another thread might fork: the child has
+    the list, and not what this thread holds.
     """
-    with nogil:
-        timer_advance(timer, INT64_MAX)
-    return drop_ready(timer)
-
-
-cdef list drop_ready(Timer* timer):
-    cdef list dropped = []
     cdef Entry* entry
     cdef TimerTask task
-    cdef TimerBatch batch
     while True:
-        entry = pop(timer, NULL)
+        lock_with_gil(timer)
+        entry = pop_locked(timer, NULL)
+        lock_release(timer)
         if entry is NULL:
-            return dropped
+            return True
         if entry.place == ENTRY_OF_BATCH:
-            batch = <TimerBatch>entry_batch(entry).object
-            indices = take_indices(batch, NULL)
-            if len(indices) and batch_give_back(batch, indices):
-                dropped.append(batch)
+            batch_return(<TimerBatch>entry_batch(entry).object, dropped)
         else:
             task = entry_task(entry)
             task_track(task)
@@ -132,13 +123,24 @@ cdef list drop_ready(Timer* timer):
             Py_DECREF(task)             # the wheel's reference, of schedule_task
 
 
+cdef bint drop_all(Timer* timer, list dropped) except False:
+    """Takes everything that is pending out, in order of its time, cancelled, and appends it to a list.
+
+    Tasks keep their callback and are tracked by the garbage collector again; a batch comes once, with what had not run
+    as its `remaining`.
+    """
+    with nogil:
+        timer_advance(timer, INT64_MAX)
+    return drop_ready(timer, dropped)
+
+
 cdef object cancel_all(Timer* timer):
     """Cancels everything that is pending, as if by each one's cancel(). The timer's clock stays where it is."""
     cdef int64_t returned = timer.returned
-    cdef list dropped
+    cdef list dropped = []
     with nogil:
         timer_make_all_ready(timer)
-    dropped = drop_ready(timer)
+    drop_ready(timer, dropped)
     lock_with_gil(timer)
     timer.cancelled += timer.returned - returned
     timer.returned = returned

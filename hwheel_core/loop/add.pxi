@@ -1,0 +1,172 @@
+# Adding a handle, moving it, and taking it out again. What is due when it is asked for is left to the loop's own
+# `call_at`, because that knows best what "in the next pass" means.
+
+
+cdef inline bint handle_cancel(LoopHandle self) except False:
+    """LoopHandle.cancel."""
+    cdef Status status = NOT_PENDING
+    cdef Timer* timer
+    if self.is_cancelled or self.timers is None:
+        return True
+    self.is_cancelled = True
+    handle_show(self)
+    if self.task.state == TASK_PENDING:
+        timer = self.timers.timer
+        lock_with_gil(timer)
+        status = task_cancel_locked(timer, &self.task)
+        lock_release(timer)
+    try:
+        if self.timers.debug:
+            self.shown = repr(self)
+    finally:
+        self.callback_ = None
+        self.arguments = None
+        if status == OK:
+            Py_DECREF(self)             # the wheel's reference, of timers_insert
+    return True
+
+
+cdef inline bint timers_check_open(LoopTimers self) except False:
+    if self.loop is None:
+        raise RuntimeError("Event loop is closed")
+    return True
+
+
+cdef bint timers_make_room(Timer* timer, Status status) noexcept:
+    """As make_room(), with the GIL kept. False: that was not what was missing, or there is no memory."""
+    return status == NEEDS_LEVEL and timer_grow(timer)
+
+
+cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except False:
+    cdef Timer* timer = self.timer
+    cdef int64_t tick = tick_of(handle.deadline), now_tick
+    cdef Status status
+    if timer.pending == 0:
+        now_tick = tick_of(now)
+        if now_tick < timer.wheel.levels[0].current_time_ms:
+            timers_turn_back(self, now_tick)
+        else:
+            lock_with_gil(timer)
+            wheel_advance_clock(&timer.wheel, now_tick)
+            lock_release(timer)
+    timers_note_tick(self, tick, now)
+    Py_INCREF(handle)                   # the wheel's; dropped by who takes the handle out
+    handle.task.owner = <uintptr_t>timer
+    handle.task.entry.place = ENTRY_OF_TASK
+    debug_count(LIVE_TASKS, 1)
+    while True:
+        lock_with_gil(timer)
+        status = task_add_locked(timer, &handle.task, tick, TAKE_DUE)
+        lock_release(timer)
+        if status == OK:
+            break
+        if not timers_make_room(timer, status):
+            Py_DECREF(handle)
+            raise MemoryError
+    try:
+        timers_want_alarm(self, tick, handle.deadline, now)
+    except:
+        handle_cancel(handle)
+        raise
+    return True
+
+
+cdef inline object timers_add(LoopTimers self, double now, double when, object callback, tuple args, object context):
+    cdef LoopHandle handle
+    if self.debug:
+        self._check_call(callback)
+    if not when > now or now < 0:       # also NaN, about which the loop may think what it likes
+        return timers_ask_loop(self, when, callback, args, context)
+    handle = LoopHandle.__new__(LoopHandle)
+    handle.timers = self
+    handle.deadline = when
+    handle.first_deadline = handle.deadline
+    handle.added = now
+    handle.callback_ = callback
+    handle.arguments = args
+    handle.context = PyContext_CopyCurrent() if context is None else context
+    if self.debug:
+        handle.source_traceback = self._stack()
+    if self.hides:
+        handle_hide(handle, context is None)
+    timers_insert(self, handle, now)
+    return handle
+
+
+cdef inline object timers_call_later(LoopTimers self, object delay, object callback, tuple args, object context):
+    cdef double now
+    if delay is None:
+        raise TypeError("delay must not be None")
+    if self.asking:
+        return self.base.call_later(delay, callback, *args, context=context)
+    timers_check_open(self)
+    now = timers_time(self)
+    if PyFloat_CheckExact(delay):
+        return timers_add(self, now, now + PyFloat_AS_DOUBLE(delay), callback, args, context)
+    return timers_add(self, now, now + delay, callback, args, context)
+
+
+cdef inline object timers_call_at(LoopTimers self, object when, object callback, tuple args, object context):
+    cdef double now
+    if when is None:
+        raise TypeError("when cannot be None")
+    if self.asking:
+        return self.base.call_at(when, callback, *args, context=context)
+    timers_check_open(self)
+    try:
+        now = timers_time(self)
+    except Exception:
+        # The loop's own needs no clock to take it.
+        return timers_ask_loop(self, when, callback, args, context)
+    return timers_add(self, now, when, callback, args, context)
+
+
+cdef bint timers_move(LoopTimers self, LoopHandle handle, double now, double when) except -1:
+    cdef Timer* timer = self.timer
+    cdef int64_t tick = tick_of(when)
+    cdef Status status
+    timers_note_tick(self, tick, now)
+    while True:
+        lock_with_gil(timer)
+        status = task_reschedule_locked(timer, &handle.task, tick, 0, 0, TAKE_DUE)
+        if status == OK:
+            handle.deadline = when
+            handle.added = now
+            handle.offered = False
+        lock_release(timer)
+        if not timers_make_room(timer, status):
+            break
+    if status == OK:
+        try:
+            timers_want_alarm(self, tick, when, now)
+        except:
+            timers_ensure_alarm(self)
+            raise
+    return status == OK
+
+
+cdef void timers_drop_all(LoopTimers self) noexcept:
+    """Drops the wheel's reference to everything that is pending. The handles count as neither run nor cancelled."""
+    cdef Timer* timer = self.timer
+    cdef Entry dropped
+    cdef Entry* entry
+    list_init(&dropped)
+    lock_with_gil(timer)
+    while timer_step_locked(timer, INT64_MAX):
+        pass
+    list_move_to_end(&self.offered, &dropped)
+    list_move_to_end(&self.running, &dropped)
+    list_move_to_end(&timer.ready, &dropped)
+    entry = dropped.next
+    while entry is not &dropped:
+        (<Task*>entry).state = TASK_EXPIRED
+        entry = entry.next
+    lock_release(timer)
+    while not list_is_empty(&dropped):
+        entry = dropped.next
+        lock_with_gil(timer)
+        wheel_remove(&timer.wheel, entry)
+        timer.pending -= 1
+        timer.returned += 1
+        lock_release(timer)
+        Py_DECREF(entry_handle(entry))  # the wheel's reference, of timers_insert

@@ -1,0 +1,54 @@
+# How an operation comes into a purgatory.
+
+
+cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Watcher* watcher, tuple keys,
+                                bint delayed) except -1:
+    """purgatory_add, once the arguments are looked at. The watcher has not been entered yet."""
+    try:
+        if operation_check_or_else(operation, None, self, watcher, keys):
+            if watcher.operation is not NULL:
+                purgatory_count(self, &self.completed, 1)   # at the first look: it was never watched
+            else:
+                purgatory_leave_lists(self, watcher)        # at the second: it leaves the lists that it was put into
+            return True
+        if delayed:
+            with cython.critical_section(self):
+                if watcher.operation is not NULL and operation.task.state != TASK_CANCELLED:
+                    watcher.delayed = True
+                    self.delayed += 1
+            self.timer.add(operation)
+        if self._closed:
+            raise TimerClosed("the purgatory is closed")
+    except BaseException as error:
+        if purgatory_withdraw(self, operation, watcher, None) or not isinstance(error, TimerClosed):
+            raise
+    if watcher.operation is NULL:               # completed meanwhile, or among what close() returned
+        operation.cancel()
+        purgatory_leave_lists(self, watcher)
+    return False
+
+
+cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys, bint delayed) except -1:
+    """try_complete_else_watch(), or without a timeout. True if the operation was completed here."""
+    cdef tuple watched_keys
+    cdef Watcher* watcher
+    if isinstance(keys, (str, bytes)):
+        raise TypeError(f"keys must be a list of keys, not one key: {keys!r}")
+    watched_keys = tuple(keys)
+    for key in watched_keys:
+        key_hash(key)                           # a TypeError if one of them cannot be hashed
+    if not watched_keys:
+        raise ValueError("the list of keys must not be empty")
+    if len(watched_keys) > FEW_KEYS:
+        watched_keys = tuple(dict.fromkeys(watched_keys))
+    if self._closed:
+        raise TimerClosed("the purgatory is closed")
+    if operation.completed:
+        return False
+    if operation.watcher is not NULL or operation.task.state == TASK_CANCELLED:
+        raise ValueError("this operation is in a purgatory already, or was cancelled; make a new one")
+    watcher = watcher_new(operation, len(watched_keys))
+    try:
+        return purgatory_add_watcher(self, operation, watcher, watched_keys, delayed)
+    finally:
+        watcher_release(watcher)

@@ -1,0 +1,66 @@
+# How the watch of an operation ends: because the operation is completed, or because it is withdrawn; and the counters.
+
+
+cdef inline void purgatory_count(PurgatoryCore self, int64_t* counter, int64_t change) noexcept:
+    """Adds to one of the purgatory's counters."""
+    with cython.critical_section(self):
+        counter[0] += change
+
+
+cdef inline void purgatory_end_delay(PurgatoryCore self, Watcher* watcher) noexcept:
+    """The timeout of a watched operation is not to come any more; called in the critical section."""
+    if watcher.delayed:
+        watcher.delayed = False
+        self.delayed -= 1
+
+
+cdef inline Watcher* operation_take_watcher(OperationCore self):
+    """Whoever gets the watcher ends the watch; its reference is the caller's."""
+    cdef Watcher* watcher = NULL
+    if self.purgatory is not None:
+        with cython.critical_section(self.purgatory):
+            watcher = self.watcher
+            self.watcher = NULL
+    return watcher
+
+
+cdef bint purgatory_end_watch(PurgatoryCore self, OperationCore operation, Watcher* watcher) except False:
+    """The watcher's operation has been completed, by the caller, who gives the reference to the watcher away."""
+    cdef bint due
+    with cython.critical_section(self):
+        watcher_drop_operation(watcher)
+        self.completed += 1
+        purgatory_end_delay(self, watcher)
+        watcher.next = self.to_purge
+        self.to_purge = watcher
+        self.to_purge_count += 1
+        due = self.to_purge_count > self.purge_interval
+    if due:
+        try:
+            self.purge()
+        except Exception as error:              # of another operation's key
+            self.timer._report(operation, error)
+    return True
+
+
+cdef bint purgatory_withdraw(PurgatoryCore self, OperationCore operation, Watcher* watcher, dict left) except -1:
+    """_withdraw, for who has a reference to the watcher; also one that was never entered, by an add that failed."""
+    cdef Watcher* own = NULL
+    with cython.critical_section(self):
+        if watcher.operation is NULL:
+            return False
+        watcher_drop_operation(watcher)
+        purgatory_end_delay(self, watcher)
+        if operation.watcher is watcher:
+            own = watcher
+            operation.watcher = NULL
+    if own is not NULL:
+        watcher_release(own)
+    if left is not None:
+        left[id(operation)] = operation
+    try:
+        purgatory_leave_lists(self, watcher)
+    finally:
+        if operation.task.state == TASK_PENDING:
+            operation.cancel()
+    return True

@@ -1,0 +1,135 @@
+# The dict of a purgatory's watch lists: how an operation comes onto the lists of its keys, and off them. What guards the
+# lists is said in structs.pxd.
+
+cdef enum:
+    FEW_KEYS = 8            # of more it is found out beforehand which are given twice
+    SPARE_ROOM = 64         # keys that may leave the dict before it is made anew, beside twice as many as are there
+
+
+cdef inline bint key_hash(object key) except False:
+    """Calls a key's __hash__; a str has its hash with it."""
+    if not PyUnicode_CheckExact(key):
+        hash(key)
+    return True
+
+
+cdef bint purgatory_enter_lists(PurgatoryCore self, OperationCore operation, Watcher* watcher, tuple keys) except False:
+    """Begins to watch: puts the watcher onto the lists of its keys. Called under the operation's lock."""
+    cdef WatchList watch_list
+    cdef Py_ssize_t i, j
+    cdef bint entered = False
+    if operation.completed:                     # by a first look that did not say so
+        return True
+    with cython.critical_section(self):
+        if operation.watcher is NULL:
+            entered = True
+            hw_count_add(&watcher.references, 1)        # of OperationCore.watcher
+            operation.watcher = watcher
+            operation.purgatory = self
+    if not entered:
+        raise ValueError("this operation is in a purgatory already")
+    for i in range(len(keys)):
+        key = keys[i]
+        key_hash(key)
+        relock_acquire(&self.mutex, self)
+        try:
+            watch_list = self.lists.get(key)
+            if watch_list is None:
+                watch_list = self.lists.setdefault(key, watch_list_new(key))
+            with cython.critical_section(self):
+                for j in range(i if len(keys) <= FEW_KEYS else 0):
+                    if watcher.nodes[j].next is not NULL and watcher.nodes[j].watch_list is <void*>watch_list:
+                        break                   # a key that was given twice
+                else:
+                    if watcher.operation is not NULL:       # completed, or returned by close(), since it began
+                        node_link(&watcher.nodes[i], watcher, watch_list)
+            if watch_list.length == 0:
+                self.lists.pop(key, None)
+        finally:
+            relock_release(&self.mutex)
+    return True
+
+
+cdef bint purgatory_drop_list(PurgatoryCore self, WatchList watch_list) except False:
+    """Drops a list that has become empty, if it is still that."""
+    key = watch_list.key
+    relock_acquire(&self.mutex, self)
+    try:
+        if watch_list.length == 0 and self.lists.get(key) is watch_list:
+            self.lists.pop(key, None)
+            if watch_list.length:           # the comparison of a key has added something
+                self.lists[key] = watch_list
+            self.forgotten += 1
+            if self.forgotten > 2 * len(self.lists) + SPARE_ROOM:
+                self.forgotten = 0
+                self.lists = self.lists.copy()      # a dict keeps the room of what has left it; amortised O(1)
+    finally:
+        relock_release(&self.mutex)
+    return True
+
+
+cdef object purgatory_unlink_watcher(PurgatoryCore self, Watcher* watcher, int64_t* removed, object trouble):
+    """Takes a watcher, which its operation has left, off all lists that it is on, and adds their number to `removed`.
+    Returns `trouble`, or if that is None what the comparison of a key raised: it keeps nobody else on a list."""
+    cdef WatchList watch_list
+    cdef list emptied = None
+    cdef Py_ssize_t i
+    with cython.critical_section(self):
+        for i in range(watcher.count):
+            if watcher.nodes[i].next is not NULL:
+                watch_list = <WatchList>watcher.nodes[i].watch_list
+                node_unlink(&watcher.nodes[i])
+                removed[0] += 1
+                if watch_list.length == 0:
+                    if emptied is None:
+                        emptied = []
+                    emptied.append(watch_list)
+    if emptied is not None:
+        for watch_list in emptied:
+            try:
+                purgatory_drop_list(self, watch_list)
+            except BaseException as error:
+                if trouble is None:
+                    trouble = error
+    return trouble
+
+
+cdef bint purgatory_leave_lists(PurgatoryCore self, Watcher* watcher) except False:
+    """The same, for one watcher: what the comparison of a key raised is raised in the end."""
+    cdef int64_t removed = 0
+    trouble = purgatory_unlink_watcher(self, watcher, &removed, None)
+    if trouble is not None:
+        raise trouble
+    return True
+
+
+cdef object purgatory_empty_list(PurgatoryCore self, WatchList watch_list):
+    """Empties a list that is no key's any more, and returns the operations that were on it."""
+    cdef list taken = []
+    cdef WatchNode* node
+    with cython.critical_section(self):
+        while watch_list.head.next is not &watch_list.head:
+            node = watch_list.head.next
+            if node.watcher.operation is not NULL:
+                taken.append(<object>node.watcher.operation)
+            node_unlink(node)
+    return taken
+
+
+cdef list purgatory_operations(PurgatoryCore self):
+    """What is on all lists now; one may come more than once."""
+    cdef WatchList watch_list
+    cdef WatchNode* node
+    cdef list waiting = []
+    relock_acquire(&self.mutex, self)
+    try:
+        for watch_list in [*self.lists.values()]:
+            with cython.critical_section(self):
+                node = watch_list.head.next
+                while node is not &watch_list.head:
+                    if node.watcher.operation is not NULL:
+                        waiting.append(<object>node.watcher.operation)
+                    node = node.next
+    finally:
+        relock_release(&self.mutex)
+    return waiting

@@ -1,0 +1,33 @@
+# The common way into call_later and call_at: positional arguments, and no tuple made of them.
+
+
+cdef PyMethodDef fast_call_later_def
+cdef PyMethodDef fast_call_at_def
+cdef object common_call_later = None
+cdef object common_call_at = None
+
+
+cdef object call_slowly(object method, PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    """Calls Cython's method, which knows about keywords and missing arguments."""
+    cdef tuple names = () if keywords is NULL else <tuple>keywords
+    cdef list positional = [<object>args[i] for i in range(count)]
+    cdef dict named = {name: <object>args[count + i] for i, name in enumerate(names)}
+    return method(<object>self, *positional, **named)
+
+
+cdef object fast_call_later(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    if count < 2 or keywords is not NULL:
+        return call_slowly(common_call_later, self, args, count, keywords)
+    return add_call_later(<TimerFace>self, <object>args[0], <object>args[1], args + 2, count - 2)
+
+
+cdef object fast_call_at(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    if count < 2 or keywords is not NULL:
+        return call_slowly(common_call_at, self, args, count, keywords)
+    return add_call_at(<TimerFace>self, <object>args[0], <object>args[1], args + 2, count - 2)
+
+
+# A method in the type's dict is replaced by one with another calling convention. If there were no such method, importing the
+# core would fail here. If CPython kept using the old one, calls would be right and slower: no test, but `make bench` tells.
+common_call_later = <object>hw_speed_up(<PyObject*>TimerFace, "call_later", &fast_call_later_def, <void*>fast_call_later)
+common_call_at = <object>hw_speed_up(<PyObject*>TimerFace, "call_at", &fast_call_at_def, <void*>fast_call_at)

@@ -1,0 +1,123 @@
+# A TimerTask into the wheel and out of it, under its timer's lock.
+#
+# References. A pending task is held by the wheel: INCREF in schedule_task, DECREF by whoever takes it out of the wheel
+# (TimerTask.cancel, pop, drop_all). The wheel is held by no task; a task holds a reference to the Timer struct.
+
+
+cdef bint make_room(Timer* timer, TimerTask self, Status status, WhenDue* when_due) except -1:
+    """After NEEDS_LEVEL, NOT_YET or DISOWNED: does what is missing, and True: try again."""
+    cdef bint have_memory = True
+    cdef Instant now
+    if status == NOT_YET:
+        read_clock(timer, &now)
+        when_due[0] = TAKE_DUE          # what is due by this reading is due
+        with nogil:
+            have_memory = timer_set_back(timer, now.ms)
+    elif status == NEEDS_LEVEL:
+        with nogil:
+            have_memory = timer_grow(timer)
+    elif status == DISOWNED:
+        task_claim(self, timer)
+    else:
+        return False
+    if not have_memory:
+        raise MemoryError
+    return True
+
+
+cdef Status schedule_task(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except STATUS_ERROR:
+    """Links a task that the timer owns. Raises where there is no room; else OK, WAS_DUE or WAS_CANCELLED."""
+    task_untrack(self)
+    return link_task(timer, self, expiration_ms, when_due)
+
+
+cdef inline Status link_task(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except STATUS_ERROR:
+    """schedule_task for a task that the garbage collector does not look at."""
+    cdef Status status = TRY_AGAIN
+    Py_INCREF(self)                     # the wheel's; dropped by who takes the task out, or by link_task_or_fail
+    if lock_try(timer):
+        status = task_add_locked(timer, &self.task, expiration_ms, when_due)
+        lock_release(timer)
+        if status == OK:
+            return OK
+    return link_task_or_fail(timer, self, expiration_ms, when_due, status)
+
+
+cdef Status link_task_or_fail(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due,
+                              Status status) except STATUS_ERROR:
+    """The rest of link_task, after a try that gave this status."""
+    try:
+        while status == TRY_AGAIN or make_room(timer, self, status, &when_due):
+            with nogil:
+                lock_wait(timer)
+                status = task_add_locked(timer, &self.task, expiration_ms, when_due)
+                lock_release(timer)
+        if status == OK:
+            return OK
+        if status != WAS_DUE and status != WAS_CANCELLED:
+            raise_status(timer, status)
+    except:
+        task_track(self)
+        Py_DECREF(self)
+        raise
+    task_track(self)
+    Py_DECREF(self)
+    return status
+
+
+cdef bint reschedule_task(Timer* timer, TimerTask self, Instant* delay) except -1:
+    """Moves a pending task; False if it is not pending."""
+    cdef Status status
+    cdef int64_t deadline_ms, expiration_ms
+    cdef int64_t delay_ms = delay.ms + (1 if delay.ns else 0)
+    cdef Instant now
+    cdef WhenDue due = when_due(timer, delay)
+    read_clock(timer, &now)
+    if timer.clock == CLOCK_KIND_WHEEL:         # which knows whole milliseconds only
+        delay[0] = Instant(delay_ms, 0)
+    if not timer_due(timer, &now, delay, &deadline_ms, &expiration_ms):
+        raise OverflowError(f"the deadline does not fit into 64 bits of milliseconds: now + {delay_ms} ms")
+    while True:
+        if lock_try(timer):
+            status = task_reschedule_locked(timer, &self.task, expiration_ms, delay_ms, deadline_ms, due)
+            lock_release(timer)
+        else:
+            with nogil:
+                lock_wait(timer)
+                status = task_reschedule_locked(timer, &self.task, expiration_ms, delay_ms, deadline_ms, due)
+                lock_release(timer)
+        if not make_room(timer, self, status, &due):
+            heed_clock(timer, &now)
+            return status == OK
+
+
+cdef bint task_cancel(TimerTask self) except -1:
+    """TimerTask.cancel."""
+    cdef Timer* timer = <Timer*>hw_load(&self.task.owner)
+    cdef Status status = NOT_PENDING
+    if timer is NULL:
+        pthread_mutex_lock(&orphans)
+        timer = <Timer*>hw_load(&self.task.owner)
+        if timer is NULL and self.task.state == TASK_NEW:
+            self.task.state = TASK_CANCELLED
+            status = WAS_CANCELLED
+        pthread_mutex_unlock(&orphans)
+    if timer is not NULL:
+        # Three cache misses that need not wait for one another, nor for the lock.
+        hw_prefetch(self.task.entry.prev)
+        hw_prefetch(self.task.entry.next)
+        hw_prefetch(task_slots(<PyObject*>self))
+        if lock_try(timer):
+            status = task_cancel_locked(timer, &self.task)
+            lock_release(timer)
+        else:
+            with nogil:
+                lock_wait(timer)
+                status = task_cancel_locked(timer, &self.task)
+                lock_release(timer)
+    if status == NOT_PENDING:
+        return False
+    task_let_go(self)
+    if status == OK:
+        Py_DECREF(self)             # the wheel's reference, of schedule_task
+    return True

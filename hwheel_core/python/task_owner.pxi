@@ -1,0 +1,50 @@
+# A TimerTask belongs to its first timer for ever, and holds a reference to the Timer struct.
+
+
+cdef inline void task_own(TimerTask self, Timer* timer) noexcept:
+    """Makes the timer the owner of a task that nobody else has seen yet."""
+    hw_count_add(&timer.references, 1)      # dropped in __dealloc__
+    self.task.entry.place = ENTRY_OF_TASK
+    self.task.owner = <uintptr_t>timer
+    debug_count(LIVE_TASKS, 1)
+
+
+cdef bint task_claim(TimerTask self, Timer* timer) except -1:
+    """Makes the timer the owner of any task. True if it was not before."""
+    cdef uintptr_t owner
+    if task_has_attributes(self) and not self.task.flags & TASK_OWN_RUN and type(self).run is not TimerTask.run:
+        self.task.flags |= TASK_OWN_RUN
+    pthread_mutex_lock(&orphans)
+    owner = hw_load(&self.task.owner)
+    if owner == 0:
+        task_own(self, timer)
+    pthread_mutex_unlock(&orphans)
+    if owner and owner != <uintptr_t>timer:
+        raise ValueError("the task belongs to another timer")
+    return owner == 0
+
+
+cdef void task_disown(TimerTask self, Timer* timer) noexcept:
+    """Undoes task_claim after an add that was refused; unless another add of the same task, by another thread or by the
+    clock, has come in between and was not."""
+    cdef bint disowned = False
+    lock_with_gil(timer)
+    pthread_mutex_lock(&orphans)
+    if self.task.state == TASK_NEW:
+        hw_store(&self.task.owner, 0)
+        disowned = True
+    pthread_mutex_unlock(&orphans)
+    lock_release(timer)
+    if disowned:
+        debug_count(LIVE_TASKS, -1)
+        timer_release(timer)
+
+
+cdef inline void task_leave_timer(Task* task) noexcept:
+    if task.owner:
+        if entry_is_linked(&task.entry):    # of call_every, and never brought back: its executor has lost it
+            lock_with_gil(<Timer*>task.owner)
+            task_rest_no_more_locked(<Timer*>task.owner, task)
+            lock_release(<Timer*>task.owner)
+        timer_release(<Timer*>task.owner)
+        debug_count(LIVE_TASKS, -1)

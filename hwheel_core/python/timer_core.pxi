@@ -255,6 +255,7 @@ cdef class TimerCore(TimerFace):
         cdef Timer* timer = self.timer
         cdef int64_t next_ms = 0, mine
         cdef bint ready, more
+        core_set_up(self)
         if timer.closed:
             raise TimerClosed("the timer is closed")
         mine = timer.generation + 1

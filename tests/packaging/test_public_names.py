@@ -3,8 +3,11 @@
 import doctest
 import importlib
 import pickle
+import pkgutil
 
 import pytest
+
+import hwheel
 
 pytestmark = pytest.mark.usefixtures("the_engine_runs")
 MODULES = ["hwheel", "hwheel.threading", "hwheel.sched", "hwheel.asyncio", "hwheel.purgatory", "hwheel.metrics",
@@ -42,3 +45,16 @@ def test_the_counters_of_a_timer_can_be_pickled():
     stats = ManualTimer().stats()
     assert pickle.loads(pickle.dumps(stats)) == stats
     assert b"hwheel.timers" not in pickle.dumps(stats)
+
+
+def test_every_error_of_the_package_is_a_HwheelError():
+    errors = set()
+    for module in pkgutil.walk_packages(hwheel.__path__, "hwheel.", onerror=lambda name: None):
+        try:
+            names = vars(importlib.import_module(module.name))
+        except ImportError:
+            continue            # of an extra that is not installed here
+        errors |= {one for one in names.values() if isinstance(one, type) and issubclass(one, BaseException)
+                   and one.__module__.startswith("hwheel")}
+    assert len(errors) >= 4
+    assert [error for error in errors if not issubclass(error, hwheel.HwheelError)] == []

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from hwheel_core import HwheelError
+
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.sink import Sink
 
@@ -23,7 +25,7 @@ MARK = ".hwheel-owner"
 QUERY_ID = "sql.streaming.queryId"      # set by Spark for what runs inside a batch
 
 
-class DirectoryTakenError(RuntimeError):
+class DirectoryTakenError(HwheelError, RuntimeError):
     """The directory belongs to another checkpoint."""
 
 

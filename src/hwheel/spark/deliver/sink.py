@@ -9,13 +9,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from hwheel_core import HwheelError
+
 
 # Spark looks through the text of what is raised here with a regular expression that takes a call a character: where
 # Java's stack traces are in it, as they are in a batch that is cut off, that overflows the stack.
 ERROR_MOST = 1500
 
 
-class BatchNotWrittenError(RuntimeError):
+class BatchNotWrittenError(HwheelError, RuntimeError):
     """A batch was not written, and why."""
 
 

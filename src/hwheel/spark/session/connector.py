@@ -10,11 +10,13 @@ import pyspark
 from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
+from hwheel_core import HwheelError
+
 CONNECTOR = "spark-sql-kafka-0-10_2.13"
 PACKAGES, JARS = "spark.jars.packages", "spark.jars"
 
 
-class KafkaError(RuntimeError):
+class KafkaError(HwheelError, RuntimeError):
     """What keeps a topic from being read or written; the message says what to do."""
 
 

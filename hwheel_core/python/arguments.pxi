@@ -2,6 +2,10 @@
 # wanted.
 
 
+cdef enum:
+    EXACT_NS_S = 4000000        # up to so many seconds a float knows the nanosecond
+
+
 cdef int64_t integer_argument(object value, str name) except? -1:
     """An exact integer of 64 bits: int, or anything with __index__, but no bool."""
     cdef int overflow = 0
@@ -49,11 +53,20 @@ def check_timeout(timeout):
 
 
 cdef bint seconds_argument(object value, str name, Instant* length_out) except False:
-    """A time in seconds: an int, a float, or another real number, but no bool; to the nanosecond."""
-    cdef double seconds
+    """A time in seconds: an int, a float, or another real number, but no bool; to the nanosecond, or as near as a float can
+    come: what is meant to be a whole ms is one."""
+    cdef double seconds, exact_ms, nearest_ms
+    cdef long long number
+    cdef int overflow = 0
     cdef int64_t ns
     if PyFloat_CheckExact(value):
         seconds = PyFloat_AS_DOUBLE(value)
+    elif PyLong_CheckExact(value):
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow or hw_mul_overflows(number, 1000, &length_out.ms):
+            raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {value!r}")
+        length_out.ns = 0
+        return True
     else:
         # A NumPy bool is no subclass of bool, and is a float to who asks for one.
         if value is None or isinstance(value, (bool, str, bytes, bytearray)) or type(value).__name__ in ("bool", "bool_"):
@@ -64,42 +77,33 @@ cdef bint seconds_argument(object value, str name, Instant* length_out) except F
             raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}") from None
         except OverflowError:
             raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {value!r}") from None
-    if -9e9 < seconds < 9e9:                # 285 years: fits into nanoseconds
-        ns = hw_round(seconds * 1e9)
-        length_out.ms = ns // NS_PER_MS
-        length_out.ns = <int32_t>(ns % NS_PER_MS)
-        if length_out.ns < 0:               # C rounds towards zero
-            length_out.ms -= 1
-            length_out.ns += NS_PER_MS
-    else:
+    if not -EXACT_NS_S < seconds < EXACT_NS_S:
         finite_argument(seconds, name)
-        if not -9.2e15 < seconds < 9.2e15:
+        exact_ms = seconds * 1e3
+        nearest_ms = floor(exact_ms + 0.5)
+        if fabs(exact_ms - nearest_ms) > fabs(exact_ms) * 4.5e-16 and -9e9 < seconds < 9e9:
+            pass                            # between two whole ms
+        elif -9223372036854775808.0 <= exact_ms < 9223372036854775808.0:
+            length_out.ms = <int64_t>(nearest_ms if fabs(exact_ms - nearest_ms) <= fabs(exact_ms) * 4.5e-16 else ceil(exact_ms))
+            length_out.ns = 0
+            return True
+        else:
             raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {value!r}")
-        length_out.ms = <int64_t>ceil(seconds * 1e3)
-        length_out.ns = 0
+    ns = hw_round(seconds * 1e9)
+    length_out.ms = ns // NS_PER_MS
+    length_out.ns = <int32_t>(ns % NS_PER_MS)
+    if length_out.ns < 0:                   # C rounds towards zero
+        length_out.ms -= 1
+        length_out.ns += NS_PER_MS
     return True
 
 
 cdef int64_t whole_milliseconds(object seconds, str name) except? -1:
-    """A time in seconds, not negative, rounded up to a whole ms, as deadlines are. What is meant to be a whole ms stays it,
-    also where a float can only come near; an int is exact."""
+    """A time in seconds, not negative, rounded up to a whole ms, as deadlines are."""
     cdef Instant length
-    cdef double exact_ms, nearest_ms
-    cdef int64_t whole_s, ms
-    if PyIndex_Check(seconds) and not isinstance(seconds, bool):
-        whole_s = integer_argument(seconds, name)
-        if whole_s < 0:
-            raise ValueError(f"{name} must not be negative, but is {seconds}")
-        if hw_mul_overflows(whole_s, 1000, &ms):
-            raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {seconds!r}")
-        return ms
     seconds_argument(seconds, name, &length)
     if length.ms < 0:
         raise ValueError(f"{name} must not be negative, but is {seconds}")
-    if length.ns and length.ms > 1e9:       # 12 days: a nanosecond may be a float's last digit
-        exact_ms = <double>seconds * 1e3
-        nearest_ms = floor(exact_ms + 0.5)
-        return <int64_t>(nearest_ms if fabs(exact_ms - nearest_ms) <= exact_ms * 4.5e-16 else ceil(exact_ms))
     return length.ms + (1 if length.ns else 0)
 
 

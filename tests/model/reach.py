@@ -28,3 +28,16 @@ starts = (
     | st.integers(-(10**4), 10**4).map(lambda around: 2**62 + around)
     | st.sampled_from([0, 1, 2, 5, 30, 5000, 10**6]).map(lambda before_the_end: LAST_MS - before_the_end)
 )
+
+
+FLOAT_MS = 2**50        # so many ms a float of seconds names exactly; beyond, an int of seconds does
+
+
+def as_seconds_can_say(ms):
+    """A length of time near to this one that can be given in seconds."""
+    return ms if abs(ms) < FLOAT_MS else ms - ms % 1000
+
+
+def in_seconds(ms):
+    """The same in seconds."""
+    return ms / 1000 if abs(ms) < FLOAT_MS else ms // 1000

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from reach import LAST_MS, Reach, any_one, near, reaches, starts
+from reach import LAST_MS, Reach, any_one, as_seconds_can_say, in_seconds, near, reaches, starts
 
 import hwheel_core
 from hwheel import ManualTimer, TimerTask
@@ -228,9 +228,9 @@ class TimerMachine(RuleBasedStateMachine):
 
     def do_reschedule(self, which, reach):
         if self.tasks:
-            number, delay_ms = which % len(self.tasks), self.delay_of(reach)
+            number, delay_ms = which % len(self.tasks), as_seconds_can_say(self.delay_of(reach))
             was_pending = number in self.current
-            assert self.tasks[number].reschedule(delay_ms / 1000) == was_pending
+            assert self.tasks[number].reschedule(in_seconds(delay_ms)) == was_pending
             if was_pending:
                 self.enter(number, delay_ms)
                 assert self.tasks[number].deadline_ms == self.now_ms + delay_ms
@@ -322,8 +322,9 @@ class TimerMachine(RuleBasedStateMachine):
         self.do_reschedule(which, reach)
 
     def advance_by(self, ms):
+        ms = as_seconds_can_say(ms)
         self.target_ms = self.now_ms + ms
-        self.timer.advance(ms / 1000)
+        self.timer.advance(in_seconds(ms))
         self.raise_faults()
         first = self.first()
         assert first is None or first.tick * self.tick_ms > self.target_ms, "what was due did not run"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from reach import LAST_MS, any_one, near, reaches, starts
+from reach import LAST_MS, any_one, as_seconds_can_say, in_seconds, near, reaches, starts
 
 import hwheel_core
 from hwheel import TimerTask, TimingWheel
@@ -150,9 +150,10 @@ class WheelMachine(RuleBasedStateMachine):
     @rule(which=any_one, reach=reaches)
     def reschedule(self, which, reach):
         task = self.tasks[which % len(self.tasks)]
-        expiration_ms = self.time_in(reach)
+        delay_ms = as_seconds_can_say(self.time_in(reach) - self.clock_ms)
+        expiration_ms = self.clock_ms + delay_ms
         was_pending = task in self.current
-        assert task.reschedule((expiration_ms - self.clock_ms) / 1000) == was_pending
+        assert task.reschedule(in_seconds(delay_ms)) == was_pending
         if was_pending:
             self.enter(task, expiration_ms)
             assert task.deadline_ms == expiration_ms
@@ -162,8 +163,9 @@ class WheelMachine(RuleBasedStateMachine):
     def reschedule_to_the_tick_of_another(self, which, other):
         task = list(self.current)[which % len(self.current)]
         tick = list(self.current.values())[other % len(self.current)].tick
-        expiration_ms = tick * self.tick_ms
-        assert task.reschedule((expiration_ms - self.clock_ms) / 1000)
+        delay_ms = as_seconds_can_say(tick * self.tick_ms - self.clock_ms)
+        expiration_ms = self.clock_ms + delay_ms
+        assert task.reschedule(in_seconds(delay_ms))
         self.enter(task, expiration_ms)
 
     def poll_at(self, now_ms):

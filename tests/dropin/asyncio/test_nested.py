@@ -67,7 +67,7 @@ def test_a_nested_pass_runs_what_is_added_in_it(timers):
 
 
 @pytest.mark.parametrize("count", [2, 3, 64, 65, 200])
-def test_a_nested_pass_goes_on_with_what_is_due_in_order(timers, count):
+def test_a_nested_pass_goes_on_with_what_is_due_in_order(timers, clock_stands, count):
     loop, timers = timers
     ran = []
 
@@ -75,15 +75,16 @@ def test_a_nested_pass_goes_on_with_what_is_due_in_order(timers, count):
         run_passes(loop, lambda: len(ran) == count - 1)
         ran.append("outer")
 
-    when = loop.time() + (1.0 if loop.get_debug() else 0.1)     # long enough to add them all
-    timers.call_at(when, outer)
-    for i in range(count - 1):
-        timers.call_at(when + i * 1e-7, ran.append, i)
+    with clock_stands(loop):
+        when = loop.time() + 0.05
+        timers.call_at(when, outer)
+        for i in range(count - 1):
+            timers.call_at(when + i * 1e-7, ran.append, i)
     run_until(loop, lambda: len(ran) == count)
     assert ran == [*range(count - 1), "outer"]
 
 
-def test_as_deep_as_there_are_timers(timers):
+def test_as_deep_as_there_are_timers(timers, clock_stands):
     loop, timers = timers
     entered, left = [], []
 
@@ -92,15 +93,16 @@ def test_as_deep_as_there_are_timers(timers):
         run_passes(loop, lambda: len(entered) == 30)
         left.append(i)
 
-    when = loop.time() + (0.5 if loop.get_debug() else 0.05)
-    for i in range(30):
-        timers.call_at(when + i * 1e-4, dive, i)
+    with clock_stands(loop):
+        when = loop.time() + 0.05
+        for i in range(30):
+            timers.call_at(when + i * 1e-4, dive, i)
     run_until(loop, lambda: len(left) == 30)
     assert entered == list(range(30))
     assert left == entered[::-1]
 
 
-def test_one_that_is_left_by_an_exit_loses_nothing(timers):
+def test_one_that_is_left_by_an_exit_loses_nothing(timers, clock_stands):
     loop, timers = timers
     ran = []
 
@@ -110,12 +112,13 @@ def test_one_that_is_left_by_an_exit_loses_nothing(timers):
     def outer():
         run_passes(loop, lambda: False)
 
-    when = loop.time() + (1.0 if loop.get_debug() else 0.1)     # long enough to add them all
-    timers.call_at(when, outer)
-    timers.call_at(when + 1e-6, leave)
-    for i in range(100):
-        timers.call_at(when + 2e-6 + i * 1e-8, ran.append, i)
-    timers.call_later(1.5, ran.append, "later")
+    with clock_stands(loop):
+        when = loop.time() + 0.05
+        timers.call_at(when, outer)
+        timers.call_at(when + 1e-6, leave)
+        for i in range(100):
+            timers.call_at(when + 2e-6 + i * 1e-8, ran.append, i)
+        timers.call_later(1.5, ran.append, "later")
     with pytest.raises(KeyboardInterrupt):
         loop.run_forever()
     run_until(loop, lambda: len(ran) == 101)

@@ -53,15 +53,22 @@ def run_until(loop, done):
 
 def test_a_nested_pass_runs_what_is_added_in_it(timers):
     loop, timers = timers
-    ran = []
+    now, ran = loop.time(), []
+    loop.time = lambda: now         # a machine that is busy would let "later" fall due meanwhile
 
     def outer():
+        nonlocal now
         timers.call_later(0.01, ran.append, "inner")
+        now += 0.015
         run_passes(loop, lambda: ran)
         ran.append("outer")
 
     timers.call_later(0.005, outer)
     timers.call_later(0.05, ran.append, "later")
+    now += 0.01
+    run_until(loop, lambda: len(ran) == 2)
+    assert ran == ["inner", "outer"]
+    now += 0.05
     run_until(loop, lambda: len(ran) == 3)
     assert ran == ["inner", "outer", "later"]
 

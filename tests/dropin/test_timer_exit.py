@@ -1,5 +1,7 @@
 """Timers at the end of the interpreter: it waits for those that are no daemons, as for the standard ones."""
 
+import sys
+
 import pytest
 
 BOTH = pytest.mark.parametrize("module", ["threading", "hwheel"])
@@ -218,3 +220,64 @@ Timer(0, int).start()
 """
     )
     assert answer in [(0, "ran True\n", ""), (0, "refused\n", "")]
+
+
+def test_a_timer_that_is_closed_under_the_keeper_says_nothing(run_script):
+    """What keeps the interpreter may still be at it when the exit handlers are through. That is made sure of here."""
+    answer = run_script(
+        """
+import atexit
+import hwheel.threading
+from hwheel import Timer
+
+def keepers():
+    return [thread for thread in threading.enumerate() if thread.name == "keeper-Timer"]
+
+@atexit.register
+def late():
+    engine = hwheel.threading.timer._engine
+    engine.timer._at_exit, close = lambda: (close(), [keeper.join(5) for keeper in keepers()]), engine.timer._at_exit
+    look = engine._pending_or_done
+
+    def look_and_wait():
+        pending = look()
+        give_up = time.monotonic() + 2
+        while not pending and not engine.timer.closed and time.monotonic() < give_up:
+            time.sleep(0.01)
+        return pending
+
+    engine._pending_or_done = look_and_wait
+    ran = threading.Event()
+    try:
+        Timer(0.01, ran.set).start()
+        print("ran", ran.wait(60))
+    except RuntimeError as error:
+        print("refused")
+
+Timer(0, int).start()
+"""
+    )
+    assert answer in [(0, "ran True\n", ""), (0, "refused\n", "")]
+
+
+@BOTH
+@pytest.mark.parametrize("seconds", [0, 0.5])
+def test_a_timer_that_an_exit_handler_starts_and_does_not_wait_for(run_script, module, seconds):
+    """From Python 3.15 on the interpreter waits for threads again when exit handlers have run."""
+    code, printed, errors = run_script(
+        f"""
+import atexit
+from {module} import Timer
+
+@atexit.register
+def late():
+    try:
+        Timer({seconds}, print, ["ran\\n"], dict(end="")).start()
+    except RuntimeError as error:
+        print("refused")
+
+Timer(0, int).start()
+"""
+    )
+    assert (code, errors) == (0, "")
+    assert printed == "ran\n" or sys.version_info < (3, 15) and printed in ("", "refused\n")

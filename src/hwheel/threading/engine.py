@@ -9,12 +9,20 @@ So the main thread, when it has come to its end, waits until no such timer is pe
 start later still, a thread of its own does, the keeper. There is always a thread that is no daemon to run functions in,
 because some versions of Python (3.12.0 and 3.12.1) start no more threads by then.
 
-Locking: `_lock` guards `_keeping`, that is, the decision that nobody needs to wait any more. Only the look at what is
-pending and the start of the keeper's thread happen under it. It is an RLock, for signal handlers.
+After that exit handlers run, and they may start timers, too. The SystemTimer is closed by an exit handler of ours, and
+whoever comes later is refused. If a keeper waits at that time, then Python up to 3.14 drops what it waits for, as it does
+with threads that exit handlers start. From 3.15 on it waits for such threads; so the keeper closes the SystemTimer then,
+when it has come to its end.
+
+Locking: `_lock` guards `_keeping`, that is, the decision that nobody needs to wait any more, and who closes. Only the look
+at what is pending and the start of the keeper's thread happen under it. It is an RLock, for signal handlers.
 """
 
+import sys
 import threading
 from typing import Any
+
+from hwheel_core import TimerClosed
 
 from hwheel.threading.pool import Job, ThreadPool
 from hwheel.timers.one_shot import OneShot
@@ -22,6 +30,7 @@ from hwheel.timers.start_thread import start_thread
 from hwheel.timers.system import SystemTimer
 
 NAME = "Timer"          # so its reaper is called reaper-Timer
+WAITS_AFTER_HANDLERS = sys.version_info >= (3, 15)      # for threads, once more when exit handlers have run
 
 
 class _EngineTimer(SystemTimer):
@@ -34,6 +43,13 @@ class _EngineTimer(SystemTimer):
     def _start(self) -> None:
         super()._start()
         self._engine.begin()
+
+    def _at_exit(self) -> None:
+        if not self._engine.closes_later():
+            super()._at_exit()
+
+    def close_at_exit(self) -> None:
+        super()._at_exit()
 
 
 class TimerEngine:
@@ -54,6 +70,8 @@ class TimerEngine:
     def _set_up_threads(self) -> None:
         self._lock = threading.RLock()
         self._keeping = False
+        self._keepers: set[threading.Thread] = set()        # those that have come to no end yet
+        self._keeper_closes = False
         self._begun = False
         self._pools = {
             False: ThreadPool(daemon=False, call_later=self.timer.call_later, least=1),
@@ -74,8 +92,32 @@ class TimerEngine:
         """While the interpreter exits: makes it wait for timers that are pending and no daemons."""
         with self._lock:
             if not self._keeping:
-                start_thread(threading.Thread(target=self._keep, name="keeper-Timer", daemon=False))
-                self._keeping = True
+                keeper = threading.Thread(target=self._keep_then_close, name="keeper-Timer", daemon=False)
+                self._keepers.add(keeper)
+                try:
+                    start_thread(keeper)
+                    self._keeping = True
+                finally:
+                    if keeper.ident is None:        # it was refused, or interrupted before it was there
+                        self._keepers.discard(keeper)
+
+    def closes_later(self) -> bool:
+        """Asked when the interpreter is to close the timer: whether a keeper is going to."""
+        with self._lock:
+            self._keeper_closes = WAITS_AFTER_HANDLERS and bool(self._keepers)
+            return self._keeper_closes
+
+    def _keep_then_close(self) -> None:
+        try:
+            self._keep()
+        except TimerClosed:
+            pass            # the interpreter has come to its end meanwhile, and waits for no timer any more
+        finally:
+            with self._lock:
+                self._keepers.discard(threading.current_thread())
+                closes = self._keeper_closes and not self._keepers
+            if closes:
+                self.timer.close_at_exit()
 
     def _keep(self) -> None:
         while pending := self._pending_or_done():

@@ -48,3 +48,20 @@ def idle(loop):
         loop.run_forever()
 
     return run
+
+
+@pytest.fixture
+def clock_stands():
+    """with clock_stands(loop): what is added is added at one time, however long the machine takes for it. (What is late
+    already when it is added is left to the base loop, in whose order it runs.)"""
+
+    @contextlib.contextmanager
+    def stands(loop):
+        now = loop.time()
+        loop.time = lambda: now
+        try:
+            yield
+        finally:
+            del loop.time
+
+    return stands

@@ -53,24 +53,26 @@ def test_seventy_milliseconds_are_no_less(loop):
         assert loop.time() - started >= 0.0699999
 
 
-def test_order_of_deadline_then_of_insertion(loop):
+def test_order_of_deadline_then_of_insertion(loop, clock_stands):
     ran = []
     dice = random.Random(2)
-    start = loop.time() + 0.5
-    deadlines = [start + dice.randrange(20) * 0.00013 for _ in range(500)]
-    for i, deadline in enumerate(deadlines):
-        loop.call_at(deadline, ran.append, i)
+    with clock_stands(loop):
+        start = loop.time() + 0.05
+        deadlines = [start + dice.randrange(20) * 0.00013 for _ in range(500)]
+        for i, deadline in enumerate(deadlines):
+            loop.call_at(deadline, ran.append, i)
     run_until(loop, ran, len(deadlines))
     assert ran == sorted(range(len(deadlines)), key=deadlines.__getitem__)
 
 
-def test_more_than_one_pass_may_run_keeps_order(loop):
+def test_more_than_one_pass_may_run_keeps_order(loop, clock_stands):
     ran = []
     dice = random.Random(3)
-    start = loop.time() + 0.5      # long enough to add them all
-    deadlines = [start + dice.random() * 0.01 for _ in range(3000)]
-    for i, deadline in enumerate(deadlines):
-        loop.call_at(deadline, ran.append, i)
+    with clock_stands(loop):
+        start = loop.time() + 0.05
+        deadlines = [start + dice.random() * 0.01 for _ in range(3000)]
+        for i, deadline in enumerate(deadlines):
+            loop.call_at(deadline, ran.append, i)
     run_until(loop, ran, len(deadlines))
     assert ran == sorted(range(len(deadlines)), key=deadlines.__getitem__)
 
@@ -90,7 +92,7 @@ def test_what_is_due_runs_in_the_next_pass(loop, delay):
     assert ran == ["first", "added while a pass runs"]
 
 
-def test_what_a_timer_adds_waits_for_the_next_pass(loop):
+def test_what_a_timer_adds_waits_for_the_next_pass(loop, clock_stands):
     ran = []
 
     def first():
@@ -98,25 +100,27 @@ def test_what_a_timer_adds_waits_for_the_next_pass(loop):
         loop.call_soon(ran.append, "added")
         ran.append("first")
 
-    start = loop.time() + 0.005
-    loop.call_at(start, first)
-    loop.call_at(start, ran.append, "second")
+    with clock_stands(loop):
+        start = loop.time() + 0.005
+        loop.call_at(start, first)
+        loop.call_at(start, ran.append, "second")
     run_until(loop, ran, 4)
     assert ran[:2] == ["first", "second"]
     assert sorted(ran[2:]) == ["added", "timer added"]
 
 
-def test_a_callback_may_cancel_what_is_due_with_it(loop):
+def test_a_callback_may_cancel_what_is_due_with_it(loop, clock_stands):
     ran = []
-    start = loop.time() + 0.005
 
     def first():
         ran.append("first")
         second.cancel()
 
-    loop.call_at(start, first)
-    second = loop.call_at(start, ran.append, "second")
-    loop.call_at(start, ran.append, "third")
+    with clock_stands(loop):
+        start = loop.time() + 0.005
+        loop.call_at(start, first)
+        second = loop.call_at(start, ran.append, "second")
+        loop.call_at(start, ran.append, "third")
     run_until(loop, ran, 2)
     assert ran == ["first", "third"]
 
@@ -133,11 +137,12 @@ def test_a_callback_may_cancel_itself(loop):
     assert ran == [True]
 
 
-def test_stop_lets_the_pass_end(loop):
+def test_stop_lets_the_pass_end(loop, clock_stands):
     ran = []
-    start = loop.time() + 0.005
-    loop.call_at(start, loop.stop)
-    loop.call_at(start, ran.append, "same pass")
+    with clock_stands(loop):
+        start = loop.time() + 0.005
+        loop.call_at(start, loop.stop)
+        loop.call_at(start, ran.append, "same pass")
     loop.run_forever()
     assert ran == ["same pass"]
 
@@ -231,22 +236,47 @@ def test_a_subclass_may_have_a_say(loop_class):
 
 @pytest.mark.parametrize("exit_with", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("count", [1, 100, 1000])      # for less and for more than one pass
-def test_an_exit_leaves_the_loop_and_loses_no_timer(exit_with, count):
+def test_an_exit_leaves_the_loop_and_loses_no_timer(clock_stands, exit_with, count):
     def leave():
         raise exit_with
 
     loop = EventLoop()
     ran = []
-    start = loop.time() + 0.005
-    loop.call_at(start, ran.append, "before")
-    loop.call_at(start, leave)
-    for i in range(count):
-        loop.call_at(start, ran.append, i)
+    with clock_stands(loop):
+        start = loop.time() + 0.005
+        loop.call_at(start, ran.append, "before")
+        loop.call_at(start, leave)
+        for i in range(count):
+            loop.call_at(start, ran.append, i)
     with pytest.raises(exit_with):
         loop.run_forever()
     assert ran == ["before"]
     run_until(loop, ran, 1 + count)
     assert ran == ["before", *range(count)]
+    loop.close()
+
+
+def test_an_exit_loses_nothing_of_what_was_late_when_it_was_added():
+    """That is the base loop's, and may run before or after what is the wheel's, which stays in order."""
+    def leave():
+        raise KeyboardInterrupt
+
+    loop = EventLoop()
+    now, ran = loop.time(), []
+    loop.time = lambda: now
+    start = now + 0.005
+    loop.call_at(start, leave)
+    for i in range(500):
+        loop.call_at(start, ran.append, i)
+    now += 1
+    for i in range(500, 1000):
+        loop.call_at(start, ran.append, i)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_forever()
+    assert 0 not in ran
+    run_until(loop, ran, 1000)
+    assert sorted(ran) == list(range(1000))
+    assert [i for i in ran if i < 500] == list(range(500))
     loop.close()
 
 
@@ -311,7 +341,7 @@ class CountingLoop(asyncio.SelectorEventLoop):
         return super().call_at(when, callback, *args, context=context)
 
 
-def test_the_loop_itself_is_asked_for_few_timers():
+def test_the_loop_itself_is_asked_for_few_timers(clock_stands):
     loop = wheel_loop(CountingLoop)()
     handles = [loop.call_later(30 + i / 10_000, nothing) for i in range(10_000)]
     for handle in handles:
@@ -320,9 +350,10 @@ def test_the_loop_itself_is_asked_for_few_timers():
         loop.call_later(30, nothing).cancel()
     assert loop.asked == 1
     ran = []
-    when = loop.time() + 1              # long enough to add them all
-    for i in range(1000):
-        loop.call_at(when, ran.append, i)
+    with clock_stands(loop):
+        when = loop.time() + 0.05
+        for i in range(1000):
+            loop.call_at(when, ran.append, i)
     run_until(loop, ran, 1000)
     # One for the bucket, and one for each pass beyond the first: 64 run at a time.
     assert loop.asked <= 1 + 1 + 1000 // 64 + 1

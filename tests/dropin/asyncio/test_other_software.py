@@ -102,10 +102,10 @@ def test_aiodebug_names_slow_callbacks(loop_class, monkeypatch):
     log_slow_callbacks = pytest.importorskip("aiodebug.log_slow_callbacks")
     monkeypatch.setattr(asyncio.events.Handle, "_run", asyncio.events.Handle._run)      # put back afterwards
     slow = []
-    log_slow_callbacks.enable(0.02, on_slow_callback=lambda name, seconds: slow.append(name))
+    log_slow_callbacks.enable(0.25, on_slow_callback=lambda name, seconds: slow.append(name))
 
     def slow_one():
-        time.sleep(0.03)
+        time.sleep(0.3)             # long, because anything may take some hundredths of a second on a busy machine
 
     loop = loop_class()
     loop.call_later(0.001, slow_one)

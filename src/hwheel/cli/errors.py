@@ -1,5 +1,7 @@
 """What ends the command."""
 
+from hwheel_core import HwheelError
 
-class CommandError(Exception):
+
+class CommandError(HwheelError):
     """Something that the user can put right. The command prints it as one line and exits with status 2."""

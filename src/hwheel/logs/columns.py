@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from hwheel_core import HwheelError
 
 from hwheel.replay import NEVER
 
 Column = npt.NDArray[np.int64]
 
 
-class LogError(ValueError):
+class LogError(HwheelError, ValueError):
     """A log that cannot be replayed as it is: which file, which column, which row."""
 
 

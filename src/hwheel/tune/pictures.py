@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from hwheel_core import HwheelError
 
 from hwheel.tune.advice import Advice
 from hwheel.tune.curves import EDGES_MS, Curves
@@ -22,7 +23,7 @@ TIME_TICKS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000, 
 # The Figure class and not pyplot: no windows, and nothing that the program around it could have set.
 
 
-class MatplotlibNotFoundError(Exception):
+class MatplotlibNotFoundError(HwheelError):
     """matplotlib is not installed; the message says how to get it."""
 
 

@@ -12,6 +12,7 @@ of each query.
 
 from dataclasses import dataclass
 
+from hwheel_core import HwheelError
 from pyspark.sql import DataFrame
 
 from hwheel.spark.deliver.files import Directory
@@ -23,7 +24,7 @@ MARK = ".hwheel-owner"
 QUERY_ID = "sql.streaming.queryId"      # set by Spark for what runs inside a batch
 
 
-class DirectoryTakenError(RuntimeError):
+class DirectoryTakenError(HwheelError, RuntimeError):
     """The directory belongs to another checkpoint."""
 
 

@@ -4,12 +4,14 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hwheel_core import HwheelError
+
 from hwheel.spark.deliver.files import Directory
 
 OPTIONS_FILE = "hwheel.json"
 
 
-class CheckpointOptionsError(ValueError):
+class CheckpointOptionsError(HwheelError, ValueError):
     """The checkpoint was made with other options; the message says which."""
 
 

@@ -4,6 +4,7 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from hwheel_core import HwheelError
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 ERROR_MOST = 1500
 
 
-class BatchNotWrittenError(RuntimeError):
+class BatchNotWrittenError(HwheelError, RuntimeError):
     """A batch was not written, and why."""
 
 

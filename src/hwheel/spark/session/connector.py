@@ -7,6 +7,7 @@ The connector is no part of pyspark. It is jars of the same version, which Spark
 from typing import Any
 
 import pyspark
+from hwheel_core import HwheelError
 from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
@@ -14,7 +15,7 @@ CONNECTOR = "spark-sql-kafka-0-10_2.13"
 PACKAGES, JARS = "spark.jars.packages", "spark.jars"
 
 
-class KafkaError(RuntimeError):
+class KafkaError(HwheelError, RuntimeError):
     """What keeps a topic from being read or written; the message says what to do."""
 
 

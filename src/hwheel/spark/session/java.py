@@ -5,6 +5,8 @@ import re
 import shutil
 import subprocess
 
+from hwheel_core import HwheelError
+
 JAVA_LEAST = 17
 HOW_TO_INSTALL = (
     f"Spark needs Java {JAVA_LEAST} or later: install it (Debian, Ubuntu: apt install openjdk-17-jre-headless; Fedora: "
@@ -12,7 +14,7 @@ HOW_TO_INSTALL = (
 )
 
 
-class JavaNotUsableError(RuntimeError):
+class JavaNotUsableError(HwheelError, RuntimeError):
     """There is no Java that Spark could run on; the message says what to install."""
 
 

@@ -51,7 +51,7 @@ class RecordedTask(TimerTask):
         finally:
             timer._note_cancel(self, now_ms)
 
-    def reschedule(self, delay: float) -> bool:
+    def reschedule(self, delay: Any) -> bool:
         """As TimerTask.reschedule. In the log: one timer that was cancelled, and another that was started."""
         timer = self._timer
         with timer._noting:             # of two at once, each has to see the deadline that it replaces

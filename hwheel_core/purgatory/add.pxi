@@ -2,8 +2,10 @@
 
 
 cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Watcher* watcher, tuple keys,
-                                bint delayed) except -1:
-    """purgatory_add, once the arguments are looked at. The watcher has not been entered yet."""
+                                bint delayed, bint again) except -1:
+    """purgatory_add, once the arguments are looked at. The watcher has not been entered yet. False, too, if a call has forked
+    and this is the child, whatever has become of the watcher there."""
+    cdef uintptr_t process = forks
     try:
         if operation_check_or_else(operation, None, self, watcher, keys):
             if watcher.operation is not NULL:
@@ -11,14 +13,19 @@ cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Wat
             else:
                 purgatory_leave_lists(self, watcher)        # at the second: it leaves the lists that it was put into
             return True
+        if process != forks:
+            return False
         if delayed:
             with cython.critical_section(self):
                 if watcher.operation is not NULL and operation.task.state != TASK_CANCELLED:
                     watcher.delayed = True
                     self.delayed += 1
-            self.timer.add(operation)
+            if not again or operation.task.state != TASK_PENDING:       # or is the timer's: its add has forked
+                self.timer.add(operation)
         if self._closed:
             raise TimerClosed("the purgatory is closed")
+        if process != forks:
+            return False
     except BaseException as error:
         if purgatory_withdraw(self, operation, watcher, None) or not isinstance(error, TimerClosed):
             raise
@@ -32,6 +39,8 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
     """try_complete_else_watch(), or without a timeout. True if the operation was completed here."""
     cdef tuple watched_keys
     cdef Watcher* watcher
+    cdef uintptr_t process
+    cdef bint again = False
     if isinstance(keys, (str, bytes)):
         raise TypeError(f"keys must be a list of keys, not one key: {keys!r}")
     watched_keys = tuple(keys)
@@ -47,8 +56,17 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
         return False
     if operation.watcher is not NULL or operation.task.state == TASK_CANCELLED:
         raise ValueError("this operation is in a purgatory already, or was cancelled; make a new one")
-    watcher = watcher_new(operation, len(watched_keys))
-    try:
-        return purgatory_add_watcher(self, operation, watcher, watched_keys, delayed)
-    finally:
-        watcher_release(watcher)
+    while True:
+        process = forks
+        watcher = watcher_new(operation, len(watched_keys))
+        try:
+            if purgatory_add_watcher(self, operation, watcher, watched_keys, delayed, again):
+                return True
+            if process == forks or self._closed or operation.completed or operation.task.state == TASK_CANCELLED:
+                return False
+            # One of the calls has forked, and this is the child, whose lists were emptied meanwhile: it is added anew.
+            purgatory_unwatch(self, operation, watcher)
+            purgatory_leave_lists(self, watcher)
+            again = True
+        finally:
+            watcher_release(watcher)

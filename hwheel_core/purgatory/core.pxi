@@ -18,12 +18,17 @@ cdef class PurgatoryCore:
         forked may have it."""
         cdef Watcher* to_purge = self.to_purge
         cdef OperationCore operation
+        cdef Watcher* watcher
         cdef WatchList watch_list
         lists, self.lists = self.lists or {}, {}
         self._left = {}
         for watch_list in lists.values():
             for operation in purgatory_empty_list(self, watch_list):
-                watchers_release(operation_take_watcher(operation))
+                watcher = operation_take_watcher(operation)
+                if watcher is not NULL:
+                    watcher_drop_operation(watcher)     # who is just adding it sees that
+                    watcher.delayed = False
+                    watcher_release(watcher)
         self.delayed = self.completed = self.expired = self.purged = self.to_purge_count = 0
         self.to_purge = NULL
         watchers_release(to_purge)

@@ -43,8 +43,8 @@ cdef bint purgatory_end_watch(PurgatoryCore self, OperationCore operation, Watch
     return True
 
 
-cdef bint purgatory_withdraw(PurgatoryCore self, OperationCore operation, Watcher* watcher, dict left) except -1:
-    """_withdraw, for who has a reference to the watcher; also one that was never entered, by an add that failed."""
+cdef bint purgatory_unwatch(PurgatoryCore self, OperationCore operation, Watcher* watcher) except -1:
+    """The operation and its watcher let go of each other. False if they had before."""
     cdef Watcher* own = NULL
     with cython.critical_section(self):
         if watcher.operation is NULL:
@@ -56,6 +56,13 @@ cdef bint purgatory_withdraw(PurgatoryCore self, OperationCore operation, Watche
             operation.watcher = NULL
     if own is not NULL:
         watcher_release(own)
+    return True
+
+
+cdef bint purgatory_withdraw(PurgatoryCore self, OperationCore operation, Watcher* watcher, dict left) except -1:
+    """_withdraw, for who has a reference to the watcher; also one that was never entered, by an add that failed."""
+    if not purgatory_unwatch(self, operation, watcher):
+        return False
     if left is not None:
         left[id(operation)] = operation
     try:

@@ -6,6 +6,7 @@ cdef bint core_live_until(BaseTimer self, int64_t target_ms) except False:
     cdef Timer* timer = self.timer
     cdef int64_t next_ms = 0, mine
     cdef bint ready, more
+    core_set_up(self)
     if timer.closed:
         raise TimerClosed("the timer is closed")
     mine = timer.generation + 1

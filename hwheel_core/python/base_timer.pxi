@@ -127,6 +127,27 @@ cdef class BaseTimer:
         return TimerStats(*counters, Lateness_(p50, p99, worst))
 
     @property
+    def next_deadline(self):
+        """Nothing runs before this, in seconds on the timer's clock; None: nothing is pending. O(1).
+        To the tick for what is due within wheel_size ticks, else when its bucket begins.
+        """
+        cdef int64_t next_ms = 0
+        cdef bint found
+        cdef Instant now
+        core_set_up(self)
+        if self.timer.closed or self.timer.pending == 0:
+            return None
+        timer_read_clock(self.timer, &now)
+        lock_with_gil(self.timer)
+        if list_is_empty(&self.timer.ready):
+            found = timer_next_locked(self.timer, &next_ms)
+        else:
+            found = True
+            next_ms = timer_ready_tick_locked(self.timer)
+        lock_release(self.timer)
+        return max(next_ms, now.ms) / 1e3 if found else None
+
+    @property
     def closed(self):
         """True from close() on, and for a timer that was never set up."""
         return self.timer is NULL or self.timer.closed != 0
@@ -257,6 +278,10 @@ cdef class BaseTimer:
         role_check(role)
         with nogil:
             timer_leave_role(self.timer, role, generation)
+
+    def _be_started(self):
+        """Calls _start(), if need be, as before an add."""
+        core_ready(self)
 
     def _set_started(self):
         """Adds need not call _start() any more."""

@@ -162,7 +162,7 @@ cdef class HandedOut:
         """The run, in a thread of this process. Nothing happens if it was begun or taken back before; nor in the child of a
         fork that the executor's queue has come through, where what was handed out is the parent's."""
         cdef BaseTimer timer = self.timer
-        if self.generation != timer.timer.generation or not self.begin():
+        if timer is None or self.generation != timer.timer.generation or not self.begin():
             return
         try:
             if isinstance(self.source, PeriodicTask):

@@ -9,9 +9,14 @@ cdef bint core_set_up(BaseTimer self) except False:
 
 cdef inline bint core_ready(BaseTimer self) except False:
     """Before an add: threads run."""
+    cdef int64_t generation
     if self.timer is NULL or not self.timer.started:
         core_set_up(self)
-        self._start()
+        while True:
+            generation = self.timer.generation
+            self._start()
+            if self.timer.generation == generation:
+                break                   # else a signal handler has forked in the middle of it, and this is the child
     return True
 
 

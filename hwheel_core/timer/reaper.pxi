@@ -130,5 +130,3 @@ cdef bint timer_await_work(Timer* self, int64_t generation) noexcept nogil:
     go_on = not self.stopping and not list_is_empty(&self.ready) and self.generation == generation
     lock_release(self)
     return go_on
-# A thread takes its role when it begins to run, and the first one gets it: then it does no harm if one is started too
-# many, because an add was interrupted while it started one, or because two adds were first at once.

@@ -1,4 +1,4 @@
-"""Right after fork: a forked child can use the timer; what was pending is dropped or kept there; the parent loses none."""
+"""Right after fork: a child can use the timer; what was pending is dropped or kept there; the parent loses none."""
 
 import os
 

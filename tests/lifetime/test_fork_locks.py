@@ -1,4 +1,4 @@
-"""Right after fork: a fork at any moment of what other threads do, also inside the lock: no deadlock, nothing halved."""
+"""Right after fork: whatever other threads do at the fork, also inside the lock: no deadlock, nothing halved."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A fork while another thread closes the timer: the child has everything that was pending, or knows that it is cancelled."""
+"""A fork while another thread closes the timer: what close() was taking out is in the child, too."""
 
 import os
 

@@ -23,13 +23,14 @@ import types
 import hwheel
 
 HERE = os.path.dirname(hwheel.__file__)
+WATCHED = {HERE, os.path.join(HERE, "timers"), os.path.join(HERE, "threading")}
 DEEP = {threading.Thread.start.__code__, threading.Thread.join.__code__}
 HANGS_S = 15
 HUNG = "it hung"
 
 
 def is_watched(code: types.CodeType) -> bool:
-    return os.path.dirname(code.co_filename) == HERE or code in DEEP
+    return os.path.dirname(code.co_filename) in WATCHED or code in DEEP
 
 
 class Interruption:

@@ -160,6 +160,9 @@ def makers(name, cls):
     elif name == "LoopHandle":
         make |= {"pending": lambda: new_loop_timers().call_later(1.0, ignore),
                  "cancelled": lambda: cancelled(new_loop_timers().call_later(1.0, ignore))}
+    elif name == "HandedOut":
+        make |= {"handed out": handed_out, "over": lambda: handed_out("finish"), "given up": lambda: handed_out("give_up"),
+                 "of a batch": lambda: handed_out(batch=True)}
     elif name == "PurgatoryCore":
         def empty():
             made = cls()
@@ -171,6 +174,26 @@ def makers(name, cls):
         make |= {"set up": lambda: cls("purgatory", hwheel.ManualTimer()),
                  "closed": lambda: close(cls("purgatory", hwheel.ManualTimer()))}
     return make
+
+
+def handed_out(*called, batch=False):
+    """What an executor is given, that keeps it; then these methods are called."""
+    kept = []
+
+    class Keeps:
+        def submit(self, function, handed):
+            kept.append(handed)
+
+    timer = hwheel.SystemTimer(executor=Keeps(), reaper=False)
+    if batch:
+        timer.call_many(array("q", [0, 0]), ignore)
+    else:
+        timer.call_every(1e9, ignore).reschedule(0)
+    while not kept:
+        timer.advance_clock(1)
+    for name in called:
+        getattr(kept[0], name)()
+    return kept[0]
 
 
 def bare(cls):
@@ -208,6 +231,7 @@ def odd_values(thing):
         hwheel.TimerTask.__new__(hwheel.TimerTask), timer, timer.call_later(1.0, ignore), timer.call_every(1.0, ignore),
         timer.call_many(array("q", [1, 2]), ignore), bare(hwheel.SystemTimer), bare(hwheel.TimingWheel), ValueError(),
         bare(hwheel_core.OperationCore), bare(hwheel_core.TimerBatch), bare(hwheel_core.LoopHandle),
+        bare(_core.HandedOut),
     ]
 
 
@@ -228,8 +252,8 @@ def say(*words):
     os.write(1, (" ".join(str(word) for word in words) + "\n").encode())
 
 
-def attempt(chance, thing, name, where):
-    values = arguments(chance, thing)
+def attempt(chance, thing, name, where, *, bare_call=False):
+    values = [] if bare_call else arguments(chance, thing)
     # Without the values' repr(), which would be a call of its own.
     say(where, name, *[value if type(value) in (int, float, str, bool) else type(value).__name__ for value in values])
     try:
@@ -272,10 +296,11 @@ def in_its_state(chance, cls, calls):
         except (TypeError, RuntimeError):
             continue                    # it cannot be made without arguments, or a running loop
         for name in names_of(cls):
-            for _ in range(calls):
+            for number in range(calls + 1):
                 faulthandler.dump_traceback_later(PATIENCE_S, exit=True)
                 thing = make()
-                attempt(chance, thing, name, state)
+                # Once without arguments: what takes none refuses most of what is drawn before it does anything.
+                attempt(chance, thing, name, state, bare_call=number == 0)
                 settle(thing)
                 del thing
 

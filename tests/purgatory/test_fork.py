@@ -236,3 +236,143 @@ with ManualTimer() as timer:
     thresholds.close()
 """)
     assert answer == (0, "", "")
+
+
+def test_an_operation_whose_look_forks_is_added_in_the_child_too_and_counted_there(run_script):
+    answer = run_script(OPERATIONS + """
+class Forks(DelayedOperation):
+    looks, at, pid, ran = 0, 0, None, None
+    def try_complete(self):
+        self.looks += 1
+        if self.looks == self.at:
+            self.pid = os.fork()
+        return False
+    def on_complete(self):
+        self.ran = os.getpid()
+
+for at in 1, 2:
+    for keys in ["a"], ["a", "b", "c"]:
+        timer = ManualTimer()
+        purgatory = DelayedOperationPurgatory("forks", timer)
+        op = Forks(10)
+        op.at = at
+        assert not purgatory.try_complete_else_watch(op, keys)
+        try:
+            stats = purgatory.stats()
+            assert (stats.watched, stats.delayed) == (len(keys), 1) and len(timer) == 1, (at, keys, op.pid, stats)
+            assert all(purgatory.check_and_complete(key) == 0 for key in keys)
+            timer.advance(0.02)
+            assert op.is_completed and op.ran == os.getpid()
+            stats = purgatory.stats()
+            assert (stats.delayed, stats.completed, stats.expired) == (0, 1, 1), (at, keys, op.pid, stats)
+            purgatory.purge()
+            assert purgatory.watched == 0 and purgatory.close() == [] and timer.close() == []
+        except BaseException:
+            if op.pid == 0:
+                traceback.print_exc()
+                os._exit(1)
+            raise
+        if op.pid == 0:
+            os._exit(0)
+        assert os.waitpid(op.pid, 0)[1] == 0
+""")
+    assert answer == (0, "", "")
+
+
+def test_an_operation_one_of_whose_keys_forks_is_added_in_the_child_too_and_counted_there(run_script):
+    answer = run_script(OPERATIONS + """
+class Key:
+    forks, pid, number = False, None, 0
+    def __hash__(self):
+        return 7
+    def __eq__(self, other):
+        if Key.forks:
+            Key.number -= 1
+            if Key.number == 0:
+                Key.pid = os.fork()
+        return self is other
+
+for number in range(1, 12):
+    Key.pid, Key.number, Key.forks = None, number, False
+    timer = ManualTimer()
+    purgatory = DelayedOperationPurgatory("forks", timer)
+    first, keys = Op(60_000), [Key() for _ in range(3)]
+    first.ready = False
+    purgatory.try_complete_else_watch(first, [Key()])
+    op = Op(60_000)
+    op.ready = False
+    Key.forks = True
+    assert not purgatory.try_complete_else_watch(op, keys)
+    Key.forks = False
+    if Key.pid is None:
+        break
+    try:
+        kid = Key.pid == 0
+        stats = purgatory.stats()
+        assert (stats.watched, stats.delayed) == ((3, 1) if kid else (4, 2)), (number, kid, stats)
+        op.ready = True
+        assert purgatory.check_and_complete(keys[2]) == 1
+        assert purgatory.close() == ([] if kid else [first])
+    except BaseException:
+        traceback.print_exc()
+        if Key.pid == 0:
+            os._exit(1)
+        raise
+    if Key.pid == 0:
+        os._exit(0)
+    assert os.waitpid(Key.pid, 0)[1] == 0
+assert number > 3, number
+""")
+    assert answer == (0, "", "")
+
+
+def test_a_future_whose_comparison_forks_waits_in_the_child_too(run_script):
+    answer = run_script(OPERATIONS + """
+class Number:
+    forks, pid, left = False, None, 0
+    def __init__(self, number):
+        self.number = number
+    def compare(self):
+        if Number.forks:
+            Number.left -= 1
+            if Number.left == 0:
+                Number.pid = os.fork()
+    def __lt__(self, other):
+        self.compare()
+        return self.number < other.number
+    def __ne__(self, other):
+        self.compare()
+        return False
+
+for left in range(1, 20):
+    for reached in False, True:
+        Number.pid, Number.left, Number.forks = None, left, False
+        timer = ManualTimer()
+        thresholds = ThresholdPurgatory("forks", timer)
+        parents = [thresholds.await_(Number(number), 10) for number in (5, 6, 7)]
+        Number.forks = True
+        future = thresholds.await_(Number(1), 10)
+        Number.forks = False
+        if Number.pid is None:
+            break
+        try:
+            assert thresholds.num_waiting == (1 if Number.pid == 0 else 4)
+            if reached:
+                thresholds.maybe_complete(Number(1), 7)
+                assert future.result(0) == 7
+            else:
+                timer.advance(0.02)
+                assert isinstance(future.exception(0), TimeoutError)
+            assert len(timer) == (3 if reached and Number.pid else len(timer)) and not future.cancelled()
+            thresholds.close()
+        except BaseException:
+            traceback.print_exc()
+            if Number.pid == 0:
+                os._exit(1)
+            raise
+        if Number.pid == 0:
+            os._exit(0)
+        assert os.waitpid(Number.pid, 0)[1] == 0
+assert left > 2
+""")
+    assert answer == (0, "", "")

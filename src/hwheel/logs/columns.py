@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from hwheel_core import HwheelError
 
 from hwheel.replay import NEVER

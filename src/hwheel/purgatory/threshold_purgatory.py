@@ -115,6 +115,10 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
                 (self._push_late if is_inside else self._push)(_Waiting(number, threshold, future, task))
             self.timer.add(task)
             future.add_done_callback(lambda done: self._forget(number, done))
+            if not future.done() and number not in self._waiting:
+                # A comparison or a signal handler has forked, and this is the child, where nothing waits: it begins anew.
+                task.cancel()
+                return self.await_(threshold, max_wait_ms)
             return future
         except BaseException:
             with self._lock:

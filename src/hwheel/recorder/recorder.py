@@ -14,6 +14,7 @@ from weakref import WeakSet
 from hwheel.recorder.log_writer import LogWriter, Row
 from hwheel.timers.forked_locks import free_if_nobody_has_it
 from hwheel.timers.lifecycle import follow_process
+from hwheel.timers.start_thread import start_thread
 from hwheel.timers.uncaught import report_uncaught
 
 BATCH_ROWS = 16_384         # taken from the queue before they are packed
@@ -83,8 +84,8 @@ class Recorder:
         self._closed = False
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"recorder-{Path(path).name}", daemon=True)
-        self._thread.start()
         follow_process(self)
+        start_thread(self._thread)
 
     def record(self, row: Row) -> None:
         """Takes note of a timer that is over, or counts it as dropped. Never waits."""

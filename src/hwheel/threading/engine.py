@@ -18,6 +18,7 @@ from typing import Any
 
 from hwheel.threading.pool import Job, ThreadPool
 from hwheel.timers.one_shot import OneShot
+from hwheel.timers.start_thread import start_thread
 from hwheel.timers.system import SystemTimer
 
 NAME = "Timer"          # so its reaper is called reaper-Timer
@@ -73,7 +74,7 @@ class TimerEngine:
         """While the interpreter exits: makes it wait for timers that are pending and no daemons."""
         with self._lock:
             if not self._keeping:
-                threading.Thread(target=self._keep, name="keeper-Timer", daemon=False).start()
+                start_thread(threading.Thread(target=self._keep, name="keeper-Timer", daemon=False))
                 self._keeping = True
 
     def _keep(self) -> None:
@@ -82,8 +83,7 @@ class TimerEngine:
                 timer.join()
         # What has left the wheel may still be on its way to a pool. The reaper comes to this after it.
         handed_over = OneShot()
-        self.timer.call_later(0, handed_over.set)
-        handed_over.wait()
+        handed_over.wait(begin=lambda: self.timer.call_later(0, handed_over.set))
 
     def _pending_or_done(self) -> list[threading.Timer]:
         with self._lock:

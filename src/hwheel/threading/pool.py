@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from hwheel.timers.forked_locks import free_if_nobody_has_it
 from hwheel.timers.lifecycle import end_forked_thread
+from hwheel.timers.start_thread import start_thread
 from hwheel.timers.uncaught import report_uncaught
 
 Job: TypeAlias = Callable[[], object]
@@ -149,7 +150,7 @@ class ThreadPool:
         """Starts them, and has somebody look later. What the system refuses is asked for again at the next look."""
         for thread in new:
             try:
-                thread.start()
+                start_thread(thread)
             except RuntimeError:
                 self._threads.discard(thread)
         if look:

@@ -13,6 +13,7 @@ from hwheel.threading.engine import TimerEngine
 from hwheel.threading.pool import IDLE_NAME
 from hwheel.timers.lifecycle import end_forked_thread
 from hwheel.timers.one_shot import OneShot
+from hwheel.timers.start_thread import start_thread
 from hwheel.timers.uncaught import report_uncaught
 
 __all__ = ["Timer"]
@@ -164,8 +165,7 @@ class Timer(threading.Timer):
         if self.is_alive():
             with _making:
                 event = self._over_event = self._over_event or OneShot()
-            if self.is_alive():
-                event.wait(timeout)
+            event.wait(timeout, begin=lambda: self.is_alive() or event.set())
 
     def is_alive(self) -> bool:
         """Whether the timer has been started and is not over: its function may yet be called, or is running."""
@@ -237,7 +237,7 @@ class Timer(threading.Timer):
         self._runner = threading.Thread(target=self._run_alone, name=self.name, daemon=self.daemon)
         try:
             self._task = _NO_TASK
-            self._runner.start()
+            start_thread(self._runner)
         except BaseException:
             self._runner = self._task = None
             raise

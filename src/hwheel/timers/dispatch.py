@@ -8,6 +8,7 @@ Nothing here has a lock. A thread takes its role when it begins to run, and one 
 threads may be interrupted by Ctrl-C, and may come from a signal handler or a finalizer in the middle of itself.
 """
 
+import contextlib
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from hwheel_core import BaseTimer, HandedOut
 
 from hwheel.timers.handed_out import run_handed_out, runs_here
 from hwheel.timers.lifecycle import Fork, end_forked_thread, fork_at_work, main_thread_has_ended
+from hwheel.timers.start_thread import start_thread
 
 REAPER, EXECUTOR = range(2)             # Role, in the core
 NAMES = ("reaper", "executor")
@@ -63,7 +65,7 @@ class HandOver:
         thread = threading.Thread(target=loop, args=(timer, self, self._fork), name=f"{NAMES[role]}-{timer.name}", daemon=True)
         # Noted before it is started, because a start that is interrupted may have started it all the same.
         self._threads.append(thread)
-        thread.start()
+        start_thread(thread)
 
     def hand_out(self, timer: BaseTimer, *, in_caller: bool = False) -> None:
         """Hands out what is ready; called in the thread that found it so. in_caller: it is one of the user's."""
@@ -79,6 +81,9 @@ class HandOver:
 
     def take_back(self, timer: BaseTimer) -> None:
         """At the end of close(): what was taken out of the timer and never reached its executor comes back."""
+
+    def after_fork_in_child(self) -> None:
+        """Whoever waits here for another thread, and has forked in a signal handler, waits no more."""
 
     def join(self, give_up: float | None) -> None:
         """Waits for the threads to end, but not for the one that this is called in."""
@@ -156,6 +161,10 @@ class Foreign(HandOver):
             self._settled.acquire(True, -1 if left is None else left)
         for handed in self._outstanding(timer):
             timer._take_back(handed)
+
+    def after_fork_in_child(self) -> None:
+        with contextlib.suppress(RuntimeError):
+            self._settled.release()         # what was handed out is the parent's: nobody else releases it
 
     def take_back(self, timer: BaseTimer) -> None:
         for handed in self._outstanding(timer):

@@ -20,7 +20,7 @@ class SystemTimer(BaseTimer):
     Adding: call_later(), call_at(), call_every(), call_many(), add(). Looking: len(timer),
     pending(), time(), stats(). Ending: task.cancel(), close(), or a `with` block, which closes.
 
-    name: its threads are called `reaper-<name>` and `executor-<name>`.
+    name: in the names of its threads, `reaper-<name>` and `executor-<name>`.
     tick_ms: the resolution in ms. wheel_size: buckets a level; Kafka's is 20.
     start_ms: where the wheel's clock starts, not after the timer's clock; None: now.
     executor: who runs callbacks. None: one thread of the timer's own, in order. "inline": the
@@ -92,7 +92,7 @@ class SystemTimer(BaseTimer):
         timeout_ms = whole_number(timeout_ms, "timeout_ms")
         if self.closed:
             raise TimerClosed("the timer is closed")
-        self._start()
+        self._be_started()
         found = self._advance_clock(min(timeout_ms, 9_000_000_000_000) * 1_000_000)
         self._hand_over.hand_out(self, in_caller=True)
         return found
@@ -121,6 +121,7 @@ class SystemTimer(BaseTimer):
 
     def _after_fork_in_child(self) -> None:
         """No thread of the timer came along. The next add starts them, or what was kept does."""
+        self._hand_over.after_fork_in_child()
         self._after_fork()
         if len(self) and not self.closed:
             self._start()

@@ -12,8 +12,9 @@ of each query.
 
 from dataclasses import dataclass
 
-from hwheel_core import HwheelError
 from pyspark.sql import DataFrame
+
+from hwheel_core import HwheelError
 
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.sink import Sink

@@ -4,11 +4,12 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from hwheel_core import HwheelError
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
+
+from hwheel_core import HwheelError
 
 
 # Spark looks through the text of what is raised here with a regular expression that takes a call a character: where

@@ -7,9 +7,10 @@ The connector is no part of pyspark. It is jars of the same version, which Spark
 from typing import Any
 
 import pyspark
-from hwheel_core import HwheelError
 from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
+
+from hwheel_core import HwheelError
 
 CONNECTOR = "spark-sql-kafka-0-10_2.13"
 PACKAGES, JARS = "spark.jars.packages", "spark.jars"

@@ -157,7 +157,7 @@ def makers(name, cls):
                  "returned": lambda: timers_batch(lambda timer, batch: timer.close()[0])}
     elif name == "LoopTimers":
         make |= {"set up": new_loop_timers, "closed": lambda: close(new_loop_timers())}
-    elif name == "LoopHandle":
+    elif name == "TimerHandle":
         make |= {"pending": lambda: new_loop_timers().call_later(1.0, ignore),
                  "cancelled": lambda: cancelled(new_loop_timers().call_later(1.0, ignore))}
     elif name == "HandedOut":

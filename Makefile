@@ -59,9 +59,9 @@ bench-replay: .venv/built
 	.venv/bin/python bench/spark/replay.py $(ARGUMENTS)
 
 types: .venv/built
-	.venv/bin/pip install -q mypy
+	.venv/bin/pip install -q --group check
 	.venv/bin/python -P -m mypy --strict --python-executable .venv/bin/python -p hwheel
-	.venv/bin/python -P -m mypy --strict --python-executable .venv/bin/python tests/packaging/typing_examples.py
+	.venv/bin/python -P -m pytest -q tests/packaging/test_types.py
 
 dist: .venv/built
 	rm -rf dist

@@ -4,12 +4,13 @@ try:
     from hwheel_core._core import (
         DEBUG,
         DEFAULT_WHEEL_SIZE,
+        BaseTimer,
+        HandedOut,
         LoopHandle,
         LoopTimers,
         OperationCore,
         PurgatoryCore,
         TimerBatch,
-        TimerCore,
         TimerTask,
         TimingWheel,
         check_timeout,
@@ -37,12 +38,16 @@ except ModuleNotFoundError as error:
 
 from hwheel_core.errors import HwheelError, TimerClosed, TimerFull
 from hwheel_core.snapshot import Bucket, Level, WheelSnapshot
+from hwheel_core.stats import Lateness, TimerStats
 
 __all__ = [
     "DEBUG",
     "DEFAULT_WHEEL_SIZE",
+    "BaseTimer",
     "Bucket",
+    "HandedOut",
     "HwheelError",
+    "Lateness",
     "Level",
     "LoopHandle",
     "LoopTimers",
@@ -50,8 +55,8 @@ __all__ = [
     "PurgatoryCore",
     "TimerBatch",
     "TimerClosed",
-    "TimerCore",
     "TimerFull",
+    "TimerStats",
     "TimerTask",
     "TimingWheel",
     "WheelSnapshot",

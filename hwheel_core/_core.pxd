@@ -93,6 +93,7 @@ cdef extern from "native.h" nogil:
 
 cdef extern from "native.h":
     PyObject** hw_tuple_items(PyObject*) nogil
+    void hw_set_name(PyObject*, const char*)
     void hw_set_dealloc(PyObject*, void (*)(PyObject*) noexcept)
     void hw_type_free(PyObject*)
     void hw_free_in_turn(PyObject*, void (*)(PyObject*) noexcept, void (*)(PyObject*) noexcept)

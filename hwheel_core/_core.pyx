@@ -22,6 +22,7 @@ import time
 
 from hwheel_core.errors import TimerClosed, TimerFull
 from hwheel_core.snapshot import Bucket as Bucket_, Level as Level_, WheelSnapshot
+from hwheel_core.stats import Lateness as Lateness_, TimerStats
 
 cdef enum:
     MAX_WHEEL_SIZE = 1048576
@@ -65,11 +66,15 @@ include "python/timer_batch.pxi"
 include "python/take.pxi"
 include "python/inspect.pxi"
 include "python/timing_wheel.pxi"
-include "python/base_timer.pxi"
-include "python/fastcall.pxi"
+include "python/set_up.pxi"
+include "python/adding.pxi"
 include "python/handed_out.pxi"
 include "python/run.pxi"
-include "python/timer_core.pxi"
+include "python/fork.pxi"
+include "python/threads.pxi"
+include "python/advance.pxi"
+include "python/base_timer.pxi"
+include "python/fastcall.pxi"
 include "loop/entry.pxi"
 include "loop/gc.pxi"
 include "loop/order.pxi"

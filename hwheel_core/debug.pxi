@@ -29,8 +29,8 @@ def debug_check(timer):
         running = &(<LoopTimers>timer).running
         offered = &(<LoopTimers>timer).offered
     else:
-        core_set_up(<TimerFace?>timer)
-        checked = (<TimerFace>timer).timer
+        core_set_up(<BaseTimer?>timer)
+        checked = (<BaseTimer>timer).timer
     lock_with_gil(checked)
     if running is not NULL:
         fault = list_check(running, &length)

@@ -4,10 +4,16 @@
 class HwheelError(Exception):
     """The base of every error that is hwheel's own."""
 
+    __module__ = "hwheel"
+
 
 class TimerClosed(HwheelError, RuntimeError):
     """The timer has been closed and takes nothing more."""
 
+    __module__ = "hwheel"
+
 
 class TimerFull(HwheelError, RuntimeError):
     """The timer holds max_pending timers already; nothing was added."""
+
+    __module__ = "hwheel"

@@ -39,6 +39,8 @@ static inline int hw_mul_overflows(int64_t a, int64_t b, int64_t *product)
 
 static inline void hw_set_dealloc(PyObject *type, destructor dealloc) { ((PyTypeObject *)type)->tp_dealloc = dealloc; }
 
+static inline void hw_set_name(PyObject *type, const char *name) { ((PyTypeObject *)type)->tp_name = name; }
+
 static inline void hw_set_new(PyObject *type, PyObject *(*make)(PyObject *, PyObject *, PyObject *))
 {
     ((PyTypeObject *)type)->tp_new = (newfunc)make;

@@ -16,6 +16,9 @@ class Bucket(NamedTuple):
     tasks: tuple[Any, ...]
 
 
+Bucket.__module__ = "hwheel"
+
+
 class Level(NamedTuple):
     """One wheel of the hierarchy: its tick, its interval and its clock in ms, and its non-empty buckets."""
 
@@ -25,6 +28,9 @@ class Level(NamedTuple):
     buckets: tuple[Bucket, ...]
 
 
+Level.__module__ = "hwheel"
+
+
 class WheelSnapshot(NamedTuple):
     """levels: finest first. queue: the delay queue, the same buckets in the order in which they fall due. due: tasks that have
     left their bucket and wait for poll(), in order: advance_clock() has passed them, or they were rescheduled to now."""
@@ -32,3 +38,6 @@ class WheelSnapshot(NamedTuple):
     levels: tuple[Level, ...]
     queue: tuple[Bucket, ...]
     due: tuple[Any, ...] = ()
+
+
+WheelSnapshot.__module__ = "hwheel"

@@ -186,3 +186,6 @@ cdef class LoopHandle:
     @property
     def _loop(self):
         return None if self.timers is None else self.timers.loop
+
+
+hw_set_name(<PyObject*>LoopHandle, "hwheel.asyncio.TimerHandle")     # see python/task.pxi

@@ -1,142 +1,17 @@
-# TimerFace: what users of a SystemTimer or ManualTimer call, as far as it has to be fast.
+# BaseTimer: a timer as Python sees it, with what its threads call. The threads themselves, what becomes of an exception, and
+# everything else that need not be fast is Python, in src/hwheel.
+#
+# Interruptions. Python code can be interrupted after any instruction, by Ctrl-C; what is compiled cannot. So whatever has
+# to be done as a whole is done here, or in the functions that this calls: who closes, who advances, who starts a thread; what
+# close() has taken out and not returned yet; what was taken out to be handed out.
 
 
-cdef bint core_set_up(TimerFace self) except False:
-    if self.timer is NULL:
-        raise RuntimeError("this timer has not been set up: call super().__init__()")
-    return True
+@cython.auto_pickle(False)      # CPython's own way refuses it, and says so
+cdef class BaseTimer:
+    """What SystemTimer and ManualTimer have in common. It is not made by itself.
 
-
-cdef inline bint core_ready(TimerFace self) except False:
-    """Before an add: threads run."""
-    cdef int64_t generation
-    if self.timer is NULL or not self.timer.started:
-        core_set_up(self)
-        while True:
-            generation = self.timer.generation
-            self._start()
-            if self.timer.generation == generation:
-                break                   # else a signal handler has forked in the middle of it, and this is the child
-    return True
-
-
-cdef inline bint timer_due_or_raise(Timer* timer, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
-                              int64_t* expiration_ms_out) except False:
-    if not timer_due(timer, now, delay, deadline_ms_out, expiration_ms_out):
-        raise OverflowError(f"the deadline does not fit into 64 bits of milliseconds: now + {delay.ms} ms")
-    return True
-
-
-cdef inline bint core_schedule(TimerFace self, TimerTask task, const Instant* now, const Instant* delay) except False:
-    """Sets a task's times and puts it into the wheel."""
-    cdef int64_t deadline_ms, expiration_ms
-    timer_due_or_raise(self.timer, now, delay, &deadline_ms, &expiration_ms)
-    if task.task.state == TASK_NEW:
-        task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
-    elif task.task.state == TASK_PENDING:
-        raise ValueError("the task is pending already")
-    task.task.deadline_ms = deadline_ms
-    task_schedule(self.timer, task, expiration_ms, timer_when_due(self.timer, delay))
-    timer_heed_clock(self.timer, now)
-    return True
-
-
-cdef inline TimerTask core_add_call(TimerFace self, const Instant* now, const Instant* delay, object callback,
-                               PyObject** args, Py_ssize_t count):
-    """Makes a task of a call and puts it into the wheel."""
-    cdef int64_t deadline_ms, expiration_ms
-    cdef TimerTask task
-    timer_due_or_raise(self.timer, now, delay, &deadline_ms, &expiration_ms)
-    task = task_new(self.timer, callback, args, count)
-    task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
-    task.task.deadline_ms = deadline_ms
-    task_link(self.timer, task, expiration_ms, timer_when_due(self.timer, delay))
-    timer_heed_clock(self.timer, now)
-    return task
-
-
-# The common way into call_later and call_at: positional arguments, and no tuple made of them.
-
-
-cdef TimerTask core_call_later(TimerFace self, object delay, object callback, PyObject** args, Py_ssize_t count):
-    """call_later, for any way in which its arguments come."""
-    cdef Instant now, length
-    seconds_argument(delay, "delay", &length)
-    callback_argument(callback)
-    core_ready(self)
-    timer_read_clock(self.timer, &now)
-    return core_add_call(self, &now, &length, callback, args, count)
-
-
-cdef TimerTask core_call_at(TimerFace self, object when, object callback, PyObject** args, Py_ssize_t count):
-    """call_at, for any way in which its arguments come."""
-    cdef Instant now, length
-    seconds_argument(when, "when", &length)
-    callback_argument(callback)
-    core_ready(self)
-    timer_read_clock(self.timer, &now)
-    # The way from now to then; neither is beyond a quarter of what fits, or the sum of both is refused.
-    if hw_add_overflows(length.ms, -now.ms, &length.ms):
-        raise OverflowError(f"when does not fit into 64 bits of milliseconds: {when!r}")
-    length.ns -= now.ns
-    if length.ns < 0:
-        length.ns += NS_PER_MS
-        length.ms -= 1
-    return core_add_call(self, &now, &length, callback, args, count)
-
-
-cdef class TimerFace:
-    """Adding to a timer and looking into it. TimerCore brings the rest."""
-
-    def _set_up(self, tick_ms, wheel_size, start_ms, clock, never_early, max_pending):
-        """clock: "monotonic", "boottime", "manual", or a callable returning milliseconds."""
-        cdef dict kinds = {"monotonic": CLOCK_KIND_MONOTONIC, "boottime": CLOCK_KIND_BOOTTIME,
-                           "manual": CLOCK_KIND_MANUAL}
-        cdef int32_t kind
-        cdef Timer* timer
-        cdef Instant now
-        cdef int64_t limit = INT64_MAX
-        if self.timer is not NULL:
-            raise ValueError("this timer has been set up already")
-        if isinstance(clock, str) and clock in kinds:
-            kind = kinds[clock]
-        elif callable(clock):
-            kind = CLOCK_KIND_CALLABLE
-        else:
-            raise ValueError(f'clock must be "monotonic", "boottime" or a callable returning milliseconds, not {clock!r}')
-        if kind == CLOCK_KIND_BOOTTIME and HW_BOOTTIME < 0:
-            raise ValueError('there is no "boottime" clock on this platform')
-        if max_pending is not None:
-            limit = integer_argument(max_pending, "max_pending")
-            if limit < 1:
-                raise ValueError(f"max_pending must be at least 1, not {limit}")
-        timer = timer_from_arguments(tick_ms, wheel_size, 0 if start_ms is None else start_ms, kind, never_early)
-        try:
-            if kind == CLOCK_KIND_CALLABLE:
-                Py_INCREF(clock)
-                timer.clock_object = <void*>clock       # dropped by timer_drop_clock
-            if kind != CLOCK_KIND_MANUAL:
-                timer_read_clock(timer, &now)
-                timer.manual_now = now
-                if start_ms is None:
-                    wheel_advance_clock(&timer.wheel, now.ms)
-                    timer.wheel.taken_ms = timer.wheel.levels[0].current_time_ms
-                elif start_ms > now.ms:
-                    raise ValueError(f"start_ms is ahead of the clock: {start_ms} > {now.ms}")
-            if self.timer is not NULL:      # by an argument's own Python code
-                raise ValueError("this timer has been set up already")
-        except:
-            timer_drop_clock(timer)
-            timer_release(timer)
-            raise
-        timer.max_pending = limit
-        self.timer = timer
-        debug_count(LIVE_TIMERS, 1)
-
-    def _check_new(self):
-        """A second __init__ must not take a timer apart that is in use."""
-        if self.timer is not NULL:
-            raise ValueError("this timer has been set up already")
+    All that takes one of the two takes a BaseTimer.
+    """
 
     def __dealloc__(self):
         if self.timer is not NULL:
@@ -148,18 +23,8 @@ cdef class TimerFace:
     # --- adding --------------------------------------------------------------------------------------------------
 
     def add(self, TimerTask task not None):
-        """Adds a task; it runs `task.delay_ms` from now. Returns the task.
-
-        A delay of zero or less runs at once, on the executor, never in the caller. A task that was cancelled before
-        is left alone.
-
-        Raises:
-            ValueError: the task is pending, belongs to another timer, or is a callback task that has expired.
-            OverflowError: the deadline does not fit into 64 bits of milliseconds.
-            TimerClosed, TimerFull.
-
-        Runtime complexity: O(1).
-        Thread-safety: any thread.
+        """Adds a task, to run `task.delay_ms` from now. Returns it. A cancelled one is left alone.
+        ValueError: it is pending, another timer's, or a callback task that has expired. O(1).
         """
         cdef Instant delay = Instant(task.task.delay_ms, 0)
         cdef Instant now
@@ -184,44 +49,23 @@ cdef class TimerFace:
         return task
 
     def call_later(self, delay, callback, *args):
-        """Calls `callback(*args)` in `delay` seconds. Returns the TimerTask, to cancel or reschedule it.
-
-        Arguments:
-            delay: seconds, an int or a float; zero or less runs at once, on the executor, never in the caller.
-        Raises:
-            TypeError: delay is no number (a bool is none), or callback is not callable.
-            ValueError: delay is NaN or infinite.
-            OverflowError: the deadline does not fit into 64 bits of milliseconds.
-            TimerClosed, TimerFull.
-
-        Runtime complexity: O(1).
-        Thread-safety: any thread.
+        """Calls `callback(*args)` in `delay` seconds. Returns the TimerTask, to cancel or reschedule.
+        Zero or less: at once, but on the executor, never in the caller. O(1).
         """
         return core_call_later(self, delay, callback, hw_tuple_items(<PyObject*>args), len(args))
 
     def call_at(self, when, callback, *args):
-        """Calls `callback(*args)` at a time on the timer's clock, in seconds as `time()` gives them.
-
-        A time that is over runs at once, on the executor. Otherwise as `call_later`.
-        """
+        """The same at a time on the timer's clock, in seconds as `time()` gives them. O(1)."""
         return core_call_at(self, when, callback, hw_tuple_items(<PyObject*>args), len(args))
 
     def call_every(self, interval, callback, *args, missed="skip"):
-        """Calls `callback(*args)` every `interval` seconds, first in one interval, until the task is cancelled.
-
-        Times stand on a grid and do not drift. A run is never started while the one before it is still going; what
-        happens with the times that a long run misses is said by `missed`: "skip" leaves them out, "burst" makes up for
-        each one, "delay" starts a new grid: a whole interval from the end of the run.
-
-        Returns the TimerTask. Between two runs it is pending; each run counts as one added and one expired timer.
-        `cancel()`, also inside the callback, ends it, and so does `close()`. An exception in a run is reported and does
-        not end it.
-
-        Raises:
-            ValueError: the interval is not positive, NaN or infinite, or missed is none of the three.
-            Otherwise as `call_later`.
-
-        Runtime complexity: O(1) a run.
+        """Calls `callback(*args)` every `interval` seconds, first in one interval, until cancelled.
+        Times stand on a grid and do not drift; no run starts while the one before it goes on. What
+        becomes of the times that a long run misses: "skip" leaves them out, "burst" makes up for
+        each, "delay" starts a new grid, a whole interval from the end of the run.
+        Returns the TimerTask, pending between two runs; each counts as one added and one expired.
+        `cancel()`, also inside the callback, or `close()` ends it, an exception in a run does not.
+        ValueError: the interval is not positive. O(1) a run.
         """
         cdef PeriodicTask task
         cdef Instant now, length
@@ -245,37 +89,16 @@ cdef class TimerFace:
         return task
 
     def call_many(self, delays_ms, callback):
-        """Adds a timer for each delay, with no Python object for any. Returns a TimerBatch.
-
-        `callback(indices)` gets an `array.array("q")` of the indices into delays_ms that fell due, in order: once a
-        poll, that is, with everything that was due by the time that the executor came to it (in a ManualTimer: once a
-        tick). Among other tasks of the same poll it stands where the first of its indices stood.
-
-        Arguments:
-            delays_ms: a one-dimensional buffer of int64 (a NumPy or Arrow array, array.array("q")), in ms. It is copied.
-        Raises:
-            TypeError: delays_ms is no such buffer, or callback is not callable.
-            OverflowError: one of the deadlines does not fit into 64 bits.
-            ValueError: an Arrow array has nulls.
-            TimerClosed, TimerFull: all or nothing.
-
-        Runtime complexity: O(1) a timer. The GIL is released.
-        Thread-safety: any thread.
+        """Adds a timer for each delay, with no Python object for any. Returns a TimerBatch. O(1) each.
+        delays_ms is a one-dimensional buffer of int64 (NumPy, Arrow without nulls, array("q")), in
+        ms; it is copied, and the GIL released. `callback(indices)` gets an array("q") of those that
+        fell due, in order: all that are due when the executor comes to it (ManualTimer: a tick's).
+        Among other tasks it stands where its first index stood. TimerFull: nothing was added.
         """
         core_ready(self)
         return timer_batch_add(self.timer, delays_ms, callback)
 
     # --- looking -------------------------------------------------------------------------------------------------
-
-    def time(self):
-        """The time on the timer's clock, in seconds: what `call_at` takes.
-
-        For a timer that runs on the monotonic clock it is the time of `time.monotonic()`.
-        """
-        cdef Instant now
-        core_set_up(self)
-        timer_read_clock(self.timer, &now)
-        return (<object>now.ms * NS_PER_MS + now.ns) / 1e9
 
     def __len__(self):
         """How many timers are pending, each of a batch counted. O(1)."""
@@ -283,22 +106,30 @@ cdef class TimerFace:
         return self.timer.pending
 
     def __bool__(self):
-        return True         # also with nothing pending
+        """True, also with nothing pending."""
+        return True
 
     def pending(self):
-        """The pending tasks, a list in the order in which they will run. Batches are not among them.
-
-        Runtime complexity: O(n log n). Adds wait while the wheel is walked.
-        """
+        """The pending tasks, in the order in which they will run, without batches. O(n log n)."""
         core_set_up(self)
         return timer_pending(self.timer)
 
+    def time(self):
+        """The time on the timer's clock, in seconds: that of time.monotonic(), if not told otherwise."""
+        cdef Instant now
+        core_set_up(self)
+        timer_read_clock(self.timer, &now)
+        return (<object>now.ms * NS_PER_MS + now.ns) / 1e9
+
+    def stats(self):
+        """A TimerStats: all counters at one moment."""
+        *counters, p50, p99, worst = self._counters()
+        return TimerStats(*counters, Lateness_(p50, p99, worst))
+
     @property
     def next_deadline(self):
-        """When the timer has something to do next, in seconds on its clock: nothing runs before. None: nothing is pending.
-
-        It is the beginning of the first bucket that holds something, or now where that is over: to the tick for what is due
-        within `wheel_size` ticks, and no later than the first deadline for what is further away. Runtime complexity: O(1).
+        """Nothing runs before this, in seconds on the timer's clock; None: nothing is pending. O(1).
+        To the tick for what is due within wheel_size ticks, else when its bucket begins.
         """
         cdef int64_t next_ms = 0
         cdef bint found
@@ -349,3 +180,197 @@ cdef class TimerFace:
         worst = timer.lateness.max_us / 1000.0
         lock_release(timer)
         return added, expired, cancelled, cascaded, wakeups, pending, levels, p50, p99, worst
+
+    def __repr__(self):
+        state = "closed" if self.closed else f"{len(self)} pending"
+        return f"<{type(self).__name__} {self.name!r}, {state}>"
+
+    # --- the end -------------------------------------------------------------------------------------------------
+
+    def close(self, *, run_pending=False, timeout=None):
+        """Refuses timers from now on, ends the threads, and returns what had not run, in order.
+        That is tasks, cancelled but with callback and args, and batches, once each: `indices()`.
+        run_pending: first runs all that is pending, before its time, on the executor. timeout: how
+        many seconds to wait for running callbacks; None: until they end. Inside a callback there is
+        no wait for that one. Closing again returns an empty list; but where a close() was
+        interrupted, or a callback raised in it, it goes on, and returns what the first would have.
+        """
+        cdef list not_run
+        check_timeout(timeout)
+        if self.timer is NULL or self.is_over or self.closer != 0:
+            return []                   # never set up, or another close() returns what there is
+        self.closer = PyThread_get_thread_ident()
+        try:
+            core_after_fork(self)
+            self._close()
+            self._end_threads(bool(run_pending), timeout)
+            core_return(self, [])
+            timer_return_all(self.timer, self.not_run)
+            self._give_back(self.not_run)
+            timer_drop_clock(self.timer)
+            self.is_over = True
+            not_run, self.not_run = self.not_run, None
+            return not_run
+        finally:
+            self.closer = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        self.close()
+
+    def _close(self):
+        """Refuses adds from now on. False if it was closed before."""
+        cdef bint first
+        core_set_up(self)
+        with nogil:
+            first = timer_close(self.timer)
+        return first
+
+    def _give_back(self, tasks):
+        """For subclasses: close() is about to return these. It may come more than once, if it is interrupted."""
+
+    def _take_back(self, HandedOut handed not None):
+        """For close(): what was handed out and not begun is among what it returns. False if it was begun."""
+        return handed.timer is self and handed_take_back(handed)
+
+    def _make_all_ready(self):
+        """Everything that is pending is ready at once, in order."""
+        core_set_up(self)
+        with nogil:
+            timer_advance(self.timer, INT64_MAX)
+
+    def _stop(self, bint drain):
+        core_set_up(self)
+        with nogil:
+            timer_stop(self.timer, drain)
+
+    # --- threads -------------------------------------------------------------------------------------------------
+
+    def _set_up(self, tick_ms, wheel_size, start_ms, clock, never_early, max_pending):
+        """clock: "monotonic", "boottime", "manual", or a callable returning milliseconds."""
+        core_make(self, tick_ms, wheel_size, start_ms, clock, never_early, max_pending)
+
+    def _check_new(self):
+        """A second __init__ must not take a timer apart that is in use."""
+        core_check_new(self)
+
+    def _prepare(self, bint has_worker):
+        """Called before the threads start (again)."""
+        core_prepare(self, has_worker)
+
+    def _start_role(self, int role, start):
+        """Calls start(), which starts a thread, unless the role is taken."""
+        core_start_role(self, role, start)
+
+    def _take_role(self, int role):
+        """The generation of the process if the calling thread is the one for the role from now on; else None."""
+        cdef int64_t generation
+        core_set_up(self)
+        role_check(role)
+        with nogil:
+            generation = timer_take_role(self.timer, role)
+        return None if generation < 0 else generation
+
+    def _leave_role(self, int role, int64_t generation):
+        core_set_up(self)
+        role_check(role)
+        with nogil:
+            timer_leave_role(self.timer, role, generation)
+
+    def _be_started(self):
+        """Calls _start(), if need be, as before an add."""
+        core_ready(self)
+
+    def _set_started(self):
+        """Adds need not call _start() any more."""
+        core_set_up(self)
+        self.timer.started = True
+
+    def _generation(self):
+        """How often the process has been forked since the timer was made."""
+        core_set_up(self)
+        return self.timer.generation
+
+    def _reap(self, int64_t generation):
+        """The reaper's wait. True: hand out what is ready; False: end."""
+        return core_reap(self, generation)
+
+    def _is_stopping(self):
+        core_set_up(self)
+        return hw_flag(&self.timer.stopping) != 0
+
+    def _advance_clock(self, int64_t timeout_ns):
+        """One turn of a reaper that the caller is: True if a bucket was taken, or something is ready."""
+        return core_advance_clock(self, timeout_ns)
+
+    def _await_work(self, int64_t generation):
+        """The executor thread's wait. True: run what is ready; False: end."""
+        cdef bint go_on
+        core_set_up(self)
+        with nogil:
+            go_on = timer_await_work(self.timer, generation)
+        return go_on
+
+    def _start(self):
+        """For subclasses: starts the threads."""
+        raise NotImplementedError
+
+    def _end_threads(self, run_pending, timeout):
+        """For subclasses: the part of close() that waits."""
+        raise NotImplementedError
+
+    def _report(self, source, error):
+        """For subclasses: a callback of a task or batch has raised this."""
+        raise NotImplementedError
+
+    def _after_fork(self):
+        """In a forked child: no thread of the timer is there, and what was pending is dropped or kept. It comes by itself,
+        or else before the first add."""
+        core_set_up(self)
+        core_after_fork(self)
+
+    def _keeps_at_fork(self):
+        """Whether what is pending stays so in a forked child."""
+        return True
+
+    # --- handing out ---------------------------------------------------------------------------------------------
+
+    def _run_ready(self, bint in_caller=False):
+        """Runs everything that is ready, here and now, in order.
+
+        in_caller: this is a thread of the user's: a Ctrl-C ends it, also between callbacks that are compiled.
+        """
+        core_set_up(self)
+        core_run_ready(self, in_caller)
+
+    def _hand_out(self, dict registry, again, submit, bint in_caller):
+        """Takes out what is ready, each as a HandedOut, and calls submit(handed_out) for it."""
+        core_hand_out(self, registry, again, submit, in_caller)
+
+    def _restart(self, source):
+        """After a run: puts a task of call_every back. Anything else stays as it is."""
+        cdef PeriodicTask task
+        core_set_up(self)
+        if isinstance(source, PeriodicTask):
+            task = source
+            if task.task.owner != <uintptr_t>self.timer:
+                raise ValueError("the task belongs to another timer")
+            try:
+                periodic_restart(self.timer, task)
+            except BaseException as error:
+                if task.task.state != TASK_PENDING:
+                    task_cancel(task)
+                self._report(task, error)
+
+    def _advance_by(self, seconds):
+        """ManualTimer.advance."""
+        core_advance_by(self, seconds)
+
+    def _advance_to(self, when):
+        """ManualTimer.advance_to."""
+        core_advance_to(self, when)
+
+
+hw_set_name(<PyObject*>BaseTimer, "hwheel.BaseTimer")     # see task.pxi

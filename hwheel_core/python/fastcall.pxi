@@ -18,16 +18,16 @@ cdef object core_call_slowly(object method, PyObject* self, PyObject** args, Py_
 cdef object core_call_later_fast(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
     if count < 2 or keywords is not NULL:
         return core_call_slowly(common_call_later, self, args, count, keywords)
-    return core_call_later(<TimerFace>self, <object>args[0], <object>args[1], args + 2, count - 2)
+    return core_call_later(<BaseTimer>self, <object>args[0], <object>args[1], args + 2, count - 2)
 
 
 cdef object core_call_at_fast(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
     if count < 2 or keywords is not NULL:
         return core_call_slowly(common_call_at, self, args, count, keywords)
-    return core_call_at(<TimerFace>self, <object>args[0], <object>args[1], args + 2, count - 2)
+    return core_call_at(<BaseTimer>self, <object>args[0], <object>args[1], args + 2, count - 2)
 
 
 # A method in the type's dict is replaced by one with another calling convention. If there were no such method, importing the
 # core would fail here. If CPython kept using the old one, calls would be right and slower: no test, but `make bench` tells.
-common_call_later = <object>hw_speed_up(<PyObject*>TimerFace, "call_later", &core_call_later_def, <void*>core_call_later_fast)
-common_call_at = <object>hw_speed_up(<PyObject*>TimerFace, "call_at", &core_call_at_def, <void*>core_call_at_fast)
+common_call_later = <object>hw_speed_up(<PyObject*>BaseTimer, "call_later", &core_call_later_def, <void*>core_call_later_fast)
+common_call_at = <object>hw_speed_up(<PyObject*>BaseTimer, "call_at", &core_call_at_def, <void*>core_call_at_fast)

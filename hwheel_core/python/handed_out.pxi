@@ -12,7 +12,7 @@ def no_operation():
     """Run for a task that has neither a callback nor a run() of its own."""
 
 
-cdef bint core_return(TimerCore self, list tasks) except False:
+cdef bint core_return(BaseTimer self, list tasks) except False:
     """What close() is to return."""
     if self.not_run is None:
         self.not_run = []
@@ -60,7 +60,7 @@ cdef bint handed_finish(HandedOut self, bint let_go) except False:
 cdef int64_t handed_out_count = 0
 
 
-cdef HandedOut core_hand_out_next(TimerCore self, dict registry):
+cdef HandedOut core_hand_out_next(BaseTimer self, dict registry):
     """The next of what is ready, in the registry; None when there is nothing."""
     cdef Instant now
     cdef Entry* entry
@@ -161,7 +161,7 @@ cdef class HandedOut:
     def run(self):
         """The run, in a thread of this process. Nothing happens if it was begun or taken back before; nor in the child of a
         fork that the executor's queue has come through, where what was handed out is the parent's."""
-        cdef TimerCore timer = self.timer
+        cdef BaseTimer timer = self.timer
         if timer is None or self.generation != timer.timer.generation or not self.begin():
             return
         try:
@@ -202,3 +202,30 @@ cdef class HandedOut:
         with cython.critical_section(self):
             if not self.is_finished:
                 self.future = future
+
+
+cdef bint core_hand_out(BaseTimer self, dict registry, object again, object submit, bint in_caller) except False:
+    """Takes out what is ready, each as a HandedOut, and calls submit(handed_out) for it.
+
+    again: a deque of what was taken out before, but whose submit() was interrupted.
+    """
+    cdef HandedOut handed
+    core_set_up(self)
+    while True:
+        if again:
+            handed = again.popleft()
+        else:
+            handed = core_hand_out_next(self, registry)
+            if handed is None:
+                return True
+        handed.caller = PyThread_get_thread_ident() if in_caller else 0
+        try:
+            submit(handed)
+        except:
+            if not handed.is_begun:
+                again.appendleft(handed)
+            raise
+        finally:
+            handed.caller = 0
+        if in_caller:
+            PyErr_CheckSignals()

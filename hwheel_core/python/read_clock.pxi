@@ -48,7 +48,7 @@ cdef void timer_drop_clock(Timer* timer) noexcept:
     timer.clock_object = NULL
     lock_release(timer)
     if clock is not NULL:
-        Py_DECREF(<object>clock)        # the reference of TimerCore.__init__
+        Py_DECREF(<object>clock)        # the reference of BaseTimer.__init__
 
 
 cdef inline WhenDue timer_when_due(const Timer* timer, const Instant* delay) noexcept nogil:

@@ -1,7 +1,7 @@
 # What is ready is run, by a thread of the timer's own or by the caller's.
 
 
-cdef bint core_callback_failed(TimerCore self, object source, object error, bint in_caller) except False:
+cdef bint core_callback_failed(BaseTimer self, object source, object error, bint in_caller) except False:
     """Reports what a callback raised; or raises it, where it is the caller's."""
     if in_caller and (self._raises or isinstance(error, (KeyboardInterrupt, SystemExit))):
         raise error
@@ -9,7 +9,7 @@ cdef bint core_callback_failed(TimerCore self, object source, object error, bint
     return True
 
 
-cdef bint core_run_subclass(TimerCore self, TimerTask task, bint in_caller) except False:
+cdef bint core_run_subclass(BaseTimer self, TimerTask task, bint in_caller) except False:
     try:
         task_track(task)
         if task.task.flags & TASK_REPEATS:
@@ -24,7 +24,7 @@ cdef bint core_run_subclass(TimerCore self, TimerTask task, bint in_caller) exce
     return True
 
 
-cdef inline bint core_run_task(TimerCore self, TimerTask task, bint in_caller) except False:
+cdef inline bint core_run_task(BaseTimer self, TimerTask task, bint in_caller) except False:
     if task_has_attributes(task):
         return core_run_subclass(self, task, in_caller)
     # No try block on this way: it costs as much as the rest of what is done here.
@@ -36,7 +36,7 @@ cdef inline bint core_run_task(TimerCore self, TimerTask task, bint in_caller) e
     return True
 
 
-cdef inline bint core_run_entry(TimerCore self, Entry* entry, const Instant* now, bint in_caller) except False:
+cdef inline bint core_run_entry(BaseTimer self, Entry* entry, const Instant* now, bint in_caller) except False:
     cdef TimerTask task
     cdef TimerBatch batch
     if entry.place == ENTRY_OF_BATCH:
@@ -61,7 +61,7 @@ cdef enum:
     CALLBACKS_A_LOOK = 64       # callbacks that are run before signals are looked at: Python code does so itself
 
 
-cdef bint core_run_ready(TimerCore self, bint in_caller) except False:
+cdef bint core_run_ready(BaseTimer self, bint in_caller) except False:
     """_run_ready."""
     cdef Timer* timer = self.timer
     cdef int64_t generation = timer.generation

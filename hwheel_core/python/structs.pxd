@@ -62,11 +62,9 @@ cdef class TimingWheel:
     cdef object __weakref__
     cdef object upper           # the view of the next level, once asked for
 
-cdef class TimerFace:
+cdef class BaseTimer:           # whose functions are called core_...
     cdef Timer* timer
     cdef object __weakref__
-
-cdef class TimerCore(TimerFace):
     cdef uintptr_t closer       # the thread whose close() is under way; 0: none
     cdef bint is_over           # a close() has come to its end
     cdef list not_run           # what close() has taken out, until it returns it
@@ -74,7 +72,7 @@ cdef class TimerCore(TimerFace):
     cdef public bint _raises    # an exception in a callback that runs in its caller's thread is the caller's
 
 cdef class HandedOut:
-    cdef readonly TimerCore timer
+    cdef readonly BaseTimer timer
     cdef readonly object source         # a task or a batch
     cdef readonly object indices        # of a batch
     cdef readonly object callback, args, kwargs

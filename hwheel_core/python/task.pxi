@@ -182,3 +182,9 @@ cdef inline void task_free(PyObject* self) noexcept:
 # calls. If CPython called another slot, what a task
 # holds would not be released, or twice: tests/lifetime/test_release.py and test_long_chains.py tell.
 hw_set_dealloc(<PyObject*>TimerTask, task_dealloc)
+
+
+# Users know the class by the name under which they import it, so help(), reports and pickles show that one. A static type has
+# no other place for the name of its module than tp_name: if CPython read another one, tests/packaging/test_public_names.py
+# would tell.
+hw_set_name(<PyObject*>TimerTask, "hwheel.TimerTask")

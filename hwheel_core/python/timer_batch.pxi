@@ -226,3 +226,6 @@ cdef bint timer_batch_return(TimerBatch self, list returned) except False:
     if finished:
         Py_DECREF(self)                 # the timer's reference, of timer_batch_add; the caller holds another
     return True
+
+
+hw_set_name(<PyObject*>TimerBatch, "hwheel.TimerBatch")     # see task.pxi

@@ -230,3 +230,6 @@ cdef bint timing_wheel_itself(TimingWheel self) except False:
     if self.depth:
         raise TypeError("this is a view of an overflow wheel; add to, advance and poll the wheel itself")
     return True
+
+
+hw_set_name(<PyObject*>TimingWheel, "hwheel.TimingWheel")     # see task.pxi

@@ -7,17 +7,32 @@
 True
 """
 
-from hwheel_core import HwheelError, TimerBatch, TimerClosed, TimerFull, TimerTask, TimingWheel
+from hwheel_core import (
+    BaseTimer,
+    Bucket,
+    HwheelError,
+    Lateness,
+    Level,
+    TimerBatch,
+    TimerClosed,
+    TimerFull,
+    TimerStats,
+    TimerTask,
+    TimingWheel,
+    WheelSnapshot,
+)
 
 from hwheel.threading import Timer
 from hwheel.timers.manual import ManualTimer
-from hwheel.timers.stats import Lateness, TimerStats
 from hwheel.timers.system import SystemTimer
 from hwheel.version import __version__
 
 __all__ = [
+    "BaseTimer",
+    "Bucket",
     "HwheelError",
     "Lateness",
+    "Level",
     "ManualTimer",
     "SystemTimer",
     "Timer",
@@ -27,5 +42,6 @@ __all__ = [
     "TimerStats",
     "TimerTask",
     "TimingWheel",
+    "WheelSnapshot",
     "__version__",
 ]

@@ -106,7 +106,7 @@ def test_the_core_imports_nothing_of_the_package_above_it():
 
 
 @pytest.mark.parametrize(("file", "line", "package"), [
-    ("timers/stats.py", "from hwheel.threading import Timer", "hwheel"),
+    ("timers/uncaught.py", "from hwheel.threading import Timer", "hwheel"),
     ("timers/base.py", "    from hwheel.cli.main import main", "hwheel"),
     ("logs/schema.py", "import hwheel.tune.grid", "hwheel"),
     ("spark/arrow.py", "from hwheel.spark.shard import wheel", "hwheel.spark"),

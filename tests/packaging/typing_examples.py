@@ -1,10 +1,27 @@
-"""What a type checker must accept. `make types` runs mypy --strict over this and over the package that it imports."""
+"""What a type checker must accept: test_types.py has mypy and pyright look at it."""
 
+import asyncio
 from array import array
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from hwheel import ManualTimer, SystemTimer, TimerBatch, TimerStats, TimerTask, TimingWheel
+import hwheel.asyncio
+from hwheel import (
+    BaseTimer,
+    HwheelError,
+    ManualTimer,
+    SystemTimer,
+    Timer,
+    TimerBatch,
+    TimerFull,
+    TimerStats,
+    TimerTask,
+    TimingWheel,
+    WheelSnapshot,
+    sched,
+)
+from hwheel.purgatory import DelayedFuturePurgatory, DelayedOperation, DelayedOperationPurgatory, ThresholdPurgatory
 
 
 class Ping(TimerTask):
@@ -20,22 +37,101 @@ def show(indices: "array[int]") -> None:
     print(list(indices))
 
 
-def use(timer: SystemTimer | ManualTimer) -> TimerStats:
+def report(source: object, error: BaseException) -> None:
+    print(source, error)
+
+
+def use(timer: BaseTimer) -> TimerStats:
     ping: Ping = timer.add(Ping("localhost"))
     task: TimerTask = timer.call_later(1.5, print, "later")
     repeating: TimerTask = timer.call_every(1, print, "tick", missed="burst")
     batch: TimerBatch = timer.call_many(array("q", [1, 2, 3]), show)
     kept: bool = task.cancel() and repeating.reschedule(0.01) and ping.pending
     timer.call_many(np.array([1, 2, 3]), show).cancel(np.array([0]))
-    print(kept, batch.cancel([1]), timer.pending()[0].deadline_ms, timer.close(run_pending=True))
+    print(kept, batch.cancel([1]), timer.pending()[0].deadline_ms, len(timer), timer.call_at(timer.time() + 1, print))
+    for left in timer.close(run_pending=True, timeout=1):
+        print(left.indices() if isinstance(left, TimerBatch) else left.args)
     return timer.stats()
 
 
+def add_or_not(timer: SystemTimer) -> TimerTask | None:
+    try:
+        return timer.call_later(np.float64(0.5), print)
+    except TimerFull:
+        return None
+    except HwheelError as error:
+        raise SystemExit(str(error)) from error
+
+
 def look(wheel: TimingWheel) -> int | None:
-    for bucket in wheel.snapshot().queue:
+    picture: WheelSnapshot = wheel.snapshot()
+    for bucket in picture.queue:
         print(bucket.level, bucket.expiration_ms, bucket.tasks)
     return wheel.next_expiration_ms
 
 
+def test_in_virtual_time() -> None:
+    timer = ManualTimer(on_error="raise")
+    task = timer.call_later(30, print, "half a minute")
+    timer.advance(29.999)
+    timer.advance_to(timer.time() + 0.0005)
+    assert task.pending and task.reschedule(5)
+    with ManualTimer(on_error=report) as another:
+        another.advance(1)
+
+
+# --- the drop-ins --------------------------------------------------------------------------------------------------
+
+Timer(0.01, print, ["ten milliseconds"], {"flush": True}).start()
+scheduler = sched.scheduler()
+scheduler.cancel(scheduler.enter(30, 1, print, ("no answer",)))
+
+
+async def beside_a_loop() -> str:
+    with hwheel.asyncio.Timeouts() as timeouts:
+        idle = timeouts.call_later(0.5, print, "silent")
+        moved: bool = idle.reschedule(0.5)
+        idle.cancel()
+        print(moved, len(timeouts), idle.when())
+    return await asyncio.wait_for(asyncio.sleep(0.01, "slept"), timeout=30)
+
+
+slept: str = hwheel.asyncio.run(beside_a_loop())
+
+
+# --- purgatory -----------------------------------------------------------------------------------------------------
+
+
+class Order(DelayedOperation):
+    def __init__(self, item: str, max_wait_ms: int) -> None:
+        super().__init__(max_wait_ms)
+        self.item = item
+
+    def try_complete(self) -> bool:
+        return bool(self.item) and self.force_complete()
+
+    def on_complete(self) -> None:
+        print("shipped")
+
+
+async def wait(timer: BaseTimer) -> int:
+    with DelayedOperationPurgatory[Order]("orders", timer) as orders:
+        done: bool = orders.try_complete_else_watch(Order("tea", 60_000), ["tea", 5])
+        completed: int = orders.check_and_complete("tea")
+        waited: int = await orders.wait(["tea"], lambda: 5, timeout=0.5)
+        print(done, completed, waited, orders.stats().expired)
+        return sum(len(order.item) for order in orders.close())
+
+
+def reached(offsets: ThresholdPurgatory[int]) -> float:
+    replicated: Future[float] = offsets.await_(1_000, max_wait_ms=60_000)
+    offsets.maybe_complete(1_000, current_time_ms=5)
+    with ThreadPoolExecutor() as pool, DelayedFuturePurgatory() as futures:
+        print(futures.try_complete_else_watch(30_000, [pool.submit(print)], lambda: print("all answered")).futures)
+    return replicated.result()
+
+
 with SystemTimer("typed", clock=lambda: 0.5, executor="inline", on_error=lambda task, error: None) as timer:
     print(use(timer).lateness.p99)
+with ThreadPoolExecutor() as pool, SystemTimer(executor=pool, clock="boottime", fork="keep") as pooled:
+    print(add_or_not(pooled))

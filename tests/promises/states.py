@@ -38,11 +38,16 @@ def classes():
     for module in pkgutil.walk_packages(hwheel.__path__, "hwheel."):
         if not module.name.startswith(("hwheel.spark", "hwheel.cli", "hwheel.__main__", "hwheel.tune")):
             importlib.import_module(module.name)
-    found = [cls for cls in vars(_core).values() if isinstance(cls, type) and cls.__module__ == "hwheel_core._core"]
+    found = [cls for cls in vars(_core).values() if isinstance(cls, type) and is_compiled(cls)]
     found.append(type(a_periodic_task()))
     for cls in found:
         found += [sub for sub in cls.__subclasses__() if sub.__module__.startswith("hwheel") and sub not in found]
     return {cls.__name__: cls for cls in found}
+
+
+def is_compiled(cls):
+    heap_type = 1 << 9                  # Py_TPFLAGS_HEAPTYPE: made by a class statement
+    return cls.__module__.startswith("hwheel") and not cls.__flags__ & heap_type
 
 
 # --- objects in their states ---------------------------------------------------------------------------------------
@@ -152,7 +157,7 @@ def makers(name, cls):
                  "returned": lambda: timers_batch(lambda timer, batch: timer.close()[0])}
     elif name == "LoopTimers":
         make |= {"set up": new_loop_timers, "closed": lambda: close(new_loop_timers())}
-    elif name == "LoopHandle":
+    elif name == "TimerHandle":
         make |= {"pending": lambda: new_loop_timers().call_later(1.0, ignore),
                  "cancelled": lambda: cancelled(new_loop_timers().call_later(1.0, ignore))}
     elif name == "HandedOut":
@@ -252,7 +257,7 @@ def attempt(chance, thing, name, where, *, bare_call=False):
     # Without the values' repr(), which would be a call of its own.
     say(where, name, *[value if type(value) in (int, float, str, bool) else type(value).__name__ for value in values])
     try:
-        if name in WAITS and isinstance(thing, hwheel_core.TimerCore):
+        if name in WAITS and isinstance(thing, hwheel_core.BaseTimer):
             thing._stop(False)
         if callable(getattr(type(thing), name)):
             getattr(thing, name)(*values)
@@ -266,7 +271,7 @@ def attempt(chance, thing, name, where, *, bare_call=False):
     except Exception:
         pass
     if hwheel_core.DEBUG and not name.startswith("_") and isinstance(
-        thing, (hwheel_core.TimingWheel, hwheel_core.TimerCore, hwheel_core.LoopTimers)
+        thing, (hwheel_core.TimingWheel, hwheel_core.BaseTimer, hwheel_core.LoopTimers)
     ):
         try:
             hwheel_core.debug_check(thing)

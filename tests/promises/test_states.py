@@ -26,7 +26,7 @@ NAMES = run_states().stdout.split()
 
 
 def test_the_classes_are_found():
-    assert {"TimingWheel", "TimerTask", "PeriodicTask", "TimerBatch", "LoopTimers", "LoopHandle", "OperationCore",
+    assert {"TimingWheel", "TimerTask", "PeriodicTask", "TimerBatch", "LoopTimers", "TimerHandle", "OperationCore",
             "SystemTimer", "ManualTimer", "RecordingTimer", "PurgatoryCore", "WatchList", "Int64Buffer"} <= {*NAMES}
 
 

@@ -6,9 +6,7 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from hwheel_core import lateness_of
-
-from hwheel.timers.stats import Lateness
+from hwheel_core import Lateness, lateness_of
 
 BUCKET_BYTES = 128 + 8
 ENTRY_BYTES = 32

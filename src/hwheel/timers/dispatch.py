@@ -15,7 +15,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor
-from typing import Any
+from typing import Any, Literal
+
+from hwheel_core import BaseTimer, HandedOut
 
 from hwheel.timers.handed_out import run_handed_out, runs_here
 from hwheel.timers.lifecycle import Fork, end_forked_thread, fork_at_work, main_thread_has_ended
@@ -27,7 +29,7 @@ LOOK_S = 0.2        # how often close() looks whether a thread that it waits for
 PATIENCE_S = 1.0    # and how long it waits for one that is not
 
 
-def hand_over_to(executor: Executor | str | None, *, reaper: bool) -> "HandOver":
+def hand_over_to(executor: Executor | Literal["inline"] | None, *, reaper: bool) -> "HandOver":
     """The HandOver for SystemTimer's `executor` argument."""
     if executor is None:
         return OwnWorker(reaper=reaper)
@@ -49,7 +51,7 @@ class HandOver:
         self._at_work: list[threading.Thread] = []
         self._fork: Fork | None = None      # that the threads were started in
 
-    def start(self, timer: Any) -> None:
+    def start(self, timer: BaseTimer) -> None:
         """Starts the threads. One that cannot be started is an error at the add, which adds nothing then."""
         timer._prepare(self.has_worker)
         if self.has_worker:
@@ -58,18 +60,18 @@ class HandOver:
             timer._start_role(REAPER, lambda: self._start_thread(REAPER, timer, _reap))
         timer._set_started()
 
-    def _start_thread(self, role: int, timer: Any, loop: Callable[..., None]) -> None:
+    def _start_thread(self, role: int, timer: BaseTimer, loop: Callable[..., None]) -> None:
         self._fork = fork_at_work()
         thread = threading.Thread(target=loop, args=(timer, self, self._fork), name=f"{NAMES[role]}-{timer.name}", daemon=True)
         # Noted before it is started, because a start that is interrupted may have started it all the same.
         self._threads.append(thread)
         start_thread(thread)
 
-    def hand_out(self, timer: Any, *, in_caller: bool = False) -> None:
+    def hand_out(self, timer: BaseTimer, *, in_caller: bool = False) -> None:
         """Hands out what is ready; called in the thread that found it so. in_caller: it is one of the user's."""
         timer._run_ready(in_caller)
 
-    def drain(self, timer: Any, give_up: float | None) -> None:
+    def drain(self, timer: BaseTimer, give_up: float | None) -> None:
         """Has everything that is ready run, until give_up."""
         if self._is_own_thread() or not self._is_alive():
             timer._run_ready(True)
@@ -77,7 +79,7 @@ class HandOver:
             timer._stop(True)
             self.join(give_up)
 
-    def take_back(self, timer: Any) -> None:
+    def take_back(self, timer: BaseTimer) -> None:
         """At the end of close(): what was taken out of the timer and never reached its executor comes back."""
 
     def after_fork_in_child(self) -> None:
@@ -125,7 +127,7 @@ class OwnWorker(HandOver):
 
     has_worker = True
 
-    def hand_out(self, timer: Any, *, in_caller: bool = False) -> None:
+    def hand_out(self, timer: BaseTimer, *, in_caller: bool = False) -> None:
         pass
 
 
@@ -137,17 +139,17 @@ class Foreign(HandOver):
         self._executor = executor
         processes = sys.modules.get("concurrent.futures.process")
         self._elsewhere = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
-        self._handed_out: dict[int, Any] = {}       # and not over; in a forked child the parent's, too
-        self._again: deque[Any] = deque()           # taken out, but submit() was interrupted
+        self._handed_out: dict[int, HandedOut] = {}       # and not over; in a forked child the parent's, too
+        self._again: deque[HandedOut] = deque()           # taken out, but submit() was interrupted
         # Released whenever something that was handed out is over. No Event: a Ctrl-C could leave that locked by its waiter, and
         # then the executor's threads would hang.
         self._settled = threading.Lock()
         self._settled.acquire()
 
-    def hand_out(self, timer: Any, *, in_caller: bool = False) -> None:
+    def hand_out(self, timer: BaseTimer, *, in_caller: bool = False) -> None:
         timer._hand_out(self._handed_out, self._again, lambda handed: self._submit(timer, handed, in_caller), in_caller)
 
-    def drain(self, timer: Any, give_up: float | None) -> None:
+    def drain(self, timer: BaseTimer, give_up: float | None) -> None:
         if not self._is_own_thread():
             timer._stop(True)
             self.join(give_up)      # the reaper hands out what it has begun with
@@ -164,7 +166,7 @@ class Foreign(HandOver):
         with contextlib.suppress(RuntimeError):
             self._settled.release()         # what was handed out is the parent's: nobody else releases it
 
-    def take_back(self, timer: Any) -> None:
+    def take_back(self, timer: BaseTimer) -> None:
         for handed in self._outstanding(timer):
             if handed.is_taken_back:
                 timer._take_back(handed)        # again: it was interrupted
@@ -172,12 +174,12 @@ class Foreign(HandOver):
             timer._take_back(self._again[0])
             self._again.popleft()
 
-    def _outstanding(self, timer: Any) -> list[Any]:
+    def _outstanding(self, timer: BaseTimer) -> list[HandedOut]:
         """What was handed out by this process, and is not over."""
         generation = timer._generation()
         return [one for one in [*self._handed_out.values()] if one.generation == generation]
 
-    def _submit(self, timer: Any, handed: Any, in_caller: bool) -> None:
+    def _submit(self, timer: BaseTimer, handed: HandedOut, in_caller: bool) -> None:
         handed.settled = self._settled
         try:
             future = self._executor.submit(run_handed_out, handed)
@@ -201,7 +203,7 @@ class Foreign(HandOver):
             timer._report(handed.source, error)     # no future, then; it is over when it has run
         early.clear()
 
-    def _look_at_future(self, timer: Any, handed: Any, future: Any, *, early: bool) -> None:
+    def _look_at_future(self, timer: BaseTimer, handed: HandedOut, future: Any, *, early: bool) -> None:
         """The future is done. If that was not by a run in this process, it says what became of it. early: it was done when
         submit() returned, which means nothing where the run is yet to come."""
         if handed.is_begun or handed.is_taken_back:
@@ -228,7 +230,7 @@ def _left(give_up: float | None) -> float | None:
     return None if give_up is None else max(0.0, give_up - time.monotonic())
 
 
-def _reap(timer: Any, hand_over: HandOver, fork: Fork | None) -> None:
+def _reap(timer: BaseTimer, hand_over: HandOver, fork: Fork | None) -> None:
     """What the reaper's thread runs."""
 
     def turn(generation: int) -> bool:
@@ -240,7 +242,7 @@ def _reap(timer: Any, hand_over: HandOver, fork: Fork | None) -> None:
     _live(timer, hand_over, REAPER, turn, fork)
 
 
-def _work(timer: Any, hand_over: HandOver, fork: Fork | None) -> None:
+def _work(timer: BaseTimer, hand_over: HandOver, fork: Fork | None) -> None:
     """The thread of an executor of the timer's own."""
 
     def turn(generation: int) -> bool:
@@ -252,7 +254,7 @@ def _work(timer: Any, hand_over: HandOver, fork: Fork | None) -> None:
     _live(timer, hand_over, EXECUTOR, turn, fork)
 
 
-def _live(timer: Any, hand_over: HandOver, role: int, turn: Callable[[int], bool], fork: Fork | None) -> None:
+def _live(timer: BaseTimer, hand_over: HandOver, role: int, turn: Callable[[int], bool], fork: Fork | None) -> None:
     """A thread's life: turn after turn. No error ends it, because it would take all timers that follow with it."""
     if fork is not None:
         fork.wait()
@@ -270,7 +272,7 @@ def _live(timer: Any, hand_over: HandOver, role: int, turn: Callable[[int], bool
     hand_over._at_work.remove(threading.current_thread())
 
 
-def _has_turn(timer: Any, turn: Callable[[int], bool], generation: int) -> bool:
+def _has_turn(timer: BaseTimer, turn: Callable[[int], bool], generation: int) -> bool:
     try:
         return turn(generation)
     except BaseException as error:      # the clock, a callable, failed, say: report it, and do not spin

@@ -4,52 +4,47 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, Literal
 
 from hwheel_core import DEFAULT_WHEEL_SIZE, TimerClosed
 
 from hwheel.timers.arguments import whole_number
-from hwheel.timers.base import BaseTimer
+from hwheel.timers.base import BaseTimer, OnError, begin_timer, report
 from hwheel.timers.dispatch import HandOver, hand_over_to
 from hwheel.timers.lifecycle import follow_process
 
 
 class SystemTimer(BaseTimer):
-    """SystemTimer(name="timer", *, tick_ms=1, wheel_size=..., start_ms=None, executor=None, clock="monotonic",
-                never_early=True, max_pending=None, on_error=None, fork="drop", reaper=True)
+    """A timer for very many timeouts: Kafka's SystemTimer, on a real clock, with its threads.
 
-    A timer for very many timeouts (Kafka's SystemTimer.java). A context manager: leaving the block closes it.
+    Adding: call_later(), call_at(), call_every(), call_many(), add(). Looking: len(timer),
+    pending(), time(), stats(). Ending: task.cancel(), close(), or a `with` block, which closes.
 
-    Arguments:
-        name: its threads are called `reaper-<name>` and `executor-<name>`.
-        tick_ms: resolution in ms.
-        wheel_size: buckets a level of the wheel; Kafka's is 20.
-        start_ms: where the wheel's clock starts, not after the timer's clock; None: now.
-        executor: who runs callbacks. None: one thread of the timer's own, in order. "inline": the reaper itself, in
-            order; a slow callback makes the next ones late. Any concurrent.futures.Executor: each task is submitted to
-            it by itself, in order; it is not shut down by close().
-        clock: "monotonic", "boottime" (goes on while the machine sleeps), or a callable that returns milliseconds. The
-            reaper waits for the real time that the callable is short of. It may be set back (`time.time` is, at times):
-            nothing runs before it says so, and what is pending is placed anew at the next add, O(pending). That it was
-            set forward is noticed at the next add, or when the wait is over. It is read at each add and each hand-out.
-        never_early: round deadlines up to the next tick, so that nothing runs before its time on the timer's clock.
-            False: round down, as Kafka does.
-        max_pending: refuse more pending timers than this with TimerFull. None: no limit.
-        on_error: called as on_error(task or batch, exception) for an exception in a callback, in the thread that ran
-            it (an executor of processes: here). None: threading.excepthook. Neither stops the timer.
-        fork: what a forked child does with what was pending: "drop" cancels it there, "keep" runs it in both, also a task
-            of call_every that another thread was running. What a foreign executor had been given is the parent's. Where a
-            callback forks in a thread of the timer's own and returns, the child ends as it would with any thread: when no
-            other is left that is no daemon.
-        reaper: False: no reaper thread; call `advance_clock()` yourself.
+    name: in the names of its threads, `reaper-<name>` and `executor-<name>`.
+    tick_ms: the resolution in ms. wheel_size: buckets a level; Kafka's is 20.
+    start_ms: where the wheel's clock starts, not after the timer's clock; None: now.
+    executor: who runs callbacks. None: one thread of the timer's own, in order. "inline": the
+        reaper itself, in order; a slow callback delays the next. Any concurrent.futures.Executor:
+        each task is submitted to it by itself, in order; close() does not shut it down.
+    clock: "monotonic", "boottime" (goes on while the machine sleeps), or a callable that returns
+        ms, read at each add and hand-out. The reaper waits for the real time that it is short of.
+        It may be set back: nothing runs before it says so, and the next add places anew what is
+        pending, O(pending). Set forward, that shows at the next add, or when the wait is over.
+    never_early: round deadlines up to the next tick. False: down, as Kafka does.
+    max_pending: refuse more pending timers than this with TimerFull. None: no limit.
+    on_error: called as on_error(task or batch, exception) for an exception in a callback, in the
+        thread that ran it (processes: here). None: threading.excepthook. Neither stops the timer.
+    fork: "drop": a forked child cancels what was pending; "keep": it runs it, too, also a task of
+        call_every that another thread was running; but nothing that a foreign executor had. A
+        callback that forks in a thread of the timer's ends the child by returning, unless another
+        thread there is no daemon.
+    reaper: False: no reaper thread; call advance_clock() yourself.
 
-    Raises:
-        TypeError, ValueError, OverflowError: an argument is of the wrong type, out of range, or beyond 64 bits.
-
-    Threads are started by the first add, and none keeps the interpreter alive: at exit, what is pending is dropped. A
-    timer that is not closed lives on with its threads.
-
-    Thread-safety: every method may be called from any thread, and inside callbacks.
+    The first add starts the threads, and none keeps the interpreter alive: at exit, what is pending
+    is dropped. A timer that is not closed lives on. Every method may be called from any thread, and
+    inside callbacks. Times are seconds, ints or floats; in names with _ms, and arrays, ms. Errors:
+    TypeError (a bool is no number), ValueError (NaN, infinite, out of range), OverflowError (beyond
+    64 bits of ms), and of what adds TimerClosed and TimerFull, too.
 
     >>> from hwheel import SystemTimer
     >>> with SystemTimer(executor="inline") as timer:
@@ -67,18 +62,19 @@ class SystemTimer(BaseTimer):
         tick_ms: int = 1,
         wheel_size: int = DEFAULT_WHEEL_SIZE,
         start_ms: int | None = None,
-        executor: Executor | str | None = None,
-        clock: str | Callable[[], float] = "monotonic",
+        executor: Executor | Literal["inline"] | None = None,
+        clock: Literal["monotonic", "boottime"] | Callable[[], float] = "monotonic",
         never_early: bool = True,
         max_pending: int | None = None,
-        on_error: Callable[[Any, BaseException], object] | None = None,
-        fork: str = "drop",
+        on_error: OnError | None = None,
+        fork: Literal["drop", "keep"] = "drop",
         reaper: bool = True,
     ) -> None:
-        super().__init__(name, on_error)
+        begin_timer(self, name, on_error)
+        self._on_error = on_error
         if fork not in ("drop", "keep"):
             raise ValueError(f'fork must be "drop" or "keep", not {fork!r}')
-        if clock == "manual":
+        if clock == "manual":  # type: ignore[comparison-overlap]     # from a program that nobody has checked
             raise ValueError("clock must not be \"manual\": that is ManualTimer's")
         self._exiting = False
         self._hand_over: HandOver = hand_over_to(executor, reaper=bool(reaper))
@@ -87,11 +83,9 @@ class SystemTimer(BaseTimer):
         follow_process(self)
 
     def advance_clock(self, timeout_ms: int) -> bool:
-        """For a timer with reaper=False: waits for the next bucket that falls due, at most timeout_ms, takes what is due
-        by then and hands it to the executor ("inline": runs it here).
-
-        Returns True if there was something, False if the time ran out. Kafka's advanceClock. KeyboardInterrupt and
-        SystemExit in a callback that runs here are raised here; what is left is for the next call.
+        """With reaper=False: waits for the next bucket, at most timeout_ms; hands out what is due.
+        True if there was something, False if the time ran out: Kafka's advanceClock. What runs here
+        ("inline") may raise KeyboardInterrupt and SystemExit; the rest is for the next call.
         """
         if self._hand_over.has_reaper:
             raise RuntimeError("this timer has a reaper; make it with reaper=False to advance it yourself")
@@ -99,7 +93,7 @@ class SystemTimer(BaseTimer):
         if self.closed:
             raise TimerClosed("the timer is closed")
         self._be_started()
-        found: bool = self._advance_clock(min(timeout_ms, 9_000_000_000_000) * 1_000_000)
+        found = self._advance_clock(min(timeout_ms, 9_000_000_000_000) * 1_000_000)
         self._hand_over.hand_out(self, in_caller=True)
         return found
 
@@ -116,7 +110,7 @@ class SystemTimer(BaseTimer):
     def _report(self, source: Any, error: BaseException) -> None:
         # A callback that is still running while the interpreter ends may be refused an add: nobody wants to see that.
         if not (self._exiting and isinstance(error, TimerClosed)):
-            super()._report(source, error)
+            report(self._on_error, source, error)
 
     def _start(self) -> None:
         self._after_fork()

@@ -89,7 +89,7 @@ def test_the_threads_of_a_pool_are_counted_exactly(action, monkeypatch):
             until(lambda: pool._idle)
             yield lambda: pool.submit(block)
         else:
-            for number in range(thread_pool.READY_THREADS + 3):
+            for _ in range(thread_pool.READY_THREADS + 3):
                 pool.submit(block)
             until(lambda: len(begun) == thread_pool.READY_THREADS)
             looks.happen()

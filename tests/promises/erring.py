@@ -276,7 +276,7 @@ def with_executor(name):
     if isinstance(executor, RUNS_ALL) and not_run:
         print(f"these were accepted and did not run: {not_run}")
     executor.pool.shutdown()
-    del at_once, every, executor
+    at_once = every = executor = None
     if kind is RaisingOnceAccepted and not world.reported:
         print("nothing was reported")
     world.reported.clear()
@@ -453,7 +453,7 @@ def with_reporter(name):
     if reporter is hook_raises and not sys_hooked:
         print("the error of the hook was not reported")
     every.cancel()
-    del every, batch
+    every = batch = None
     if pool is not None:
         pool.shutdown()
     world.told.clear()

@@ -115,7 +115,7 @@ class Timer(threading.Timer):
             return
         try:
             self._task = _NO_TASK       # the function may run before the next line has come to its end
-            self._task = task = engine.timer.call_later(self.interval, _fall_due, self)
+            self._task = engine.timer.call_later(self.interval, _fall_due, self)
         except (TypeError, ValueError, OverflowError):
             self._task = None
             raise

@@ -316,7 +316,7 @@ def test_the_loop_itself_is_asked_for_few_timers():
     handles = [loop.call_later(30 + i / 10_000, nothing) for i in range(10_000)]
     for handle in handles:
         handle.cancel()
-    for i in range(10_000):
+    for _ in range(10_000):
         loop.call_later(30, nothing).cancel()
     assert loop.asked == 1
     ran = []

@@ -18,6 +18,15 @@ class Reach(NamedTuple):
         return tick_ms * wheel_size**self.level * self.ticks + self.rest_ms
 
 
+def in_seconds(ms):
+    """(seconds, ms): a length as it is said in seconds, and which one that is then. A float holds each ms of some weeks;
+    of what is longer, seconds; and what is longer than a float can tell is cut."""
+    ms = min(ms, 4 * 10**12)
+    if ms >= 2**31:
+        ms -= ms % 1000
+    return ms / 1000, ms
+
+
 near = st.builds(Reach, st.just(0), st.integers(0, 25), st.integers(-1, 2))
 reaches = near | st.builds(Reach, st.integers(0, 5), st.integers(0, 25), st.integers(-2, 30))
 any_one = st.integers(0, 2**16)         # which of those that there are, by remainder

@@ -3,13 +3,14 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis import given
+from exploring import explored
 from lived_through import lived_through, rows
 
 from hwheel.replay import CANCELLED, FIRED, NEVER, Log
 
-MODEL = settings.get_profile("model")
+MODEL = explored(400)
 
 
 def columns(log):

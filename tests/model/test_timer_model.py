@@ -8,10 +8,10 @@ import heapq
 from array import array
 from typing import NamedTuple
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from reach import LAST_MS, Reach, any_one, near, reaches, starts
+from exploring import explored
+from reach import LAST_MS, Reach, any_one, in_seconds, near, reaches, starts
 
 import hwheel_core
 from hwheel import ManualTimer, TimerTask
@@ -228,9 +228,10 @@ class TimerMachine(RuleBasedStateMachine):
 
     def do_reschedule(self, which, reach):
         if self.tasks:
-            number, delay_ms = which % len(self.tasks), self.delay_of(reach)
+            number = which % len(self.tasks)
+            seconds, delay_ms = in_seconds(self.delay_of(reach))
             was_pending = number in self.current
-            assert self.tasks[number].reschedule(delay_ms / 1000) == was_pending
+            assert self.tasks[number].reschedule(seconds) == was_pending
             if was_pending:
                 self.enter(number, delay_ms)
                 assert self.tasks[number].deadline_ms == self.now_ms + delay_ms
@@ -386,4 +387,4 @@ class TimerMachine(RuleBasedStateMachine):
 
 
 TestTimer = TimerMachine.TestCase
-TestTimer.settings = settings.get_profile("model")
+TestTimer.settings = explored(400, stateful_step_count=40)

@@ -7,10 +7,10 @@ against the rule of placement.
 import heapq
 from typing import NamedTuple
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from reach import LAST_MS, any_one, near, reaches, starts
+from exploring import explored
+from reach import LAST_MS, any_one, in_seconds, near, reaches, starts
 
 import hwheel_core
 from hwheel import TimerTask, TimingWheel
@@ -151,20 +151,22 @@ class WheelMachine(RuleBasedStateMachine):
     def reschedule(self, which, reach):
         task = self.tasks[which % len(self.tasks)]
         expiration_ms = self.time_in(reach)
-        was_pending = task in self.current
-        assert task.reschedule((expiration_ms - self.clock_ms) / 1000) == was_pending
-        if was_pending:
-            self.enter(task, expiration_ms)
-            assert task.deadline_ms == expiration_ms
+        self.reschedule_to(task, expiration_ms)
 
     @precondition(lambda self: self.current)
     @rule(which=any_one, other=any_one)
     def reschedule_to_the_tick_of_another(self, which, other):
         task = list(self.current)[which % len(self.current)]
         tick = list(self.current.values())[other % len(self.current)].tick
-        expiration_ms = tick * self.tick_ms
-        assert task.reschedule((expiration_ms - self.clock_ms) / 1000)
-        self.enter(task, expiration_ms)
+        self.reschedule_to(task, tick * self.tick_ms)
+
+    def reschedule_to(self, task, expiration_ms):
+        seconds, distance_ms = in_seconds(expiration_ms - self.clock_ms)
+        was_pending = task in self.current
+        assert task.reschedule(seconds) == was_pending
+        if was_pending:
+            self.enter(task, self.clock_ms + distance_ms)
+            assert task.deadline_ms == self.clock_ms + distance_ms
 
     def poll_at(self, now_ms):
         next_ms = self.wheel.next_expiration_ms
@@ -269,4 +271,4 @@ class WheelMachine(RuleBasedStateMachine):
 
 
 TestWheel = WheelMachine.TestCase
-TestWheel.settings = settings.get_profile("model")
+TestWheel.settings = explored(400, stateful_step_count=40)

@@ -1,23 +1,21 @@
 """hwheel.spark.replay, on small logs, against a ManualTimer and against hwheel.replay."""
 
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from exploring import explored
+from lived_through import lived_through, rows
 
 from hwheel.logs.columns import LogError
 from hwheel.replay import CANCELLED, Log
 from hwheel.tune.grid import Grid
 from hwheel.tune.study import Study, study
-
-sys.path.append(str(Path(__file__).parents[1] / "model"))
-from lived_through import lived_through, rows  # noqa: E402
 
 pytest.importorskip("pyspark")
 from hwheel.spark.replay import outcomes, replay  # noqa: E402
@@ -50,7 +48,7 @@ def log_of(table):
     return Log(*(table[name].combine_chunks() for name in ("start", "timeout", "end")))
 
 
-@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
+@explored(5, suppress_health_check=[*HealthCheck])
 @given(log=FATES, tick=st.integers(1, 50), wheel_size=st.integers(2, 40))
 def test_each_timer_fares_as_in_a_manual_timer(spark, log, tick, wheel_size):
     found = outcomes(spark.createDataFrame(table_of(log)), tick=tick, wheel_size=wheel_size).toArrow()

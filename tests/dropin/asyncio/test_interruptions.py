@@ -3,21 +3,20 @@ asyncio's. After each one the loop runs again, and every timer has run once."""
 
 import asyncio
 import gc
-import os
-import random
 import signal
 import sys
 import time
 
 import pytest
+from exploring import dice_of
+from exploring import SOAKS, seconds
 
 import hwheel_core
 from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
 
 FUNCTIONS = {"_run_once", "_run", "call_at", "call_soon", "_call_soon", "_add_callback", "cancel", "_timer_handle_cancelled",
              "__init__", "_name", "_describe", "_show", "_source", "_report"}
-STEP = 1 if os.environ.get("HWHEEL_MODEL_EXAMPLES") else 3
-STORM = int(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1"))
+STEP = 1 if SOAKS else 3
 
 
 class Interrupter:
@@ -263,13 +262,13 @@ def test_a_storm_of_signals_loses_nothing_and_repeats_nothing(debug):
         if armed:
             raise KeyboardInterrupt
 
-    dice = random.Random(debug)
+    dice = dice_of(debug)
     loop = EventLoop()
     loop.set_debug(debug)
     loop.slow_callback_duration = 100
     ran, handles, cancelled, interrupted = [], [], set(), 0
     before = signal.signal(signal.SIGALRM, interrupt)
-    stop_at = time.monotonic() + 0.7 * STORM
+    stop_at = time.monotonic() + seconds(0.7)
     gc.disable()                            # an interrupt that hits one of its callbacks would have nobody to go to
     try:
         while time.monotonic() < stop_at:

@@ -122,8 +122,8 @@ def many_switches():
 
 @pytest.fixture
 def ctrl_c_reaches_children():
-    """Programs that the test starts take SIGINT as Python usually does. One that is ignored stays so in a child, because
-    that is inherited: and a shell has what it runs in the background ignore it, this suite, too."""
+    """Programs that the test starts take SIGINT as Python usually does. One that is ignored stays so in a child,
+    because that is inherited: and a shell has what it runs in the background ignore it, this suite, too."""
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, usual)

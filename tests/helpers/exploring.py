@@ -4,8 +4,8 @@ By itself a run is the same every time, so that a failure in CI is the same fail
 
     HWHEEL_MODEL_EXAMPLES=50    has the models and searches try fifty times as much (0.1: a tenth),
     HWHEEL_SOAK_SECONDS=60      has those that go by time go on for so long, and the others leave nothing out,
-    HWHEEL_SEED=random          has all of them try something else than always. The seed is printed, and HWHEEL_SEED=<it>
-                                tries the same again.
+    HWHEEL_SEED=random          has all of them try something else than always. The seed is printed, and
+                                HWHEEL_SEED=<it> tries the same again.
 """
 
 import os

@@ -1,4 +1,5 @@
-"""Python programs of their own, for what a test cannot do in its own process: crash, hang, fork, exit, or import anew."""
+"""Python programs of their own, for what a test cannot do in its own process: crash, hang, fork, exit, or import
+anew."""
 
 import os
 import subprocess
@@ -23,7 +24,8 @@ def environment():
 
 
 def run_python(*arguments, patience_s=PATIENCE_S, env=None, **options):
-    """Python with these arguments, a file or "-c" and code for instance, to its end. env is added to the environment."""
+    """Python with these arguments, a file or "-c" and code for instance, to its end. env is added to the
+    environment."""
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
         capture_output=True,

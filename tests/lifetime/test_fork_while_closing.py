@@ -1,4 +1,5 @@
-"""A fork while another thread closes the timer: the child has everything that was pending, or knows that it is cancelled."""
+"""A fork while another thread closes the timer: the child has everything that was pending, or knows that it is
+cancelled."""
 
 import os
 

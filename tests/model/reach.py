@@ -19,8 +19,8 @@ class Reach(NamedTuple):
 
 
 def in_seconds(ms):
-    """(seconds, ms): a length as it is said in seconds, and which one that is then. A float holds each ms of some weeks;
-    of what is longer, seconds; and what is longer than a float can tell is cut."""
+    """(seconds, ms): a length as it is said in seconds, and which one that is then. A float holds each ms of some
+    weeks; of what is longer, seconds; and what is longer than a float can tell is cut."""
     ms = min(ms, 4 * 10**12)
     if ms >= 2**31:
         ms -= ms % 1000

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# Each room knows those before it and no other. A room is a folder, or a module beside the folders. FACE is the package's
-# own __init__.py: whoever imports anything of the package, imports that first.
+# Each room knows those before it and no other. A room is a folder, or a module beside the folders. FACE is the
+# package's own __init__.py: whoever imports anything of the package, imports that first.
 FACE = "__init__"
 ROOMS = {
     "hwheel": ["version", "timers", "threading", FACE, "asyncio", "sched", "purgatory", "metrics", "replay", "logs",
@@ -22,7 +22,7 @@ ROOMS = {
 CORE_ROOMS = ["wheel", "timer", "python", "loop", "purgatory", "columns", "replay", "debug.pxi"]
 
 
-# --- Python ------------------------------------------------------------------------------------------------------------
+# --- Python -----------------------------------------------------------------------------------------------------------
 
 
 def modules(source):
@@ -125,7 +125,7 @@ def test_a_circle_inside_a_room_is_found(tmp_path):
     assert {"hwheel.tune.report", "hwheel.tune.units"} <= {*circle(graph(tmp_path))}
 
 
-# --- the core ----------------------------------------------------------------------------------------------------------
+# --- the core ---------------------------------------------------------------------------------------------------------
 
 
 def included(core):

@@ -227,7 +227,8 @@ EXECUTORS = {
         ReturningCancelled, ReturningTheSame, ShutDown, ShutDownInTheMiddle, Blocking,
     ]
     for reaper in [True, False]
-    # In the caller's own thread these are raised, and what was not begun is submitted again by the next advance_clock().
+    # In the caller's own thread these are raised, and what was not begun is submitted again by the next
+    # advance_clock().
     if reaper or kind not in (RaisingInterrupt, RaisingExit)
 }
 

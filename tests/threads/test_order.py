@@ -72,8 +72,8 @@ def test_a_jump_of_the_clock_keeps_the_order(make_timer, ordered_executor, hand_
 def test_the_indices_of_a_batch_come_in_order(make_timer, ordered_executor):
     dice = dice_of(2)
     timer = make_timer(executor=ordered_executor, wheel_size=4)
-    # Far enough off that all are added before the first falls due, also on a busy machine: what is added when its time is
-    # over comes after what has fallen due meanwhile.
+    # Far enough off that all are added before the first falls due, also on a busy machine: what is added when its time
+    # is over comes after what has fallen due meanwhile.
     delays = array("q", [dice.randrange(200, 500) for _ in range(20_000)])
     seen = []
     done = threading.Event()

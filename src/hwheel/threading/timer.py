@@ -41,8 +41,8 @@ class Timer(threading.Timer):
     Everything else is as with threading.Timer, of which this is a subclass: start() works once, a cancel() that comes
     too late does nothing, `daemon` is inherited from the thread that makes the timer, a pending timer that is no daemon
     keeps the interpreter from exiting, an exception goes to threading.excepthook, and a forked child does not have the
-    timers that its parent had pending. A subclass with a run() of its own gets a thread of its own for that, at start().
-    docs/drop_in.md says what differs.
+    timers that its parent had pending. A subclass with a run() of its own gets a thread of its own for that, at
+    start(). docs/drop_in.md says what differs.
 
     Raises:
         TypeError, ValueError, OverflowError: in start(), if interval is no number, NaN or infinite, or too large.

@@ -28,8 +28,8 @@ class BaseTimer(TimerCore):
         return TimerStats(*[*counters, Lateness(p50, p99, worst)])
 
     def _report(self, source: Any, error: BaseException) -> None:
-        """An exception in a callback: to on_error(task or batch, error), else to threading.excepthook. Never raises, but for
-        a Ctrl-C that comes while on_error is at work in the main thread."""
+        """An exception in a callback: to on_error(task or batch, error), else to threading.excepthook. Never raises,
+        but for a Ctrl-C that comes while on_error is at work in the main thread."""
         if self._on_error is not None:
             try:
                 self._on_error(source, error)

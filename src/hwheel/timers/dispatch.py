@@ -87,8 +87,8 @@ class HandOver:
                 self._join_one(thread, give_up)
 
     def _join_one(self, thread: threading.Thread, give_up: float | None) -> None:
-        """A thread's very beginning and end are not waited for without end: for these it needs a lock of the module threading,
-        which this thread has if the close() comes from a finalizer in the middle of Thread.start()."""
+        """A thread's very beginning and end are not waited for without end: for these it needs a lock of the module
+        threading, which this thread has if the close() comes from a finalizer in the middle of Thread.start()."""
         patience = time.monotonic() + PATIENCE_S
         while thread.is_alive() and _left(give_up) != 0:
             if thread in self._at_work:
@@ -134,8 +134,8 @@ class Foreign(HandOver):
         self._elsewhere = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
         self._handed_out: dict[int, Any] = {}       # and not over; in a forked child the parent's, too
         self._again: deque[Any] = deque()           # taken out, but submit() was interrupted
-        # Released whenever something that was handed out is over. No Event: a Ctrl-C could leave that locked by its waiter, and
-        # then the executor's threads would hang.
+        # Released whenever something that was handed out is over. No Event: a Ctrl-C could leave that locked by its
+        # waiter, and then the executor's threads would hang.
         self._settled = threading.Lock()
         self._settled.acquire()
 
@@ -193,8 +193,8 @@ class Foreign(HandOver):
         early.clear()
 
     def _settle(self, timer: Any, handed: Any, future: Any, *, early: bool) -> None:
-        """The future is done. If that was not by a run in this process, it says what became of it. early: it was done when
-        submit() returned, which means nothing where the run is yet to come."""
+        """The future is done. If that was not by a run in this process, it says what became of it. early: it was done
+        when submit() returned, which means nothing where the run is yet to come."""
         if handed.is_begun or handed.is_taken_back:
             return
         try:

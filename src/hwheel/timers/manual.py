@@ -12,14 +12,15 @@ class ManualTimer(BaseTimer):
     """ManualTimer(name="timer", *, tick_ms=1, wheel_size=..., start_ms=0, never_early=True, max_pending=None,
                 on_error="raise")
 
-    The face of SystemTimer on a clock that only `advance()` and `advance_to()` move. Callbacks run inside `advance()`, in the thread that
-    called it, in order, as if time flowed: inside a callback `time()` is its tick, and what a callback adds runs in the
-    same advance if it falls due within it. What is due at once waits for the next advance, if only `advance(0)`.
+    The face of SystemTimer on a clock that only `advance()` and `advance_to()` move. Callbacks run inside `advance()`,
+    in the thread that called it, in order, as if time flowed: inside a callback `time()` is its tick, and what a
+    callback adds runs in the same advance if it falls due within it. What is due at once waits for the next advance, if
+    only `advance(0)`.
 
-    Arguments: as SystemTimer's; start_ms is where the clock starts. on_error is "raise", which SystemTimer does not have:
-    an exception in a callback is raised by advance(), where a test notices it. The clock stands at the tick of that
-    callback then, and what has not run yet does so in the next advance. With on_error=None or a function it is as there;
-    but KeyboardInterrupt and SystemExit are always raised.
+    Arguments: as SystemTimer's; start_ms is where the clock starts. on_error is "raise", which SystemTimer does not
+    have: an exception in a callback is raised by advance(), where a test notices it. The clock stands at the tick of
+    that callback then, and what has not run yet does so in the next advance. With on_error=None or a function it is as
+    there; but KeyboardInterrupt and SystemExit are always raised.
 
     Thread-safety: timers may be added and cancelled from any thread; one thread at a time advances.
 
@@ -58,7 +59,8 @@ class ManualTimer(BaseTimer):
         Arguments:
             seconds: an int or a float, rounded up to a whole millisecond, as deadlines are.
         Raises:
-            TypeError, ValueError, OverflowError: it is no number, negative, NaN, infinite, or leads beyond 64 bits of ms.
+            TypeError, ValueError, OverflowError: it is no number, negative, NaN, infinite, or leads beyond 64 bits of
+                ms.
             TimerClosed: the timer is closed.
             RuntimeError: an advance is under way, in a callback of which this was called, or in another thread.
             What a callback raises, see on_error.

@@ -37,10 +37,10 @@ class SystemTimer(BaseTimer):
         max_pending: refuse more pending timers than this with TimerFull. None: no limit.
         on_error: called as on_error(task or batch, exception) for an exception in a callback, in the thread that ran
             it (an executor of processes: here). None: threading.excepthook. Neither stops the timer.
-        fork: what a forked child does with what was pending: "drop" cancels it there, "keep" runs it in both, also a task
-            of call_every that another thread was running. What a foreign executor had been given is the parent's. Where a
-            callback forks in a thread of the timer's own and returns, the child ends as it would with any thread: when no
-            other is left that is no daemon.
+        fork: what a forked child does with what was pending: "drop" cancels it there, "keep" runs it in both, also a
+            task of call_every that another thread was running. What a foreign executor had been given is the parent's.
+            Where a callback forks in a thread of the timer's own and returns, the child ends as it would with any
+            thread: when no other is left that is no daemon.
         reaper: False: no reaper thread; call `advance_clock()` yourself.
 
     Raises:
@@ -87,8 +87,8 @@ class SystemTimer(BaseTimer):
         follow_process(self)
 
     def advance_clock(self, timeout_ms: int) -> bool:
-        """For a timer with reaper=False: waits for the next bucket that falls due, at most timeout_ms, takes what is due
-        by then and hands it to the executor ("inline": runs it here).
+        """For a timer with reaper=False: waits for the next bucket that falls due, at most timeout_ms, takes what is
+        due by then and hands it to the executor ("inline": runs it here).
 
         Returns True if there was something, False if the time ran out. Kafka's advanceClock. KeyboardInterrupt and
         SystemExit in a callback that runs here are raised here; what is left is for the next call.

@@ -1,9 +1,9 @@
-"""Loops whose time() goes back, jumps ahead, stands still, raises, or is no number: the same program on asyncio's loop and on
-the wheel. On the wheel nothing is lost, nothing is early on that clock, and nothing is later than with asyncio by more than
-the resolution.
+"""Loops whose time() goes back, jumps ahead, stands still, raises, or is no number: the same program on asyncio's loop
+and on the wheel. On the wheel nothing is lost, nothing is early on that clock, and nothing is later than with asyncio
+by more than the resolution.
 
-The time that really passes (`true_s`) is the test's own; what time() says is that and an offset, which changes while the
-loop waits.
+The time that really passes (`true_s`) is the test's own; what time() says is that and an offset, which changes while
+the loop waits.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
-"""KeyboardInterrupt at every line of the Python code that a loop on the wheel runs through between two callbacks: its own, and
-asyncio's. After each one the loop runs again, and every timer has run once."""
+"""KeyboardInterrupt at every line of the Python code that a loop on the wheel runs through between two callbacks: its
+own, and asyncio's. After each one the loop runs again, and every timer has run once."""
 
 import asyncio
 import gc
@@ -255,7 +255,8 @@ def test_calls_that_a_loop_has_lost_are_asked_for_again(kind):
 @pytest.mark.filterwarnings("ignore::ResourceWarning")         # of files that an interrupt left open
 @pytest.mark.parametrize("debug", [False, True])
 def test_a_storm_of_signals_loses_nothing_and_repeats_nothing(debug):
-    """Signals that raise at random moments of a loop that is run, left and run again; handles are moved and cancelled."""
+    """Signals that raise at random moments of a loop that is run, left and run again; handles are moved and
+    cancelled."""
     armed = False
 
     def interrupt(number, frame):
@@ -292,8 +293,8 @@ def test_a_storm_of_signals_loses_nothing_and_repeats_nothing(debug):
                     armed = False
             except KeyboardInterrupt:
                 interrupted += 1
-                # From CPython 3.12 on asyncio's run_forever() sets itself up before its `try`: interrupted there, it would
-                # take itself for running for ever.
+                # From CPython 3.12 on asyncio's run_forever() sets itself up before its `try`: interrupted there, it
+                # would take itself for running for ever.
                 loop._thread_id = None
                 asyncio._set_running_loop(None)
             armed = False

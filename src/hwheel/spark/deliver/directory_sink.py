@@ -5,9 +5,9 @@ was killed. Here each file is written in a hidden place first and then renamed t
 batch that is run again after a crash has the same rows (its offsets, its time and its state are logged), so a file that
 is there already is the right one, and the new one is dropped.
 
-So a directory belongs to one checkpoint: a second job, or the first one with a new checkpoint, would see batches as done
-that are not, and their messages would be lost. Hence a mark in the directory: the id that Spark keeps in the checkpoint
-of each query.
+So a directory belongs to one checkpoint: a second job, or the first one with a new checkpoint, would see batches as
+done that are not, and their messages would be lost. Hence a mark in the directory: the id that Spark keeps in the
+checkpoint of each query.
 """
 
 from dataclasses import dataclass
@@ -54,7 +54,8 @@ class DirectorySink(Sink):
 
 
 def claim(directory: Directory, batch: DataFrame) -> None:
-    """Marks a directory as that of the query whose batch this is. Raises DirectoryTakenError where it is marked as another's."""
+    """Marks a directory as that of the query whose batch this is. Raises DirectoryTakenError where it is marked as
+    another's."""
     query_id = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     if query_id is None:
         raise RuntimeError("a DirectorySink takes the batches of a streaming query only")

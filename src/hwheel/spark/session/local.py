@@ -24,8 +24,8 @@ LOCAL = {
 
 
 def make_session(master: str | None, settings: dict[str, str]) -> SparkSession:
-    """A session. Raises JavaNotUsableError where one would have to be started and cannot, KafkaError where what it fetches cannot
-    be had.
+    """A session. Raises JavaNotUsableError where one would have to be started and cannot, KafkaError where what it
+    fetches cannot be had.
     """
     builder = SparkSession.builder.appName("hwheel")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:        # spark-submit sets it, and has chosen everything else as well
@@ -56,8 +56,8 @@ def own_interrupt() -> Iterator[None]:
 
 
 def started(builder: SparkSession.Builder, packages: str | None) -> SparkSession:
-    """A session; JavaNotUsableError where Java itself would not start, whatever its version says; KafkaError where packages were to
-    be fetched.
+    """A session; JavaNotUsableError where Java itself would not start, whatever its version says; KafkaError where
+    packages were to be fetched.
     """
     try:
         return builder.getOrCreate()

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 # Each room knows those before it and no other. A room is a folder, or a module beside the folders. FACE is the
 # package's own __init__.py: whoever imports anything of the package, imports that first.
 FACE = "__init__"
+# fmt: off
 ROOMS = {
     "hwheel": ["version", "timers", "threading", FACE, "asyncio", "sched", "purgatory", "metrics", "replay", "logs",
                "recorder", "tune", "spark", "cli", "__main__"],
@@ -19,6 +20,7 @@ ROOMS = {
                      "deliver", "replay"],
     "hwheel.cli": [FACE, "errors", "options", "extras", "demo", "trace", "tune", "deliver", "pending", "main"],
 }
+# fmt: on
 CORE_ROOMS = ["wheel", "timer", "python", "loop", "purgatory", "columns", "replay", "debug.pxi"]
 
 

@@ -96,8 +96,8 @@ def test_by_key_each_shard_is_a_part_wherever_its_rows_stand(spark, tmp_path, as
 
 def test_keys_of_any_type_and_none_at_all_fall_into_shards(spark):
     frame = spark.sql(
-        "SELECT id, IF(id % 7 = 0, NULL, id % 5) AS key, 1000 + id AS start, 100 AS timeout, CAST(NULL AS BIGINT) AS end"
-        " FROM range(100)"
+        "SELECT id, IF(id % 7 = 0, NULL, id % 5) AS key, 1000 + id AS start, 100 AS timeout,"
+        " CAST(NULL AS BIGINT) AS end FROM range(100)"
     )
     found = replay(frame, key="key", wheels=3)
     assert found.timers == 100 and found.wheels <= 3

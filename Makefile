@@ -4,14 +4,27 @@
 PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
-.PHONY: demo test test-spark test-kafka test-debug soak chaos sanitize bench bench-spark bench-replay bench-pytest types dist clean
+.PHONY: demo test test-core test-spark test-kafka test-debug soak chaos sanitize bench bench-spark bench-replay \
+        bench-pytest check format types dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
 
+# At the end it says how long each part took, in both builds.
 test: .venv/built .venv-debug/built
-	.venv/bin/python -P -m pytest -q
-	.venv-debug/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/purgatory tests/promises
+	mkdir -p build && rm -f build/test-times
+	HWHEEL_TIMES=build/test-times .venv/bin/python -P -m pytest -q
+	HWHEEL_TIMES=build/test-times .venv-debug/bin/python -P -m pytest -q $(DEBUG_TESTS)
+
+DEBUG_TESTS := tests/unit tests/model tests/threads tests/purgatory tests/promises
+
+# For who edits the wheel: under a minute. No Spark, no drawing, no command. Boundaries and worked examples but for very long
+# chains and very large wheels, a tenth of what the models try, and the threads' tests of order and of exactly once, half a
+# second each. On the debug build, so that the invariants are checked after each test.
+test-core: .venv-debug/built
+	HWHEEL_MODEL_EXAMPLES=0.1 HWHEEL_SOAK_SECONDS=0.5 .venv-debug/bin/python -P -m pytest -q tests/unit tests/model \
+		$(patsubst %,--ignore=tests/unit/test_%.py,long_chains large_wheels) \
+		$(patsubst %,tests/threads/test_%.py,exactly_once order max_pending clock_set_back errors periodic)
 
 # The tests of hwheel.spark alone. They need Java 17 or later.
 test-spark: .venv/built
@@ -27,9 +40,13 @@ test-kafka: .venv-kafka/built
 test-debug: .venv-debug/built
 	.venv-debug/bin/python -P -m pytest -q
 
-# The same tests for as long as it takes to find what is rare: some 20 minutes.
+# What searches, for as long as it takes to find what is rare, and something new each time: the seed is printed at the start
+# and at the end, and `make soak HWHEEL_SEED=<it>` tries the same again.
+HWHEEL_SEED ?= random
 soak: .venv-debug/built
-	HWHEEL_MODEL_EXAMPLES=50 HWHEEL_SOAK_SECONDS=60 .venv-debug/bin/python -P -m pytest -q tests/model tests/threads tests/lifetime tests/purgatory tests/promises
+	HWHEEL_SEED=$(HWHEEL_SEED) HWHEEL_MODEL_EXAMPLES=50 HWHEEL_SOAK_SECONDS=60 .venv-debug/bin/python -P -m pytest -q \
+		tests/model tests/threads tests/lifetime tests/purgatory tests/promises tests/recorder tests/tune/test_curves.py \
+		tests/dropin/test_interruptions.py $(patsubst %,tests/dropin/asyncio/test_%.py,interruptions model clocks)
 
 # `hwheel deliver` killed 20 times with -9, and every message counted: some 5 minutes.
 chaos: .venv/built
@@ -43,11 +60,11 @@ sanitize: .venv-sanitize/built
 
 # Everything measured in one run, see bench/README.md; QUICK=1: a look; KAFKA=1: beside Kafka's own timer, too.
 bench: .venv/built
-	.venv/bin/pip install -q --group bench
+	.venv/bin/python -m pip install -q --group bench
 	QUICK=$(QUICK) KAFKA=$(KAFKA) .venv/bin/python bench/report.py
 
 bench-pytest: .venv/built
-	.venv/bin/pip install -q --group bench
+	.venv/bin/python -m pip install -q --group bench
 	.venv/bin/python -P -m pytest bench $(ARGUMENTS)
 
 # hwheel.spark beside a timer a message, see bench/spark/README.md.
@@ -58,14 +75,25 @@ bench-spark: .venv/built
 bench-replay: .venv/built
 	.venv/bin/python bench/spark/replay.py $(ARGUMENTS)
 
+# What no test says: lint and format by ruff, types by mypy. The rules, and why each, are in pyproject.toml.
+check: types
+	.venv/bin/python -m ruff check
+	.venv/bin/python -m ruff format --check
+
+# Writes what `check` asks for, as far as a tool can.
+format: .venv/built
+	.venv/bin/python -m pip install -q --group check
+	.venv/bin/python -m ruff check --fix
+	.venv/bin/python -m ruff format
+
 types: .venv/built
-	.venv/bin/pip install -q --group check
+	.venv/bin/python -m pip install -q --group check
 	.venv/bin/python -P -m mypy --strict --python-executable .venv/bin/python -p hwheel
 	.venv/bin/python -P -m pytest -q tests/packaging/test_types.py
 
 dist: .venv/built
 	rm -rf dist
-	.venv/bin/pip install -q build
+	.venv/bin/python -m pip install -q build
 	.venv/bin/python -m build
 
 .venv/built: $(SOURCES)

@@ -32,8 +32,9 @@ Level.__module__ = "hwheel"
 
 
 class WheelSnapshot(NamedTuple):
-    """levels: finest first. queue: the delay queue, the same buckets in the order in which they fall due. due: tasks that have
-    left their bucket and wait for poll(), in order: advance_clock() has passed them, or they were rescheduled to now."""
+    """levels: finest first. queue: the delay queue, the same buckets in the order in which they fall due. due: tasks
+    that have left their bucket and wait for poll(), in order: advance_clock() has passed them, or they were rescheduled
+    to now."""
 
     levels: tuple[Level, ...]
     queue: tuple[Bucket, ...]

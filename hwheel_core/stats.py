@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 
 class Lateness(NamedTuple):
-    """How long after its deadline a timer was handed out to be run, in ms: median, 99th percentile (both within 6 %) and
-    maximum, since the timer was made.
+    """How long after its deadline a timer was handed out to be run, in ms: median, 99th percentile (both within 6 %)
+    and maximum, since the timer was made.
 
     A timer of a batch does not keep its deadline: it counts from the end of its tick, which is the same with a tick of
     1 ms."""

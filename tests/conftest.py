@@ -1,21 +1,47 @@
 """Fixtures for the whole suite. The suite runs against the installed package, never against the source tree."""
 
 import gc
-import os
 import signal
-import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 import hwheel
 import hwheel_core
 
+sys.path.append(str(Path(__file__).parent / "helpers"))     # the suite's import mode leaves it out
+import exploring
+import waiting
+from part_times import PartTimes
+from programs import run_python
 
-PATIENCE_S = 60
+SEED_SAID = "the searches of this run start from the seed {0}: HWHEEL_SEED={0} repeats them"
 FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    """Before Hypothesis' own, which looks at the option."""
+    config.pluginmanager.register(PartTimes(Path(__file__).parent))
+    given = config.getoption("hypothesis_seed", None)
+    if given is not None:
+        exploring.explore(int(given))
+    elif exploring.SEED is not None:
+        config.option.hypothesis_seed = str(exploring.SEED)
+
+
+def pytest_sessionstart(session):
+    if exploring.SEED is not None:
+        session.config.get_terminal_writer().line(SEED_SAID.format(exploring.SEED))
+
+
+def pytest_terminal_summary(terminalreporter):
+    if exploring.SEED is not None:
+        terminalreporter.section("seed")
+        terminalreporter.line(SEED_SAID.format(exploring.SEED))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -68,14 +94,21 @@ def the_engine_runs():
 @pytest.fixture
 def eventually():
     """eventually(condition): waits until condition() is true, and fails if it never is."""
+    return waiting.eventually
 
-    def wait(condition, what="the condition"):
-        give_up = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < give_up, f"{what} did not come about in {PATIENCE_S} s"
-            time.sleep(0.002)
 
-    return wait
+@pytest.fixture
+def make_timer():
+    """SystemTimer, but closed at the end of the test."""
+    made = []
+
+    def make(*args, **kwargs):
+        made.append(hwheel.SystemTimer(*args, **kwargs))
+        return made[-1]
+
+    yield make
+    while made:             # emptied: pytest holds on to `make` while other fixtures look for what is left behind
+        made.pop().close()
 
 
 @pytest.fixture
@@ -89,8 +122,8 @@ def many_switches():
 
 @pytest.fixture
 def ctrl_c_reaches_children():
-    """Programs that the test starts take SIGINT as Python usually does. One that is ignored stays so in a child, because
-    that is inherited: and a shell has what it runs in the background ignore it, this suite, too."""
+    """Programs that the test starts take SIGINT as Python usually does. One that is ignored stays so in a child,
+    because that is inherited: and a shell has what it runs in the background ignore it, this suite, too."""
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, usual)
@@ -117,13 +150,7 @@ import faulthandler, gc, os, signal, sys, threading, time, traceback
 from array import array
 faulthandler.dump_traceback_later(150, exit=True)
 from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
-
-
-def wait_for(condition):
-    give_up = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < give_up, "nothing came of it"
-        time.sleep(0.002)
+from waiting import eventually
 
 
 def in_child(function):
@@ -153,16 +180,9 @@ def run_script(tmp_path):
     def run(text, *options):
         path = tmp_path / "script.py"
         path.write_text(PRELUDE + text)
-        done = subprocess.run(
-            # From 3.12 on Python warns of every fork in a process with threads, which is what is tested here.
-            [sys.executable, "-W", "ignore::DeprecationWarning", *options, path],
-            capture_output=True,
-            text=True,
-            timeout=200,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONSAFEPATH": "1"},
-        )
-        print(done.stdout, done.stderr)     # pytest shows it whole if the test fails
-        return done.returncode, done.stdout, done.stderr
+        # From 3.12 on Python warns of every fork in a process with threads, which is what is tested here.
+        ended = run_python("-W", "ignore::DeprecationWarning", *options, path, patience_s=200, cwd=tmp_path)
+        print(ended.out, ended.err)     # pytest shows it whole if the test fails
+        return ended
 
     return run

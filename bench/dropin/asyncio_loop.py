@@ -1,4 +1,6 @@
-"""hwheel.asyncio beside asyncio's own loop, and uvloop with the wheel beside uvloop: `python bench/dropin/asyncio_loop.py`.
+"""hwheel.asyncio beside asyncio's own loop, and uvloop with the wheel beside uvloop.
+
+    python bench/dropin/asyncio_loop.py
 
 Everything is measured in turns within one run; ratios of turns are what counts, and the medians are printed with the
 minimum and the maximum. uvloop's lines need uvloop. With --rounds 1 it is only seen to work.

@@ -21,6 +21,7 @@ class Settings:
     idle_s: float
 
 
+# fmt: off
 FULL = Settings(
     "full", sizes=(1_000, 10_000, 100_000, 1_000_000, 10_000_000), rounds=5, memory_timers=200_000,
     wheel_timers=1_000_000, pause_timers=1_000_000, connections=2_000, lateness_rate=50_000, lateness_s=20.0,
@@ -36,5 +37,6 @@ TINY = Settings(
     wheel_timers=2_000, pause_timers=1_000_000, connections=5, lateness_rate=500, lateness_s=1.0,
     lateness_rounds=1, idle_tasks=1_000, idle_s=0.1,
 )
+# fmt: on
 
 ALL = {settings.name: settings for settings in (FULL, QUICK, TINY)}

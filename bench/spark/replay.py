@@ -32,8 +32,8 @@ FILES = 8
 WHEELS = 8
 SETTINGS = {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": str(WHEELS)}
 
-# What became of each timer with a tick of 1 ms, and of each shard how many fired, at how many instants, and how many were
-# pending at once. What SQL is spared: moves, the wake-ups for them, lateness, and the order within an instant.
+# What became of each timer with a tick of 1 ms, and of each shard how many fired, at how many instants, and how many
+# were pending at once. What SQL is spared: moves, the wake-ups for them, lateness, and the order within an instant.
 TIMERS = f"""
     SELECT pmod(xxhash64(key), {WHEELS}) AS shard, start, end IS NULL OR end >= start + timeout AS fired,
            if(end IS NULL OR end >= start + timeout, start + timeout, end) AS at

@@ -66,8 +66,9 @@ class scheduler:
     # out of it has it, cancel() or run(). Keys without an event do no harm.
     #
     # No wake-up is lost, also none of a signal handler that comes anywhere in run(): that enters itself among the
-    # sleepers, looks at the queue once more, writes down which event it waits for, and looks whether that is still there.
-    # Who enters an event or cancels one does so first, and then wakes the sleepers, each by a lock that remembers it.
+    # sleepers, looks at the queue once more, writes down which event it waits for, and looks whether that is still
+    # there. Who enters an event or cancels one does so first, and then wakes the sleepers, each by a lock that
+    # remembers it.
 
     def __init__(
         self, timefunc: Callable[[], Any] = _time.monotonic, delayfunc: Callable[[Any], object] = _sleep
@@ -241,8 +242,8 @@ class scheduler:
             self._sleepers.pop(sleeper, None)
 
     def _after_fork_in_child(self) -> None:
-        """The events are the child's, too. The lock may have been held by a thread that is not, in the middle of a change
-        of the heap."""
+        """The events are the child's, too. The lock may have been held by a thread that is not, in the middle of a
+        change of the heap."""
         is_free = self._lock.acquire(blocking=False)
         if is_free:
             self._lock.release()

@@ -1,18 +1,14 @@
 """A Ctrl-C at any line of the drop-ins: nothing is lost, no lock stays taken."""
 
-import sys
 import threading
-from pathlib import Path
 
 import pytest
+from interrupted_lines import each_line
+from waiting import eventually
 
 from hwheel import Timer, sched
 from hwheel.threading import pool as thread_pool
 from hwheel.threading.pool import IDLE_NAME, ThreadPool
-
-sys.path.append(str(Path(__file__).parent.parent / "helpers"))
-from interrupted_lines import each_line  # noqa: E402
-from waiting import wait_until  # noqa: E402
 
 
 def test_start_cancel_and_join():
@@ -64,10 +60,6 @@ def workers():
     return {thread for thread in threading.enumerate() if thread.name == IDLE_NAME}
 
 
-def until(condition):
-    assert wait_until(condition, 30), "it never comes to that"
-
-
 @pytest.mark.parametrize("action", ["submit", "submit to an idle one", "fill", "look"])
 def test_the_threads_of_a_pool_are_counted_exactly(action, monkeypatch):
     def scenario():
@@ -86,27 +78,27 @@ def test_the_threads_of_a_pool_are_counted_exactly(action, monkeypatch):
             yield lambda: pool.submit(block)
         elif action == "submit to an idle one":
             pool.submit(int)
-            until(lambda: pool._idle)
+            eventually(lambda: pool._idle)
             yield lambda: pool.submit(block)
         else:
-            for number in range(thread_pool.READY_THREADS + 3):
+            for _ in range(thread_pool.READY_THREADS + 3):
                 pool.submit(block)
-            until(lambda: len(begun) == thread_pool.READY_THREADS)
+            eventually(lambda: len(begun) == thread_pool.READY_THREADS)
             looks.happen()
             pool._taken_before = -1
             yield looks.happen
             if pool._taken_before == -1:
                 pool._look()        # it had not begun, and what never begins comes to no harm in the reaper
-        until(lambda: len(pool) == len(workers() - others))
+        eventually(lambda: len(pool) == len(workers() - others))
         ran = []
         for number in range(5):         # whatever became of it, the pool takes jobs, and runs all that it has taken
             pool.submit(lambda number=number: ran.append(number))
-        until(lambda: (looks.happen(), sorted(ran) == [*range(5)])[1])
+        eventually(lambda: (looks.happen(), sorted(ran) == [*range(5)])[1])
         gate.set()
         if action == "look":
-            until(lambda: len(begun) == thread_pool.READY_THREADS + 3)
+            eventually(lambda: len(begun) == thread_pool.READY_THREADS + 3)
         pool.leave()
-        until(lambda: not workers() - others)
+        eventually(lambda: not workers() - others)
         assert len(pool) == 0
 
     assert each_line(scenario, POOL) > 5
@@ -155,13 +147,13 @@ def test_a_run_that_sleeps_notices_what_is_left_of_an_interrupted(action):
         event = scheduler.enter(3600, 1, ran.append, (1,))
         thread = threading.Thread(target=scheduler.run, daemon=True)
         thread.start()
-        until(lambda: {None} < {None, *scheduler._sleepers.values()})
+        eventually(lambda: {None} < {None, *scheduler._sleepers.values()})
         if action == "cancel":
             yield lambda: scheduler.cancel(event)
         else:
             yield lambda: scheduler.enter(0, 1, ran.append, (2,))
             if len(scheduler._events) == 2:
-                until(lambda: ran)
+                eventually(lambda: ran)
         for left in scheduler.queue:
             scheduler.cancel(left)
         thread.join(30)

@@ -1,7 +1,8 @@
 """Very many Timers, and Timers whose functions take for ever."""
 
-import random
 import threading
+
+from exploring import dice_of
 
 import hwheel
 
@@ -13,7 +14,7 @@ def test_a_hundred_thousand_timers_need_few_threads_and_run_once_each(eventually
     runs = [0] * count
     peak = threading.active_count()
     before = threading.active_count()
-    order = random.Random(1)
+    order = dice_of(1)
 
     def run(i):
         runs[i] += 1

@@ -97,14 +97,14 @@ def test_order_duplicates_and_cancels_through_partitions(broker, deliver, read):
     found = out.until(lambda found: headers_of(found[-1])["id"] == "last", alive(delivery))
     assert Counter(headers_of(message)["id"] for message in found) == Counter([*expected, "last"])
     dues, partitions = defaultdict(list), defaultdict(set)
-    for message in found[:-1]:
-        value = json.loads(message.value())
+    for one in found[:-1]:
+        value = json.loads(one.value())
         assert value == expected[value["id"]]
-        assert headers_of(message) == {"id": value["id"], "due": str(value["due"])}
-        assert message.key().decode() == value["key"]
-        assert message.timestamp()[1] >= value["due"], "never early"
+        assert headers_of(one) == {"id": value["id"], "due": str(value["due"])}
+        assert one.key().decode() == value["key"]
+        assert one.timestamp()[1] >= value["due"], "never early"
         dues[value["key"]].append(value["due"])
-        partitions[value["key"]].add(message.partition())
+        partitions[value["key"]].add(one.partition())
     assert {partition for used in partitions.values() for partition in used} == {0, 1, 2}
     assert all(len(used) == 1 for used in partitions.values())
     assert all(of_key == sorted(of_key) for of_key in dues.values())

@@ -5,24 +5,11 @@ from array import array
 
 import pytest
 
-from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
+from hwheel import ManualTimer, TimerTask, TimingWheel
 
 
 class Subclass(TimerTask):
     pass
-
-
-@pytest.fixture
-def make_timer():
-    made = []
-
-    def make():
-        made.append(SystemTimer(wheel_size=4))
-        return made[-1]
-
-    yield make
-    while made:             # emptied: pytest holds on to `make` while other fixtures look for what is left behind
-        made.pop().close()
 
 
 def argument_objects(task):
@@ -32,7 +19,7 @@ def argument_objects(task):
 
 
 def test_pending_tasks_and_their_arguments_are_untracked(make_timer):
-    timer = make_timer()
+    timer = make_timer(wheel_size=4)
     shared = [1]                # a list is tracked, so a tuple that holds it is worth tracking, for all that gc knows
     tasks = [timer.call_later(3600 + i % 100, print, shared, i) for i in range(1000)]
     tasks += [timer.add(TimerTask(3_600_000, print, shared, end=shared)) for _ in range(1000)]
@@ -46,7 +33,7 @@ def test_pending_tasks_and_their_arguments_are_untracked(make_timer):
 
 
 def test_a_million_pending_tasks_add_nothing_to_what_the_collector_looks_at(make_timer):
-    timer = make_timer()
+    timer = make_timer(wheel_size=4)
     shared = [1]
     timer.call_later(3600, print)           # starts the threads
     gc.collect()
@@ -60,7 +47,7 @@ def test_a_million_pending_tasks_add_nothing_to_what_the_collector_looks_at(make
 
 
 def test_a_rescheduled_task_stays_untracked(make_timer):
-    timer = make_timer()
+    timer = make_timer(wheel_size=4)
     task = timer.call_later(3600, print, [], [])
     assert task.reschedule(7200)
     assert not gc.is_tracked(task)
@@ -68,7 +55,7 @@ def test_a_rescheduled_task_stays_untracked(make_timer):
 
 @pytest.mark.parametrize("cls", [TimerTask, Subclass])
 def test_what_close_returns_is_tracked_again(make_timer, cls):
-    timer = make_timer()
+    timer = make_timer(wheel_size=4)
     shared = [1]
     timer.add(cls(3_600_000, print, shared, shared, end=shared))
     timer.call_every(3600, print, shared, shared)

@@ -158,7 +158,7 @@ def advance(timer):
 timers = [SystemTimer(executor=executor, reaper=False) for executor in (None, "inline")]
 for timer in timers:
     threading.Thread(target=advance, args=(timer,), daemon=True).start()
-wait_for(lambda: all(len(timer) for timer in timers))
+eventually(lambda: all(len(timer) for timer in timers))
 """
     )
     assert answer == (0, "", "")

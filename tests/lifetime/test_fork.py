@@ -14,7 +14,7 @@ def use_it(timer):
     timer.call_later(0, ran.append, 0)
     timer.call_many(array("q", [2, 2]), lambda indices: ran.extend(indices))
     far_off = timer.call_later(3600, ran.append, "never")
-    wait_for(lambda: len(ran) == 4)
+    eventually(lambda: len(ran) == 4)
     names = [thread.name for thread in threading.enumerate()]
     assert names.count("reaper-" + timer.name) == 1, names
     assert far_off.cancel()
@@ -50,7 +50,7 @@ def child():
     assert ran == [], ran
 
 in_child(child)
-wait_for(lambda: len(ran) == 400)
+eventually(lambda: len(ran) == 400)
 assert sorted(ran) == [*range(200), *range(1000, 1200)]
 assert timer.close() == [far_off]
 """
@@ -68,7 +68,7 @@ batch = timer.call_many(array("q", range(200, 400)), lambda indices: ran.extend(
 far_off = timer.call_later(3600, ran.append, "far off")
 
 def all_of_it():
-    wait_for(lambda: len(ran) == 400)
+    eventually(lambda: len(ran) == 400)
     assert sorted(ran) == [*range(200), *range(1000, 1200)]
     assert timer.close() == [far_off]
     stats = timer.stats()
@@ -136,9 +136,9 @@ done = threading.Event()
 ran = []
 
 def child():
-    wait_for(lambda: len(ran) == {3 if fork == "keep" else 0})      # on threads that are not this one
+    eventually(lambda: len(ran) == {3 if fork == "keep" else 0})      # on threads that are not this one
     timer.call_later(0.001, ran.append, "new")
-    wait_for(lambda: "new" in ran)
+    eventually(lambda: "new" in ran)
     assert sorted(ran[:-1]) == {[0, 1, 2] if fork == "keep" else []}, ran
     assert timer.close() == []
 
@@ -152,7 +152,7 @@ for i in range(3):
     timer.call_later(1 + i / 1000, ran.append, i)
 timer.call_later(0, fork_here)
 assert done.wait(100)
-wait_for(lambda: len(ran) == 3)
+eventually(lambda: len(ran) == 3)
 timer.close()
 """
     )
@@ -214,7 +214,7 @@ def never_early(timer):
     Timer(1.0, lambda: seen.append(time.monotonic() - began)).start()
     purgatory = ThresholdPurgatory(timer=timer)
     purgatory.await_(1, 1000).add_done_callback(lambda _: seen.append(time.monotonic() - began))
-    wait_for(lambda: len(seen) >= 8)
+    eventually(lambda: len(seen) >= 8)
     every.cancel()
     assert len(seen) < 12 and min(seen) >= 0.999, seen
 """
@@ -273,18 +273,18 @@ assert inside.wait(60)
 
 def child():
     if {fork == "keep"}:
-        wait_for(lambda: len(runs) >= 3)
+        eventually(lambda: len(runs) >= 3)
         assert set(runs[1:]) == {{os.getpid()}} and not task.cancelled
     else:
         assert task.cancelled
         timer.call_later(0.2, runs.append, "child")
-        wait_for(lambda: "child" in runs)
+        eventually(lambda: "child" in runs)
         assert len(runs) == 2, runs
     timer.close()
 
 in_child(child)
 go_on.set()
-wait_for(lambda: len(runs) >= 3)
+eventually(lambda: len(runs) >= 3)
 timer.close()
 """
     )
@@ -317,7 +317,7 @@ def fork_and_return():
 for i in range(5):
     timer.call_later(0.01, slow, i)
 timer.call_later(0, fork_and_return)
-wait_for(lambda: children)
+eventually(lambda: children)
 give_up = time.monotonic() + 30
 while os.waitpid(children[0], os.WNOHANG)[0] == 0:
     if time.monotonic() > give_up:
@@ -325,7 +325,7 @@ while os.waitpid(children[0], os.WNOHANG)[0] == 0:
         os.waitpid(children[0], 0)
         raise AssertionError("the child does not end")
     time.sleep(0.01)
-wait_for(lambda: len(timer) == 0)
+eventually(lambda: len(timer) == 0)
 timer.close()
 """
     )
@@ -348,12 +348,12 @@ def refuse(thread):
     start(thread)
 
 def child():
-    wait_for(lambda: len(ran) == 3)
+    eventually(lambda: len(ran) == 3)
     assert sorted(ran) == [0, 1, 3]
     assert [type(args.exc_value) for args in errors] == [RuntimeError]
     threading.Thread.start = start
     timers[2].call_later(0, ran.append, "late")         # the next add starts it
-    wait_for(lambda: len(ran) == 5)
+    eventually(lambda: len(ran) == 5)
     assert {*ran} == {0, 1, 2, 3, "late"}
 
 threading.Thread.start = refuse

@@ -29,7 +29,7 @@ def child():
     ran = []
     timer.call_later(0, ran.append, 1)
     timer.call_many(array("q", [1]), ran.extend)
-    wait_for(lambda: len(ran) == 2)
+    eventually(lambda: len(ran) == 2)
     timer.call_later(60, int).cancel()
     timer.close()
 
@@ -118,7 +118,7 @@ finally:
     stop.set()
 for worker in workers:
     worker.join()
-wait_for(lambda: len(timer) == 1)
+eventually(lambda: len(timer) == 1)
 timer.close(run_pending=True)
 assert len(ran) == 1500 * len(added)
 """
@@ -143,7 +143,7 @@ def add():
     time.sleep(0.001)
 
 def keep_child():
-    wait_for(lambda: all(batch.pending == 0 for batch in added))
+    eventually(lambda: all(batch.pending == 0 for batch in added))
     timer.close()
 
 def contend():              # makes who takes a batch up wait for the lock in between

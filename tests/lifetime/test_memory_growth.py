@@ -30,19 +30,6 @@ def assert_no_growth(one_round):
     assert after - before < ALLOWED_GROWTH
 
 
-@pytest.fixture
-def make_timer():
-    made = []
-
-    def make():
-        made.append(SystemTimer())
-        return made[-1]
-
-    yield make
-    while made:             # emptied: pytest holds on to `make` while other fixtures look for what is left behind
-        made.pop().close()
-
-
 def test_adding_and_cancelling(make_timer):
     timer = make_timer()
     def one_round():

@@ -66,23 +66,16 @@ class Subclass(TimerTask):
 
 
 @pytest.fixture
-def make_timer(hand_clock):
+def make_by_hand(make_timer, hand_clock):
     """Makes a timer that is real in everything but its clock, and runs callbacks in advance_clock()."""
-    made = []
-
-    def make():
-        made.append(SystemTimer(executor="inline", clock=hand_clock, reaper=False, on_error=lambda task, error: None))
-        return made[-1]
-
-    yield make
-    while made:             # emptied: pytest holds on to `make` while other fixtures look for what is left behind
-        made.pop().close()
+    options = {"executor": "inline", "clock": hand_clock, "reaper": False, "on_error": lambda task, error: None}
+    return functools.partial(make_timer, **options)
 
 
 @pytest.mark.parametrize("cls", [TimerTask, Subclass])
 @pytest.mark.parametrize("kind", KINDS)
-def test_at_cancel(make_timer, no_gc, kind, cls):
-    timer = make_timer()
+def test_at_cancel(make_by_hand, no_gc, kind, cls):
+    timer = make_by_hand()
     task, thing = make(kind, cls=cls)
     timer.add(task)
     assert thing() is not None
@@ -100,8 +93,8 @@ def test_at_cancel_before_any_add(no_gc, kind):
 
 @pytest.mark.parametrize("cls", [TimerTask, Subclass])
 @pytest.mark.parametrize("kind", KINDS)
-def test_at_expiry_also_while_the_task_is_kept(make_timer, hand_clock, no_gc, kind, cls):
-    timer = make_timer()
+def test_at_expiry_also_while_the_task_is_kept(make_by_hand, hand_clock, no_gc, kind, cls):
+    timer = make_by_hand()
     task, thing = make(kind, cls=cls)
     timer.add(task)
     hand_clock.ms += 50
@@ -137,8 +130,8 @@ def test_in_a_bare_wheel(no_gc, kind):
     assert thing() is None
 
 
-def test_inside_the_callback_the_task_has_let_go_already(make_timer, hand_clock, no_gc):
-    timer = make_timer()
+def test_inside_the_callback_the_task_has_let_go_already(make_by_hand, hand_clock, no_gc):
+    timer = make_by_hand()
     seen = []
     task = timer.add(TimerTask(50, lambda *args: seen.append((task.callback, task.args, task.kwargs)), 1))
     hand_clock.ms += 50
@@ -147,8 +140,8 @@ def test_inside_the_callback_the_task_has_let_go_already(make_timer, hand_clock,
 
 
 @pytest.mark.parametrize("ending", ["cancel", "expire"])
-def test_a_batch_releases_its_callback_with_its_last_timer(make_timer, hand_clock, no_gc, ending):
-    timer = make_timer()
+def test_a_batch_releases_its_callback_with_its_last_timer(make_by_hand, hand_clock, no_gc, ending):
+    timer = make_by_hand()
     thing = Thing()
     alive = weakref.ref(thing)
     batch = timer.call_many(array("q", [10, 20]), thing.method)
@@ -164,8 +157,8 @@ def test_a_batch_releases_its_callback_with_its_last_timer(make_timer, hand_cloc
     assert alive() is None and batch.callback is None
 
 
-def test_a_periodic_task_releases_its_callback_at_cancel(make_timer, hand_clock, no_gc):
-    timer = make_timer()
+def test_a_periodic_task_releases_its_callback_at_cancel(make_by_hand, hand_clock, no_gc):
+    timer = make_by_hand()
     for in_the_callback in (False, True):
         thing = Thing()
         alive = weakref.ref(thing)
@@ -180,8 +173,8 @@ def test_a_periodic_task_releases_its_callback_at_cancel(make_timer, hand_clock,
 
 
 @pytest.mark.parametrize("ending", ["cancel", "expire"])
-def test_a_cycle_through_the_callback_is_broken(make_timer, hand_clock, no_gc, ending):
-    timer = make_timer()
+def test_a_cycle_through_the_callback_is_broken(make_by_hand, hand_clock, no_gc, ending):
+    timer = make_by_hand()
     # The argument knows its task, and the task its argument.
     def add():
         thing = Thing()
@@ -199,8 +192,8 @@ def test_a_cycle_through_the_callback_is_broken(make_timer, hand_clock, no_gc, e
 
 
 @pytest.mark.parametrize("ending", ["cancel", "expire"])
-def test_a_cycle_of_a_callback_that_is_a_closure_over_its_task_is_broken(make_timer, hand_clock, no_gc, ending):
-    timer = make_timer()
+def test_a_cycle_of_a_callback_that_is_a_closure_over_its_task_is_broken(make_by_hand, hand_clock, no_gc, ending):
+    timer = make_by_hand()
     def add():
         thing = Thing()
 
@@ -237,8 +230,8 @@ def test_a_dropped_wheel_or_manual_timer_frees_what_is_pending(no_gc, where):
     assert all(thing() is None for thing in things)
 
 
-def test_what_close_returned_is_released_with_the_list(make_timer, no_gc):
-    timer = make_timer()
+def test_what_close_returned_is_released_with_the_list(make_by_hand, no_gc):
+    timer = make_by_hand()
     things = []
     for kind in KINDS:
         task, thing = make(kind, 10**9)
@@ -254,8 +247,8 @@ def test_what_close_returned_is_released_with_the_list(make_timer, no_gc):
     assert all(thing() is None for thing in things)
 
 
-def test_what_close_returned_in_cycles_is_released_at_the_next_collection(make_timer):
-    timer = make_timer()
+def test_what_close_returned_in_cycles_is_released_at_the_next_collection(make_by_hand):
+    timer = make_by_hand()
     thing = Thing()
     alive = weakref.ref(thing)
     thing.task = timer.call_later(3600, Thing.method, thing, [thing])
@@ -280,8 +273,8 @@ class Knot(TimerTask):
 
 
 @pytest.mark.parametrize("ending", ["cancel", "expire", "close", "cancel before add"])
-def test_a_subclass_in_a_cycle_with_itself_is_collected_after_its_end(make_timer, hand_clock, ending):
-    timer = make_timer()
+def test_a_subclass_in_a_cycle_with_itself_is_collected_after_its_end(make_by_hand, hand_clock, ending):
+    timer = make_by_hand()
     task = Knot(50)
     alive = weakref.ref(task)
     if ending == "cancel before add":

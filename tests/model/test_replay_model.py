@@ -3,13 +3,14 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis import given
+from exploring import explored
 from lived_through import lived_through, rows
 
 from hwheel.replay import CANCELLED, FIRED, NEVER, Log
 
-MODEL = settings.get_profile("model")
+MODEL = explored(400)
 
 
 def columns(log):
@@ -46,8 +47,8 @@ def test_costs_of_a_log_that_can_be_counted_by_hand():
 
 
 def test_a_cancelled_timer_is_not_cascaded_any_more():
-    # 9 and 30 stand on level 2 and 3. One is cancelled before the bucket of 8 falls due, for which the reaper wakes up in
-    # vain; the other after it has cascaded once, to 28: another wake-up in vain, and none for 29.
+    # 9 and 30 stand on level 2 and 3. One is cancelled before the bucket of 8 falls due, for which the reaper wakes up
+    # in vain; the other after it has cascaded once, to 28: another wake-up in vain, and none for 29.
     costs = Log([0, 0], [9, 29], [7, 20]).replay(wheel_size=4).costs
     assert (costs.cancelled, costs.wakeups, costs.cascaded) == (2, 3, 1)
 

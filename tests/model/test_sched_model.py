@@ -3,9 +3,9 @@
 import sched
 from fractions import Fraction
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from exploring import explored
 
 import hwheel.sched
 
@@ -105,4 +105,4 @@ class SchedMachine(RuleBasedStateMachine):
 
 
 TestSched = SchedMachine.TestCase
-TestSched.settings = settings.get_profile("model")
+TestSched.settings = explored(400, stateful_step_count=40)

@@ -8,9 +8,9 @@ import heapq
 from array import array
 from typing import NamedTuple
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from exploring import explored
 from reach import LAST_MS, Reach, any_one, as_seconds_can_say, in_seconds, near, reaches, starts
 
 import hwheel_core
@@ -387,4 +387,4 @@ class TimerMachine(RuleBasedStateMachine):
 
 
 TestTimer = TimerMachine.TestCase
-TestTimer.settings = settings.get_profile("model")
+TestTimer.settings = explored(400, stateful_step_count=40)

@@ -7,9 +7,9 @@ against the rule of placement.
 import heapq
 from typing import NamedTuple
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from exploring import explored
 from reach import LAST_MS, any_one, as_seconds_can_say, in_seconds, near, reaches, starts
 
 import hwheel_core
@@ -271,4 +271,4 @@ class WheelMachine(RuleBasedStateMachine):
 
 
 TestWheel = WheelMachine.TestCase
-TestWheel.settings = settings.get_profile("model")
+TestWheel.settings = explored(400, stateful_step_count=40)

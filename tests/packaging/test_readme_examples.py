@@ -10,7 +10,7 @@ import pytest
 
 import hwheel
 import hwheel.sched
-import hwheel_core._core
+import hwheel_core._core  # noqa: F401    (whose docstrings are examples, too)
 
 pytestmark = pytest.mark.usefixtures("the_engine_runs")
 ROOT = Path(__file__).parents[2]

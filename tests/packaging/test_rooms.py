@@ -9,9 +9,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# Each room knows those before it and no other. A room is a folder, or a module beside the folders. FACE is the package's
-# own __init__.py: whoever imports anything of the package, imports that first.
+# Each room knows those before it and no other. A room is a folder, or a module beside the folders. FACE is the
+# package's own __init__.py: whoever imports anything of the package, imports that first.
 FACE = "__init__"
+# fmt: off
 ROOMS = {
     "hwheel": ["version", "timers", "threading", FACE, "asyncio", "sched", "purgatory", "metrics", "replay", "logs",
                "recorder", "tune", "spark", "cli", "__main__"],
@@ -23,7 +24,7 @@ ROOMS = {
 CORE_ROOMS = ["wheel", "timer", "python", "loop", "purgatory", "columns", "replay", "debug.pxi"]
 
 
-# --- Python ------------------------------------------------------------------------------------------------------------
+# --- Python -----------------------------------------------------------------------------------------------------------
 
 
 def modules(source):
@@ -126,7 +127,7 @@ def test_a_circle_inside_a_room_is_found(tmp_path):
     assert {"hwheel.tune.report", "hwheel.tune.units"} <= {*circle(graph(tmp_path))}
 
 
-# --- the core ----------------------------------------------------------------------------------------------------------
+# --- the core ---------------------------------------------------------------------------------------------------------
 
 
 def included(core):

@@ -221,7 +221,7 @@ def steps_back_before_the_hand_out(world):
         print(f"the batch's 22 ms ran after {[one - begin for one in batch_ran]}")
     if world.order != numbers:
         print(f"out of order: {world.order}")
-    del batch
+    batch = None
     world.end()
 
 

@@ -227,7 +227,8 @@ EXECUTORS = {
         ReturningCancelled, ReturningTheSame, ShutDown, ShutDownInTheMiddle, Blocking,
     ]
     for reaper in [True, False]
-    # In the caller's own thread these are raised, and what was not begun is submitted again by the next advance_clock().
+    # In the caller's own thread these are raised, and what was not begun is submitted again by the next
+    # advance_clock().
     if reaper or kind not in (RaisingInterrupt, RaisingExit)
 }
 
@@ -276,7 +277,7 @@ def with_executor(name):
     if isinstance(executor, RUNS_ALL) and not_run:
         print(f"these were accepted and did not run: {not_run}")
     executor.pool.shutdown()
-    del at_once, every, executor
+    at_once = every = executor = None
     if kind is RaisingOnceAccepted and not world.reported:
         print("nothing was reported")
     world.reported.clear()
@@ -453,7 +454,7 @@ def with_reporter(name):
     if reporter is hook_raises and not sys_hooked:
         print("the error of the hook was not reported")
     every.cancel()
-    del every, batch
+    every = batch = None
     if pool is not None:
         pool.shutdown()
     world.told.clear()

@@ -8,13 +8,13 @@ and mostly a mixture. An exception or a result; and afterwards, in a debug build
 """
 
 import faulthandler
-import random
 import sys
 import threading
 import time
 from array import array
 
 import numpy as np
+from exploring import dice_of, seeded
 
 import hwheel
 import hwheel_core
@@ -63,6 +63,7 @@ class AddCase(Case):
     def __init__(self):
         super().__init__(self.add, few())
         self.timer = hwheel.ManualTimer()
+        self.dice = dice_of(4)
 
     def add(self, delays_ms):
         try:
@@ -70,7 +71,7 @@ class AddCase(Case):
         finally:
             self.check()
         assert len(batch) == ROWS
-        if random.random() < 0.5:
+        if self.dice.random() < 0.5:
             self.timer.advance(0.5)
         self.check()
         batch.cancel()
@@ -151,7 +152,7 @@ CASES = {
 
 def change(case, over):
     """The other thread: NumPy writes without the GIL."""
-    chance = np.random.default_rng(3)
+    chance = np.random.default_rng(seeded(3))
     while not over.is_set():
         for i, (lent, valid) in enumerate(zip(case.lent, case.valid, strict=True)):
             if i in case.steady:

@@ -111,7 +111,7 @@ def fill(world):
 def use_for_real(world, *, running=(), in_flight=0, closed=False, every=None):
     """running: tasks in whose callbacks this is, which will be counted when they end. in_flight: how many may
     have been on their way to a callback of the parent. every: a task of call_every was running, and has to go on."""
-    account, timer = world.account, world.timer
+    account = world.account
     before = [*account.ran]
     every_before = len(account.every_ran)
     if not closed:
@@ -146,7 +146,7 @@ def world_new(world):
 
 def never_early(world):
     """New timers in the child keep their time."""
-    account, timer = world.account, world.timer
+    timer = world.timer
     world.new = []
     ran = {}
     begin = timer.time()

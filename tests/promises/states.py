@@ -27,10 +27,12 @@ from hwheel_core import _core
 PATIENCE_S = 15
 # They wait by design, until there is work, for ever if need be: on a timer that is to end they come back.
 WAITS = {"_reap", "_await_work", "_advance_clock", "advance_clock"}
+# fmt: off
 OF_OBJECT = {"__init__", "__repr__", "__str__", "__hash__", "__eq__", "__lt__", "__le__", "__ne__", "__reduce__",
              "__reduce_ex__", "__sizeof__", "__dir__", "__format__"}
 LEFT_OUT = {"__class__", "__class_getitem__", "__init_subclass__", "__subclasshook__", "__new__", "__dict__",
             "__weakref__", "__doc__", "__module__", "__annotations__"}
+# fmt: on
 
 
 def classes():
@@ -224,6 +226,7 @@ NUMBERS = [0, 1, -1, 5, 2**31, 2**62, 2**63 - 1, -(2**63), 2**64, 0.5, -0.0, flo
 
 def odd_values(thing):
     timer = hwheel.ManualTimer()
+    # fmt: off
     return [
         *NUMBERS, None, True, "", "skip", "monotonic", b"", (), [], {}, [1, 2], {"a": 1}, object(), ignore, Raises(),
         Raises, hwheel.TimerTask, array("q"), array("q", [0, 1, -1, 2**62]), array("q", [1]), array("d", [1.0]),
@@ -233,6 +236,7 @@ def odd_values(thing):
         bare(hwheel_core.OperationCore), bare(hwheel_core.TimerBatch), bare(hwheel_core.LoopHandle),
         bare(_core.HandedOut),
     ]
+    # fmt: on
 
 
 def arguments(chance, thing):

@@ -3,25 +3,21 @@
 Every function that takes a buffer, see foreign.py. With HWHEEL_SOAK_SECONDS each for that long.
 """
 
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
+from exploring import seconds
+from programs import run_python
 
-SECONDS = float(os.environ.get("HWHEEL_SOAK_SECONDS", "1"))
+SECONDS = seconds(1)
 FOREIGN = pathlib.Path(__file__).with_name("foreign.py")
 
 
 def run_foreign(*arguments):
-    return subprocess.run(
-        [sys.executable, "-P", FOREIGN, *map(str, arguments)],
-        capture_output=True, text=True, timeout=SECONDS + 100, check=False,
-    )
+    return run_python(FOREIGN, *arguments, patience_s=SECONDS + 100)
 
 
-@pytest.mark.parametrize("name", run_foreign().stdout.splitlines())
+@pytest.mark.parametrize("name", run_foreign().out.splitlines())
 def test_memory_that_changes_during_the_call(name):
     done = run_foreign(name, SECONDS)
-    assert done.returncode == 0 and "all done" in done.stdout, f"{done.returncode}: {done.stdout}\n{done.stderr}"
+    assert done.status == 0 and "all done" in done.out, f"{done.status}: {done.out}\n{done.err}"

@@ -4,25 +4,22 @@ An exception or a result, never a crash or a hang. The calls are generated from 
 covered by itself. With HWHEEL_SOAK_SECONDS each class is called anew, differently, for that long.
 """
 
-import os
+import itertools
 import pathlib
-import subprocess
-import sys
 import time
 
 import pytest
+from exploring import seconds, seeded
+from programs import output_of, run_python
 
-SOAK_S = float(os.environ.get("HWHEEL_SOAK_SECONDS", "0"))
 STATES = pathlib.Path(__file__).with_name("states.py")
 
 
 def run_states(*arguments):
-    return subprocess.run(
-        [sys.executable, "-P", STATES, *map(str, arguments)], capture_output=True, text=True, timeout=280, check=False
-    )
+    return run_python(STATES, *arguments, patience_s=280)
 
 
-NAMES = run_states().stdout.split()
+NAMES = run_states().out.split()
 
 
 def test_the_classes_are_found():
@@ -32,16 +29,17 @@ def test_the_classes_are_found():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_method_in_every_state_is_survived(name):
-    give_up = time.monotonic() + SOAK_S
-    seed, calls = 0, 1
-    while True:
+    give_up = time.monotonic() + seconds(0)
+    calls = 1
+    for number in itertools.count():
+        seed = seeded(number)
         done = run_states(name, calls, seed)
-        ended = "\n".join(done.stdout.splitlines()[-3:])
-        assert done.returncode == 0, f"seed {seed}, {done.returncode}: {ended}\n{done.stderr}"
+        ended = "\n".join(done.out.splitlines()[-3:])
+        assert done.status == 0, f"seed {seed}, {done.status}: {ended}\n{done.err}"
         assert ended.endswith("all done")
         if time.monotonic() > give_up:
             return
-        seed, calls = seed + 1, 5
+        calls = 5
 
 
 CLOSED_BY_DEL = """
@@ -73,7 +71,4 @@ print("fine")
 
 
 def test_a_del_that_closes_what_was_never_set_up_is_quiet():
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", CLOSED_BY_DEL], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+    assert output_of("-c", CLOSED_BY_DEL) == "fine\n"

@@ -1,7 +1,5 @@
 """What the tests of the purgatory share: an operation whose condition is a flag, and purgatories that are closed."""
 
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -104,20 +102,5 @@ def run_threads():
         assert not any(thread.is_alive() for thread in threads), "deadlock"
         if errors:
             raise errors[0]
-
-    return run
-
-
-@pytest.fixture
-def script_output():
-    """script_output(code): what the code prints in a process of its own."""
-
-    def run(code):
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=100, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
-        return done.stdout
 
     return run

@@ -6,6 +6,7 @@ import threading
 import weakref
 
 import pytest
+from programs import output_of
 
 from hwheel import TimerClosed
 
@@ -236,9 +237,9 @@ def test_bad_arguments_are_refused_and_change_nothing(purgatory):
     assert purgatory.stats() == (0, 0, 0, 0, 0)
 
 
-def test_the_purgatory_without_coroutines_does_not_import_asyncio(script_output):
-    assert script_output(
-        "import sys, hwheel.purgatory as p\n"
+def test_the_purgatory_without_coroutines_does_not_import_asyncio():
+    assert output_of(
+        "-c", "import sys, hwheel.purgatory as p\n"
         "with p.DelayedOperationPurgatory('x') as x: x.check_and_complete(1)\n"
         "print('asyncio' in sys.modules)"
     ) == "False\n"

@@ -1,4 +1,5 @@
-"""Locks across a fork: what a thread held that did not come along is free, what the thread that forked holds is its own."""
+"""Locks across a fork: what a thread held that did not come along is free, what the thread that forked holds is its
+own."""
 
 import os
 

@@ -1,30 +1,16 @@
 """A Ctrl-C at any line of the purgatories' Python code: no future and no operation is lost, no lock stays taken."""
 
 import asyncio
-import sys
-import threading
 from concurrent.futures import Future
-from pathlib import Path
 
 import pytest
+from elsewhere import elsewhere
+from interrupted_lines import each_line
 
 from hwheel import ManualTimer
 from hwheel.purgatory import DelayedFuturePurgatory, DelayedOperationPurgatory, ThresholdPurgatory
 
-sys.path.append(str(Path(__file__).parent.parent / "helpers"))
-from interrupted_lines import each_line  # noqa: E402
-
 HERE = ("purgatory.py", "operation.py", "asyncio_wait.py", "each.py", "operation_lock.py")
-
-
-def elsewhere(function):
-    """What function() returns in another thread: a lock that this one has kept would show."""
-    answers = []
-    thread = threading.Thread(target=lambda: answers.append(function()), daemon=True)
-    thread.start()
-    thread.join(60)
-    assert not thread.is_alive(), "a lock stays taken"
-    return answers[0]
 
 
 @pytest.mark.parametrize("action", ["maybe_complete", "complete_all", "complete_all_exceptionally", "close", "advance"])

@@ -4,16 +4,12 @@ The model knows nothing of locks, shards or entries. It says which operations wa
 an entry still stands; every step of the machine is compared with it, and so are the counters after each step.
 """
 
-import os
-
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from exploring import explored
 
 from hwheel import ManualTimer
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
-
-MULTIPLIER = float(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1"))
 
 # 1, 1.0 and True are one key; so are equal tuples that are different objects.
 KEYS = st.sampled_from([1, 1.0, True, 2, 3, "1", ("topic", 0), ("topic", 1), ("topic", 1.0), None])
@@ -173,13 +169,4 @@ class PurgatoryMachine(RuleBasedStateMachine):
 
 
 TestPurgatory = PurgatoryMachine.TestCase
-TestPurgatory.settings = settings(
-    max_examples=max(1, round(300 * MULTIPLIER)),
-    stateful_step_count=40,
-    deadline=None,
-    derandomize=MULTIPLIER == 1,
-    phases=[Phase.explicit, Phase.generate, Phase.shrink],
-    database=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-)
+TestPurgatory.settings = explored(300, stateful_step_count=40)

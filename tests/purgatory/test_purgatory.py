@@ -7,6 +7,7 @@ import pkgutil
 import threading
 
 import pytest
+from programs import output_of
 
 import hwheel.purgatory
 from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerFull, TimerTask
@@ -248,9 +249,9 @@ def test_an_idle_purgatory_wakes_nothing(eventually, flagged):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_forked_child_has_an_empty_purgatory_that_works_though_locks_were_held(script_output):
-    assert script_output(
-        """
+def test_a_forked_child_has_an_empty_purgatory_that_works_though_locks_were_held():
+    assert output_of(
+        "-c", """
 import os, threading
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory, ThresholdPurgatory
 import warnings
@@ -288,9 +289,9 @@ with DelayedOperationPurgatory("fork") as purgatory, ThresholdPurgatory() as thr
     ).splitlines() == ["0 0 0 0 0 0", "completed in child", "0 1 1", "1 1 0 0 0 1", "completed in parent"]
 
 
-def test_the_interpreter_exits_with_operations_waiting(script_output):
-    assert script_output(
-        """
+def test_the_interpreter_exits_with_operations_waiting():
+    assert output_of(
+        "-c", """
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 class Op(DelayedOperation):
     def try_complete(self): return False

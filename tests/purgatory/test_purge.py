@@ -1,13 +1,13 @@
 """Completed operations are released at once, and their entries leave the watch lists by a check or by the purge."""
 
 import gc
-import os
 import tracemalloc
 import weakref
 
 import pytest
+from exploring import SOAKS
 
-MANY = 1_000_000 if "HWHEEL_SOAK_SECONDS" in os.environ else 20_000
+MANY = 1_000_000 if SOAKS else 20_000
 
 
 def complete(operations):

@@ -1,10 +1,10 @@
 """Threads that add, check, complete and let expire what the others have added."""
 
 import itertools
-import random
 import threading
 
 import pytest
+from exploring import dice_of
 
 from hwheel import SystemTimer
 
@@ -201,7 +201,7 @@ def test_random_operations_in_many_threads_complete_once_and_the_counters_are_ex
         all_operations = []
 
         def play(seed):
-            dice = random.Random(seed)
+            dice = dice_of(seed)
             for _ in range(2000):
                 action = dice.random()
                 if action < 0.5:

@@ -1,13 +1,13 @@
 """What Kafka's ThresholdPurgatoryTest asks, in its numbers, and what Python's futures add."""
 
 import itertools
-import random
 import threading
 from concurrent.futures import CancelledError, wait
 from decimal import Decimal
 
 import numpy
 import pytest
+from exploring import dice_of
 
 from hwheel import ManualTimer, TimerClosed, TimerFull
 from hwheel.purgatory import ThresholdPurgatory
@@ -160,7 +160,7 @@ def test_what_is_gone_does_not_pile_up(thresholds, timer):
 
 
 def test_against_a_sorted_list(thresholds):
-    dice = random.Random(5)
+    dice = dice_of(5)
     waiting = []
     for _ in range(3000):
         action = dice.random()
@@ -316,7 +316,7 @@ def test_a_comparison_that_raises_at_any_moment_loses_no_future(thresholds, betw
 
 
 def test_a_comparison_that_comes_back_to_the_purgatory(thresholds, between):
-    dice = random.Random(3)
+    dice = dice_of(3)
     made = []
     depth, left = [0], [150]
 

@@ -1,17 +1,13 @@
 """A Ctrl-C at any line of a RecordingTimer's methods: what becomes of a timer, and only that, is one row of the log."""
 
-import sys
-import threading
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from elsewhere import elsewhere
+from interrupted_lines import each_line
 
 from hwheel.recorder import Recorder, RecordingTimer
-
-sys.path.append(str(Path(__file__).parent.parent / "helpers"))
-from interrupted_lines import each_line  # noqa: E402
 
 HERE = ("recorder/recording_timer.py", "recorder/recorder.py")
 
@@ -64,16 +60,6 @@ def logs(tmp_path, hand_clock):
         log.timer.close()
         log.recorder.close()
     del log
-
-
-def elsewhere(function):
-    """What function() returns in another thread: a lock that this one has kept would show."""
-    answers = []
-    thread = threading.Thread(target=lambda: answers.append(function()), daemon=True)
-    thread.start()
-    thread.join(60)
-    assert not thread.is_alive(), "a lock stays taken"
-    return answers[0]
 
 
 @pytest.mark.parametrize("method", ["call_later", "call_at"])

@@ -12,8 +12,9 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from exploring import explored
 
 from hwheel import TimerFull, TimerTask
 from hwheel.recorder import Recorder, RecordingTimer
@@ -45,7 +46,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=[*HealthCheck])
+@explored(40, suppress_health_check=[*HealthCheck])
 @given(steps=steps, tick_ms=st.integers(1, 30))
 def test_the_log_replayed_gives_what_happened(tmp_path_factory, steps, tick_ms):
     directory = tmp_path_factory.mktemp("log")

@@ -1,28 +1,16 @@
 """One local session for all, started when the first test asks for it."""
 
 import importlib.util
-import os
 import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 sys.path.append(str(Path(__file__).parent))     # the suite's import mode leaves it out
 from java_here import java_is_missing  # noqa: E402
 
 if importlib.util.find_spec("pyspark") is None:
     collect_ignore_glob = ["test_[!i]*.py"]     # test_import.py says that the others were left out
-
-settings.register_profile(
-    "spark-model",
-    max_examples=max(1, round(60 * float(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1")))),
-    deadline=None,
-    derandomize="HWHEEL_MODEL_EXAMPLES" not in os.environ,
-    database=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
 
 SETTINGS = {
     "spark.ui.enabled": "false",

@@ -1,23 +1,21 @@
 """hwheel.spark.replay, on small logs, against a ManualTimer and against hwheel.replay."""
 
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from exploring import explored
+from lived_through import lived_through, rows
 
 from hwheel.logs.columns import LogError
 from hwheel.replay import CANCELLED, Log
 from hwheel.tune.grid import Grid
 from hwheel.tune.study import Study, study
-
-sys.path.append(str(Path(__file__).parents[1] / "model"))
-from lived_through import lived_through, rows  # noqa: E402
 
 pytest.importorskip("pyspark")
 from hwheel.spark.replay import outcomes, replay  # noqa: E402
@@ -50,7 +48,7 @@ def log_of(table):
     return Log(*(table[name].combine_chunks() for name in ("start", "timeout", "end")))
 
 
-@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=[*HealthCheck])
+@explored(5, suppress_health_check=[*HealthCheck])
 @given(log=FATES, tick=st.integers(1, 50), wheel_size=st.integers(2, 40))
 def test_each_timer_fares_as_in_a_manual_timer(spark, log, tick, wheel_size):
     found = outcomes(spark.createDataFrame(table_of(log)), tick=tick, wheel_size=wheel_size).toArrow()
@@ -98,8 +96,8 @@ def test_by_key_each_shard_is_a_part_wherever_its_rows_stand(spark, tmp_path, as
 
 def test_keys_of_any_type_and_none_at_all_fall_into_shards(spark):
     frame = spark.sql(
-        "SELECT id, IF(id % 7 = 0, NULL, id % 5) AS key, 1000 + id AS start, 100 AS timeout, CAST(NULL AS BIGINT) AS end"
-        " FROM range(100)"
+        "SELECT id, IF(id % 7 = 0, NULL, id % 5) AS key, 1000 + id AS start, 100 AS timeout,"
+        " CAST(NULL AS BIGINT) AS end FROM range(100)"
     )
     found = replay(frame, key="key", wheels=3)
     assert found.timers == 100 and found.wheels <= 3

@@ -5,8 +5,9 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from exploring import explored
 
 from hwheel.spark.message import SEQUENCE, TOMBSTONE
 from hwheel.spark.shard import chunk_map
@@ -17,7 +18,7 @@ from hwheel.spark.shard.wheel import ShardWheel
 
 from plain_model import PlainModel, Record
 
-MODEL = settings.get_profile("spark-model")
+MODEL = explored(60)
 START_MS = 1_795_176_000_123
 SCHEMA = pa.schema(
     [("id", pa.string()), ("key", pa.string()), ("due", pa.int64()), ("payload", pa.string()), (TOMBSTONE, pa.bool_())]

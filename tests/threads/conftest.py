@@ -1,14 +1,14 @@
 """What the tests of a SystemTimer and its threads share. They wait for events, generously, never for a time."""
 
-import os
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
+from exploring import seconds
+from programs import environment
 
-from hwheel import SystemTimer
 
 
 @pytest.fixture
@@ -40,23 +40,9 @@ def ordered_executor(request):
 
 
 @pytest.fixture
-def make_timer():
-    """SystemTimer, but closed at the end of the test."""
-    made = []
-
-    def make(*args, **kwargs):
-        made.append(SystemTimer(*args, **kwargs))
-        return made[-1]
-
-    yield make
-    while made:             # emptied: pytest holds on to `make` while other fixtures look for what is left behind
-        made.pop().close()
-
-
-@pytest.fixture
 def soak_seconds():
     """How long a test that looks for races goes on."""
-    return float(os.environ.get("HWHEEL_SOAK_SECONDS", "2"))
+    return seconds(2)
 
 
 @pytest.fixture
@@ -74,7 +60,7 @@ def script(tmp_path):
                 stderr=subprocess.PIPE,
                 text=True,
                 cwd=tmp_path,
-                env={**os.environ, "PYTHONSAFEPATH": "1"},
+                env=environment(),
             )
         )
         return started[-1]

@@ -1,9 +1,9 @@
 """A callable clock may be set back (time.time, by NTP): nothing is early by it even then, and the order holds."""
 
-import random
 from array import array
 
 import pytest
+from exploring import dice_of
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_what_is_due_when_it_is_added_still_runs_at_once(make, hand_clock):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_with_a_clock_that_wanders_each_runs_once_and_never_early(make, hand_clock, seed):
-    chance = random.Random(seed)
+    chance = dice_of(seed)
     timer = make(wheel_size=chance.choice([2, 5, 64]))
     tasks, early = [], []
 

@@ -1,13 +1,13 @@
 """Exactly once, exact counters: whatever four threads do to a timer, each task is accounted for."""
 
 import itertools
-import random
 import threading
 import time
 from array import array
 from collections import Counter
 
 import pytest
+from exploring import dice_of
 
 import hwheel_core
 from hwheel import TimerBatch, TimerTask
@@ -38,7 +38,7 @@ def some_delay_ms(dice):
 
 def play(timer, ledger, shared, seed, stop):
     """One thread: adds, cancels and reschedules, its own tasks and those of the others."""
-    dice = random.Random(seed)
+    dice = dice_of(seed)
     try:
         while not stop.is_set():
             action = dice.random()
@@ -132,7 +132,7 @@ class BatchLedger:
 
 def play_batches(timer, ledgers, errors, seed, stop):
     """One thread: adds batches, and cancels single indices, arrays of them and whole batches while they fall due."""
-    dice = random.Random(seed)
+    dice = dice_of(seed)
     mine = []
     try:
         while not stop.is_set():
@@ -199,7 +199,7 @@ def test_a_batch_that_is_cancelled_while_it_falls_due_is_delivered_or_cancelled_
     make_timer, executor, many_switches, waits_for
 ):
     # Half of each batch falls due just when all of it is cancelled, and nobody but the timer holds on to the batch.
-    dice = random.Random(1)
+    dice = dice_of(1)
     reported = []
     timer = make_timer(executor=executor, on_error=lambda source, error: reported.append(error))
     ledgers = []

@@ -1,10 +1,10 @@
 """max_pending holds, whoever adds at the same time; what is refused changes nothing."""
 
-import random
 import threading
 from array import array
 
 import pytest
+from exploring import dice_of
 
 from hwheel import TimerFull, TimerTask
 
@@ -55,7 +55,7 @@ def test_bulk_adds_are_all_or_nothing_also_under_threads(make_timer, many_switch
     lengths = []
 
     def add(number):
-        dice = random.Random(number)
+        dice = dice_of(number)
         for _ in range(200):
             length = dice.randrange(1, 300)
             try:

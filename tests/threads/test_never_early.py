@@ -4,6 +4,7 @@ import random
 import time
 
 import pytest
+from exploring import dice_of
 
 DELAYS = 1500
 PATIENCE_S = 60
@@ -20,7 +21,7 @@ PATIENCE_S = 60
 def test_nothing_runs_early_on_a_clock_of_the_system(make_timer, executor, eventually, clock, read_ns, tick_ms):
     if clock == "boottime" and not hasattr(time, "CLOCK_BOOTTIME"):
         pytest.skip("no such clock here")
-    dice = random.Random(tick_ms)
+    dice = dice_of(tick_ms)
     timer = make_timer(executor=executor, clock=clock, tick_ms=tick_ms)
     early_ns = []
     for _ in range(DELAYS):
@@ -106,7 +107,7 @@ def test_without_never_early_deadlines_are_rounded_down_as_kafka_does(make_timer
 
 
 def test_a_reschedule_does_not_make_anything_early(make_timer, executor, eventually):
-    dice = random.Random(4)
+    dice = dice_of(4)
     timer = make_timer(executor=executor)
     early_ns = []
     not_before = {}

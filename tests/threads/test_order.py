@@ -1,10 +1,10 @@
 """In order: tasks of one tick run in the order in which they were added, on a real clock too."""
 
-import random
 import threading
 from array import array
 
 import pytest
+from exploring import dice_of
 
 PATIENCE_S = 60
 
@@ -16,7 +16,7 @@ def in_order_of_ticks(tasks, tick_ms):
 
 @pytest.mark.parametrize(("tick_ms", "wheel_size"), [(1, 256), (1, 2), (20, 4), (300, 20)])
 def test_tasks_of_a_tick_run_in_the_order_of_their_adds(make_timer, ordered_executor, tick_ms, wheel_size):
-    dice = random.Random(tick_ms)
+    dice = dice_of(tick_ms)
     timer = make_timer(executor=ordered_executor, tick_ms=tick_ms, wheel_size=wheel_size)
     ran = []
     tasks = [timer.call_later(dice.uniform(0.05, 0.6), ran.append, i) for i in range(3000)]
@@ -57,7 +57,7 @@ def test_what_is_due_at_once_runs_in_order_behind_what_is_due_already(
 
 
 def test_a_jump_of_the_clock_keeps_the_order(make_timer, ordered_executor, hand_clock, eventually):
-    dice = random.Random(1)
+    dice = dice_of(1)
     timer = make_timer(executor=ordered_executor, clock=hand_clock, reaper=False, tick_ms=5, wheel_size=3)
     ran = []
     tasks = [timer.call_later(dice.uniform(0, 30), ran.append, i) for i in range(5000)]
@@ -70,10 +70,10 @@ def test_a_jump_of_the_clock_keeps_the_order(make_timer, ordered_executor, hand_
 
 
 def test_the_indices_of_a_batch_come_in_order(make_timer, ordered_executor):
-    dice = random.Random(2)
+    dice = dice_of(2)
     timer = make_timer(executor=ordered_executor, wheel_size=4)
-    # Far enough off that all are added before the first falls due, also on a busy machine: what is added when its time is
-    # over comes after what has fallen due meanwhile.
+    # Far enough off that all are added before the first falls due, also on a busy machine: what is added when its time
+    # is over comes after what has fallen due meanwhile.
     delays = array("q", [dice.randrange(200, 500) for _ in range(20_000)])
     seen = []
     done = threading.Event()

@@ -1,11 +1,11 @@
 """A ProcessPoolExecutor as executor: what is submitted to it must be picklable, and is."""
 
 SCRIPT = """
-import time
 from array import array
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from hwheel import SystemTimer
+from waiting import eventually
 import os
 
 
@@ -24,14 +24,6 @@ class Note:
 
     def __call__(self, indices):
         note(self.path, "indices " + " ".join(map(str, indices)))
-
-
-def wait_for(condition):
-    give_up = time.monotonic() + 60
-    while not condition():
-        if time.monotonic() > give_up:
-            raise SystemExit("nothing came of it")
-        time.sleep(0.01)
 
 
 def main():
@@ -62,7 +54,7 @@ def test_tasks_run_in_another_process_and_errors_come_back(script):
 timer.call_later(0.01, note, path, "one")
 task = timer.call_later(0.02, fail)
 timer.call_later(0.03, note, path, "two")
-wait_for(lambda: sorted(lines()) == ["one", "two"] and errors)
+eventually(lambda: sorted(lines()) == ["one", "two"] and errors)
 [(source, error)] = errors
 assert source is task and isinstance(error, ValueError), errors
 """,
@@ -74,7 +66,7 @@ def test_bulk_timers_run_in_another_process(script):
         script,
         """
 timer.call_many(array("q", [10, 10, 10]), Note(path))
-wait_for(lambda: lines() == ["indices 0 1 2"])
+eventually(lambda: lines() == ["indices 0 1 2"])
 assert errors == []
 """,
     )
@@ -85,7 +77,7 @@ def test_periodic_tasks_run_in_another_process(script):
         script,
         """
 task = timer.call_every(0.01, note, path, "again")
-wait_for(lambda: len(lines()) >= 3 or errors)
+eventually(lambda: len(lines()) >= 3 or errors)
 assert errors == [], errors
 assert task.cancel()
 """,

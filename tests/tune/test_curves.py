@@ -1,13 +1,14 @@
 """What is counted of a log, against counting it the slow way; and the parts add up to the whole."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from exploring import explored
 
 from hwheel.replay import NEVER, Log
 from hwheel.tune.curves import EDGES_MS, STEPS, Curves, Lengths, PendingCurve
 
-check = settings(deadline=None, derandomize=True, database=None)      # the machine may be slow and shared
+check = explored(100)
 times = st.integers(0, 50) | st.integers(0, 10**5) | st.integers(0, 10**13)
 logs = st.lists(st.tuples(times, st.integers(1, 10**6), st.none() | st.integers(0, 10**6)), min_size=1, max_size=30)
 

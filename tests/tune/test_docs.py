@@ -1,4 +1,5 @@
-"""docs/replay.md, as far as it needs no Spark (that is in tests/spark/test_replay.py): what it shows is what happens."""
+"""docs/replay.md, as far as it needs no Spark (that is in tests/spark/test_replay.py): what it shows is what
+happens."""
 
 import contextlib
 import io

@@ -1,7 +1,4 @@
-"""What the unit tests share: looking up where a task sits, a log of what ran, and a Python process that may hang."""
-
-import subprocess
-import sys
+"""What the unit tests share: looking up where a task sits, and a log of what ran."""
 
 import pytest
 
@@ -24,17 +21,3 @@ def where():
 def ran():
     """A list for callbacks to append to."""
     return []
-
-
-@pytest.fixture
-def run_python():
-    """run_python(code): what the code prints in a process of its own, which must end within the time."""
-
-    def run(code, seconds=20):
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=seconds, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return run

@@ -1,4 +1,5 @@
-"""TimingWheel.advance_clock moves clocks: what falls due on the way stays pending, and comes with the next poll, in order."""
+"""TimingWheel.advance_clock moves clocks: what falls due on the way stays pending, and comes with the next poll, in
+order."""
 
 from random import Random
 

@@ -12,6 +12,7 @@ NAN, INF = math.nan, math.inf
 TOO_LARGE = 2**63
 
 # What is wrong for each kind of argument: (value, error).
+# fmt: off
 NO_INTEGER = [(None, TypeError), (True, TypeError), ("5", TypeError), (b"5", TypeError), ([5], TypeError)]
 WHOLE_MS = [*NO_INTEGER, (1.5, TypeError), (NAN, TypeError), (INF, TypeError), (-INF, TypeError),
             (TOO_LARGE, OverflowError), (-TOO_LARGE - 1, OverflowError), (10**400, OverflowError)]
@@ -23,14 +24,15 @@ DELAY_MS = [*NO_INTEGER, (Fraction(3, 2), TypeError), (NAN, ValueError), (INF, V
 SECONDS = [*NO_INTEGER, (1j, TypeError), (NAN, ValueError), (INF, ValueError), (-INF, ValueError),
            (TOO_LARGE, OverflowError), (-TOO_LARGE, OverflowError), (10**400, OverflowError),
            (1e300, OverflowError), (-1e300, OverflowError)]
-LENGTH_S = [*[one for one in SECONDS if one[0] not in (-TOO_LARGE, -1e300, -INF)], (-1, ValueError), (-1e-6, ValueError),
-            (-INF, ValueError)]
+LENGTH_S = [*[one for one in SECONDS if one[0] not in (-TOO_LARGE, -1e300, -INF)], (-1, ValueError),
+            (-1e-6, ValueError), (-INF, ValueError)]
 CALLBACK = [(None, TypeError), (5, TypeError), ("print", TypeError)]
 TASK = [(None, TypeError), (5, TypeError), ("task", TypeError), (print, TypeError), (TimerTask, TypeError)]
 BUFFER = [(None, TypeError), (5, TypeError), ([5], TypeError), ("5", TypeError), (array("d", [5.0]), TypeError)]
 MISSED = [(None, ValueError), ("SKIP", ValueError), (5, ValueError), (["skip"], ValueError), ("", ValueError)]
 TIMEOUT = [(True, TypeError), ("5", TypeError), ([5], TypeError), (-1, ValueError), (-0.5, ValueError),
            (NAN, ValueError), (-INF, ValueError)]
+# fmt: on
 
 TICK_MS = [*WHOLE_MS, (0, ValueError), (-1, ValueError)]
 WHEEL_SIZE = [*WHOLE_MS, (1, ValueError), (0, ValueError), (-20, ValueError), (2**20 + 1, ValueError)]

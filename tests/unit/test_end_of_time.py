@@ -3,6 +3,7 @@
 from array import array
 
 import pytest
+from programs import output_of
 
 from hwheel import ManualTimer, TimerTask, TimingWheel
 
@@ -110,9 +111,9 @@ def test_the_longest_delay_that_fits_is_taken_and_one_more_is_refused():
     assert timer.add(TimerTask(longest_ms)).deadline_ms == LAST_MS - 19
 
 
-def test_advancing_to_the_last_millisecond_runs_everything_and_comes_back(run_python):
-    printed = run_python(
-        "from hwheel import ManualTimer, TimerTask\n"
+def test_advancing_to_the_last_millisecond_runs_everything_and_comes_back():
+    printed = output_of(
+        "-c", "from hwheel import ManualTimer, TimerTask\n"
         "timer = ManualTimer(start_ms=2**63 - 1 - 10**18 - 1)\n"
         "timer.add(TimerTask(10**18 + 1, print, 'last'))\n"
         "timer.advance(10**15)\n"
@@ -123,9 +124,9 @@ def test_advancing_to_the_last_millisecond_runs_everything_and_comes_back(run_py
     assert printed.split() == ["before", "last", "0"]
 
 
-def test_a_timer_at_the_end_of_time_runs_what_is_due_now(run_python):
-    printed = run_python(
-        "from array import array\n"
+def test_a_timer_at_the_end_of_time_runs_what_is_due_now():
+    printed = output_of(
+        "-c", "from array import array\n"
         "from hwheel import ManualTimer, TimerTask\n"
         "timer = ManualTimer(tick_ms=20, start_ms=2**63 - 1)\n"
         "timer.add(TimerTask(0, print, 'task'))\n"
@@ -135,9 +136,9 @@ def test_a_timer_at_the_end_of_time_runs_what_is_due_now(run_python):
     assert printed.split() == ["task", "0", "1"]
 
 
-def test_a_batch_beyond_the_end_of_time_is_refused_also_where_the_rounding_alone_goes_beyond(run_python):
-    printed = run_python(
-        "from array import array\n"
+def test_a_batch_beyond_the_end_of_time_is_refused_also_where_the_rounding_alone_goes_beyond():
+    printed = output_of(
+        "-c", "from array import array\n"
         "from hwheel import ManualTimer\n"
         "timer = ManualTimer(tick_ms=20, start_ms=2**63 - 1)\n"
         "try:\n"

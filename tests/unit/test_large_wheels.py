@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from programs import output_of
 
 from hwheel import ManualTimer
 
@@ -44,8 +45,8 @@ def test_a_level_is_made_ready_before_the_lock_is_taken():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
 @pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer needs more than a limit")
-def test_no_memory_for_a_level_is_an_error_that_leaves_all_as_it_was(run_python):
-    assert run_python("""
+def test_no_memory_for_a_level_is_an_error_that_leaves_all_as_it_was():
+    assert output_of("-c", """
 import resource
 from array import array
 from hwheel import ManualTimer, TimerTask, TimingWheel

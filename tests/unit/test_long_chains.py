@@ -1,6 +1,7 @@
 """Timers that hold one another, one in the next: released without a recursion that overflows the C stack."""
 
 import pytest
+from programs import output_of
 
 CHAINS = {
     "the only argument": "lambda last: TimerTask(5, print, last)",
@@ -79,7 +80,7 @@ for end in ("dropped", "cancelled", "closed", "garbage"):
 
 
 @pytest.mark.parametrize("chain", CHAINS)
-def test_a_long_chain_is_released(run_python, chain):
+def test_a_long_chain_is_released(chain):
     """In a thread with a small stack, for which 30,000 are as many as millions are for the usual one."""
     script = SCRIPT.replace("{make}", CHAINS[chain])
-    assert run_python(script, 60).split() == ["dropped", "cancelled", "closed", "garbage"]
+    assert output_of("-c", script).split() == ["dropped", "cancelled", "closed", "garbage"]

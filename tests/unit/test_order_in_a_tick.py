@@ -1,8 +1,8 @@
 """Tasks of one tick run in the order in which they were added, whichever levels they came over."""
 
-import random
 
 import pytest
+from exploring import dice_of
 
 from hwheel import ManualTimer, TimerTask, TimingWheel
 
@@ -96,7 +96,7 @@ def test_cancels_and_new_tasks_in_between_leave_the_order_of_the_others():
 
 @pytest.mark.parametrize("seed", range(10))
 def test_however_far_the_clock_jumps_the_order_is_by_tick_then_by_adding(seed):
-    dice = random.Random(seed)
+    dice = dice_of(seed)
     tick_ms, wheel_size = dice.choice([1, 7, 20]), dice.choice([2, 3, 20])
     wheel = TimingWheel(tick_ms, wheel_size, start_ms=dice.choice([0, 1675752020558]))
     start_ms = now_ms = wheel.current_time_ms

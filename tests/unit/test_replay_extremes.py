@@ -4,6 +4,7 @@ import itertools
 from array import array
 
 import pytest
+from programs import output_of
 
 from hwheel_core import lateness_of, replay
 
@@ -14,9 +15,9 @@ def columns(*columns):
     return [array("q", column) for column in columns]
 
 
-def test_an_end_at_the_end_of_time(run_python):
+def test_an_end_at_the_end_of_time():
     """In a process of its own: what does not end holds no GIL that a timeout here could want."""
-    assert run_python(f"""
+    assert output_of("-c", f"""
 from array import array
 from hwheel_core import replay
 ends_ms = array("q", [{LAST}, {LAST}])

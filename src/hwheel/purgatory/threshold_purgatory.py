@@ -79,9 +79,10 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         # Who compares takes the heap away, for itself alone, and gives it back in the end. Whoever finds none, after an
         # error or inside a comparison, makes one anew of what waits.
         #
-        # The lock guards all of it. Thresholds are compared under it, and it is reentrant for what these, finalisers and
-        # signal handlers may do. What those add goes to _late, because a comparison that adds would otherwise cause the
-        # next one, without end: each call works on what was there when it began, and the next call takes up the rest.
+        # The lock guards all of it. Thresholds are compared under it, and it is reentrant for what these, finalisers
+        # and signal handlers may do. What those add goes to _late, because a comparison that adds would otherwise cause
+        # the next one, without end: each call works on what was there when it began, and the next call takes up the
+        # rest.
         free_if_nobody_has_it(self._lock)
         self._waiting: dict[int, _Waiting] = {}
         self._heap: list[tuple[Any, int]] | None = []
@@ -224,8 +225,8 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         self._give_back(heap, late)
 
     def _push_late(self, entry: _Waiting) -> None:
-        """By somebody inside the lock. Compares the threshold with one other, because who brings it shall hear if it cannot
-        be; but not inside of that comparison."""
+        """By somebody inside the lock. Compares the threshold with one other, because who brings it shall hear if it
+        cannot be; but not inside of that comparison."""
         other = next(iter(self._waiting.values()), None)
         if other is not None and not self._checks:
             self._checks = True

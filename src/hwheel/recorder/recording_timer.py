@@ -32,7 +32,8 @@ class RecordedTask(TimerTask):
     _timer: "RecordingTimer"
 
     def run(self) -> None:
-        # Only what the timer handed out has expired: who runs it by hand, before its time or after close(), ends nothing.
+        # Only what the timer handed out has expired: who runs it by hand, before its time or after close(), ends
+        # nothing.
         if self.expired:
             self._timer._note(self, None)
         super().run()
@@ -181,7 +182,8 @@ class RecordingTimer(SystemTimer):
         self._ends: dict[RecordedTask, Row] = {}        # what is over
 
     def _note(self, task: RecordedTask, end_ms: int | None) -> None:
-        """A task that is over; end_ms on the timer's clock. Each is noted once, whatever its user does with it later."""
+        """A task that is over; end_ms on the timer's clock. Each is noted once, whatever its user does with it
+        later."""
         with self._noting:
             if not task._is_noted:
                 self._note_move(task)

@@ -107,8 +107,8 @@ class ThreadPool:
                 self._idle.pop(thread, None)
 
     def abandon(self) -> None:
-        """In the child of a fork: no thread came along but perhaps the one that forked, which ends after its job, and the
-        process with it."""
+        """In the child of a fork: no thread came along but perhaps the one that forked, which ends after its job, and
+        the process with it."""
         free_if_nobody_has_it(self._lock)
         self._forked = True
         self._queue.clear()

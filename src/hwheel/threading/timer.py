@@ -42,8 +42,8 @@ class Timer(threading.Timer):
     Everything else is as with threading.Timer, of which this is a subclass: start() works once, a cancel() that comes
     too late does nothing, `daemon` is inherited from the thread that makes the timer, a pending timer that is no daemon
     keeps the interpreter from exiting, an exception goes to threading.excepthook, and a forked child does not have the
-    timers that its parent had pending. A subclass with a run() of its own gets a thread of its own for that, at start().
-    docs/drop_in.md says what differs.
+    timers that its parent had pending. A subclass with a run() of its own gets a thread of its own for that, at
+    start(). docs/drop_in.md says what differs.
 
     Raises:
         TypeError, ValueError, OverflowError: in start(), if interval is no number, NaN or infinite, or too large.
@@ -116,7 +116,7 @@ class Timer(threading.Timer):
             return
         try:
             self._task = _NO_TASK       # the function may run before the next line has come to its end
-            self._task = task = engine.timer.call_later(self.interval, _fall_due, self)
+            self._task = engine.timer.call_later(self.interval, _fall_due, self)
         except (TypeError, ValueError, OverflowError):
             self._task = None
             raise

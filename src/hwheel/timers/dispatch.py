@@ -94,8 +94,8 @@ class HandOver:
                 self._join_one(thread, give_up)
 
     def _join_one(self, thread: threading.Thread, give_up: float | None) -> None:
-        """A thread's very beginning and end are not waited for without end: for these it needs a lock of the module threading,
-        which this thread has if the close() comes from a finalizer in the middle of Thread.start()."""
+        """A thread's very beginning and end are not waited for without end: for these it needs a lock of the module
+        threading, which this thread has if the close() comes from a finalizer in the middle of Thread.start()."""
         patience = time.monotonic() + PATIENCE_S
         while thread.is_alive() and _left(give_up) != 0:
             if thread in self._at_work:

@@ -41,8 +41,8 @@ def end_forked_thread() -> None:
     """Ends the process, if its only thread is this one, in which a callback has forked and has now returned.
 
     A thread that forks is the main thread of the child. So, as at the end of a main thread, the other threads that are
-    no daemons are waited for, and then nothing is: daemon threads, of timers that the child has used, are no reason to go
-    on. Nothing is flushed and no exit handler runs, as always when a thread ends that has forked.
+    no daemons are waited for, and then nothing is: daemon threads, of timers that the child has used, are no reason to
+    go on. Nothing is flushed and no exit handler runs, as always when a thread ends that has forked.
     """
     if threading.main_thread() is threading.current_thread():
         try:
@@ -68,8 +68,8 @@ class Fork:
     """A fork whose handlers are at work in the child.
 
     A thread that one of ours starts waits until os.fork() has returned: handlers of other modules come after ours, and
-    make locks anew that nobody may be waiting for, those of concurrent.futures and of logging for instance. Whatever the
-    thread ran could do that.
+    make locks anew that nobody may be waiting for, those of concurrent.futures and of logging for instance. Whatever
+    the thread ran could do that.
     """
 
     def __init__(self, caller: FrameType) -> None:
@@ -84,8 +84,8 @@ class Fork:
         self._caller = None             # it holds on to all that is in that function
 
     def make_way(self) -> None:
-        """Before somebody waits for the thread that waits here. If that is the thread that forked, in a later handler, this
-        one must not go on waiting for it."""
+        """Before somebody waits for the thread that waits here. If that is the thread that forked, in a later handler,
+        this one must not go on waiting for it."""
         if self._thread == threading.get_ident():
             self._caller = None
 

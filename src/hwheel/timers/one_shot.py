@@ -11,8 +11,8 @@ _waits: "dict[int, tuple[int, OneShot]]" = {}       # those under way: in which 
 
 
 class OneShot:
-    """What threading.Event is until it is set. An Event is locked by Python code: a Ctrl-C at the wrong moment in one thread
-    leaves it locked, and all others that set it or wait for it hang. Here each step is one call of a lock."""
+    """What threading.Event is until it is set. An Event is locked by Python code: a Ctrl-C at the wrong moment in one
+    thread leaves it locked, and all others that set it or wait for it hang. Here each step is one call of a lock."""
 
     __slots__ = ("_gate", "_is_set")
 

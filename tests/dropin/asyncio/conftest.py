@@ -15,8 +15,8 @@ KINDS = {"asyncio": lambda: EventLoop, "uvloop": lambda: wheel_loop(uvloop.Loop)
 
 @pytest.fixture(autouse=True)
 def loops_are_let_go(request):
-    """Ends after a test's other fixtures, and before it is counted what has been left behind: pytest itself would keep the
-    loops for longer than that."""
+    """Ends after a test's other fixtures, and before it is counted what has been left behind: pytest itself would keep
+    the loops for longer than that."""
     yield
     if request.node.funcargs is not None:           # the test was interrupted
         request.node.funcargs.clear()

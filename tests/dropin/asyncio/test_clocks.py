@@ -1,26 +1,25 @@
-"""Loops whose time() goes back, jumps ahead, stands still, raises, or is no number: the same program on asyncio's loop and on
-the wheel. On the wheel nothing is lost, nothing is early on that clock, and nothing is later than with asyncio by more than
-the resolution.
+"""Loops whose time() goes back, jumps ahead, stands still, raises, or is no number: the same program on asyncio's loop
+and on the wheel. On the wheel nothing is lost, nothing is early on that clock, and nothing is later than with asyncio
+by more than the resolution.
 
-The time that really passes (`true_s`) is the test's own; what time() says is that and an offset, which changes while the
-loop waits.
+The time that really passes (`true_s`) is the test's own; what time() says is that and an offset, which changes while
+the loop waits.
 """
 
 import asyncio
 import math
-import os
 import sys
 from collections import deque
 from fractions import Fraction
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from exploring import explored
 
 import hwheel_core
 from hwheel.asyncio import Timeouts, wheel_loop
 
-EXAMPLES = int(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1")) * 200
 RESOLUTION_S = 1 / 4096
 WAKE_UP_S = 1e-6        # how much later than asked for the loop wakes up
 YEAR_S = 365 * 86400.0
@@ -168,7 +167,7 @@ step = st.one_of(
 )
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@explored(200)
 @given(st.lists(step, max_size=40))
 @example([(0, "add", 1.0), (2, "jump", -999.0), (0, "add", 1.7), (0, "add", 0.2)])
 def test_clocks_that_jump_at_random(steps):

@@ -44,4 +44,4 @@ def test_importing_hwheel_does_not_import_asyncio():
 
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        hwheel.asyncio.nothing
+        hwheel.asyncio.nothing  # noqa: B018

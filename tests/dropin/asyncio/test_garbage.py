@@ -56,7 +56,7 @@ def test_so_is_one_that_has_run():
     assert tracked == [False] * 4       # hidden while the loop runs
     assert all(gc.is_tracked(handle) and gc.is_tracked(handle.get_context()) for handle in holder.handles)
     gone = weakref.ref(holder), weakref.ref(loop)
-    del holder, loop, add
+    holder = loop = add = None
     collect()
     assert [each() for each in gone] == [None, None]
 

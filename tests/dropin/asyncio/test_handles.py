@@ -124,7 +124,7 @@ def test_comparison_and_hash_are_those_of_asyncio(loop):
     assert handles[0] != handles[1]
     assert handles[0] != "something else"
     with pytest.raises(TypeError):
-        handles[0] < 1
+        operator.lt(handles[0], 1)
     for handle in handles:
         handle.cancel()
 
@@ -184,7 +184,7 @@ def test_reschedule_pushes_a_deadline_back(loop, idle):
 def test_reschedule_brings_a_deadline_forward(loop, idle):
     ran = []
     handles = [loop.call_later(10_000, ran.append, delay) for delay in (0.01, 0, -5)]
-    for handle, delay in zip(handles, (0.01, 0, -5)):
+    for handle, delay in zip(handles, (0.01, 0, -5), strict=True):
         assert handle.reschedule(delay)
     idle(0.05)
     assert ran == [0, -5, 0.01]

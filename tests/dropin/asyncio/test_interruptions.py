@@ -1,23 +1,22 @@
-"""KeyboardInterrupt at every line of the Python code that a loop on the wheel runs through between two callbacks: its own, and
-asyncio's. After each one the loop runs again, and every timer has run once."""
+"""KeyboardInterrupt at every line of the Python code that a loop on the wheel runs through between two callbacks: its
+own, and asyncio's. After each one the loop runs again, and every timer has run once."""
 
 import asyncio
 import gc
-import os
-import random
 import signal
 import sys
 import time
 
 import pytest
+from exploring import dice_of
+from exploring import SOAKS, seconds
 
 import hwheel_core
 from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
 
 FUNCTIONS = {"_run_once", "_run", "call_at", "call_soon", "_call_soon", "_add_callback", "cancel", "_timer_handle_cancelled",
              "__init__", "_name", "_describe", "_show", "_source", "_report"}
-STEP = 1 if os.environ.get("HWHEEL_MODEL_EXAMPLES") else 3
-STORM = int(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1"))
+STEP = 1 if SOAKS else 3
 
 
 class Interrupter:
@@ -256,20 +255,21 @@ def test_calls_that_a_loop_has_lost_are_asked_for_again(kind):
 @pytest.mark.filterwarnings("ignore::ResourceWarning")         # of files that an interrupt left open
 @pytest.mark.parametrize("debug", [False, True])
 def test_a_storm_of_signals_loses_nothing_and_repeats_nothing(debug):
-    """Signals that raise at random moments of a loop that is run, left and run again; handles are moved and cancelled."""
+    """Signals that raise at random moments of a loop that is run, left and run again; handles are moved and
+    cancelled."""
     armed = False
 
     def interrupt(number, frame):
         if armed:
             raise KeyboardInterrupt
 
-    dice = random.Random(debug)
+    dice = dice_of(debug)
     loop = EventLoop()
     loop.set_debug(debug)
     loop.slow_callback_duration = 100
     ran, handles, cancelled, interrupted = [], [], set(), 0
     before = signal.signal(signal.SIGALRM, interrupt)
-    stop_at = time.monotonic() + 0.7 * STORM
+    stop_at = time.monotonic() + seconds(0.7)
     gc.disable()                            # an interrupt that hits one of its callbacks would have nobody to go to
     try:
         while time.monotonic() < stop_at:
@@ -293,8 +293,8 @@ def test_a_storm_of_signals_loses_nothing_and_repeats_nothing(debug):
                     armed = False
             except KeyboardInterrupt:
                 interrupted += 1
-                # From CPython 3.12 on asyncio's run_forever() sets itself up before its `try`: interrupted there, it would
-                # take itself for running for ever.
+                # From CPython 3.12 on asyncio's run_forever() sets itself up before its `try`: interrupted there, it
+                # would take itself for running for ever.
                 loop._thread_id = None
                 asyncio._set_running_loop(None)
             armed = False

@@ -4,12 +4,12 @@ import asyncio
 import gc
 import math
 import os
-import random
 import sys
 import threading
 import weakref
 
 import pytest
+from exploring import dice_of
 
 import hwheel.asyncio
 from hwheel.asyncio import EventLoop, wheel_loop
@@ -32,7 +32,7 @@ def run_until(loop, ran, count):
 
 def test_nothing_runs_before_its_deadline(loop):
     late = []
-    dice = random.Random(1)
+    dice = dice_of(1)
     delays = [dice.uniform(0, 0.1) for _ in range(300)] + [0.07, 0.06 + 0.01, 0.0001, 1e-9]
 
     def look(delay, started):
@@ -55,7 +55,7 @@ def test_seventy_milliseconds_are_no_less(loop):
 
 def test_order_of_deadline_then_of_insertion(loop, clock_stands):
     ran = []
-    dice = random.Random(2)
+    dice = dice_of(2)
     with clock_stands(loop):
         start = loop.time() + 0.05
         deadlines = [start + dice.randrange(20) * 0.00013 for _ in range(500)]
@@ -67,7 +67,7 @@ def test_order_of_deadline_then_of_insertion(loop, clock_stands):
 
 def test_more_than_one_pass_may_run_keeps_order(loop, clock_stands):
     ran = []
-    dice = random.Random(3)
+    dice = dice_of(3)
     with clock_stands(loop):
         start = loop.time() + 0.05
         deadlines = [start + dice.random() * 0.01 for _ in range(3000)]
@@ -346,7 +346,7 @@ def test_the_loop_itself_is_asked_for_few_timers(clock_stands):
     handles = [loop.call_later(30 + i / 10_000, nothing) for i in range(10_000)]
     for handle in handles:
         handle.cancel()
-    for i in range(10_000):
+    for _ in range(10_000):
         loop.call_later(30, nothing).cancel()
     assert loop.asked == 1
     ran = []
@@ -367,7 +367,7 @@ def test_misuse_from_other_threads_breaks_nothing():
     ran = []
 
     def misuse(seed):
-        dice = random.Random(seed)
+        dice = dice_of(seed)
         handles = []
         for i in range(3000):
             handles.append(loop.call_later(dice.random() * 0.05, ran.append, (seed, i)))

@@ -7,17 +7,16 @@ the wheel lets a deadline wait for the tick's last.
 """
 
 import asyncio
-import os
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from exploring import explored
 
 import hwheel_core
 from hwheel.asyncio import wheel_loop
 
 TICK_S = 1 / 4096
-EXAMPLES = int(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1")) * 150
 
 # Below 2**24 seconds in all: where the clock's steps are longer than its resolution says, asyncio waits for ever for a
 # deadline that is exactly now.
@@ -129,7 +128,7 @@ class Program:
         self.handles[name] = self.loop.call_at(deadline, self.callback, name, deadline)
 
 
-settled = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settled = explored(150)
 
 
 @settled

@@ -1,5 +1,5 @@
-"""Programs that watch what a loop calls: debug mode, those that replace asyncio.Handle._run, those that read handles. They
-see each callback once, under its own name."""
+"""Programs that watch what a loop calls: debug mode, those that replace asyncio.Handle._run, those that read handles.
+They see each callback once, under its own name."""
 
 import asyncio
 import functools

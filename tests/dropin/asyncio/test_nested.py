@@ -1,5 +1,5 @@
-"""A timer's callback that runs the loop itself, as nest_asyncio lets programs do: the nested loop goes on with what is due
-and with what is added, and nothing is lost, run twice or left for ever."""
+"""A timer's callback that runs the loop itself, as nest_asyncio lets programs do: the nested loop goes on with what is
+due and with what is added, and nothing is lost, run twice or left for ever."""
 
 import asyncio
 import contextlib

@@ -145,7 +145,7 @@ def test_freezegun_with_real_asyncio(loop_class):
 def test_time_machine_leaves_the_loops_clock_alone(loop_class):
     time_machine = pytest.importorskip("time_machine")
     with asyncio.Runner(loop_factory=loop_class) as runner:
-        with time_machine.travel(datetime.datetime(2030, 1, 1, tzinfo=datetime.timezone.utc)) as traveller:
+        with time_machine.travel(datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)) as traveller:
             assert runner.run(asyncio.sleep(0.005, "slept")) == "slept"
             traveller.shift(1e6)
             assert runner.run(asyncio.wait_for(asyncio.sleep(0.005, "slept"), 10)) == "slept"

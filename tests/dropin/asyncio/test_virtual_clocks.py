@@ -215,7 +215,7 @@ def test_a_method_put_on_the_loop_is_used(loop, name):
 
 @pytest.mark.parametrize("place", ["class", "loop"])
 def test_a_new_call_at_hears_of_call_later_too(loop, place):
-    if isinstance(loop, getattr(pytest.importorskip("uvloop"), "Loop")):
+    if isinstance(loop, pytest.importorskip("uvloop").Loop):
         pytest.skip("uvloop's call_later does not ask call_at")
     genuine = loop.call_at
     asked = []

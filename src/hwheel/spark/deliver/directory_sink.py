@@ -5,9 +5,9 @@ was killed. Here each file is written in a hidden place first and then renamed t
 batch that is run again after a crash has the same rows (its offsets, its time and its state are logged), so a file that
 is there already is the right one, and the new one is dropped.
 
-So a directory belongs to one checkpoint: a second job, or the first one with a new checkpoint, would see batches as done
-that are not, and their messages would be lost. Hence a mark in the directory: the id that Spark keeps in the checkpoint
-of each query.
+So a directory belongs to one checkpoint: a second job, or the first one with a new checkpoint, would see batches as
+done that are not, and their messages would be lost. Hence a mark in the directory: the id that Spark keeps in the
+checkpoint of each query.
 """
 
 from dataclasses import dataclass

@@ -30,7 +30,8 @@ class WheelOptions:
 def kept_options(
     checkpoint: Directory, given: dict[str, str | int | None], defaults: WheelOptions
 ) -> WheelOptions:
-    """The options of the checkpoint, written down when it is new. Raises CheckpointOptionsError for another one given."""
+    """The options of the checkpoint, written down when it is new. Raises CheckpointOptionsError for another one
+    given."""
     wanted: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if checkpoint.exists(OPTIONS_FILE):
         kept = json.loads(checkpoint.read(OPTIONS_FILE))

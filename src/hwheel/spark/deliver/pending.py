@@ -59,7 +59,7 @@ def shown(value: object) -> str | None:
 
 def state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
     """A state variable of the query, as of its last committed batch."""
-    spark.streams       # starts the coordinator of state stores, which Spark 4.1 needs here and does not start itself
+    _ = spark.streams   # starts the coordinator of state stores, which Spark 4.1 needs here and does not start itself
     return spark.read.format("statestore").option("stateVarName", variable).load(checkpoint)
 
 

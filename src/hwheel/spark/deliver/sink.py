@@ -48,5 +48,5 @@ class Sink(ABC):
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """Writes it, in one action: another would run the batch again, state and all."""
 
-    def finish(self, batch: DataFrame, batch_id: int, any_rows: bool) -> None:
+    def finish(self, batch: DataFrame, batch_id: int, any_rows: bool) -> None:  # noqa: B027    (not every sink needs it)
         """What is left to do when all rows have been written."""

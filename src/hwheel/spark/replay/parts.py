@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -49,7 +50,7 @@ class FileParts:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield part_row(lambda: self.replayed(self.files[number]))
+                yield part_row(partial(self.replayed, self.files[number]))
 
     def replayed(self, path: str) -> Study:
         # In one thread: Spark has a core for this task, and the others have tasks of their own.

@@ -1,0 +1,46 @@
+"""A plugin of pytest's that says at the end how long each part of the suite took."""
+
+import os
+import platform
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import hwheel_core
+
+
+class PartTimes:
+    """A line for each folder. The file that HWHEEL_TIMES names holds what earlier runs of one `make` took, and is shown
+    and extended."""
+
+    def __init__(self, tests):
+        self._tests = tests
+        self._begin = time.monotonic()
+        self._seconds = Counter()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item):
+        begin = time.monotonic()
+        try:
+            return (yield)
+        finally:
+            inside = self._tests in item.path.parents
+            part = f"tests/{item.path.relative_to(self._tests).parts[0]}" if inside else "elsewhere"
+            self._seconds[part] += time.monotonic() - begin
+
+    def pytest_terminal_summary(self, terminalreporter):
+        if not self._seconds:
+            return
+        all_s = time.monotonic() - self._begin
+        build = "debug build" if hwheel_core.DEBUG else "release build"
+        lines = [f"{all_s:7.1f} s  {build}, Python {platform.python_version()}: all, of which"]
+        lines += [f"{seconds:7.1f} s  {part}" for part, seconds in self._seconds.most_common()]
+        if "HWHEEL_TIMES" in os.environ:
+            file = Path(os.environ["HWHEEL_TIMES"])
+            lines = [*(file.read_text().splitlines() if file.exists() else []), *lines]
+            file.write_text("".join(f"{line}\n" for line in lines))
+        terminalreporter.section("how long each part took")
+        for line in lines:
+            terminalreporter.line(line)

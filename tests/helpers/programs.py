@@ -1,0 +1,45 @@
+"""Python programs of their own, for what a test cannot do in its own process: crash, hang, fork, exit, or import
+anew."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+PATIENCE_S = 100
+
+
+class Ended(NamedTuple):
+    """How a program ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+def environment():
+    """What a program is started with: it finds these helpers, and the installed package, never the source tree."""
+    return {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": str(Path(__file__).parent)}
+
+
+def run_python(*arguments, patience_s=PATIENCE_S, env=None, **options):
+    """Python with these arguments, a file or "-c" and code for instance, to its end. env is added to the
+    environment."""
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=patience_s,
+        check=False,
+        env={**environment(), **(env or {})},
+        **options,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def output_of(*arguments, **options):
+    """What Python prints with these arguments. It has to succeed, and to write no error."""
+    ended = run_python(*arguments, **options)
+    assert (ended.status, ended.err) == (0, ""), ended
+    return ended.out

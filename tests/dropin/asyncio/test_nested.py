@@ -4,9 +4,9 @@ due and with what is added, and nothing is lost, run twice or left for ever."""
 import asyncio
 import contextlib
 import contextvars
-import time
 import gc
 import sys
+import time
 
 import pytest
 

@@ -109,10 +109,16 @@ class Bar:
 
 
 SECTIONS: dict[str, Callable[[Settings, Console, Bar], Any]] = {
-    "operations": run_operations, "workload": run_workload, "memory": run_memory, "pause": run_pause,
-    "wheel_sizes": run_wheel_sizes, "lateness": run_lateness, "idle": run_idle, "kafka": run_kafka,
+    "operations": run_operations,
+    "workload": run_workload,
+    "memory": run_memory,
+    "pause": run_pause,
+    "wheel_sizes": run_wheel_sizes,
+    "lateness": run_lateness,
+    "idle": run_idle,
+    "kafka": run_kafka,
 }
-ON_DEMAND = {"kafka"}       # KAFKA=1: it downloads
+ON_DEMAND = {"kafka"}  # KAFKA=1: it downloads
 
 
 def wanted(name: str) -> bool:
@@ -130,20 +136,23 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     settings = ALL[options.size]
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)     # a log shows how far it has come
+        sys.stdout.reconfigure(line_buffering=True)  # a log shows how far it has come
     console = Console(width=None if sys.stdout.isatty() else 160)
     result: dict[str, Any] = {"settings": asdict(settings), "machine": machine()}
     about = result["machine"]
-    console.print(f"hwheel {about['hwheel']} ({about['commit']}), {about['python']}, {about['processors']} processors "
-                  f"of {about['processor']}, load average {about['load_average'][0]}; {settings.name} run\n")
+    console.print(
+        f"hwheel {about['hwheel']} ({about['commit']}), {about['python']}, {about['processors']} processors "
+        f"of {about['processor']}, load average {about['load_average'][0]}; {settings.name} run\n"
+    )
     if about["hwheel_debug_build"]:
         console.print("This is a debug build of hwheel: its figures mean nothing.", style="red")
     usual = [name for name in SECTIONS if name not in ON_DEMAND or wanted(name.upper())]
     for name in options.only or usual:
         if not console.is_terminal:
             console.print(f"measuring: {name}")
-        with Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console,
-                      transient=True) as progress:
+        with Progress(
+            TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+        ) as progress:
             result[name] = SECTIONS[name](settings, console, Bar(progress))
     targets.show(result, console, judged=settings is FULL)
     result["machine"]["load_average_at_end"] = load_average()

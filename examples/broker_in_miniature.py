@@ -101,20 +101,20 @@ def main() -> None:
         broker = Broker(timer)
         orders, payments = Partition("orders"), Partition("payments")
 
-        broker.fetch(orders, offset=0, min_bytes=10, max_wait_ms=500)       # nothing is there yet: it waits
+        broker.fetch(orders, offset=0, min_bytes=10, max_wait_ms=500)  # nothing is there yet: it waits
         timer.advance(0.01)
-        broker.produce(orders, b"six-by", timeout_ms=100)                   # waits for both replicas
+        broker.produce(orders, b"six-by", timeout_ms=100)  # waits for both replicas
         timer.advance(0.005)
         broker.replica_copied(orders, "broker-1", 1)
         timer.advance(0.005)
-        broker.replica_copied(orders, "broker-2", 1)                        # all have it; the fetch wants 10 bytes
+        broker.replica_copied(orders, "broker-2", 1)  # all have it; the fetch wants 10 bytes
         timer.advance(0.03)
         broker.produce(orders, b"six-mo", timeout_ms=100)
         broker.replica_copied(orders, "broker-2", 2)
         timer.advance(0.001)
-        broker.replica_copied(orders, "broker-1", 2)                        # answers the producer and the consumer
+        broker.replica_copied(orders, "broker-1", 2)  # answers the producer and the consumer
         timer.advance(0.049)
-        broker.produce(payments, b"lost", timeout_ms=100)                   # broker-2 never copies this
+        broker.produce(payments, b"lost", timeout_ms=100)  # broker-2 never copies this
         broker.replica_copied(payments, "broker-1", 1)
         broker.fetch(payments, offset=0, min_bytes=1, max_wait_ms=50)
         timer.advance(1)

@@ -23,7 +23,7 @@ def main() -> None:
     runner.start()
 
     lost = {17, 4711}
-    for number in lost:             # their deadlines come now, and the runner notices
+    for number in lost:  # their deadlines come now, and the runner notices
         scheduler.cancel(deadlines[number])
         scheduler.enter(0.05, 1, late.append, (number,))
     begin = time.perf_counter()

@@ -121,7 +121,7 @@ async def talk(clients: list[Client], seconds: float, idle_s: float) -> None:
     while loop.time() < end:
         for first in range(slices):
             for client in clients[first::slices]:
-                if not client.transport.is_closing():       # a machine that is too slow for them makes them silent
+                if not client.transport.is_closing():  # a machine that is too slow for them makes them silent
                     client.transport.write(MESSAGE)
             await asyncio.sleep(idle_s / 4 / slices)
 
@@ -137,9 +137,13 @@ async def measure(connection: type[Connection], connections: int, seconds: float
     cpu = time.process_time()
     await talk(talking, seconds, idle_s)
     cpu = time.process_time() - cpu
-    figures = {"messages": server.messages, "us": server.spent_ns / 1000 / server.messages, "cpu_s": cpu,
-               "dropped": server.idled}
-    await asyncio.gather(*[client.lost for client in clients])      # now all of them are silent
+    figures = {
+        "messages": server.messages,
+        "us": server.spent_ns / 1000 / server.messages,
+        "cpu_s": cpu,
+        "dropped": server.idled,
+    }
+    await asyncio.gather(*[client.lost for client in clients])  # now all of them are silent
     figures |= {"dropped_later": server.idled - figures["dropped"], "open": server.open}
     await server.stop()
     return figures
@@ -149,7 +153,7 @@ def room_for(connections: int) -> int:
     """Asks the system for enough descriptors; returns how many connections there is room for."""
     wanted = 2 * connections + 100
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for limits in ((wanted, max(wanted, hard)), (min(wanted, hard), hard)):     # the first is for the superuser
+    for limits in ((wanted, max(wanted, hard)), (min(wanted, hard), hard)):  # the first is for the superuser
         if soft < wanted:
             with contextlib.suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -177,9 +181,11 @@ def main(arguments: list[str] | None = None) -> None:
         figures = hwheel.asyncio.run(
             measure(connection, connections, options.seconds, options.idle), loop_factory=factory
         )
-        print(f"{what:42} {figures['messages']:8,} messages, {figures['us']:5.2f} us each for the timeout, "
-              f"{figures['cpu_s']:5.2f} s of CPU, clients included; dropped {figures['dropped']:,} while the others "
-              f"talked, {figures['dropped_later']:,} after, left open {figures['open']:,}")
+        print(
+            f"{what:42} {figures['messages']:8,} messages, {figures['us']:5.2f} us each for the timeout, "
+            f"{figures['cpu_s']:5.2f} s of CPU, clients included; dropped {figures['dropped']:,} while the others "
+            f"talked, {figures['dropped_later']:,} after, left open {figures['open']:,}"
+        )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 TIMEOUTS_MS = [250, 500, 1000]
-CLIENTS = 128               # requests under way at once, at most
+CLIENTS = 128  # requests under way at once, at most
 LONGEST_WORK_S = 3.0
 
 
@@ -40,7 +40,7 @@ class SlowHandler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(b"ok")
         except ConnectionError:
-            pass                # the client has given up
+            pass  # the client has given up
 
     def log_message(self, *args: object) -> None:
         """The log is the client's."""
@@ -78,7 +78,7 @@ def send(port: int, path: str, timeout_ms: int, begin: float) -> dict[str, Any]:
         connection.getresponse().read()
         end_ms = round((time.monotonic() - begin) * 1000, 1)
     except OSError:
-        pass                    # timed out
+        pass  # timed out
     finally:
         connection.close()
     return {"start": round((start - begin) * 1000, 1), "timeout": timeout_ms, "end": end_ms}

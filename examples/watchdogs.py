@@ -48,7 +48,7 @@ def watch(devices: int, timer_class: type[threading.Timer]) -> None:
     give_up = time.monotonic() + 60
     while len(silent) < devices / 100 and time.monotonic() < give_up:
         for one in watched:
-            if one.number % 100 != 7:       # one in a hundred says nothing any more
+            if one.number % 100 != 7:  # one in a hundred says nothing any more
                 one.report()
         time.sleep(SILENCE_S / 20)
     for one in watched:

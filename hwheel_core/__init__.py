@@ -18,15 +18,15 @@ try:
         debug_live,
         group,
         lateness_of,
+        loop_call_at,
+        loop_call_later,
         order_by,
         place,
         replay,
-        survivors,
-        loop_call_at,
-        loop_call_later,
         set_loop_call_class,
         set_loop_clock,
         set_loop_handle_class,
+        survivors,
     )
 except ModuleNotFoundError as error:
     if error.name != "hwheel_core._core":

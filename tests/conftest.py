@@ -12,7 +12,7 @@ import pytest
 import hwheel
 import hwheel_core
 
-sys.path.append(str(Path(__file__).parent / "helpers"))     # the suite's import mode leaves it out
+sys.path.append(str(Path(__file__).parent / "helpers"))  # the suite's import mode leaves it out
 import exploring
 import waiting
 from part_times import PartTimes
@@ -70,7 +70,7 @@ def nothing_left_behind(request):
         time.sleep(0.01)
     assert not left, f"threads left behind: {left}"
     if request.node.stash.get(FAILED, False):
-        return          # its traceback holds on to what it used
+        return  # its traceback holds on to what it used
     if live_before is not None and not request.node.get_closest_marker("leaves_objects"):
         # Fewer is no fault: what a failed test before this one left in its traceback may be gone by now. A thread of
         # an executor may need a moment to let go of what it ran.
@@ -107,7 +107,7 @@ def make_timer():
         return made[-1]
 
     yield make
-    while made:             # emptied: pytest holds on to `make` while other fixtures look for what is left behind
+    while made:  # emptied: pytest holds on to `make` while other fixtures look for what is left behind
         made.pop().close()
 
 
@@ -182,7 +182,7 @@ def run_script(tmp_path):
         path.write_text(PRELUDE + text)
         # From 3.12 on Python warns of every fork in a process with threads, which is what is tested here.
         ended = run_python("-W", "ignore::DeprecationWarning", *options, path, patience_s=200, cwd=tmp_path)
-        print(ended.out, ended.err)     # pytest shows it whole if the test fails
+        print(ended.out, ended.err)  # pytest shows it whole if the test fails
         return ended
 
     return run

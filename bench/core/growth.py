@@ -23,7 +23,8 @@ def show(cells: Sequence[Cell], console: Console) -> None:
         base = places.get((operation, name, sizes[0]))
         if name in OURS and base is not None:
             more = [places.get((operation, name, size)) for size in sizes[1:]]
-            rows.append([f"{operation}, {name}", three(base.ns),
-                         *(three(ratios(cell, base)) if cell else "–" for cell in more)])
+            rows.append(
+                [f"{operation}, {name}", three(base.ns), *(three(ratios(cell, base)) if cell else "–" for cell in more)]
+            )
     title = f"growth: ns a timer with {sizes[0]:,} pending; with more, in times that"
     show_rows(title, ["", *(f"{size:,}" for size in sizes)], rows, console)

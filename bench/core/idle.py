@@ -23,7 +23,9 @@ def measure(tasks: int, seconds: float) -> dict[str, Any]:
         wakeups, slept, used = timer.stats().wakeups, switches(threads), time.process_time()
         time.sleep(seconds)
         return {
-            "tasks": tasks, "seconds": seconds, "threads": len(threads),
+            "tasks": tasks,
+            "seconds": seconds,
+            "threads": len(threads),
             "wakeups": timer.stats().wakeups - wakeups,
             "context_switches": None if slept is None else (switches(threads) or 0) - slept,
             "processor_ms": (time.process_time() - used) * 1e3,
@@ -53,6 +55,8 @@ def switches(threads: list[threading.Thread]) -> int | None:
 def show(part: dict[str, Any], console: Console) -> None:
     """One line."""
     switches_text = "not counted here" if part["context_switches"] is None else str(part["context_switches"])
-    console.print(f"idle, {part['tasks']:,} far-off tasks, {part['seconds']:g} s: {part['wakeups']} wake-ups, "
-                  f"context switches of {part['threads']} threads: {switches_text}, "
-                  f"{part['processor_ms']:.2f} ms of a processor\n")
+    console.print(
+        f"idle, {part['tasks']:,} far-off tasks, {part['seconds']:g} s: {part['wakeups']} wake-ups, "
+        f"context switches of {part['threads']} threads: {switches_text}, "
+        f"{part['processor_ms']:.2f} ms of a processor\n"
+    )

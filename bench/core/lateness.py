@@ -16,14 +16,14 @@ from typing import Any
 
 from rich.console import Console
 
-from lib.distribution import distribution
 from implementations import available
+from lib.distribution import distribution
 from lib.isolated import isolated
 from lib.table import show_rows
 
 PERIOD_S = 1.0
-THREADS_RATE = 100      # threading.Timer: that many threads at a time
-PATIENCE_S = 5.0        # with what has not run when all should have
+THREADS_RATE = 100  # threading.Timer: that many threads at a time
+PATIENCE_S = 5.0  # with what has not run when all should have
 
 
 def measure(
@@ -37,13 +37,19 @@ def measure(
     turns: dict[tuple[bool, str, int], list[dict[str, Any]]] = {
         (busy, name, engine_rate): []
         for busy in (False, True)
-        for name, engine_rate in (("hwheel", rate), ("asyncio", rate), ("uvloop", rate),
-                                  ("threading.Timer", min(rate, THREADS_RATE)))
+        for name, engine_rate in (
+            ("hwheel", rate),
+            ("asyncio", rate),
+            ("uvloop", rate),
+            ("threading.Timer", min(rate, THREADS_RATE)),
+        )
         if name in installed
     }
     for number in range(rounds):
         for (busy, name, engine_rate), found in turns.items():
-            on_turn(f"round {number + 1} of {rounds}: {name}, {engine_rate:,} timers a second, {'busy' if busy else 'idle'}")
+            on_turn(
+                f"round {number + 1} of {rounds}: {name}, {engine_rate:,} timers a second, {'busy' if busy else 'idle'}"
+            )
             found.append(isolated("core.lateness", "measure_one", name, engine_rate, seconds / rounds, busy))
     return [median_round(found) for found in turns.values()]
 
@@ -69,8 +75,13 @@ def measure_one(name: str, rate: int, seconds: float, busy: bool) -> dict[str, A
     if busy:
         thread.join()
     return {
-        "implementation": name, "rate": rate, "seconds": seconds, "busy": busy, "processor_share": used,
-        "overdue": overdue, "early": sum(late < 0 for late in load.late_s),
+        "implementation": name,
+        "rate": rate,
+        "seconds": seconds,
+        "busy": busy,
+        "processor_share": used,
+        "overdue": overdue,
+        "early": sum(late < 0 for late in load.late_s),
         "late_ms": distribution([late * 1e3 for late in load.late_s]),
     }
 
@@ -188,11 +199,36 @@ ENGINES = {"hwheel": on_hwheel, "asyncio": on_asyncio, "uvloop": on_uvloop, "thr
 
 def show(part: list[dict[str, Any]], console: Console) -> None:
     """A row an engine, idle first."""
-    rows = [[row["implementation"], "busy" if row["busy"] else "idle", row["rate"],
-             *(row["late_ms"][name] for name in ("count", "p50", "p99")), f"{min(row['p99_ms']):.3g}–{max(row['p99_ms']):.3g}",
-             *(row["late_ms"][name] for name in ("p99.9", "max")), row["early"], row["overdue"],
-             row["processor_share"] * 100] for row in part]
-    show_rows("lateness, ms, with a thread that computes (busy) and without (idle): the round with the median p99",
-              ["", "", "a second", "runs", "p50", "p99", "of all rounds", "p99.9", "max", "early", "never ran",
-               "% of a processor"],
-              rows, console)
+    rows = [
+        [
+            row["implementation"],
+            "busy" if row["busy"] else "idle",
+            row["rate"],
+            *(row["late_ms"][name] for name in ("count", "p50", "p99")),
+            f"{min(row['p99_ms']):.3g}–{max(row['p99_ms']):.3g}",
+            *(row["late_ms"][name] for name in ("p99.9", "max")),
+            row["early"],
+            row["overdue"],
+            row["processor_share"] * 100,
+        ]
+        for row in part
+    ]
+    show_rows(
+        "lateness, ms, with a thread that computes (busy) and without (idle): the round with the median p99",
+        [
+            "",
+            "",
+            "a second",
+            "runs",
+            "p50",
+            "p99",
+            "of all rounds",
+            "p99.9",
+            "max",
+            "early",
+            "never ran",
+            "% of a processor",
+        ],
+        rows,
+        console,
+    )

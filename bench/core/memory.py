@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from implementations import available
-from lib.isolated import isolated
 from core.operations import inputs_of
 from core.rounds import timed
+from implementations import available
+from lib.isolated import isolated
 from lib.table import show_rows
 
 COLLECTIONS = 5
@@ -38,9 +38,15 @@ def measure_one(name: str, timers: int) -> dict[str, Any]:
     """One implementation, here."""
     resident = fill(name, timers, traced=False)
     allocated = fill(name, timers, traced=True)
-    return {"implementation": name, "timers": timers, "allocated_bytes": allocated.bytes_a_timer,
-            "resident_bytes": resident.bytes_a_timer, "handle_bytes": resident.handle_bytes,
-            "collect_without_ms": resident.without_ms, "collect_with_ms": resident.with_ms}
+    return {
+        "implementation": name,
+        "timers": timers,
+        "allocated_bytes": allocated.bytes_a_timer,
+        "resident_bytes": resident.bytes_a_timer,
+        "handle_bytes": resident.handle_bytes,
+        "collect_without_ms": resident.without_ms,
+        "collect_with_ms": resident.with_ms,
+    }
 
 
 class Filled(NamedTuple):
@@ -97,7 +103,17 @@ def show(part: list[dict[str, Any]], console: Console) -> None:
     show_rows(
         "memory, and a gc.collect() with all of them pending",
         ["", "timers", "bytes allocated", "bytes resident", "handle alone", "ms to collect", "with none"],
-        [[row["implementation"], row["timers"], row["allocated_bytes"], row["resident_bytes"], row["handle_bytes"],
-          row["collect_with_ms"], row["collect_without_ms"]] for row in part],
+        [
+            [
+                row["implementation"],
+                row["timers"],
+                row["allocated_bytes"],
+                row["resident_bytes"],
+                row["handle_bytes"],
+                row["collect_with_ms"],
+                row["collect_without_ms"],
+            ]
+            for row in part
+        ],
         console,
     )

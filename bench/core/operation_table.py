@@ -33,8 +33,10 @@ def operation_table(operation: str, cells: Sequence[Cell], ours: str) -> Table:
         row = [by_place.get((name, size)) for size in sizes]
         table.add_row(
             f"{name}, ns a timer" if name == ours else name,
-            *(text_of(cell, None if name == ours else by_place.get((ours, size)))
-              for cell, size in zip(row, sizes, strict=True)),
+            *(
+                text_of(cell, None if name == ours else by_place.get((ours, size)))
+                for cell, size in zip(row, sizes, strict=True)
+            ),
             style="bold" if name == ours else None,
         )
     return table
@@ -49,8 +51,10 @@ def text_of(cell: Cell | None, base: Cell | None) -> str:
 
 def show_notes(implementations: Sequence[type[Implementation]], console: Console) -> None:
     """Which operations an implementation has not, and what to read instead; and how some were measured."""
-    for before, notes in (("no ", {make.name: make.lacks for make in implementations}),
-                          ("", {make.name: make.remarks for make in implementations})):
+    for before, notes in (
+        ("no ", {make.name: make.lacks for make in implementations}),
+        ("", {make.name: make.remarks for make in implementations}),
+    ):
         alike: dict[tuple[tuple[str, ...], str], list[str]] = {}
         for name, of_it in notes.items():
             for note in dict.fromkeys(of_it.values()):

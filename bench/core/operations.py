@@ -25,11 +25,11 @@ class Inputs(NamedTuple):
     """What is done to `pending` timers. Drawn once; never changed."""
 
     pending: int
-    delays_ms: Any              # int64
+    delays_ms: Any  # int64
     delays_s: list[float]
     indices: list[int]
-    cancelled: list[int]        # a tenth of them, in random order
-    moved: list[int]            # another tenth
+    cancelled: list[int]  # a tenth of them, in random order
+    moved: list[int]  # another tenth
     moved_to_s: list[float]
 
     @property
@@ -47,12 +47,17 @@ def inputs_of(pending: int) -> Inputs:
     chosen = chance.permutation(pending)[: 2 * tenth].tolist()
     moved_to = chance.integers(1, RANGE_MS, tenth, endpoint=True)
     return Inputs(
-        pending, delays_ms, (delays_ms / 1000).tolist(), list(range(pending)), chosen[:tenth], chosen[tenth:],
+        pending,
+        delays_ms,
+        (delays_ms / 1000).tolist(),
+        list(range(pending)),
+        chosen[:tenth],
+        chosen[tenth:],
         (moved_to / 1000).tolist(),
     )
 
 
-Steps = tuple[tuple[str | None, str], ...]      # operation, method
+Steps = tuple[tuple[str | None, str], ...]  # operation, method
 
 
 class Life:
@@ -68,7 +73,7 @@ class Life:
 
     def clock(self, operation: str) -> Callable[[], float]:
         """What an operation is timed with."""
-        return self.timer.expiry_clock if operation.startswith("expire") else Implementation.expiry_clock   # type: ignore[misc]
+        return self.timer.expiry_clock if operation.startswith("expire") else Implementation.expiry_clock  # type: ignore[misc]
 
     def expected(self) -> Any:
         """Who has to fire, ascending."""
@@ -98,8 +103,12 @@ class SingleLife(Life):
     """Timers one by one, each with a callback that is compiled and only takes note: list.append."""
 
     steps: ClassVar[Steps] = (
-        ("add", "add"), ("add + cancel", "pair"), ("reschedule", "reschedule"), ("cancel", "cancel"),
-        (None, "before_expiry"), ("expire", "expire"),
+        ("add", "add"),
+        ("add + cancel", "pair"),
+        ("reschedule", "reschedule"),
+        ("cancel", "cancel"),
+        (None, "before_expiry"),
+        ("expire", "expire"),
     )
 
     def __init__(self, make: type[Implementation], inputs: Inputs) -> None:
@@ -108,8 +117,13 @@ class SingleLife(Life):
         self.delays_s = self._cut(inputs.delays_s)
         self.moved_to_s = self._cut(inputs.moved_to_s)
         self.pair_delay_s = self._cut([PAIR_DELAY_S])[0]
-        self.counts = {"add": inputs.pending, "add + cancel": inputs.pairs, "reschedule": len(inputs.moved),
-                       "cancel": len(inputs.cancelled), "expire": inputs.pending - len(inputs.cancelled)}
+        self.counts = {
+            "add": inputs.pending,
+            "add + cancel": inputs.pairs,
+            "reschedule": len(inputs.moved),
+            "cancel": len(inputs.cancelled),
+            "expire": inputs.pending - len(inputs.cancelled),
+        }
 
     def _cut(self, delays_s: list[float]) -> list[float]:
         offset, scale = self.timer.delay_offset_s, self.timer.delay_scale

@@ -9,12 +9,11 @@ import numpy as np
 from rich.console import Console
 
 from hwheel import SystemTimer
-
 from lib.distribution import distribution
 from lib.table import show_rows
 
-WHEEL_SIZE = 1024       # a bucket of level 2 spans as many ticks
-TRIES = 20              # for one cascade that an add meets: a short one may be over before this thread runs again
+WHEEL_SIZE = 1024  # a bucket of level 2 spans as many ticks
+TRIES = 20  # for one cascade that an add meets: a short one may be over before this thread runs again
 
 
 def measure(entries: int, rounds: int) -> dict[str, Any]:
@@ -31,8 +30,13 @@ def measure(entries: int, rounds: int) -> dict[str, Any]:
                 break
         busy += during
         idle += at_rest
-    return {"entries": entries, "rounds": rounds, "wheel_size": WHEEL_SIZE, "during_us": distribution(busy),
-            "at_rest_us": distribution(idle)}
+    return {
+        "entries": entries,
+        "rounds": rounds,
+        "wheel_size": WHEEL_SIZE,
+        "during_us": distribution(busy),
+        "at_rest_us": distribution(idle),
+    }
 
 
 def adds_during_a_jump(delays_ms: Any, to_ms: int, wheel_size: int) -> tuple[list[float], list[float]]:
@@ -65,6 +69,8 @@ def timed_add(timer: SystemTimer) -> float:
 
 def show(part: dict[str, Any], console: Console) -> None:
     """During a cascade and at rest."""
-    rows = [[what, *(part[key][name] for name in ("count", "p50", "p99", "p99.9", "max"))]
-            for what, key in ((f"while {part['entries']:,} entries cascade", "during_us"), ("at rest", "at_rest_us"))]
+    rows = [
+        [what, *(part[key][name] for name in ("count", "p50", "p99", "p99.9", "max"))]
+        for what, key in ((f"while {part['entries']:,} entries cascade", "during_us"), ("at rest", "at_rest_us"))
+    ]
     show_rows("how long one add takes, us", ["", "adds", "p50", "p99", "p99.9", "max"], rows, console)

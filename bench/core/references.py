@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from hwheel import ManualTimer, TimerTask
-
-from implementations.base import Implementation
 from core.operations import PAIR_DELAY_S, Inputs, Life, noting
+from hwheel import ManualTimer, TimerTask
+from implementations.base import Implementation
 
 
 class Reference(Implementation):
@@ -93,7 +92,7 @@ class LookLife(ReferenceLife):
     def look(self) -> None:
         handles = self.handles
         for i in self.inputs.cancelled:
-            handles[i].pending      # noqa: B018
+            handles[i].pending  # noqa: B018
 
     def close(self) -> None:
         self.wheel.close()
@@ -117,7 +116,7 @@ class BareLoopLife(Life):
         self.calls = [(on_timeout, inputs.indices[i]) for i in self.order()]
 
     def order(self) -> list[int]:
-        return self.inputs.delays_ms.argsort(kind="stable").tolist()    # type: ignore[no-any-return]
+        return self.inputs.delays_ms.argsort(kind="stable").tolist()  # type: ignore[no-any-return]
 
     def expected(self) -> Any:
         return np.arange(self.inputs.pending)
@@ -146,7 +145,7 @@ def floor_method() -> Callable[[float, Any, Any], Any]:
     """
     from core import floor
 
-    return floor.Floor(TimerTask).call_later    # type: ignore[no-any-return]
+    return floor.Floor(TimerTask).call_later  # type: ignore[no-any-return]
 
 
 def compile_floor() -> None:
@@ -164,7 +163,10 @@ def compile_floor() -> None:
 def references() -> tuple[list[tuple[type[Implementation], type[Life]]], list[str]]:
     """What can be measured here, and a note for what cannot."""
     found: list[tuple[type[Implementation], type[Life]]] = [
-        (BareHeap, BareHeapLife), (Look, LookLife), (BareLoop, BareLoopLife), (BareLoopAsAdded, BareLoopAsAddedLife)
+        (BareHeap, BareHeapLife),
+        (Look, LookLife),
+        (BareLoop, BareLoopLife),
+        (BareLoopAsAdded, BareLoopAsAddedLife),
     ]
     try:
         compile_floor()

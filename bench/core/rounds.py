@@ -6,11 +6,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from implementations.base import Implementation, TooSlow
 from core.operations import Life, inputs_of, lives_of
+from implementations.base import Implementation, TooSlow
 from lib.cell import Cell
 
-SMALL = 20_000      # fewer timers than this live several lives in a round, or a reading would be too short
+SMALL = 20_000  # fewer timers than this live several lives in a round, or a reading would be too short
 MOST_LIVES = 20
 
 

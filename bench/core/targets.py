@@ -15,7 +15,7 @@ FLOOR = "empty call that makes a TimerTask"
 BARE = "bare heappush + mark"
 AT_MOST, AT_LEAST = "at most", "at least"
 
-Row = tuple[str, list[float], str, float, str]      # what, one figure a round, unit, aim, AT_MOST or AT_LEAST
+Row = tuple[str, list[float], str, float, str]  # what, one figure a round, unit, aim, AT_MOST or AT_LEAST
 
 
 def show(result: dict[str, Any], console: Console, *, judged: bool) -> None:
@@ -65,9 +65,14 @@ def of_operations(part: dict[str, Any]) -> Iterator[Row]:
 
 def of_growth(cells: dict[tuple[str, str, int], Cell]) -> Iterator[Row]:
     few = 10_000
-    for operation, name, aim in (("add", "hwheel", 2.0), ("cancel", "hwheel", 2.0), ("expire", "hwheel", 2.5),
-                                 ("bulk add", "hwheel bulk", 2.0), ("bulk cancel", "hwheel bulk", 2.0),
-                                 ("bulk expire", "hwheel bulk", 2.5)):
+    for operation, name, aim in (
+        ("add", "hwheel", 2.0),
+        ("cancel", "hwheel", 2.0),
+        ("expire", "hwheel", 2.5),
+        ("bulk add", "hwheel bulk", 2.0),
+        ("bulk cancel", "hwheel bulk", 2.0),
+        ("bulk expire", "hwheel bulk", 2.5),
+    ):
         many = max((size for one, who, size in cells if (one, who) == (operation, name)), default=0)
         if many > few and (operation, name, few) in cells:
             growth = ratios(cells[operation, name, many], cells[operation, name, few])
@@ -110,6 +115,10 @@ def of_idle(part: dict[str, Any]) -> Iterator[Row]:
 
 
 PARTS: dict[str, Callable[[Any], Iterator[Row]]] = {
-    "operations": of_operations, "wheel_sizes": of_wheel_sizes, "memory": of_memory, "pause": of_pause,
-    "lateness": of_lateness, "idle": of_idle,
+    "operations": of_operations,
+    "wheel_sizes": of_wheel_sizes,
+    "memory": of_memory,
+    "pause": of_pause,
+    "lateness": of_lateness,
+    "idle": of_idle,
 }

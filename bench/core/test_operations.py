@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from implementations import available
 from core.operations import Life, inputs_of
 from core.rounds import Turn, turns_of
+from implementations import available
 
 SIZES = [int(size) for size in os.environ.get("SIZES", "1000,100000").split(",")]
 ROUNDS = 5

@@ -6,18 +6,17 @@ from typing import Any
 
 from rich.console import Console
 
-from hwheel import SystemTimer
-
 from core import pause
-from lib.distribution import quantile
-from implementations.wheel_bulk import WheelBulk
-from implementations.wheel_tasks import WheelTasks
 from core.operations import RANGE_MS, BulkLife, SingleLife, inputs_of
 from core.rounds import run
+from hwheel import SystemTimer
+from implementations.wheel_bulk import WheelBulk
+from implementations.wheel_tasks import WheelTasks
+from lib.distribution import quantile
 from lib.table import show_rows, three
 
 SIZES = (4, 8, 16, 20, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-TASKS = 5           # one in so many timers, where each is an object
+TASKS = 5  # one in so many timers, where each is an object
 
 
 def measure(
@@ -88,9 +87,31 @@ def tasks_of(size: int) -> type[WheelTasks]:
 
 def show(part: list[dict[str, Any]], timers: int, console: Console) -> None:
     """A row a size."""
-    rows = [[row["wheel_size"], row["levels"], row["moves_a_timer"], three(row["bulk_expire_ns"]),
-             three(row["expire_ns"]), three(row["add_cancel_ns"]), row["wheel_bytes"] / 1024, three(row["pause_us"])]
-            for row in part]
-    show_rows(f"wheel sizes: {timers:,} timers over 100 s, tick 1 ms (tasks: {timers // TASKS:,})",
-              ["size", "levels", "moves\na timer", "bulk expiry\nns", "expiry of tasks\nns", "add + cancel\nns",
-               "wheel\nKiB", "p99.9 of an add\nduring expiry, us"], rows, console)
+    rows = [
+        [
+            row["wheel_size"],
+            row["levels"],
+            row["moves_a_timer"],
+            three(row["bulk_expire_ns"]),
+            three(row["expire_ns"]),
+            three(row["add_cancel_ns"]),
+            row["wheel_bytes"] / 1024,
+            three(row["pause_us"]),
+        ]
+        for row in part
+    ]
+    show_rows(
+        f"wheel sizes: {timers:,} timers over 100 s, tick 1 ms (tasks: {timers // TASKS:,})",
+        [
+            "size",
+            "levels",
+            "moves\na timer",
+            "bulk expiry\nns",
+            "expiry of tasks\nns",
+            "add + cancel\nns",
+            "wheel\nKiB",
+            "p99.9 of an add\nduring expiry, us",
+        ],
+        rows,
+        console,
+    )

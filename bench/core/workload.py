@@ -15,19 +15,19 @@ from dataclasses import dataclass, field
 
 from rich.console import Console
 
-from implementations.base import Implementation, TooSlow
 from core.operations import WrongWork
 from core.rounds import timed
+from implementations.base import Implementation, TooSlow
 from lib.table import show_rows, three
 
 IDLE_S = 60.0
 PACE_S = 0.002
 INTERVAL_S = 0.05
 DEADLINE_S = 1.0
-PIECES = 16             # of a response
-REQUESTS = 6            # of a connection
-UNANSWERED = 1 / 40     # of the requests
-START_S = 0.1           # within which the connections start
+PIECES = 16  # of a response
+REQUESTS = 6  # of a connection
+UNANSWERED = 1 / 40  # of the requests
+START_S = 0.1  # within which the connections start
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Total:
     messages: int
     checksum: int
     remark: str
-    ns: list[float] = field(default_factory=list)       # a message, one figure a round
+    ns: list[float] = field(default_factory=list)  # a message, one figure a round
 
 
 class Connection:
@@ -80,7 +80,7 @@ class Connection:
             self.go_on()
 
     def on_deadline(self, _: object) -> None:
-        if not self.unanswered[self.requests - 1]:      # the answer is on its way, and late: so is the machine
+        if not self.unanswered[self.requests - 1]:  # the answer is on its way, and late: so is the machine
             self.fell_behind = True
             self.end()
             return
@@ -177,10 +177,22 @@ def turn(make: type[Implementation], connections: int) -> tuple[Total, float]:
 def show(totals: Sequence[Total], console: Console) -> None:
     """A row an implementation; ratios of the same rounds."""
     ours = next(total.ns for total in totals if total.implementation == "hwheel")
-    rows = [[f"{total.implementation}{' *' if total.remark else ''}", total.connections, total.messages, total.checksum,
-             three(total.ns), three([one / other for one, other in zip(total.ns, ours, strict=True)])]
-            for total in totals]
-    show_rows("workload: connections with timeouts",
-              ["", "connections", "messages", "checksum", "ns a message", "times hwheel"], rows, console)
+    rows = [
+        [
+            f"{total.implementation}{' *' if total.remark else ''}",
+            total.connections,
+            total.messages,
+            total.checksum,
+            three(total.ns),
+            three([one / other for one, other in zip(total.ns, ours, strict=True)]),
+        ]
+        for total in totals
+    ]
+    show_rows(
+        "workload: connections with timeouts",
+        ["", "connections", "messages", "checksum", "ns a message", "times hwheel"],
+        rows,
+        console,
+    )
     for remark in dict.fromkeys(total.remark for total in totals if total.remark):
         console.print(f"*: {remark}", style="dim")

@@ -113,8 +113,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
     rounds = parser.parse_args().rounds
-    print(f"hwheel {__version__}, {platform.python_implementation()} {platform.python_version()}, "
-          f"{platform.machine()}, {rounds} rounds\n")
+    print(
+        f"hwheel {__version__}, {platform.python_implementation()} {platform.python_version()}, "
+        f"{platform.machine()}, {rounds} rounds\n"
+    )
     print(f"{'':58} {'stock':>9} {'hwheel':>9} {'':3} {'ratio: min':>7} {'median':>4} {'max':>5}")
     kinds: list[tuple[str, Factory, Factory]] = [("asyncio", asyncio.new_event_loop, EventLoop)]
     if uvloop is not None:

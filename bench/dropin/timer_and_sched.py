@@ -21,7 +21,7 @@ ROUNDS = 11
 PENDING = 100_000
 FAR_OFF_S = 3600
 
-Round = Callable[[], float]     # seconds an operation
+Round = Callable[[], float]  # seconds an operation
 
 
 def timed(operation: Callable[[], object], count: int) -> float:
@@ -131,10 +131,15 @@ def main() -> None:
     compare("Timer: make, start, cancel", timer_life(standard, 100), timer_life(ours, 10_000), 100)
     compare("Timer: start, cancel", timer_start(standard, 100), timer_start(ours, 10_000), 100)
     standard, ours = sched.scheduler, hwheel.sched.scheduler
-    compare("sched: cancel, times at random",
-            sched_cancel(standard, shuffled, 3), sched_cancel(ours, shuffled, 5_000), 10_000)
-    compare("sched: cancel, times in order",
-            sched_cancel(standard, rising, 3), sched_cancel(ours, rising, 5_000), 10_000)
+    compare(
+        "sched: cancel, times at random",
+        sched_cancel(standard, shuffled, 3),
+        sched_cancel(ours, shuffled, 5_000),
+        10_000,
+    )
+    compare(
+        "sched: cancel, times in order", sched_cancel(standard, rising, 3), sched_cancel(ours, rising, 5_000), 10_000
+    )
     compare("sched: enterabs", sched_enter(standard, shuffled, 5_000), sched_enter(ours, shuffled, 5_000))
     compare("sched: run", sched_run(standard, shuffled, 20_000), sched_run(ours, shuffled, 20_000))
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta, UTC
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from apscheduler.executors.debug import DebugExecutor
@@ -10,7 +10,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from implementations.base import NO_BULK, Callback, Implementation
 
-ADD_S = 2e-3        # more than an add_job takes
+ADD_S = 2e-3  # more than an add_job takes
 
 
 class ApScheduler(Implementation):

@@ -20,13 +20,13 @@ class Implementation:
     """
 
     name: ClassVar[str]
-    most: ClassVar[int] = 1_000_000             # pending timers that it can bear in a run of reasonable length
-    most_called: ClassVar[int] = 100_000        # of these, to be called back in Python
-    most_bulk: ClassVar[int] = 100_000          # in one call
-    most_connections: ClassVar[int] = 2_000     # of the workload
-    is_quick: ClassVar[bool] = True             # False: an operation takes so long that few are measured
-    lacks: ClassVar[Mapping[str, str]] = {}     # operation that it has not: where to look instead
-    remarks: ClassVar[Mapping[str, str]] = {}   # operation: how it was measured, where that needs saying
+    most: ClassVar[int] = 1_000_000  # pending timers that it can bear in a run of reasonable length
+    most_called: ClassVar[int] = 100_000  # of these, to be called back in Python
+    most_bulk: ClassVar[int] = 100_000  # in one call
+    most_connections: ClassVar[int] = 2_000  # of the workload
+    is_quick: ClassVar[bool] = True  # False: an operation takes so long that few are measured
+    lacks: ClassVar[Mapping[str, str]] = {}  # operation that it has not: where to look instead
+    remarks: ClassVar[Mapping[str, str]] = {}  # operation: how it was measured, where that needs saying
     expiry_clock: ClassVar[Callable[[], float]] = time.perf_counter
     flow_clock: ClassVar[Callable[[], float]] = time.perf_counter
 
@@ -78,4 +78,4 @@ SINGLE = ("add", "add + cancel", "reschedule", "cancel", "expire", "expire, Pyth
 BULK = ("bulk add", "bulk cancel", "bulk expire")
 
 NO_BULK = dict.fromkeys(BULK, "one by one, see the operations above")
-NO_RESCHEDULE = {"reschedule": "as cancel and add"}     # a remark
+NO_RESCHEDULE = {"reschedule": "as cancel and add"}  # a remark

@@ -40,8 +40,8 @@ class Loop(Implementation):
     def use(self, loop: Any, cancel: Callable[[Any], object]) -> None:
         """Takes the loop's own methods for those of the protocol."""
         self.loop = loop
-        self.add = loop.call_later              # type: ignore[method-assign]
-        self.cancel = cancel                    # type: ignore[method-assign, assignment]
+        self.add = loop.call_later  # type: ignore[method-assign]
+        self.cancel = cancel  # type: ignore[method-assign, assignment]
 
     def flow(self, is_done: Callable[[], bool]) -> None:
         while not is_done():
@@ -66,5 +66,5 @@ class Asyncio(Loop):
         self.loop.time = lambda: end
 
     def expire(self) -> None:
-        self.loop.call_soon(self.loop.stop)     # one turn takes all that is due
+        self.loop.call_soon(self.loop.stop)  # one turn takes all that is due
         self.loop.run_forever()

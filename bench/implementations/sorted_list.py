@@ -22,7 +22,7 @@ class Sorted(Implementation):
         self.numbers = count()
         self.now_s = 0.0
         self.clock: Callable[[], float] = (lambda: self.now_s) if flowing else time.monotonic
-        self.cancel = self.entries.remove       # type: ignore[method-assign]
+        self.cancel = self.entries.remove  # type: ignore[method-assign]
 
     def add(self, delay_s: float, callback: Callback, argument: Any) -> tuple[Any, ...]:
         entry = (self.clock() + delay_s, next(self.numbers), callback, argument)

@@ -25,7 +25,7 @@ class Sched(Implementation):
             self.scheduler = sched.scheduler(lambda: self.now_s, self._sleep)
         else:
             self.scheduler = sched.scheduler(time.monotonic, time.sleep)
-        self.cancel = self.scheduler.cancel     # type: ignore[method-assign, assignment]
+        self.cancel = self.scheduler.cancel  # type: ignore[method-assign, assignment]
 
     def add(self, delay_s: float, callback: Callback, argument: Any) -> Any:
         return self.scheduler.enter(delay_s, 0, callback, (argument,))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from implementations.base import NO_BULK, NO_RESCHEDULE, Callback, Implementation, TooSlow
 
+
 class Threads(Implementation):
     """Real time, which cannot be jumped over: delays begin when all must have been added, and what expiry costs is the
     processor time until all threads have ended."""
@@ -21,7 +22,7 @@ class Threads(Implementation):
     remarks = NO_RESCHEDULE | {"expire": "processor time", "expire, Python callback": "processor time"}
     expiry_clock = time.process_time
     flow_clock = time.process_time
-    add_s: ClassVar[float] = 2.5e-3     # more than a start takes
+    add_s: ClassVar[float] = 2.5e-3  # more than a start takes
 
     def __init__(self, pending: int, *, flowing: bool = False) -> None:
         self.timers: list[Any] = []

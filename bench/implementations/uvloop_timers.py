@@ -3,12 +3,12 @@
 import time
 
 import uvloop
-from uvloop.loop import TimerHandle      # type: ignore[attr-defined]
+from uvloop.loop import TimerHandle  # type: ignore[attr-defined]
 
 from implementations.event_loops import Loop
 
-ADD_S = 10e-6       # more than an add takes
-NEAREST_S = 0.002   # a delay that rounds to zero gives another kind of handle, which TimerHandle.cancel would not take
+ADD_S = 10e-6  # more than an add takes
+NEAREST_S = 0.002  # a delay that rounds to zero gives another kind of handle, which TimerHandle.cancel would not take
 
 
 class Uvloop(Loop):
@@ -16,7 +16,7 @@ class Uvloop(Loop):
     wait for the last. Nothing runs earlier, as the loop does not."""
 
     name = "uvloop"
-    flow_clock = time.process_time      # that of the workload is real time
+    flow_clock = time.process_time  # that of the workload is real time
 
     def __init__(self, pending: int, *, flowing: bool = False) -> None:
         self.use(uvloop.new_event_loop(), TimerHandle.cancel)

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from hwheel_core import DEFAULT_WHEEL_SIZE
-
 from hwheel import SystemTimer
-
+from hwheel_core import DEFAULT_WHEEL_SIZE
 from implementations.base import SINGLE, Implementation
 
 END_MS = 200_000
@@ -20,9 +18,7 @@ class WheelBulk(Implementation):
 
     def __init__(self, pending: int, *, flowing: bool = False, wheel_size: int = DEFAULT_WHEEL_SIZE) -> None:
         self.now_ms = 0
-        self.timer = SystemTimer(
-            wheel_size=wheel_size, clock=lambda: self.now_ms, reaper=False, executor="inline"
-        )
+        self.timer = SystemTimer(wheel_size=wheel_size, clock=lambda: self.now_ms, reaper=False, executor="inline")
 
     def add_many(self, delays_ms: Any, fired: list[Any]) -> Any:
         return self.timer.call_many(delays_ms, fired.append)

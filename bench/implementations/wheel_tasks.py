@@ -3,10 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from hwheel_core import DEFAULT_WHEEL_SIZE
-
 from hwheel import ManualTimer, SystemTimer, TimerTask
-
+from hwheel_core import DEFAULT_WHEEL_SIZE
 from implementations.base import Callback, Implementation
 
 
@@ -24,8 +22,8 @@ class WheelTasks(Implementation):
         self.timer: Any = (
             ManualTimer() if flowing else SystemTimer(wheel_size=wheel_size, reaper=False, executor="inline")
         )
-        self.add = self.timer.call_later        # type: ignore[method-assign, assignment]
-        self.cancel = TimerTask.cancel          # type: ignore[method-assign, assignment]
+        self.add = self.timer.call_later  # type: ignore[method-assign, assignment]
+        self.cancel = TimerTask.cancel  # type: ignore[method-assign, assignment]
 
     def reschedule(self, handle: Any, delay_s: float, callback: Callback, argument: Any) -> Any:
         handle.reschedule(delay_s)

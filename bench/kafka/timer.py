@@ -13,17 +13,17 @@ from typing import IO, Any, Self
 import numpy as np
 from rich.console import Console
 
-from implementations.wheel_bulk import WheelBulk
-from implementations.wheel_tasks import WheelTasks
 from core.operations import BulkLife, Inputs, SingleLife, WrongWork, inputs_of
 from core.rounds import turn
+from implementations.wheel_bulk import WheelBulk
+from implementations.wheel_tasks import WheelTasks
 from lib.cell import Cell
 from lib.table import show_rows, three
 
 HERE = Path(__file__).parent
 KAFKA = "Kafka's SystemTimer"
-WHEEL_SIZE = 20             # Kafka's default
-WARM_UP = 100_000           # timers of the lives that let the JVM compile
+WHEEL_SIZE = 20  # Kafka's default
+WARM_UP = 100_000  # timers of the lives that let the JVM compile
 WARM_UPS = 5
 MOST = 1_000_000
 
@@ -43,7 +43,10 @@ class Jvm:
         self.directory = tempfile.TemporaryDirectory(prefix="hwheel-kafka-")
         self.process = subprocess.Popen(
             ["java", "-Xmx4g", "-cp", f"{jars}/*", str(HERE / "KafkaTimer.java"), str(WHEEL_SIZE)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
 
     def live(self, inputs: Inputs) -> tuple[dict[str, float], int]:
@@ -95,9 +98,19 @@ def bring_jars(jars: Path) -> None:
     if jars.exists():
         return
     done = subprocess.run(
-        ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies", "-DincludeScope=runtime",
-         f"-DoutputDirectory={jars.resolve()}"],
-        capture_output=True, text=True, check=False,
+        [
+            "mvn",
+            "-q",
+            "-B",
+            "-f",
+            str(HERE / "pom.xml"),
+            "dependency:copy-dependencies",
+            "-DincludeScope=runtime",
+            f"-DoutputDirectory={jars.resolve()}",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         shutil.rmtree(jars, ignore_errors=True)
@@ -136,10 +149,22 @@ def show(part: list[dict[str, Any]], console: Console) -> None:
         if name == KAFKA:
             ours, theirs = by_place[operation, pending, WheelTasks.name], by_place[operation, pending, KAFKA]
             bulk = by_place.get((f"bulk {operation}", pending, WheelBulk.name))
-            rows.append([operation, pending, three(theirs), three(ours), three(times(theirs, ours)),
-                         *((three(bulk), three(times(theirs, bulk))) if bulk else ("–", "–"))])
-    show_rows(f"{KAFKA} in its JVM (wheel size {WHEEL_SIZE}) beside hwheel called from Python, ns a timer",
-              ["", "pending", "Kafka", "hwheel", "Kafka / it", "hwheel bulk", "Kafka / it"], rows, console)
+            rows.append(
+                [
+                    operation,
+                    pending,
+                    three(theirs),
+                    three(ours),
+                    three(times(theirs, ours)),
+                    *((three(bulk), three(times(theirs, bulk))) if bulk else ("–", "–")),
+                ]
+            )
+    show_rows(
+        f"{KAFKA} in its JVM (wheel size {WHEEL_SIZE}) beside hwheel called from Python, ns a timer",
+        ["", "pending", "Kafka", "hwheel", "Kafka / it", "hwheel bulk", "Kafka / it"],
+        rows,
+        console,
+    )
 
 
 def times(theirs: list[float], ours: list[float]) -> list[float]:

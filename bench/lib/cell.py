@@ -12,7 +12,7 @@ class Cell:
     operation: str
     implementation: str
     pending: int
-    ns: list[float] = field(default_factory=list)       # a timer, one figure a round
+    ns: list[float] = field(default_factory=list)  # a timer, one figure a round
     checksum: int | None = None
     remark: str = ""
 

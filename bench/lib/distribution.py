@@ -21,7 +21,10 @@ def distribution(values: Sequence[float]) -> dict[str, Any]:
     shares = np.logspace(0, -math.log10(len(ordered)), POINTS)
     at = np.minimum((len(ordered) * (1 - shares)).astype(int), len(ordered) - 1)
     return {
-        "count": len(values), "p50": quantile(ordered, 0.5), "p99": quantile(ordered, 0.99),
-        "p99.9": quantile(ordered, 0.999), "max": float(ordered[-1]),
+        "count": len(values),
+        "p50": quantile(ordered, 0.5),
+        "p99": quantile(ordered, 0.99),
+        "p99.9": quantile(ordered, 0.999),
+        "max": float(ordered[-1]),
         "curve": [list(pair) for pair in zip(ordered[at].tolist(), shares.tolist(), strict=True)],
     }

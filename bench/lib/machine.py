@@ -58,7 +58,10 @@ def commit() -> str | None:
     try:
         return subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
-            cwd=Path(__file__).parent, capture_output=True, text=True, check=True,
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -7,9 +7,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-COLOURS = {     # the same in every picture; told apart by those who see fewer colours, too (Okabe and Ito)
-    "hwheel": "#0072B2", "hwheel bulk": "#56B4E9", "asyncio": "#D55E00", "uvloop": "#E69F00", "heapq": "#009E73",
-    "sortedcontainers": "#CC79A7", "sched": "#000000", "threading.Timer": "#7F7F7F", "APScheduler": "#B8A600",
+COLOURS = {  # the same in every picture; told apart by those who see fewer colours, too (Okabe and Ito)
+    "hwheel": "#0072B2",
+    "hwheel bulk": "#56B4E9",
+    "asyncio": "#D55E00",
+    "uvloop": "#E69F00",
+    "heapq": "#009E73",
+    "sortedcontainers": "#CC79A7",
+    "sched": "#000000",
+    "threading.Timer": "#7F7F7F",
+    "APScheduler": "#B8A600",
 }
 PANELS = (("add", "bulk add"), ("add + cancel", None), ("cancel", "bulk cancel"), ("expire", "bulk expire"))
 
@@ -31,19 +38,36 @@ def draw(result: dict[str, Any], out: Path) -> list[Path]:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams.update({
-        "figure.dpi": 110, "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-        "grid.color": "#E5E5E5", "axes.axisbelow": True, "legend.frameon": False, "axes.titlesize": 10,
-        "axes.titleweight": "bold", "figure.constrained_layout.use": True,
-    })
+    plt.rcParams.update(
+        {
+            "figure.dpi": 110,
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "grid.color": "#E5E5E5",
+            "axes.axisbelow": True,
+            "legend.frameon": False,
+            "axes.titlesize": 10,
+            "axes.titleweight": "bold",
+            "figure.constrained_layout.use": True,
+        }
+    )
     files = []
     for part, (name, picture) in PICTURES.items():
         if part in result:
             figure = picture(plt, result[part])
             about = result["machine"]
-            figure.text(0.995, -0.005, f"hwheel {about['hwheel']} ({about['commit']}), {about['python']}, "
-                        f"{about['processors']} processors of {about['processor']}", ha="right", va="top",
-                        fontsize=6, color="#888888")
+            figure.text(
+                0.995,
+                -0.005,
+                f"hwheel {about['hwheel']} ({about['commit']}), {about['python']}, "
+                f"{about['processors']} processors of {about['processor']}",
+                ha="right",
+                va="top",
+                fontsize=6,
+                color="#888888",
+            )
             files.append(out / f"{name}.png")
             figure.savefig(files[-1], bbox_inches="tight")
             plt.close(figure)
@@ -62,11 +86,22 @@ def cost(plt: Any, part: dict[str, Any]) -> Any:
             if cells:
                 sizes, ns = [cell["pending"] for cell in cells], [cell["ns"] for cell in cells]
                 [lines[name]] = axis.loglog(
-                    sizes, [median(values) for values in ns], color=colour, marker="o", markersize=4,
-                    linewidth=2.5 if "hwheel" in name else 1.5, zorder=3 if "hwheel" in name else 2,
+                    sizes,
+                    [median(values) for values in ns],
+                    color=colour,
+                    marker="o",
+                    markersize=4,
+                    linewidth=2.5 if "hwheel" in name else 1.5,
+                    zorder=3 if "hwheel" in name else 2,
                 )
-                axis.fill_between(sizes, [min(values) for values in ns], [max(values) for values in ns], color=colour,
-                                  alpha=0.15, linewidth=0)
+                axis.fill_between(
+                    sizes,
+                    [min(values) for values in ns],
+                    [max(values) for values in ns],
+                    color=colour,
+                    alpha=0.15,
+                    linewidth=0,
+                )
         axis.set_title(operations[0])
     figure.supylabel("ns a timer", fontsize=9)
     figure.supxlabel("timers pending", fontsize=9)
@@ -78,11 +113,24 @@ def memory(plt: Any, part: list[dict[str, Any]]) -> Any:
     """Bytes a timer."""
     figure, axis = plt.subplots(figsize=(8, 3.8))
     rows = sorted(part, key=lambda row: row["allocated_bytes"], reverse=True)
-    bars = axis.barh([row["implementation"] for row in rows], [row["allocated_bytes"] for row in rows],
-                     color=[COLOURS[row["implementation"]] for row in rows])
-    axis.bar_label(bars, [f"{row['allocated_bytes']:,.0f}" + (
-        f"  ({row['resident_bytes']:,.0f} with its thread)" if row["implementation"] == "threading.Timer" else "")
-        for row in rows], padding=4)
+    bars = axis.barh(
+        [row["implementation"] for row in rows],
+        [row["allocated_bytes"] for row in rows],
+        color=[COLOURS[row["implementation"]] for row in rows],
+    )
+    axis.bar_label(
+        bars,
+        [
+            f"{row['allocated_bytes']:,.0f}"
+            + (
+                f"  ({row['resident_bytes']:,.0f} with its thread)"
+                if row["implementation"] == "threading.Timer"
+                else ""
+            )
+            for row in rows
+        ],
+        padding=4,
+    )
     axis.set_xscale("log")
     axis.set_xlim(10, max(row["allocated_bytes"] for row in rows) * 12)
     axis.set_xlabel("bytes allocated a pending timer, without its callback")
@@ -99,7 +147,9 @@ def lateness(plt: Any, part: list[dict[str, Any]]) -> Any:
             if row["busy"] == busy:
                 late, shares = zip(*row["late_ms"]["curve"], strict=True)
                 [line] = axis.loglog(
-                    [max(value, 0.01) for value in late], shares, color=COLOURS[row["implementation"]],
+                    [max(value, 0.01) for value in late],
+                    shares,
+                    color=COLOURS[row["implementation"]],
                     linewidth=2.5 if row["implementation"] == "hwheel" else 1.5,
                 )
                 lines[f"{row['implementation']}, {row['rate']:,} a second"] = line
@@ -114,8 +164,10 @@ def pause(plt: Any, part: dict[str, Any]) -> Any:
     """Share of adds that took longer, against how long."""
     figure, axis = plt.subplots(figsize=(7, 4.2))
     cascade = f"while {part['entries']:,} entries of one bucket cascade"
-    for key, label, colour in (("at_rest_us", "with nothing going on", "#7F7F7F"),
-                               ("during_us", cascade, COLOURS["hwheel"])):
+    for key, label, colour in (
+        ("at_rest_us", "with nothing going on", "#7F7F7F"),
+        ("during_us", cascade, COLOURS["hwheel"]),
+    ):
         took, shares = zip(*part[key]["curve"], strict=True)
         axis.loglog(took, shares, label=label, color=colour, linewidth=2)
     axis.axhline(0.001, color="#AAAAAA", linewidth=0.8, linestyle=":")
@@ -131,8 +183,10 @@ def wheel_sizes(plt: Any, part: list[dict[str, Any]]) -> Any:
     """Expiry, memory and pauses against the size of the wheel."""
     figure, axes = plt.subplots(1, 3, figsize=(10, 3.6))
     sizes = [row["wheel_size"] for row in part]
-    for key, label, colour in (("bulk_expire_ns", "bulk", COLOURS["hwheel bulk"]),
-                               ("expire_ns", "tasks", COLOURS["hwheel"])):
+    for key, label, colour in (
+        ("bulk_expire_ns", "bulk", COLOURS["hwheel bulk"]),
+        ("expire_ns", "tasks", COLOURS["hwheel"]),
+    ):
         axes[0].plot(sizes, [median(row[key]) for row in part], marker="o", markersize=4, label=label, color=colour)
         axes[0].plot(sizes, [min(row[key]) for row in part], linestyle=":", color=colour, label=f"{label}, minimum")
     axes[0].set_title("expiry, ns a timer")
@@ -152,8 +206,11 @@ def wheel_sizes(plt: Any, part: list[dict[str, Any]]) -> Any:
 
 
 PICTURES: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
-    "operations": ("cost", cost), "memory": ("memory", memory), "lateness": ("lateness", lateness),
-    "pause": ("pause", pause), "wheel_sizes": ("wheel_sizes", wheel_sizes),
+    "operations": ("cost", cost),
+    "memory": ("memory", memory),
+    "lateness": ("lateness", lateness),
+    "pause": ("pause", pause),
+    "wheel_sizes": ("wheel_sizes", wheel_sizes),
 }
 
 

@@ -8,14 +8,14 @@ class Settings:
     """Counts and seconds of one run."""
 
     name: str
-    sizes: tuple[int, ...]          # pending timers
+    sizes: tuple[int, ...]  # pending timers
     rounds: int
     memory_timers: int
-    wheel_timers: int               # of the table of wheel sizes
-    pause_timers: int               # of the cascade that an add meets
-    connections: int                # of the workload
-    lateness_rate: int              # timers a second
-    lateness_s: float               # in all; whole seconds a round
+    wheel_timers: int  # of the table of wheel sizes
+    pause_timers: int  # of the cascade that an add meets
+    connections: int  # of the workload
+    lateness_rate: int  # timers a second
+    lateness_s: float  # in all; whole seconds a round
     lateness_rounds: int
     idle_tasks: int
     idle_s: float

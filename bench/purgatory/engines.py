@@ -22,7 +22,7 @@ from purgatory.shape import Schedule
 
 
 class Outcome(NamedTuple):
-    lag_s: float            # how late the last event was
+    lag_s: float  # how late the last event was
     completed: int
     expired: int
     most_in_flight: int
@@ -112,7 +112,7 @@ async def _run_asyncio(schedule: Schedule, timeout: float, check: bool) -> Outco
             tasks.add(task)
             task.add_done_callback(tasks.discard)
             if len(tasks) % 64 == 0:
-                await asyncio.sleep(0)      # late as the load may be, those who wait get their turns
+                await asyncio.sleep(0)  # late as the load may be, those who wait get their turns
             continue
         most = max(most, len(conditions))
         ready[~number] = True

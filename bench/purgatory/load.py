@@ -22,11 +22,12 @@ from typing import Any
 
 from hwheel import ManualTimer
 from hwheel.purgatory import DelayedOperationPurgatory
+
 sys.path.append(str(Path(__file__).parents[1]))
 
-from lib.machine import load_average, machine  # noqa: E402
-from purgatory.engines import ENGINES, Watched  # noqa: E402
-from purgatory.shape import Shape, schedule  # noqa: E402
+from lib.machine import load_average, machine
+from purgatory.engines import ENGINES, Watched
+from purgatory.shape import Shape, schedule
 
 STEP = 1.25
 
@@ -35,7 +36,7 @@ def run(engine: str, rate: float, seconds: float, check: bool, shape: Shape) -> 
     """One run, in this process."""
     plan = schedule(shape, rate, seconds)
     gc.collect()
-    gc.freeze()                 # the plan is nobody's memory
+    gc.freeze()  # the plan is nobody's memory
     count = len(plan.keys)
     before_kb, cpu_before = _forget_peak_kb(), time.process_time()
     outcome = ENGINES[engine](plan, shape.timeout_ms, check)
@@ -142,14 +143,18 @@ def main() -> None:
         for _ in range(options.rounds)
     ]
     common = {engine: run_apart(options, engine, options.common_rate) for engine in engines}
-    print(f"{'':10} {'rate kept up with, op/s':>26} {'CPU/op':>8} {'in flight':>10} {'memory':>8}   CPU/op at "
-          f"{options.common_rate:,.0f} op/s")
+    print(
+        f"{'':10} {'rate kept up with, op/s':>26} {'CPU/op':>8} {'in flight':>10} {'memory':>8}   CPU/op at "
+        f"{options.common_rate:,.0f} op/s"
+    )
     for engine in engines:
         runs = sorted((round_[engine] for round_ in rounds), key=lambda result: result["rate"])
         middle = runs[len(runs) // 2]
         spread = f"{runs[0]['rate']:,.0f} / {middle['rate']:,.0f} / {runs[-1]['rate']:,.0f}"
-        print(f"{engine:10} {spread:>26} {middle['cpu_us']:5.1f} us {middle['most_in_flight']:10,} "
-              f"{middle['memory_mb']:5.1f} MB   {common[engine]['cpu_us']:5.1f} us")
+        print(
+            f"{engine:10} {spread:>26} {middle['cpu_us']:5.1f} us {middle['most_in_flight']:10,} "
+            f"{middle['memory_mb']:5.1f} MB   {common[engine]['cpu_us']:5.1f} us"
+        )
     if "purgatory" in engines:
         for engine in engines[1:]:
             ratios = [round_["purgatory"]["rate"] / round_[engine]["rate"] for round_ in rounds]

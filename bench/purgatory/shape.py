@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 KEYS = 100
 KEYS_AN_OPERATION = 3
-QUANTILE_75 = 0.674490          # of the standard normal distribution
+QUANTILE_75 = 0.674490  # of the standard normal distribution
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Schedule(NamedTuple):
 
     times: list[float]
     numbers: list[int]
-    keys: list[tuple[str, ...]]     # of each operation
+    keys: list[tuple[str, ...]]  # of each operation
     expected_to_expire: int
 
 

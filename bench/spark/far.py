@@ -5,9 +5,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from job import START_MS, Job
-
 from hwheel.spark import hold_until_due
+from job import START_MS, Job
 
 NAMES = {"id": "id", "key": "key", "due": "due", "payload": "payload"}
 TICK_MS, WHEEL_SIZE = 1000, 256
@@ -22,7 +21,10 @@ def cascade(spark: SparkSession, directory: Path) -> dict[str, object]:
     width_ms = TICK_MS * WHEEL_SIZE**2
     expiration_ms = (START_MS + 30 * DAY_MS) // width_ms * width_ms
     job = Job(
-        spark, directory, partial(hold_until_due, **NAMES, wheel_size=WHEEL_SIZE), expiration_ms + TICK_MS,
+        spark,
+        directory,
+        partial(hold_until_due, **NAMES, wheel_size=WHEEL_SIZE),
+        expiration_ms + TICK_MS,
         width_ms - 2 * TICK_MS,
     )
     job.ingest(COUNT // 2)
@@ -34,9 +36,7 @@ def cascade(spark: SparkSession, directory: Path) -> dict[str, object]:
 
 def month(spark: SparkSession, directory: Path, wheel_size: int) -> dict[str, object]:
     """Batches of messages that are due within a month."""
-    job = Job(
-        spark, directory, partial(hold_until_due, **NAMES, wheel_size=wheel_size), START_MS + DAY_MS, 30 * DAY_MS
-    )
+    job = Job(spark, directory, partial(hold_until_due, **NAMES, wheel_size=wheel_size), START_MS + DAY_MS, 30 * DAY_MS)
     job.ingest(COUNT)
     seconds = sorted(job.ingest(BATCH) for _ in range(5))
     job.stop()

@@ -14,14 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "spark"))
 
-from clocked_query import start_with_clock  # noqa: E402
+from clocked_query import start_with_clock
 
 START_MS = 1_795_176_000_000
-FIRST_DUE_MS = 3_600_000            # from START_MS: nothing is due while the job is filled
-SPREAD_MS = 86_400_000              # the due times lie evenly over a day
+FIRST_DUE_MS = 3_600_000  # from START_MS: nothing is due while the job is filled
+SPREAD_MS = 86_400_000  # the due times lie evenly over a day
 PAYLOAD = "a payload of thirty-two letters."
 SCHEMA = "id string, key string, due bigint, payload string"
-FILES = 2                           # a batch, one for each core
+FILES = 2  # a batch, one for each core
 
 
 def messages(first: int, due_ms: Any) -> pa.Table:
@@ -42,8 +42,12 @@ class Job:
     """A query from Parquet files to nowhere. The messages are due from `first_due_ms` on, over `spread_ms`, evenly."""
 
     def __init__(
-        self, spark: SparkSession, directory: Path, transform: Callable[[DataFrame], DataFrame],
-        first_due_ms: int = START_MS + FIRST_DUE_MS, spread_ms: int = SPREAD_MS,
+        self,
+        spark: SparkSession,
+        directory: Path,
+        transform: Callable[[DataFrame], DataFrame],
+        first_due_ms: int = START_MS + FIRST_DUE_MS,
+        spread_ms: int = SPREAD_MS,
     ) -> None:
         shutil.rmtree(directory, ignore_errors=True)
         (directory / "in").mkdir(parents=True)

@@ -14,7 +14,7 @@ from hwheel.spark.deliver.source import messages_in
 TRIGGER = "1 second"
 SECONDS = 40
 A_SECOND = 10_000
-WARM_UP_S = 15          # messages due before that are not counted: workers start, code is compiled
+WARM_UP_S = 15  # messages due before that are not counted: workers start, code is compiled
 
 
 def lags(spark: SparkSession, directory: Path) -> dict[str, object]:
@@ -23,8 +23,13 @@ def lags(spark: SparkSession, directory: Path) -> dict[str, object]:
     source, to = str(directory / "in"), directory / "out"
     options = WheelOptions("1 second", 256, 2, 2, "10 minutes")
     delivery = start_delivery(
-        messages_in(spark, source, "json", None), str(to), str(directory / "dead"), "json",
-        str(directory / "checkpoint"), options, TRIGGER,
+        messages_in(spark, source, "json", None),
+        str(to),
+        str(directory / "dead"),
+        "json",
+        str(directory / "checkpoint"),
+        options,
+        TRIGGER,
     )
     rng, number = np.random.default_rng(0), 0
     counted_from_ms = int((time.time() + WARM_UP_S) * 1000)
@@ -51,7 +56,12 @@ def lags(spark: SparkSession, directory: Path) -> dict[str, object]:
         late += [written_ms - due for due in dues if due >= counted_from_ms]
     p50, p99, most = np.percentile(late, [50, 99, 100])
     return {
-        "messages": len(late), "a second": A_SECOND, "trigger": TRIGGER, "tick": options.tick,
-        "p50 s": round(p50 / 1000, 2), "p99 s": round(p99 / 1000, 2), "max s": round(most / 1000, 2),
+        "messages": len(late),
+        "a second": A_SECOND,
+        "trigger": TRIGGER,
+        "tick": options.tick,
+        "p50 s": round(p50 / 1000, 2),
+        "p99 s": round(p99 / 1000, 2),
+        "max s": round(most / 1000, 2),
         "early": sum(one < 0 for one in late),
     }

@@ -15,7 +15,7 @@ def processor_seconds() -> float:
             continue
         try:
             text = (entry / "stat").read_text()
-        except OSError:         # it has just ended
+        except OSError:  # it has just ended
             continue
         fields = text[text.rindex(")") + 2 :].split()
         parents[int(entry.name)] = int(fields[1])

@@ -1,6 +1,6 @@
 """hwheel.spark.replay beside the best that Spark SQL does for the same question, in one run. See README.md.
 
-    python bench/spark/replay.py [--timers 16000000] [--rounds 3] [--only files shards sql]
+python bench/spark/replay.py [--timers 16000000] [--rounds 3] [--only files shards sql]
 """
 
 import argparse
@@ -20,11 +20,10 @@ from pyspark.sql import SparkSession
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from lib.machine import machine  # noqa: E402
-from processor_time import processor_seconds  # noqa: E402
-
-from hwheel.spark.session.local import make_session  # noqa: E402
-from hwheel.spark.replay import replay  # noqa: E402
+from hwheel.spark.replay import replay
+from hwheel.spark.session.local import make_session
+from lib.machine import machine
+from processor_time import processor_seconds
 
 START_MS = 1_795_176_000_000
 HOUR_MS = 3_600_000
@@ -74,11 +73,15 @@ def write_log(directory: Path, timers: int, in_order: bool) -> None:
         timeouts = rng.choice([5000, 30_000, 60_000], count)
         ends = starts + np.minimum(rng.exponential(800, count).astype(np.int64), 2 * timeouts)
         pq.write_table(
-            pa.table({
-                "id": np.arange(number * count, (number + 1) * count),
-                "key": pa.array(np.char.mod("user-%06d", rng.integers(0, 100_000, count))),
-                "start": starts, "timeout": timeouts, "end": pa.array(ends, mask=rng.random(count) < 0.05),
-            }),
+            pa.table(
+                {
+                    "id": np.arange(number * count, (number + 1) * count),
+                    "key": pa.array(np.char.mod("user-%06d", rng.integers(0, 100_000, count))),
+                    "start": starts,
+                    "timeout": timeouts,
+                    "end": pa.array(ends, mask=rng.random(count) < 0.05),
+                }
+            ),
             directory / f"{number}.parquet",
         )
 
@@ -110,7 +113,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=["files", "shards", *(f"sql, {name}" for name in SQL)])
     options = parser.parse_args()
     ways: dict[str, Callable[[SparkSession, Path], int]] = {
-        "files": in_files, "shards": in_shards, **{f"sql, {name}": in_sql(name) for name in SQL}
+        "files": in_files,
+        "shards": in_shards,
+        **{f"sql, {name}": in_sql(name) for name in SQL},
     }
     spark = make_session("local[2]", SETTINGS)
     found: dict[str, dict[str, list[float]]] = {name: {"s": [], "processor s": []} for name in options.only}
@@ -119,7 +124,7 @@ def main() -> None:
         write_log(place / "divided", options.timers, True)
         write_log(place / "mixed", options.timers, False)
         fired = {}
-        for number in range(options.rounds + 1):        # the first starts workers and compiles, and is not counted
+        for number in range(options.rounds + 1):  # the first starts workers and compiles, and is not counted
             for name in options.only:
                 began, used = time.perf_counter(), processor_seconds()
                 fired[name] = ways[name](spark, place)

@@ -1,6 +1,6 @@
 """hwheel.spark beside a timer a message and beside flat buckets, in one run. See README.md.
 
-    python bench/spark/run.py [--pending 10000000] [--only wheel ...]
+python bench/spark/run.py [--pending 10000000] [--only wheel ...]
 """
 
 import argparse
@@ -17,23 +17,26 @@ from pyspark.sql import functions as F
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from far import WHEEL_SIZES, cascade, month  # noqa: E402
-from job import PAYLOAD, Job  # noqa: E402
-from lag import lags  # noqa: E402
-from lib.machine import machine  # noqa: E402
-from one_timer import one_timer_a_message  # noqa: E402
-
-from hwheel.spark import hold_until_due  # noqa: E402
-from hwheel.spark.session.local import make_session  # noqa: E402
-from hwheel.spark.deliver.pending import indexes, state  # noqa: E402
-from hwheel.spark.session.state_store import CHANGELOG, PROVIDER, ROCKSDB  # noqa: E402
+from far import WHEEL_SIZES, cascade, month
+from hwheel.spark import hold_until_due
+from hwheel.spark.deliver.pending import indexes, state
+from hwheel.spark.session.local import make_session
+from hwheel.spark.session.state_store import CHANGELOG, PROVIDER, ROCKSDB
+from job import PAYLOAD, Job
+from lag import lags
+from lib.machine import machine
+from one_timer import one_timer_a_message
 
 BATCH = 250_000
 SMALL_BATCH = 50_000
-FLAT_WHEEL_SIZE = 2**20         # a level so long that there is no other
+FLAT_WHEEL_SIZE = 2**20  # a level so long that there is no other
 SETTINGS = {
-    "spark.driver.memory": "4g", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.minBatchesToRetain": "2", PROVIDER: ROCKSDB, CHANGELOG: "true",
+    "spark.driver.memory": "4g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    PROVIDER: ROCKSDB,
+    CHANGELOG: "true",
 }
 NAMES = {"id": "id", "key": "key", "due": "due", "payload": "payload"}
 
@@ -52,7 +55,7 @@ def wheel(spark: SparkSession, directory: Path, pendings: list[int]) -> dict[str
     """hold_until_due, from few to many messages held."""
     job = Job(spark, directory, partial(hold_until_due, **NAMES))
     found: dict[str, object] = {}
-    job.ingest(SMALL_BATCH)                                     # starts workers, and is not counted
+    job.ingest(SMALL_BATCH)  # starts workers, and is not counted
     for pending in pendings:
         fill(job, pending)
         found[f"{BATCH:,} a batch, {pending:,} pending"] = rate(BATCH, batch_times(job, BATCH, 5))
@@ -91,7 +94,9 @@ def state_size(spark: SparkSession, checkpoint: str, pending: int) -> dict[str, 
     own = len("m000000000000") + len("user-000000") + len(PAYLOAD) + 8
     bytes_a_message = (chunks[0] + index) / pending
     return {
-        "pending": pending, "chunks": chunks[1], "bytes a message": round(bytes_a_message, 1),
+        "pending": pending,
+        "chunks": chunks[1],
+        "bytes a message": round(bytes_a_message, 1),
         "beyond its own": round(bytes_a_message - own, 1),
     }
 
@@ -101,7 +106,7 @@ def main() -> None:
     parser.add_argument("--pending", type=int, default=10_000_000, help="the most that is held (default: %(default)s)")
     parser.add_argument("--only", nargs="+", default=["timers", "flat", "wheel", "lag", "cascade", "month"])
     options = parser.parse_args()
-    os.environ["PYTHONPATH"] = str(Path(__file__).parent)       # Spark's workers import one_timer
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # Spark's workers import one_timer
     spark = make_session("local[2]", SETTINGS)
     pendings = [count for count in (100_000, 1_000_000, 10_000_000) if count <= options.pending]
     with tempfile.TemporaryDirectory(prefix="hwheel-bench-") as place:
@@ -109,7 +114,9 @@ def main() -> None:
         runs = {
             "timers": lambda: other(spark, directory, Job(spark, directory, one_timer_a_message), SMALL_BATCH),
             "flat": lambda: other(
-                spark, directory, Job(spark, directory, partial(hold_until_due, **NAMES, wheel_size=FLAT_WHEEL_SIZE)),
+                spark,
+                directory,
+                Job(spark, directory, partial(hold_until_due, **NAMES, wheel_size=FLAT_WHEEL_SIZE)),
                 SMALL_BATCH,
             ),
             "wheel": lambda: wheel(spark, directory, pendings),

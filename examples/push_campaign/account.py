@@ -10,10 +10,12 @@ import numpy as np
 from feed import REHEARSAL, Feeder, message
 from plan import Bools, Int64s, Kind, repeated
 
-SETTLED_MS = 2000       # what is in its place so long before it matters is seen in time, by a slow machine too
+SETTLED_MS = 2000  # what is in its place so long before it matters is seen in time, by a slow machine too
 
 REASONS = {
-    Kind.NO_ID: "id is null", Kind.NO_DUE: "due is null", Kind.ABSURD_DUE: "due is not between",
+    Kind.NO_ID: "id is null",
+    Kind.NO_DUE: "due is null",
+    Kind.ABSURD_DUE: "due is not between",
     Kind.NO_JSON: "id is null",
 }
 
@@ -42,7 +44,7 @@ class Account:
 def read_sent(directory: Path, feeder: Feeder) -> tuple[Sent, int]:
     """The rows of `hwheel deliver`'s files, and how many of them are not what was sent in."""
     coupons, sent_ms, changed = [], [], 0
-    for file in sorted(directory.glob("*.json")):       # by batch, and each user in one file of a batch
+    for file in sorted(directory.glob("*.json")):  # by batch, and each user in one file of a batch
         written_ms = file.stat().st_mtime_ns // 1_000_000
         for text in file.read_text().splitlines():
             row = json.loads(text)

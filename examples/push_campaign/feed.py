@@ -10,8 +10,8 @@ import numpy as np
 
 from plan import Int64s, Kind, Plan
 
-EVERY_MS = 500              # a file of what came up meanwhile
-ROWS_A_FILE = 100_000       # of what is known the night before
+EVERY_MS = 500  # a file of what came up meanwhile
+ROWS_A_FILE = 100_000  # of what is known the night before
 REHEARSED, REHEARSAL = 1000, "rehearsal-"
 SAMPLE = 5000
 
@@ -19,7 +19,9 @@ SAMPLE = 5000
 def message(plan: Plan, coupon: int, start_ms: int) -> dict[str, object]:
     """A coupon as it is sent, and as it must come out."""
     return {
-        "id": f"coupon-{coupon}", "key": f"user-{plan.user[coupon]}", "due": start_ms + int(plan.due_ms[coupon]),
+        "id": f"coupon-{coupon}",
+        "key": f"user-{plan.user[coupon]}",
+        "due": start_ms + int(plan.due_ms[coupon]),
         "payload": f"{5 + coupon % 10 * 5} % off, code {coupon * 2654435761 % 2**32:08X}",
     }
 
@@ -67,7 +69,7 @@ class Feeder(threading.Thread):
         super().__init__(name="feeder", daemon=True)
         self.plan, self.directory, self.start_ms = plan, directory, start_ms
         self.landed_ms: Int64s = np.zeros(len(plan.kind), np.int64)
-        self.done = 0               # records that are in their place
+        self.done = 0  # records that are in their place
 
     def run(self) -> None:
         for number, (begin, end, at_ms) in enumerate(self.files()):

@@ -9,8 +9,16 @@ import time
 from pathlib import Path
 
 OPTIONS = [
-    "--tick", "200ms", "--trigger", "500ms", "--dead-letters-every", "10s", "--dedup", "1 hour",
-    "--conf", "spark.driver.memory=2g",
+    "--tick",
+    "200ms",
+    "--trigger",
+    "500ms",
+    "--dead-letters-every",
+    "10s",
+    "--dedup",
+    "1 hour",
+    "--conf",
+    "spark.driver.memory=2g",
 ]
 PATIENCE_S = 300.0
 
@@ -30,7 +38,11 @@ class Job:
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "hwheel", "deliver", *places, *OPTIONS],
-                cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     def wait_until_it_runs(self) -> None:
@@ -65,7 +77,7 @@ class Counted:
         self.directory = directory
         self.seen: set[str] = set()
         self.lines = 0
-        self.lag_ms: int | None = None      # of the first line of the newest file
+        self.lag_ms: int | None = None  # of the first line of the newest file
 
     def look(self) -> int:
         """Counts what is new. Returns how many lines there are."""

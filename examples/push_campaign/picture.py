@@ -8,7 +8,7 @@ import numpy as np
 from account import Account, Sent
 from plan import Plan
 
-BLUE, LIGHT_BLUE, GREY, RED = "#0072B2", "#56B4E9", "#BBBBBB", "#D55E00"     # told apart by those who see fewer colours
+BLUE, LIGHT_BLUE, GREY, RED = "#0072B2", "#56B4E9", "#BBBBBB", "#D55E00"  # told apart by those who see fewer colours
 
 
 class NoMatplotlib(Exception):
@@ -24,11 +24,21 @@ def draw(plan: Plan, start_ms: int, sent: Sent, account: Account, path: Path) ->
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams.update({
-        "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-        "grid.color": "#EBEBEB", "axes.axisbelow": True, "axes.titlesize": 10.5, "axes.titleweight": "bold",
-        "axes.titlelocation": "left", "legend.frameon": False, "figure.constrained_layout.use": True,
-    })
+    plt.rcParams.update(
+        {
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "grid.color": "#EBEBEB",
+            "axes.axisbelow": True,
+            "axes.titlesize": 10.5,
+            "axes.titleweight": "bold",
+            "axes.titlelocation": "left",
+            "legend.frameon": False,
+            "figure.constrained_layout.use": True,
+        }
+    )
     figure, (rates, lags) = plt.subplots(2, 1, figsize=(9, 6.2), sharex=True, height_ratios=[3, 2])
     last_s = (sent.sent_ms.max(initial=start_ms) - start_ms) / 1000
     seconds = np.arange(int(max(plan.seconds, last_s)) + 2)

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-MARGIN_MS = 3000            # a message and its cancel are sent so long before the due time, at least: see README.md
+MARGIN_MS = 3000  # a message and its cancel are sent so long before the due time, at least: see README.md
 NIGHT_BEFORE = -1
 COUPONS_A_USER = 5
-ZIPF = 0.7                  # of a million coupons the busiest of 200,000 users gets 0.7 percent
-PLANNED_AHEAD = 0.7         # is known the night before; the rest comes up in the course of the day
-UNSUBSCRIBING = 0.04        # of the users, each at some moment of the day
-RETRIED = 0.02              # of the records, within seconds, by a producer that has seen no acknowledgement
-REPLAYED = 0.005            # of the records, at any later time of the day, also when the coupon is long out
-MALFORMED = 0.001           # of the records
+ZIPF = 0.7  # of a million coupons the busiest of 200,000 users gets 0.7 percent
+PLANNED_AHEAD = 0.7  # is known the night before; the rest comes up in the course of the day
+UNSUBSCRIBING = 0.04  # of the users, each at some moment of the day
+RETRIED = 0.02  # of the records, within seconds, by a producer that has seen no acknowledgement
+REPLAYED = 0.005  # of the records, at any later time of the day, also when the coupon is long out
+MALFORMED = 0.001  # of the records
 
 # (share, hour, spread in hours): a spread of 0 is a push to all at one moment. The rest: at any time from 7 to 23.
 PEAKS = ((0.10, 9.0, 0.0), (0.10, 20.0, 0.0), (0.15, 9.0, 1.0), (0.20, 12.5, 1.0), (0.25, 19.5, 1.5))
@@ -94,7 +94,7 @@ def make_plan(coupons: int, seconds: float, seed: int) -> Plan:
 def repeated(plan: Plan) -> Bools:
     """Which records have come before."""
     _, first = np.unique(plan.coupon * len(Kind) + plan.kind, return_index=True)
-    again = plan.coupon >= 0            # malformed ones are all different
+    again = plan.coupon >= 0  # malformed ones are all different
     again[first] = False
     return again
 

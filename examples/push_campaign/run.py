@@ -26,9 +26,9 @@ from picture import NoMatplotlib, draw
 from plan import MARGIN_MS, NIGHT_BEFORE, Kind, Plan, make_plan
 from show import Progress
 
-LEAD_S = 5.0                # to the start of the day,
-LEAD_TIMES = 3              # and so many times as long as the night before takes to write: it is to be taken in as well
-QUIET_S = 3.0               # after the last coupon: what comes now is one too many
+LEAD_S = 5.0  # to the start of the day,
+LEAD_TIMES = 3  # and so many times as long as the night before takes to write: it is to be taken in as well
+QUIET_S = 3.0  # after the last coupon: what comes now is one too many
 
 
 def play(plan: Plan, directory: Path, console: Console) -> tuple[Account, Sent, Feeder]:
@@ -82,7 +82,7 @@ def watch(job: Job, feeder: Feeder, out: Counted, console: Console) -> None:
             if done_at == math.inf and out.lines >= expected and dead.lines >= malformed and not feeder.is_alive():
                 done_at = now
             if now > max(changed_at, day_over) + PATIENCE_S:
-                return                                          # the account will say what is missing
+                return  # the account will say what is missing
             progress.look()
 
 
@@ -113,7 +113,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.coupons < 1000 or options.seconds * 1000 < 2 * MARGIN_MS:
         parser.error(f"there must be a thousand coupons at least, and {2 * MARGIN_MS / 1000:.0f} seconds")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))       # which ends the job as well
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which ends the job as well
     console = Console(highlight=False, soft_wrap=True)
     plan = make_plan(options.coupons, options.seconds, options.seed)
     with tempfile.TemporaryDirectory(prefix="hwheel-campaign-") as temporary:

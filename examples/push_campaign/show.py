@@ -14,7 +14,7 @@ from job import Counted
 from plan import Kind, repeated
 
 BAR = 90
-LOG_EVERY_S = 10.0          # where there is no terminal
+LOG_EVERY_S = 10.0  # where there is no terminal
 RATE_OVER_S = 5.0
 
 
@@ -25,7 +25,7 @@ class Progress:
         self.feeder, self.out, self.dead, self.expected, self.console = feeder, out, dead, expected, console
         plan = feeder.plan
         new = ~repeated(plan)
-        self.adds = np.cumsum(new & (plan.kind == Kind.MESSAGE))        # by record
+        self.adds = np.cumsum(new & (plan.kind == Kind.MESSAGE))  # by record
         self.takes = np.cumsum(new & (plan.kind == Kind.CANCEL))
         self.counts: list[tuple[float, int]] = []
         self.log_at = time.monotonic()

@@ -7,6 +7,10 @@
 True
 """
 
+from hwheel.threading import Timer
+from hwheel.timers.manual import ManualTimer
+from hwheel.timers.system import SystemTimer
+from hwheel.version import __version__
 from hwheel_core import (
     BaseTimer,
     Bucket,
@@ -21,11 +25,6 @@ from hwheel_core import (
     TimingWheel,
     WheelSnapshot,
 )
-
-from hwheel.threading import Timer
-from hwheel.timers.manual import ManualTimer
-from hwheel.timers.system import SystemTimer
-from hwheel.version import __version__
 
 __all__ = [
     "BaseTimer",

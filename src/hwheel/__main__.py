@@ -7,7 +7,7 @@ if __name__ == "__main__" and sys.path[:1] == [os.path.dirname(os.path.abspath(_
     # Run by its path. Python then looks in this directory first, where threading, asyncio and sched are not its own.
     del sys.path[0]
 
-from hwheel.cli.main import main  # noqa: E402
+from hwheel.cli.main import main
 
 __all__ = ["main"]
 

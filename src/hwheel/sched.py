@@ -79,8 +79,8 @@ class scheduler:
         # For each run() that waits: a lock, which is released when it has to look again, and the event that it awaits.
         self._sleepers: dict[Any, int | None] = {}
         self._sequence = count()
-        self._events: dict[int, Event] = {}     # what is pending, by sequence number
-        self._keys: list[_Key] = []             # a heap; it has a key for each of _events, and for some that are gone
+        self._events: dict[int, Event] = {}  # what is pending, by sequence number
+        self._keys: list[_Key] = []  # a heap; it has a key for each of _events, and for some that are gone
         follow_process(self)
 
     def enterabs(
@@ -120,7 +120,7 @@ class scheduler:
                 self._wake()
             return event
         except BaseException:
-            self._events.pop(number, None)      # type: ignore[arg-type]  # who does not get the event has not entered it
+            self._events.pop(number, None)  # type: ignore[arg-type]  # who does not get the event has not entered it
             raise
 
     def enter(
@@ -153,7 +153,7 @@ class scheduler:
             if self._sleepers and number in [*self._sleepers.values()]:
                 self._wake()
         except BaseException:
-            self._wake()        # it may have been interrupted right after it took the event out
+            self._wake()  # it may have been interrupted right after it took the event out
             raise
 
     def empty(self) -> bool:
@@ -190,12 +190,12 @@ class scheduler:
                     try:
                         del self._events[number]
                     except KeyError:
-                        continue        # cancelled just now
+                        continue  # cancelled just now
                     event.action(*event.argument, **event.kwargs)
                     event = None
-                    delayfunc(0)        # other threads have their turn
+                    delayfunc(0)  # other threads have their turn
                     continue
-                event = None            # while this waits, only the queue holds on to the event
+                event = None  # while this waits, only the queue holds on to the event
                 if not blocking:
                     return delay
                 if delayfunc is not _sleep:
@@ -227,9 +227,9 @@ class scheduler:
                 return event
             try:
                 key = heapq.heappop(self._keys)
-                if key[2] in self._events:      # a signal handler has just entered something earlier
+                if key[2] in self._events:  # a signal handler has just entered something earlier
                     heapq.heappush(self._keys, key)
-            except BaseException:               # a comparison failed, or was interrupted
+            except BaseException:  # a comparison failed, or was interrupted
                 self._rebuild()
                 raise
         return None
@@ -237,7 +237,7 @@ class scheduler:
     def _wake(self) -> None:
         """Whoever sleeps in run() looks again. To be called after what there is to see."""
         for sleeper in [*self._sleepers]:
-            with contextlib.suppress(RuntimeError):     # woken already
+            with contextlib.suppress(RuntimeError):  # woken already
                 sleeper.release()
             self._sleepers.pop(sleeper, None)
 

@@ -75,7 +75,11 @@ def test_without_rich_trace_json_works(tmp_path):
 def test_a_reader_that_goes_away_is_no_traceback(tmp_path):
     told = subprocess.run(
         f"'{sys.executable}' -P -m hwheel trace --json --delays $(seq 3000) | head -c 1",
-        shell=True, capture_output=True, text=True, cwd=tmp_path, timeout=120,
+        shell=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
     )
     assert (told.stdout, told.stderr) == ("{", "")
 

@@ -147,10 +147,13 @@ def test_a_malformed_log_is_one_line_that_names_the_line(capsys, tmp_path):
 def test_an_interrupt_ends_with_status_130_and_no_traceback(tmp_path, ctrl_c_reaches_children):
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "hwheel", "demo", "--count", "2000"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
     )
     with process:
-        process.stdout.readline()           # the headline: the run begins
+        process.stdout.readline()  # the headline: the run begins
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
@@ -162,7 +165,10 @@ def test_the_recording_script_records_a_log_that_can_be_read(tmp_path):
     out = tmp_path / "few.jsonl"
     subprocess.run(
         [sys.executable, "-P", str(EXAMPLES / "record_requests.py"), "--requests", "60", "--out", str(out)],
-        check=True, capture_output=True, cwd=tmp_path, timeout=60,
+        check=True,
+        capture_output=True,
+        cwd=tmp_path,
+        timeout=60,
     )
     requests = read_log(out)
     assert len(requests) == 60

@@ -24,7 +24,7 @@ def test_every_timer_of_a_small_workload_is_accounted_for(make_engine):
         run = drive(engine, workload, reports.append)
     found = account(run.deadlines, run.runs, run.cancels)
     assert (found.timers, found.lost, found.doubled) == (200, 0, 0)
-    assert found.ran >= 100                 # more only where the machine was so slow that a completion came too late
+    assert found.ran >= 100  # more only where the machine was so slow that a completion came too late
     assert reports[-1] == (200, found.cancelled, found.ran)
     assert run.adding_s > 0 and run.cancelling_s > 0 and run.cancel_calls == 100
     assert 0 < run.peak_pending <= 200

@@ -46,7 +46,7 @@ def test_the_first_advance_is_drawn_with_what_is_due_what_moved_and_the_queue(dr
     assert "task 1 is due" in first
     assert "task 3 moves from level 2 bucket 0 to level 1 bucket 2" in first
     assert "task 7 moves from level 3 bucket 2 to level 2 bucket 2" in first
-    queue = first[first.index("delay queue:"):]
+    queue = first[first.index("delay queue:") :]
     assert re.findall(r"14:40:\d\d", queue) == ["14:40:22", "14:40:23", "14:40:24", "14:40:27"]
 
 

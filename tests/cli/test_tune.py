@@ -23,8 +23,15 @@ def log(tmp_path):
         starts = 1_795_176_000_000 + chance.integers(0, 60_000, 2000)
         never = chance.random(2000) < 0.1
         ends = pa.array(starts + chance.integers(1, 900, 2000), mask=never)
-        table = pa.table({"id": np.arange(2000), "key": ["a"] * 2000, "start": starts,
-                          "timeout": chance.choice([1000, 5000], 2000), "end": ends})
+        table = pa.table(
+            {
+                "id": np.arange(2000),
+                "key": ["a"] * 2000,
+                "start": starts,
+                "timeout": chance.choice([1000, 5000], 2000),
+                "end": ends,
+            }
+        )
         (tmp_path / "log").mkdir(exist_ok=True)
         pq.write_table(table, tmp_path / "log" / f"{number}.parquet")
     return tmp_path / "log"
@@ -52,8 +59,12 @@ def test_the_figures_are_those_of_a_replay(log, capsys):
             assert point[name] == getattr(costs, name), name
         assert point["lateness_ms"] == costs.lateness._asdict()
     [what_if] = found["what_if"]
-    assert what_if["fired"] == whole.replay(
-        tick_ms=found["advice"]["tick_ms"], wheel_size=found["advice"]["wheel_size"], timeout_ms=300).costs.fired
+    assert (
+        what_if["fired"]
+        == whole.replay(
+            tick_ms=found["advice"]["tick_ms"], wheel_size=found["advice"]["wheel_size"], timeout_ms=300
+        ).costs.fired
+    )
 
 
 def test_per_file_each_file_has_a_wheel(log, capsys):
@@ -69,7 +80,13 @@ def test_the_report(log, tmp_path, capsys):
     shown = tuned(capsys, log, "--out", tmp_path / "new" / "report", "--timeout", "300")
     out = tmp_path / "new" / "report"
     assert {path.name for path in out.iterdir()} == {
-        "report.html", "report.json", "lateness.png", "cost.png", "pending.png", "timeouts.png"}
+        "report.html",
+        "report.json",
+        "lateness.png",
+        "cost.png",
+        "pending.png",
+        "timeouts.png",
+    }
     for picture in out.glob("*.png"):
         assert picture.read_bytes().startswith(b"\x89PNG")
     page = (out / "report.html").read_text()
@@ -92,7 +109,7 @@ def test_the_tick_that_is_chosen_is_the_coarsest_that_is_not_too_late(late_ms, t
 
 
 def test_a_tick_that_saves_nothing_is_not_chosen():
-    starts = np.arange(100) * 1000        # each on a tick of its own, however coarse
+    starts = np.arange(100) * 1000  # each on a tick of its own, however coarse
     found = study(Log(starts, np.full(100, 2000), np.full(100, -(2**63))), Grid((1, 10, 100), (4096,)))
     assert advise(found, 500).costs.tick_ms == 1
 

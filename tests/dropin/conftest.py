@@ -16,7 +16,7 @@ def hook(monkeypatch):
     given = []
     monkeypatch.setattr(threading, "excepthook", given.append)
     yield given
-    given.clear()       # a traceback holds on to timers
+    given.clear()  # a traceback holds on to timers
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ class _Unsorted(hwheel.sched.scheduler):
 class _Sharing(hwheel.threading.Timer):
     """Fails on purpose: all timers have the same list and dict by default."""
 
-    def __init__(self, interval, function, args=[], kwargs={}):     # noqa: B006
+    def __init__(self, interval, function, args=[], kwargs={}):  # noqa: B006
         super().__init__(interval, function, args, kwargs)
 
 

@@ -3,12 +3,12 @@
 import threading
 
 import pytest
-from interrupted_lines import each_line
-from waiting import eventually
 
 from hwheel import Timer, sched
 from hwheel.threading import pool as thread_pool
 from hwheel.threading.pool import IDLE_NAME, ThreadPool
+from interrupted_lines import each_line
+from waiting import eventually
 
 
 def test_start_cancel_and_join():
@@ -30,7 +30,7 @@ def test_start_cancel_and_join():
             timer.join(60)
             assert not timer.is_alive()
         assert not ran
-        other = Timer(0, ran.append, [2])       # no lock of the module stays taken
+        other = Timer(0, ran.append, [2])  # no lock of the module stays taken
         other.start()
         other.join(60)
         assert ran == [2]
@@ -88,10 +88,10 @@ def test_the_threads_of_a_pool_are_counted_exactly(action, monkeypatch):
             pool._taken_before = -1
             yield looks.happen
             if pool._taken_before == -1:
-                pool._look()        # it had not begun, and what never begins comes to no harm in the reaper
+                pool._look()  # it had not begun, and what never begins comes to no harm in the reaper
         eventually(lambda: len(pool) == len(workers() - others))
         ran = []
-        for number in range(5):         # whatever became of it, the pool takes jobs, and runs all that it has taken
+        for number in range(5):  # whatever became of it, the pool takes jobs, and runs all that it has taken
             pool.submit(lambda number=number: ran.append(number))
         eventually(lambda: (looks.happen(), sorted(ran) == [*range(5)])[1])
         gate.set()
@@ -128,7 +128,7 @@ def test_a_scheduler_loses_no_event(action):
         else:
             yield scheduler.run
             assert sorted([*ran, *(event.argument[0] for event in scheduler.queue)]) == ["a", "b", "c"]
-        thread = threading.Thread(target=scheduler.run, daemon=True)     # the lock is free
+        thread = threading.Thread(target=scheduler.run, daemon=True)  # the lock is free
         thread.start()
         thread.join(60)
         assert not thread.is_alive() and scheduler.empty() and not scheduler._sleepers

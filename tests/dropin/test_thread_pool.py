@@ -35,7 +35,7 @@ def looks():
 
 @pytest.fixture
 def pool(looks, monkeypatch):
-    monkeypatch.setattr(thread_pool, "PATIENCE_S", 1000)       # by the clock nothing is ever blocked
+    monkeypatch.setattr(thread_pool, "PATIENCE_S", 1000)  # by the clock nothing is ever blocked
     pool = ThreadPool(daemon=True, call_later=looks)
     yield pool
     pool.leave()
@@ -98,7 +98,7 @@ def test_blocked_jobs_get_threads_as_long_as_there_is_a_queue(pool, looks, block
         eventually(lambda: pool._taken == len(pool), "each thread has a job")
         assert len(sizes) < 50
     assert len(pool) == READY_THREADS + 96
-    assert sizes[0] == READY_THREADS            # once could be chance
+    assert sizes[0] == READY_THREADS  # once could be chance
     assert sizes == sorted(sizes)
 
 
@@ -131,7 +131,7 @@ def test_threads_without_work_end(pool, monkeypatch, block, gate, eventually):
     block(READY_THREADS)
     gate.set()
     eventually(lambda: len(pool) == 0 and threading.active_count() <= before)
-    assert run_one(pool).wait(PATIENCE_S)       # and come again
+    assert run_one(pool).wait(PATIENCE_S)  # and come again
 
 
 def test_as_many_threads_as_are_wanted_stay(looks, monkeypatch, eventually):
@@ -145,7 +145,7 @@ def test_as_many_threads_as_are_wanted_stay(looks, monkeypatch, eventually):
     for _ in range(3):
         pool.submit(lambda: together.wait(PATIENCE_S))
     eventually(lambda: len(pool) == 1 and threading.active_count() <= before + 1)
-    time.sleep(0.05)            # several times as long as it would wait for work if it were not the last
+    time.sleep(0.05)  # several times as long as it would wait for work if it were not the last
     assert len(pool) == 1
     assert run_one(pool).wait(PATIENCE_S)
     pool.leave()

@@ -31,7 +31,7 @@ def make(timer_class):
         return made[-1]
 
     yield make
-    while made:             # emptied: pytest holds on to `make` while other fixtures look for what is left behind
+    while made:  # emptied: pytest holds on to `make` while other fixtures look for what is left behind
         made.pop().cancel()
 
 
@@ -195,7 +195,7 @@ def test_join_waits_for_the_function(make, gate):
     timer.join(0.01)
     timer.join(-1)
     assert timer.is_alive()
-    timer.cancel()                  # too late: it runs on
+    timer.cancel()  # too late: it runs on
     assert timer.is_alive()
     gate.set()
     timer.join(PATIENCE_S)
@@ -316,7 +316,7 @@ def test_an_exception_goes_to_the_excepthook(make, hook, kind):
     [args] = hook
     assert (args.exc_type, args.exc_value, args.thread) == (kind, error, timer)
     assert args.exc_traceback is error.__traceback__
-    assert not timer.finished.is_set()      # as with the standard one
+    assert not timer.finished.is_set()  # as with the standard one
     hook.clear()
 
 

@@ -2,9 +2,8 @@
 
 import threading
 
-from exploring import dice_of
-
 import hwheel
+from exploring import dice_of
 
 PATIENCE_S = 60
 
@@ -23,7 +22,7 @@ def test_a_hundred_thousand_timers_need_few_threads_and_run_once_each(eventually
     for timer in timers:
         timer.start()
     peak = threading.active_count()
-    assert peak <= before + 10              # (threads of other tests may still be about)
+    assert peak <= before + 10  # (threads of other tests may still be about)
     while any(timer.is_alive() for timer in timers[:: count // 100]) or sum(runs) < count:
         peak = max(peak, threading.active_count())
         threading.Event().wait(0.005)

@@ -110,7 +110,7 @@ def test_a_timer_that_is_over_or_cancelled_is_held_by_nobody():
             timer.join()
             del timer, thing
             give_up = time.monotonic() + PATIENCE_S
-            while seen() is not None:           # its thread is about to let go of it
+            while seen() is not None:  # its thread is about to let go of it
                 assert time.monotonic() < give_up
                 time.sleep(0.001)
     finally:

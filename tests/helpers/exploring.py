@@ -22,7 +22,7 @@ def explore(seed):
     """What HWHEEL_SEED does, before anything has been drawn."""
     global SEED
     SEED = seed
-    os.environ["HWHEEL_SEED"] = str(seed)       # for the programs that tests start, too
+    os.environ["HWHEEL_SEED"] = str(seed)  # for the programs that tests start, too
 
 
 def seconds(usual):
@@ -47,16 +47,16 @@ def dice_of(number):
 
 def explored(examples, **more):
     """The settings of a property that is tried on so many examples."""
-    from hypothesis import HealthCheck, Phase, settings     # not for the programs that only want dice
+    from hypothesis import HealthCheck, Phase, settings  # not for the programs that only want dice
 
     usual = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
     return settings(
         max_examples=times(examples),
-        deadline=None,                      # the machine may be slow and shared
+        deadline=None,  # the machine may be slow and shared
         derandomize=SEED is None,
         phases=[Phase.explicit, Phase.generate, Phase.shrink],
         report_multiple_bugs=False,
-        database=None,                      # a failure prints how to reproduce it
+        database=None,  # a failure prints how to reproduce it
         print_blob=True,
         suppress_health_check=more.pop("suppress_health_check", usual),
         **more,

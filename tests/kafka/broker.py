@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 START_PATIENCE_S = 120
 JAVA = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-STARTS = 3              # between the choice of a port and its use somebody else may take it
+STARTS = 3  # between the choice of a port and its use somebody else may take it
 
 
 class Guard:
@@ -68,32 +68,41 @@ class Broker:
     def format(self, data, controller):
         """Lays out its storage."""
         settings = {
-            "process.roles": "broker,controller", "node.id": 1,
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}", "controller.listener.names": "CONTROLLER",
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
             "listeners": f"PLAINTEXT://{self.servers},CONTROLLER://127.0.0.1:{controller},"
-                         f"LOSSY://127.0.0.1:{self.proxy.broker_port}",
+            f"LOSSY://127.0.0.1:{self.proxy.broker_port}",
             "advertised.listeners": f"PLAINTEXT://{self.servers},LOSSY://{self.lossy_servers}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,LOSSY:PLAINTEXT",
-            "log.dirs": data, "auto.create.topics.enable": "false",
-            "offsets.topic.num.partitions": 1, "offsets.topic.replication.factor": 1,
-            "transaction.state.log.replication.factor": 1, "transaction.state.log.min.isr": 1,
-            "transaction.state.log.num.partitions": 1, "group.initial.rebalance.delay.ms": 0,
+            "log.dirs": data,
+            "auto.create.topics.enable": "false",
+            "offsets.topic.num.partitions": 1,
+            "offsets.topic.replication.factor": 1,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 1,
+            "group.initial.rebalance.delay.ms": 0,
         }
         self.properties = self.directory / "server.properties"
         self.properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if cluster.startswith("-"):
-            cluster = f"A{cluster[1:]}"             # it would be taken for an option
+            cluster = f"A{cluster[1:]}"  # it would be taken for an option
         done = subprocess.run(
             [*JAVA, "-cp", f"{self.jars}/*", "kafka.tools.StorageTool", "format", "-t", cluster, "-c", self.properties],
-            capture_output=True, text=True, check=False,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
 
     def start(self):
         """The same storage and address again after a kill()."""
-        self.java = Guarded([*JAVA, "-cp", f"{self.jars}/*", "kafka.Kafka", self.properties], self.log,
-                            cwd=self.directory)
+        self.java = Guarded(
+            [*JAVA, "-cp", f"{self.jars}/*", "kafka.Kafka", self.properties], self.log, cwd=self.directory
+        )
 
     def answers(self):
         """Waits until it does; False if it ends."""

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-sys.path += [str(HERE), str(HERE.parent / "spark")]      # the suite's import mode leaves them out
+sys.path += [str(HERE), str(HERE.parent / "spark")]  # the suite's import mode leaves them out
 
 if any(importlib.util.find_spec(name) is None for name in ("pyspark", "confluent_kafka")):
-    collect_ignore_glob = ["test_[!w]*.py"]         # test_what_is_missing.py says so
+    collect_ignore_glob = ["test_[!w]*.py"]  # test_what_is_missing.py says so
 
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",

@@ -26,9 +26,20 @@ def jars(name):
     making = directory.with_suffix(f".{os.getpid()}")
     try:
         done = subprocess.run(
-            ["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", "-DincludeScope=runtime",
-             f"-DoutputDirectory={making}"],
-            capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+            [
+                "mvn",
+                "-q",
+                "-B",
+                "-f",
+                pom,
+                "dependency:copy-dependencies",
+                "-DincludeScope=runtime",
+                f"-DoutputDirectory={making}",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
         if done.returncode:
             raise NoKafka(f"Maven cannot bring the jars of tests/kafka/{pom.name}: {done.stdout.strip()[:600]}")

@@ -3,7 +3,7 @@
 import socket
 import threading
 
-PRODUCE = 0             # the request's number in Kafka's protocol
+PRODUCE = 0  # the request's number in Kafka's protocol
 
 
 class LossyProxy:
@@ -69,7 +69,7 @@ class LossyProxy:
     def answers(self, client, broker, deaf):
         try:
             while answer := message(broker):
-                if deaf.is_set():               # the broker has done it
+                if deaf.is_set():  # the broker has done it
                     break
                 client.sendall(answer)
         except OSError:

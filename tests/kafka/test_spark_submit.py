@@ -7,14 +7,19 @@ import time
 from pathlib import Path
 
 import pytest
+
+import hwheel.__main__
 from broker import Guarded
 from topics import Careless, Reader, as_json, headers_of
 
-import hwheel.__main__
-
 SUBMIT = Path(sys.executable).parent / "spark-submit"
-CONF = ["spark.ui.enabled=false", "spark.driver.memory=700m", "spark.driver.host=127.0.0.1",
-        "spark.driver.bindAddress=127.0.0.1", "spark.executor.memory=600m"]
+CONF = [
+    "spark.ui.enabled=false",
+    "spark.driver.memory=700m",
+    "spark.driver.host=127.0.0.1",
+    "spark.driver.bindAddress=127.0.0.1",
+    "spark.executor.memory=600m",
+]
 
 
 @pytest.fixture
@@ -26,7 +31,8 @@ def submit(connector, tmp_path):
         conf = [word for setting in CONF for word in ("--conf", setting)]
         job = Guarded(
             [SUBMIT, *options, *conf, "--jars", connector, hwheel.__main__.__file__, "deliver", *deliver],
-            tmp_path / "log", cwd=tmp_path,
+            tmp_path / "log",
+            cwd=tmp_path,
             env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
         )
         running.append(job)
@@ -43,10 +49,13 @@ def test_executors_in_processes_of_their_own(broker, submit, tmp_path):
     soon = int(time.time() * 1000)
     messages = [{"id": f"m{i}", "key": f"k{i % 5}", "due": soon + i, "payload": "p"} for i in range(100)]
     Careless(broker.servers).send("s-in", as_json(*messages))
-    job = submit(["--master", "local-cluster[2,1,700]"],
-                 ["--from", source, "--to", to, "--checkpoint", str(tmp_path / "state"), "--partitions", "2"])
+    job = submit(
+        ["--master", "local-cluster[2,1,700]"],
+        ["--from", source, "--to", to, "--checkpoint", str(tmp_path / "state"), "--partitions", "2"],
+    )
     out = Reader(broker, "s-out")
     try:
+
         def alive():
             assert job.process.poll() is None, (tmp_path / "log").read_text()[-4000:]
 

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
-from topics import PATIENCE_S, Careless, Reader, as_json, headers_of
 
 from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
 from hwheel.spark.deliver.options import WheelOptions
@@ -17,6 +16,7 @@ from hwheel.spark.deliver.source import messages_in
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic
 from hwheel.spark.deliver.topic_sink import TopicSink
 from hwheel.spark.session.connector import KafkaError
+from topics import PATIENCE_S, Careless, Reader, as_json, headers_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "kafka.md"
 
@@ -108,7 +108,7 @@ def test_order_duplicates_and_cancels_through_partitions(broker, deliver, read):
     assert {partition for used in partitions.values() for partition in used} == {0, 1, 2}
     assert all(len(used) == 1 for used in partitions.values())
     assert all(of_key == sorted(of_key) for of_key in dues.values())
-    wait_for(lambda: delivery.sink.rows == len(expected) + 1, delivery)       # counted after they are there
+    wait_for(lambda: delivery.sink.rows == len(expected) + 1, delivery)  # counted after they are there
     assert delivery.sink.lag_ms > 0
 
 
@@ -117,18 +117,21 @@ def test_headers_and_bytes(broker, spark, deliver, read, tmp_path):
     due = str(int(time.time() * 1000) + 3000).encode()
     key, payload = b"\xff\x00k", bytes(range(256))
     headers = [("id", b"first"), ("id", b"m1"), ("due", due), ("trace", b"\xff")]
-    Careless(broker.servers).send("b-in", [
-        (key, payload, headers),
-        (key, payload, headers),
-        (key, b"", [("id", b"m2"), ("due", due)]),
-        (key, None, [("id", b"m2"), ("due", due), ("cancel", b"true")]),
-        (None, "ä".encode(), [("id", "ä".encode()), ("due", due), ("cancel", b"false")]),
-        (key, b"no id", [("due", due)]),
-        (None, b"no due", [("id", b"m3"), ("due", b"soon"), ("reason", b"mine")]),
-        (None, b"what id", [("id", b"\xff"), ("due", due)]),
-        (None, None, None),
-        (key, b"\xfe later", [("id", b"far"), ("due", b"32503680000000")]),
-    ])
+    Careless(broker.servers).send(
+        "b-in",
+        [
+            (key, payload, headers),
+            (key, payload, headers),
+            (key, b"", [("id", b"m2"), ("due", due)]),
+            (key, None, [("id", b"m2"), ("due", due), ("cancel", b"true")]),
+            (None, "ä".encode(), [("id", "ä".encode()), ("due", due), ("cancel", b"false")]),
+            (key, b"no id", [("due", due)]),
+            (None, b"no due", [("id", b"m3"), ("due", b"soon"), ("reason", b"mine")]),
+            (None, b"what id", [("id", b"\xff"), ("due", due)]),
+            (None, None, None),
+            (key, b"\xfe later", [("id", b"far"), ("due", b"32503680000000")]),
+        ],
+    )
     dead = broker.make_topic("b-dead")
     delivery = deliver(source, to, dead, KafkaOptions("headers"))
     found = read(to).until(lambda found: len(found) >= 2, alive(delivery))
@@ -138,12 +141,14 @@ def test_headers_and_bytes(broker, spark, deliver, read, tmp_path):
         (None, "ä".encode(), (("due", due), ("id", "ä".encode()))),
     }
     assert len(found) == 2
-    assert Counter((one.key(), one.value(), tuple(one.headers())) for one in malformed) == Counter([
-        (key, b"no id", (("due", due), ("reason", b"id is null"))),
-        (None, b"no due", (("id", b"m3"), ("due", b"soon"), ("reason", b"mine"), ("reason", b"due is null"))),
-        (None, b"what id", (("id", b"\xff"), ("due", due), ("reason", b"id is null"))),
-        (None, None, (("reason", b"id is null"),)),
-    ])
+    assert Counter((one.key(), one.value(), tuple(one.headers())) for one in malformed) == Counter(
+        [
+            (key, b"no id", (("due", due), ("reason", b"id is null"))),
+            (None, b"no due", (("id", b"m3"), ("due", b"soon"), ("reason", b"mine"), ("reason", b"due is null"))),
+            (None, b"what id", (("id", b"\xff"), ("due", due), ("reason", b"id is null"))),
+            (None, None, (("reason", b"id is null"),)),
+        ]
+    )
     wait_for((tmp_path / "state" / MESSAGES / "commits" / "0").exists, delivery)
     (far,) = message(spark, str(tmp_path / "state" / MESSAGES), "far")
     assert (far["key"], far["payload"]) == ("\\xff\0k", ["\\xfe later"])
@@ -198,7 +203,8 @@ def test_files_into_a_topic_and_a_batch_that_comes_twice(broker, deliver, read, 
     assert all(of_key == sorted(of_key) for of_key in by_key.values())
     malformed = read(dead).until(lambda found: len(found) >= 2, alive(second))
     assert {(one.key(), one.value()) for one in malformed} == {
-        (None, b"no message"), (b"k", b'{"key":"k","due":1}'),
+        (None, b"no message"),
+        (b"k", b'{"key":"k","due":1}'),
     }
 
 
@@ -212,8 +218,11 @@ def test_a_topic_into_files(broker, deliver, tmp_path):
     producer.send("d-in", [("k", b"{", None), (b"\xff", json.dumps({"id": "m200", "due": soon}).encode(), None)])
 
     def rows(name):
-        return [json.loads(line) for file in sorted((tmp_path / name).glob("*.json"))
-                for line in file.read_text().splitlines()]
+        return [
+            json.loads(line)
+            for file in sorted((tmp_path / name).glob("*.json"))
+            for line in file.read_text().splitlines()
+        ]
 
     first = deliver(source, tmp_path / "out", tmp_path / "dead", KafkaOptions(offsets_a_batch=50))
     wait_for(lambda: rows("out") and first.messages.recentProgress, first)

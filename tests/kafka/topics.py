@@ -13,12 +13,22 @@ class Careless:
 
     def __init__(self, servers, **settings):
         self.failed = []
-        self.producer = Producer({
-            "bootstrap.servers": servers, "enable.idempotence": False, "acks": "all", "linger.ms": 0,
-            "batch.num.messages": 50, "retries": 1000, "retry.backoff.ms": 10, "reconnect.backoff.ms": 1,
-            "reconnect.backoff.max.ms": 20, "log_level": 0,
-            "socket.keepalive.enable": True, **settings,
-        })
+        self.producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "enable.idempotence": False,
+                "acks": "all",
+                "linger.ms": 0,
+                "batch.num.messages": 50,
+                "retries": 1000,
+                "retry.backoff.ms": 10,
+                "reconnect.backoff.ms": 1,
+                "reconnect.backoff.max.ms": 20,
+                "log_level": 0,
+                "socket.keepalive.enable": True,
+                **settings,
+            }
+        )
 
     def send(self, topic, records):
         """(key, value, headers) each; returns when the broker has them."""
@@ -42,10 +52,14 @@ class Reader:
     """Reads a topic from its beginning, as it grows."""
 
     def __init__(self, broker, topic):
-        self.consumer = Consumer({
-            "bootstrap.servers": broker.servers, "group.id": f"reader of {topic}", "enable.auto.commit": False,
-            "log_level": 0,
-        })
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": broker.servers,
+                "group.id": f"reader of {topic}",
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
         partitions = self.consumer.list_topics(topic, PATIENCE_S).topics[topic].partitions
         self.consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         self.messages = []

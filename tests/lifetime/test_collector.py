@@ -20,7 +20,7 @@ def argument_objects(task):
 
 def test_pending_tasks_and_their_arguments_are_untracked(make_timer):
     timer = make_timer(wheel_size=4)
-    shared = [1]                # a list is tracked, so a tuple that holds it is worth tracking, for all that gc knows
+    shared = [1]  # a list is tracked, so a tuple that holds it is worth tracking, for all that gc knows
     tasks = [timer.call_later(3600 + i % 100, print, shared, i) for i in range(1000)]
     tasks += [timer.add(TimerTask(3_600_000, print, shared, end=shared)) for _ in range(1000)]
     tasks += [timer.add(Subclass(3_600_000, print, shared, shared)) for _ in range(1000)]
@@ -35,7 +35,7 @@ def test_pending_tasks_and_their_arguments_are_untracked(make_timer):
 def test_a_million_pending_tasks_add_nothing_to_what_the_collector_looks_at(make_timer):
     timer = make_timer(wheel_size=4)
     shared = [1]
-    timer.call_later(3600, print)           # starts the threads
+    timer.call_later(3600, print)  # starts the threads
     gc.collect()
     before = len(gc.get_objects())
     for i in range(1_000_000):

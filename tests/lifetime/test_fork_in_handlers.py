@@ -1,4 +1,5 @@
-"""A signal handler forks while the main thread waits in a method: the child gets out, though who would wake it is not there."""
+"""A signal handler forks while the main thread waits in a method: the child gets out, though who would wake it is not
+there."""
 
 import os
 
@@ -33,7 +34,9 @@ def childs_end(code=0):
 
 
 def test_while_a_close_waits_for_what_a_foreign_executor_runs(run_script):
-    answer = run_script(FORKS + """
+    answer = run_script(
+        FORKS
+        + """
 from concurrent.futures import ThreadPoolExecutor
 inside, go_on, ran = threading.Event(), threading.Event(), []
 
@@ -51,13 +54,16 @@ fork_in(0.3)
 not_run = timer.close(run_pending=True)
 assert not_run == [] and ran == ([] if os.getpid() != main else [1, 2]), (not_run, ran)
 childs_end()
-""")
+"""
+    )
     assert answer == (0, "", "")
 
 
 @pytest.mark.parametrize("module", ["threading", "hwheel"])
 def test_while_a_join_waits_for_a_timer(run_script, module):
-    answer = run_script(FORKS + f"""
+    answer = run_script(
+        FORKS
+        + f"""
 from {module} import Timer
 timer = Timer(1, int)
 timer.start()
@@ -69,12 +75,15 @@ if os.getpid() != main:
     own.start()
     own.join()
 childs_end()
-""")
+"""
+    )
     assert answer == (0, "", "")
 
 
 def test_while_a_join_that_is_just_beginning_looks_at_its_timer(run_script):
-    answer = run_script(FORKS + """
+    answer = run_script(
+        FORKS
+        + """
 from hwheel import Timer
 
 class Slow(Timer):
@@ -97,22 +106,28 @@ for at in 1, 2, 3:
         childs_end()
     assert at == 3 or Slow.looks >= at
     timer.cancel()
-""")
+"""
+    )
     assert answer == (0, "", "")
 
 
 def test_while_the_interpreters_end_waits_for_a_timer(run_script):
-    answer = run_script(FORKS + """
+    answer = run_script(
+        FORKS
+        + """
 from hwheel import Timer
 faulthandler.cancel_dump_traceback_later()      # its thread would be waited for in the child
 Timer(1, lambda: (print("fallen due", flush=True), childs_end())).start()
 fork_in(0.4)
-""")
+"""
+    )
     assert answer == (0, "fallen due\n", "")
 
 
 def test_while_a_timer_is_advanced_by_hand(run_script):
-    answer = run_script(FORKS + """
+    answer = run_script(
+        FORKS
+        + """
 timer = SystemTimer(reaper=False)
 ran = []
 timer.call_later(1, ran.append, 1)
@@ -130,11 +145,13 @@ def advanced():
 wait_for(advanced)
 timer.close()
 childs_end()
-""")
+"""
+    )
     assert answer == (0, "", "")
 
 
-# Forks at one moment after another of what starts threads; each child has to get through, and what it starts has to run.
+# Forks at one moment after another of what starts threads; each child has to get through, and what it starts has to
+# run.
 STARTS = """
 children = 0
 
@@ -159,7 +176,10 @@ def at_every_moment(use):
 
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
 def test_while_a_first_add_starts_threads(run_script, executor):
-    answer = run_script(FORKS + STARTS + f"""
+    answer = run_script(
+        FORKS
+        + STARTS
+        + f"""
 def prepare():
     return SystemTimer(executor={executor}), []
 
@@ -176,13 +196,16 @@ def check(state):
     timer.close()
 
 at_every_moment(use)
-""")
+"""
+    )
     assert answer == (0, "", "")
 
 
 def test_an_add_in_whose_middle_a_handler_forks_is_run_in_the_child(run_script):
     # After the last look at the threads nothing forks before the task is added: so the child has it, or it never comes.
-    answer = run_script(FORKS + """
+    answer = run_script(
+        FORKS
+        + """
 class Forks(SystemTimer):
     def _start(self):
         super()._start()
@@ -197,12 +220,15 @@ for executor in None, "inline":
     wait_for(lambda: ran == [1])
     timer.close()
     childs_end()
-""")
+"""
+    )
     assert answer == (0, "", "")
 
 
 def test_while_the_first_timer_of_the_process_starts(run_script):
-    answer = run_script(FORKS + """
+    answer = run_script(
+        FORKS
+        + """
 from hwheel import Timer
 fork_in(100)
 starts = []
@@ -232,5 +258,6 @@ for at in range(1, 4):
             childs_end()
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, at
-""")
+"""
+    )
     assert answer == (0, "", "")

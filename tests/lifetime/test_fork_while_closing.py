@@ -36,9 +36,13 @@ assert lost == 0, lost
 """
 
 
-@pytest.mark.parametrize(("add", "count", "rounds"), [
-    ("timer.call_many(array('q', [60_000]) * 1_000_000, print)", 1_000_000, 40),
-    ("[timer.call_later(60, print) for _ in range(30_000)]", 30_000, 15),
-], ids=["a batch", "tasks"])
+@pytest.mark.parametrize(
+    ("add", "count", "rounds"),
+    [
+        ("timer.call_many(array('q', [60_000]) * 1_000_000, print)", 1_000_000, 40),
+        ("[timer.call_later(60, print) for _ in range(30_000)]", 30_000, 15),
+    ],
+    ids=["a batch", "tasks"],
+)
 def test_the_child_loses_nothing_that_the_parents_close_was_taking_out(run_script, add, count, rounds):
     assert run_script(SCRIPT.format(add=add, count=count, rounds=rounds)) == (0, "", "")

@@ -38,7 +38,7 @@ def settled_switches(threads):
 
 
 def add_nothing(timer):
-    timer.call_later(0, int)                # starts the threads; then nothing is pending
+    timer.call_later(0, int)  # starts the threads; then nothing is pending
 
 
 def add_a_million_tasks(timer):

@@ -10,7 +10,7 @@ import pytest
 from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
 
 ROUNDS = 12
-ALLOWED_GROWTH = 50_000         # bytes; one forgotten task a step of a round would be more
+ALLOWED_GROWTH = 50_000  # bytes; one forgotten task a step of a round would be more
 
 
 def assert_no_growth(one_round):
@@ -32,6 +32,7 @@ def assert_no_growth(one_round):
 
 def test_adding_and_cancelling(make_timer):
     timer = make_timer()
+
     def one_round():
         for i in range(1000):
             timer.call_later(60 + i, print, i, [i]).cancel()
@@ -70,8 +71,8 @@ def test_expiring_in_virtual_time():
 
 def test_expiring_on_threads(make_timer):
     timer = make_timer()
-    # It has its second level from now on. A wheel whose clock stands behind by more than 0.5 s takes one more, and keeps
-    # it; on a busy machine that may come about in any round.
+    # It has its second level from now on. A wheel whose clock stands behind by more than 0.5 s takes one more, and
+    # keeps it; on a busy machine that may come about in any round.
     timer.call_later(100, int).cancel()
 
     def one_round():

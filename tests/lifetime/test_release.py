@@ -175,6 +175,7 @@ def test_a_periodic_task_releases_its_callback_at_cancel(make_by_hand, hand_cloc
 @pytest.mark.parametrize("ending", ["cancel", "expire"])
 def test_a_cycle_through_the_callback_is_broken(make_by_hand, hand_clock, no_gc, ending):
     timer = make_by_hand()
+
     # The argument knows its task, and the task its argument.
     def add():
         thing = Thing()
@@ -194,6 +195,7 @@ def test_a_cycle_through_the_callback_is_broken(make_by_hand, hand_clock, no_gc,
 @pytest.mark.parametrize("ending", ["cancel", "expire"])
 def test_a_cycle_of_a_callback_that_is_a_closure_over_its_task_is_broken(make_by_hand, hand_clock, no_gc, ending):
     timer = make_by_hand()
+
     def add():
         thing = Thing()
 

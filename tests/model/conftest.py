@@ -3,4 +3,4 @@
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parent))     # for reach: the suite's import mode leaves it out
+sys.path.append(str(Path(__file__).parent))  # for reach: the suite's import mode leaves it out

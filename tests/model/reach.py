@@ -20,7 +20,7 @@ class Reach(NamedTuple):
 
 near = st.builds(Reach, st.just(0), st.integers(0, 25), st.integers(-1, 2))
 reaches = near | st.builds(Reach, st.integers(0, 5), st.integers(0, 25), st.integers(-2, 30))
-any_one = st.integers(0, 2**16)         # which of those that there are, by remainder
+any_one = st.integers(0, 2**16)  # which of those that there are, by remainder
 starts = (
     st.just(0)
     | st.integers(0, 10**4)
@@ -30,7 +30,7 @@ starts = (
 )
 
 
-FLOAT_MS = 2**50        # so many ms a float of seconds names exactly; beyond, an int of seconds does
+FLOAT_MS = 2**50  # so many ms a float of seconds names exactly; beyond, an int of seconds does
 
 
 def as_seconds_can_say(ms):

@@ -6,10 +6,10 @@ from array import array
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import strategies as st
 from hypothesis import example, given
-from exploring import explored
+from hypothesis import strategies as st
 
+from exploring import explored
 from hwheel import TimerTask, TimingWheel
 from hwheel_core import group, order_by, place, survivors
 
@@ -52,8 +52,12 @@ def test_place_is_the_placement_of_the_wheel(tick_ms, wheel_size, now_ms, data):
 
 
 @MODEL
-@given(tick_ms=st.sampled_from([1, 7, 1000]), wheel_size=st.sampled_from([2, 3, 20]), start_ms=st.integers(0, 10**6),
-       delays=st.lists(st.integers(0, 10**6), max_size=20))
+@given(
+    tick_ms=st.sampled_from([1, 7, 1000]),
+    wheel_size=st.sampled_from([2, 3, 20]),
+    start_ms=st.integers(0, 10**6),
+    delays=st.lists(st.integers(0, 10**6), max_size=20),
+)
 def test_what_a_bucket_held_lands_lower_when_it_is_placed_again_until_it_is_due(tick_ms, wheel_size, start_ms, delays):
     """The cascade of columns gives what polling the wheel gives, for clocks that jump from bucket to bucket."""
     wheel = TimingWheel(tick_ms, wheel_size, start_ms)

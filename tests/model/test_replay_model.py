@@ -3,12 +3,12 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import strategies as st
 from hypothesis import given
-from exploring import explored
-from lived_through import lived_through, rows
+from hypothesis import strategies as st
 
+from exploring import explored
 from hwheel.replay import CANCELLED, FIRED, NEVER, Log
+from lived_through import lived_through, rows
 
 MODEL = explored(400)
 
@@ -33,7 +33,9 @@ def test_the_peak_is_the_most_that_was_pending_at_once(log, tick_ms):
     log = [(start, max(timeout, 1), None) for start, timeout, _ in log]
     starts_ms, timeouts_ms, ends_ms = columns(log)
     replayed = Log(starts_ms, timeouts_ms, ends_ms).replay(tick_ms=tick_ms)
-    pending = [sum(start <= at < over for start, over in zip(starts_ms, replayed.at_ms, strict=True)) for at in starts_ms]
+    pending = [
+        sum(start <= at < over for start, over in zip(starts_ms, replayed.at_ms, strict=True)) for at in starts_ms
+    ]
     assert replayed.costs.peak_pending == max(pending)
     assert replayed.costs.memory_bytes > 0
 

@@ -5,9 +5,9 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from exploring import explored
 
 import hwheel.sched
+from exploring import explored
 
 
 class Side:

@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from exploring import explored
-from reach import LAST_MS, Reach, any_one, as_seconds_can_say, in_seconds, near, reaches, starts
 
 import hwheel_core
+from exploring import explored
 from hwheel import ManualTimer, TimerTask
+from reach import LAST_MS, Reach, any_one, as_seconds_can_say, in_seconds, near, reaches, starts
 
 
 class Entry(NamedTuple):
-    tick: int                   # number of the finest level's tick in which it falls due
+    tick: int  # number of the finest level's tick in which it falls due
     sequence: int
-    key: object                 # number of a task, or (number of a batch, index)
+    key: object  # number of a task, or (number of a batch, index)
 
 
 class Job(TimerTask):
@@ -36,7 +36,7 @@ class Job(TimerTask):
 
 picks = st.lists(any_one, max_size=8)
 kinds = st.sampled_from(["add", "call_later", "job"])
-deeds = st.lists(                       # what a callback does
+deeds = st.lists(  # what a callback does
     st.tuples(st.just("add"), kinds, near)
     | st.tuples(st.just("add"), kinds, st.just(Reach(0, 0, 0)))
     | st.tuples(st.just("cancel"), any_one)
@@ -70,13 +70,13 @@ class TimerMachine(RuleBasedStateMachine):
         )
         self.now_ms = self.target_ms = start_ms
         self.heap = []
-        self.current = {}               # key -> its Entry; what is in the heap but not here is out of date
+        self.current = {}  # key -> its Entry; what is in the heap but not here is out of date
         self.tasks = []
-        self.deeds = {}                 # number of a task -> what it is still to do when it runs
-        self.entered_ms = {}            # number of a task -> when it was added or rescheduled
+        self.deeds = {}  # number of a task -> what it is still to do when it runs
+        self.entered_ms = {}  # number of a task -> when it was added or rescheduled
         self.batches = []
         self.added = self.expired = self.cancelled = self.returned = self.sequence = 0
-        self.closing = None             # a list of what runs, once close(run_pending=True) is under way
+        self.closing = None  # a list of what runs, once close(run_pending=True) is under way
 
     def teardown(self):
         if not hasattr(self, "timer"):

@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from exploring import explored
-from reach import LAST_MS, any_one, as_seconds_can_say, in_seconds, near, reaches, starts
 
 import hwheel_core
+from exploring import explored
 from hwheel import TimerTask, TimingWheel
+from reach import LAST_MS, any_one, as_seconds_can_say, in_seconds, near, reaches, starts
 
 
 class Pending(NamedTuple):
-    tick: int               # number of the finest level's tick in which it falls due
+    tick: int  # number of the finest level's tick in which it falls due
     sequence: int
     task: TimerTask
 
@@ -25,15 +25,18 @@ class Pending(NamedTuple):
 class WheelMachine(RuleBasedStateMachine):
     """Add, cancel, reschedule and poll in any order."""
 
-    @initialize(tick_ms=st.sampled_from([1, 1, 1, 2, 3, 10, 20, 1000, 86_400_000]),
-                wheel_size=st.sampled_from([2, 3, 4, 5, 10, 20, 60, 256]), start_ms=starts)
+    @initialize(
+        tick_ms=st.sampled_from([1, 1, 1, 2, 3, 10, 20, 1000, 86_400_000]),
+        wheel_size=st.sampled_from([2, 3, 4, 5, 10, 20, 60, 256]),
+        start_ms=starts,
+    )
     def make(self, tick_ms, wheel_size, start_ms):
         self.tick_ms, self.wheel_size = tick_ms, wheel_size
         self.wheel = TimingWheel(tick_ms, wheel_size, start_ms)
-        self.now_ms = start_ms          # the latest time that the wheel was polled with
+        self.now_ms = start_ms  # the latest time that the wheel was polled with
         self.clock_ms = start_ms - start_ms % tick_ms
         self.heap = []
-        self.current = {}               # task -> its Pending; what is in the heap but not here is out of date
+        self.current = {}  # task -> its Pending; what is in the heap but not here is out of date
         self.tasks = []
         self.added = self.expired = self.cancelled = self.sequence = 0
 
@@ -61,9 +64,7 @@ class WheelMachine(RuleBasedStateMachine):
 
     def take_due(self, now_ms):
         due = []
-        while (first := self.first()) is not None and (
-            first.tick * self.tick_ms <= max(now_ms, self.clock_ms)
-        ):
+        while (first := self.first()) is not None and (first.tick * self.tick_ms <= max(now_ms, self.clock_ms)):
             heapq.heappop(self.heap)
             del self.current[first.task]
             due.append(first.task)

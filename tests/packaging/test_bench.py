@@ -51,8 +51,9 @@ def test_every_implementation_has_all_the_operations_that_it_does_not_lack(repor
 
 def test_the_workload_comes_to_the_same_total_for_all(report):
     _, result = report
-    assert len(result["workload"]) == len({cell["implementation"] for cell in result["operations"]["cells"]
-                                           if cell["operation"] == "add"})
+    assert len(result["workload"]) == len(
+        {cell["implementation"] for cell in result["operations"]["cells"] if cell["operation"] == "add"}
+    )
     assert len({total["checksum"] for total in result["workload"]}) == 1
 
 
@@ -106,9 +107,9 @@ def test_without_matplotlib_it_says_what_to_install_and_measures_all_the_same(tm
 
 
 def test_work_that_differs_is_found(bench_on_path):
-    from implementations.heap import Heap
     from core.operations import BulkLife, SingleLife, WrongWork
     from core.rounds import turn
+    from implementations.heap import Heap
 
     class Forgetful(Heap):
         def expire(self):

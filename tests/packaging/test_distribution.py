@@ -41,7 +41,10 @@ def test_importing_the_package_loads_no_third_party_module():
         "paths = [getattr(sys.modules[m], '__file__', None) or '' for m in set(sys.modules) - before]; "
         "print([p for p in paths if 'site-packages' in p and '/hwheel' not in p])"
     )
-    assert subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True).stdout
+        == "[]\n"
+    )
 
 
 def test_the_uncompiled_core_says_what_to_do():

@@ -34,8 +34,12 @@ def modules():
 
 
 def our_errors():
-    found = {thing for module in modules() for thing in vars(module).values()
-             if isinstance(thing, type) and issubclass(thing, BaseException)}
+    found = {
+        thing
+        for module in modules()
+        for thing in vars(module).values()
+        if isinstance(thing, type) and issubclass(thing, BaseException)
+    }
     return {error for error in found if error.__module__.split(".")[0] in ("hwheel", "hwheel_core")}
 
 

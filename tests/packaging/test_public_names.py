@@ -12,9 +12,18 @@ import pytest
 import hwheel
 
 pytestmark = pytest.mark.usefixtures("the_engine_runs")
-MODULES = ["hwheel", "hwheel.threading", "hwheel.sched", "hwheel.asyncio", "hwheel.purgatory", "hwheel.metrics",
-           "hwheel.replay", "hwheel.recorder", "hwheel.spark"]
-HOMES = {"hwheel.threading": "hwheel"}      # of what is to be had from two modules
+MODULES = [
+    "hwheel",
+    "hwheel.threading",
+    "hwheel.sched",
+    "hwheel.asyncio",
+    "hwheel.purgatory",
+    "hwheel.metrics",
+    "hwheel.replay",
+    "hwheel.recorder",
+    "hwheel.spark",
+]
+HOMES = {"hwheel.threading": "hwheel"}  # of what is to be had from two modules
 
 
 @pytest.fixture(params=MODULES)
@@ -26,14 +35,16 @@ def module(request):
 
 
 def public_classes(module):
-    found = [getattr(module, name) for name in module.__all__ if name not in ("EventLoopPolicy", "install")]    # which warn
+    found = [
+        getattr(module, name) for name in module.__all__ if name not in ("EventLoopPolicy", "install")
+    ]  # which warn
     return [one for one in found if isinstance(one, type) and one.__module__.split(".")[0] in ("hwheel", "hwheel_core")]
 
 
 def test_a_class_says_that_it_lives_where_users_import_it_from(module):
     for public in public_classes(module):
         assert public.__module__ == HOMES.get(module.__name__, module.__name__), public
-        if public.__name__ != "WheelUnixSelectorEventLoop":     # wheel_loop() names what it makes after its base
+        if public.__name__ != "WheelUnixSelectorEventLoop":  # wheel_loop() names what it makes after its base
             assert pickle.loads(pickle.dumps(public)) is public
 
 

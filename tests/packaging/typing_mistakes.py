@@ -1,10 +1,17 @@
-"""What a type checker must refuse: each line with the mark, and no other. Read by test_types.py; nothing here is run."""
+"""What a type checker must refuse: each line with the mark, and no other. Read by test_types.py; nothing here is
+run."""
 
 import asyncio
 from array import array
 
-from hwheel import BaseTimer, ManualTimer, SystemTimer, TimerBatch, TimerTask, TimingWheel
-from hwheel import Tmier  # error
+from hwheel import (
+    BaseTimer,
+    ManualTimer,
+    SystemTimer,
+    TimerBatch,
+    TimerTask,
+    TimingWheel,  # error
+)
 from hwheel.asyncio import Timeouts
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory, ThresholdPurgatory
 

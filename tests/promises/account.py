@@ -30,12 +30,12 @@ class Account:
         self._numbers = itertools.count()
         self.ran = []
         self.every_ran = []
-        self.tasks = {}                 # number -> task or batch, where the add returned
-        self.lengths = {}               # number -> timers of the batch
-        self.every = set()              # numbers of tasks of call_every
+        self.tasks = {}  # number -> task or batch, where the add returned
+        self.lengths = {}  # number -> timers of the batch
+        self.every = set()  # numbers of tasks of call_every
         self.cancelled = set()
-        self.returned = []              # by close(), in all
-        self.arguments = []             # weak references
+        self.returned = []  # by close(), in all
+        self.arguments = []  # weak references
 
     # --- adds; one that is interrupted leaves its number without a task ---
 
@@ -75,7 +75,7 @@ class Account:
         for one in returned:
             if hasattr(one, "indices"):
                 self.returned.extend((getattr(one.callback, "number", None), index) for index in one.indices())
-            else:       # one that is not of this account counts, too
+            else:  # one that is not of this account counts, too
                 known = one.args and isinstance(one.args[0], Argument)
                 self.returned.append(one.args[0].number if known else None)
 

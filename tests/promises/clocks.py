@@ -14,11 +14,10 @@ from array import array
 from concurrent.futures import ThreadPoolExecutor
 
 from account import Account
-from waiting import Waits
-
 from hwheel import SystemTimer
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 from hwheel.recorder import Recorder, RecordingTimer
+from waiting import Waits
 
 YEAR_MS = 365 * 24 * 3600 * 1000
 HANGS_S = 40
@@ -88,7 +87,9 @@ class World(Waits):
         chosen = {"own": None, "inline": "inline", "pool": self.pool, "no reaper": "inline"}[executor]
         self.reaper = executor != "no reaper"
         options = {
-            "clock": self.clock, "executor": chosen, "reaper": self.reaper,
+            "clock": self.clock,
+            "executor": chosen,
+            "reaper": self.reaper,
             "on_error": lambda source, error: self.reported.append(error),
         }
         self.recorder = None
@@ -163,7 +164,7 @@ def steps_back(world, by_ms):
         if world.account.ran:
             print(f"{len(world.account.ran)} ran while the clock was {by_ms} ms back")
         world.clock.shift_ms += by_ms
-    world.later(0)              # wakes the reaper, which waits for as long as the clock was short of
+    world.later(0)  # wakes the reaper, which waits for as long as the clock was short of
     world.all_run(numbers, "after the step")
     if world.order != sorted(world.order, key=lambda n: (n != max(world.order), n)) and sorted(numbers) != [
         n for n in world.order if n in numbers
@@ -238,7 +239,7 @@ def jumps_ahead(world):
     world.pass_time(0.2)
     if not 1 <= len(runs) < 50:
         print(f"call_every ran {len(runs)} times")
-    world.clock.shift_ms -= YEAR_MS             # and back
+    world.clock.shift_ms -= YEAR_MS  # and back
     world.all_run([world.later(100)], "added after the way back")
     every.cancel()
     del every

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 HERE = str(Path(__file__).parent)
-sys.path.append(HERE)           # the suite's import mode leaves it out
+sys.path.append(HERE)  # the suite's import mode leaves it out
 
 
 @pytest.fixture

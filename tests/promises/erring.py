@@ -9,9 +9,8 @@ from array import array
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from account import Account, timer_threads
-from waiting import wait_until
-
 from hwheel import SystemTimer, TimerTask
+from waiting import wait_until
 
 HANGS_S = 30
 
@@ -217,14 +216,28 @@ class Blocking(Erring):
         return self.pool.submit(function, *args)
 
 
-NEVER_DONE = (ReturningFutureOfAsyncio, ReturningTheSame)      # the future does not tell that the run is over
+NEVER_DONE = (ReturningFutureOfAsyncio, ReturningTheSame)  # the future does not tell that the run is over
 RUNS_ALL = (RaisingOnceAccepted, ReturningNone, Blocking, ReturningDone)
 EXECUTORS = {
     f"{kind.__name__}{'' if reaper else ', no reaper'}": (kind, reaper)
     for kind in [
-        Raising, RaisingInterrupt, RaisingExit, RaisingOnceAccepted, ReturningNone, ReturningInt, ReturningList,
-        ReturningFutureOfAsyncio, ReturningHalvedFuture, ReturningBadResult, ReturningDone, ReturningFailed,
-        ReturningCancelled, ReturningTheSame, ShutDown, ShutDownInTheMiddle, Blocking,
+        Raising,
+        RaisingInterrupt,
+        RaisingExit,
+        RaisingOnceAccepted,
+        ReturningNone,
+        ReturningInt,
+        ReturningList,
+        ReturningFutureOfAsyncio,
+        ReturningHalvedFuture,
+        ReturningBadResult,
+        ReturningDone,
+        ReturningFailed,
+        ReturningCancelled,
+        ReturningTheSame,
+        ShutDown,
+        ShutDownInTheMiddle,
+        Blocking,
     ]
     for reaper in [True, False]
     # In the caller's own thread these are raised, and what was not begun is submitted again by the next
@@ -247,7 +260,7 @@ def with_executor(name):
         if not reaper:
             try:
                 timer.advance_clock(5)
-            except (KeyboardInterrupt, SystemExit):         # out of submit: where else to, in the caller's own thread
+            except (KeyboardInterrupt, SystemExit):  # out of submit: where else to, in the caller's own thread
                 pass
             except BaseException as error:
                 print(f"advance_clock() raised {error!r}")
@@ -396,7 +409,13 @@ def hook_raises(world, args):
 REPORTERS = {
     f"{reporter.__name__.replace('_', ' ')} / {executor}": (reporter, executor)
     for reporter in [
-        reporter_raises, reporter_exits, reporter_is_slow, reporter_closes, reporter_cancels, reporter_adds, hook_raises
+        reporter_raises,
+        reporter_exits,
+        reporter_is_slow,
+        reporter_closes,
+        reporter_cancels,
+        reporter_adds,
+        hook_raises,
     ]
     for executor in ["own", "inline", "pool"]
 }
@@ -472,8 +491,25 @@ class Bare(TimerTask):
 
 
 NAMES = [
-    "cancelled", "pending", "expired", "args", "kwargs", "callback", "delay_ms", "deadline_ms", "cancel", "reschedule",
-    "_report", "_restart", "task", "timer", "__call__", "__eq__", "__bool__", "__len__", "__repr__",
+    "cancelled",
+    "pending",
+    "expired",
+    "args",
+    "kwargs",
+    "callback",
+    "delay_ms",
+    "deadline_ms",
+    "cancel",
+    "reschedule",
+    "_report",
+    "_restart",
+    "task",
+    "timer",
+    "__call__",
+    "__eq__",
+    "__bool__",
+    "__len__",
+    "__repr__",
 ]
 TASKS = {
     f"{name} {kind} / {executor}": (name, kind, executor)

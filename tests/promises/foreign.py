@@ -14,10 +14,10 @@ import time
 from array import array
 
 import numpy as np
-from exploring import dice_of, seeded
 
 import hwheel
 import hwheel_core
+from exploring import dice_of, seeded
 
 PATIENCE_S = 60
 ROWS = 200_000
@@ -50,7 +50,7 @@ class Case:
     def __init__(self, call, *valid, garbage=GARBAGE, steady=()):
         self.call = call
         self.garbage = garbage
-        self.steady = steady            # which of the buffers stay as they are
+        self.steady = steady  # which of the buffers stay as they are
         self.valid = valid
         self.lent = [column.copy() for column in valid]
 
@@ -115,6 +115,7 @@ def rows(function):
         found = function(*columns)
         assert all(0 <= row < ROWS for row in found)
         return found
+
     return check
 
 
@@ -190,7 +191,7 @@ def main(name, seconds):
     over.set()
     thread.join()
     case.check()
-    case.call(*case.valid)              # and it still works
+    case.call(*case.valid)  # and it still works
     print(f"all done: {calls} calls, {refused} of them refused")
 
 

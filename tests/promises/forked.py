@@ -11,9 +11,9 @@ import time
 from array import array
 
 import hwheel
-from waiting import wait_until
 from forking import World, fill, say
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+from waiting import wait_until
 
 STEPS = {}
 
@@ -313,8 +313,13 @@ def in_a_process_of_multiprocessing(world):
 
 
 MANUAL = [
-    "before the first add", "after adds", "after something has run", "after a cancel", "leaving it open",
-    "a child of a child", "after close",
+    "before the first add",
+    "after adds",
+    "after something has run",
+    "after a cancel",
+    "leaving it open",
+    "a child of a child",
+    "after close",
 ]
 # A child that returns from what a ThreadPoolExecutor runs goes on in the loop of that, which does not end.
 RETURNS = {name for name in STEPS if "then" in name and "_exit" not in name or "returns" in name}
@@ -356,7 +361,7 @@ STEPS["inside an advance"] = inside_an_advance
 
 
 def run(case):
-    faulthandler.cancel_dump_traceback_later()      # a child could not end while its parent has this set
+    faulthandler.cancel_dump_traceback_later()  # a child could not end while its parent has this set
     faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)
     signal.alarm(100)
     name, executor, keep = case.split(" / ")

@@ -11,9 +11,8 @@ from array import array
 from concurrent.futures import ThreadPoolExecutor
 
 from account import Account
-from waiting import Waits
-
 from hwheel import ManualTimer, SystemTimer
+from waiting import Waits
 
 CHILD_S = 20
 
@@ -30,7 +29,7 @@ class ForkablePool:
 
     def submit(self, function, *args):
         pid = os.getpid()
-        if pid not in self._pools:      # only the timer's one thread submits
+        if pid not in self._pools:  # only the timer's one thread submits
             self._pools[pid] = ThreadPoolExecutor(2)
         return self._pools[pid].submit(function, *args)
 
@@ -41,7 +40,7 @@ class World(Waits):
         self.children = []
         self.ending = "exit"
         self.started = []
-        self.delays = {}            # number of a batch -> what it was added with
+        self.delays = {}  # number of a batch -> what it was added with
         self.top = os.getpid()
         self.reaper = options.get("reaper", True)
         if executor == "manual":
@@ -54,7 +53,7 @@ class World(Waits):
 
     def go_on(self):
         if isinstance(self.timer, ManualTimer):
-            with contextlib.suppress(RuntimeError):     # inside of an advance, which goes on by itself
+            with contextlib.suppress(RuntimeError):  # inside of an advance, which goes on by itself
                 self.timer.advance(0.01)
         elif not self.reaper and not self.timer.closed:
             self.timer.advance_clock(1)
@@ -174,14 +173,14 @@ def check_close(world):
     count = sum(len(one.indices()) if hasattr(one, "indices") else 1 for one in returned)
     if far is not None and far not in returned:
         say("in the child: close() did not return a new task")
-    if world.executor != "pool" and count != pending:       # a pool may yet hand some in
+    if world.executor != "pool" and count != pending:  # a pool may yet hand some in
         say(f"in the child: close() returned {count} of {pending}")
     if not world.keep and far is not None and count > 1:
         say(f"in the child: close() returned {count - 1} that had been dropped")
     if timer.close():
         say("in the child: a second close() returned something")
     after = timer.stats()
-    count += len(account.returned)          # before the fork
+    count += len(account.returned)  # before the fork
     if after.pending or after.added != after.expired + after.cancelled + count:
         say(f"in the child: counters with {count} returned: {stats}, after close() {after}")
     if (left := account.threads_left()) and threading.current_thread().name not in left:

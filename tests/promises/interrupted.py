@@ -10,9 +10,8 @@ from array import array
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from account import Account
-from waiting import Waits, wait_until
-
 from hwheel import ManualTimer, SystemTimer
+from waiting import Waits, wait_until
 
 
 class DuckTyped:
@@ -199,7 +198,7 @@ def leaving_the_block(interruption, executor, **options):
     account.close(timer)
     for number, task in [*account.tasks.items()]:
         if task.cancelled and number not in account.returned:
-            del account.tasks[number]       # thrown away by __exit__
+            del account.tasks[number]  # thrown away by __exit__
     if len(timer) or any(task.pending for task in tasks):
         faults.append("something is pending after a second close()")
     tasks.clear()
@@ -269,7 +268,7 @@ def callback_interrupted(interruption, executor, **options):
         act()
     faults = [] if got_out else ["a KeyboardInterrupt in a callback did not get out to the caller"]
     world.reported.clear()
-    if not got_out or interruption.raised:      # the callback's own may be yet to come
+    if not got_out or interruption.raised:  # the callback's own may be yet to come
         with contextlib.suppress(KeyboardInterrupt):
             while not timer.closed:
                 world.go_on()
@@ -296,7 +295,7 @@ def forked(keep):
             nonlocal pid
             pid = os.fork()
             if pid == 0:
-                signal.alarm(8)         # less than the parent's: it is the child that says where it hangs
+                signal.alarm(8)  # less than the parent's: it is the child that says where it hangs
 
         faults = worlds[0].do(interruption, act, may_be_swallowed=True)
         if pid:
@@ -343,7 +342,8 @@ SCENARIOS = {
     "close running the rest": (closing({"run_pending": True}, True), "own inline pool duck manual"),
     "close running the rest while busy": (closing({"run_pending": True}, False), "own inline pool duck manual"),
     "close running the rest with timeout": (
-        closing({"run_pending": True, "timeout": 0.05}, False), "own inline pool duck"
+        closing({"run_pending": True, "timeout": 0.05}, False),
+        "own inline pool duck",
     ),
     "close of what never started": (never_started, "own pool manual"),
     "leaving the block": (leaving_the_block, "own inline pool manual"),

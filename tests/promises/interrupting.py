@@ -40,7 +40,7 @@ class Interruption:
         self.at = at
         self.points = []
         self.raised = False
-        self._before = {}           # frame -> the instruction before
+        self._before = {}  # frame -> the instruction before
 
     def __enter__(self):
         sys.settrace(self._enter)
@@ -83,7 +83,7 @@ class Interruption:
 
 def one_run(scenario, at, out):
     """In a process of its own."""
-    faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)     # says where it hangs, and ends it
+    faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)  # says where it hangs, and ends it
     signal.alarm(HANGS_S)
     interruption = Interruption(at)
     main = os.getpid()
@@ -127,7 +127,7 @@ def in_a_process(scenario, at):
 
 def search(scenario, sample):
     """Prints what is broken. sample: how many points to try; None: all."""
-    faulthandler.cancel_dump_traceback_later()      # a child could not set its own while this one is set
+    faulthandler.cancel_dump_traceback_later()  # a child could not set its own while this one is set
     hung = 0
     points, faults = in_a_process(scenario, -1)
     if faults:

@@ -48,11 +48,12 @@ def classes():
 
 
 def is_compiled(cls):
-    heap_type = 1 << 9                  # Py_TPFLAGS_HEAPTYPE: made by a class statement
+    heap_type = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
     return cls.__module__.startswith("hwheel") and not cls.__flags__ & heap_type
 
 
 # --- objects in their states ---------------------------------------------------------------------------------------
+
 
 class Loop:
     """As much of an event loop as a LoopTimers asks for."""
@@ -78,7 +79,7 @@ def ignore(*args):
 def busy(timer):
     """A timer with something of every kind in it."""
     timer.call_later(1000.0, ignore, 1)
-    timer.call_every(9e11, ignore)      # few runs, however far somebody advances
+    timer.call_every(9e11, ignore)  # few runs, however far somebody advances
     timer.call_many(array("q", [10**6, 0, 2 * 10**6]), ignore)
     timer.add(hwheel.TimerTask(3 * 10**6, ignore, 1, 2, key=3))
     return timer
@@ -130,51 +131,80 @@ def makers(name, cls):
     """state -> a function that makes an object in it; of a class nobody knows yet, one that was never set up."""
     make = {"never set up": lambda: cls.__new__(cls)}
     if name == "TimingWheel":
+
         def full():
             wheel = cls(1, 4)
             wheel.add(hwheel.TimerTask(3), 3)
             wheel.add(hwheel.TimerTask(300), 300)
             return wheel
+
         make |= {"set up": cls, "full": full, "a view": lambda: full().overflow_wheel}
     elif name == "ManualTimer":
-        make |= {"set up": cls, "busy": lambda: busy(cls()), "closed": lambda: close(busy(cls())),
-                 "set up twice": lambda: failed_init(cls(), "again"), "init failed": lambda: failed_init(bare(cls), 5)}
+        make |= {
+            "set up": cls,
+            "busy": lambda: busy(cls()),
+            "closed": lambda: close(busy(cls())),
+            "set up twice": lambda: failed_init(cls(), "again"),
+            "init failed": lambda: failed_init(bare(cls), 5),
+        }
     elif name == "SystemTimer":
-        make |= {"set up": cls, "busy": lambda: busy(cls()), "closed": lambda: close(busy(cls())),
-                 "by hand": lambda: busy(cls(reaper=False)), "inline": lambda: busy(cls(executor="inline")),
-                 "of a callable": lambda: busy(cls(clock=lambda: 5, reaper=False)),
-                 "set up twice": lambda: failed_init(cls(), "again"), "init failed": lambda: failed_init(bare(cls), 5)}
+        make |= {
+            "set up": cls,
+            "busy": lambda: busy(cls()),
+            "closed": lambda: close(busy(cls())),
+            "by hand": lambda: busy(cls(reaper=False)),
+            "inline": lambda: busy(cls(executor="inline")),
+            "of a callable": lambda: busy(cls(clock=lambda: 5, reaper=False)),
+            "set up twice": lambda: failed_init(cls(), "again"),
+            "init failed": lambda: failed_init(bare(cls), 5),
+        }
     elif issubclass(cls, hwheel_core.OperationCore):
         make |= {"set up": lambda: cls(5), "cancelled": lambda: cancelled(cls(5))}
     elif cls is type(a_periodic_task()):
         make |= {"pending": a_periodic_task, "cancelled": lambda: cancelled(a_periodic_task())}
     elif issubclass(cls, hwheel.TimerTask) and name not in ("RecordedTask",):
-        make |= {"set up": lambda: cls(5, ignore), "pending": lambda: pending(cls(5, ignore, 1)),
-                 "cancelled": lambda: cancelled(cls(5, ignore, key=1)), "expired": lambda: expired(cls(5, ignore)),
-                 "init failed": lambda: failed_init(bare(cls), "5"),
-                 "set up twice": lambda: failed_init(cls(5, ignore, 1), 6, ignore, 2, 3)}
+        make |= {
+            "set up": lambda: cls(5, ignore),
+            "pending": lambda: pending(cls(5, ignore, 1)),
+            "cancelled": lambda: cancelled(cls(5, ignore, key=1)),
+            "expired": lambda: expired(cls(5, ignore)),
+            "init failed": lambda: failed_init(bare(cls), "5"),
+            "set up twice": lambda: failed_init(cls(5, ignore, 1), 6, ignore, 2, 3),
+        }
     elif name == "TimerBatch":
-        make |= {"pending": lambda: timers_batch(lambda timer, batch: batch),
-                 "cancelled": lambda: timers_batch(lambda timer, batch: cancelled(batch)),
-                 "returned": lambda: timers_batch(lambda timer, batch: timer.close()[0])}
+        make |= {
+            "pending": lambda: timers_batch(lambda timer, batch: batch),
+            "cancelled": lambda: timers_batch(lambda timer, batch: cancelled(batch)),
+            "returned": lambda: timers_batch(lambda timer, batch: timer.close()[0]),
+        }
     elif name == "LoopTimers":
         make |= {"set up": new_loop_timers, "closed": lambda: close(new_loop_timers())}
     elif name == "TimerHandle":
-        make |= {"pending": lambda: new_loop_timers().call_later(1.0, ignore),
-                 "cancelled": lambda: cancelled(new_loop_timers().call_later(1.0, ignore))}
+        make |= {
+            "pending": lambda: new_loop_timers().call_later(1.0, ignore),
+            "cancelled": lambda: cancelled(new_loop_timers().call_later(1.0, ignore)),
+        }
     elif name == "HandedOut":
-        make |= {"handed out": handed_out, "over": lambda: handed_out("finish"), "given up": lambda: handed_out("give_up"),
-                 "of a batch": lambda: handed_out(batch=True)}
+        make |= {
+            "handed out": handed_out,
+            "over": lambda: handed_out("finish"),
+            "given up": lambda: handed_out("give_up"),
+            "of a batch": lambda: handed_out(batch=True),
+        }
     elif name == "PurgatoryCore":
+
         def empty():
             made = cls()
             made._start_empty()
             made.timer = hwheel.ManualTimer()
             return made
+
         make |= {"set up": empty}
     elif name == "DelayedOperationPurgatory":
-        make |= {"set up": lambda: cls("purgatory", hwheel.ManualTimer()),
-                 "closed": lambda: close(cls("purgatory", hwheel.ManualTimer()))}
+        make |= {
+            "set up": lambda: cls("purgatory", hwheel.ManualTimer()),
+            "closed": lambda: close(cls("purgatory", hwheel.ManualTimer())),
+        }
     return make
 
 
@@ -212,6 +242,7 @@ def failed_init(thing, *args):
 
 # --- odd arguments -------------------------------------------------------------------------------------------------
 
+
 class Raises:
     """Answers every question with an error."""
 
@@ -246,9 +277,9 @@ def arguments(chance, thing):
 
 # --- the calls -----------------------------------------------------------------------------------------------------
 
+
 def names_of(cls):
-    return [name for name in dir(cls)
-            if name not in LEFT_OUT and (name in OF_OBJECT or not hasattr(object, name))]
+    return [name for name in dir(cls) if name not in LEFT_OUT and (name in OF_OBJECT or not hasattr(object, name))]
 
 
 def say(*words):
@@ -274,13 +305,15 @@ def attempt(chance, thing, name, where, *, bare_call=False):
         raise
     except Exception:
         pass
-    if hwheel_core.DEBUG and not name.startswith("_") and isinstance(
-        thing, (hwheel_core.TimingWheel, hwheel_core.BaseTimer, hwheel_core.LoopTimers)
+    if (
+        hwheel_core.DEBUG
+        and not name.startswith("_")
+        and isinstance(thing, (hwheel_core.TimingWheel, hwheel_core.BaseTimer, hwheel_core.LoopTimers))
     ):
         try:
             hwheel_core.debug_check(thing)
         except RuntimeError:
-            pass                        # never set up
+            pass  # never set up
 
 
 def settle(thing):
@@ -298,7 +331,7 @@ def in_its_state(chance, cls, calls):
         try:
             make()
         except (TypeError, RuntimeError):
-            continue                    # it cannot be made without arguments, or a running loop
+            continue  # it cannot be made without arguments, or a running loop
         for name in names_of(cls):
             for number in range(calls + 1):
                 faulthandler.dump_traceback_later(PATIENCE_S, exit=True)
@@ -316,7 +349,7 @@ def in_a_child(chance, cls, calls):
             things = [(name, make()) for name in names_of(cls) for _ in range(calls)]
         except (TypeError, RuntimeError):
             continue
-        faulthandler.cancel_dump_traceback_later()      # its thread would not be there in the child
+        faulthandler.cancel_dump_traceback_later()  # its thread would not be there in the child
         pid = os.fork()
         if pid == 0:
             code = 1
@@ -374,8 +407,8 @@ def in_its_own_callback(chance, cls, calls):
 def main(name, calls, seed):
     chance = random.Random(seed)
     cls = classes()[name]
-    threading.excepthook = ignore       # odd callbacks raise on a timer's thread
-    warnings.simplefilter("ignore", DeprecationWarning)     # of forks in a process with threads
+    threading.excepthook = ignore  # odd callbacks raise on a timer's thread
+    warnings.simplefilter("ignore", DeprecationWarning)  # of forks in a process with threads
     in_its_state(chance, cls, calls)
     if hasattr(os, "fork"):
         in_a_child(chance, cls, calls)

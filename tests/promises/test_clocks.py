@@ -2,6 +2,7 @@
 nothing lost, in order, and the timer goes on once the clock is good again."""
 
 import pytest
+
 from clocks import CASES
 from sampling import some
 

@@ -1,6 +1,7 @@
 """What others raise, refuse or return on a timer's way: it is reported, later timers run, no task is lost."""
 
 import pytest
+
 from erring import CALLBACKS, EXECUTORS, REPORTERS, STARTS, TASKS
 from sampling import some
 

@@ -6,6 +6,7 @@ Every function that takes a buffer, see foreign.py. With HWHEEL_SOAK_SECONDS eac
 import pathlib
 
 import pytest
+
 from exploring import seconds
 from programs import run_python
 

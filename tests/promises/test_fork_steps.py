@@ -3,6 +3,7 @@
 import os
 
 import pytest
+
 from forked import OTHERS, cases
 from sampling import EVERYTHING
 

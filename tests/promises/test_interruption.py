@@ -3,6 +3,7 @@
 import os
 
 import pytest
+
 from interrupted import cases
 from sampling import EVERYTHING
 

@@ -9,6 +9,7 @@ import pathlib
 import time
 
 import pytest
+
 from exploring import seconds, seeded
 from programs import output_of, run_python
 
@@ -23,8 +24,21 @@ NAMES = run_states().out.split()
 
 
 def test_the_classes_are_found():
-    assert {"TimingWheel", "TimerTask", "PeriodicTask", "TimerBatch", "LoopTimers", "TimerHandle", "OperationCore",
-            "SystemTimer", "ManualTimer", "RecordingTimer", "PurgatoryCore", "WatchList", "Int64Buffer"} <= {*NAMES}
+    assert {
+        "TimingWheel",
+        "TimerTask",
+        "PeriodicTask",
+        "TimerBatch",
+        "LoopTimers",
+        "TimerHandle",
+        "OperationCore",
+        "SystemTimer",
+        "ManualTimer",
+        "RecordingTimer",
+        "PurgatoryCore",
+        "WatchList",
+        "Int64Buffer",
+    } <= {*NAMES}
 
 
 @pytest.mark.parametrize("name", NAMES)

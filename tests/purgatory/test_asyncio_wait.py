@@ -6,9 +6,9 @@ import threading
 import weakref
 
 import pytest
-from programs import output_of
 
 from hwheel import TimerClosed
+from programs import output_of
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_a_cancelled_task_leaves_nothing_behind(purgatory, timer, timeout):
 
     gone = []
     asyncio.run(main())
-    gc.collect()                        # tracebacks
+    gc.collect()  # tracebacks
     assert gone[0]() is None
     assert purgatory.stats() == (0, 0, 0, 0, 0)
 
@@ -238,8 +238,12 @@ def test_bad_arguments_are_refused_and_change_nothing(purgatory):
 
 
 def test_the_purgatory_without_coroutines_does_not_import_asyncio():
-    assert output_of(
-        "-c", "import sys, hwheel.purgatory as p\n"
-        "with p.DelayedOperationPurgatory('x') as x: x.check_and_complete(1)\n"
-        "print('asyncio' in sys.modules)"
-    ) == "False\n"
+    assert (
+        output_of(
+            "-c",
+            "import sys, hwheel.purgatory as p\n"
+            "with p.DelayedOperationPurgatory('x') as x: x.check_and_complete(1)\n"
+            "print('asyncio' in sys.modules)",
+        )
+        == "False\n"
+    )

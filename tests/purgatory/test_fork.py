@@ -39,7 +39,9 @@ def hold(lock):
 
 
 def test_an_operations_lock_that_another_thread_holds_is_free_in_the_child(run_script):
-    answer = run_script(OPERATIONS + """
+    answer = run_script(
+        OPERATIONS
+        + """
 ops = [Op(60_000) for _ in range(4)]
 gone = [hold(op.lock) for op in ops]
 waits = threading.Thread(target=lambda: ops[0].force_complete(), daemon=True)
@@ -67,12 +69,15 @@ for let_go in gone:
     let_go.set()
 waits.join(60)
 assert ops[0].is_completed and in_thread(ops[1].force_complete)
-""")
+"""
+    )
     assert answer == (0, "", "")
 
 
 def test_whoever_waits_in_the_child_is_woken_though_others_waited_in_the_parent(run_script):
-    answer = run_script(OPERATIONS + """
+    answer = run_script(
+        OPERATIONS
+        + """
 op = Op(60_000)
 with op.lock:
     parents = [threading.Thread(target=lambda: op.lock.acquire(timeout=30), daemon=True) for _ in range(3)]
@@ -98,12 +103,15 @@ with op.lock:
         op.lock.acquire()
 
     in_child(child)
-""")
+"""
+    )
     assert answer == (0, "", "")
 
 
 def test_a_childs_child_forked_by_another_thread(run_script):
-    answer = run_script(OPERATIONS + """
+    answer = run_script(
+        OPERATIONS
+        + """
 first, second, own = Op(60_000), Op(60_000), Op(60_000)
 
 def child():
@@ -125,12 +133,15 @@ def child():
 hold(first.lock)
 with own.lock:
     in_child(child)
-""")
+"""
+    )
     assert answer == (0, "", "")
 
 
 def test_a_signal_handler_that_forks_while_its_thread_waits_for_the_lock(run_script):
-    answer = run_script(OPERATIONS + """
+    answer = run_script(
+        OPERATIONS
+        + """
 op = Op(60_000)
 let_go = hold(op.lock)
 pids = []
@@ -146,12 +157,15 @@ while (ended := os.waitpid(pids[0], os.WNOHANG))[0] == 0 and time.monotonic() < 
 if ended[0] == 0:
     os.kill(pids[0], signal.SIGKILL)
 assert completed and os.waitstatus_to_exitcode(ended[1]) == 5, ended
-""")
+"""
+    )
     assert answer == (0, "", "")
 
 
 def test_a_key_whose_comparison_forks_leaves_the_childs_purgatory_with_a_lock_that_is_given_up(run_script):
-    answer = run_script(OPERATIONS + """
+    answer = run_script(
+        OPERATIONS
+        + """
 class Key:
     forks = False
     def __hash__(self):
@@ -188,12 +202,15 @@ with ManualTimer() as timer:
     assert os.waitpid(pids[0], 0)[1] == 0
     assert purgatory.watched == 1
     purgatory.close()
-""")
+"""
+    )
     assert answer == (0, "", "")
 
 
 def test_thresholds_whose_comparison_forks_or_stands_still_at_the_fork(run_script):
-    answer = run_script(OPERATIONS + """
+    answer = run_script(
+        OPERATIONS
+        + """
 class Number:
     at = None
     def __init__(self, number):
@@ -235,12 +252,15 @@ with ManualTimer() as timer:
     compares.join(60)
     assert [future.done() for future in parents] == [True, True, True, False, False]
     thresholds.close()
-""")
+"""
+    )
     assert answer == (0, "", "")
 
 
 def test_an_operation_whose_look_forks_is_added_in_the_child_too_and_counted_there(run_script):
-    answer = run_script(OPERATIONS + """
+    answer = run_script(
+        OPERATIONS
+        + """
 class Forks(DelayedOperation):
     looks, at, pid, ran = 0, 0, None, None
     def try_complete(self):
@@ -276,12 +296,15 @@ for at in 1, 2:
         if op.pid == 0:
             os._exit(0)
         assert os.waitpid(op.pid, 0)[1] == 0
-""")
+"""
+    )
     assert answer == (0, "", "")
 
 
 def test_an_operation_one_of_whose_keys_forks_is_added_in_the_child_too_and_counted_there(run_script):
-    answer = run_script(OPERATIONS + """
+    answer = run_script(
+        OPERATIONS
+        + """
 class Key:
     forks, pid, number = False, None, 0
     def __hash__(self):
@@ -323,12 +346,15 @@ for number in range(1, 12):
         os._exit(0)
     assert os.waitpid(Key.pid, 0)[1] == 0
 assert number > 3, number
-""")
+"""
+    )
     assert answer == (0, "", "")
 
 
 def test_a_future_whose_comparison_forks_waits_in_the_child_too(run_script):
-    answer = run_script(OPERATIONS + """
+    answer = run_script(
+        OPERATIONS
+        + """
 class Number:
     forks, pid, left = False, None, 0
     def __init__(self, number):
@@ -375,5 +401,6 @@ for left in range(1, 20):
             os._exit(0)
         assert os.waitpid(Number.pid, 0)[1] == 0
 assert left > 2
-""")
+"""
+    )
     assert answer == (0, "", "")

@@ -4,11 +4,11 @@ import asyncio
 from concurrent.futures import Future
 
 import pytest
-from elsewhere import elsewhere
-from interrupted_lines import each_line
 
+from elsewhere import elsewhere
 from hwheel import ManualTimer
 from hwheel.purgatory import DelayedFuturePurgatory, DelayedOperationPurgatory, ThresholdPurgatory
+from interrupted_lines import each_line
 
 HERE = ("purgatory.py", "operation.py", "asyncio_wait.py", "each.py", "operation_lock.py")
 
@@ -92,7 +92,11 @@ def test_futures(timer, fail_pending, how):
             assert called == ([] if operation is None else [1])
         else:
             operation = add()
-            yield (lambda: [future.set_result(1) for future in futures]) if how == "finish" else lambda: timer.advance(0.6)
+            yield (
+                (lambda: [future.set_result(1) for future in futures])
+                if how == "finish"
+                else lambda: timer.advance(0.6)
+            )
             for future in futures:
                 future.cancel() or future.done() or future.set_result(1)
             timer.advance(0.6)

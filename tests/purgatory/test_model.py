@@ -6,8 +6,8 @@ an entry still stands; every step of the machine is compared with it, and so are
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from exploring import explored
 
+from exploring import explored
 from hwheel import ManualTimer
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 
@@ -43,12 +43,12 @@ class PurgatoryMachine(RuleBasedStateMachine):
         self.now = 12_345
         self.operations = {}
         self.completable = set()
-        self.lists = {}             # key -> numbers of operations, in order; completed ones as long as an entry stands
-        self.deadlines = {}         # of those whose timeout is to come
-        self.finished = []          # in the order in which they completed
+        self.lists = {}  # key -> numbers of operations, in order; completed ones as long as an entry stands
+        self.deadlines = {}  # of those whose timeout is to come
+        self.finished = []  # in the order in which they completed
         self.expired = []
-        self.adding = None          # the operation in try_complete_else_watch
-        self.forced = None          # the operation in force_complete
+        self.adding = None  # the operation in try_complete_else_watch
+        self.forced = None  # the operation in force_complete
         self.since_purge = 0
         self.purged = 0
 
@@ -60,7 +60,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
         deadline_ms = self.deadlines.pop(number, self.now + 1)
         assert number in self.completable or number == self.forced or deadline_ms <= self.now, "nothing completes it"
         if self.adding == number:
-            return              # its condition held at the first look: it is in no list
+            return  # its condition held at the first look: it is in no list
         self.since_purge += 1
         if self.since_purge > self.purgatory.purge_interval:
             self.purge_model()

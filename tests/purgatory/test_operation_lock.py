@@ -23,7 +23,7 @@ def test_many_threads_hold_it_one_at_a_time_and_all_of_them_come_through(flagged
             with operation.lock, operation.lock:
                 inside.append(None)
                 assert len(inside) == 1
-                time.sleep(0)       # others come to the lock
+                time.sleep(0)  # others come to the lock
                 inside.pop()
                 entries.append(None)
 
@@ -113,6 +113,7 @@ def test_a_signal_handler_that_raises_ends_the_wait_of_the_main_thread_and_no_on
 
 # --- references --------------------------------------------------------------------------------------------------
 
+
 def test_an_operation_that_is_on_no_list_any_more_is_released_with_its_user(purgatory, flagged):
     operation = flagged()
     purgatory.try_complete_else_watch(operation, ["a", "b"])
@@ -147,10 +148,11 @@ def test_the_garbage_collector_sees_through_the_watch_lists(flagged):
 
 def test_every_reference_is_given_back(purgatory, timer, flagged):
     """Keys and operations, on all ways out of the lists."""
+
     class Key:
         pass
 
-    keys = [Key() for _ in range(12)]       # more than are compared with each other
+    keys = [Key() for _ in range(12)]  # more than are compared with each other
     before = [sys.getrefcount(key) for key in keys]
     for how in ("complete", "check", "expire", "cancel", "fail", "close"):
         operation = flagged(10, completable=False)

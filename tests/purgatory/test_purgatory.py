@@ -7,11 +7,11 @@ import pkgutil
 import threading
 
 import pytest
-from programs import output_of
 
 import hwheel.purgatory
 from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerFull, TimerTask
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+from programs import output_of
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,8 @@ def test_an_idle_purgatory_wakes_nothing(eventually, flagged):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_child_has_an_empty_purgatory_that_works_though_locks_were_held():
     assert output_of(
-        "-c", """
+        "-c",
+        """
 import os, threading
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory, ThresholdPurgatory
 import warnings
@@ -285,13 +286,15 @@ with DelayedOperationPurgatory("fork") as purgatory, ThresholdPurgatory() as thr
     go_on.set(); thread.join()
     print(*purgatory.stats(), thresholds.num_waiting)
     thresholds.complete_all(); op.force_complete()
-"""
+""",
     ).splitlines() == ["0 0 0 0 0 0", "completed in child", "0 1 1", "1 1 0 0 0 1", "completed in parent"]
 
 
 def test_the_interpreter_exits_with_operations_waiting():
-    assert output_of(
-        "-c", """
+    assert (
+        output_of(
+            "-c",
+            """
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 class Op(DelayedOperation):
     def try_complete(self): return False
@@ -299,14 +302,18 @@ class Op(DelayedOperation):
 purgatory = DelayedOperationPurgatory("exit")
 for i in range(10_000): purgatory.try_complete_else_watch(Op(100_000), [i, "all"])
 print(purgatory.watched)
-"""
-    ) == "20000\n"
+""",
+        )
+        == "20000\n"
+    )
 
 
 MODULES = [
     hwheel.purgatory,
-    *(importlib.import_module(f"hwheel.purgatory.{module.name}")
-      for module in pkgutil.iter_modules(hwheel.purgatory.__path__)),
+    *(
+        importlib.import_module(f"hwheel.purgatory.{module.name}")
+        for module in pkgutil.iter_modules(hwheel.purgatory.__path__)
+    ),
 ]
 
 

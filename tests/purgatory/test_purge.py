@@ -5,6 +5,7 @@ import tracemalloc
 import weakref
 
 import pytest
+
 from exploring import SOAKS
 
 MANY = 1_000_000 if SOAKS else 20_000
@@ -135,7 +136,7 @@ def test_memory_is_back_where_it_was_when_999_of_1000_operations_have_completed(
                     with operation.lock:
                         assert operation.try_complete()
 
-    one_round(2000)                     # caches are warm
+    one_round(2000)  # caches are warm
     for key in range(2000):
         for operation in purgatory.cancel_for_key(key):
             operation.force_complete()

@@ -4,8 +4,8 @@ import itertools
 import threading
 
 import pytest
-from exploring import dice_of
 
+from exploring import dice_of
 from hwheel import SystemTimer
 
 
@@ -95,7 +95,7 @@ def test_an_event_between_the_first_look_and_the_watch_is_not_missed(purgatory, 
             answer = super().try_complete()
             if self.looked == 1:
                 self.completable = True
-                assert purgatory.check_and_complete("key") == 0      # it is not watched yet
+                assert purgatory.check_and_complete("key") == 0  # it is not watched yet
             return answer
 
     operation = EventComesJustAfterTheFirstLook()
@@ -127,7 +127,7 @@ class InterposedKey:
 
     def __init__(self, action):
         self.action = action
-        self.looked_at = False      # the operation's condition, for the first time
+        self.looked_at = False  # the operation's condition, for the first time
 
     def __hash__(self):
         if self.looked_at and self.action is not None:
@@ -227,7 +227,7 @@ def test_random_operations_in_many_threads_complete_once_and_the_counters_are_ex
             operation.completable = True
         for key in keys:
             purgatory.check_and_complete(key)
-        timer.close(run_pending=True)           # what is due by now runs to its end
+        timer.close(run_pending=True)  # what is due by now runs to its end
         assert all(operation.is_completed for operation in all_operations)
         assert all(operation.calls.count("on_complete") == 1 for operation in all_operations)
         expired = sum("on_expiration" in operation.calls for operation in all_operations)

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import numpy
 import pytest
-from exploring import dice_of
 
+from exploring import dice_of
 from hwheel import ManualTimer, TimerClosed, TimerFull
 from hwheel.purgatory import ThresholdPurgatory
 

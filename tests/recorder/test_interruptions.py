@@ -1,13 +1,12 @@
 """A Ctrl-C at any line of a RecordingTimer's methods: what becomes of a timer, and only that, is one row of the log."""
 
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from elsewhere import elsewhere
-from interrupted_lines import each_line
 
+from elsewhere import elsewhere
 from hwheel.recorder import Recorder, RecordingTimer
+from interrupted_lines import each_line
 
 HERE = ("recorder/recording_timer.py", "recorder/recorder.py")
 
@@ -74,7 +73,7 @@ def test_a_start(logs, method):
         task = yield start
         left = log.timer.pending()
         assert len(left) == len(log.timer) and (task is None or left == [task])
-        elsewhere(start)        # a second try
+        elsewhere(start)  # a second try
         log.expire(2000)
         assert ran == ["a"] * (len(left) + 1)
         assert log.rows() == [("a", 1000, None)] * len(ran)

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from exploring import explored
 
+from exploring import explored
 from hwheel import TimerFull, TimerTask
 from hwheel.recorder import Recorder, RecordingTimer
 from hwheel.recorder.log_writer import LogWriter, Row
@@ -51,7 +51,7 @@ steps = st.lists(
 def test_the_log_replayed_gives_what_happened(tmp_path_factory, steps, tick_ms):
     directory = tmp_path_factory.mktemp("log")
     clock = HandClock()
-    happened = []           # (outcome, ms) in the order in which it happened, as far as the log has an order
+    happened = []  # (outcome, ms) in the order in which it happened, as far as the log has an order
     tasks = []
     with Recorder(directory) as recorder:
         timer = RecordingTimer(recorder, tick_ms=tick_ms, wheel_size=8, clock=clock, reaper=False, executor="inline")
@@ -81,9 +81,12 @@ def test_the_log_replayed_gives_what_happened(tmp_path_factory, steps, tick_ms):
 
 
 def test_key_start_timeout_and_end(tmp_path, hand_clock):
-    with Recorder(tmp_path / "new" / "log") as recorder, RecordingTimer(
-        recorder, clock=hand_clock, reaper=False, executor="inline", key=lambda callback, args: args[0]
-    ) as timer:
+    with (
+        Recorder(tmp_path / "new" / "log") as recorder,
+        RecordingTimer(
+            recorder, clock=hand_clock, reaper=False, executor="inline", key=lambda callback, args: args[0]
+        ) as timer,
+    ):
         timer.call_later(0.25, print, "search")
         at = timer.call_at(1000.5, print, "pay")
         hand_clock.ms += 100
@@ -152,7 +155,7 @@ def test_what_has_no_room_is_dropped_and_counted_and_nobody_waits(tmp_path, monk
     with Recorder(tmp_path, capacity=10, file_rows=1) as recorder:
         with RecordingTimer(recorder) as timer:
             timer.call_later(60, print).cancel()
-            assert disk.reached.wait(60)            # the writer stands still now, with the first row
+            assert disk.reached.wait(60)  # the writer stands still now, with the first row
             for _ in range(100):
                 timer.call_later(60, print).cancel()
             assert recorder.stats()[:3] == (11, 90, 0)

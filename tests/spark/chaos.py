@@ -1,6 +1,6 @@
 """`hwheel deliver` is killed with -9 again and again, and started again on its checkpoint; then all is counted.
 
-    python tests/spark/chaos.py [KILLS]         20, if nothing is said; status 1 if anything was lost, doubled or early
+python tests/spark/chaos.py [KILLS]         20, if nothing is said; status 1 if anything was lost, doubled or early
 """
 
 import json
@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 PATIENCE_S = 300
-AHEAD_MS = 3000         # at least so long before its due time a record is there: what comes later may meet its batch
+AHEAD_MS = 3000  # at least so long before its due time a record is there: what comes later may meet its batch
 CONF = ["spark.driver.memory=1g", "spark.driver.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1"]
 
 
@@ -44,11 +44,15 @@ class Sender(threading.Thread):
         now_ms = int(time.time() * 1000)
         for _ in range(50):
             number = len(self.records)
-            record = {"id": f"m{number}", "key": f"k{number % 17}", "payload": f"p{number}",
-                      "due": now_ms + AHEAD_MS + 2000 + self.chance.randrange(8_000)}
+            record = {
+                "id": f"m{number}",
+                "key": f"k{number % 17}",
+                "payload": f"p{number}",
+                "due": now_ms + AHEAD_MS + 2000 + self.chance.randrange(8_000),
+            }
             self.records[record["id"]] = record
             pick = self.chance.random()
-            if pick < 0.05:                                     # the cancel first
+            if pick < 0.05:  # the cancel first
                 self.cancelled.add(record["id"])
                 yield {**record, "cancel": True}
             yield record
@@ -58,7 +62,7 @@ class Sender(threading.Thread):
         for id in self.chance.sample([*self.records], min(20, len(self.records))):
             record = self.records[id]
             if self.chance.random() < 0.5:
-                yield record                                    # again, before or after it was delivered
+                yield record  # again, before or after it was delivered
             elif record["due"] > now_ms + AHEAD_MS:
                 self.cancelled.add(id)
                 yield {**record, "cancel": True}
@@ -71,10 +75,26 @@ class Job:
         self.directory, self.places, self.conf = directory, places, [*CONF, *conf]
 
     def start(self):
-        command = [sys.executable, "-P", "-m", "hwheel", "deliver", *self.places,
-                   "--checkpoint", "state", "--trigger", "500ms", "--dead-letters-every", "10s",
-                   "--partitions", "2", "--dedup", "1 hour",
-                   "--master", "local[2]"]
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "hwheel",
+            "deliver",
+            *self.places,
+            "--checkpoint",
+            "state",
+            "--trigger",
+            "500ms",
+            "--dead-letters-every",
+            "10s",
+            "--partitions",
+            "2",
+            "--dedup",
+            "1 hour",
+            "--master",
+            "local[2]",
+        ]
         for setting in self.conf:
             command += ["--conf", setting]
         with open(self.directory / "log", "ab") as log:
@@ -92,7 +112,7 @@ class Job:
             time.sleep(0.05)
 
     def kill(self):
-        os.killpg(self.process.pid, signal.SIGKILL)             # its JVM as well
+        os.killpg(self.process.pid, signal.SIGKILL)  # its JVM as well
         self.process.wait()
 
     def stop(self, number):
@@ -118,7 +138,7 @@ def run(directory, kills, seed=0):
         job.start()
         for number in range(kills):
             if number % 3 == 2:
-                time.sleep(chance.uniform(0, 8))                # somewhere in its start
+                time.sleep(chance.uniform(0, 8))  # somewhere in its start
             else:
                 job.wait_for_a_batch()
                 time.sleep(chance.uniform(0, 2))
@@ -135,7 +155,7 @@ def run(directory, kills, seed=0):
         while {record["id"] for record, _ in delivered(directory)} < expected:
             assert time.monotonic() < give_up, "messages are missing"
             time.sleep(0.5)
-        job.wait_for_a_batch()                                  # for what may come twice
+        job.wait_for_a_batch()  # for what may come twice
         assert job.stop(signal.SIGINT) == 0, "a clean stop by Ctrl-C"
     finally:
         sender.done.set()
@@ -164,8 +184,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="hwheel-chaos-") as directory:
         started = time.monotonic()
         messages = run(Path(directory), kills)
-    print(f"{kills} kills, {messages:,} messages: 0 lost, 0 doubled, 0 early, in order per key; "
-          f"{time.monotonic() - started:.0f} s")
+    print(
+        f"{kills} kills, {messages:,} messages: 0 lost, 0 doubled, 0 early, in order per key; "
+        f"{time.monotonic() - started:.0f} s"
+    )
 
 
 if __name__ == "__main__":

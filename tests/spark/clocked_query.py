@@ -18,7 +18,7 @@ def start_with_clock(frame, checkpoint, sink, clock):
     manager = frame.sparkSession._jsparkSession.sessionState().streamingQueryManager()
     (count,) = {one.getParameterCount() for one in manager.getClass().getMethods() if one.getName() == "startQuery"}
     return manager.startQuery(
-        *[none] * (count - 11),         # names; Spark 4.1 has one, 4.3 two
+        *[none] * (count - 11),  # names; Spark 4.1 has one, 4.3 two
         jvm.scala.Option.apply(str(checkpoint)),
         frame._jdf,
         jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(jvm.java.util.HashMap()),

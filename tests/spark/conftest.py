@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent))     # the suite's import mode leaves it out
-from java_here import java_is_missing  # noqa: E402
+sys.path.append(str(Path(__file__).parent))  # the suite's import mode leaves it out
+from java_here import java_is_missing
 
 if importlib.util.find_spec("pyspark") is None:
-    collect_ignore_glob = ["test_[!i]*.py"]     # test_import.py says that the others were left out
+    collect_ignore_glob = ["test_[!i]*.py"]  # test_import.py says that the others were left out
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -51,7 +51,7 @@ def spark(tmp_path_factory):
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         environment.setenv("PYSPARK_PYTHON", sys.executable)
-        environment.setenv("PYTHONSAFEPATH", "1")       # or they import the sources, not compiled, from a checkout
+        environment.setenv("PYTHONSAFEPATH", "1")  # or they import the sources, not compiled, from a checkout
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session

@@ -17,7 +17,7 @@ class Record(NamedTuple):
 class PlainModel:
     def __init__(self, tick_ms):
         self.tick_ms = tick_ms
-        self.pending = {}           # (id, tick) -> (due, number, record)
+        self.pending = {}  # (id, tick) -> (due, number, record)
         self.settled = set()
         self.number = 0
 

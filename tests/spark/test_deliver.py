@@ -7,11 +7,10 @@ import sys
 import time
 from types import SimpleNamespace
 
-import chaos
 import pytest
-from java_here import java_is_missing
 from pyspark.sql import functions as F
 
+import chaos
 from hwheel.cli.deliver import progress as deliver_progress
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
@@ -20,13 +19,20 @@ from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, k
 from hwheel.spark.deliver.pending import histogram, message, rows_held
 from hwheel.spark.deliver.source import SCHEMA, messages_in
 from hwheel.spark.session import java
+from java_here import java_is_missing
 
 DEFAULTS = WheelOptions("1 second", 16, 2, 2, "10 minutes")
 
 
 def hwheel(*arguments, cwd, **env):
-    return subprocess.run([sys.executable, "-P", "-m", "hwheel", *arguments], capture_output=True, text=True, cwd=cwd,
-                          timeout=chaos.PATIENCE_S, env={**os.environ, **env})
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "hwheel", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=chaos.PATIENCE_S,
+        env={**os.environ, **env},
+    )
 
 
 @pytest.mark.slow
@@ -37,8 +43,11 @@ def test_three_kills_lose_and_double_nothing(tmp_path):
     assert chaos.run(tmp_path, kills=3) > 500
     # What a batch leaves behind that was cut off is hidden from readers.
     assert [path.name for path in (tmp_path / "out").iterdir() if path.suffix != ".json" and path.name[0] != "."] == []
-    dead = [json.loads(line) for file in (tmp_path / "out-dead-letters").glob("*.json")
-            for line in file.read_text().splitlines()]
+    dead = [
+        json.loads(line)
+        for file in (tmp_path / "out-dead-letters").glob("*.json")
+        for line in file.read_text().splitlines()
+    ]
     assert dead and {(row["line"], row["reason"]) for row in dead} == {('"no message"', "id is null")}
 
     told = hwheel("pending", "--checkpoint", "state", "--json", cwd=tmp_path)
@@ -56,8 +65,13 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
     frame = spark.createDataFrame(rows, "id string, key string, due bigint, cancel boolean, payload string")
     frame.coalesce(1).write.parquet(source)
     delivery = start_delivery(
-        messages_in(spark, source, "parquet", None), str(tmp_path / "out"), str(tmp_path / "dead"), "parquet",
-        str(tmp_path / "state"), DEFAULTS, "200 milliseconds",
+        messages_in(spark, source, "parquet", None),
+        str(tmp_path / "out"),
+        str(tmp_path / "dead"),
+        "parquet",
+        str(tmp_path / "state"),
+        DEFAULTS,
+        "200 milliseconds",
     )
     try:
         give_up = time.monotonic() + chaos.PATIENCE_S
@@ -74,9 +88,10 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
         assert rows_held(spark, checkpoint) == 42
         counts = histogram(spark, checkpoint, now_ms)
         assert {name: count for name, count in counts.items() if count} == {"within an hour": 19, "later": 1}
-        assert message(spark, checkpoint, "far3") == [
-            {"id": "far3", "key": "k", "due": now_ms + 3_000_003, "payload": ["payload 3"], "cancelled": False}
-        ] * 2
+        assert (
+            message(spark, checkpoint, "far3")
+            == [{"id": "far3", "key": "k", "due": now_ms + 3_000_003, "payload": ["payload 3"], "cancelled": False}] * 2
+        )
         assert [row["cancelled"] for row in message(spark, checkpoint, "far7")] == [False, False, True]
         assert message(spark, checkpoint, "nobody") == []
         assert delivery.error() is None
@@ -96,8 +111,10 @@ def test_what_is_pending_where_one_column_stands_for_two_things(spark, tmp_path,
     rows = [("a", far_ms, "p", "q"), ("b", far_ms + 1, "p", "q")]
     frame = spark.createDataFrame(rows, "name string, due bigint, x string, y string")
     frame.coalesce(1).write.parquet(str(tmp_path / "in"))
-    held = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "in")).transform(
-        hold_until_due, id="name", key=key, due="due"
+    held = (
+        spark.readStream.schema(frame.schema)
+        .parquet(str(tmp_path / "in"))
+        .transform(hold_until_due, id="name", key=key, due="due")
     )
     query = held.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "state")).start()
     try:
@@ -119,8 +136,13 @@ def test_the_output_of_another_checkpoint_is_left_alone(spark, tmp_path):
 
     def run(checkpoint, until):
         delivery = start_delivery(
-            messages_in(spark, str(tmp_path / "in"), "parquet", None), str(tmp_path / "out"), str(tmp_path / "dead"),
-            "parquet", str(tmp_path / checkpoint), DEFAULTS, "200 milliseconds",
+            messages_in(spark, str(tmp_path / "in"), "parquet", None),
+            str(tmp_path / "out"),
+            str(tmp_path / "dead"),
+            "parquet",
+            str(tmp_path / checkpoint),
+            DEFAULTS,
+            "200 milliseconds",
         )
         try:
             give_up = time.monotonic() + chaos.PATIENCE_S
@@ -223,7 +245,8 @@ def test_the_line_on_the_terminal(monkeypatch, capsys):
     batches = [SimpleNamespace(batchId=3, numInputRows=1000), SimpleNamespace(batchId=4, numInputRows=500)]
     delivery = SimpleNamespace(
         messages=SimpleNamespace(recentProgress=batches),
-        sink=SimpleNamespace(rows=1200, lag_ms=1234), dead_sink=SimpleNamespace(rows=0),
+        sink=SimpleNamespace(rows=1200, lag_ms=1234),
+        dead_sink=SimpleNamespace(rows=0),
     )
     counted = []
     progress = deliver_progress.Progress(delivery, lambda: counted.append(1) or 7)
@@ -244,7 +267,8 @@ def test_a_count_that_fails_does_not_stop_the_delivery(spark, tmp_path, monkeypa
     monkeypatch.setattr(deliver_progress, "LOG_EVERY_S", 0)
     delivery = SimpleNamespace(
         messages=SimpleNamespace(recentProgress=[SimpleNamespace(batchId=0, numInputRows=0)]),
-        sink=SimpleNamespace(rows=0, lag_ms=None), dead_sink=SimpleNamespace(rows=0),
+        sink=SimpleNamespace(rows=0, lag_ms=None),
+        dead_sink=SimpleNamespace(rows=0),
     )
     (tmp_path / "offsets").mkdir()
     (tmp_path / "commits").mkdir()

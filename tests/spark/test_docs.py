@@ -12,8 +12,11 @@ PATIENCE_S = 300
 def test_the_query_of_the_page(spark, tmp_path):
     (code,) = re.findall(r"```python\n((?s:.*?))```", PAGE.read_text())
     (tmp_path / "in").mkdir()
-    rows = [{"id": "m1", "user": "u", "send_at": "2026-01-01T00:00:00Z", "text": "now"},
-            {"id": "m2", "user": "u", "send_at": "2999-01-01T00:00:00Z", "text": "later"}, {"user": "nobody"}]
+    rows = [
+        {"id": "m1", "user": "u", "send_at": "2026-01-01T00:00:00Z", "text": "now"},
+        {"id": "m2", "user": "u", "send_at": "2999-01-01T00:00:00Z", "text": "later"},
+        {"user": "nobody"},
+    ]
     (tmp_path / "in" / "a.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
     # Spark keeps the directory in which it was started.
     code = re.sub(r'"(in|out|malformed|state/\w+)"', lambda path: repr(str(tmp_path / path[1])), code)

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from java_here import java_is_missing
 from rich.console import Console
+
+from java_here import java_is_missing
 
 CAMPAIGN = Path(__file__).parents[2] / "examples" / "push_campaign"
 PATIENCE_S = 600

@@ -4,10 +4,10 @@ import random
 from collections import Counter, defaultdict
 
 import pytest
-from clocked_query import SCHEMA, ClockedQuery
-from plain_model import PlainModel, Record
 
+from clocked_query import SCHEMA, ClockedQuery
 from hwheel.spark import dead_letters, hold_until_due
+from plain_model import PlainModel, Record
 
 START_MS = 1_795_176_000_000
 MALFORMED = [
@@ -42,7 +42,7 @@ def history(chance, batches):
             known.append(record)
             if pick < 0.9:
                 records.append(record)
-            else:                                       # its cancel overtakes it
+            else:  # its cancel overtakes it
                 records.append(record._replace(cancel=True))
                 held_back.append(record)
         chance.shuffle(records)
@@ -86,8 +86,11 @@ def test_timestamps_integers_and_all_other_columns(spark, tmp_path):
 
     def transform(df):
         df = df.selectExpr(
-            "cast(substr(id, 2) as bigint) as id", "key", "timestamp_millis(due) + interval 1 microsecond as due",
-            "cancel", "named_struct('text', payload, 'list', array(1, 2)) as `a.b`",
+            "cast(substr(id, 2) as bigint) as id",
+            "key",
+            "timestamp_millis(due) + interval 1 microsecond as due",
+            "cancel",
+            "named_struct('text', payload, 'list', array(1, 2)) as `a.b`",
         )
         held = hold(df, tick="1 second")
         assert held.columns == ["id", "key", "due", "a.b"]
@@ -164,4 +167,3 @@ def test_another_state_store_is_refused(spark, stream):
             hold(stream)
     finally:
         spark.conf.set(name, before)
-

@@ -25,7 +25,9 @@ def test_what_is_missing_is_said(missing):
 
 
 def test_the_command_says_it_as_well():
-    told = run("import sys; sys.modules['pyspark'] = None\nfrom hwheel.cli.main import main\n"
-               "sys.exit(main(['pending', '--checkpoint', 'x']))")
+    told = run(
+        "import sys; sys.modules['pyspark'] = None\nfrom hwheel.cli.main import main\n"
+        "sys.exit(main(['pending', '--checkpoint', 'x']))"
+    )
     assert told.returncode == 2
     assert told.stderr.count("\n") == 1 and "pip install 'hwheel[spark]'" in told.stderr

@@ -17,8 +17,18 @@ from hwheel.spark.shard.labels import labels, partition_of
 
 @pytest.mark.parametrize(
     ("text", "ms"),
-    [("1 second", 1000), ("10 minutes", 600_000), ("250ms", 250), ("2 H", 7_200_000), ("1 day", 86_400_000),
-     ("3 milliseconds", 3), ("5s", 5000), ("0 seconds", 0), (timedelta(seconds=1.5), 1500), ("2 weeks", 1_209_600_000)],
+    [
+        ("1 second", 1000),
+        ("10 minutes", 600_000),
+        ("250ms", 250),
+        ("2 H", 7_200_000),
+        ("1 day", 86_400_000),
+        ("3 milliseconds", 3),
+        ("5s", 5000),
+        ("0 seconds", 0),
+        (timedelta(seconds=1.5), 1500),
+        ("2 weeks", 1_209_600_000),
+    ],
 )
 def test_durations(text, ms):
     assert duration_ms(text, "tick") == ms

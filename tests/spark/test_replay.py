@@ -9,17 +9,17 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
-from exploring import explored
-from lived_through import lived_through, rows
 
+from exploring import explored
 from hwheel.logs.columns import LogError
 from hwheel.replay import CANCELLED, Log
 from hwheel.tune.grid import Grid
 from hwheel.tune.study import Study, study
+from lived_through import lived_through, rows
 
 pytest.importorskip("pyspark")
-from hwheel.spark.replay import outcomes, replay  # noqa: E402
-from hwheel.spark.replay.by_key import hashes  # noqa: E402
+from hwheel.spark.replay import outcomes, replay
+from hwheel.spark.replay.by_key import hashes
 
 FATES = st.lists(rows().filter(lambda row: row[2] is None or row[2] >= row[0]), min_size=1, max_size=40)
 
@@ -27,8 +27,15 @@ FATES = st.lists(rows().filter(lambda row: row[2] is None or row[2] >= row[0]), 
 def table_of(log):
     starts, timeouts, ends = zip(*log, strict=True)
     ids = pa.array([f"t{number}" for number in range(len(log))])
-    return pa.table({"id": ids, "key": ids, "start": pa.array(starts, pa.int64()),
-                     "timeout": pa.array(timeouts, pa.int64()), "end": pa.array(ends, pa.int64())})
+    return pa.table(
+        {
+            "id": ids,
+            "key": ids,
+            "start": pa.array(starts, pa.int64()),
+            "timeout": pa.array(timeouts, pa.int64()),
+            "end": pa.array(ends, pa.int64()),
+        }
+    )
 
 
 def made_up(count, seed, shuffled=False):
@@ -37,11 +44,15 @@ def made_up(count, seed, shuffled=False):
     if not shuffled:
         starts.sort()
     never = chance.random(count) < 0.3
-    return pa.table({
-        "id": np.arange(count), "key": pa.array(np.char.mod("k%d", chance.integers(0, 50, count))), "start": starts,
-        "timeout": chance.integers(1, 1000, count),
-        "end": pa.array(starts + chance.integers(0, 2000, count), mask=never),
-    })
+    return pa.table(
+        {
+            "id": np.arange(count),
+            "key": pa.array(np.char.mod("k%d", chance.integers(0, 50, count))),
+            "start": starts,
+            "timeout": chance.integers(1, 1000, count),
+            "end": pa.array(starts + chance.integers(0, 2000, count), mask=never),
+        }
+    )
 
 
 def log_of(table):
@@ -129,8 +140,10 @@ def test_the_example_of_the_page(spark, tmp_path):
     [
         ({"start": ["x"]}, "column 'start' must be an integer of milliseconds or a timestamp, not string"),
         ({"start": [10], "end": [9]}, r"0.parquet, row 0: it ends before it starts"),
-        ({"start": pa.array([], pa.int64()), "end": pa.array([], pa.int64()), "timeout": pa.array([], pa.int64())},
-         "there are no timers"),
+        (
+            {"start": pa.array([], pa.int64()), "end": pa.array([], pa.int64()), "timeout": pa.array([], pa.int64())},
+            "there are no timers",
+        ),
     ],
 )
 def test_what_is_no_log_is_a_plain_error(spark, tmp_path, columns, says):
@@ -152,7 +165,8 @@ def test_bad_arguments_are_refused_before_anything_runs(spark, tmp_path):
     with pytest.raises(ValueError, match="wheel_size must be from 2"):
         replay(frame, wheel_sizes=[1])
     for options, error, says in (
-        ({"key": "key"}, ValueError, "go together"), ({"key": "key", "wheels": 0}, ValueError, "from 1 to 4096"),
+        ({"key": "key"}, ValueError, "go together"),
+        ({"key": "key", "wheels": 0}, ValueError, "from 1 to 4096"),
         ({"key": "key", "wheels": True}, TypeError, "wheels must be an int"),
         ({"key": "colour", "wheels": 2}, LogError, "there is no column 'colour'"),
     ):

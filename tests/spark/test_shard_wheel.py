@@ -7,15 +7,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from exploring import explored
 
+from exploring import explored
 from hwheel.spark.message import SEQUENCE, TOMBSTONE
 from hwheel.spark.shard import chunk_map
 from hwheel.spark.shard import wheel as shard_wheel
 from hwheel.spark.shard.index import ShardIndex
 from hwheel.spark.shard.settings import ColumnNames, Placement, WheelSettings
 from hwheel.spark.shard.wheel import ShardWheel
-
 from plain_model import PlainModel, Record
 
 MODEL = explored(60)
@@ -39,8 +38,9 @@ class Shard:
         arrived = None
         if records:
             columns = zip(*[(r.id, r.key, r.due, r.payload, r.cancel) for r in records], strict=True)
-            arrived = pa.table([pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)],
-                               schema=SCHEMA)
+            arrived = pa.table(
+                [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+            )
         if self.index is None:
             if arrived is None:
                 return []
@@ -89,11 +89,22 @@ def histories(draw):
 
 @MODEL
 @given(
-    histories(), st.sampled_from([1, 250, 1000]), st.sampled_from([2, 4, 256]), st.sampled_from([1, 5, 10**6]),
+    histories(),
+    st.sampled_from([1, 250, 1000]),
+    st.sampled_from([2, 4, 256]),
+    st.sampled_from([1, 5, 10**6]),
     st.sampled_from([1, 2000, 10**6]),
 )
-@example([(START_MS, [Record("a", "k", START_MS + 5000)]), (START_MS + 9000, [Record("b", "k", START_MS + 7000),
-         Record("c", "k", START_MS + 2000)])], 1000, 2, 1, 1)
+@example(
+    [
+        (START_MS, [Record("a", "k", START_MS + 5000)]),
+        (START_MS + 9000, [Record("b", "k", START_MS + 7000), Record("c", "k", START_MS + 2000)]),
+    ],
+    1000,
+    2,
+    1,
+    1,
+)
 def test_the_model(batches, tick_ms, wheel_size, step_rows, bytes_):
     shard, model = Shard(tick_ms, wheel_size, 10**15), PlainModel(tick_ms)
     small = patch.multiple(chunk_map, OPEN_BYTES=min(bytes_, 500), CHUNK_BYTES=bytes_)

@@ -15,17 +15,36 @@ from hwheel.spark.deliver.topic import KafkaOptions, Topic
 from hwheel.spark.session import connector
 
 
-@pytest.mark.parametrize("url", [
-    "kafka://127.0.0.1:9092/t", "kafka://a.b:1,c-d:65535/Some.topic_1-x", "kafka://[::1]:9092/t",
-])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "kafka://127.0.0.1:9092/t",
+        "kafka://a.b:1,c-d:65535/Some.topic_1-x",
+        "kafka://[::1]:9092/t",
+    ],
+)
 def test_a_topic_and_its_url(url):
     assert str(Topic.of(url)) == url
 
 
-@pytest.mark.parametrize("url", [
-    "kafka://", "kafka:/b:1/t", "kafka://b/t", "kafka://b:1", "kafka://b:1/", "kafka://b:1/t/u", "kafka://b:1,/t",
-    "kafka://b:x/t", "kafka://b:1/ä", "kafka://b:1/..", f"kafka://b:1/{'t' * 250}", "kafka://u@b:1 /t", "kafka://b:1/t\n",
-])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "kafka://",
+        "kafka:/b:1/t",
+        "kafka://b/t",
+        "kafka://b:1",
+        "kafka://b:1/",
+        "kafka://b:1/t/u",
+        "kafka://b:1,/t",
+        "kafka://b:x/t",
+        "kafka://b:1/ä",
+        "kafka://b:1/..",
+        f"kafka://b:1/{'t' * 250}",
+        "kafka://u@b:1 /t",
+        "kafka://b:1/t\n",
+    ],
+)
 def test_what_is_no_topic(url):
     with pytest.raises(ValueError, match="^a topic is kafka://HOST:PORT,HOST:PORT/TOPIC, not "):
         Topic.of(url)
@@ -42,17 +61,23 @@ def test_the_dead_letters_lie_beside_what_is_delivered():
     assert places("--from", "kafka://b:1/t", "--to", "out/", "--checkpoint", "cp").dead_letters == "out-dead-letters"
 
 
-@pytest.mark.parametrize(("arguments", "says"), [
-    (["--from", "kafka://b/t", "--to", "out"], "--from: a topic is kafka://HOST:PORT"),
-    (["--from", "in", "--to", "kafka://b"], "--to: a topic is kafka://HOST:PORT"),
-    (["--from", "in", "--to", "out", "--dead-letters", "kafka:dead"], "--dead-letters: a topic is kafka://HOST:PORT"),
-    (["--from", "kafka://b:1/t", "--to", "kafka://b:1/t"], "must be four places"),
-    (["--from", "in", "--to", "out", "--dead-letters", "in/"], "must be four places"),
-    (["--from", "in", "--to", "out", "--checkpoint", "kafka://b:1/t"], "--checkpoint: must be a directory"),
-    (["--from", "kafka://b:1/t", "--to", "out", "--kafka-format", "headers"], "--to: .* use --format parquet"),
-    (["--from", "in", "--to", "out", "--kafka-conf", "x"], "--kafka-conf must be NAME=VALUE"),
-    (["--from", "in", "--to", "out", "--kafka-conf-file", "nowhere"], "--kafka-conf-file: nowhere cannot be read"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--from", "kafka://b/t", "--to", "out"], "--from: a topic is kafka://HOST:PORT"),
+        (["--from", "in", "--to", "kafka://b"], "--to: a topic is kafka://HOST:PORT"),
+        (
+            ["--from", "in", "--to", "out", "--dead-letters", "kafka:dead"],
+            "--dead-letters: a topic is kafka://HOST:PORT",
+        ),
+        (["--from", "kafka://b:1/t", "--to", "kafka://b:1/t"], "must be four places"),
+        (["--from", "in", "--to", "out", "--dead-letters", "in/"], "must be four places"),
+        (["--from", "in", "--to", "out", "--checkpoint", "kafka://b:1/t"], "--checkpoint: must be a directory"),
+        (["--from", "kafka://b:1/t", "--to", "out", "--kafka-format", "headers"], "--to: .* use --format parquet"),
+        (["--from", "in", "--to", "out", "--kafka-conf", "x"], "--kafka-conf must be NAME=VALUE"),
+        (["--from", "in", "--to", "out", "--kafka-conf-file", "nowhere"], "--kafka-conf-file: nowhere cannot be read"),
+    ],
+)
 def test_places_that_cannot_be(arguments, says, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["deliver", "--checkpoint", "cp", *arguments]) == 2
@@ -65,13 +90,30 @@ def test_settings_of_clients(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text(
         "# of the cluster\n\nsecurity.protocol=SASL_SSL\nacks = 1\n  ! no\n"
-        "sasl.jaas.config=org.Login required \\\n  username=\"u\" password=\"p=1\";\n"
+        'sasl.jaas.config=org.Login required \\\n  username="u" password="p=1";\n'
     )
-    options = make_parser().parse_args([
-        "deliver", "--from", "a", "--to", "b", "--checkpoint", "c", "--kafka-conf-file", str(file),
-        "--kafka-conf", "acks=all", "--kafka-format", "headers", "--starting-offsets", "latest",
-        "--offsets-a-batch", "7", "--skip-lost-offsets",
-    ])
+    options = make_parser().parse_args(
+        [
+            "deliver",
+            "--from",
+            "a",
+            "--to",
+            "b",
+            "--checkpoint",
+            "c",
+            "--kafka-conf-file",
+            str(file),
+            "--kafka-conf",
+            "acks=all",
+            "--kafka-format",
+            "headers",
+            "--starting-offsets",
+            "latest",
+            "--offsets-a-batch",
+            "7",
+            "--skip-lost-offsets",
+        ]
+    )
     kafka = kafka_options.kafka_of(options)
     jaas = kafka.conf.pop("sasl.jaas.config")
     assert jaas.split() == ["org.Login", "required", 'username="u"', 'password="p=1";']
@@ -105,7 +147,9 @@ def test_a_checkpoint_stays_with_its_source(spark, tmp_path):
     directory, defaults = Directory(spark, str(tmp_path / "cp")), WheelOptions("1 second", 16, 2, 2, "10 minutes")
     kept_options(directory, {"source": "files"}, defaults)
     assert kept_options(directory, {"source": "files"}, defaults).source == "files"
-    with pytest.raises(CheckpointOptionsError, match="^the checkpoint was made for files, not for a topic with JSON, as --from$"):
+    with pytest.raises(
+        CheckpointOptionsError, match="^the checkpoint was made for files, not for a topic with JSON, as --from$"
+    ):
         kept_options(directory, {"source": "a topic with JSON"}, defaults)
 
 

@@ -6,9 +6,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
+
 from exploring import seconds
 from programs import environment
-
 
 
 @pytest.fixture

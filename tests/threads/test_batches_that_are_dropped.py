@@ -44,7 +44,9 @@ assert stats.pending == 0 and stats.added == stats.expired + stats.cancelled, st
 """
 
 
-@pytest.mark.skipif(bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="PYTHONMALLOC=malloc is not for this CPython")
+@pytest.mark.skipif(
+    bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="PYTHONMALLOC=malloc is not for this CPython"
+)
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
 def test_memory_of_a_dropped_batch_is_not_touched_again(script, soak_seconds, monkeypatch, executor):
     # Freed memory is overwritten, so that whoever still reads it does not get away with it.

@@ -1,4 +1,5 @@
-"""No lock is held while your code runs: a callback may do anything to its own timer, on any thread, since no lock is held while it runs."""
+"""No lock is held while your code runs: a callback may do anything to its own timer, on any thread, since no lock is
+held while it runs."""
 
 import threading
 from array import array

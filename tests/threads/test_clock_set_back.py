@@ -3,6 +3,7 @@
 from array import array
 
 import pytest
+
 from exploring import dice_of
 
 
@@ -23,7 +24,7 @@ def test_what_is_added_after_it_waits_for_its_deadline(make, hand_clock, wheel_s
     ran = []
     timer.call_later(5, ran.append, "before")
     hand_clock.ms += 5000
-    timer.advance_clock(0)              # the wheel's clock is there now, too
+    timer.advance_clock(0)  # the wheel's clock is there now, too
     assert ran == ["before"]
     hand_clock.ms -= back_ms
     timer.call_later(1, ran.append, "after")
@@ -81,7 +82,7 @@ def test_what_was_pending_keeps_its_deadline_and_its_place(make, hand_clock):
     timer.call_later(0.2, int)
     hand_clock.ms += 250
     timer.advance_clock(0)
-    hand_clock.ms -= 900_000            # far: more levels are needed for what is pending
+    hand_clock.ms -= 900_000  # far: more levels are needed for what is pending
     timer.call_later(0, int)
     timer.call_later(1, ran.append, "new")
     assert [task.deadline_ms for task in tasks] == [1_000_000 + delay_ms for delay_ms in delays_ms]
@@ -144,7 +145,7 @@ def test_a_clock_that_fails_in_between_does_not_end_call_every(make_timer, hand_
     def run():
         runs.append(hand_clock.ms)
         if len(runs) == 1:
-            fails.append(OSError("no clock now"))       # for the next reading: when the task goes back
+            fails.append(OSError("no clock now"))  # for the next reading: when the task goes back
 
     task = timer.call_every(1, run)
     hand_clock.ms += 1000

@@ -7,9 +7,9 @@ from array import array
 from collections import Counter
 
 import pytest
-from exploring import dice_of
 
 import hwheel_core
+from exploring import dice_of
 from hwheel import TimerBatch, TimerTask
 
 THREADS = 4
@@ -54,7 +54,7 @@ def play(timer, ledger, shared, seed, stop):
             else:
                 try:
                     token, task = shared[dice.choice(list(shared)) if len(shared) < 64 else dice.randrange(4096)]
-                except (KeyError, RuntimeError):        # the slot is empty, or another thread filled one meanwhile
+                except (KeyError, RuntimeError):  # the slot is empty, or another thread filled one meanwhile
                     continue
                 if action < 0.8:
                     if task.cancel():
@@ -69,9 +69,7 @@ def play_round(timer, seconds, seed):
     ledger = Ledger()
     shared = {}
     stop = threading.Event()
-    players = [
-        threading.Thread(target=play, args=(timer, ledger, shared, f"{seed}-{i}", stop)) for i in range(THREADS)
-    ]
+    players = [threading.Thread(target=play, args=(timer, ledger, shared, f"{seed}-{i}", stop)) for i in range(THREADS)]
     for player in players:
         player.start()
     give_up = time.monotonic() + seconds
@@ -94,7 +92,7 @@ def test_four_threads_add_cancel_and_reschedule_and_each_task_is_accounted_for_o
         timer = make_timer(executor=executor)
         ledger = play_round(timer, min(ROUND_S, soak_seconds), number)
         returned = timer.close()
-        if hasattr(executor, "shutdown"):               # what was submitted before close() still runs
+        if hasattr(executor, "shutdown"):  # what was submitted before close() still runs
             timers_left = timer.stats().expired
             while len(ledger.ran) < timers_left:
                 time.sleep(0.01)
@@ -210,7 +208,7 @@ def test_a_batch_that_is_cancelled_while_it_falls_due_is_delivered_or_cancelled_
         if waits_for == "some time about then":
             time.sleep(dice.uniform(0.0015, 0.0035))
         else:
-            while batch.pending == 400:     # it drops when the indices are taken, before the callback is called
+            while batch.pending == 400:  # it drops when the indices are taken, before the callback is called
                 pass
         ledger.cancelled += batch.cancel()
         del batch

@@ -4,8 +4,8 @@ import threading
 from array import array
 
 import pytest
-from exploring import dice_of
 
+from exploring import dice_of
 from hwheel import TimerFull, TimerTask
 
 LIMIT = 1000

@@ -4,6 +4,7 @@ import random
 import time
 
 import pytest
+
 from exploring import dice_of
 
 DELAYS = 1500
@@ -46,7 +47,7 @@ def test_nothing_runs_early_on_a_clock_that_is_slower_than_the_systems(make_time
         not_before_ms = clock() + i
         timer.call_later(i / 1000, lambda not_before_ms=not_before_ms: early_ms.append(not_before_ms - clock()))
     eventually(lambda: len(early_ms) == 60)
-    assert max(early_ms) <= 0.001           # floats of 10**12 ms are that coarse
+    assert max(early_ms) <= 0.001  # floats of 10**12 ms are that coarse
 
 
 def test_a_fast_clock_runs_everything_by_its_own_time(make_timer, executor, eventually):
@@ -94,7 +95,7 @@ def test_without_never_early_deadlines_are_rounded_down_as_kafka_does(make_timer
     timer.call_later(0.075, ran.append, 75)
     timer.call_later(0.1, ran.append, 100)
     timer.call_later(0.049, ran.append, 49)
-    assert timer.advance_clock(0) is True           # within the current tick: due at once
+    assert timer.advance_clock(0) is True  # within the current tick: due at once
     assert ran == [49]
     hand_clock.ms += 49
     assert timer.advance_clock(0) is False

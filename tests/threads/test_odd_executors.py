@@ -113,8 +113,8 @@ def test_a_task_that_is_added_again_while_it_waits_runs_also_if_the_second_add_i
     timer = make_timer(executor=executor)
     task = timer.add(Again(1))
     eventually(lambda: task.expired)
-    timer.add(task)                     # the first run waits in the executor
-    assert task.cancel()                # the second
+    timer.add(task)  # the first run waits in the executor
+    assert task.cancel()  # the second
     executor.run_one()
     assert ran == ["ran"]
 
@@ -140,7 +140,7 @@ def test_close_takes_back_what_an_executor_without_futures_has_not_begun(make_ti
     assert {*map(id, returned)} == {*map(id, [*tasks[1:], batch])} and len(returned) == 3
     assert sorted(batch.indices()) == [0, 1, 2]
     while not executor.calls.empty():
-        executor.run_one()              # it was taken back: nothing happens
+        executor.run_one()  # it was taken back: nothing happens
     assert ran == [0]
     stats = timer.stats()
     assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (6, 1, 0, 0)

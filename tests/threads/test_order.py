@@ -4,6 +4,7 @@ import threading
 from array import array
 
 import pytest
+
 from exploring import dice_of
 
 PATIENCE_S = 60
@@ -23,7 +24,7 @@ def test_tasks_of_a_tick_run_in_the_order_of_their_adds(make_timer, ordered_exec
     done = threading.Event()
     tasks.append(timer.call_later(0.61, done.set))
     assert done.wait(PATIENCE_S)
-    timer.close(run_pending=True)       # what shares the last tick with the event
+    timer.close(run_pending=True)  # what shares the last tick with the event
     number_of = {id(task): number for number, task in enumerate(tasks)}
     expected = [number_of[id(task)] for task in in_order_of_ticks(tasks[:-1], tick_ms)]
     assert ran == expected

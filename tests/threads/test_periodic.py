@@ -17,9 +17,9 @@ def make_hand_timer(make_timer, hand_clock):
 @pytest.mark.parametrize(
     ("missed", "expected"),
     [
-        ("skip", [100, 500, 600, 700]),                 # 200, 300 and 400 are left out
-        ("burst", [100, 450, 450, 450, 500, 600, 700]), # they are made up for
-        ("delay", [100, 550, 650]),                     # 450 is where a new grid starts
+        ("skip", [100, 500, 600, 700]),  # 200, 300 and 400 are left out
+        ("burst", [100, 450, 450, 450, 500, 600, 700]),  # they are made up for
+        ("delay", [100, 550, 650]),  # 450 is where a new grid starts
     ],
 )
 def test_what_a_long_run_misses(make_hand_timer, hand_clock, missed, expected):
@@ -35,7 +35,7 @@ def test_what_a_long_run_misses(make_hand_timer, hand_clock, missed, expected):
     timer.call_every(0.1, slow_at_first, missed=missed)
     while hand_clock.ms < start_ms + 700:
         hand_clock.ms += 10
-        while timer.advance_clock(0):       # what a run puts back may be due already
+        while timer.advance_clock(0):  # what a run puts back may be due already
             pass
     assert seen == expected
 
@@ -151,7 +151,7 @@ def test_a_cancel_while_it_waits_in_a_pool_keeps_it_from_running_and_is_no_error
         release.set()
     for future in blocked:
         future.result()
-    pool.submit(int).result()               # behind it in the queue
+    pool.submit(int).result()  # behind it in the queue
     timer.close()
     pool.shutdown(wait=True)
     assert (ran, reported) == ([], [])

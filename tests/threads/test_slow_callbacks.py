@@ -29,7 +29,7 @@ def test_what_falls_due_behind_a_slow_callback_can_still_be_cancelled(make_timer
         moved = timer.call_later(0.001, ran.append, "moved")
         kept = timer.call_later(0.001, ran.append, "kept")
         eventually(lambda: timer.time() * 1000 > kept.deadline_ms + 5)
-        time.sleep(0.05)                    # the reaper has them out of the wheel by now
+        time.sleep(0.05)  # the reaper has them out of the wheel by now
         assert due.pending and kept.pending and moved.pending
         assert due.cancel() is True
         assert due.cancel() is False

@@ -12,7 +12,7 @@ def test_every_counter_at_quiet_moments(make_timer, hand_clock):
     tasks = [timer.call_later(i / 1000, int) for i in range(1, 101)]
     batch = timer.call_many(array("q", range(1, 101)), len)
     assert (timer.stats().added, timer.stats().pending, len(timer)) == (200, 200, 200)
-    assert timer.stats().levels == 4                    # 100 ms in wheels of 4 ms, 16 ms, 64 ms and 256 ms
+    assert timer.stats().levels == 4  # 100 ms in wheels of 4 ms, 16 ms, 64 ms and 256 ms
     assert tasks[99].cancel() and batch.cancel([98, 99]) == 2
     assert (timer.stats().cancelled, timer.stats().pending) == (3, 197)
     hand_clock.ms += 50

@@ -134,7 +134,7 @@ def test_ctrl_c_interrupts_the_wait(script, executor, timeout_ms):
         try:
             output, errors = process.communicate(timeout=20)
         except subprocess.TimeoutExpired:
-            continue                        # it came before the wait had begun
+            continue  # it came before the wait had begun
         break
     assert (process.returncode, output, errors) == (0, "interrupted\n", "")
 
@@ -146,14 +146,14 @@ def test_an_earlier_add_wakes_every_thread_that_waits(make_timer):
 
     def wait():
         with contextlib.suppress(TimerClosed):
-            while True:                 # one that finds that the other has just run what was due comes back, too
+            while True:  # one that finds that the other has just run what was due comes back, too
                 timer.advance_clock(PATIENCE_S * 1000)
 
     waiting = [threading.Thread(target=wait) for _ in range(2)]
     for thread in waiting:
         thread.start()
-    time.sleep(0.2)                     # until both sleep
-    timer.call_later(0.05, int)         # wakes them: one runs it and ends, the other goes back to sleep
+    time.sleep(0.2)  # until both sleep
+    timer.call_later(0.05, int)  # wakes them: one runs it and ends, the other goes back to sleep
     time.sleep(0.2)
     timer.call_later(0.05, ran.set)
     assert ran.wait(5), "one wake-up was lost"
@@ -170,10 +170,10 @@ def test_the_thread_that_sleeps_longest_is_woken_too(make_timer):
     short = threading.Thread(target=timer.advance_clock, args=(PATIENCE_S * 1000,))
     short.start()
     time.sleep(0.1)
-    first.cancel()                      # `short` sleeps on until 0.3 s are over
+    first.cancel()  # `short` sleeps on until 0.3 s are over
     long = threading.Thread(target=timer.advance_clock, args=(PATIENCE_S * 1000,))
-    long.start()                        # this one has nothing to wait for
-    time.sleep(0.3)                     # by now `short` has woken up and sleeps again
+    long.start()  # this one has nothing to wait for
+    time.sleep(0.3)  # by now `short` has woken up and sleeps again
     timer.call_later(0.05, ran.set)
     assert ran.wait(5)
     timer.close()

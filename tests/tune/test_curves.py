@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from exploring import explored
 
+from exploring import explored
 from hwheel.replay import NEVER, Log
 from hwheel.tune.curves import EDGES_MS, STEPS, Curves, Lengths, PendingCurve
 

@@ -32,8 +32,8 @@ def test_integers_of_any_width_timestamps_and_durations(tmp_path):
         end=pa.array([moment + 2000 * micros, None], pa.timestamp("ns", "UTC")),
     )
     log, _ = read_file(path, COLUMNS)
-    assert log.starts_ms.tolist() == [first_ms, first_ms + 1]       # an instant is rounded down
-    assert log.timeouts_ms.tolist() == [2, 2000]                    # a length is rounded up
+    assert log.starts_ms.tolist() == [first_ms, first_ms + 1]  # an instant is rounded down
+    assert log.timeouts_ms.tolist() == [2, 2000]  # a length is rounded up
     assert log.ends_ms.tolist() == [NEVER, first_ms + 2]
     small, _ = read_file(write(tmp_path / "small.parquet", start=pa.array([1, 2], pa.uint8())), COLUMNS)
     assert small.starts_ms.tolist() == [1, 2]

@@ -41,7 +41,7 @@ def test_a_bucket_that_was_passed_over_can_take_its_next_turn_and_nothing_is_los
     wheel = TimingWheel(tick_ms=1, wheel_size=20)
     passed = added(wheel, 5)
     wheel.advance_clock(10)
-    reused = added(wheel, 25)           # the same bucket, one turn later
+    reused = added(wheel, 25)  # the same bucket, one turn later
     assert (passed.pending, reused.pending) == (True, True)
     assert len(wheel) == 2
     assert wheel.next_expiration_ms <= 10
@@ -90,7 +90,7 @@ def test_whatever_is_passed_over_comes_out_once_and_never_early(wheel_size):
 def test_what_was_passed_over_comes_out_in_order_of_its_time_and_not_before_it():
     wheel = TimingWheel(tick_ms=1, wheel_size=4)
     late = added(wheel, 31)
-    wheel.advance_clock(24)             # passes over the coarse bucket that `late` is in
+    wheel.advance_clock(24)  # passes over the coarse bucket that `late` is in
     early = added(wheel, 27)
     wheel.advance_clock(28)
     assert wheel.poll(26) == []

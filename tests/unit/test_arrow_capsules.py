@@ -14,18 +14,29 @@ RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 class Schema(ctypes.Structure):
     _fields_ = [
-        ("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_char_p),
+        ("format", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("metadata", ctypes.c_char_p),
         ("flags", ctypes.c_int64),
-        ("n_children", ctypes.c_int64), ("children", ctypes.c_void_p), ("dictionary", ctypes.c_void_p),
-        ("release", RELEASE), ("private_data", ctypes.c_void_p),
+        ("n_children", ctypes.c_int64),
+        ("children", ctypes.c_void_p),
+        ("dictionary", ctypes.c_void_p),
+        ("release", RELEASE),
+        ("private_data", ctypes.c_void_p),
     ]
 
 
 class Column(ctypes.Structure):
     _fields_ = [
-        ("length", ctypes.c_int64), ("null_count", ctypes.c_int64), ("offset", ctypes.c_int64),
-        ("n_buffers", ctypes.c_int64), ("n_children", ctypes.c_int64), ("buffers", ctypes.POINTER(ctypes.c_void_p)),
-        ("children", ctypes.c_void_p), ("dictionary", ctypes.c_void_p), ("release", RELEASE),
+        ("length", ctypes.c_int64),
+        ("null_count", ctypes.c_int64),
+        ("offset", ctypes.c_int64),
+        ("n_buffers", ctypes.c_int64),
+        ("n_children", ctypes.c_int64),
+        ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+        ("children", ctypes.c_void_p),
+        ("dictionary", ctypes.c_void_p),
+        ("release", RELEASE),
         ("private_data", ctypes.c_void_p),
     ]
 
@@ -64,7 +75,7 @@ def test_an_array_made_by_hand_is_taken_and_released_once():
     batch = timer.call_many(exporter, ran.extend)
     assert len(batch) == 3
     assert len(exporter.released) == 1
-    assert not exporter.column.release          # it was moved out of the capsule
+    assert not exporter.column.release  # it was moved out of the capsule
     timer.advance(0.015)
     assert ran == [0, 1, 2]
 

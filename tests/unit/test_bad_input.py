@@ -72,8 +72,15 @@ class Stage:
     def picture(self):
         tasks = [self.pending, self.in_wheel, self.free]
         return (
-            self.timer.stats(), len(self.timer), self.timer.time(), self.timer.closed, self.timer.pending(),
-            list(self.batch.indices()), self.wheel.snapshot(), len(self.wheel), self.wheel.next_expiration_ms,
+            self.timer.stats(),
+            len(self.timer),
+            self.timer.time(),
+            self.timer.closed,
+            self.timer.pending(),
+            list(self.batch.indices()),
+            self.wheel.snapshot(),
+            len(self.wheel),
+            self.wheel.next_expiration_ms,
             [(task.pending, task.expired, task.cancelled, task.delay_ms, task.deadline_ms) for task in tasks],
         )
 
@@ -93,8 +100,12 @@ CALLS = cases(
     ("call_later", "callback", lambda stage, value: stage.timer.call_later(1, value), CALLBACK),
     ("call_at", "when", lambda stage, value: stage.timer.call_at(value, print), SECONDS),
     ("call_at", "callback", lambda stage, value: stage.timer.call_at(1, value), CALLBACK),
-    ("call_every", "interval", lambda stage, value: stage.timer.call_every(value, print),
-     [*SECONDS, (0, ValueError), (0.0, ValueError), (-1, ValueError), (1e-12, ValueError)]),
+    (
+        "call_every",
+        "interval",
+        lambda stage, value: stage.timer.call_every(value, print),
+        [*SECONDS, (0, ValueError), (0.0, ValueError), (-1, ValueError), (1e-12, ValueError)],
+    ),
     ("call_every", "callback", lambda stage, value: stage.timer.call_every(1, value), CALLBACK),
     ("call_every", "missed", lambda stage, value: stage.timer.call_every(1, print, missed=value), MISSED),
     ("call_many", "delays_ms", lambda stage, value: stage.timer.call_many(value, print), BUFFER),
@@ -134,12 +145,24 @@ CONSTRUCTORS = cases(
     ("SystemTimer", "max_pending", lambda value: SystemTimer(max_pending=value), MAX_PENDING),
     ("SystemTimer", "name", lambda value: SystemTimer(value), [(None, TypeError), (5, TypeError), (b"t", TypeError)]),
     ("SystemTimer", "on_error", lambda value: SystemTimer(on_error=value), CALLBACK[1:]),
-    ("SystemTimer", "executor", lambda value: SystemTimer(executor=value),
-     [("threads", TypeError), (5, TypeError), (True, TypeError)]),
-    ("SystemTimer", "clock", lambda value: SystemTimer(clock=value),
-     [(None, ValueError), ("wall", ValueError), ("manual", ValueError), (5, ValueError)]),
-    ("SystemTimer", "fork", lambda value: SystemTimer(fork=value),
-     [(None, ValueError), ("DROP", ValueError), (True, ValueError)]),
+    (
+        "SystemTimer",
+        "executor",
+        lambda value: SystemTimer(executor=value),
+        [("threads", TypeError), (5, TypeError), (True, TypeError)],
+    ),
+    (
+        "SystemTimer",
+        "clock",
+        lambda value: SystemTimer(clock=value),
+        [(None, ValueError), ("wall", ValueError), ("manual", ValueError), (5, ValueError)],
+    ),
+    (
+        "SystemTimer",
+        "fork",
+        lambda value: SystemTimer(fork=value),
+        [(None, ValueError), ("DROP", ValueError), (True, ValueError)],
+    ),
 )
 
 
@@ -167,14 +190,17 @@ def test_advance_clock_of_a_system_timer_refuses_a_bad_timeout(value, error):
         assert timer.stats() == before
 
 
-@pytest.mark.parametrize(("call", "argument", "value", "error"), cases(
-    ("add", "task", lambda timer, value: timer.add(value), TASK),
-    ("call_later", "delay", lambda timer, value: timer.call_later(value, print), SECONDS),
-    ("call_at", "when", lambda timer, value: timer.call_at(value, print), SECONDS),
-    ("call_every", "interval", lambda timer, value: timer.call_every(value, print), SECONDS),
-    ("call_many", "delays_ms", lambda timer, value: timer.call_many(value, print), BUFFER),
-    ("close", "timeout", lambda timer, value: timer.close(timeout=value), TIMEOUT),
-))
+@pytest.mark.parametrize(
+    ("call", "argument", "value", "error"),
+    cases(
+        ("add", "task", lambda timer, value: timer.add(value), TASK),
+        ("call_later", "delay", lambda timer, value: timer.call_later(value, print), SECONDS),
+        ("call_at", "when", lambda timer, value: timer.call_at(value, print), SECONDS),
+        ("call_every", "interval", lambda timer, value: timer.call_every(value, print), SECONDS),
+        ("call_many", "delays_ms", lambda timer, value: timer.call_many(value, print), BUFFER),
+        ("close", "timeout", lambda timer, value: timer.close(timeout=value), TIMEOUT),
+    ),
+)
 def test_a_system_timer_refuses_bad_arguments_as_well(call, argument, value, error):
     with SystemTimer(reaper=False, executor="inline") as timer:
         stays = timer.call_later(1000, print)

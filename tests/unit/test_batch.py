@@ -81,7 +81,7 @@ def test_a_batch_counts_as_its_timers():
     stats = timer.stats()
     assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (5, 2, 1, 2)
     assert (len(timer), len(timer), batch.pending, len(batch)) == (2, 2, 2, 5)
-    assert timer.pending() == []        # batches are not among the tasks
+    assert timer.pending() == []  # batches are not among the tasks
 
 
 @pytest.mark.parametrize("make", [list, tuple, set, lambda values: array("q", values), iter])

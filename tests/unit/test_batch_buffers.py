@@ -61,7 +61,7 @@ def test_every_buffer_of_int64_gives_the_same_timers(delays_ms, ran):
 def test_every_buffer_of_int64_will_do_as_indices(delays_ms):
     timer = ManualTimer()
     batch = timer.call_many(array("q", range(1, 100)), print)
-    assert batch.cancel(delays_ms) == 4         # 10 stands in it twice
+    assert batch.cancel(delays_ms) == 4  # 10 stands in it twice
     assert batch.pending == 95
     assert {0, 10, 20, 30}.isdisjoint(batch.indices())
 
@@ -166,7 +166,7 @@ def test_the_buffer_is_let_go_at_once():
     timer = ManualTimer()
     delays_ms = array("q", [5, 10])
     batch = timer.call_many(delays_ms, print)
-    delays_ms.append(15)            # a BufferError while somebody looks at it
+    delays_ms.append(15)  # a BufferError while somebody looks at it
     indices = array("q", [0])
     batch.cancel(indices)
     indices.append(1)
@@ -182,7 +182,7 @@ def test_indices_may_be_used_as_an_index_into_numpy_and_arrow(ran):
 
 
 def test_a_batch_that_is_too_long_for_its_indices_is_refused():
-    endless = np.broadcast_to(np.int64(5), 2**31)       # one number, repeated without being stored
+    endless = np.broadcast_to(np.int64(5), 2**31)  # one number, repeated without being stored
     timer = ManualTimer()
     with pytest.raises(OverflowError, match="at most 2,147,483,647 timers"):
         timer.call_many(endless, print)

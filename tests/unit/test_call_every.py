@@ -39,7 +39,7 @@ def test_an_interval_of_a_fraction_of_a_millisecond_does_not_drift(missed, ran):
     task = timer.call_every(1 / 3, times_of(timer, ran), missed=missed)
     timer.advance(3)
     if missed == "delay":
-        assert ran == [334 * i for i in range(1, 9)]         # each interval starts at the run before
+        assert ran == [334 * i for i in range(1, 9)]  # each interval starts at the run before
     else:
         assert ran == [334, 667, 1000, 1334, 1667, 2000, 2334, 2667, 3000]
     task.cancel()
@@ -57,7 +57,7 @@ def test_missed_burst_makes_up_for_each_time_that_was_missed(ran):
     timer = ManualTimer(tick_ms=20)
     task = timer.call_every(0.007, times_of(timer, ran), missed="burst")
     timer.advance(0.06)
-    assert ran == [20, 20, 40, 40, 40, 60, 60, 60]           # 7 14 | 21 28 35 | 42 49 56
+    assert ran == [20, 20, 40, 40, 40, 60, 60, 60]  # 7 14 | 21 28 35 | 42 49 56
     assert timer.stats()[:3] == (9, 8, 0)
     task.cancel()
 
@@ -71,7 +71,7 @@ def test_missed_delay_waits_a_whole_interval_from_the_end_of_the_run(ran):
     ran.clear()
     skipping = timer.call_every(0.015, times_of(timer, ran), missed="skip")
     timer.advance(0.08)
-    assert ran == [100, 110, 130, 140, 160]                  # 95 110 125 140 155
+    assert ran == [100, 110, 130, 140, 160]  # 95 110 125 140 155
     skipping.cancel()
 
 

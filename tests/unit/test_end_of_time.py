@@ -3,9 +3,9 @@
 from array import array
 
 import pytest
-from programs import output_of
 
 from hwheel import ManualTimer, TimerTask, TimingWheel
+from programs import output_of
 
 LAST_MS = 2**63 - 1
 WHEELS = [(1, 2), (1, 20), (20, 10), (7, 3), (86_400_000, 256), (2**40, 2**20)]
@@ -104,7 +104,7 @@ def test_a_deadline_beyond_64_bits_is_refused_and_nothing_changes(tick_ms, never
 
 def test_the_longest_delay_that_fits_is_taken_and_one_more_is_refused():
     timer = ManualTimer(start_ms=1000, tick_ms=20)
-    longest_ms = LAST_MS - 1000 - 19        # it is rounded up to its tick
+    longest_ms = LAST_MS - 1000 - 19  # it is rounded up to its tick
     with pytest.raises(OverflowError):
         timer.add(TimerTask(longest_ms + 1))
     assert len(timer) == 0
@@ -113,39 +113,42 @@ def test_the_longest_delay_that_fits_is_taken_and_one_more_is_refused():
 
 def test_advancing_to_the_last_millisecond_runs_everything_and_comes_back():
     printed = output_of(
-        "-c", "from hwheel import ManualTimer, TimerTask\n"
+        "-c",
+        "from hwheel import ManualTimer, TimerTask\n"
         "timer = ManualTimer(start_ms=2**63 - 1 - 10**18 - 1)\n"
         "timer.add(TimerTask(10**18 + 1, print, 'last'))\n"
         "timer.advance(10**15)\n"
         "print('before')\n"
         "timer.advance(0.001)\n"
-        "print(len(timer))\n"
+        "print(len(timer))\n",
     )
     assert printed.split() == ["before", "last", "0"]
 
 
 def test_a_timer_at_the_end_of_time_runs_what_is_due_now():
     printed = output_of(
-        "-c", "from array import array\n"
+        "-c",
+        "from array import array\n"
         "from hwheel import ManualTimer, TimerTask\n"
         "timer = ManualTimer(tick_ms=20, start_ms=2**63 - 1)\n"
         "timer.add(TimerTask(0, print, 'task'))\n"
         "timer.call_many(array('q', [0, -3]), lambda indices: print(*indices))\n"
-        "timer.advance(0)\n"
+        "timer.advance(0)\n",
     )
     assert printed.split() == ["task", "0", "1"]
 
 
 def test_a_batch_beyond_the_end_of_time_is_refused_also_where_the_rounding_alone_goes_beyond():
     printed = output_of(
-        "-c", "from array import array\n"
+        "-c",
+        "from array import array\n"
         "from hwheel import ManualTimer\n"
         "timer = ManualTimer(tick_ms=20, start_ms=2**63 - 1)\n"
         "try:\n"
         "    timer.call_many(array('q', [0, 5]), print)\n"
         "except OverflowError as error:\n"
         "    print(error)\n"
-        "print(len(timer), timer.stats().added)\n"
+        "print(len(timer), timer.stats().added)\n",
     )
     assert "delays_ms[1]" in printed
     assert printed.split()[-2:] == ["0", "0"]

@@ -27,7 +27,7 @@ def test_tasks_with_delays_from_minus_5_to_minus_1_all_run_at_once_on_a_real_clo
     with SystemTimer(tick_ms=1, wheel_size=3, executor="inline", reaper=False) as timer:
         for delay_ms in range(-5, 0):
             timer.add(TimerTask(delay_ms, ran.append, delay_ms))
-        assert ran == []        # never in the caller of add
+        assert ran == []  # never in the caller of add
         assert timer.advance_clock(0)
         assert ran == [-5, -4, -3, -2, -1]
         assert not timer.advance_clock(0)

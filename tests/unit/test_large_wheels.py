@@ -6,9 +6,9 @@ import threading
 import time
 
 import pytest
-from programs import output_of
 
 from hwheel import ManualTimer
+from programs import output_of
 
 LARGE = 2**20
 
@@ -46,7 +46,10 @@ def test_a_level_is_made_ready_before_the_lock_is_taken():
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
 @pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer needs more than a limit")
 def test_no_memory_for_a_level_is_an_error_that_leaves_all_as_it_was():
-    assert output_of("-c", """
+    assert (
+        output_of(
+            "-c",
+            """
 import resource
 from array import array
 from hwheel import ManualTimer, TimerTask, TimingWheel
@@ -81,4 +84,7 @@ for _ in range(3):
 assert (len(timer), len(wheel), task.pending, pending.pending) == (1, 1, True, True)
 timer.advance(1)
 assert wheel.poll(5) == [pending]
-""") == "ran\n"
+""",
+        )
+        == "ran\n"
+    )

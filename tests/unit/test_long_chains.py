@@ -1,6 +1,7 @@
 """Timers that hold one another, one in the next: released without a recursion that overflows the C stack."""
 
 import pytest
+
 from programs import output_of
 
 CHAINS = {

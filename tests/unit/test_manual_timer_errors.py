@@ -100,7 +100,7 @@ def test_an_interruption_is_always_raised(ran, kind, on_error):
 
 def test_ctrl_c_ends_an_advance_in_which_all_callbacks_are_compiled():
     timer = ManualTimer()
-    timer.call_every(0.001, int)        # no Python code runs, which would look for signals
+    timer.call_every(0.001, int)  # no Python code runs, which would look for signals
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     killer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     killer.start()
@@ -114,8 +114,6 @@ def test_ctrl_c_ends_an_advance_in_which_all_callbacks_are_compiled():
     assert time.monotonic() - began < 30
     assert len(timer) == 1
     timer.close()
-
-
 
 
 @pytest.mark.parametrize("bad", ["ignore", 5, b"raise"])

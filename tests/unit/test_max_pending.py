@@ -27,7 +27,7 @@ def test_a_full_timer_refuses_every_add_and_counts_nothing():
         with pytest.raises(TimerFull, match="max_pending=3"):
             call()
         assert (timer.stats(), timer.pending()) == before
-    assert timer.call_many(array("q"), print).pending == 0       # nothing always fits
+    assert timer.call_many(array("q"), print).pending == 0  # nothing always fits
 
 
 @pytest.mark.parametrize("end", ["cancel", "expiry"])

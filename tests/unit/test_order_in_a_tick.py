@@ -1,9 +1,8 @@
 """Tasks of one tick run in the order in which they were added, whichever levels they came over."""
 
-
 import pytest
-from exploring import dice_of
 
+from exploring import dice_of
 from hwheel import ManualTimer, TimerTask, TimingWheel
 
 
@@ -64,7 +63,7 @@ def test_order_holds_across_levels_also_with_coarse_ticks():
     wheel = TimingWheel(tick_ms=20, wheel_size=4)
     tasks = [added(wheel, 20 * 410 + 19)]
     for clock_ms, rest_ms in [(20 * 100, 0), (20 * 391, 7), (20 * 400, 13), (20 * 409, 1)]:
-        assert wheel.poll(clock_ms) == []       # what has to move down first does
+        assert wheel.poll(clock_ms) == []  # what has to move down first does
         wheel.advance_clock(clock_ms)
         tasks.append(added(wheel, 20 * 410 + rest_ms))
     assert wheel.poll(20 * 410 - 1) == []
@@ -73,7 +72,7 @@ def test_order_holds_across_levels_also_with_coarse_ticks():
 
 def test_a_timer_with_coarse_ticks_keeps_order_too(ran):
     timer = ManualTimer(tick_ms=20, wheel_size=4)
-    for delay_ms in (8195, 8181, 8200, 8190):       # all rounded up to 8200
+    for delay_ms in (8195, 8181, 8200, 8190):  # all rounded up to 8200
         timer.add(TimerTask(delay_ms, ran.append, delay_ms))
     timer.advance(8)
     for delay_ms in (199, 181, 200):

@@ -14,7 +14,7 @@ def test_a_poll_with_nothing_due_moves_no_clock():
     assert wheel.poll(5000) == []
     assert wheel.current_time_ms == 1000
     task = added(wheel, 1500)
-    assert wheel.poll(1199) == []     # its bucket on level 3 is due at 1200
+    assert wheel.poll(1199) == []  # its bucket on level 3 is due at 1200
     assert [level.current_time_ms for level in wheel.snapshot().levels] == [1000, 1000, 800]
     assert task.pending
 

@@ -4,9 +4,9 @@ import itertools
 from array import array
 
 import pytest
-from programs import output_of
 
 from hwheel_core import lateness_of, replay
+from programs import output_of
 
 LAST = 2**63 - 1
 
@@ -17,13 +17,19 @@ def columns(*columns):
 
 def test_an_end_at_the_end_of_time():
     """In a process of its own: what does not end holds no GIL that a timeout here could want."""
-    assert output_of("-c", f"""
+    assert (
+        output_of(
+            "-c",
+            f"""
 from array import array
 from hwheel_core import replay
 ends_ms = array("q", [{LAST}, {LAST}])
 outcomes, at_ms, _ = replay(array("q", [0, 0]), array("q", [5, 70]), ends_ms, array("q", [0, 1]), 1, 4)
 print(list(outcomes), list(at_ms))
-""") == "[0, 0] [5, 70]\n"
+""",
+        )
+        == "[0, 0] [5, 70]\n"
+    )
 
 
 @pytest.mark.parametrize("tick_ms", [1, 7])

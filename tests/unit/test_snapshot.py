@@ -83,4 +83,4 @@ def test_a_view_keeps_working_when_the_wheel_itself_is_gone():
     view = wheel.overflow_wheel
     del wheel
     assert view.tick_ms == 20
-    assert view.snapshot().queue == ()      # its tasks went with the wheel
+    assert view.snapshot().queue == ()  # its tasks went with the wheel

@@ -335,7 +335,7 @@ def test_an_add_that_fails_does_not_take_the_task_from_one_that_came_in_between(
     timer = SystemTimer(clock=clock, reaper=False, executor="inline")
     timer.call_later(1, int)
     readings[:] = [2000] * 4
-    timer.advance_clock(0)              # the wheel's clock stands at 2000 now
+    timer.advance_clock(0)  # the wheel's clock stands at 2000 now
     task = TimerTask(50)
     readings[:] = [1000, None]
     with pytest.raises(OSError):

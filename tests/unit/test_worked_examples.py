@@ -99,7 +99,7 @@ def test_expiration_237_is_in_bucket_11_of_a_level_with_a_tick_of_20(where):
 
 # --- u = 1, n = 3, from c: the class comment of Kafka's TimingWheel ------------------------------------------------
 
-C = 27 * 1000       # a start on a tick of all levels concerned
+C = 27 * 1000  # a start on a tick of all levels concerned
 
 # At c + k, for each level above the due tick: (level, first and last time of the bucket), relative to c. A level's own
 # current bucket holds nothing new: its times belong to the finer levels.
@@ -120,7 +120,7 @@ def test_three_levels_of_three_buckets_cover_the_times_of_kafkas_class_comment(k
     covered = set()
     for level, first, last in BUCKETS_FROM_C[k]:
         for time in range(first, last + 1):
-            if time > k and time not in covered:        # a finer level, which stands earlier in the list, has it
+            if time > k and time not in covered:  # a finer level, which stands earlier in the list, has it
                 covered.add(time)
                 task = add(wheel, C + time)
                 tick_ms = 3 ** (level - 1)
@@ -219,4 +219,4 @@ def test_timers_at_200_and_840_ms_need_two_polls_that_return_tasks_and_none_for_
         if due := wheel.poll(now_ms):
             returned.append((now_ms, due))
     assert returned == [(200, [tasks[0]]), (840, [tasks[1]])]
-    assert wake_ups == [200, 800, 840]      # 800: the cascade that moves 840 down, which has work
+    assert wake_ups == [200, 800, 840]  # 800: the cascade that moves 840 down, which has work

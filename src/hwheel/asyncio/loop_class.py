@@ -81,7 +81,7 @@ def wheel_loop(base: type[Loop]) -> type[Loop]:
     if issubclass(base, WheelTimersMixin):
         return base
     bases = (WheelTimersMixin, base)
-    for made in base.__subclasses__():          # a cache that keeps nothing alive
+    for made in base.__subclasses__():  # a cache that keeps nothing alive
         if made.__bases__ == bases and made.__module__ == "hwheel.asyncio":
             return made
     name = f"Wheel{base.__name__.lstrip('_')}"

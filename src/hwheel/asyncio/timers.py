@@ -51,7 +51,7 @@ class WheelTimers(LoopTimers):
         context = {"message": f"Exception in callback {self._source(handle)}", "exception": error, "handle": handle}
         if handle._source_traceback:
             context["source_traceback"] = handle._source_traceback
-        loop = self.loop or asyncio.get_running_loop()      # the callback may have closed a Timeouts
+        loop = self.loop or asyncio.get_running_loop()  # the callback may have closed a Timeouts
         loop.call_exception_handler(context)
 
     # --- debug mode ------------------------------------------------------------------------------------------------
@@ -75,6 +75,6 @@ class WheelTimers(LoopTimers):
     def _name(self, asked: Any, handle: LoopHandle) -> None:
         """`asked` is how the loop calls what `handle` stands for: in debug mode it is to be reported as `handle`."""
         if self.debug:
-            with contextlib.suppress(Exception):        # uvloop's handles have no such fields; a repr() may fail
+            with contextlib.suppress(Exception):  # uvloop's handles have no such fields; a repr() may fail
                 asked._source_traceback = handle._source_traceback
                 asked._repr = repr(handle)

@@ -9,9 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hwheel_core import HwheelError
-
 from hwheel.replay import NEVER
+from hwheel_core import HwheelError
 
 Column = npt.NDArray[np.int64]
 
@@ -46,8 +45,11 @@ class LogColumns:
                     f"the columns are {', '.join(schema.names)}"
                 )
             kind = schema.field(name).type
-            if not (pa.types.is_integer(kind) or (pa.types.is_duration if is_length else pa.types.is_timestamp)(kind)
-                    or (pa.types.is_null(kind) and name == self.end)):
+            if not (
+                pa.types.is_integer(kind)
+                or (pa.types.is_duration if is_length else pa.types.is_timestamp)(kind)
+                or (pa.types.is_null(kind) and name == self.end)
+            ):
                 wanted = "a duration" if is_length else "a timestamp"
                 raise LogError(f"{where}: column {name!r} must be an integer of milliseconds or {wanted}, not {kind}")
 

@@ -23,7 +23,8 @@ def files_of(paths: Iterable[str | Path]) -> list[str]:
     for path in map(Path, paths):
         if path.is_dir():
             found = [
-                str(file) for file in sorted(path.rglob("*.parquet"))
+                str(file)
+                for file in sorted(path.rglob("*.parquet"))
                 if file.is_file() and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
             ]
             if not found:

@@ -5,9 +5,8 @@ import contextlib
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
-from hwheel_core import PurgatoryCore, TimerClosed, check_timeout
-
 from hwheel.purgatory.operation import DelayedOperation
+from hwheel_core import PurgatoryCore, TimerClosed, check_timeout
 
 _T = TypeVar("_T")
 
@@ -29,7 +28,7 @@ class AwaitedOperation(DelayedOperation, Generic[_T]):
         try:
             self.value = self.predicate()
         except Exception as error:
-            self.error = error      # the coroutine's, not the checking thread's
+            self.error = error  # the coroutine's, not the checking thread's
             return self.force_complete()
         return bool(self.value) and self.force_complete()
 
@@ -37,7 +36,7 @@ class AwaitedOperation(DelayedOperation, Generic[_T]):
         if asyncio._get_running_loop() is self.loop:
             self.wake()
         else:
-            with contextlib.suppress(RuntimeError):     # the loop is closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
                 self.loop.call_soon_threadsafe(self.wake)
 
     def _outlives_purgatory(self) -> bool:

@@ -22,4 +22,4 @@ def each(function: Callable[[_T], object], things: Iterable[_T]) -> None:
         try:
             raise first
         finally:
-            del first       # its traceback leads here
+            del first  # its traceback leads here

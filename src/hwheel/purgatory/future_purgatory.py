@@ -51,7 +51,7 @@ class DelayedFuture(DelayedOperation):
 
     def _end(self, future: Future[Any]) -> None:
         if self._fail_pending:
-            with contextlib.suppress(InvalidStateError):    # done by now
+            with contextlib.suppress(InvalidStateError):  # done by now
                 future.set_exception(TimeoutError(f"not done after {self.delay_ms} ms"))
         else:
             future.cancel()
@@ -92,9 +92,7 @@ class DelayedFuturePurgatory:
         fail_pending: bool = False,
         reaper: bool = True,
     ) -> None:
-        self.purgatory: DelayedOperationPurgatory[DelayedFuture] = DelayedOperationPurgatory(
-            name, timer, reaper=reaper
-        )
+        self.purgatory: DelayedOperationPurgatory[DelayedFuture] = DelayedOperationPurgatory(name, timer, reaper=reaper)
         self._fail_pending = bool(fail_pending)
 
     def try_complete_else_watch(
@@ -129,7 +127,7 @@ class DelayedFuturePurgatory:
                     future.add_done_callback(lambda _: self.purgatory.check_and_complete(key))
             return operation
         except BaseException:
-            self.purgatory._withdraw(operation)     # some of the futures do not know of it
+            self.purgatory._withdraw(operation)  # some of the futures do not know of it
             raise
 
     def close(self) -> list[DelayedFuture]:

@@ -3,9 +3,8 @@
 How it is completed once, and who waits for its lock, is told in hwheel_core/purgatory/structs.pxd.
 """
 
-from hwheel_core import OperationCore
-
 from hwheel.purgatory.operation_lock import OperationLock
+from hwheel_core import OperationCore
 
 
 class DelayedOperation(OperationCore):

@@ -3,14 +3,13 @@
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
-from hwheel_core import PurgatoryCore
-
 from hwheel.purgatory.base_purgatory import BasePurgatory
 from hwheel.purgatory.operation import DelayedOperation
 from hwheel.purgatory.stats import PurgatoryStats
 from hwheel.timers.arguments import whole_number
 from hwheel.timers.base import BaseTimer
 from hwheel.timers.system import SystemTimer
+from hwheel_core import PurgatoryCore
 
 Operation = TypeVar("Operation", bound=DelayedOperation)
 _T = TypeVar("_T")
@@ -97,7 +96,7 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], BasePurgatory, Generic
 
         A task that is cancelled while it waits here leaves nothing behind.
         """
-        from hwheel.purgatory.asyncio_wait import wait      # asyncio takes its time to be imported
+        from hwheel.purgatory.asyncio_wait import wait  # asyncio takes its time to be imported
 
         return await wait(self, keys, predicate, timeout)
 
@@ -137,7 +136,7 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], BasePurgatory, Generic
         self._closed = True
         self._give_all_up()
         for operation in [*self._left.values()]:
-            self._withdraw(operation)       # what a cancel_for_key() that was interrupted has left behind
+            self._withdraw(operation)  # what a cancel_for_key() that was interrupted has left behind
             if operation.expired or operation.is_completed or not operation._outlives_purgatory():
                 self._left.pop(id(operation), None)
         self._forget_completed()

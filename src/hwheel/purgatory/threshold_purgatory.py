@@ -9,12 +9,11 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from hwheel_core import TimerClosed, TimerTask
-
 from hwheel.purgatory.base_purgatory import BasePurgatory
 from hwheel.purgatory.each import each
 from hwheel.timers.base import BaseTimer
 from hwheel.timers.forked_locks import free_if_nobody_has_it, has_it
+from hwheel_core import TimerClosed, TimerTask
 
 
 class Ordered(Protocol):
@@ -86,8 +85,8 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         free_if_nobody_has_it(self._lock)
         self._waiting: dict[int, _Waiting] = {}
         self._heap: list[tuple[Any, int]] | None = []
-        self._late: list[int] = []      # numbers of what waits and is not yet in the heap
-        self._checks = False            # a threshold of these is being compared
+        self._late: list[int] = []  # numbers of what waits and is not yet in the heap
+        self._checks = False  # a threshold of these is being compared
 
     def await_(self, threshold: Threshold, max_wait_ms: float) -> "Future[float]":
         """A future that is completed by the first maybe_complete() with this value or a higher one.
@@ -117,14 +116,15 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
             self.timer.add(task)
             future.add_done_callback(lambda done: self._forget(number, done))
             if not future.done() and number not in self._waiting:
-                # A comparison or a signal handler has forked, and this is the child, where nothing waits: it begins anew.
+                # A comparison or a signal handler has forked, and this is the child, where nothing waits: it begins
+                # anew.
                 task.cancel()
                 return self.await_(threshold, max_wait_ms)
             return future
         except BaseException:
             with self._lock:
                 self._waiting.pop(number, None)
-                self._heap = None       # a threshold that compares with no other must not stay in it
+                self._heap = None  # a threshold that compares with no other must not stay in it
             task.cancel()
             raise
 
@@ -147,7 +147,7 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
             if reached:
                 self._complete(reached, current_time_ms)
         except BaseException:
-            self._heap = None       # what was popped from it and is not done still waits
+            self._heap = None  # what was popped from it and is not done still waits
             raise
 
     def complete_all(self, current_time_ms: float | None = None) -> None:
@@ -208,17 +208,17 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         entry = self._waiting.get(number)
         if entry is None:
             return
-        entry.task.cancel()         # first, so that who comes back after an interruption finds the rest to do
+        entry.task.cancel()  # first, so that who comes back after an interruption finds the rest to do
         with self._lock:
             entry = self._waiting.pop(number, None)
             self._trim()
         if entry is not None and future.cancelled():
-            future.set_running_or_notify_cancel()   # concurrent.futures.wait() does not see it otherwise
+            future.set_running_or_notify_cancel()  # concurrent.futures.wait() does not see it otherwise
 
     # --- the heap: under the lock ----------------------------------------------------------------------------------
 
     def _push(self, entry: _Waiting) -> None:
-        self._checks = False            # an interrupt may have left it as it was
+        self._checks = False  # an interrupt may have left it as it was
         heap, late = self._take_heap()
         self._waiting[entry.number] = entry
         heapq.heappush(heap, (entry.threshold, entry.number))
@@ -231,7 +231,7 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         if other is not None and not self._checks:
             self._checks = True
             try:
-                entry.threshold < other.threshold       # noqa: B015
+                entry.threshold < other.threshold  # noqa: B015
             finally:
                 self._checks = False
         self._waiting[entry.number] = entry
@@ -254,7 +254,7 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
     def _take_heap(self) -> tuple[list[tuple[Any, int]], list[int]]:
         """A heap of what waits now, for the caller alone, and the list of what is added until it is given back."""
         new_late: list[int] = []
-        heap = self._heap       # from here to the end of this step nothing is called or made: nobody comes in between
+        heap = self._heap  # from here to the end of this step nothing is called or made: nobody comes in between
         late = self._late
         self._heap = None
         self._late = new_late
@@ -276,7 +276,7 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
     def _trim(self) -> None:
         """Drops what is not waiting from the heap, when that is most of it: amortised O(1) a future."""
         if self._heap is not None and len(self._heap) > 2 * len(self._waiting) + SPARE:
-            self._heap = None           # to be made anew when somebody asks for it
+            self._heap = None  # to be made anew when somebody asks for it
 
 
 def _reaches(value: Any, threshold: Any) -> bool:
@@ -286,7 +286,7 @@ def _reaches(value: Any, threshold: Any) -> bool:
         return False
     try:
         at_or_above = operator.le(threshold, value)
-    except TypeError:           # of what has an order, but only says what is less
+    except TypeError:  # of what has an order, but only says what is less
         return True
     if not at_or_above:
         raise ValueError(f"{value!r} is neither below the threshold {threshold!r} nor above nor at it")
@@ -295,7 +295,7 @@ def _reaches(value: Any, threshold: Any) -> bool:
 
 def _check_order(value: Any, name: str) -> None:
     """Refuses what has no place in any order."""
-    if isinstance(value, (tuple, list)):        # which take an item to be equal to itself
+    if isinstance(value, (tuple, list)):  # which take an item to be equal to itself
         for item in value:
             _check_order(item, name)
     elif value != value:

@@ -18,7 +18,7 @@ class Row(NamedTuple):
     key: str | None
     start: int
     timeout: int
-    end: int | None             # when it was cancelled; None: it expired
+    end: int | None  # when it was cancelled; None: it expired
 
 
 class LogWriter:
@@ -26,13 +26,13 @@ class LogWriter:
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        pa.array([0])           # loads what pyarrow loads at first use, which it could not while the process ends
+        pa.array([0])  # loads what pyarrow loads at first use, which it could not while the process ends
         self._directory = directory
         # Unlike that of any other recorder, also of one of an earlier process with this number.
         self._prefix = f"timers-{time.time_ns() // 1_000_000}-{os.getpid()}-{id(self):x}"
         self._batches: list[pa.RecordBatch] = []
         self._next_id = 0
-        self.rows = 0           # that wait for their file
+        self.rows = 0  # that wait for their file
         self.files = 0
 
     def add(self, rows: list[Row]) -> None:

@@ -17,7 +17,7 @@ from hwheel.timers.lifecycle import follow_process
 from hwheel.timers.start_thread import start_thread
 from hwheel.timers.uncaught import report_uncaught
 
-BATCH_ROWS = 16_384         # taken from the queue before they are packed
+BATCH_ROWS = 16_384  # taken from the queue before they are packed
 
 
 class RecorderStats(NamedTuple):
@@ -77,10 +77,10 @@ class Recorder:
         self._writer = LogWriter(Path(path))
         self._capacity, self._file_rows, self._file_seconds = capacity, file_rows, file_seconds
         self._timers: WeakSet[Leaving] = WeakSet()
-        self._counting = threading.RLock()      # a finalizer may come in between
+        self._counting = threading.RLock()  # a finalizer may come in between
         self._dropped = self._dropped_told = self._taken = self._written = 0
         self._queue: SimpleQueue[Row | None] = SimpleQueue()
-        self._rows: list[Row] = []              # taken from the queue, to be packed
+        self._rows: list[Row] = []  # taken from the queue, to be packed
         self._closed = False
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"recorder-{Path(path).name}", daemon=True)
@@ -120,9 +120,9 @@ class Recorder:
         """Writes what there is, and ends the thread. Closing again does nothing."""
         self._closed = True
         if self._thread is not threading.current_thread() and self._thread.is_alive():
-            self._queue.put(None)       # once more, if an earlier close() was interrupted
+            self._queue.put(None)  # once more, if an earlier close() was interrupted
             self._thread.join()
-        with self._counting:            # what was put in at the very moment of the close
+        with self._counting:  # what was put in at the very moment of the close
             while not self._queue.empty():
                 self._dropped += self._queue.get() is not None
 
@@ -143,14 +143,14 @@ class Recorder:
         except BaseException as error:
             self._closed = True
             self.error = error
-            with self._counting:        # what is in no file by now is lost
+            with self._counting:  # what is in no file by now is lost
                 self._dropped += self._taken - self._written + len(self._rows) + self._queue.qsize()
                 self._taken = self._written
                 self._rows, self._queue = [], SimpleQueue()
             report_uncaught(error, threading.current_thread())
 
     def _write(self) -> None:
-        finish_at: float | None = None      # by when the file has to be written, on the monotonic clock
+        finish_at: float | None = None  # by when the file has to be written, on the monotonic clock
         more = True
         while more:
             row, timed_out = self._next(finish_at)
@@ -200,7 +200,7 @@ class Recorder:
         self._closed = True
         free_if_nobody_has_it(self._counting)
         self._queue = SimpleQueue()
-        self._thread = threading.current_thread()       # nobody to wait for
+        self._thread = threading.current_thread()  # nobody to wait for
 
     def _at_exit(self) -> None:
         try:

@@ -12,12 +12,11 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar, TypeVarTuple
 
-from hwheel_core import TimerTask
-
 from hwheel.recorder.log_writer import Row
 from hwheel.recorder.recorder import Recorder
 from hwheel.timers.forked_locks import free_if_nobody_has_it
 from hwheel.timers.system import SystemTimer
+from hwheel_core import TimerTask
 
 _Ts = TypeVarTuple("_Ts")
 _Task = TypeVar("_Task", bound=TimerTask)
@@ -42,10 +41,10 @@ class RecordedTask(TimerTask):
         """As TimerTask.cancel."""
         timer = self._timer
         if self._is_noted:
-            timer._note(self, None)     # nothing, unless that was interrupted
+            timer._note(self, None)  # nothing, unless that was interrupted
             return super().cancel()
         now_ms = None
-        if not self.cancelled:          # else by an earlier one that was interrupted, which has said when
+        if not self.cancelled:  # else by an earlier one that was interrupted, which has said when
             timer._cancels[self] = now_ms = timer._now_ms()
         try:
             return super().cancel()
@@ -55,8 +54,8 @@ class RecordedTask(TimerTask):
     def reschedule(self, delay: Any) -> bool:
         """As TimerTask.reschedule. In the log: one timer that was cancelled, and another that was started."""
         timer = self._timer
-        with timer._noting:             # of two at once, each has to see the deadline that it replaces
-            timer._note_move(self)      # an earlier one may have been interrupted
+        with timer._noting:  # of two at once, each has to see the deadline that it replaces
+            timer._note_move(self)  # an earlier one may have been interrupted
             if self.pending:
                 timer._moves[self] = timer._row_of(self, timer._now_ms())
             try:
@@ -101,8 +100,12 @@ class RecordingTimer(SystemTimer):
     __module__ = "hwheel.recorder"
 
     def __init__(
-        self, recorder: Recorder, name: str = "timer", *,
-        key: Callable[[Callable[..., object], tuple[Any, ...]], str | None] | None = None, **options: Any,
+        self,
+        recorder: Recorder,
+        name: str = "timer",
+        *,
+        key: Callable[[Callable[..., object], tuple[Any, ...]], str | None] | None = None,
+        **options: Any,
     ) -> None:
         if not isinstance(recorder, Recorder):
             raise TypeError(f"recorder must be a Recorder, not {type(recorder).__name__}")
@@ -115,7 +118,7 @@ class RecordingTimer(SystemTimer):
         self._noting = threading.RLock()
         self._start_notes()
         self._closed_ms: int | None = None
-        self._last_ms = 0               # the last reading of the clock
+        self._last_ms = 0  # the last reading of the clock
         self._shift_ms = 0
         super().__init__(name, **options)
         if isinstance(options.get("clock", "monotonic"), str):
@@ -149,12 +152,12 @@ class RecordingTimer(SystemTimer):
                 self._note(task, self._closed_ms)
 
     def _report(self, source: Any, error: BaseException) -> None:
-        if isinstance(source, RecordedTask) and source.expired:     # an executor did not take it, or did not run it
+        if isinstance(source, RecordedTask) and source.expired:  # an executor did not take it, or did not run it
             self._note(source, None)
         super()._report(source, error)
 
     def _start_task(self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]) -> TimerTask:
-        if callback is None:            # which is no mistake in a TimerTask
+        if callback is None:  # which is no mistake in a TimerTask
             raise TypeError("callback must be callable, not NoneType")
         task = RecordedTask(delay_ms, callback, *args)
         task._timer, task._key, task._is_noted = self, self._key_of(callback, args), False
@@ -177,9 +180,9 @@ class RecordingTimer(SystemTimer):
         # An interrupt may come at any line, also between what the core does and the note of it. So what is about to be
         # done is noted first, and it leaves these when it is recorded, or turns out not to have happened: by the second
         # try, when the timer is over otherwise, or by close().
-        self._cancels: dict[RecordedTask, int] = {}     # the ms in which each is cancelled
-        self._moves: dict[RecordedTask, Row] = {}       # what each was before the reschedule
-        self._ends: dict[RecordedTask, Row] = {}        # what is over
+        self._cancels: dict[RecordedTask, int] = {}  # the ms in which each is cancelled
+        self._moves: dict[RecordedTask, Row] = {}  # what each was before the reschedule
+        self._ends: dict[RecordedTask, Row] = {}  # what is over
 
     def _note(self, task: RecordedTask, end_ms: int | None) -> None:
         """A task that is over; end_ms on the timer's clock. Each is noted once, whatever its user does with it
@@ -213,7 +216,7 @@ class RecordingTimer(SystemTimer):
 
     def _row_of(self, task: RecordedTask, end_ms: int | None) -> Row:
         assert task.deadline_ms is not None
-        start_ms = task.deadline_ms - task.delay_ms     # the deadline was rounded up to a whole ms, and so is the start
+        start_ms = task.deadline_ms - task.delay_ms  # the deadline was rounded up to a whole ms, and so is the start
         if end_ms is not None:
             end_ms = max(start_ms, end_ms) + self._shift_ms
         return Row(task._key, start_ms + self._shift_ms, task.delay_ms, end_ms)

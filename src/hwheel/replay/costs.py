@@ -6,6 +6,7 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+
 from hwheel_core import Lateness, lateness_of
 
 BUCKET_BYTES = 128 + 8
@@ -53,15 +54,28 @@ class ReplayCosts:
 
     @classmethod
     def of_one_wheel(
-        cls, tick_ms: int, wheel_size: int, timeout_ms: int | None, timers: int,
+        cls,
+        tick_ms: int,
+        wheel_size: int,
+        timeout_ms: int | None,
+        timers: int,
         costs: tuple[int, int, int, int, int, object],
     ) -> Self:
         """From what the core returns."""
         fired, wakeups, cascaded, peak, levels, late = costs
         return cls(
-            tick_ms, wheel_size, timeout_ms, timers, fired, wakeups, cascaded, peak, levels,
+            tick_ms,
+            wheel_size,
+            timeout_ms,
+            timers,
+            fired,
+            wakeups,
+            cascaded,
+            peak,
+            levels,
             np.frombuffer(late, np.int64),  # type: ignore[call-overload]
-            largest_peak=peak, memory_bytes=levels * wheel_size * BUCKET_BYTES + peak * ENTRY_BYTES,
+            largest_peak=peak,
+            memory_bytes=levels * wheel_size * BUCKET_BYTES + peak * ENTRY_BYTES,
         )
 
     @classmethod
@@ -73,7 +87,9 @@ class ReplayCosts:
         late = np.sum([one.late for one in costs], axis=0)
         late[-1] = max(one.late[-1] for one in costs)
         return cls(
-            costs[0].tick_ms, costs[0].wheel_size, costs[0].timeout_ms,
+            costs[0].tick_ms,
+            costs[0].wheel_size,
+            costs[0].timeout_ms,
             timers=sum(one.timers for one in costs),
             fired=sum(one.fired for one in costs),
             wakeups=sum(one.wakeups for one in costs),

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from hwheel_core import DEFAULT_WHEEL_SIZE, order_by
-from hwheel_core import replay as replay_sorted
 
 from hwheel.replay.costs import ReplayCosts
+from hwheel_core import DEFAULT_WHEEL_SIZE, order_by
+from hwheel_core import replay as replay_sorted
 
 FIRED = 0
 CANCELLED = 1
@@ -107,8 +107,11 @@ class Log:
             self.starts_ms, timeouts, self.ends_ms, self._end_order, tick_ms, wheel_size, NEVER
         )
         costs = ReplayCosts.of_one_wheel(tick_ms, wheel_size, timeout_ms, len(self), found)
-        return Replayed(self._in_log_order(np.frombuffer(outcomes, np.int8)),
-                        self._in_log_order(np.frombuffer(at_ms, np.int64)), costs)
+        return Replayed(
+            self._in_log_order(np.frombuffer(outcomes, np.int8)),
+            self._in_log_order(np.frombuffer(at_ms, np.int64)),
+            costs,
+        )
 
     def _in_log_order(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if self._rows is None:

@@ -53,9 +53,7 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
     batches = table.combine_chunks().to_batches()
     if len(batches) == 1:
         return batches[0]
-    return pa.RecordBatch.from_arrays(
-        [one_array(column) for column in table.columns], schema=table.schema
-    )
+    return pa.RecordBatch.from_arrays([one_array(column) for column in table.columns], schema=table.schema)
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:

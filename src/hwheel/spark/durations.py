@@ -4,11 +4,16 @@ import re
 from datetime import timedelta
 
 UNITS_MS = {
-    "millisecond": 1, "ms": 1,
-    "second": 1000, "s": 1000,
-    "minute": 60_000, "min": 60_000,
-    "hour": 3_600_000, "h": 3_600_000,
-    "day": 86_400_000, "d": 86_400_000,
+    "millisecond": 1,
+    "ms": 1,
+    "second": 1000,
+    "s": 1000,
+    "minute": 60_000,
+    "min": 60_000,
+    "hour": 3_600_000,
+    "h": 3_600_000,
+    "day": 86_400_000,
+    "d": 86_400_000,
     "week": 604_800_000,
 }
 

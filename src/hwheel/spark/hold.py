@@ -7,8 +7,6 @@ from datetime import timedelta
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from hwheel_core import DEFAULT_WHEEL_SIZE, place
-
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.message import SHARD, TOMBSTONE, malformed, message_columns, quoted
 from hwheel.spark.packing import PACKED, Packer, unpack
@@ -16,6 +14,7 @@ from hwheel.spark.processor import EMITTED, HoldProcessor
 from hwheel.spark.session.state_store import set_up_state_store, state_partitions
 from hwheel.spark.shard.labels import labels
 from hwheel.spark.shard.settings import ColumnNames, Placement, WheelSettings
+from hwheel_core import DEFAULT_WHEEL_SIZE, place
 
 SHARDS_MOST = 4096
 
@@ -68,7 +67,7 @@ def hold_until_due(
     """
     tick_ms = duration_ms(tick, "tick")
     dedup_ms = duration_ms(dedup, "dedup")
-    place(array("q"), 0, tick_ms, wheel_size)         # checks both
+    place(array("q"), 0, tick_ms, wheel_size)  # checks both
     if not isinstance(df, DataFrame):
         raise TypeError(f"df must be a DataFrame, not {type(df).__name__}")
     if not df.isStreaming:
@@ -92,7 +91,8 @@ def hold_until_due(
     )
     settings = WheelSettings(
         ColumnNames(columns.inside(id), columns.inside(key), columns.inside(due)),
-        Placement(tick_ms, wheel_size, shards, partitions), dedup_ms,
+        Placement(tick_ms, wheel_size, shards, partitions),
+        dedup_ms,
     )
     messages = held.drop(TOMBSTONE, SHARD)
     return (

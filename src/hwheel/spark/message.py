@@ -24,7 +24,7 @@ SHARD = "shard"
 TOMBSTONE = "cancel"
 SEQUENCE = "sequence"
 
-LAST_DUE_MS = 253_402_300_799_999       # the end of the year 9999
+LAST_DUE_MS = 253_402_300_799_999  # the end of the year 9999
 NAMES = (StringType, BinaryType, ByteType, ShortType, IntegerType, LongType)
 
 

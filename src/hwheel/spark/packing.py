@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark import TaskContext
 
-from hwheel_core import group
-
 from hwheel.spark.arrow import arrow_array, from_stream, gathered, one_array, to_stream
 from hwheel.spark.message import SEQUENCE, SHARD, TOMBSTONE
+from hwheel_core import group
 
 PACK_ROWS = 262_144
 PACK_BYTES = 32 * 1024 * 1024
@@ -41,9 +40,7 @@ class Packer:
         if len(starts) > 2:
             table = table.take(arrow_array(order))
         found = [shards[order[start]].as_py() for start in starts[:-1]]
-        blobs = [
-            to_stream(table.slice(start, end - start)) for start, end in zip(starts[:-1], starts[1:], strict=True)
-        ]
+        blobs = [to_stream(table.slice(start, end - start)) for start, end in zip(starts[:-1], starts[1:], strict=True)]
         return pa.RecordBatch.from_arrays(
             [
                 pa.array([self.labels[shard] for shard in found], pa.int32()),

@@ -35,7 +35,7 @@ class StateChunks(MutableMapping[tuple[int, int, int], bytes]):
     def __delitem__(self, key: tuple[int, int, int]) -> None:
         self.state.removeKey(key)
 
-    def pop(self, key: tuple[int, int, int]) -> bytes:      # type: ignore[override]
+    def pop(self, key: tuple[int, int, int]) -> bytes:  # type: ignore[override]
         """In two calls; MutableMapping's would do as well, with a default that nobody gives."""
         blob = self[key]
         del self[key]

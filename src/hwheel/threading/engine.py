@@ -10,27 +10,26 @@ start later still, a thread of its own does, the keeper. There is always a threa
 because some versions of Python (3.12.0 and 3.12.1) start no more threads by then.
 
 After that exit handlers run, and they may start timers, too. The SystemTimer is closed by an exit handler of ours, and
-whoever comes later is refused. If a keeper waits at that time, then Python up to 3.14 drops what it waits for, as it does
-with threads that exit handlers start. From 3.15 on it waits for such threads; so the keeper closes the SystemTimer then,
-when it has come to its end.
+whoever comes later is refused. If a keeper waits at that time, then Python up to 3.14 drops what it waits for, as it
+does with threads that exit handlers start. From 3.15 on it waits for such threads; so the keeper closes the SystemTimer
+then, when it has come to its end.
 
-Locking: `_lock` guards `_keeping`, that is, the decision that nobody needs to wait any more, and who closes. Only the look
-at what is pending and the start of the keeper's thread happen under it. It is an RLock, for signal handlers.
+Locking: `_lock` guards `_keeping`, that is, the decision that nobody needs to wait any more, and who closes. Only the
+look at what is pending and the start of the keeper's thread happen under it. It is an RLock, for signal handlers.
 """
 
 import sys
 import threading
 from typing import Any
 
-from hwheel_core import TimerClosed
-
 from hwheel.threading.pool import Job, ThreadPool
 from hwheel.timers.one_shot import OneShot
 from hwheel.timers.start_thread import start_thread
 from hwheel.timers.system import SystemTimer
+from hwheel_core import TimerClosed
 
-NAME = "Timer"          # so its reaper is called reaper-Timer
-WAITS_AFTER_HANDLERS = sys.version_info >= (3, 15)      # for threads, once more when exit handlers have run
+NAME = "Timer"  # so its reaper is called reaper-Timer
+WAITS_AFTER_HANDLERS = sys.version_info >= (3, 15)  # for threads, once more when exit handlers have run
 
 
 class _EngineTimer(SystemTimer):
@@ -58,7 +57,7 @@ class TimerEngine:
     def __init__(self) -> None:
         self.timer = _EngineTimer(self)
         self.exiting = False
-        self.generation = 0         # of processes: one more after each fork
+        self.generation = 0  # of processes: one more after each fork
         self._set_up_threads()
         # Where concurrent.futures, too, waits at exit: before threads are joined. It is not possible any more once that
         # has begun; then this is as late as it can be.
@@ -70,7 +69,7 @@ class TimerEngine:
     def _set_up_threads(self) -> None:
         self._lock = threading.RLock()
         self._keeping = False
-        self._keepers: set[threading.Thread] = set()        # those that have come to no end yet
+        self._keepers: set[threading.Thread] = set()  # those that have come to no end yet
         self._keeper_closes = False
         self._begun = False
         self._pools = {
@@ -98,7 +97,7 @@ class TimerEngine:
                     start_thread(keeper)
                     self._keeping = True
                 finally:
-                    if keeper.ident is None:        # it was refused, or interrupted before it was there
+                    if keeper.ident is None:  # it was refused, or interrupted before it was there
                         self._keepers.discard(keeper)
 
     def closes_later(self) -> bool:
@@ -111,7 +110,7 @@ class TimerEngine:
         try:
             self._keep()
         except TimerClosed:
-            pass            # the interpreter has come to its end meanwhile, and waits for no timer any more
+            pass  # the interpreter has come to its end meanwhile, and waits for no timer any more
         finally:
             with self._lock:
                 self._keepers.discard(threading.current_thread())

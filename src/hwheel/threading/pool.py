@@ -20,10 +20,10 @@ Job: TypeAlias = Callable[[], object]
 _Inbox: TypeAlias = SimpleQueue[Job | None]
 
 IDLE_NAME = "idle timer thread"
-READY_THREADS = 4       # so many are started without asking whether they are needed
-PATIENCE_S = 0.01       # how long all threads may be busy before there is one more
-QUICK_JOB_S = 0.001     # jobs that take less than this on average need no more threads: they would wait for the GIL
-LINGER_S = 10.0         # how long a thread waits for its next job before it ends
+READY_THREADS = 4  # so many are started without asking whether they are needed
+PATIENCE_S = 0.01  # how long all threads may be busy before there is one more
+QUICK_JOB_S = 0.001  # jobs that take less than this on average need no more threads: they would wait for the GIL
+LINGER_S = 10.0  # how long a thread waits for its next job before it ends
 
 
 class ThreadPool:
@@ -47,17 +47,17 @@ class ThreadPool:
         self._daemon = daemon
         self._least = least
         self._call_later = call_later
-        self._lock = threading.RLock()      # a signal handler may start a timer
+        self._lock = threading.RLock()  # a signal handler may start a timer
         self._queue: deque[Job] = deque()
-        self._idle: dict[threading.Thread, _Inbox] = {}     # the last is the first to work again, the others may end
-        self._threads: set[threading.Thread] = set()        # those that are just starting included
-        self._taken = 0                     # jobs that a thread has begun with
-        self._moved_at = 0.0                # when a thread took a job or was started last
-        self._taken_before = 0              # _taken when the pool looked last
-        self._looking = False               # it will look again
-        self._slow = False                  # what it saw
+        self._idle: dict[threading.Thread, _Inbox] = {}  # the last is the first to work again, the others may end
+        self._threads: set[threading.Thread] = set()  # those that are just starting included
+        self._taken = 0  # jobs that a thread has begun with
+        self._moved_at = 0.0  # when a thread took a job or was started last
+        self._taken_before = 0  # _taken when the pool looked last
+        self._looking = False  # it will look again
+        self._slow = False  # what it saw
         self._leaving = False
-        self._forked = False                # this is a child, and the pool its parent's
+        self._forked = False  # this is a child, and the pool its parent's
 
     def __len__(self) -> int:
         return len(self._threads)
@@ -72,7 +72,7 @@ class ThreadPool:
                     self._begin()
                     thread = next(reversed(self._idle))
                     self._idle[thread].put(job)
-                    self._idle.pop(thread, None)    # last, because one that is not among the idle ones is never called
+                    self._idle.pop(thread, None)  # last, because one that is not among the idle ones is never called
                     return
                 all_blocked = not self._queue and time.monotonic() - self._moved_at > PATIENCE_S
                 self._queue.append(job)
@@ -136,7 +136,7 @@ class ThreadPool:
         try:
             self._call_later(PATIENCE_S, self._look)
         except BaseException:
-            self._looking = False           # so that the next job sees to it
+            self._looking = False  # so that the next job sees to it
             raise
 
     def _make(self, count: int, new: list[threading.Thread]) -> None:
@@ -163,7 +163,7 @@ class ThreadPool:
                 self._threads.discard(thread)
         if look:
             self._looking = True
-            self._look_later()      # if that comes twice, it looks twice
+            self._look_later()  # if that comes twice, it looks twice
 
     def _work(self) -> None:
         thread = threading.current_thread()
@@ -173,9 +173,9 @@ class ThreadPool:
             while (job := self._next(thread, inbox)) is not None:
                 try:
                     job()
-                except BaseException as error:      # the thread is counted on
+                except BaseException as error:  # the thread is counted on
                     report_uncaught(error, thread)
-                del job         # an idle thread holds on to nothing
+                del job  # an idle thread holds on to nothing
         finally:
             self._threads.discard(thread)
             if self._forked:
@@ -203,9 +203,9 @@ class ThreadPool:
                     self._idle.pop(thread, None)
                     self._threads.discard(thread)
                     return None
-            job = inbox.get()       # something came in at the last moment, or this thread is one of those that stay
+            job = inbox.get()  # something came in at the last moment, or this thread is one of those that stay
         if self._idle.pop(thread, None) is not None or not inbox.empty():
-            with self._lock:        # a submit() is about to take it out there, or was interrupted before it could
+            with self._lock:  # a submit() is about to take it out there, or was interrupted before it could
                 more = [inbox.get() for _ in range(inbox.qsize())]
             for another in more:
                 if another is not None:

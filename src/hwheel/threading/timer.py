@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import Context
 from typing import Any
 
-from hwheel_core import TimerTask
-
 from hwheel.threading.engine import TimerEngine
 from hwheel.threading.pool import IDLE_NAME
 from hwheel.timers.lifecycle import end_forked_thread
 from hwheel.timers.one_shot import OneShot
 from hwheel.timers.start_thread import start_thread
 from hwheel.timers.uncaught import report_uncaught
+from hwheel_core import TimerTask
 
 __all__ = ["Timer"]
 
@@ -66,16 +65,16 @@ class Timer(threading.Timer):
     # end of the function set _is_finished. Where one thread sets a flag and then looks for an Event, another makes the
     # Event and then looks at the flag, so one of them sets it.
     _task: TimerTask | _NoTask | None
-    _generation = 0                                     # of the engine's, at start()
-    _runner: threading.Thread | None = None             # where the function runs, or ran
+    _generation = 0  # of the engine's, at start()
+    _runner: threading.Thread | None = None  # where the function runs, or ran
     _has_fallen_due = False
-    _over = False                                       # the function has run, or will not
-    _over_event: OneShot | None                 # for join(); made when needed
-    _is_finished: bool                                  # what `finished` says, or would if it had been made
+    _over = False  # the function has run, or will not
+    _over_event: OneShot | None  # for join(); made when needed
+    _is_finished: bool  # what `finished` says, or would if it had been made
     _finished: threading.Event | None
-    _name: str | None = None                            # made when needed
+    _name: str | None = None  # made when needed
     _has_own_run = False
-    _stderr = None                                      # what the standard excepthook asks a thread for
+    _stderr = None  # what the standard excepthook asks a thread for
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -115,7 +114,7 @@ class Timer(threading.Timer):
             self._start_thread()
             return
         try:
-            self._task = _NO_TASK       # the function may run before the next line has come to its end
+            self._task = _NO_TASK  # the function may run before the next line has come to its end
             self._task = engine.timer.call_later(self.interval, _fall_due, self)
         except (TypeError, ValueError, OverflowError):
             self._task = None
@@ -124,7 +123,7 @@ class Timer(threading.Timer):
             self._take_back(engine)
             raise
         if self._is_finished:
-            self.cancel()               # came before there was a task
+            self.cancel()  # came before there was a task
         elif engine.exiting and not self._daemonic:
             self._keep_interpreter(engine)
 
@@ -165,7 +164,7 @@ class Timer(threading.Timer):
         if self.is_alive():
             with _making:
                 event = self._over_event = self._over_event or OneShot()
-            event.wait(timeout, begin=lambda: self.is_alive() or event.set())
+            event.wait(timeout, begin=lambda: None if self.is_alive() else event.set())
 
     def is_alive(self) -> bool:
         """Whether the timer has been started and is not over: its function may yet be called, or is running."""
@@ -248,7 +247,7 @@ class Timer(threading.Timer):
             self._run_here(self.run)
         finally:
             if _engine is not None and _engine.generation != generation:
-                end_forked_thread()     # run() has forked, and this is the child: its daemons are no reason to go on
+                end_forked_thread()  # run() has forked, and this is the child: its daemons are no reason to go on
 
     def _take_back(self, engine: TimerEngine) -> None:
         """start() was interrupted, or there was no room: it has not been started, unless it runs already."""
@@ -261,7 +260,7 @@ class Timer(threading.Timer):
     def _keep_interpreter(self, engine: TimerEngine) -> None:
         try:
             engine.keep_interpreter()
-        except BaseException:           # no thread can be started any more, as the standard timer would find, too
+        except BaseException:  # no thread can be started any more, as the standard timer would find, too
             if self._task is not None and self._task.cancel():
                 self._task = None
             raise
@@ -318,7 +317,7 @@ _NO_TASK = _NoTask()
 _here = _Here()
 _numbers = itertools.count(1)
 _engine: TimerEngine | None = None
-_making = threading.RLock()     # held to make one of what is made when needed, and for nothing else
+_making = threading.RLock()  # held to make one of what is made when needed, and for nothing else
 
 
 def _make_engine() -> TimerEngine:

@@ -4,9 +4,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from hwheel_core import BaseTimer
-
 from hwheel.timers.uncaught import report_uncaught
+from hwheel_core import BaseTimer
 
 __all__ = ["BaseTimer", "OnError", "begin_timer", "report"]
 
@@ -24,8 +23,8 @@ def begin_timer(timer: BaseTimer, name: str, on_error: OnError | None) -> None:
 
 
 def report(on_error: OnError | None, source: Any, error: BaseException) -> None:
-    """An exception in a callback: to on_error(task or batch, error), else to threading.excepthook. Never raises, but for a
-    Ctrl-C that comes while on_error is at work in the main thread."""
+    """An exception in a callback: to on_error(task or batch, error), else to threading.excepthook. Never raises, but
+    for a Ctrl-C that comes while on_error is at work in the main thread."""
     if on_error is not None:
         try:
             on_error(source, error)

@@ -17,16 +17,15 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor
 from typing import Any, Literal
 
-from hwheel_core import BaseTimer, HandedOut
-
 from hwheel.timers.handed_out import run_handed_out, runs_here
 from hwheel.timers.lifecycle import Fork, end_forked_thread, fork_at_work, main_thread_has_ended
 from hwheel.timers.start_thread import start_thread
+from hwheel_core import BaseTimer, HandedOut
 
-REAPER, EXECUTOR = range(2)             # Role, in the core
+REAPER, EXECUTOR = range(2)  # Role, in the core
 NAMES = ("reaper", "executor")
-LOOK_S = 0.2        # how often close() looks whether a thread that it waits for is at work,
-PATIENCE_S = 1.0    # and how long it waits for one that is not
+LOOK_S = 0.2  # how often close() looks whether a thread that it waits for is at work,
+PATIENCE_S = 1.0  # and how long it waits for one that is not
 
 
 def hand_over_to(executor: Executor | Literal["inline"] | None, *, reaper: bool) -> "HandOver":
@@ -49,7 +48,7 @@ class HandOver:
         self.has_reaper = reaper
         self._threads: list[threading.Thread] = []
         self._at_work: list[threading.Thread] = []
-        self._fork: Fork | None = None      # that the threads were started in
+        self._fork: Fork | None = None  # that the threads were started in
 
     def start(self, timer: BaseTimer) -> None:
         """Starts the threads. One that cannot be started is an error at the add, which adds nothing then."""
@@ -62,7 +61,9 @@ class HandOver:
 
     def _start_thread(self, role: int, timer: BaseTimer, loop: Callable[..., None]) -> None:
         self._fork = fork_at_work()
-        thread = threading.Thread(target=loop, args=(timer, self, self._fork), name=f"{NAMES[role]}-{timer.name}", daemon=True)
+        thread = threading.Thread(
+            target=loop, args=(timer, self, self._fork), name=f"{NAMES[role]}-{timer.name}", daemon=True
+        )
         # Noted before it is started, because a start that is interrupted may have started it all the same.
         self._threads.append(thread)
         start_thread(thread)
@@ -113,7 +114,7 @@ class HandOver:
                     thread.join(1.0)
 
     def _is_alive(self) -> bool:
-        for thread in self._threads:        # no generator: one swallows an interruption that comes when it begins
+        for thread in self._threads:  # no generator: one swallows an interruption that comes when it begins
             if thread.is_alive():
                 return True
         return False
@@ -139,10 +140,10 @@ class Foreign(HandOver):
         self._executor = executor
         processes = sys.modules.get("concurrent.futures.process")
         self._elsewhere = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
-        self._handed_out: dict[int, HandedOut] = {}       # and not over; in a forked child the parent's, too
-        self._again: deque[HandedOut] = deque()           # taken out, but submit() was interrupted
-        # Released whenever something that was handed out is over. No Event: a Ctrl-C could leave that locked by its waiter, and
-        # then the executor's threads would hang.
+        self._handed_out: dict[int, HandedOut] = {}  # and not over; in a forked child the parent's, too
+        self._again: deque[HandedOut] = deque()  # taken out, but submit() was interrupted
+        # Released whenever something that was handed out is over. No Event: a Ctrl-C could leave that locked by its
+        # waiter, and then the executor's threads would hang.
         self._settled = threading.Lock()
         self._settled.acquire()
 
@@ -152,10 +153,10 @@ class Foreign(HandOver):
     def drain(self, timer: BaseTimer, give_up: float | None) -> None:
         if not self._is_own_thread():
             timer._stop(True)
-            self.join(give_up)      # the reaper hands out what it has begun with
+            self.join(give_up)  # the reaper hands out what it has begun with
         self.hand_out(timer, in_caller=True)
         if runs_here(timer):
-            return                  # the executor may have no thread but this one
+            return  # the executor may have no thread but this one
         while self._outstanding(timer) and _left(give_up) != 0:
             left = _left(give_up)
             self._settled.acquire(True, -1 if left is None else left)
@@ -164,12 +165,12 @@ class Foreign(HandOver):
 
     def after_fork_in_child(self) -> None:
         with contextlib.suppress(RuntimeError):
-            self._settled.release()         # what was handed out is the parent's: nobody else releases it
+            self._settled.release()  # what was handed out is the parent's: nobody else releases it
 
     def take_back(self, timer: BaseTimer) -> None:
         for handed in self._outstanding(timer):
             if handed.is_taken_back:
-                timer._take_back(handed)        # again: it was interrupted
+                timer._take_back(handed)  # again: it was interrupted
         while self._again:
             timer._take_back(self._again[0])
             self._again.popleft()
@@ -185,9 +186,11 @@ class Foreign(HandOver):
             future = self._executor.submit(run_handed_out, handed)
         except BaseException as error:
             if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
-                raise               # if the run has not begun, it is submitted again
+                raise  # if the run has not begun, it is submitted again
             if not (isinstance(error, RuntimeError) and main_thread_has_ended()):
-                timer._report(handed.source, error)     # but at exit what is pending is dropped, and executors are shut down
+                timer._report(
+                    handed.source, error
+                )  # but at exit what is pending is dropped, and executors are shut down
             if not handed.is_begun:
                 handed.give_up()
             return
@@ -200,12 +203,12 @@ class Foreign(HandOver):
         except BaseException as error:
             if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
-            timer._report(handed.source, error)     # no future, then; it is over when it has run
+            timer._report(handed.source, error)  # no future, then; it is over when it has run
         early.clear()
 
     def _look_at_future(self, timer: BaseTimer, handed: HandedOut, future: Any, *, early: bool) -> None:
-        """The future is done. If that was not by a run in this process, it says what became of it. early: it was done when
-        submit() returned, which means nothing where the run is yet to come."""
+        """The future is done. If that was not by a run in this process, it says what became of it. early: it was done
+        when submit() returned, which means nothing where the run is yet to come."""
         if handed.is_begun or handed.is_taken_back:
             return
         try:
@@ -275,7 +278,7 @@ def _live(timer: BaseTimer, hand_over: HandOver, role: int, turn: Callable[[int]
 def _has_turn(timer: BaseTimer, turn: Callable[[int], bool], generation: int) -> bool:
     try:
         return turn(generation)
-    except BaseException as error:      # the clock, a callable, failed, say: report it, and do not spin
+    except BaseException as error:  # the clock, a callable, failed, say: report it, and do not spin
         if timer._is_stopping():
             return False
         timer._report(timer, error)

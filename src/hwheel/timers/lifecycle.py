@@ -24,7 +24,7 @@ def follow_process(follower: Any) -> None:
     """From now on the follower, for as long as it lives, hears of forks and of the interpreter's end: its
     `_after_fork_in_child()` and `_at_exit()` are called."""
     number = next(_numbers)
-    forget = _followers.pop             # by this name, because at exit a module's names may be gone
+    forget = _followers.pop  # by this name, because at exit a module's names may be gone
 
     def is_gone(_: Any) -> None:
         forget(number, None)
@@ -74,14 +74,14 @@ class Fork:
 
     def __init__(self, caller: FrameType) -> None:
         self._thread = threading.get_ident()
-        self._caller: FrameType | None = caller         # who calls os.fork()
+        self._caller: FrameType | None = caller  # who calls os.fork()
         self._instruction = caller.f_lasti
 
     def wait(self) -> None:
         """Waits until it is over."""
         while self._is_under_way():
             time.sleep(0.001)
-        self._caller = None             # it holds on to all that is in that function
+        self._caller = None  # it holds on to all that is in that function
 
     def make_way(self) -> None:
         """Before somebody waits for the thread that waits here. If that is the thread that forked, in a later handler,

@@ -2,9 +2,8 @@
 
 from typing import Any, Literal
 
-from hwheel_core import DEFAULT_WHEEL_SIZE
-
 from hwheel.timers.base import BaseTimer, OnError, begin_timer, report
+from hwheel_core import DEFAULT_WHEEL_SIZE
 
 
 class ManualTimer(BaseTimer):

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 _numbers = itertools.count()
-_waits: "dict[int, tuple[int, OneShot]]" = {}       # those under way: in which thread, and for what
+_waits: "dict[int, tuple[int, OneShot]]" = {}  # those under way: in which thread, and for what
 
 
 class OneShot:
@@ -29,7 +29,8 @@ class OneShot:
     def wait(self, timeout: float | None = None, *, begin: Callable[[], object] = int) -> bool:
         """Waits until it has happened, or for `timeout` seconds. Returns whether it has.
 
-        In the child of a fork by a signal handler in the middle of this, the wait is over: who was to set it is not there.
+        In the child of a fork by a signal handler in the middle of this, the wait is over: who was to set it is not
+        there.
 
         Arguments:
             begin: what to call first, to have it set; a fork in the middle of that ends the wait, too.
@@ -40,7 +41,7 @@ class OneShot:
                 _waits[number] = threading.get_ident(), self
                 begin()
                 if self._gate.acquire(True, -1 if timeout is None else min(max(timeout, 0.0), threading.TIMEOUT_MAX)):
-                    self._open()        # for the next one who waits
+                    self._open()  # for the next one who waits
             except BaseException:
                 if self._is_set:
                     self._open()
@@ -50,7 +51,7 @@ class OneShot:
         return self._is_set
 
     def _open(self) -> None:
-        with contextlib.suppress(RuntimeError):     # it is open
+        with contextlib.suppress(RuntimeError):  # it is open
             self._gate.release()
 
 

@@ -15,8 +15,8 @@ def start_thread(thread: threading.Thread) -> None:
 
     Thread.start() is Python code, which notes the new thread and then waits until it has begun. A signal handler that
     forks there leaves the child with a wait for a thread that it does not have, or with one that ends with an error,
-    because the fork has cleared the note. Signal handlers run in the main thread alone, and in a thread that is compiled
-    code's none.
+    because the fork has cleared the note. Signal handlers run in the main thread alone, and in a thread that is
+    compiled code's none.
 
     In the child of such a fork this returns at once, and nobody knows whether the thread is there: who has started it
     looks whether there was a fork. It returns without it, too, where this thread has a lock of the module threading,
@@ -37,7 +37,7 @@ def start_thread(thread: threading.Thread) -> None:
         finally:
             started.set()
 
-    context = contextvars.copy_context()        # a thread may take over that of who starts it
+    context = contextvars.copy_context()  # a thread may take over that of who starts it
     started.wait(PATIENCE_S, begin=lambda: _thread.start_new_thread(context.run, (start,)))
     if errors:
         raise errors.pop()

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Literal
 
-from hwheel_core import DEFAULT_WHEEL_SIZE, TimerClosed
-
 from hwheel.timers.arguments import whole_number
 from hwheel.timers.base import BaseTimer, OnError, begin_timer, report
 from hwheel.timers.dispatch import HandOver, hand_over_to
 from hwheel.timers.lifecycle import follow_process
+from hwheel_core import DEFAULT_WHEEL_SIZE, TimerClosed
 
 
 class SystemTimer(BaseTimer):
@@ -75,7 +74,7 @@ class SystemTimer(BaseTimer):
         if fork not in ("drop", "keep"):
             raise ValueError(f'fork must be "drop" or "keep", not {fork!r}')
         if clock == "manual":  # type: ignore[comparison-overlap]     # from a program that nobody has checked
-            raise ValueError("clock must not be \"manual\": that is ManualTimer's")
+            raise ValueError('clock must not be "manual": that is ManualTimer\'s')
         self._exiting = False
         self._hand_over: HandOver = hand_over_to(executor, reaper=bool(reaper))
         self._keep_at_fork = fork == "keep"

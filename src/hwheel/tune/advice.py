@@ -6,9 +6,9 @@ from hwheel.replay.costs import ReplayCosts
 from hwheel.tune.study import Study
 from hwheel.tune.units import bytes_text, ms_text, share_text
 
-LATE_SHARE = 0.01           # of the median timeout: how late a timer may be when nobody says
-WORTH_WAKEUPS = 1.1         # a coarser tick must save at least this factor of wake-ups
-WORTH_WORK = 0.05           # a larger wheel so many moves and wake-ups a timer
+LATE_SHARE = 0.01  # of the median timeout: how late a timer may be when nobody says
+WORTH_WAKEUPS = 1.1  # a coarser tick must save at least this factor of wake-ups
+WORTH_WORK = 0.05  # a larger wheel so many moves and wake-ups a timer
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,15 @@ def tick_reason(chosen: ReplayCosts, late_ms: int, allowed: str) -> str:
 def size_reason(chosen: ReplayCosts, sizes: list[ReplayCosts]) -> str:
     moves = chosen.cascaded / chosen.timers
     several = chosen.wheels > 1
-    text = (f"With {chosen.wheel_size:,} buckets a level a timer moves {moves:.2f} times on average, on "
-            f"{chosen.levels} level{'s' * (chosen.levels > 1)}, and the wheel{'s' * several} with all that is pending "
-            f"at the peak take{'s' * (not several)} {bytes_text(chosen.memory_bytes)}")
+    text = (
+        f"With {chosen.wheel_size:,} buckets a level a timer moves {moves:.2f} times on average, on "
+        f"{chosen.levels} level{'s' * (chosen.levels > 1)}, and the wheel{'s' * several} with all that is pending "
+        f"at the peak take{'s' * (not several)} {bytes_text(chosen.memory_bytes)}"
+    )
     least = min(sizes, key=lambda costs: costs.cascaded)
     if least.wheel_size > chosen.wheel_size:
-        return (f"{text}; {least.wheel_size:,} buckets would make it {least.cascaded / least.timers:.2f} times, and "
-                f"{bytes_text(least.memory_bytes)}.")
+        return (
+            f"{text}; {least.wheel_size:,} buckets would make it {least.cascaded / least.timers:.2f} times, and "
+            f"{bytes_text(least.memory_bytes)}."
+        )
     return text + "."

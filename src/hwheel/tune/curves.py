@@ -10,7 +10,7 @@ from hwheel.replay import NEVER, Log, Replayed
 
 Counts = npt.NDArray[np.int64]
 
-STEPS = 1024        # of a PendingCurve, at most
+STEPS = 1024  # of a PendingCurve, at most
 HOUR_MS = 3_600_000
 # Lengths of time are counted in steps that begin at numbers of two digits, which is what people set timeouts to, and at
 # hours, up to a year: 10 % or finer. Below 1 ms and above a year is one step each.
@@ -40,8 +40,12 @@ class PendingCurve:
             shift += 1
         first = first_ms >> shift
         steps = (last_ms >> shift) - first + 1
-        return cls(shift, first, np.bincount((starts_ms >> shift) - first, minlength=steps),
-                   np.bincount((over_ms >> shift) - first, minlength=steps))
+        return cls(
+            shift,
+            first,
+            np.bincount((starts_ms >> shift) - first, minlength=steps),
+            np.bincount((over_ms >> shift) - first, minlength=steps),
+        )
 
     def spread(self, shift: int, first: int, steps: int) -> tuple[Counts, Counts]:
         """The counts in other steps, not finer ones, which reach as far or farther."""
@@ -87,8 +91,11 @@ class Lengths:
     @classmethod
     def of(cls, log: Log) -> "Lengths":
         ended = log.ends_ms != NEVER
-        return cls(counted(log.timeouts_ms), counted(log.ends_ms[ended] - log.starts_ms[ended]),
-                   int(len(log) - np.count_nonzero(ended)))
+        return cls(
+            counted(log.timeouts_ms),
+            counted(log.ends_ms[ended] - log.starts_ms[ended]),
+            int(len(log) - np.count_nonzero(ended)),
+        )
 
     @staticmethod
     def merged(parts: Sequence["Lengths"]) -> "Lengths":
@@ -128,5 +135,6 @@ class Curves:
 
     @staticmethod
     def merged(parts: Sequence["Curves"]) -> "Curves":
-        return Curves(PendingCurve.merged([part.pending for part in parts]),
-                      Lengths.merged([part.lengths for part in parts]))
+        return Curves(
+            PendingCurve.merged([part.pending for part in parts]), Lengths.merged([part.lengths for part in parts])
+        )

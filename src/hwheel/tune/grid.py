@@ -19,15 +19,13 @@ class Grid:
     timeouts: tuple[int | None, ...] = (None,)
 
     @classmethod
-    def checked(
-        cls, ticks: Sequence[int], wheel_sizes: Sequence[int], timeouts: Sequence[int | None]
-    ) -> "Grid":
+    def checked(cls, ticks: Sequence[int], wheel_sizes: Sequence[int], timeouts: Sequence[int | None]) -> "Grid":
         """Raises TypeError and ValueError for what no wheel can have."""
         for name, values in (("ticks", ticks), ("wheel_sizes", wheel_sizes), ("timeouts", timeouts)):
             if not values or isinstance(values, str):
                 raise ValueError(f"{name} must have at least one item")
         for tick_ms in ticks:
-            place(array("q"), 0, tick_ms, DEFAULT_WHEEL_SIZE)      # raises what is to be raised
+            place(array("q"), 0, tick_ms, DEFAULT_WHEEL_SIZE)  # raises what is to be raised
         for wheel_size in wheel_sizes:
             place(array("q"), 0, 1, wheel_size)
         for timeout_ms in timeouts:

@@ -7,18 +7,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hwheel_core import HwheelError
-
 from hwheel.tune.advice import Advice
 from hwheel.tune.curves import EDGES_MS, Curves
 from hwheel.tune.study import Study
 from hwheel.tune.units import bytes_text, ms_text, share_text
+from hwheel_core import HwheelError
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"      # told apart by most eyes (Okabe and Ito)
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"  # told apart by most eyes (Okabe and Ito)
 STYLE: Any = {
-    "figure.dpi": 110, "font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-    "grid.color": "#E5E5E5", "axes.axisbelow": True, "legend.frameon": False, "axes.titlesize": 11,
-    "axes.titleweight": "bold", "axes.titlelocation": "left", "figure.constrained_layout.use": True,
+    "figure.dpi": 110,
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E5E5E5",
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "figure.constrained_layout.use": True,
 }
 TIME_TICKS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000, 30 * 86_400_000)
 # The Figure class and not pyplot: no windows, and nothing that the program around it could have set.
@@ -54,8 +62,9 @@ def require_matplotlib() -> None:
 
 
 def points_of(study: Study, advice: Advice) -> dict[tuple[int, int], Any]:
-    return {(costs.tick_ms, costs.wheel_size): costs for costs in study.costs
-            if costs.timeout_ms == advice.costs.timeout_ms}
+    return {
+        (costs.tick_ms, costs.wheel_size): costs for costs in study.costs if costs.timeout_ms == advice.costs.timeout_ms
+    }
 
 
 def lateness(figure: Any, study: Study, advice: Advice) -> None:
@@ -64,9 +73,15 @@ def lateness(figure: Any, study: Study, advice: Advice) -> None:
     rows = [costs for (_, one), costs in sorted(points_of(study, advice).items()) if one == size]
     ticks = [costs.tick_ms for costs in rows]
     late, woken = figure.subplots(1, 2)
-    for name, colour, width in (("max", ORANGE, 5), ("p99", BLUE, 2), ("p50", GREEN, 2)):     # the first two often meet
-        late.plot(ticks, [getattr(costs.lateness, name) for costs in rows], marker="o", color=colour, label=name,
-                  linewidth=width)
+    for name, colour, width in (("max", ORANGE, 5), ("p99", BLUE, 2), ("p50", GREEN, 2)):  # the first two often meet
+        late.plot(
+            ticks,
+            [getattr(costs.lateness, name) for costs in rows],
+            marker="o",
+            color=colour,
+            label=name,
+            linewidth=width,
+        )
     late.axhline(advice.late_ms, color=GREY, linestyle="--", label=f"allowed: {ms_text(advice.late_ms)}")
     late.set_yscale("symlog", linthresh=1)
     late.set_ylim(bottom=0)
@@ -101,8 +116,13 @@ def cost(figure: Any, study: Study, advice: Advice) -> None:
     moves, memory = figure.subplots(1, 2)
     for tick, colour in zip(shown, (ORANGE, BLUE, GREEN), strict=False):
         rows = [points[tick, size] for size in sizes]
-        moves.plot(sizes, [costs.cascaded / costs.timers for costs in rows], marker="o", color=colour,
-                   label=f"tick {ms_text(tick)}")
+        moves.plot(
+            sizes,
+            [costs.cascaded / costs.timers for costs in rows],
+            marker="o",
+            color=colour,
+            label=f"tick {ms_text(tick)}",
+        )
         memory.plot(sizes, [costs.memory_bytes for costs in rows], marker="o", color=colour)
     moves.set_ylabel("moves of a timer to a finer level")
     moves.set_title("Work")
@@ -118,8 +138,11 @@ def cost(figure: Any, study: Study, advice: Advice) -> None:
         axis.set_xlabel("wheel size (buckets a level)")
         axis.axvline(advice.costs.wheel_size, color=GREY, linewidth=6, alpha=0.25)
     each = advice.costs.cascaded / advice.costs.timers
-    figure.suptitle(f"A wheel size of {advice.costs.wheel_size:,}: {each:.2f} moves a timer, "
-                    f"{bytes_text(advice.costs.memory_bytes)}", fontweight="bold")
+    figure.suptitle(
+        f"A wheel size of {advice.costs.wheel_size:,}: {each:.2f} moves a timer, "
+        f"{bytes_text(advice.costs.memory_bytes)}",
+        fontweight="bold",
+    )
 
 
 def pending(figure: Any, study: Study, advice: Advice) -> None:
@@ -127,9 +150,11 @@ def pending(figure: Any, study: Study, advice: Advice) -> None:
     curve = curves_of(study).pending
     times_ms, counts = curve.times_ms, curve.pending
     since_ms = times_ms - (curve.first << curve.shift)
-    unit, length = next((unit, length) for unit, length in
-                        (("days", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1))
-                        if since_ms[-1] >= 3 * length or length == 1)
+    unit, length = next(
+        (unit, length)
+        for unit, length in (("days", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1))
+        if since_ms[-1] >= 3 * length or length == 1
+    )
     axis = figure.subplots()
     axis.fill_between(since_ms / length, counts, step="pre", color=BLUE, alpha=0.25, linewidth=0)
     axis.step(since_ms / length, counts, where="pre", color=BLUE)
@@ -139,7 +164,7 @@ def pending(figure: Any, study: Study, advice: Advice) -> None:
     axis.set_xlabel(f"{unit} since the log begins (steps of {ms_text(1 << curve.shift)})")
     axis.set_ylabel("timers pending")
     most = f"At most {study.costs[0].peak_pending:,} timers are pending at once"
-    if study.wheels > 1:        # of all together only the ends of steps are known
+    if study.wheels > 1:  # of all together only the ends of steps are known
         most = f"Up to {int(counts.max()):,} timers are pending on {study.wheels:,} wheels together"
     axis.set_title(f"{most}, half of the time no more than {int(np.median(counts)):,}")
 
@@ -158,8 +183,13 @@ def timeouts(figure: Any, study: Study, advice: Advice) -> None:
     axis.axhline(now, color=ORANGE, linestyle="--", label=f"with their own timeouts: {share_text(now)}")
     if len(own) <= 8:
         for number, timeout_ms in enumerate(own):
-            axis.axvline(timeout_ms, color=GREEN, linewidth=6, alpha=0.25,
-                         label="" if number else "their own timeouts: " + ", ".join(map(ms_text, own)))
+            axis.axvline(
+                timeout_ms,
+                color=GREEN,
+                linewidth=6,
+                alpha=0.25,
+                label="" if number else "their own timeouts: " + ", ".join(map(ms_text, own)),
+            )
     axis.set_xscale("log")
     axis.set_xlim(1, last_ms)
     shown = [tick for tick in TIME_TICKS if tick <= last_ms]
@@ -178,8 +208,10 @@ def finding(share: npt.NDArray[np.float64], now: float) -> str:
     """The shortest timeout for all with which not many more would expire than do."""
     enough = np.flatnonzero(share <= now * 1.1 + 1e-6)
     step = int(enough[0]) if len(enough) else len(share) - 1
-    return (f"With their own timeouts {share_text(now)} of the timers expire; "
-            f"with {ms_text(int(EDGES_MS[step]))} for all it would be {share_text(float(share[step]))}")
+    return (
+        f"With their own timeouts {share_text(now)} of the timers expire; "
+        f"with {ms_text(int(EDGES_MS[step]))} for all it would be {share_text(float(share[step]))}"
+    )
 
 
 def curves_of(study: Study) -> Curves:
@@ -188,5 +220,8 @@ def curves_of(study: Study) -> Curves:
 
 
 PICTURES: dict[str, Callable[[Any, Study, Advice], None]] = {
-    "lateness": lateness, "cost": cost, "pending": pending, "timeouts": timeouts,
+    "lateness": lateness,
+    "cost": cost,
+    "pending": pending,
+    "timeouts": timeouts,
 }

@@ -38,9 +38,17 @@ def write_report(out: Path, name: str, study: Study, advice: Advice, what_if: li
 def figures_of(name: str, study: Study, advice: Advice, what_if: list[ReplayCosts]) -> dict[str, Any]:
     """Everything, for programs. Times in ms."""
     found: dict[str, Any] = {
-        "hwheel": __version__, "log": name, "timers": study.timers, "wheels": study.wheels, "dropped": study.dropped,
-        "advice": {"tick_ms": advice.costs.tick_ms, "wheel_size": advice.costs.wheel_size, "late_ms": advice.late_ms,
-                   "reasons": advice.reasons},
+        "hwheel": __version__,
+        "log": name,
+        "timers": study.timers,
+        "wheels": study.wheels,
+        "dropped": study.dropped,
+        "advice": {
+            "tick_ms": advice.costs.tick_ms,
+            "wheel_size": advice.costs.wheel_size,
+            "late_ms": advice.late_ms,
+            "reasons": advice.reasons,
+        },
         "points": [*map(point, study.costs)],
         "what_if": [*map(point, what_if)],
     }
@@ -52,8 +60,20 @@ def figures_of(name: str, study: Study, advice: Advice, what_if: list[ReplayCost
 
 
 def point(costs: ReplayCosts) -> dict[str, Any]:
-    names = ("tick_ms", "wheel_size", "timeout_ms", "timers", "fired", "cancelled", "wakeups", "cascaded",
-             "peak_pending", "largest_peak", "levels", "memory_bytes")
+    names = (
+        "tick_ms",
+        "wheel_size",
+        "timeout_ms",
+        "timers",
+        "fired",
+        "cancelled",
+        "wakeups",
+        "cascaded",
+        "peak_pending",
+        "largest_peak",
+        "levels",
+        "memory_bytes",
+    )
     return {**{name: getattr(costs, name) for name in names}, "lateness_ms": costs.lateness._asdict()}
 
 
@@ -61,8 +81,12 @@ def cells(costs: ReplayCosts) -> list[str]:
     """A row of the table, under COLUMNS."""
     late = costs.lateness
     return [
-        ms_text(costs.tick_ms), f"{costs.wheel_size:,}", str(costs.levels), f"{costs.wakeups:,}",
-        f"{costs.cascaded / costs.timers:.2f}", f"{late.p50:.2g} / {late.p99:.3g} / {late.max:.3g}",
+        ms_text(costs.tick_ms),
+        f"{costs.wheel_size:,}",
+        str(costs.levels),
+        f"{costs.wakeups:,}",
+        f"{costs.cascaded / costs.timers:.2f}",
+        f"{late.p50:.2g} / {late.p99:.3g} / {late.max:.3g}",
         bytes_text(costs.memory_bytes),
     ]
 
@@ -70,15 +94,19 @@ def cells(costs: ReplayCosts) -> list[str]:
 def headline(study: Study, advice: Advice) -> str:
     costs = advice.costs
     wheels = "" if study.wheels == 1 else f" on {study.wheels:,} wheels"
-    return (f"{study.timers:,} timers{wheels}: {share_text(costs.fired / study.timers)} expired, the others were "
-            f"cancelled; at most {costs.peak_pending:,} were pending at once"
-            + (", if all wheels reached their peaks together." if study.wheels > 1 else "."))
+    return (
+        f"{study.timers:,} timers{wheels}: {share_text(costs.fired / study.timers)} expired, the others were "
+        f"cancelled; at most {costs.peak_pending:,} were pending at once"
+        + (", if all wheels reached their peaks together." if study.wheels > 1 else ".")
+    )
 
 
 def what_if_text(costs: ReplayCosts) -> str:
     share = share_text(costs.fired / costs.timers)
-    return (f"With a timeout of {ms_text(costs.timeout_ms or 0)} for all, {share} would expire ({costs.fired:,}), and "
-            f"at most {costs.peak_pending:,} would be pending.")
+    return (
+        f"With a timeout of {ms_text(costs.timeout_ms or 0)} for all, {share} would expire ({costs.fired:,}), and "
+        f"at most {costs.peak_pending:,} would be pending."
+    )
 
 
 def page_of(name: str, study: Study, advice: Advice, what_if: list[ReplayCosts], pictures: list[Path]) -> str:
@@ -93,7 +121,8 @@ def page_of(name: str, study: Study, advice: Advice, what_if: list[ReplayCosts],
         f"<style>{STYLE}</style></head><body><h1>{escape(name)}</h1>",
         f"<p>{escape(headline(study, advice))}</p>",
         f"<h2>Choose: {escape(choice)}</h2><ul>",
-        *(f"<li>{escape(reason)}</li>" for reason in advice.reasons), "</ul>",
+        *(f"<li>{escape(reason)}</li>" for reason in advice.reasons),
+        "</ul>",
     ]
     if study.dropped:
         parts.append(f"<p>The recorder of this log had no room for {study.dropped:,} timers: they are missing.</p>")
@@ -101,8 +130,11 @@ def page_of(name: str, study: Study, advice: Advice, what_if: list[ReplayCosts],
         parts += ["<h2>What if</h2><ul>", *(f"<li>{escape(what_if_text(costs))}</li>" for costs in what_if), "</ul>"]
     parts += [f'<p><img src="{picture.name}" alt="{picture.stem}"></p>' for picture in pictures]
     parts += [
-        "<h2>Everything that was tried</h2><table><tr>", *(f"<th>{name}</th>" for name in COLUMNS), "</tr>",
-        *rows, "</table>",
+        "<h2>Everything that was tried</h2><table><tr>",
+        *(f"<th>{name}</th>" for name in COLUMNS),
+        "</tr>",
+        *rows,
+        "</table>",
         "<p>A timer fires at the first tick at or after its deadline, never early. Lateness is what that alone makes "
         "it, on a machine without delays; memory is without what a program hangs on its timers. The same figures are "
         "in report.json.</p>",

@@ -18,7 +18,7 @@ def loops_are_let_go(request):
     """Ends after a test's other fixtures, and before it is counted what has been left behind: pytest itself would keep
     the loops for longer than that."""
     yield
-    if request.node.funcargs is not None:           # the test was interrupted
+    if request.node.funcargs is not None:  # the test was interrupted
         request.node.funcargs.clear()
 
 

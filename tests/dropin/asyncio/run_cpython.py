@@ -43,7 +43,7 @@ def swap_names():
 
 
 def main(module_name, parts):
-    signal.signal(signal.SIGINT, signal.default_int_handler)    # which a job in the background of a shell ignores
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background of a shell ignores
     swap_names()
     count_alarms()
     module = importlib.import_module(f"test.test_asyncio.{module_name}")

@@ -23,7 +23,7 @@ FACTORIES = {
 async def answer(request):
     number = int(request.query["number"])
     if number % 500 == 0:
-        await asyncio.sleep(60)     # longer than the client waits
+        await asyncio.sleep(60)  # longer than the client waits
     elif number % 50 == 0:
         await asyncio.sleep(0.002)
     return web.Response(text=str(number * 2))

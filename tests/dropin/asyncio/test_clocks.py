@@ -15,13 +15,13 @@ from fractions import Fraction
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from exploring import explored
 
 import hwheel_core
+from exploring import explored
 from hwheel.asyncio import Timeouts, wheel_loop
 
 RESOLUTION_S = 1 / 4096
-WAKE_UP_S = 1e-6        # how much later than asked for the loop wakes up
+WAKE_UP_S = 1e-6  # how much later than asked for the loop wakes up
 YEAR_S = 365 * 86400.0
 
 
@@ -38,7 +38,7 @@ class MovedLoop(asyncio.BaseEventLoop):
     def __init__(self):
         self.true_s = 1000.0
         self.offset_s = 0.0
-        self.says = None            # instead of the time
+        self.says = None  # instead of the time
         self.script = deque()
         super().__init__()
         self._selector = self
@@ -54,7 +54,7 @@ class MovedLoop(asyncio.BaseEventLoop):
         return self.true_s + self.offset_s if self.says is None else self.says
 
     def select(self, timeout):
-        if timeout is not None and math.isnan(timeout):     # which asyncio asks for from CPython 3.14 on
+        if timeout is not None and math.isnan(timeout):  # which asyncio asks for from CPython 3.14 on
             raise ValueError("cannot wait for NaN seconds")
         wake_s = math.inf if timeout is None else self.true_s + timeout + (WAKE_UP_S if timeout else 0)
         at_s = self.script[0][0] if self.script else math.inf
@@ -148,7 +148,8 @@ BACK = [
 AHEAD = [
     [(0, "add", 1.0), (0, "add", 50.0), (0, "add", 2 * YEAR_S), (0.5, "jump", YEAR_S), (1, "add", 0.2)],
     [(0, "add", 1.0 + i / 1000) for i in range(300)] + [(0.5, "jump", YEAR_S), (1, "jump", 0.0), (0.1, "add", 0.2)],
-    [(0, "add", 0.001), (1, "jump", YEAR_S), (0, "add", 0.001), (1, "jump", 0.0)] + [(0, "add", 0.2), (0, "add", 90.0)] * 99,
+    [(0, "add", 0.001), (1, "jump", YEAR_S), (0, "add", 0.001), (1, "jump", 0.0)]
+    + [(0, "add", 0.2), (0, "add", 90.0)] * 99,
 ]
 
 
@@ -210,7 +211,7 @@ def test_a_clock_that_breaks_for_a_while_loses_nothing(says):
     for _ in range(20):
         loop.says = says
         for _ in range(3):
-            loop.script.append((loop.true_s, int))      # so that it need not wait for ever
+            loop.script.append((loop.true_s, int))  # so that it need not wait for ever
             try:
                 loop._run_once()
             except (OSError, ValueError):
@@ -353,6 +354,7 @@ def test_a_clock_of_other_numbers(kind, number):
 
 # --- a loop that is early ------------------------------------------------------------------------------------------
 
+
 class EarlyLoop(MovedLoop):
     """Wakes up early by less than it can tell, and sleeps in whole milliseconds, as a selector does."""
 
@@ -412,6 +414,7 @@ def test_a_clock_of_coarse_steps_gets_there():
 
 
 # --- Timeouts ------------------------------------------------------------------------------------------------------
+
 
 def test_timeouts_beside_a_loop_whose_clock_goes_back():
     loop = MovedLoop()

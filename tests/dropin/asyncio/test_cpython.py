@@ -18,8 +18,7 @@ RUNNER = Path(__file__).with_name("run_cpython.py")
 CANNOT_APPLY = {
     "test_base_events": {
         "BaseEventLoopTests.test_call_later": "looks for the handle in the private list loop._scheduled",
-        "BaseEventLoopTests.test__run_once_cancelled_event_cleanup":
-            (
+        "BaseEventLoopTests.test__run_once_cancelled_event_cleanup": (
             "counts cancelled handles in loop._scheduled: on the wheel there are none, a cancel takes its handle out"
         ),
     },

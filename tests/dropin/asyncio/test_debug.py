@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import threading
-import time
 
 import pytest
 
@@ -81,7 +80,7 @@ def test_another_thread_is_refused(debug_loop):
     debug_loop.run_forever()
     assert len(refused) == 1
     assert refused[0].startswith("Non-thread-safe operation invoked")
-    call()      # the loop does not run: nobody is disturbed
+    call()  # the loop does not run: nobody is disturbed
     assert len(refused) == 1
 
 

@@ -53,7 +53,7 @@ def test_so_is_one_that_has_run():
     tracked = []
     loop.call_soon(add)
     loop.run_forever()
-    assert tracked == [False] * 4       # hidden while the loop runs
+    assert tracked == [False] * 4  # hidden while the loop runs
     assert all(gc.is_tracked(handle) and gc.is_tracked(handle.get_context()) for handle in holder.handles)
     gone = weakref.ref(holder), weakref.ref(loop)
     holder = loop = add = None

@@ -23,5 +23,5 @@ def test_all_that_fall_silent_are_dropped():
     for messages, early, late, still_open in outcomes:
         assert int(messages.replace(",", "")) >= 100
         assert int(early) + int(late) == 100
-        assert int(early) >= 10 or int(late) > 90     # the silent ones; on a slow machine they may need until the end
+        assert int(early) >= 10 or int(late) > 90  # the silent ones; on a slow machine they may need until the end
         assert still_open == "0"

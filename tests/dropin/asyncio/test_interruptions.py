@@ -8,14 +8,27 @@ import sys
 import time
 
 import pytest
-from exploring import dice_of
-from exploring import SOAKS, seconds
 
 import hwheel_core
+from exploring import SOAKS, dice_of, seconds
 from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
 
-FUNCTIONS = {"_run_once", "_run", "call_at", "call_soon", "_call_soon", "_add_callback", "cancel", "_timer_handle_cancelled",
-             "__init__", "_name", "_describe", "_show", "_source", "_report"}
+FUNCTIONS = {
+    "_run_once",
+    "_run",
+    "call_at",
+    "call_soon",
+    "_call_soon",
+    "_add_callback",
+    "cancel",
+    "_timer_handle_cancelled",
+    "__init__",
+    "_name",
+    "_describe",
+    "_show",
+    "_source",
+    "_report",
+}
 STEP = 1 if SOAKS else 3
 
 
@@ -45,7 +58,7 @@ def make_program(kind, debug):
     timers = Timeouts(loop) if kind == "Timeouts" else loop
     ran = []
     started = loop.time()
-    loop.time = lambda: started         # what is due when it is added is the loop's own, and shares the fate of its calls
+    loop.time = lambda: started  # what is due when it is added is the loop's own, and shares the fate of its calls
     when = started + 0.002
     for i in range(4):
         timers.call_at(when, ran.append, i)
@@ -118,7 +131,7 @@ def test_an_exception_handler_that_fails_loses_nothing(kind, debug, caplog):
         timers.call_later(0.002, divmod, 1, 0)
     run_until_count(loop, ran, 7)
     assert sorted(ran) == list(range(7))
-    caplog.clear()                          # the tracebacks hold the loop
+    caplog.clear()  # the tracebacks hold the loop
     loop.set_exception_handler(None)
     loop.close()
 
@@ -166,7 +179,7 @@ def test_an_alarm_that_a_loop_has_lost_is_asked_for_again():
     timeouts = Timeouts(loop)
     ran = []
     timeouts.call_later(0.001, ran.append, 1)
-    loop._scheduled.clear()                 # as an interrupt between two lines of asyncio's may do
+    loop._scheduled.clear()  # as an interrupt between two lines of asyncio's may do
     now = loop.time()
     loop.time = lambda: now + 2.0
     timeouts.call_later(5, ran.append, 2)
@@ -226,7 +239,7 @@ def test_a_signal_that_moves_a_handle_while_the_loop_takes_an_alarm(kind):
 
     loop.handle_signal = handle_signal
     timers.call_later(0.02, ran.append, "added")
-    assert len(getattr(loop, "_wheel_timers", timers)) == 2         # and no alarm among them
+    assert len(getattr(loop, "_wheel_timers", timers)) == 2  # and no alarm among them
     run_until_count(loop, ran, 2)
     assert ran == ["moved", "added"]
     loop.close()
@@ -245,14 +258,14 @@ def test_calls_that_a_loop_has_lost_are_asked_for_again(kind):
     give_up = time.monotonic() + 10
     while not any("append" in repr(handle) for handle in loop._ready) and time.monotonic() < give_up:
         loop._run_once()
-    loop._ready.clear()                     # as an interrupt between two lines of asyncio's may do
+    loop._ready.clear()  # as an interrupt between two lines of asyncio's may do
     run_until_count(loop, ran, 3)
     assert ran == [0, 1, 2]
     loop.close()
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no such signals")
-@pytest.mark.filterwarnings("ignore::ResourceWarning")         # of files that an interrupt left open
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of files that an interrupt left open
 @pytest.mark.parametrize("debug", [False, True])
 def test_a_storm_of_signals_loses_nothing_and_repeats_nothing(debug):
     """Signals that raise at random moments of a loop that is run, left and run again; handles are moved and
@@ -270,7 +283,7 @@ def test_a_storm_of_signals_loses_nothing_and_repeats_nothing(debug):
     ran, handles, cancelled, interrupted = [], [], set(), 0
     before = signal.signal(signal.SIGALRM, interrupt)
     stop_at = time.monotonic() + seconds(0.7)
-    gc.disable()                            # an interrupt that hits one of its callbacks would have nobody to go to
+    gc.disable()  # an interrupt that hits one of its callbacks would have nobody to go to
     try:
         while time.monotonic() < stop_at:
             for _ in range(20):

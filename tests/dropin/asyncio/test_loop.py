@@ -9,9 +9,9 @@ import threading
 import weakref
 
 import pytest
-from exploring import dice_of
 
 import hwheel.asyncio
+from exploring import dice_of
 from hwheel.asyncio import EventLoop, wheel_loop
 
 
@@ -29,6 +29,7 @@ def run_until(loop, ran, count):
 
 
 # --- time ---------------------------------------------------------------------------------------------------------
+
 
 def test_nothing_runs_before_its_deadline(loop):
     late = []
@@ -158,6 +159,7 @@ def test_far_deadlines_are_welcome(loop, delay):
 
 # --- bad input and misuse -----------------------------------------------------------------------------------------
 
+
 def test_no_delay_is_a_type_error(loop):
     with pytest.raises(TypeError):
         loop.call_later(None, nothing)
@@ -234,8 +236,9 @@ def test_a_subclass_may_have_a_say(loop_class):
 
 # --- exits --------------------------------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("exit_with", [KeyboardInterrupt, SystemExit])
-@pytest.mark.parametrize("count", [1, 100, 1000])      # for less and for more than one pass
+@pytest.mark.parametrize("count", [1, 100, 1000])  # for less and for more than one pass
 def test_an_exit_leaves_the_loop_and_loses_no_timer(clock_stands, exit_with, count):
     def leave():
         raise exit_with
@@ -258,6 +261,7 @@ def test_an_exit_leaves_the_loop_and_loses_no_timer(clock_stands, exit_with, cou
 
 def test_an_exit_loses_nothing_of_what_was_late_when_it_was_added():
     """That is the base loop's, and may run before or after what is the wheel's, which stays in order."""
+
     def leave():
         raise KeyboardInterrupt
 
@@ -281,6 +285,7 @@ def test_an_exit_loses_nothing_of_what_was_late_when_it_was_added():
 
 
 # --- whole programs -----------------------------------------------------------------------------------------------
+
 
 async def timeouts_of_all_kinds():
     results = []
@@ -313,7 +318,7 @@ def test_run_uses_the_wheel():
         return type(asyncio.get_running_loop())
 
     assert hwheel.asyncio.run(kind()) is EventLoop
-    with pytest.raises(ValueError if sys.version_info < (3, 14) else TypeError):       # as asyncio.run()
+    with pytest.raises(ValueError if sys.version_info < (3, 14) else TypeError):  # as asyncio.run()
         hwheel.asyncio.run("no coroutine")
 
 
@@ -332,6 +337,7 @@ def test_install_makes_every_new_loop_one_on_the_wheel():
 
 
 # --- one underlying timer a bucket ----------------------------------------------------------------------------------
+
 
 class CountingLoop(asyncio.SelectorEventLoop):
     asked = 0
@@ -361,6 +367,7 @@ def test_the_loop_itself_is_asked_for_few_timers(clock_stands):
 
 
 # --- threads and processes ------------------------------------------------------------------------------------------
+
 
 def test_misuse_from_other_threads_breaks_nothing():
     loop = EventLoop()

@@ -11,9 +11,9 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from exploring import explored
 
 import hwheel_core
+from exploring import explored
 from hwheel.asyncio import wheel_loop
 
 TICK_S = 1 / 4096
@@ -74,7 +74,7 @@ class Program:
         self.log = []
         self.errors = []
         loop.set_exception_handler(lambda loop, context: self.errors.append(context["message"]))
-        self.left = 200         # a program that makes itself anew all the time has to end
+        self.left = 200  # a program that makes itself anew all the time has to end
 
     def run(self):
         for what, name, seconds in self.program[0]:
@@ -160,13 +160,13 @@ def test_what_is_added_while_a_pass_runs_waits_for_the_next_one_even_if_it_is_du
     class ReadableLoop(JumpingLoop):
         def _process_events(self, events):
             if self.now >= 1001 and not log:
-                self.call_soon(read)        # as the callback of a socket: in the same pass as the timer, before it
+                self.call_soon(read)  # as the callback of a socket: in the same pass as the timer, before it
 
     def read():
         log.append("read")
         loop.call_later(TICK_S, log.append, "added")
         loop.call_soon(log.append, "soon")
-        loop.now += 1                       # that took long
+        loop.now += 1  # that took long
 
     log = []
     loop = base(ReadableLoop)()

@@ -13,8 +13,8 @@ from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
 
 
 class Clock:
-    """The loops' time, which passes only where a test lets it: a machine that is busy makes nothing slow. uvloop measures
-    callbacks by a clock of its own; there the time really passes."""
+    """The loops' time, which passes only where a test lets it: a machine that is busy makes nothing slow. uvloop
+    measures callbacks by a clock of its own; there the time really passes."""
 
     def __init__(self):
         self.now = None
@@ -71,7 +71,7 @@ def run_for(loop, seconds):
     for _ in range(10):
         clock.let_pass(seconds / 10)
         run_pass(loop)
-    for _ in range(20):         # what is watched runs in the pass after the alarm's, 64 at a time
+    for _ in range(20):  # what is watched runs in the pass after the alarm's, 64 at a time
         run_pass(loop)
 
 
@@ -121,7 +121,7 @@ def test_debug_mode_keeps_order_cancels_and_contexts(timers):
     loop.set_debug(True)
     timers = make()
     ran = []
-    when = loop.time() + 1.0        # on uvloop long enough to add them all: debug mode is slow
+    when = loop.time() + 1.0  # on uvloop long enough to add them all: debug mode is slow
     handles = [timers.call_at(when, ran.append, i) for i in range(200)]
     timers.call_at(when - 0.001, handles[7].cancel)
     handles.append(timers.call_at(when, lambda: (handles[150].cancel(), handles[199].cancel())))
@@ -153,7 +153,7 @@ def test_what_replaces_handle_run_sees_the_callback(timers, monkeypatch, debug):
     run_for(loop, 0.08)
     slow = [shown for shown, seconds in seen if seconds > IS_SLOW_S]
     assert len(slow) == 1
-    assert "slow_one(0.3)" in slow[0] or "slow_one()" in slow[0]       # arguments are shown in debug mode only, in time
+    assert "slow_one(0.3)" in slow[0] or "slow_one()" in slow[0]  # arguments are shown in debug mode only, in time
     monkeypatch.undo()
     ran = []
     timers.call_later(0.001, ran.append, 1)
@@ -200,6 +200,7 @@ def test_a_callback_that_cannot_be_shown_runs_all_the_same(timers, debug):
 
 # --- handles -------------------------------------------------------------------------------------------------------
 
+
 def test_a_handle_has_what_a_stock_handle_has(timers):
     loop, make = timers
     handle = make().call_later(1000, slow_one, 1)
@@ -243,7 +244,7 @@ def test_a_call_that_is_moved_when_the_loop_has_been_asked_for_it_is_not_early(t
     def move():
         assert moved.reschedule(0.3)
 
-    when = loop.time() + 0.2                            # on uvloop long enough to add both
+    when = loop.time() + 0.2  # on uvloop long enough to add both
     timers.call_at(when, move)
     moved = timers.call_at(when, lambda: ran.append(loop.time()))
     while not ran:

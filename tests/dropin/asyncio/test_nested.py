@@ -15,7 +15,7 @@ from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
 
 class NestableLoop(asyncio.SelectorEventLoop):
     def _run_once(self):
-        with contextlib.suppress(IndexError):       # the pass inside of this one has run what this one meant to run
+        with contextlib.suppress(IndexError):  # the pass inside of this one has run what this one meant to run
             super()._run_once()
 
 
@@ -55,7 +55,7 @@ def run_until(loop, done):
 def test_a_nested_pass_runs_what_is_added_in_it(timers):
     loop, timers = timers
     now, ran = loop.time(), []
-    loop.time = lambda: now         # a machine that is busy would let "later" fall due meanwhile
+    loop.time = lambda: now  # a machine that is busy would let "later" fall due meanwhile
 
     def outer():
         nonlocal now
@@ -150,6 +150,7 @@ def test_the_alarm_has_no_context_of_a_caller(timers):
 
 
 # --- run_forever() on a loop that runs -----------------------------------------------------------------------------
+
 
 @pytest.mark.skipif(sys.version_info[:3] == (3, 13, 0), reason="asyncio of 3.13.0 refuses one run and not the next")
 def test_a_second_run_that_is_refused_leaves_handles_hidden():

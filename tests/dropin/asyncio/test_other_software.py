@@ -33,7 +33,9 @@ def in_a_process(loop_class, program):
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="nest_asyncio cannot nest asyncio's tasks from CPython 3.14 on")
 def test_nest_asyncio(loop_class):
     pytest.importorskip("nest_asyncio")
-    printed = in_a_process(loop_class, """
+    printed = in_a_process(
+        loop_class,
+        """
         import nest_asyncio
         nest_asyncio.apply(loop)
 
@@ -54,7 +56,8 @@ def test_nest_asyncio(loop_class):
 
         print(loop.run_until_complete(main()))
         loop.close()
-    """)
+    """,
+    )
     assert sorted(printed) == ["a", "aa", "b", "bb", "deepdeep", "meanwhile"]
 
 
@@ -100,12 +103,12 @@ def test_aiotools_virtual_clock(loop_class):
 
 def test_aiodebug_names_slow_callbacks(loop_class, monkeypatch):
     log_slow_callbacks = pytest.importorskip("aiodebug.log_slow_callbacks")
-    monkeypatch.setattr(asyncio.events.Handle, "_run", asyncio.events.Handle._run)      # put back afterwards
+    monkeypatch.setattr(asyncio.events.Handle, "_run", asyncio.events.Handle._run)  # put back afterwards
     slow = []
     log_slow_callbacks.enable(0.25, on_slow_callback=lambda name, seconds: slow.append(name))
 
     def slow_one():
-        time.sleep(0.3)             # long, because anything may take some hundredths of a second on a busy machine
+        time.sleep(0.3)  # long, because anything may take some hundredths of a second on a busy machine
 
     loop = loop_class()
     loop.call_later(0.001, slow_one)
@@ -139,7 +142,7 @@ def test_freezegun_with_real_asyncio(loop_class):
     freezegun = pytest.importorskip("freezegun")
     with freezegun.freeze_time("2024-01-01", real_asyncio=True), asyncio.Runner(loop_factory=loop_class) as runner:
         assert runner.run(asyncio.wait_for(asyncio.sleep(0.01, "slept"), 10)) == "slept"
-    del asyncio.SelectorEventLoop.time          # it leaves what it found by inheritance
+    del asyncio.SelectorEventLoop.time  # it leaves what it found by inheritance
 
 
 def test_time_machine_leaves_the_loops_clock_alone(loop_class):

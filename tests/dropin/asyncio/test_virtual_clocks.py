@@ -96,8 +96,16 @@ def replace_the_name_in_asyncio(loop, clock):
     return patch.stop
 
 
-WAYS = [put_on_the_instance, put_into_its_dict, patch_the_object, put_on_the_class, put_on_a_base, replace_its_class,
-        replace_monotonic, replace_the_name_in_asyncio]
+WAYS = [
+    put_on_the_instance,
+    put_into_its_dict,
+    patch_the_object,
+    put_on_the_class,
+    put_on_a_base,
+    replace_its_class,
+    replace_monotonic,
+    replace_the_name_in_asyncio,
+]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -105,7 +113,7 @@ def test_a_clock_put_in_the_place_of_the_loops_is_the_clock_from_then_on(own, wa
     loop, timers = own
     ran = []
     timers.call_later(3600, ran.append, "real").cancel()
-    for _ in range(3):              # back and forth
+    for _ in range(3):  # back and forth
         clock = Clock()
         restore = way(loop, clock)
         try:
@@ -158,6 +166,7 @@ def test_a_class_that_answers_for_its_attributes_itself_has_its_clock_asked():
 
 # --- call_at and call_later ----------------------------------------------------------------------------------------
 
+
 @pytest.fixture(params=["asyncio", "hwheel", "uvloop"])
 def loop(request):
     base = pytest.importorskip("uvloop").Loop if request.param == "uvloop" else asyncio.SelectorEventLoop
@@ -208,7 +217,7 @@ def test_a_method_put_on_the_loop_is_used(loop, name):
 
     with mock.patch.object(loop, name, method):
         heard(loop, lambda: getattr(loop, name)(1e9, int))
-        assert asked.count(1e9) == 1        # uvloop's call_at asks call_later, also for the wheel's own alarm
+        assert asked.count(1e9) == 1  # uvloop's call_at asks call_later, also for the wheel's own alarm
     heard(loop, lambda: getattr(loop, name)(1e9, int))
     assert asked.count(1e9) == 1
 
@@ -273,7 +282,9 @@ def test_timeouts_and_loops_ask_whatever_call_at_there_is_now(place):
 
     loop = Base() if place == "loop" else wheel_loop(Base)()
     timers = Timeouts(loop) if place == "loop" else loop
-    with mock.patch.object(Base, "call_at", lambda self, *args, **kw: asked.append(args[0]) or genuine(self, *args, **kw)):
+    with mock.patch.object(
+        Base, "call_at", lambda self, *args, **kw: asked.append(args[0]) or genuine(self, *args, **kw)
+    ):
         timers.call_later(5, int).cancel()
     assert len(asked) == 1
     loop.close()

@@ -7,13 +7,12 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hwheel_core import DEFAULT_WHEEL_SIZE
-
 from hwheel.cli.deliver import kafka_options
 from hwheel.cli.deliver.progress import Progress
 from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import settings_of, spark_errors
 from hwheel.cli.options import WHEEL_SIZE_MOST, whole_number
+from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
     from hwheel.spark.deliver.delivery import Delivery
@@ -56,7 +55,10 @@ def add_to(commands: Any) -> None:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--from", dest="source", metavar="PLACE", required=True,
+        "--from",
+        dest="source",
+        metavar="PLACE",
+        required=True,
         help="where messages come in: a directory, or kafka://HOST:PORT,HOST:PORT/TOPIC",
     )
     parser.add_argument("--to", metavar="PLACE", required=True, help="where they go when they are due")
@@ -65,7 +67,9 @@ def add_to(commands: Any) -> None:
         "--dead-letters", metavar="PLACE", help="where malformed rows go, with the reason (default: TO-dead-letters)"
     )
     parser.add_argument(
-        "--dead-letters-every", metavar="TIME", default="1 minute",
+        "--dead-letters-every",
+        metavar="TIME",
+        default="1 minute",
         help="time between two looks for malformed rows, which take from what is due (default: %(default)s)",
     )
     parser.add_argument("--format", choices=["json", "parquet"], default="json", help="of all files (default: json)")
@@ -77,7 +81,9 @@ def add_to(commands: Any) -> None:
     kept = parser.add_argument_group("kept with the checkpoint, for its life")
     kept.add_argument("--tick", metavar="TIME", help="how finely due times are told apart (default: 1 second)")
     kept.add_argument(
-        "--wheel-size", metavar="N", type=whole_number(2, WHEEL_SIZE_MOST),
+        "--wheel-size",
+        metavar="N",
+        type=whole_number(2, WHEEL_SIZE_MOST),
         help=f"buckets a level (default: {DEFAULT_WHEEL_SIZE})",
     )
     kept.add_argument("--shards", metavar="N", type=whole_number(1, 4096), help="wheels (default: one a partition)")
@@ -110,19 +116,27 @@ def run(options: argparse.Namespace) -> int:
             cores = spark.sparkContext.defaultParallelism
             given = {name: getattr(options, name) for name in ("tick", "wheel_size", "shards", "partitions", "dedup")}
             wheel = kept_options(
-                Directory(spark, options.checkpoint), {**given, "source": places.kind_of_source()},
+                Directory(spark, options.checkpoint),
+                {**given, "source": places.kind_of_source()},
                 WheelOptions("1 second", DEFAULT_WHEEL_SIZE, options.partitions or cores, cores, "10 minutes"),
             )
             messages = messages_in(spark, places.source, options.format, options.files_a_batch, kafka)
             delivery = start_delivery(
-                messages, places.to, places.dead_letters, options.format, places.checkpoint, wheel, options.trigger,
-                kafka, options.dead_letters_every,
+                messages,
+                places.to,
+                places.dead_letters,
+                options.format,
+                places.checkpoint,
+                wheel,
+                options.trigger,
+                kafka,
+                options.dead_letters_every,
             )
             try:
                 count_pending = partial(rows_held, spark, f"{options.checkpoint}/{MESSAGES}")
                 return watch(delivery, stop, Progress(delivery, count_pending))
             finally:
-                spark.sparkContext.setLogLevel("OFF")       # of tasks that are cut off: that is no error
+                spark.sparkContext.setLogLevel("OFF")  # of tasks that are cut off: that is no error
                 delivery.stop()
         except ValueError as error:
             raise CommandError(str(error)) from None

@@ -16,21 +16,29 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     """Adds them in a group of their own."""
     kafka: Any = parser.add_argument_group("Kafka")
     kafka.add_argument(
-        "--kafka-format", choices=["json", "headers"], default="json",
+        "--kafka-format",
+        choices=["json", "headers"],
+        default="json",
         help="messages in topics: JSON in the value, or id, due and cancel in headers and the payload as the value "
         "(default: %(default)s)",
     )
     kafka.add_argument(
-        "--starting-offsets", choices=["earliest", "latest"], default="earliest",
+        "--starting-offsets",
+        choices=["earliest", "latest"],
+        default="earliest",
         help="where a new checkpoint begins to read (default: %(default)s)",
     )
     kafka.add_argument("--offsets-a-batch", metavar="N", type=whole_number(1), help="records at one look, at most")
     kafka.add_argument(
-        "--skip-lost-offsets", action="store_true",
+        "--skip-lost-offsets",
+        action="store_true",
         help="go on when the topic no longer has what comes next, since its retention was over (default: stop)",
     )
     kafka.add_argument(
-        "--kafka-conf", metavar="NAME=VALUE", action="append", default=[],
+        "--kafka-conf",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
         help="a setting of Kafka's clients, like security.protocol=SASL_SSL; may be repeated",
     )
     kafka.add_argument("--kafka-conf-file", metavar="FILE", help="such settings, one a line: passwords belong there")

@@ -50,7 +50,9 @@ class Places:
     def named(self) -> dict[str, str]:
         """By the options that name them."""
         return {
-            "--from": self.source, "--to": self.to, "--dead-letters": self.dead_letters,
+            "--from": self.source,
+            "--to": self.to,
+            "--dead-letters": self.dead_letters,
             "--checkpoint": self.checkpoint,
         }
 

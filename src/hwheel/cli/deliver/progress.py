@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hwheel.spark.deliver.delivery import Delivery
 
-SHOW_EVERY_S = 1.0          # on a terminal, where the line is written over
-LOG_EVERY_S = 30.0          # elsewhere
-COUNT_EVERY_S = 30.0        # what is pending is read from the state store, which costs more the more there is:
-COUNT_SHARE = 20            # no more often than this many times as long as it takes
+SHOW_EVERY_S = 1.0  # on a terminal, where the line is written over
+LOG_EVERY_S = 30.0  # elsewhere
+COUNT_EVERY_S = 30.0  # what is pending is read from the state store, which costs more the more there is:
+COUNT_SHARE = 20  # no more often than this many times as long as it takes
 
 
 class Progress:

@@ -7,14 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hwheel_core import DEFAULT_WHEEL_SIZE
-
 from hwheel.cli.demo.account import account
 from hwheel.cli.demo.request_log import read_log
 from hwheel.cli.demo.workload import Request, Workload, made_up, sample, workload_of
 from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import require_rich
 from hwheel.cli.options import WHEEL_SIZE_MOST, positive_number, ratio, whole_number
+from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
     from hwheel.cli.demo.draw import Board
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from hwheel.cli.demo.engines import Engine
     from hwheel.cli.demo.outcome import Outcome
 
-ADD_PHASE_S = 7.0       # with the last timeout, the peers and the counting of memory it makes about 20 s
-PEER_S = 1.0            # to what a peer's workload is shortened
+ADD_PHASE_S = 7.0  # with the last timeout, the peers and the counting of memory it makes about 20 s
+PEER_S = 1.0  # to what a peer's workload is shortened
 DEFAULTS = {"count": 200_000, "rate": None, "cancel_ratio": 0.95, "timeout_ms": [1000.0, 10_000.0], "seed": 0}
 
 DESCRIPTION = """\
@@ -74,29 +73,40 @@ def add_to(commands: Any) -> None:
         "--cancel-ratio", metavar="X", type=ratio, help="share that completes in time, 0 to 1 (default: 0.95)"
     )
     made.add_argument(
-        "--timeout-ms", metavar=("MIN", "MAX"), nargs=2, type=positive_number,
+        "--timeout-ms",
+        metavar=("MIN", "MAX"),
+        nargs=2,
+        type=positive_number,
         help="timeouts in ms, evenly spread (default: 1000 10000)",
     )
     made.add_argument("--seed", metavar="N", type=whole_number(0), help="of the random numbers (default: 0)")
     logged = parser.add_argument_group("the workload, from a log")
     logged.add_argument("--log", metavar="FILE", type=Path, help="a log of requests, JSON lines or CSV")
-    logged.add_argument(
-        "--format", choices=["jsonl", "csv"], help="of the log (default: by its extension)"
-    )
+    logged.add_argument("--format", choices=["jsonl", "csv"], help="of the log (default: by its extension)")
     logged.add_argument(
         "--speed", metavar="N", type=positive_number, help="run it N times faster, timeouts as well (default: 1)"
     )
     wheel = parser.add_argument_group("the timer")
     wheel.add_argument(
-        "--tick-ms", "--tick", dest="tick_ms", metavar="MS", type=whole_number(1), default=1,
+        "--tick-ms",
+        "--tick",
+        dest="tick_ms",
+        metavar="MS",
+        type=whole_number(1),
+        default=1,
         help="tick in ms (default: %(default)s)",
     )
     wheel.add_argument(
-        "--wheel-size", metavar="N", type=whole_number(2, WHEEL_SIZE_MOST), default=DEFAULT_WHEEL_SIZE,
+        "--wheel-size",
+        metavar="N",
+        type=whole_number(2, WHEEL_SIZE_MOST),
+        default=DEFAULT_WHEEL_SIZE,
         help="buckets a level (default: %(default)s)",
     )
     parser.add_argument(
-        "--peers", action=argparse.BooleanOptionalAction, default=True,
+        "--peers",
+        action=argparse.BooleanOptionalAction,
+        default=True,
         help="also run asyncio, sched and threading.Timer (default: yes)",
     )
     parser.set_defaults(run=run, prog=parser.prog)

@@ -125,7 +125,7 @@ def _rate(rate: float | None) -> str:
     if rate is None:
         return NOTHING
     if rate >= 10_000:
-        rate = round(rate, -2)      # what is beyond three figures is noise
+        rate = round(rate, -2)  # what is beyond three figures is noise
     return f"{rate:,.0f}"
 
 

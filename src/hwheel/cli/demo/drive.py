@@ -15,11 +15,11 @@ from hwheel.cli.demo.engines import Engine
 from hwheel.cli.demo.workload import Workload
 
 SLICE_S = 0.001
-SLICE_MOST = 2_000          # adds or cancels in one slice, where the driver has fallen behind
+SLICE_MOST = 2_000  # adds or cancels in one slice, where the driver has fallen behind
 IDLE_S = 0.02
 REPORT_EVERY_S = 0.1
-GRACE_S = 10.0              # how long after the last deadline a timer counts as lost
-AFTERMATH_S = 0.05          # in which what is doubled would show up
+GRACE_S = 10.0  # how long after the last deadline a timer counts as lost
+AFTERMATH_S = 0.05  # in which what is doubled would show up
 
 
 class Progress(NamedTuple):
@@ -38,10 +38,10 @@ class Run(NamedTuple):
     deadlines: list[float]
     runs: list[tuple[int, float]]
     cancels: list[int]
-    adding_s: float             # time spent in add calls
+    adding_s: float  # time spent in add calls
     cancel_calls: int
-    cancelling_s: float         # time spent in cancel calls
-    add_phase_s: float          # from the first add to the last
+    cancelling_s: float  # time spent in cancel calls
+    add_phase_s: float  # from the first add to the last
     peak_pending: int
 
 
@@ -74,8 +74,8 @@ class Driver:
         self.runs: list[tuple[int, float]] = []
         self.cancels: list[int] = []
         self.seen_to_run: set[int] = set()
-        self.runs_seen = 0              # how many of runs are in seen_to_run
-        self.completed = 0              # how many of workload.ending
+        self.runs_seen = 0  # how many of runs are in seen_to_run
+        self.completed = 0  # how many of workload.ending
         self.adding_s = 0.0
         self.cancelling_s = 0.0
         self.peak_pending = 0
@@ -89,7 +89,7 @@ class Driver:
         if until == added:
             return
         whens = [now + timeout for timeout in self.workload.timeouts_s[added:until]]
-        self.deadlines += whens         # before the adds: a callback may come at once
+        self.deadlines += whens  # before the adds: a callback may come at once
         call_at, expire = self.engine.call_at, self.expire
         before = time.perf_counter()
         handles = [call_at(when, expire, index) for index, when in enumerate(whens, added)]
@@ -118,9 +118,9 @@ class Driver:
         in_time = [cancel(handle) for handle in handles]
         self.cancelling_s += time.perf_counter() - before
         self.completed = until
-        if None in in_time:             # the engine does not say: whoever has not run by now will not
-            seen = len(self.runs)       # more may come in from another thread meanwhile
-            self.seen_to_run.update(index for index, _ in self.runs[self.runs_seen:seen])
+        if None in in_time:  # the engine does not say: whoever has not run by now will not
+            seen = len(self.runs)  # more may come in from another thread meanwhile
+            self.seen_to_run.update(index for index, _ in self.runs[self.runs_seen : seen])
             self.runs_seen = seen
             in_time = [index not in self.seen_to_run for index in indices]
         self.cancels += [index for index, kept in zip(indices, in_time, strict=True) if kept]
@@ -147,9 +147,7 @@ class Driver:
             return False
         if time.monotonic() > self.give_up and self.completed == len(self.workload.ends_s):
             return True
-        return (
-            len(self.runs) + len(self.cancels) >= len(self.workload) and self.completed == len(self.workload.ends_s)
-        )
+        return len(self.runs) + len(self.cancels) >= len(self.workload) and self.completed == len(self.workload.ends_s)
 
     def progress(self) -> Progress:
         """How far it has come."""

@@ -9,9 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from hwheel_core import TimerTask
-
 from hwheel.timers.system import SystemTimer
+from hwheel_core import TimerTask
 
 Callback = Callable[[int], object]
 
@@ -20,7 +19,7 @@ class Engine:
     """What the driver needs of a timer."""
 
     name: ClassVar[str]
-    most: ClassVar[int]             # how many requests of a demo it can bear
+    most: ClassVar[int]  # how many requests of a demo it can bear
     most_for_memory: ClassVar[int]  # how many to hold while their memory is measured
 
     def call_at(self, when: float, callback: Callback, index: int) -> Any:
@@ -48,9 +47,9 @@ class WheelEngine(Engine):
 
     def __init__(self, tick_ms: int, wheel_size: int) -> None:
         self.timer = SystemTimer("demo", tick_ms=tick_ms, wheel_size=wheel_size)
-        self.call_at = self.timer.call_at       # type: ignore[method-assign, assignment]
-        self.cancel = TimerTask.cancel          # type: ignore[method-assign, assignment]
-        self.timer.call_later(3600, id, 0).cancel()     # the first add starts the threads: no part of an add's cost
+        self.call_at = self.timer.call_at  # type: ignore[method-assign, assignment]
+        self.cancel = TimerTask.cancel  # type: ignore[method-assign, assignment]
+        self.timer.call_later(3600, id, 0).cancel()  # the first add starts the threads: no part of an add's cost
 
     def close(self) -> None:
         self.timer.close()
@@ -67,8 +66,8 @@ class AsyncioEngine(Engine):
         import asyncio
 
         self.loop = asyncio.new_event_loop()
-        self.call_at = self.loop.call_at        # type: ignore[method-assign, assignment]
-        self.cancel = asyncio.TimerHandle.cancel    # type: ignore[method-assign, assignment]
+        self.call_at = self.loop.call_at  # type: ignore[method-assign, assignment]
+        self.cancel = asyncio.TimerHandle.cancel  # type: ignore[method-assign, assignment]
 
     def wait(self, until: float) -> None:
         self.loop.call_at(until, self.loop.stop)

@@ -13,7 +13,7 @@ from typing import Any
 
 from hwheel.cli.demo.engines import Engine
 
-FAR_S = 600.0       # nothing runs while it is counted
+FAR_S = 600.0  # nothing runs while it is counted
 
 
 def bytes_a_timer(make_engine: Callable[[], Engine], count: int) -> float:

@@ -18,11 +18,11 @@ class Outcome(NamedTuple):
 
     engine: str
     timers: int
-    speed: float                    # how much faster than the workload as it was given
+    speed: float  # how much faster than the workload as it was given
     peak_pending: int
-    adds_a_second: float | None     # one after the other, nothing in between
+    adds_a_second: float | None  # one after the other, nothing in between
     cancels_a_second: float | None
-    achieved_rate: float | None     # in the run
+    achieved_rate: float | None  # in the run
     cancelled: int
     expired: int
     lateness: Lateness | None

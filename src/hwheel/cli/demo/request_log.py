@@ -11,7 +11,7 @@ from hwheel.cli.errors import CommandError
 
 FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv"}
 FIELDS = ("start", "timeout", "end")
-MS_MOST = 2.0**53       # what a float holds to the millisecond
+MS_MOST = 2.0**53  # what a float holds to the millisecond
 
 
 def read_log(path: Path, log_format: str | None = None) -> list[Request]:
@@ -25,9 +25,7 @@ def read_log(path: Path, log_format: str | None = None) -> list[Request]:
     read = read_csv if log_format == "csv" else read_jsonl
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
-            requests = [
-                _request(fields, f"{path}, line {number}") for number, fields in read(lines, str(path))
-            ]
+            requests = [_request(fields, f"{path}, line {number}") for number, fields in read(lines, str(path))]
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -63,11 +61,14 @@ def read_csv(lines: Iterable[str], path: str) -> Iterator[tuple[int, dict[str, A
         for fields in reader:
             if None in fields or None in fields.values():
                 raise CommandError(f"{path}, line {reader.line_num}: not as many fields as the first line names")
-            yield reader.line_num, {
-                name: _csv_value(text, f"{path}, line {reader.line_num}", name)
-                for name, text in fields.items()
-                if name in FIELDS
-            }
+            yield (
+                reader.line_num,
+                {
+                    name: _csv_value(text, f"{path}, line {reader.line_num}", name)
+                    for name, text in fields.items()
+                    if name in FIELDS
+                },
+            )
     except csv.Error as error:
         raise CommandError(f"{path}, line {reader.reader.line_num}: not CSV: {error}") from None
 
@@ -98,6 +99,6 @@ def _milliseconds(fields: dict[str, Any], name: str, where: str) -> float:
         raise CommandError(f"{where}: {name} is missing")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise CommandError(f"{where}: {name} must be a number of ms, not {value!r}")
-    if not -MS_MOST <= value <= MS_MOST:        # NaN is not either
+    if not -MS_MOST <= value <= MS_MOST:  # NaN is not either
         raise CommandError(f"{where}: {name} is out of range: {str(value):.40}")
     return float(value)

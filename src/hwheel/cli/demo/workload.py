@@ -20,7 +20,7 @@ class Workload(NamedTuple):
     starts_s: list[float]
     timeouts_s: list[float]
     ends_s: list[float]
-    ending: list[int]       # indices of requests; ends_s[k] is when request ending[k] completes
+    ending: list[int]  # indices of requests; ends_s[k] is when request ending[k] completes
 
     def __len__(self) -> int:
         return len(self.starts_s)
@@ -37,9 +37,7 @@ def workload_of(requests: Iterable[Request], speed: float = 1.0) -> Workload:
     first_ms = ordered[0].start_ms if ordered else 0.0
     ms = 1000.0 * speed
     ending = sorted(
-        ((request.end_ms - first_ms) / ms, index)
-        for index, request in enumerate(ordered)
-        if request.end_ms is not None
+        ((request.end_ms - first_ms) / ms, index) for index, request in enumerate(ordered) if request.end_ms is not None
     )
     return Workload(
         [(request.start_ms - first_ms) / ms for request in ordered],
@@ -49,9 +47,7 @@ def workload_of(requests: Iterable[Request], speed: float = 1.0) -> Workload:
     )
 
 
-def made_up(
-    count: int, rate: float, cancel_ratio: float, timeout_ms: tuple[float, float], seed: int
-) -> list[Request]:
+def made_up(count: int, rate: float, cancel_ratio: float, timeout_ms: tuple[float, float], seed: int) -> list[Request]:
     """Requests at a steady rate a second. Of these `cancel_ratio` complete, most of them early in their timeout, the
     last at nine tenths of it, so that a completion and a timeout do not race; the others never complete."""
     chance = random.Random(seed)

@@ -4,8 +4,8 @@ import argparse
 import re
 from datetime import UTC, datetime, timedelta
 
-WALL_CLOCK_FROM_MS = 100_000_000_000      # March 1973: what is below is a count of ms from anywhere
-WALL_CLOCK_TO_MS = 253_402_300_800_000 - 86_400_000     # what datetime can show, in any time zone
+WALL_CLOCK_FROM_MS = 100_000_000_000  # March 1973: what is below is a count of ms from anywhere
+WALL_CLOCK_TO_MS = 253_402_300_800_000 - 86_400_000  # what datetime can show, in any time zone
 
 
 def utc_offset(text: str) -> timedelta:

@@ -15,7 +15,7 @@ CLASSIC_TICK_MS = 1000
 CLASSIC_WHEEL_SIZE = 3
 CLASSIC_START_MS = 1_675_752_020_558
 CLASSIC_DELAYS_MS = [1000, 2000, 3000, 4000, 5000, 6000, 7000]
-CLASSIC_UTC_OFFSET = timedelta(hours=8)     # where that start reads 14:40:20
+CLASSIC_UTC_OFFSET = timedelta(hours=8)  # where that start reads 14:40:20
 
 DESCRIPTION = """\
 Adds tasks to a wheel and follows them down its levels: what sits in which bucket, what the clock of each level says,
@@ -51,23 +51,43 @@ def add_to(commands: Any) -> None:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--tick", "--tick-ms", dest="tick_ms", metavar="MS", type=whole_number(1), default=CLASSIC_TICK_MS,
+        "--tick",
+        "--tick-ms",
+        dest="tick_ms",
+        metavar="MS",
+        type=whole_number(1),
+        default=CLASSIC_TICK_MS,
         help="tick of the finest level, in ms (default: %(default)s)",
     )
     parser.add_argument(
-        "--wheel-size", metavar="N", type=whole_number(2, WHEEL_SIZE_MOST), default=CLASSIC_WHEEL_SIZE,
+        "--wheel-size",
+        metavar="N",
+        type=whole_number(2, WHEEL_SIZE_MOST),
+        default=CLASSIC_WHEEL_SIZE,
         help="buckets a level (default: %(default)s)",
     )
     parser.add_argument(
-        "--start", "--start-ms", dest="start_ms", metavar="MS", type=whole_number(0), default=CLASSIC_START_MS,
+        "--start",
+        "--start-ms",
+        dest="start_ms",
+        metavar="MS",
+        type=whole_number(0),
+        default=CLASSIC_START_MS,
         help="where the clock starts, in ms (default: %(default)s)",
     )
     parser.add_argument(
-        "--delays", metavar="MS", nargs="+", type=_delays, default=[CLASSIC_DELAYS_MS],
+        "--delays",
+        metavar="MS",
+        nargs="+",
+        type=_delays,
+        default=[CLASSIC_DELAYS_MS],
         help="delays of the tasks in ms, by spaces or commas (default: 1000 2000 ... 7000)",
     )
     parser.add_argument(
-        "--utc-offset", metavar="HH:MM", type=utc_offset, default=None,
+        "--utc-offset",
+        metavar="HH:MM",
+        type=utc_offset,
+        default=None,
         help="show times of day so many hours from UTC (default: +08:00 if the start looks like ms since 1970, as the "
         "classic one does, else only ms)",
     )

@@ -2,10 +2,9 @@
 
 from typing import NamedTuple
 
+from hwheel.cli.errors import CommandError
 from hwheel_core import Bucket as WheelBucket
 from hwheel_core import TimerTask, TimingWheel
-
-from hwheel.cli.errors import CommandError
 
 
 class Place(NamedTuple):

@@ -53,7 +53,10 @@ def add_to(commands: Any) -> None:
         "--per-file", action="store_true", help="each file has a wheel of its own (default: one for all)"
     )
     parser.add_argument(
-        "--columns", metavar=("START", "TIMEOUT", "END"), nargs=3, default=["start", "timeout", "end"],
+        "--columns",
+        metavar=("START", "TIMEOUT", "END"),
+        nargs=3,
+        default=["start", "timeout", "end"],
         help="the names of the columns (default: start timeout end)",
     )
     tried = parser.add_argument_group("what is tried")
@@ -61,19 +64,30 @@ def add_to(commands: Any) -> None:
         "--ticks", metavar="MS", nargs="+", type=whole_number(1), help="ticks (default: 1 2 5 10 20 50 100)"
     )
     tried.add_argument(
-        "--sizes", metavar="N", nargs="+", type=whole_number(2, WHEEL_SIZE_MOST),
+        "--sizes",
+        metavar="N",
+        nargs="+",
+        type=whole_number(2, WHEEL_SIZE_MOST),
         help="wheel sizes (default: 20 64 256 512 1024)",
     )
     tried.add_argument(
-        "--timeout", metavar="MS", nargs="+", type=whole_number(1), default=[],
+        "--timeout",
+        metavar="MS",
+        nargs="+",
+        type=whole_number(1),
+        default=[],
         help="timeouts for all timers instead of their own, with the tick and size that are chosen",
     )
     tried.add_argument(
-        "--late", metavar="MS", type=whole_number(0),
+        "--late",
+        metavar="MS",
+        type=whole_number(0),
         help="how late a timer may be (default: 1%% of the median timeout)",
     )
     spark = parser.add_argument_group("Spark, for what is too big for this")
-    spark.add_argument("--spark", action="store_true", help="replay on Spark: a task for each file, which has a wheel of its own")
+    spark.add_argument(
+        "--spark", action="store_true", help="replay on Spark: a task for each file, which has a wheel of its own"
+    )
     spark.add_argument("--key", metavar="COLUMN", help="spread the timers by this column, instead of a wheel a file,")
     spark.add_argument("--wheels", metavar="N", type=whole_number(1, 4096), help="over so many wheels")
     spark.add_argument("--master", metavar="URL", help="default: local[*], or what spark-submit says")

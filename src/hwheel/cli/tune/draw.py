@@ -23,8 +23,13 @@ class Board:
     def __init__(self) -> None:
         console = Console(stderr=True)
         self.progress = Progress(
-            TextColumn("{task.description:>18}"), BarColumn(bar_width=None), TextColumn("{task.percentage:>3.0f} %"),
-            TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal,
+            TextColumn("{task.description:>18}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
         )
         self.task: TaskID | None = None
 
@@ -54,10 +59,14 @@ def show(study: Study, advice: Advice, what_if: list[ReplayCosts], files: list[P
         console.print(f"The recorder had no room for {study.dropped:,} timers: they are missing.", style="bold red")
     chosen = advice.costs
     for title, picked in (
-        (f"ticks, with wheel size {chosen.wheel_size:,}",
-         [one for one in study.costs if one.wheel_size == chosen.wheel_size]),
-        (f"wheel sizes, with a tick of {ms_text(chosen.tick_ms)}",
-         [one for one in study.costs if one.tick_ms == chosen.tick_ms]),
+        (
+            f"ticks, with wheel size {chosen.wheel_size:,}",
+            [one for one in study.costs if one.wheel_size == chosen.wheel_size],
+        ),
+        (
+            f"wheel sizes, with a tick of {ms_text(chosen.tick_ms)}",
+            [one for one in study.costs if one.tick_ms == chosen.tick_ms],
+        ),
     ):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", title_style="bold")
         for column in COLUMNS:

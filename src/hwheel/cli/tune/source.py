@@ -11,7 +11,7 @@ from hwheel.logs.files import files_of, read_files, rows_of
 from hwheel.tune.grid import Grid
 from hwheel.tune.study import Study, study
 
-Replay = Callable[[Grid, bool], Study]      # with curves or without
+Replay = Callable[[Grid, bool], Study]  # with curves or without
 
 
 class Progress(Protocol):
@@ -82,8 +82,15 @@ def on_spark(options: argparse.Namespace, columns: LogColumns, progress: Progres
             def replay(grid: Grid, curves: bool) -> Study:
                 progress.begin("replaying on Spark", None)
                 return replay_on_spark(
-                    options.log, start=columns.start, timeout=columns.timeout, end=columns.end, ticks=grid.ticks,
-                    wheel_sizes=grid.wheel_sizes, timeouts=grid.timeouts, curves=curves, key=options.key,
+                    options.log,
+                    start=columns.start,
+                    timeout=columns.timeout,
+                    end=columns.end,
+                    ticks=grid.ticks,
+                    wheel_sizes=grid.wheel_sizes,
+                    timeouts=grid.timeouts,
+                    curves=curves,
+                    key=options.key,
                     wheels=options.wheels,
                 )
 

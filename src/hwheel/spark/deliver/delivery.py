@@ -17,8 +17,8 @@ from hwheel.spark.deliver.topic_sink import TopicSink, dead_records, header_reco
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import dead_letters, hold_until_due
 
-MESSAGES, DEAD_LETTERS = "messages", "dead-letters"     # the two queries' checkpoints, in the command's
-DEAD_LETTERS_EVERY = "1 minute"         # beside a batch of messages, one of these makes that late
+MESSAGES, DEAD_LETTERS = "messages", "dead-letters"  # the two queries' checkpoints, in the command's
+DEAD_LETTERS_EVERY = "1 minute"  # beside a batch of messages, one of these makes that late
 WORKER_LATE = "Python worker failed to connect back"
 STARTS = 10
 
@@ -58,8 +58,15 @@ class Delivery:
 
 
 def start_delivery(
-    messages: DataFrame, to: str, dead_to: str, format: str, checkpoint: str, options: WheelOptions, trigger: str,
-    kafka: KafkaOptions = KafkaOptions(), dead_letters_every: str = DEAD_LETTERS_EVERY,
+    messages: DataFrame,
+    to: str,
+    dead_to: str,
+    format: str,
+    checkpoint: str,
+    options: WheelOptions,
+    trigger: str,
+    kafka: KafkaOptions = KafkaOptions(),
+    dead_letters_every: str = DEAD_LETTERS_EVERY,
 ) -> Delivery:
     """Starts the queries. `to` and `dead_to` are directories, or topics as kafka://BROKERS/TOPIC."""
     duration_ms(dead_letters_every, "dead_letters_every")
@@ -67,8 +74,14 @@ def start_delivery(
     spark.conf.set("spark.sql.shuffle.partitions", options.partitions)
     names = {"id": "id", "key": "key", "due": "due"}
     held = messages.drop(UNREADABLE).transform(
-        hold_until_due, **names, cancel="cancel", payload="payload",
-        tick=options.tick, wheel_size=options.wheel_size, shards=options.shards, dedup=options.dedup,
+        hold_until_due,
+        **names,
+        cancel="cancel",
+        payload="payload",
+        tick=options.tick,
+        wheel_size=options.wheel_size,
+        shards=options.shards,
+        dedup=options.dedup,
     )
     dead = messages.transform(dead_letters, **names)
     sink = sink_at(spark, to, format, kafka, header_records if kafka.format == "headers" else json_records)

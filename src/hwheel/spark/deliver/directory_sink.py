@@ -14,15 +14,14 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from hwheel_core import HwheelError
-
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.sink import Sink
+from hwheel_core import HwheelError
 
 STAGING = ".staging"
 SUFFIXES = {"json": ".json", "parquet": ".parquet"}
 MARK = ".hwheel-owner"
-QUERY_ID = "sql.streaming.queryId"      # set by Spark for what runs inside a batch
+QUERY_ID = "sql.streaming.queryId"  # set by Spark for what runs inside a batch
 
 
 class DirectoryTakenError(HwheelError, RuntimeError):

@@ -4,9 +4,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hwheel_core import HwheelError
-
 from hwheel.spark.deliver.files import Directory
+from hwheel_core import HwheelError
 
 OPTIONS_FILE = "hwheel.json"
 
@@ -27,9 +26,7 @@ class WheelOptions:
     source: str = "files"
 
 
-def kept_options(
-    checkpoint: Directory, given: dict[str, str | int | None], defaults: WheelOptions
-) -> WheelOptions:
+def kept_options(checkpoint: Directory, given: dict[str, str | int | None], defaults: WheelOptions) -> WheelOptions:
     """The options of the checkpoint, written down when it is new. Raises CheckpointOptionsError for another one
     given."""
     wanted: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

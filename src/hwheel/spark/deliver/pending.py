@@ -15,10 +15,15 @@ from hwheel.spark.shard.settings import ColumnNames
 DECODED = "id string, due bigint, tick bigint, cancelled boolean, sequence bigint"
 MINUTE_MS = 60_000
 EDGES_MS = {
-    "due already": 0, "within a minute": MINUTE_MS, "within 10 minutes": 10 * MINUTE_MS,
+    "due already": 0,
+    "within a minute": MINUTE_MS,
+    "within 10 minutes": 10 * MINUTE_MS,
     "within an hour": 60 * MINUTE_MS,
-    "within 6 hours": 360 * MINUTE_MS, "within a day": 1440 * MINUTE_MS, "within a week": 10_080 * MINUTE_MS,
-    "within 30 days": 43_200 * MINUTE_MS, "within a year": 525_600 * MINUTE_MS,
+    "within 6 hours": 360 * MINUTE_MS,
+    "within a day": 1440 * MINUTE_MS,
+    "within a week": 10_080 * MINUTE_MS,
+    "within 30 days": 43_200 * MINUTE_MS,
+    "within a year": 525_600 * MINUTE_MS,
 }
 LATER = "later"
 
@@ -39,8 +44,11 @@ class Decoder:
                 rows = from_chunk(chunk.as_buffer(), schema)
                 due = rows.column(self.names.due)
                 columns = [
-                    rows.column(self.names.id).cast(pa.string()), due_ms(due), expirations(due, self.tick_ms),
-                    rows.column(TOMBSTONE), rows.column(SEQUENCE),
+                    rows.column(self.names.id).cast(pa.string()),
+                    due_ms(due),
+                    expirations(due, self.tick_ms),
+                    rows.column(TOMBSTONE),
+                    rows.column(SEQUENCE),
                 ]
                 names = ["id", "due", "tick", "cancelled", "sequence"]
                 for name in self.columns:
@@ -59,7 +67,7 @@ def shown(value: object) -> str | None:
 
 def state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
     """A state variable of the query, as of its last committed batch."""
-    _ = spark.streams   # starts the coordinator of state stores, which Spark 4.1 needs here and does not start itself
+    _ = spark.streams  # starts the coordinator of state stores, which Spark 4.1 needs here and does not start itself
     return spark.read.format("statestore").option("stateVarName", variable).load(checkpoint)
 
 
@@ -78,7 +86,7 @@ def records(spark: SparkSession, checkpoint: str, columns: tuple[str, ...] = ())
     found = indexes(spark, checkpoint)
     if not found:
         return None
-    index = found[0]        # in what is asked for here, all shards have the same
+    index = found[0]  # in what is asked for here, all shards have the same
     decoder = Decoder(bytes(index.arrow_schema.serialize()), index.placement.tick_ms, index.names, columns)
     chunks = state(spark, checkpoint, "buckets").select(F.col("user_map_value.rows").alias("rows"))
     return chunks.mapInArrow(decoder, ", ".join([DECODED, *[f"{name} string" for name in columns]]))
@@ -110,8 +118,11 @@ def message(spark: SparkSession, checkpoint: str, id: str) -> list[dict[str, obj
     assert rows is not None
     return [
         {
-            "id": row["id"], "key": row[names.key], "due": row["due"],
-            "payload": [row[name] for name in payload], "cancelled": row["cancelled"],
+            "id": row["id"],
+            "key": row[names.key],
+            "due": row["due"],
+            "payload": [row[name] for name in payload],
+            "cancelled": row["cancelled"],
         }
         for row in rows.where(F.col("id") == id).orderBy("sequence").collect()
     ]

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 
 from hwheel_core import HwheelError
 
-
 # Spark looks through the text of what is raised here with a regular expression that takes a call a character: where
 # Java's stack traces are in it, as they are in a batch that is cut off, that overflows the stack.
 ERROR_MOST = 1500
@@ -26,7 +25,7 @@ class Sink(ABC):
     """What foreachBatch calls. `rows` and `lag_ms` are for showing."""
 
     rows: int = 0
-    lag_ms: int | None = None       # of the latest of the last batch that had any
+    lag_ms: int | None = None  # of the latest of the last batch that had any
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:

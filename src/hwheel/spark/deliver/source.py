@@ -6,8 +6,8 @@ from pyspark.sql import functions as F
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
 
 SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
-UNREADABLE = "line"             # what of a JSON file is no message, as it stands there
-RECORD = "record"               # the record as it came, for a topic of dead letters
+UNREADABLE = "line"  # what of a JSON file is no message, as it stands there
+RECORD = "record"  # the record as it came, for a topic of dead letters
 
 
 def messages_in(
@@ -16,7 +16,7 @@ def messages_in(
     """A stream of the files that are in a directory and come into it, oldest first; or of a topic."""
     if is_topic(place):
         return topic_messages(spark, Topic.of(place), kafka)
-    reader = spark.readStream.format(format).option("maxFileAge", "36500d")     # Spark's week would leave out old files
+    reader = spark.readStream.format(format).option("maxFileAge", "36500d")  # Spark's week would leave out old files
     if files_a_batch:
         reader = reader.option("maxFilesPerTrigger", files_a_batch)
     if format == "json":
@@ -33,9 +33,12 @@ def topic_messages(spark: SparkSession, topic: Topic, options: KafkaOptions) -> 
     With headers, key and payload are the record's key and value as they are, bytes.
     """
     reader = (
-        spark.readStream.format("kafka").option("kafka.bootstrap.servers", topic.brokers)
-        .option("subscribe", topic.name).option("includeHeaders", True)
-        .option("startingOffsets", options.starting_offsets).option("failOnDataLoss", not options.skip_lost)
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", topic.brokers)
+        .option("subscribe", topic.name)
+        .option("includeHeaders", True)
+        .option("startingOffsets", options.starting_offsets)
+        .option("failOnDataLoss", not options.skip_lost)
         .options(**{f"kafka.{name}": value for name, value in options.conf.items()})
     )
     if options.offsets_a_batch:
@@ -45,15 +48,26 @@ def topic_messages(spark: SparkSession, topic: Topic, options: KafkaOptions) -> 
     where = [F.col("partition"), F.col("offset"), record]
     if options.format == "headers":
         return records.select(
-            header("id").alias("id"), "key", header("due").try_cast("bigint").alias("due"),
-            header("cancel").try_cast("boolean").alias("cancel"), F.col("value").alias("payload"), *where,
+            header("id").alias("id"),
+            "key",
+            header("due").try_cast("bigint").alias("due"),
+            header("cancel").try_cast("boolean").alias("cancel"),
+            F.col("value").alias("payload"),
+            *where,
         )
     text = F.make_valid_utf8(F.col("value").cast("string"))
     parsed = records.select(F.from_json(text, SCHEMA).alias("message"), text.alias(UNREADABLE), "key", *where)
     key = F.coalesce("message.key", F.make_valid_utf8(F.col("key").cast("string")))
     return parsed.select(
-        "message.id", key.alias("key"), "message.due", "message.cancel", "message.payload",
-        UNREADABLE, "partition", "offset", RECORD,
+        "message.id",
+        key.alias("key"),
+        "message.due",
+        "message.cancel",
+        "message.payload",
+        UNREADABLE,
+        "partition",
+        "offset",
+        RECORD,
     )
 
 

@@ -39,8 +39,12 @@ class TopicSink(Sink):
         session.conf.set(OLDER_WAY, ",".join(name for name in older if name != "kafka"))
         conf = {**PRODUCER, **self.options.conf, "bootstrap.servers": self.topic.brokers}
         (
-            self.records(batch).write.format("kafka").mode("append").option("topic", self.topic.name)
-            .options(**{f"kafka.{name}": value for name, value in conf.items()}).save()
+            self.records(batch)
+            .write.format("kafka")
+            .mode("append")
+            .option("topic", self.topic.name)
+            .options(**{f"kafka.{name}": value for name, value in conf.items()})
+            .save()
         )
 
 

@@ -13,8 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hwheel_core import order_by
-
 from hwheel.logs.columns import Column, LogColumns, LogError, joined
 from hwheel.logs.files import open_file
 from hwheel.replay import Log
@@ -22,6 +20,7 @@ from hwheel.spark.arrow import from_stream, gathered, one_array, to_stream
 from hwheel.spark.replay.parts import part_row
 from hwheel.tune.grid import Grid
 from hwheel.tune.study import Study, study
+from hwheel_core import order_by
 
 PACKED = "shard int, blob binary, error string"
 PACK_ROWS = 1_048_576
@@ -114,6 +113,6 @@ def hashes(keys: pa.Array) -> npt.NDArray[np.int64]:
     encoded = keys if isinstance(keys, pa.DictionaryArray) else keys.dictionary_encode()
     # Each different key once: what CRC takes for its bytes.
     distinct = [zlib.crc32(str(key).encode()) for key in encoded.dictionary.to_pylist()]
-    distinct.append(0)                  # null, by the index -1
+    distinct.append(0)  # null, by the index -1
     found: npt.NDArray[np.int64] = np.array(distinct, np.int64)[encoded.indices.fill_null(-1).to_numpy()]
     return found

@@ -34,8 +34,9 @@ def part_row(make_study: Callable[[], Study]) -> pa.RecordBatch:
         found = pickle.dumps(make_study())
     except (LogError, OverflowError) as error:
         wrong = str(error)
-    return pa.RecordBatch.from_arrays([pa.array([found], pa.binary()), pa.array([wrong], pa.string())],
-                                      names=["study", "error"])
+    return pa.RecordBatch.from_arrays(
+        [pa.array([found], pa.binary()), pa.array([wrong], pa.string())], names=["study", "error"]
+    )
 
 
 @dataclass(frozen=True)

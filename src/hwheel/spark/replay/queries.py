@@ -15,8 +15,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType, StructType
 
-from hwheel_core import DEFAULT_WHEEL_SIZE
-
 from hwheel.logs.columns import LogColumns, LogError
 from hwheel.replay import Log
 from hwheel.spark.arrow import gathered
@@ -26,6 +24,7 @@ from hwheel.spark.replay.parts import PART, FileParts, FrameParts, study_of
 from hwheel.spark.shard.labels import labels
 from hwheel.tune.grid import Grid
 from hwheel.tune.study import Study
+from hwheel_core import DEFAULT_WHEEL_SIZE
 
 OUTCOMES = pa.array(["fired", "cancelled"])
 CHUNK_ROWS = 1_000_000
@@ -79,8 +78,9 @@ def replay(
     check_wheels(key, wheels)
     frame, files = opened(log, columns, key)
     if key is None or wheels is None:
-        parts = frame.mapInArrow(FrameParts(columns, grid, curves) if files is None else
-                                 FileParts(files, columns, grid, curves), PART)
+        parts = frame.mapInArrow(
+            FrameParts(columns, grid, curves) if files is None else FileParts(files, columns, grid, curves), PART
+        )
     else:
         packed = frame.mapInArrow(Packer(key, columns, labels(wheels, wheels), files), PACKED)
         parts = packed.repartition(wheels, "shard").mapInArrow(ShardParts(grid, curves), PART)

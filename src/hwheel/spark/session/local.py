@@ -19,7 +19,7 @@ LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.python.unix.domain.socket.enabled": "true",      # a state call takes less time than over TCP
+    "spark.python.unix.domain.socket.enabled": "true",  # a state call takes less time than over TCP
 }
 
 
@@ -28,10 +28,10 @@ def make_session(master: str | None, settings: dict[str, str]) -> SparkSession:
     fetches cannot be had.
     """
     builder = SparkSession.builder.appName("hwheel")
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:        # spark-submit sets it, and has chosen everything else as well
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it, and has chosen everything else as well
         check_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("PYTHONSAFEPATH", "1")    # workers import nothing from wherever this was started
+        os.environ.setdefault("PYTHONSAFEPATH", "1")  # workers import nothing from wherever this was started
         master = master or "local[*]"
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hwheel.spark.arrow import from_chunk, one_batch, to_chunk
 
-OPEN_BYTES = 16 * 1024      # a last chunk below this is rewritten by the next append
+OPEN_BYTES = 16 * 1024  # a last chunk below this is rewritten by the next append
 CHUNK_BYTES = 1024 * 1024
 
 
@@ -21,7 +21,7 @@ class Entry(NamedTuple):
     """How much a key holds."""
 
     chunks: int
-    open_bytes: int         # of the last chunk
+    open_bytes: int  # of the last chunk
     rows: int
 
 

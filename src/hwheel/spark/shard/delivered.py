@@ -10,12 +10,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hwheel_core import group, place
-
 from hwheel.spark.arrow import arrow_array, one_array
 from hwheel.spark.shard.chunk_map import ChunkMap, Key
+from hwheel_core import group, place
 
-SLICES = 128        # in a horizon, and of one level
+SLICES = 128  # in a horizon, and of one level
 
 
 @dataclass

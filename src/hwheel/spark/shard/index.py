@@ -16,12 +16,12 @@ class ShardIndex:
 
     placement: Placement
     names: ColumnNames
-    schema: str                         # of the messages, Arrow's, as base64
-    clock_ms: int = 0                   # the latest batch
-    sequence: int = 0                   # of the next message to arrive
-    timer_ms: int | None = None         # the timer that is registered
-    buckets: dict[Key, Entry] = field(default_factory=dict)         # (level, expiration)
-    delivered: dict[Key, Entry] = field(default_factory=dict)       # (level, number of the slice)
+    schema: str  # of the messages, Arrow's, as base64
+    clock_ms: int = 0  # the latest batch
+    sequence: int = 0  # of the next message to arrive
+    timer_ms: int | None = None  # the timer that is registered
+    buckets: dict[Key, Entry] = field(default_factory=dict)  # (level, expiration)
+    delivered: dict[Key, Entry] = field(default_factory=dict)  # (level, number of the slice)
     delivered_until_ms: dict[Key, int] = field(default_factory=dict)
 
     def to_json(self) -> str:

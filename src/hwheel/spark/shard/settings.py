@@ -13,8 +13,9 @@ class Placement(NamedTuple):
     partitions: int
 
     def __str__(self) -> str:
-        return (f"tick={self.tick_ms}ms, wheel_size={self.wheel_size}, shards={self.shards}, "
-                f"partitions={self.partitions}")
+        return (
+            f"tick={self.tick_ms}ms, wheel_size={self.wheel_size}, shards={self.shards}, partitions={self.partitions}"
+        )
 
 
 class ColumnNames(NamedTuple):

@@ -18,26 +18,23 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hwheel_core import group, order_by, place, survivors
-
 from hwheel.spark.arrow import arrow_array, constant, joined, one_array
 from hwheel.spark.message import SEQUENCE, TOMBSTONE, due_ms, expirations
 from hwheel.spark.shard.chunk_map import ChunkMap, Chunks
 from hwheel.spark.shard.delivered import Delivered
 from hwheel.spark.shard.index import ShardIndex, schema_text
 from hwheel.spark.shard.settings import WheelSettings
+from hwheel_core import group, order_by, place, survivors
 
-STEP_ROWS = 1_000_000       # of due buckets before the clock pauses
-MOVE_ROWS = 65_536          # of a coarse bucket at once
+STEP_ROWS = 1_000_000  # of due buckets before the clock pauses
+MOVE_ROWS = 65_536  # of a coarse bucket at once
 EMIT_ROWS = 65_536
 
 
 class ShardWheel:
     """The wheel of one shard for one batch: made from its state, advanced, and its index stored by the caller."""
 
-    def __init__(
-        self, settings: WheelSettings, index: ShardIndex, buckets: Chunks, delivered: Chunks
-    ) -> None:
+    def __init__(self, settings: WheelSettings, index: ShardIndex, buckets: Chunks, delivered: Chunks) -> None:
         settings.check(index.placement, index.names)
         self.settings = settings
         self.index = index

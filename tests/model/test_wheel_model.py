@@ -64,7 +64,7 @@ class WheelMachine(RuleBasedStateMachine):
 
     def take_due(self, now_ms):
         due = []
-        while (first := self.first()) is not None and (first.tick * self.tick_ms <= max(now_ms, self.clock_ms)):
+        while (first := self.first()) is not None and first.tick * self.tick_ms <= now_ms:
             heapq.heappop(self.heap)
             del self.current[first.task]
             due.append(first.task)

@@ -32,8 +32,8 @@ cdef bint handed_drop_call(HandedOut self) except False:
     return True
 
 
-cdef bint handed_finish(HandedOut self, bint let_go) except False:
-    """let_go: it will not run any more."""
+cdef bint handed_finish(HandedOut self, bint is_over) except False:
+    """is_over: it will not run any more."""
     cdef bint first
     cdef object source = self.source
     with cython.critical_section(self):
@@ -41,7 +41,7 @@ cdef bint handed_finish(HandedOut self, bint let_go) except False:
         self.is_finished = True
     if not first or self.registry is None:
         return True
-    if let_go:
+    if is_over:
         handed_drop_call(self)
     else:
         self.registry.pop(self.number, None)
@@ -49,9 +49,9 @@ cdef bint handed_finish(HandedOut self, bint let_go) except False:
     try:
         self.timer._restart(source)
     finally:
-        if self.settled is not None:
+        if self.finish_signal is not None:
             try:
-                self.settled.release()
+                self.finish_signal.release()
             except RuntimeError:
                 pass                    # nobody has looked since the last time
     return True

@@ -80,7 +80,7 @@ cdef class HandedOut:
     cdef int64_t number                 # its key in `registry`, of its HandOver, as long as it is not over
     cdef dict registry
     cdef object future                  # what the executor's submit() returned, if it can be cancelled
-    cdef public object settled          # a lock that is released when it is finished
+    cdef public object finish_signal          # a lock that is released when it is finished
     cdef readonly bint is_begun
     cdef readonly bint is_taken_back    # or is about to be
     cdef bint is_finished

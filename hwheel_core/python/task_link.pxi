@@ -1,7 +1,7 @@
 # A TimerTask into the wheel and out of it, under its timer's lock.
 #
 # References. A pending task is held by the wheel: INCREF in task_schedule, DECREF by whoever takes it out of the wheel
-# (TimerTask.cancel, pop, timer_return_all). The wheel is held by no task; a task holds a reference to the Timer struct.
+# (task_cancel, who calls timer_take_next, timer_return_ready). The wheel is held by no task; a task holds a reference to the Timer struct.
 
 
 cdef bint timer_make_room(Timer* timer, TimerTask self, Status status, WhenDue* when_due) except -1:

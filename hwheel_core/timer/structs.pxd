@@ -26,7 +26,7 @@
 # algorithm and want the same from their caller.
 #
 # In the child of a fork every lock is made anew, and each Timer is marked `forked`: what was the parent's is dropped or kept
-# by the first to come, the fork handler or an add (python/timer_core.pxi). `generation` tells a thread that has forked inside a
+# by the first to come, the fork handler or an add (python/fork.pxi). `generation` tells a thread that has forked inside a
 # callback, and so is the child's main thread, that the rest is other threads' business.
 #
 # `timer_step_locked` may be called by any thread: everything that an unfinished cascade needs stands in the Wheel, so

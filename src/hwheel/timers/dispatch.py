@@ -144,8 +144,8 @@ class Foreign(HandOver):
         self._again: deque[HandedOut] = deque()  # taken out, but submit() was interrupted
         # Released whenever something that was handed out is over. No Event: a Ctrl-C could leave that locked by its
         # waiter, and then the executor's threads would hang.
-        self._settled = threading.Lock()
-        self._settled.acquire()
+        self._finish_signal = threading.Lock()
+        self._finish_signal.acquire()
 
     def hand_out(self, timer: BaseTimer, *, in_caller: bool = False) -> None:
         timer._hand_out(self._handed_out, self._again, lambda handed: self._submit(timer, handed, in_caller), in_caller)
@@ -159,13 +159,13 @@ class Foreign(HandOver):
             return  # the executor may have no thread but this one
         while self._outstanding(timer) and _left(give_up) != 0:
             left = _left(give_up)
-            self._settled.acquire(True, -1 if left is None else left)
+            self._finish_signal.acquire(True, -1 if left is None else left)
         for handed in self._outstanding(timer):
             timer._take_back(handed)
 
     def after_fork_in_child(self) -> None:
         with contextlib.suppress(RuntimeError):
-            self._settled.release()  # what was handed out is the parent's: nobody else releases it
+            self._finish_signal.release()  # what was handed out is the parent's: nobody else releases it
 
     def take_back(self, timer: BaseTimer) -> None:
         for handed in self._outstanding(timer):
@@ -181,7 +181,7 @@ class Foreign(HandOver):
         return [one for one in [*self._handed_out.values()] if one.generation == generation]
 
     def _submit(self, timer: BaseTimer, handed: HandedOut, in_caller: bool) -> None:
-        handed.settled = self._settled
+        handed.finish_signal = self._finish_signal
         try:
             future = self._executor.submit(run_handed_out, handed)
         except BaseException as error:

@@ -69,7 +69,8 @@ def test_kills_between_topics(broker, connector, tmp_path):
         assert job.stop(signal.SIGINT) == 0, "a clean stop"
         check(out.more(), sender.records, expected)
         said = (tmp_path / "log").read_text()
-        assert said.endswith("hwheel deliver: stopped; nothing is lost, start it again to go on\n"), said[-4000:]
+        # Spark's daemon for Python workers may complain after it, about one that was killed.
+        assert "\nhwheel deliver: stopped; nothing is lost, start it again to go on\n" in said, said[-4000:]
     finally:
         sender.done.set()
         out.close()

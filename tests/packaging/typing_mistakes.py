@@ -4,14 +4,7 @@ run."""
 import asyncio
 from array import array
 
-from hwheel import (
-    BaseTimer,
-    ManualTimer,
-    SystemTimer,
-    TimerBatch,
-    TimerTask,
-    TimingWheel,  # error
-)
+from hwheel import BaseTimer, ManualTimer, SystemTimer, TimerBatch, TimerTask, TimingWheel
 from hwheel.asyncio import Timeouts
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory, ThresholdPurgatory
 

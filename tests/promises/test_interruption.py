@@ -4,15 +4,15 @@ import os
 
 import pytest
 
+from exploring import SOAKS
 from interrupted import cases
-from sampling import EVERYTHING
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
-@pytest.mark.parametrize("name", cases(EVERYTHING))
+@pytest.mark.parametrize("name", cases(SOAKS))
 def test_an_interruption_halves_nothing(run_with_helpers, name):
-    sample = None if EVERYTHING else 6
+    sample = None if SOAKS else 6
     answer = run_with_helpers(
         f"""
 from interrupted import scenario_named

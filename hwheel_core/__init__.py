@@ -32,8 +32,8 @@ except ModuleNotFoundError as error:
     if error.name != "hwheel_core._core":
         raise
     raise ImportError(
-        "hwheel_core is not compiled here: run `pip install .` in a checkout (`make test` does), "
-        "and do not import the package from the source tree"
+        "this hwheel_core is the source, which is not compiled. If hwheel is installed, start Python in another folder "
+        "or with `python -P`, so that the checkout is not found first; if not, run `pip install .`"
     ) from error
 
 from hwheel_core.errors import HwheelError, TimerClosed, TimerFull

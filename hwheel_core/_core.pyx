@@ -5,10 +5,11 @@
 A folder is a room, and the rooms are included from the bottom up: no file calls a function of a file below it in this list,
 and tests/packaging/test_rooms.py sees to it. wheel/ is the algorithm: no lock, no Python. timer/ puts a lock around it.
 python/ is what Python sees of both: arguments, references, exceptions, and when to wait for a lock without the GIL. loop/,
-purgatory/, columns/ and replay/ are built on these, each with an algorithm of its own. The fields of all structs and classes
-are in _core.pxd.
+purgatory/, columns/ and replay/ are built on these, each with an algorithm of its own. The fields of its structs and classes
+are in each room's structs.pxd, which _core.pxd includes.
 
-Names. A function over a struct or a class is called `noun_verb`, by the noun of its first argument. `noexcept nogil` in its
+Names. A function is called `noun_verb`, by the noun of what it is about, which is its first argument unless that is the Timer
+whose lock it needs. `noexcept nogil` in its
 first line says that it is plain C; without, it runs with the GIL. `_locked` at the end says that the timer's lock is held.
 docs/glossary.md has the words.
 """

@@ -112,4 +112,4 @@ cdef inline void timers_sort_ready_locked(LoopTimers self) noexcept:
     if self.unsorted:
         self.unsorted = False
         handles_sort(&self.timer.ready)
-        self.timer.wheel.removals += 1      # what is remembered of the list's order (Timer.delivered) is not true now
+        self.timer.wheel.removals += 1      # what is remembered of the list's order (Timer.ready_lead) is not true now

@@ -3,7 +3,7 @@
 
 
 cdef enum:
-    EXACT_NS_S = 4000000        # up to so many seconds a float knows the nanosecond
+    EXACT_NS_S = 2097152        # up to so many seconds, 24 days, the sum of two floats is right to half a nanosecond
 
 
 cdef int64_t integer_argument(object value, str name) except? -1:
@@ -43,13 +43,18 @@ cdef double finite_argument(object value, str name) except? -1:
 
 
 def check_timeout(timeout):
-    """Of a wait: None, or a number of seconds that is not negative."""
+    """Of a wait: None, or a number of seconds that is not negative, as an int or a float. It may be infinite."""
+    cdef Instant length
     if timeout is None:
-        return
+        return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout must be None or a number of seconds, not {type(timeout).__name__}")
-    if not timeout >= 0:
+        seconds_argument(timeout, "timeout", &length)
+        timeout = float(timeout)
+    if timeout != timeout:
+        raise ValueError("timeout is not a number (NaN)")
+    if timeout < 0:
         raise ValueError(f"timeout must not be negative, but is {timeout}")
+    return timeout
 
 
 cdef bint seconds_argument(object value, str name, Instant* length_out) except False:
@@ -68,9 +73,12 @@ cdef bint seconds_argument(object value, str name, Instant* length_out) except F
         length_out.ns = 0
         return True
     else:
-        # A NumPy bool is no subclass of bool, and is a float to who asks for one.
-        if value is None or isinstance(value, (bool, str, bytes, bytearray)) or type(value).__name__ in ("bool", "bool_"):
+        # NumPy's bools, strings and complex numbers are floats to who asks for one.
+        kind = getattr(getattr(value, "dtype", None), "kind", "f")
+        if value is None or isinstance(value, (bool, str, bytes, bytearray)) or kind not in ("i", "u", "f"):
             raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
+        if PyIndex_Check(value) and kind != "f":
+            return seconds_argument(PyNumber_Index(value), name, length_out)
         try:
             seconds = value
         except TypeError:

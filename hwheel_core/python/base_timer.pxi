@@ -64,7 +64,8 @@ cdef class BaseTimer:
         becomes of the times that a long run misses: "skip" leaves them out, "burst" makes up for
         each, "delay" starts a new grid, a whole interval from the end of the run.
         Returns the TimerTask, pending between two runs; each counts as one added and one expired.
-        `cancel()`, also inside the callback, or `close()` ends it, an exception in a run does not.
+        `cancel()`, also inside the callback, or `close()` ends it, an exception in a run does not;
+        `reschedule()` moves the next run alone, and the grid stays.
         ValueError: the interval is not positive. O(1) a run.
         """
         cdef PeriodicTask task
@@ -196,7 +197,7 @@ cdef class BaseTimer:
         interrupted, or a callback raised in it, it goes on, and returns what the first would have.
         """
         cdef list not_run
-        check_timeout(timeout)
+        timeout = check_timeout(timeout)
         if self.timer is NULL or self.is_over or self.closer != 0:
             return []                   # never set up, or another close() returns what there is
         self.closer = PyThread_get_thread_ident()

@@ -100,7 +100,7 @@ cdef inline Entry* timer_take_next(Timer* timer, Instant* now_out) except? NULL:
     return timer_take(timer, now_out)
 
 
-cdef bint timer_return_ready(Timer* timer, list dropped) except False:
+cdef bint timer_return_ready(Timer* timer, list given_back) except False:
     """Takes everything that is ready out, cancelled, and appends it to a list.
 
     The GIL is not given up between the taking of a task and the append, because another thread might fork: the child has
@@ -115,15 +115,15 @@ cdef bint timer_return_ready(Timer* timer, list dropped) except False:
         if entry is NULL:
             return True
         if entry.place == ENTRY_OF_BATCH:
-            timer_batch_return(<TimerBatch>entry_batch(entry).object, dropped)
+            timer_batch_return(<TimerBatch>entry_batch(entry).object, given_back)
         else:
             task = entry_task(entry)
             task_track(task)
-            dropped.append(task)
+            given_back.append(task)
             Py_DECREF(task)             # the wheel's reference, of task_schedule
 
 
-cdef bint timer_return_all(Timer* timer, list dropped) except False:
+cdef bint timer_return_all(Timer* timer, list given_back) except False:
     """Takes everything that is pending out, in order of its time, cancelled, and appends it to a list.
 
     Tasks keep their callback and are tracked by the garbage collector again; a batch comes once, with what had not run
@@ -131,21 +131,21 @@ cdef bint timer_return_all(Timer* timer, list dropped) except False:
     """
     with nogil:
         timer_advance(timer, INT64_MAX)
-    return timer_return_ready(timer, dropped)
+    return timer_return_ready(timer, given_back)
 
 
 cdef object timer_cancel_all(Timer* timer):
     """Cancels everything that is pending, as if by each one's cancel(). The timer's clock stays where it is."""
     cdef int64_t returned = timer.returned
-    cdef list dropped = []
+    cdef list given_back = []
     with nogil:
         timer_make_all_ready(timer)
-    timer_return_ready(timer, dropped)
+    timer_return_ready(timer, given_back)
     lock_with_gil(timer)
     timer.cancelled += timer.returned - returned
     timer.returned = returned
     lock_release(timer)
-    for one in dropped:
+    for one in given_back:
         if isinstance(one, TimerBatch):
             (<TimerBatch>one).remaining = None
             (<TimerBatch>one).callback_ = None

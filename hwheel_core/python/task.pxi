@@ -180,7 +180,7 @@ cdef inline void task_free(PyObject* self) noexcept:
 # CPython frees an object through its type's tp_dealloc. Cython's own one for TimerTask saves and restores the exception that
 # is set around a __dealloc__, which nothing here needs and which costs as much as the rest; it is still what PeriodicTask's
 # calls. If CPython called another slot, what a task
-# holds would not be released, or twice: tests/lifetime/test_release.py and test_long_chains.py tell.
+# holds would not be released, or twice: tests/lifetime/test_release.py and tests/unit/test_long_chains.py tell.
 hw_set_dealloc(<PyObject*>TimerTask, task_dealloc)
 
 

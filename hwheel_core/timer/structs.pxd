@@ -151,7 +151,7 @@ cdef struct Batch:
     int64_t adding          # entries, the last ones, that a batch_add under way has still to link
     int64_t returning       # what close() has taken, and not shown yet to whoever calls it: a fork gives it back
     int64_t returning_from  # due_begin before that
-    int64_t handing_out     # threads that have popped `node` and not taken what is due: they need the object alive
+    int64_t handing_out     # threads that have taken `node` and not taken what is due: they need the object alive
 
 cdef enum Status:
     STATUS_ERROR = -1       # an exception is set

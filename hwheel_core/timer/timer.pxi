@@ -167,7 +167,7 @@ cdef Status timer_insert_locked(Timer* self, Entry* entry, WhenDue when_due) noe
     if when_due == ASK_WHEN_DUE:
         return NOT_YET
     # Behind what is due at this tick already. While a cascade is under way, part of the tick may still be to come:
-    # then the cascade delivers it.
+    # then the cascade makes it ready.
     idle = wheel_is_idle(&self.wheel)
     list_append(&self.wheel.due, entry)
     if idle:

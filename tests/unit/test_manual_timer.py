@@ -1,10 +1,13 @@
 """ManualTimer: callbacks run inside advance(), as if time flowed."""
 
 import threading
+from decimal import Decimal
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
-from hwheel import ManualTimer, TimerClosed, TimerTask
+from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerTask
 
 
 def now_ms(timer):
@@ -279,3 +282,38 @@ def test_after_close_every_add_is_refused_and_counts_nothing():
         with pytest.raises(TimerClosed, match="closed"):
             call()
     assert timer.stats() == before
+
+
+@pytest.mark.parametrize("start_s", [0, 2**20, 2**21, 2_926_131, 4 * 10**6, 16_777_216, 9 * 10**9, 10**12])
+def test_what_is_meant_to_be_a_whole_millisecond_is_one(start_s):
+    timer = ManualTimer(start_ms=start_s * 1000 + 111)
+    for k in range(1, 2000):
+        before_ms = round(timer.time() * 1000)
+        task = timer.call_at(timer.time() + k / 1000, int)
+        assert task.deadline_ms == before_ms + k
+        timer.advance_to(timer.time() + k / 1000)
+        assert round(timer.time() * 1000) == before_ms + k
+
+
+def test_an_int_of_seconds_is_exact_whoever_it_is_of():
+    for seconds in (9_007_199_254_740_977, np.int64(9_007_199_254_740_977), np.array(9_007_199_254_740_977)):
+        timer = ManualTimer()
+        timer.advance(seconds)
+        assert timer.call_later(0, int).deadline_ms == 9_007_199_254_740_977_000
+
+
+@pytest.mark.parametrize("value", [np.True_, np.array(True), np.array("5"), np.complex128(1 + 2j), 1j])
+def test_what_numpy_would_make_a_float_of_is_refused(value):
+    timer = ManualTimer()
+    with pytest.raises(TypeError, match="must be a number of seconds"):
+        timer.call_later(value, print)
+    assert len(timer) == 0
+
+
+def test_a_timeout_is_seconds_like_all_others():
+    with pytest.raises(ValueError, match="NaN"):
+        ManualTimer().close(timeout=float("nan"))
+    for timeout in (0, 0.5, float("inf"), Fraction(1, 2), Decimal("0.5"), np.float32(0.5), np.int64(1)):
+        with SystemTimer() as timer:
+            timer.call_later(100, print)
+            assert len(timer.close(timeout=timeout)) == 1

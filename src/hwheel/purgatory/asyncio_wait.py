@@ -55,7 +55,7 @@ async def wait(
     predicate: Callable[[], _T],
     timeout: float | None,
 ) -> _T:
-    check_timeout(timeout)
+    timeout = check_timeout(timeout)
     if not callable(predicate):
         raise TypeError(f"predicate must be callable, not {type(predicate).__name__}")
     operation = AwaitedOperation(0 if timeout is None else timeout * 1000, predicate)

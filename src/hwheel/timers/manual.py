@@ -1,6 +1,6 @@
 """ManualTimer: a timer in virtual time, for tests of code that uses timers."""
 
-from typing import Any, Literal
+from typing import Any, Literal, SupportsFloat, SupportsIndex
 
 from hwheel.timers.base import BaseTimer, OnError, begin_timer, report
 from hwheel_core import DEFAULT_WHEEL_SIZE
@@ -50,14 +50,14 @@ class ManualTimer(BaseTimer):
         self._set_up(tick_ms, wheel_size, start_ms, "manual", bool(never_early), max_pending)
         self._set_started()
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, seconds: float | SupportsFloat | SupportsIndex) -> None:
         """Lets so many seconds pass, rounded up to a whole ms, and runs what falls due in them.
         RuntimeError: an advance is under way, in a callback that calls this, or in another
         thread. O(1) for each tick in which something runs.
         """
         self._advance_by(seconds)
 
-    def advance_to(self, when: float) -> None:
+    def advance_to(self, when: float | SupportsFloat | SupportsIndex) -> None:
         """Advances until time() is `when`, in seconds. ValueError: that is over."""
         self._advance_to(when)
 

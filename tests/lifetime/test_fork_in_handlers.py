@@ -142,7 +142,7 @@ def advanced():
     timer.advance_clock(10)
     return ran == [mine]
 
-wait_for(advanced)
+eventually(advanced)
 timer.close()
 childs_end()
 """
@@ -191,7 +191,7 @@ def check(state):
     timer, ran = state
     if os.getpid() != main:         # if it was forked before the add, it is the child's
         timer.call_later(0.1, ran.append, "after")
-        wait_for(lambda: "after" in ran)
+        eventually(lambda: "after" in ran)
         assert ran in (["after"], [main, "after"], [os.getpid(), "after"]), ran
     timer.close()
 
@@ -217,7 +217,7 @@ for executor in None, "inline":
     timer = Forks(executor=executor)
     ran = []
     timer.call_later(0.01, ran.append, 1)
-    wait_for(lambda: ran == [1])
+    eventually(lambda: ran == [1])
     timer.close()
     childs_end()
 """

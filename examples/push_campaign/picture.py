@@ -70,7 +70,7 @@ def draw_lags(axis: Any, start_ms: int, sent: Sent, seconds: Any) -> None:
     order = np.argsort(due_s, kind="stable")
     edges = np.searchsorted(due_s[order], seconds)
     lag_s = sent.lag_ms[order] / 1000
-    spans = zip(seconds[:-1], edges, edges[1:], strict=True)
+    spans = zip(seconds[:-1], edges[:-1], edges[1:], strict=True)
     parts = [(second, lag_s[begin:end]) for second, begin, end in spans if end > begin]
     at = [second + 0.5 for second, _ in parts]
     half, most = ([float(np.percentile(part, share)) for _, part in parts] for share in (50, 99))

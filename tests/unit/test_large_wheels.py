@@ -61,7 +61,7 @@ task = timer.call_later(1.0, print, "ran")
 pending = TimerTask(5)
 wheel.add(pending, 5)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + 50_000_000, -1))
+resource.setrlimit(resource.RLIMIT_AS, (used + 50_000_000, resource.RLIM_INFINITY))
 
 def refused(function, *arguments):
     try:

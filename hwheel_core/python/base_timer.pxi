@@ -64,9 +64,8 @@ cdef class BaseTimer:
         becomes of the times that a long run misses: "skip" leaves them out, "burst" makes up for
         each, "delay" starts a new grid, a whole interval from the end of the run.
         Returns the TimerTask, pending between two runs; each counts as one added and one expired.
-        `cancel()`, also inside the callback, or `close()` ends it, an exception in a run does not;
-        `reschedule()` moves the next run alone, and the grid stays.
-        ValueError: the interval is not positive. O(1) a run.
+        `cancel()`, also in the callback, or `close()` ends it, an exception does not; `reschedule()`
+        moves the next run alone. ValueError: the interval is not positive. O(1) a run.
         """
         cdef PeriodicTask task
         cdef Instant now, length

@@ -64,7 +64,7 @@ cdef class BaseTimer:
         becomes of the times that a long run misses: "skip" leaves them out, "burst" makes up for
         each, "delay" starts a new grid, a whole interval from the end of the run.
         Returns the TimerTask, pending between two runs; each counts as one added and one expired.
-        `cancel()`, also in the callback, or `close()` ends it, an exception does not; `reschedule()`
+        `cancel()`, also in the callback, or `close()` ends it, no exception does; `reschedule()`
         moves the next run alone. ValueError: the interval is not positive. O(1) a run.
         """
         cdef PeriodicTask task

@@ -3,7 +3,10 @@
 
 
 cdef enum:
-    EXACT_NS_S = 2097152        # up to so many seconds, 24 days, the sum of two floats is right to half a nanosecond
+    EXACT_NS_S = 2_097_152      # up to so many seconds, 24 days, the sum of two floats is right to half a nanosecond
+    MOST_NS_S = 9_000_000_000   # up to so many, 285 years, nanoseconds fit into 64 bits
+
+cdef double TWO_LAST_PLACES = 4.5e-16       # how far two roundings take a float from what was meant, as a part of it
 
 
 cdef int64_t integer_argument(object value, str name) except? -1:
@@ -61,6 +64,7 @@ cdef bint seconds_argument(object value, str name, Instant* length_out) except F
     """A time in seconds: an int, a float, or another real number, but no bool; to the nanosecond, or as near as a float can
     come: what is meant to be a whole ms is one."""
     cdef double seconds, exact_ms, nearest_ms
+    cdef bint is_whole
     cdef long long number
     cdef int overflow = 0
     cdef int64_t ns
@@ -88,15 +92,14 @@ cdef bint seconds_argument(object value, str name, Instant* length_out) except F
     if not -EXACT_NS_S < seconds < EXACT_NS_S:
         finite_argument(seconds, name)
         exact_ms = seconds * 1e3
+        if not -9223372036854775808.0 <= exact_ms < 9223372036854775808.0:
+            raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {value!r}")
         nearest_ms = floor(exact_ms + 0.5)
-        if fabs(exact_ms - nearest_ms) > fabs(exact_ms) * 4.5e-16 and -9e9 < seconds < 9e9:
-            pass                            # between two whole ms
-        elif -9223372036854775808.0 <= exact_ms < 9223372036854775808.0:
-            length_out.ms = <int64_t>(nearest_ms if fabs(exact_ms - nearest_ms) <= fabs(exact_ms) * 4.5e-16 else ceil(exact_ms))
+        is_whole = fabs(exact_ms - nearest_ms) <= fabs(exact_ms) * TWO_LAST_PLACES
+        if is_whole or not -MOST_NS_S < seconds < MOST_NS_S:
+            length_out.ms = <int64_t>(nearest_ms if is_whole else ceil(exact_ms))
             length_out.ns = 0
             return True
-        else:
-            raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {value!r}")
     ns = hw_round(seconds * 1e9)
     length_out.ms = ns // NS_PER_MS
     length_out.ns = <int32_t>(ns % NS_PER_MS)

@@ -108,6 +108,7 @@ cdef bint timer_return_ready(Timer* timer, list given_back) except False:
     """
     cdef Entry* entry
     cdef TimerTask task
+    cdef TimerBatch batch
     while True:
         lock_with_gil(timer)
         entry = timer_take_ahead_locked(timer, NULL)
@@ -115,7 +116,8 @@ cdef bint timer_return_ready(Timer* timer, list given_back) except False:
         if entry is NULL:
             return True
         if entry.place == ENTRY_OF_BATCH:
-            timer_batch_return(<TimerBatch>entry_batch(entry).object, given_back)
+            batch = <TimerBatch>entry_batch(entry).object
+            timer_batch_return(batch, given_back)
         else:
             task = entry_task(entry)
             task_track(task)

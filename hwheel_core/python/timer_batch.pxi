@@ -180,51 +180,56 @@ cdef bint timer_batch_keep(TimerBatch self, array.array indices) except -1:
     return False
 
 
+cdef array.array timer_batch_room(TimerBatch self):
+    """An array for all that fell due of a batch."""
+    cdef int64_t limit
+    lock_with_gil(self.batch.timer)
+    limit = self.batch.due_end - self.batch.due_begin
+    lock_release(self.batch.timer)
+    return array.clone(INT64, limit, False)
+
+
+cdef bint timer_batch_taken(TimerBatch self, array.array indices, int64_t taken, bint finished) except False:
+    """After batch_take: the array is as long as what it took, and a batch at its end loses the timer's reference, of
+    timer_batch_add; the caller holds another."""
+    if taken != len(indices):
+        array.resize(indices, taken)
+    if finished:
+        Py_DECREF(self)
+    return True
+
+
 cdef array.array timer_batch_take(TimerBatch self, const Instant* now):
     """What fell due of a batch whose node was taken, in order."""
-    cdef Timer* timer = self.batch.timer
+    cdef array.array indices = timer_batch_room(self)
+    cdef int64_t taken, limit = len(indices)
     cdef void* block = NULL
     cdef bint finished = False
-    cdef int64_t limit, taken
-    cdef array.array indices
-    lock_with_gil(timer)
-    limit = self.batch.due_end - self.batch.due_begin
-    lock_release(timer)
-    indices = array.clone(INT64, limit, False)
     with nogil:
         taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs, now, &block, &finished)
         block_free(block)
-    if taken != limit:
-        array.resize(indices, taken)
-    if finished:
-        Py_DECREF(self)                 # the timer's reference, of timer_batch_add; the caller holds another
+    timer_batch_taken(self, indices, taken, finished)
     return indices
 
 
 cdef bint timer_batch_return(TimerBatch self, list returned) except False:
     """For close(): what had not run of a batch whose node was taken, in order, becomes its `remaining`; and the batch one of
     what is returned."""
-    cdef Timer* timer = self.batch.timer
+    cdef array.array indices = timer_batch_room(self)
+    cdef int64_t taken, limit = len(indices)
     cdef void* block = NULL
     cdef bint finished = False
-    cdef int64_t limit, taken
-    cdef array.array indices
-    lock_with_gil(timer)
-    limit = self.batch.due_end - self.batch.due_begin
-    lock_release(timer)
-    indices = array.clone(INT64, limit, False)
     with nogil:
         taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs, NULL, &block, &finished)
-    array.resize(indices, taken)
-    lock_with_gil(timer)
+    lock_with_gil(self.batch.timer)
     finished = batch_returned_locked(self.batch, &block)
-    lock_release(timer)
+    lock_release(self.batch.timer)
     # The GIL is not given up until the indices are where they last, because another thread might fork.
+    timer_batch_taken(self, indices, taken, finished)
     if taken and timer_batch_keep(self, indices):
         returned.append(self)
-    block_free(block)
-    if finished:
-        Py_DECREF(self)                 # the timer's reference, of timer_batch_add; the caller holds another
+    with nogil:
+        block_free(block)
     return True
 
 

@@ -202,13 +202,14 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
                         bint* finished_out) noexcept nogil:
     """Ends what timer_take_locked began: takes what fell due, in order, at most `limit`; returns how many.
 
-    now: NULL when it is for close(). Then it ends with batch_returned_locked, once what was taken is where it lasts.
+    now: NULL when it is for close(). Then `indices` stays in its place until batch_returned_locked.
     """
     cdef Timer* timer = self.timer
     cdef int64_t taken = 0, before, end
     cdef const Due* due
     lock_wait(timer)
-    self.returning_from = self.due_begin
+    if now is NULL:
+        self.returned = indices
     while taken < limit and self.due_begin < self.due_end:
         before = taken
         end = min(self.due_end, self.due_begin + min(limit - taken, BATCH_SLICE))
@@ -240,6 +241,7 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
 
 cdef bint batch_returned_locked(Batch* self, void** block_out) noexcept nogil:
     """After batch_take for close(). True if the batch is at its end: as batch_finish_locked."""
+    self.returned = NULL
     self.returning = 0
     self.handing_out -= 1
     return batch_finish_locked(self, block_out)

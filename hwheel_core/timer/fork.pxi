@@ -9,16 +9,18 @@ cdef void batch_forget_hand_out(Batch* self) noexcept nogil:
     """In the child of a fork: a thread that was about to take what is due did not come along. What it had taken for close(),
     and not shown to anybody yet, is put back, because nobody else has it."""
     cdef int64_t i
+    cdef Entry* entry
     self.handing_out = 0
-    if self.returning:
-        for i in range(self.returning_from, self.due_begin):
-            if self.due[i].index == DUE_CANCELLED:
-                self.due_cancelled += 1
-        self.due_begin = self.returning_from
-        self.pending += self.returning
-        self.timer.pending += self.returning
-        self.timer.returned -= self.returning
-        self.returning = 0
+    self.due_begin -= self.returning    # there is room: this many stood before it
+    for i in range(self.returning):
+        entry = &self.entries[self.returned[i]]
+        entry.prev = <Entry*><uintptr_t>(self.due_begin + i)
+        self.due[self.due_begin + i] = Due(entry.place, entry.expiration_ms)
+    self.pending += self.returning
+    self.timer.pending += self.returning
+    self.timer.returned -= self.returning
+    self.returned = NULL
+    self.returning = 0
     if batch_waiting(self) and not entry_is_linked(&self.node):
         timer_make_ready_locked(self.timer, &self.node)
 

@@ -149,8 +149,8 @@ cdef struct Batch:
     int64_t length
     int64_t pending
     int64_t adding          # entries, the last ones, that a batch_add under way has still to link
-    int64_t returning       # what close() has taken, and not shown yet to whoever calls it: a fork gives it back
-    int64_t returning_from  # due_begin before that
+    const int64_t* returned # indices that close() has taken and not shown yet to whoever calls it: a fork gives them back
+    int64_t returning       # how many
     int64_t handing_out     # threads that have taken `node` and not taken what is due: they need the object alive
 
 cdef enum Status:

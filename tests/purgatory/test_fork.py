@@ -8,6 +8,7 @@ import pytest
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 OPERATIONS = """
+import contextlib
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory, ThresholdPurgatory
 
 class Op(DelayedOperation):
@@ -35,6 +36,20 @@ def hold(lock):
     threading.Thread(target=body, daemon=True).start()
     assert held.wait(60)
     return let_go
+
+@contextlib.contextmanager
+def in_parent_and_child(pid):
+    # For what both go through after a fork that returned this pid. The child ends with it, and must end well.
+    try:
+        yield
+    except BaseException:
+        if pid != 0:
+            raise
+        traceback.print_exc()
+        os._exit(1)
+    if pid == 0:
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
 """
 
 
@@ -278,7 +293,7 @@ for at in 1, 2:
         op = Forks(10)
         op.at = at
         assert not purgatory.try_complete_else_watch(op, keys)
-        try:
+        with in_parent_and_child(op.pid):
             stats = purgatory.stats()
             assert (stats.watched, stats.delayed) == (len(keys), 1) and len(timer) == 1, (at, keys, op.pid, stats)
             assert all(purgatory.check_and_complete(key) == 0 for key in keys)
@@ -288,14 +303,6 @@ for at in 1, 2:
             assert (stats.delayed, stats.completed, stats.expired) == (0, 1, 1), (at, keys, op.pid, stats)
             purgatory.purge()
             assert purgatory.watched == 0 and purgatory.close() == [] and timer.close() == []
-        except BaseException:
-            if op.pid == 0:
-                traceback.print_exc()
-                os._exit(1)
-            raise
-        if op.pid == 0:
-            os._exit(0)
-        assert os.waitpid(op.pid, 0)[1] == 0
 """
     )
     assert answer == (0, "", "")
@@ -330,21 +337,13 @@ for number in range(1, 12):
     Key.forks = False
     if Key.pid is None:
         break
-    try:
+    with in_parent_and_child(Key.pid):
         kid = Key.pid == 0
         stats = purgatory.stats()
         assert (stats.watched, stats.delayed) == ((3, 1) if kid else (4, 2)), (number, kid, stats)
         op.ready = True
         assert purgatory.check_and_complete(keys[2]) == 1
         assert purgatory.close() == ([] if kid else [first])
-    except BaseException:
-        traceback.print_exc()
-        if Key.pid == 0:
-            os._exit(1)
-        raise
-    if Key.pid == 0:
-        os._exit(0)
-    assert os.waitpid(Key.pid, 0)[1] == 0
 assert number > 3, number
 """
     )
@@ -382,7 +381,7 @@ for left in range(1, 20):
         Number.forks = False
         if Number.pid is None:
             break
-        try:
+        with in_parent_and_child(Number.pid):
             assert thresholds.num_waiting == (1 if Number.pid == 0 else 4)
             if reached:
                 thresholds.maybe_complete(Number(1), 7)
@@ -392,14 +391,6 @@ for left in range(1, 20):
                 assert isinstance(future.exception(0), TimeoutError)
             assert len(timer) == (3 if reached and Number.pid else len(timer)) and not future.cancelled()
             thresholds.close()
-        except BaseException:
-            traceback.print_exc()
-            if Number.pid == 0:
-                os._exit(1)
-            raise
-        if Number.pid == 0:
-            os._exit(0)
-        assert os.waitpid(Number.pid, 0)[1] == 0
 assert left > 2
 """
     )

@@ -3,7 +3,7 @@
 import argparse
 import math
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 WHEEL_SIZE_MOST = 1_048_576
 INT64_MOST = 2**63 - 1
@@ -14,6 +14,19 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def add_subcommand(commands: Any, name: str, *, help: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    """A parser of its own for `hwheel NAME`, whose texts stand as they are written."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    return parser
 
 
 def whole_number(least: int, most: int = INT64_MOST) -> Callable[[str], int]:

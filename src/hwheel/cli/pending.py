@@ -7,6 +7,7 @@ from typing import Any
 
 from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import settings_of, spark_errors
+from hwheel.cli.options import add_subcommand
 
 BAR = 40
 
@@ -27,13 +28,12 @@ The checkpoint is that of `hwheel deliver`, or of any query with hold_until_due.
 
 def add_to(commands: Any) -> None:
     """Adds `pending` to the subcommands."""
-    parser = commands.add_parser(
+    parser = add_subcommand(
+        commands,
         "pending",
         help="what a checkpoint of `deliver` holds",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--checkpoint", metavar="DIR", required=True, help="that of `hwheel deliver`")
     parser.add_argument("--id", metavar="ID", help="show the message with this id; status 1 if none is pending")

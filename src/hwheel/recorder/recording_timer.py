@@ -16,7 +16,7 @@ from hwheel.recorder.log_writer import Row
 from hwheel.recorder.recorder import Recorder
 from hwheel.timers.forked_locks import free_if_nobody_has_it
 from hwheel.timers.system import SystemTimer
-from hwheel_core import TimerTask
+from hwheel_core import TimerTask, ceil_milliseconds
 
 _Ts = TypeVarTuple("_Ts")
 _Task = TypeVar("_Task", bound=TimerTask)
@@ -127,12 +127,12 @@ class RecordingTimer(SystemTimer):
 
     def call_later(self, delay: Any, callback: Callable[[*_Ts], object], *args: *_Ts) -> TimerTask:
         """As SystemTimer.call_later, and recorded."""
-        return self._start_task(milliseconds(delay, "delay"), callback, args)
+        return self._start_task(ceil_milliseconds(delay, "delay"), callback, args)
 
     def call_at(self, when: Any, callback: Callable[[*_Ts], object], *args: *_Ts) -> TimerTask:
         """As SystemTimer.call_at, and recorded."""
-        milliseconds(when, "when")
-        return self._start_task(milliseconds(float(when) - self.time(), "when"), callback, args)
+        ceil_milliseconds(when, "when")
+        return self._start_task(ceil_milliseconds(float(when) - self.time(), "when"), callback, args)
 
     def add(self, task: _Task) -> _Task:
         """As SystemTimer.add; not recorded."""
@@ -236,15 +236,6 @@ class RecordingTimer(SystemTimer):
         for task in self.pending():
             if isinstance(task, RecordedTask):
                 self._note(task, now_ms)
-
-
-def milliseconds(seconds: Any, name: str) -> int:
-    """Whole milliseconds, rounded up from whole nanoseconds: 1.1 s are 1100 ms, whatever a float makes of them."""
-    if isinstance(seconds, bool) or not (hasattr(seconds, "__float__") or hasattr(seconds, "__index__")):
-        raise TypeError(f"{name} must be a number of seconds, not {type(seconds).__name__}")
-    if not math.isfinite(seconds):
-        raise ValueError(f"{name} must be finite, not {seconds!r}")
-    return -(-round(float(seconds) * 1e9) // 1_000_000)
 
 
 def qualified_name(callback: Callable[..., object], args: tuple[Any, ...]) -> str | None:

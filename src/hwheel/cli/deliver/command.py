@@ -11,7 +11,7 @@ from hwheel.cli.deliver import kafka_options
 from hwheel.cli.deliver.progress import Progress
 from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import settings_of, spark_errors
-from hwheel.cli.options import WHEEL_SIZE_MOST, whole_number
+from hwheel.cli.options import WHEEL_SIZE_MOST, add_subcommand, whole_number
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
@@ -46,13 +46,12 @@ once. Ctrl-C or SIGTERM stops it, and nothing is lost by it.
 
 def add_to(commands: Any) -> None:
     """Adds `deliver` to the subcommands."""
-    parser = commands.add_parser(
+    parser = add_subcommand(
+        commands,
         "deliver",
         help="hold messages until they are due, on Spark",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "--from",

@@ -12,7 +12,7 @@ from hwheel.cli.demo.request_log import read_log
 from hwheel.cli.demo.workload import Request, Workload, made_up, sample, workload_of
 from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import require_rich
-from hwheel.cli.options import WHEEL_SIZE_MOST, positive_number, ratio, whole_number
+from hwheel.cli.options import WHEEL_SIZE_MOST, add_subcommand, positive_number, ratio, whole_number
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
@@ -55,13 +55,12 @@ class Wheel(NamedTuple):
 
 def add_to(commands: Any) -> None:
     """Adds `demo` to the subcommands."""
-    parser = commands.add_parser(
+    parser = add_subcommand(
+        commands,
         "demo",
         help="run a real workload on the timer and on its peers (about 20 s)",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     # No defaults in these: with a log they mean nothing, and giving them is an error.
     made = parser.add_argument_group("the workload, made up")

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from hwheel.cli.extras import require_rich
-from hwheel.cli.options import INT64_MOST, WHEEL_SIZE_MOST, whole_number
+from hwheel.cli.options import INT64_MOST, WHEEL_SIZE_MOST, add_subcommand, whole_number
 from hwheel.cli.trace.as_json import trace_as_json
 from hwheel.cli.trace.clock_time import looks_like_wall_clock, utc_offset
 from hwheel.cli.trace.steps import trace
@@ -42,13 +42,12 @@ of the adds.
 
 def add_to(commands: Any) -> None:
     """Adds `trace` to the subcommands."""
-    parser = commands.add_parser(
+    parser = add_subcommand(
+        commands,
         "trace",
         help="print how tasks travel down the levels of a wheel",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument(
         "--tick",

@@ -8,7 +8,7 @@ from typing import Any
 
 from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import require_rich
-from hwheel.cli.options import WHEEL_SIZE_MOST, whole_number
+from hwheel.cli.options import WHEEL_SIZE_MOST, add_subcommand, whole_number
 
 DESCRIPTION = """\
 Replays a log of timers in virtual time, with many ticks and wheel sizes: how often the reaper would have woken up, how
@@ -38,13 +38,12 @@ Without --spark all of it is held in memory, some 150 bytes a timer; with --per-
 
 def add_to(commands: Any) -> None:
     """Adds `tune` to the subcommands."""
-    parser = commands.add_parser(
+    parser = add_subcommand(
+        commands,
         "tune",
         help="which tick, wheel size and timeout suit a log of timers",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("log", metavar="LOG", nargs="+", help="a Parquet file, or a directory of them")
     parser.add_argument("--out", metavar="DIR", type=Path, help="write report.html, report.json and pictures into it")

@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: binding=False, embedsignature=True, embedsignature.format=clinic, always_allow_keywords=False
+# cython: auto_pickle=False
 """The compiled core: one translation unit, because calls between Cython modules go through pointers and cannot be inlined.
 
 A folder is a room, and the rooms are included from the bottom up: no file calls a function of a file below it in this list,

@@ -6,7 +6,6 @@
 # close() has taken out and not returned yet; what was taken out to be handed out.
 
 
-@cython.auto_pickle(False)      # CPython's own way refuses it, and says so
 cdef class BaseTimer:
     """What SystemTimer and ManualTimer have in common. It is not made by itself.
 

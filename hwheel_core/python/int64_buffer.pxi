@@ -8,7 +8,6 @@
 # change meanwhile may give an error, or the answer for either of their values, but never more than that.
 
 
-@cython.auto_pickle(False)      # which would read `data` up to a zero
 cdef class Int64Buffer:
     """Someone else's memory, kept alive by this object."""
 

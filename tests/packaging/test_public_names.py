@@ -1,15 +1,19 @@
 """What users import stays where it is, in whatever room it is made: so do pickles and the names in reports."""
 
+import copy
 import doctest
 import importlib
 import inspect
 import pickle
 import pydoc
 import sys
+from array import array
+from functools import partial
 
 import pytest
 
 import hwheel
+from hwheel import purgatory
 
 pytestmark = pytest.mark.usefixtures("the_engine_runs")
 MODULES = [
@@ -60,12 +64,29 @@ def test_help_fits_on_two_screens_and_names_what_is_public(make, most):
     assert [one.__name__ for one in make.__mro__] == [make.__name__, "BaseTimer", "object"]
 
 
-def test_a_timer_cannot_be_pickled_but_its_class_can():
+class Operation(purgatory.DelayedOperation):
+    """At the top of a module, so that its class is not what cannot be pickled."""
+
+
+def test_what_waits_or_holds_what_waits_is_neither_pickled_nor_copied_but_its_class_is():
     with hwheel.ManualTimer() as timer:
-        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-            with pytest.raises(TypeError, match="cannot pickle"):
-                pickle.dumps(timer, protocol)
-    assert pickle.loads(pickle.dumps(hwheel.BaseTimer)) is hwheel.BaseTimer
+        batch = timer.call_many(array("q", [1]), print)
+        operations = purgatory.DelayedOperationPurgatory("not pickled", timer)
+        for one in [
+            timer,
+            timer.call_later(1, print),
+            hwheel.TimerTask(1),
+            batch,
+            hwheel.TimingWheel(1, 20),
+            operations,
+            Operation(1),
+        ]:
+            ways = [copy.copy, copy.deepcopy]
+            ways += [partial(pickle.dumps, protocol=number) for number in range(pickle.HIGHEST_PROTOCOL + 1)]
+            for way in ways:
+                with pytest.raises(TypeError, match=r"^cannot pickle '[\w.]+' object"):
+                    way(one)
+            assert pickle.loads(pickle.dumps(type(one))) is type(one)
 
 
 def test_the_examples_in_the_docstrings_are_true(module):

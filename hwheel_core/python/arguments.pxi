@@ -113,15 +113,16 @@ def ceil_milliseconds(seconds, name):
     """A time in seconds, rounded up to a whole ms, as deadlines are."""
     cdef Instant length
     seconds_argument(seconds, name, &length)
-    return length.ms + (1 if length.ns else 0)
+    return length.ms + (length.ns != 0)
 
 
 cdef int64_t whole_milliseconds(object seconds, str name) except? -1:
     """A time in seconds, not negative, rounded up to a whole ms, as deadlines are."""
-    cdef int64_t length_ms = ceil_milliseconds(seconds, name)
-    if length_ms < 0:
+    cdef Instant length
+    seconds_argument(seconds, name, &length)
+    if length.ms < 0:
         raise ValueError(f"{name} must not be negative, but is {seconds}")
-    return length_ms
+    return length.ms + (length.ns != 0)
 
 
 cdef bint callback_argument(object callback) except False:

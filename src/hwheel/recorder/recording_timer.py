@@ -6,7 +6,6 @@ nothing can change them any more.
 """
 
 import math
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -14,9 +13,8 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from hwheel.recorder.log_writer import Row
 from hwheel.recorder.recorder import Recorder
-from hwheel.timers.forked_locks import free_if_nobody_has_it
 from hwheel.timers.system import SystemTimer
-from hwheel_core import TimerTask, ceil_milliseconds
+from hwheel_core import RLock, TimerTask, ceil_milliseconds
 
 _Ts = TypeVarTuple("_Ts")
 _Task = TypeVar("_Task", bound=TimerTask)
@@ -115,7 +113,7 @@ class RecordingTimer(SystemTimer):
             raise ValueError("executor must not be one of processes: what runs there cannot be recorded here")
         self._recorder = recorder
         self._key_of = qualified_name if key is None else key
-        self._noting = threading.RLock()
+        self._noting = RLock()
         self._start_notes()
         self._closed_ms: int | None = None
         self._last_ms = 0  # the last reading of the clock
@@ -222,10 +220,6 @@ class RecordingTimer(SystemTimer):
         return Row(task._key, start_ms + self._shift_ms, task.delay_ms, end_ms)
 
     # --- the process ---------------------------------------------------------------------------------------------
-
-    def _after_fork_in_child(self) -> None:
-        free_if_nobody_has_it(self._noting)
-        super()._after_fork_in_child()
 
     def _at_exit(self) -> None:
         if self._exiting or self.closed:

@@ -13,7 +13,7 @@ from hwheel.timers.lifecycle import end_forked_thread
 from hwheel.timers.one_shot import OneShot
 from hwheel.timers.start_thread import start_thread
 from hwheel.timers.uncaught import report_uncaught
-from hwheel_core import TimerTask
+from hwheel_core import RLock, TimerTask
 
 __all__ = ["Timer"]
 
@@ -317,7 +317,7 @@ _NO_TASK = _NoTask()
 _here = _Here()
 _numbers = itertools.count(1)
 _engine: TimerEngine | None = None
-_making = threading.RLock()  # held to make one of what is made when needed, and for nothing else
+_making = RLock()  # held to make one of what is made when needed, and for nothing else
 
 
 def _make_engine() -> TimerEngine:
@@ -337,9 +337,8 @@ def _fall_due(timer: Timer) -> None:
 
 def _after_fork_in_child() -> None:
     """No thread came along but this one, which may be another kind of thread now."""
-    global _here, _making
+    global _here
     _here = _Here()
-    _making = threading.RLock()
     if _engine is not None:
         _engine.after_fork_in_child()
 

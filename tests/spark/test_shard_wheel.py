@@ -1,6 +1,7 @@
 """The wheel of a shard, on a state that is a dict, against the plain model; no Spark is started."""
 
 import json
+from dataclasses import replace
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from hwheel.spark.message import SEQUENCE, TOMBSTONE
 from hwheel.spark.shard import chunk_map
 from hwheel.spark.shard import wheel as shard_wheel
 from hwheel.spark.shard.index import ShardIndex
-from hwheel.spark.shard.settings import ColumnNames, Placement, WheelSettings
+from hwheel.spark.shard.settings import Column, ColumnNames, Placement, WheelSettings
 from hwheel.spark.shard.wheel import ShardWheel
 from plain_model import PlainModel, Record
 
@@ -23,13 +24,15 @@ SCHEMA = pa.schema(
     [("id", pa.string()), ("key", pa.string()), ("due", pa.int64()), ("payload", pa.string()), (TOMBSTONE, pa.bool_())]
 )
 
+COLUMNS = [Column("id", "string"), Column("key", "string"), Column("due", "bigint"), Column("payload", "string")]
+
 
 class Shard:
     """A shard whose state survives between batches as bytes and text, as it does in the store."""
 
     def __init__(self, tick_ms=1000, wheel_size=4, dedup_ms=10**9):
         placement = Placement(tick_ms, wheel_size, shards=1, partitions=1)
-        self.settings = WheelSettings(ColumnNames("id", "key", "due"), placement, dedup_ms)
+        self.settings = WheelSettings(COLUMNS, ColumnNames("id", "key", "due"), placement, dedup_ms)
         self.index = None
         self.buckets, self.delivered = {}, {}
 
@@ -75,7 +78,9 @@ def histories(draw):
         for _ in range(draw(st.integers(0, 12))):
             if known and draw(st.integers(0, 2)) == 0:
                 record = draw(st.sampled_from(known))
-                records.append(record._replace(cancel=draw(st.booleans())))
+                # Now and then that of another key, which has the id in common and nothing else.
+                key = draw(st.sampled_from([record.key, record.key, None, f"k{draw(st.integers(0, 2))}"]))
+                records.append(record._replace(cancel=draw(st.booleans()), key=key))
             else:
                 number = len(known)
                 due_ms = draw(st.sampled_from(known)).due if known and draw(st.booleans()) else now_ms + draw(dues_ms)
@@ -115,7 +120,7 @@ def test_the_model(batches, tick_ms, wheel_size, step_rows, bytes_):
             assert out == model.batch(records, now_ms)
             assert all(record.due <= now_ms for record in out), "never before due"
             if shard.index and model.pending:
-                tick_ms_of_first = min(tick for _, tick in model.pending) * tick_ms
+                tick_ms_of_first = min(tick for _, _, tick in model.pending) * tick_ms
                 assert now_ms < shard.next_ms <= tick_ms_of_first
     assert not shard.buckets and not model.pending
 
@@ -177,6 +182,18 @@ def test_a_backlog_of_old_messages_is_deduplicated_as_well():
     assert len(ShardIndex.from_json(shard.index).delivered) < 300, "slices of long ago are long"
 
 
+def test_messages_of_two_keys_share_nothing_with_their_id_in_common():
+    shard = Shard(dedup_ms=10_000)
+    alice, bob, nobody = (Record("x", key, START_MS + 500) for key in ("alice", "bob", None))
+    shard.batch([alice, bob, nobody, bob], START_MS)
+    shard.batch([nobody._replace(cancel=True)], START_MS)
+    assert shard.batch([], START_MS + 1000) == [alice, bob]
+    carol = Record("x", "carol", START_MS + 500)
+    assert shard.batch([bob, nobody, carol, alice], START_MS + 2000) == [carol], (
+        "what was settled is known by its key, too"
+    )
+
+
 def test_a_cancel_that_comes_late_and_before_its_message():
     shard = Shard(dedup_ms=10_000)
     message = Record("a", "k", START_MS - 1)
@@ -206,6 +223,35 @@ def test_state_of_other_settings_is_refused():
     shard.settings = Shard(tick_ms=2000).settings
     with pytest.raises(ValueError, match="tick=1000ms.*tick=2000ms"):
         shard.batch([Record("b", "k", START_MS)], START_MS)
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ([*COLUMNS[:3], Column("text", "string")], "column 4 is payload string there and text string here"),
+        ([*COLUMNS[:2], COLUMNS[3], COLUMNS[2]], "column 3 is due bigint .* payload string here, column 4 is payload"),
+        ([*COLUMNS[:3], Column("payload", "binary")], "column 4 is payload string there and payload binary here"),
+        (COLUMNS[:3], "column 4 is payload string there and none here"),
+        ([*COLUMNS, Column("more", "int")], "column 5 is none there and more int here"),
+    ],
+)
+def test_messages_of_other_columns_are_refused_and_the_difference_is_told(columns, says):
+    shard = Shard()
+    shard.batch([Record("a", "k", START_MS + 5000)], START_MS)
+    shard.settings = replace(shard.settings, columns=columns)
+    with pytest.raises(ValueError, match=f"{says}.*id string, key string, due bigint, payload string$"):
+        shard.batch([], START_MS + 5000)  # also when nothing new comes
+
+
+def test_state_of_the_format_before_is_refused():
+    shard = Shard()
+    shard.batch([Record("a", "k", START_MS + 5000)], START_MS)
+    fields = json.loads(shard.index)
+    for name in ("format", "columns"):
+        del fields[name]
+    shard.index = json.dumps(fields)
+    with pytest.raises(ValueError, match="has format 1, and this version reads 2. .* start with a new checkpoint"):
+        shard.batch([], START_MS + 5000)
 
 
 def test_the_index_is_json_that_can_be_read_back():

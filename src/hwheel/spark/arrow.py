@@ -66,6 +66,11 @@ def arrow_array(values: "array[int]") -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 
+def codes(column: pa.Array) -> pa.Array:
+    """A number for each value, the same for equal ones; null is a value."""
+    return column.dictionary_encode(null_encoding="encode").indices.cast(pa.int64())
+
+
 def constant(value: int, count: int) -> pa.Array:
     """The same number, count times."""
     return pa.repeat(pa.scalar(value, pa.int64()), count)

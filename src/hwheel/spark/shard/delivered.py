@@ -1,4 +1,4 @@
-"""The ids that went out or were cancelled, kept for the dedup horizon, so that what comes again is known.
+"""The ids and keys of what went out or was cancelled, kept for the dedup horizon, so that what comes again is known.
 
 They are kept by the tick in which they were due, in slices of ticks: whoever sends a message again sends the same due,
 so one or two slices tell. Slices of long ago are longer, as the buckets of far-away levels are: a backlog of years
@@ -19,7 +19,7 @@ SLICES = 128  # in a horizon, and of one level
 
 @dataclass
 class Delivered:
-    """(id, tick) of what was settled, in slices of ticks."""
+    """(id, key, tick) of what was settled, in slices of ticks; without the key where that is the id's column."""
 
     chunks: ChunkMap
     until_ms: dict[Key, int]
@@ -32,7 +32,7 @@ class Delivered:
         return -(-max(self.dedup_ms // SLICES, 1) // self.tick_ms) * self.tick_ms
 
     def remember(self, settled: pa.Table, now_ms: int) -> None:
-        """Adds ids with their ticks, none of them in the future."""
+        """Adds ids, keys and ticks, none of them in the future."""
         if not self.dedup_ms or not settled.num_rows:
             return
         ticks = one_array(settled.column("tick"))

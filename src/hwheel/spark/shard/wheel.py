@@ -8,7 +8,7 @@ What the wheel of the core does to one entry after the other is done here to col
   lower. The rest goes out, in order of due time and then of arrival.
 - A cancel is a row like a message, a tombstone: it has the message's due, so the two meet in the message's tick at the
   latest, in whatever order they came, and so do a message and its duplicates. What meets a tombstone or an earlier
-  equal is dropped; which ids were settled is remembered for the dedup horizon.
+  equal, by id and key, is dropped; which were settled is remembered for the dedup horizon.
 
 When much is due at once (after a pause), the clock is moved in steps, so that memory holds some buckets and not all.
 """
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hwheel.spark.arrow import arrow_array, constant, joined, one_array
+from hwheel.spark.arrow import arrow_array, codes, constant, joined, one_array
 from hwheel.spark.message import SEQUENCE, TOMBSTONE, due_ms, expirations
 from hwheel.spark.shard.chunk_map import ChunkMap, Chunks
 from hwheel.spark.shard.delivered import Delivered
@@ -35,14 +35,14 @@ class ShardWheel:
     """The wheel of one shard for one batch: made from its state, advanced, and its index stored by the caller."""
 
     def __init__(self, settings: WheelSettings, index: ShardIndex, buckets: Chunks, delivered: Chunks) -> None:
-        settings.check(index.placement, index.names)
+        settings.check(index.placement, index.columns, index.names)
         self.settings = settings
         self.index = index
         self.schema = index.arrow_schema
         self.buckets = ChunkMap(buckets, self.schema, index.buckets)
-        id_type = self.schema.field(settings.names.id).type
+        identity = [pa.field(name, self.schema.field(name).type) for name in settings.names.identity]
         self.delivered = Delivered(
-            ChunkMap(delivered, pa.schema([("id", id_type), ("tick", pa.int64())]), index.delivered),
+            ChunkMap(delivered, pa.schema([*identity, ("tick", pa.int64())]), index.delivered),
             index.delivered_until_ms,
             settings.dedup_ms,
             settings.placement.tick_ms,
@@ -52,7 +52,7 @@ class ShardWheel:
     def new_index(settings: WheelSettings, arrived: pa.Table) -> ShardIndex:
         """The index of a shard that gets its first rows."""
         schema = arrived.schema.append(pa.field(SEQUENCE, pa.int64()))
-        return ShardIndex(settings.placement, settings.names, schema_text(schema))
+        return ShardIndex(settings.placement, settings.columns, settings.names, schema_text(schema))
 
     @property
     def next_ms(self) -> int | None:
@@ -77,14 +77,8 @@ class ShardWheel:
         first, count = self.index.sequence, arrived.num_rows
         self.index.sequence += count
         arrived = arrived.append_column(SEQUENCE, pc.cumulative_sum(constant(1, count), start=first - 1))
-        if arrived.schema.equals(self.schema):
-            return arrived
-        if arrived.schema.names != self.schema.names:
-            raise ValueError(
-                f"the checkpoint holds messages of {len(self.schema) - 2} columns, and this query has "
-                f"{len(arrived.schema) - 2}: they stay the same for the life of a checkpoint"
-            )
-        return arrived.cast(self.schema)
+        # Spark's types are the same, for they were checked; Arrow's differ by the session's time zone.
+        return arrived if arrived.schema.equals(self.schema) else arrived.cast(self.schema)
 
     def add(self, rows: pa.Table, clock_ms: int) -> pa.Table:
         """Places rows for a clock that stands at clock_ms; returns those that are due already."""
@@ -141,24 +135,24 @@ class ShardWheel:
 
     def settle(self, rows: pa.Table, now_ms: int) -> Iterator[pa.Table]:
         """Of all rows of some ticks: yields the messages that are to go out, and remembers which are settled."""
-        ids, ticks = one_array(rows.column(self.settings.names.id)), self.ticks(rows)
+        ticks = self.ticks(rows)
+        named = rows.select(self.settings.names.identity).append_column("tick", ticks)
         cancels = one_array(rows.column(TOMBSTONE)).cast(pa.int64())
         # A tick that the clock had passed before may have been settled: what is remembered of it counts as tombstones.
         passed = ticks.filter(pc.less_equal(ticks, self.index.clock_ms))
         known = self.delivered.recall(passed)
-        known_ids, known_ticks = one_array(known.column("id")), one_array(known.column("tick"))
+        both = joined([named.cast(known.schema), known])
         order = order_by(due_ms(one_array(rows.column(self.settings.names.due))), one_array(rows.column(SEQUENCE)))
         out = arrow_array(
             survivors(
                 order,
                 pa.concat_arrays([cancels, constant(1, known.num_rows)]),
-                pa.concat_arrays([ids, known_ids]).dictionary_encode().indices.cast(pa.int64()),
-                pa.concat_arrays([ticks, known_ticks]),
+                *(codes(one_array(both.column(name))) for name in self.settings.names.identity),
+                one_array(both.column("tick")),
             )
         )
-        settled = pa.table([ids, ticks], names=["id", "tick"])
-        self.delivered.remember(settled.take(out), now_ms)
-        self.delivered.remember(settled.filter(pc.equal(cancels, 1)), now_ms)
+        self.delivered.remember(both.take(out), now_ms)
+        self.delivered.remember(both.slice(0, rows.num_rows).filter(pc.equal(cancels, 1)), now_ms)
         for start in range(0, len(out), EMIT_ROWS):
             yield rows.take(out[start : start + EMIT_ROWS])
 

@@ -123,6 +123,29 @@ def test_a_checkpoint_is_not_read_with_other_settings(spark, tmp_path):
         query.stop()
 
 
+def test_a_burst_of_long_messages_goes_out_in_order(spark, tmp_path):
+    """160 MB in one tick of one shard, which is more than is put in order at once."""
+
+    def transform(df):
+        long = df.selectExpr("id", "key", "due", "cancel", "repeat(payload, 4000000) as long")
+        return hold(long, shards=1).selectExpr("id", "key", "due", "length(long) as length", "left(long, 1) as letter")
+
+    query = ClockedQuery(spark, tmp_path, transform)
+    try:
+        sent = [Record(f"m{i}", f"k{i % 3}", START_MS + 1900 - i * 7 % 40, False, "abc"[i % 3]) for i in range(40)]
+        query.batch([record._asdict() for record in sent[:20]], START_MS)
+        query.batch(
+            [record._asdict() for record in sent[20:]] + [sent[3]._replace(cancel=True)._asdict()], START_MS + 1000
+        )
+        out = query.batch([], START_MS + 2000)
+        due = sorted((record.due, i) for i, record in enumerate(sent) if i != 3)
+        assert [(row["id"], row["letter"], row["length"]) for row in out] == [
+            (sent[i].id, sent[i].payload, 4_000_000) for _, i in due
+        ]
+    finally:
+        query.stop()
+
+
 def test_payload_columns_that_change_places_are_refused(spark, tmp_path):
     """Inside they have numbers for names, so what is held of the one would come out as the other."""
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from exploring import explored
 from hwheel.spark.message import SEQUENCE, TOMBSTONE
 from hwheel.spark.shard import chunk_map
-from hwheel.spark.shard import wheel as shard_wheel
 from hwheel.spark.shard.index import ShardIndex
-from hwheel.spark.shard.settings import Column, ColumnNames, Placement, WheelSettings
+from hwheel.spark.shard.settings import Column, ColumnNames, Limits, Placement, WheelSettings
 from hwheel.spark.shard.wheel import ShardWheel
 from plain_model import PlainModel, Record
 
@@ -30,28 +29,30 @@ COLUMNS = [Column("id", "string"), Column("key", "string"), Column("due", "bigin
 class Shard:
     """A shard whose state survives between batches as bytes and text, as it does in the store."""
 
-    def __init__(self, tick_ms=1000, wheel_size=4, dedup_ms=10**9):
+    def __init__(self, tick_ms=1000, wheel_size=4, dedup_ms=10**9, limits=None):
         placement = Placement(tick_ms, wheel_size, shards=1, partitions=1)
         self.settings = WheelSettings(COLUMNS, ColumnNames("id", "key", "due"), placement, dedup_ms)
+        if limits:
+            self.settings = replace(self.settings, limits=limits)
         self.index = None
         self.buckets, self.delivered = {}, {}
 
     def batch(self, records, now_ms):
         """Record, Record, ... -> what goes out."""
-        arrived = None
+        arrived = SCHEMA.empty_table()
         if records:
             columns = zip(*[(r.id, r.key, r.due, r.payload, r.cancel) for r in records], strict=True)
             arrived = pa.table(
                 [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
             )
         if self.index is None:
-            if arrived is None:
+            if not records:
                 return []
-            index = ShardWheel.new_index(self.settings, arrived)
+            index = ShardWheel.new_index(self.settings, SCHEMA)
         else:
             index = ShardIndex.from_json(self.index)
         wheel = ShardWheel(self.settings, index, self.buckets, self.delivered)
-        out = [row for table in wheel.advance(arrived, now_ms) for row in table.to_pylist()]
+        out = [row for table in wheel.advance(arrived.to_batches(), now_ms) for row in table.to_pylist()]
         self.next_ms = wheel.next_ms
         self.index = index.to_json()
         self.check(index)
@@ -84,7 +85,8 @@ def histories(draw):
             else:
                 number = len(known)
                 due_ms = draw(st.sampled_from(known)).due if known and draw(st.booleans()) else now_ms + draw(dues_ms)
-                record = Record(f"m{number}", f"k{number % 3}", due_ms, False, "x" * (number % 50))
+                payload = "x" * draw(st.sampled_from([number % 50, number % 50, 4000]))
+                record = Record(f"m{number}", f"k{number % 3}", due_ms, False, payload)
                 known.append(record)
                 if draw(st.integers(0, 4)) > 0:
                     records.append(record._replace(cancel=draw(st.integers(0, 5)) == 0))
@@ -99,6 +101,7 @@ def histories(draw):
     st.sampled_from([2, 4, 256]),
     st.sampled_from([1, 5, 10**6]),
     st.sampled_from([1, 2000, 10**6]),
+    st.sampled_from([1, 300, 10**6]),
 )
 @example(
     [
@@ -109,11 +112,12 @@ def histories(draw):
     2,
     1,
     1,
+    1,
 )
-def test_the_model(batches, tick_ms, wheel_size, step_rows, bytes_):
-    shard, model = Shard(tick_ms, wheel_size, 10**15), PlainModel(tick_ms)
-    small = patch.multiple(chunk_map, OPEN_BYTES=min(bytes_, 500), CHUNK_BYTES=bytes_)
-    with small, patch.multiple(shard_wheel, STEP_ROWS=step_rows, MOVE_ROWS=step_rows, EMIT_ROWS=min(step_rows, 7)):
+def test_the_model(batches, tick_ms, wheel_size, step_rows, chunk_bytes, most_bytes):
+    limits = Limits(step_rows, most_bytes, step_rows, most_bytes, min(step_rows, 7), most_bytes, most_bytes // 2)
+    shard, model = Shard(tick_ms, wheel_size, 10**15, limits), PlainModel(tick_ms)
+    with patch.multiple(chunk_map, OPEN_BYTES=min(chunk_bytes, 500), CHUNK_BYTES=chunk_bytes):
         end_ms = batches[-1][0] + 10**12
         for now_ms, records in [*batches, (end_ms, [])]:
             out = shard.batch(records, now_ms)
@@ -140,6 +144,48 @@ def test_whoever_wakes_the_shard_only_when_it_asks_for_it_gets_all_at_its_tick(b
             assert all(at_ms - record.due < 1000 for record in out)
 
 
+@pytest.fixture
+def arrow_memory():
+    """What Arrow has had allocated at most since the test began, in bytes."""
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
+    pa.set_memory_pool(pool)
+    yield pool.max_memory
+    pa.set_memory_pool(before)
+
+
+MB = 1024 * 1024
+
+
+@pytest.mark.parametrize("size", [3 * MB, 4000, 40])
+@pytest.mark.parametrize("wait_ms", [0, 1500, 70_000], ids=["late", "in one tick", "in a coarse bucket"])
+def test_memory_does_not_grow_with_what_is_due_at_once(arrow_memory, size, wait_ms):
+    """A tick of 90 MB (or, of short messages, 200,000) with 4 MB (or 8,000) at a time."""
+    limits = Limits(8000, 4 * MB, 8000, 2 * MB, 4000, MB, 2 * MB)
+    shard = Shard(wheel_size=16, limits=limits)
+    count = min(90 * MB // size, 200_000)
+    dues = [START_MS // 1000 * 1000 - 10_000 + wait_ms + i * 7919 % 1000 for i in range(count)]
+
+    def arriving():
+        each = max(1, MB // size)
+        for start in range(0, count, each):
+            rows = range(start, min(start + each, count))
+            columns = [f"m{i}" for i in rows], [f"k{i % 7}" for i in rows], [dues[i] for i in rows]
+            yield from pa.table(
+                [*columns, [f"{i:x}" * (size // len(f"{i:x}")) for i in rows], [False] * len(rows)], schema=SCHEMA
+            ).to_batches()
+
+    index = ShardWheel.new_index(shard.settings, SCHEMA)
+    out, sizes = [], []
+    now_ms = START_MS - 10_000
+    for batch, at_ms in ((arriving(), now_ms), ((), now_ms + wait_ms + 2000), (arriving(), now_ms + wait_ms + 2500)):
+        for table in ShardWheel(shard.settings, index, shard.buckets, shard.delivered).advance(batch, at_ms):
+            out += table.column("id").to_pylist()
+            sizes.append(table.nbytes)
+    assert out == [f"m{i}" for i in sorted(range(count), key=lambda i: (dues[i], i))], "once, though all came twice"
+    assert max(sizes) <= max(2 * MB, 1.1 * size)
+    assert arrow_memory() < 40 * MB
+
+
 def test_a_wakeup_per_bucket_and_not_per_message():
     shard = Shard(wheel_size=256)
     start_ms = START_MS // 65_536_000 * 65_536_000
@@ -164,12 +210,11 @@ def test_known_for_the_horizon_after_delivery_and_forgotten_after_it():
 
 
 def test_the_horizon_begins_when_a_message_goes_out_and_not_when_it_was_due():
-    shard = Shard(dedup_ms=10_000)
+    shard = Shard(dedup_ms=10_000, limits=Limits(step_rows=1))
     messages = [Record(f"m{i}", "k", START_MS + 5000 * i) for i in range(1, 9)]
     shard.batch(messages, START_MS)
     after_a_pause_ms = START_MS + 3_600_000
-    with patch.object(shard_wheel, "STEP_ROWS", 1):
-        assert shard.batch([], after_a_pause_ms) == messages
+    assert shard.batch([], after_a_pause_ms) == messages
     assert shard.batch([], after_a_pause_ms + 9_999) == []
     assert shard.batch(messages, after_a_pause_ms + 9_999) == []
 

@@ -11,7 +11,7 @@ from hwheel.spark.durations import duration_ms
 from hwheel.spark.message import SHARD, TOMBSTONE, malformed, message_columns, quoted
 from hwheel.spark.packing import PACKED, Packer, unpack
 from hwheel.spark.processor import EMITTED, HoldProcessor
-from hwheel.spark.session.state_store import set_up_state_store, state_partitions
+from hwheel.spark.session.state_store import set_up_state_store, set_up_transfer, state_partitions
 from hwheel.spark.shard.labels import labels
 from hwheel.spark.shard.settings import Column, ColumnNames, Placement, WheelSettings
 from hwheel_core import DEFAULT_WHEEL_SIZE, place
@@ -75,6 +75,7 @@ def hold_until_due(
         raise ValueError("df must be a streaming DataFrame: spark.readStream makes one")
     columns = message_columns(df, id, key, due, cancel, payload)
     set_up_state_store(df.sparkSession)
+    set_up_transfer(df.sparkSession)
     partitions = state_partitions(df.sparkSession)
     if shards is None:
         shards = partitions
@@ -100,7 +101,7 @@ def hold_until_due(
     return (
         held.mapInArrow(Packer(labels(shards, partitions)), PACKED)
         .groupBy("shard")
-        .transformWithState(HoldProcessor(settings), EMITTED, "Append", "ProcessingTime")
+        .transformWithStateInPandas(HoldProcessor(settings), EMITTED, "Append", "ProcessingTime")
         .mapInArrow(unpack, messages.schema)
         .toDF(*columns.kept)
     )

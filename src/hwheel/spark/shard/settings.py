@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import NamedTuple
 
+MB = 1024 * 1024
+
 
 class Placement(NamedTuple):
     """All that decides in which shard, level and bucket a message lies."""
@@ -43,6 +45,19 @@ class ColumnNames(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Limits:
+    """How much a shard has in memory at a time, whatever there is: of each, rows or bytes, whichever come first."""
+
+    step_rows: int = 1_000_000  # of what arrives, and of what is put in order
+    step_bytes: int = 64 * MB
+    move_rows: int = 65_536  # of a coarse bucket
+    move_bytes: int = 16 * MB
+    emit_rows: int = 65_536
+    emit_bytes: int = 4 * MB
+    spill_bytes: int = 32 * MB  # of what waits for its turn; the rest waits on disk
+
+
+@dataclass(frozen=True)
 class WheelSettings:
     """The settings of a query, as a shard's wheel needs them."""
 
@@ -50,6 +65,7 @@ class WheelSettings:
     names: ColumnNames
     placement: Placement
     dedup_ms: int
+    limits: Limits = Limits()
 
     def check(self, placement: Placement, columns: list[Column], names: ColumnNames) -> None:
         """Raises ValueError if the state was written with another placement, or with other columns."""

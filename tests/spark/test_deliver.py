@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 import chaos
 from hwheel.cli.deliver import progress as deliver_progress
+from hwheel.cli.pending import show_message
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
 from hwheel.spark.deliver.files import Directory
@@ -90,7 +91,17 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
         assert {name: count for name, count in counts.items() if count} == {"within an hour": 19, "later": 1}
         assert (
             message(spark, checkpoint, "far3")
-            == [{"id": "far3", "key": "k", "due": now_ms + 3_000_003, "payload": ["payload 3"], "cancelled": False}] * 2
+            == [
+                {
+                    "id": "far3",
+                    "key": "k",
+                    "due": now_ms + 3_000_003,
+                    "tick": -(-(now_ms + 3_000_003) // 1000) * 1000,
+                    "payload": ["payload 3"],
+                    "cancelled": False,
+                }
+            ]
+            * 2
         )
         assert [row["cancelled"] for row in message(spark, checkpoint, "far7")] == [False, False, True]
         assert message(spark, checkpoint, "nobody") == []
@@ -105,27 +116,64 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
     assert delivery.sink.lag_ms > 0
 
 
+def held_until_started(spark, directory, rows, schema, **names):
+    """A query that holds rows, after its first batch; and its checkpoint."""
+    frame = spark.createDataFrame(rows, schema)
+    frame.coalesce(1).write.parquet(str(directory / "in"))
+    source = spark.readStream.schema(frame.schema).parquet(str(directory / "in"))
+    held = source.transform(hold_until_due, **names)
+    query = held.writeStream.format("noop").option("checkpointLocation", str(directory / "state")).start()
+    give_up = time.monotonic() + chaos.PATIENCE_S
+    while not (directory / "state" / "commits" / "0").exists():
+        assert query.isActive and time.monotonic() < give_up
+        time.sleep(0.1)
+    return query, str(directory / "state")
+
+
 @pytest.mark.parametrize("key", ["name", "due"])
 def test_what_is_pending_where_one_column_stands_for_two_things(spark, tmp_path, key):
     far_ms = int(time.time() * 1000) + 3_000_000
     rows = [("a", far_ms, "p", "q"), ("b", far_ms + 1, "p", "q")]
-    frame = spark.createDataFrame(rows, "name string, due bigint, x string, y string")
-    frame.coalesce(1).write.parquet(str(tmp_path / "in"))
-    held = (
-        spark.readStream.schema(frame.schema)
-        .parquet(str(tmp_path / "in"))
-        .transform(hold_until_due, id="name", key=key, due="due")
-    )
-    query = held.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "state")).start()
+    schema = "name string, due bigint, x string, y string"
+    query, checkpoint = held_until_started(spark, tmp_path, rows, schema, id="name", key=key, due="due")
     try:
-        give_up = time.monotonic() + chaos.PATIENCE_S
-        while not (tmp_path / "state" / "commits" / "0").exists():
-            assert query.isActive and time.monotonic() < give_up
-            time.sleep(0.1)
-        counts = histogram(spark, str(tmp_path / "state"), far_ms)
+        counts = histogram(spark, checkpoint, far_ms)
         assert {name: count for name, count in counts.items() if count} == {"due already": 1, "within a minute": 1}
+        (row,) = message(spark, checkpoint, "b")
         shown = {"id": "b", "key": "b" if key == "name" else str(far_ms + 1), "due": far_ms + 1, "payload": ["p", "q"]}
-        assert message(spark, str(tmp_path / "state"), "b") == [{**shown, "cancelled": False}]
+        assert {name: row[name] for name in shown} == shown and not row["cancelled"]
+    finally:
+        query.stop()
+
+
+def test_what_is_pending_of_ids_that_are_bytes_and_of_keys_that_share_an_id(spark, tmp_path, capsys):
+    far_ms = (int(time.time()) + 3000) * 1000
+    shared = [
+        (b"x", key, far_ms, key == b"bob" and when == "later")
+        for when in ("", "later")
+        for key in (b"al", b"bob", None)
+    ]
+    # Bytes that are no text, and text that looks as they are shown.
+    rows = [*shared, (b"\xff", b"\xfe", far_ms, False), (b"\\xff", b"\xfe", far_ms, False)]
+    # A cancel in another millisecond of the message's tick takes it back as well.
+    rows += [(b"gone", b"\xfe", far_ms, False), (b"gone", b"\xfe", far_ms - 1, True)]
+    schema = "name binary, who binary, due bigint, cancel boolean"
+    query, checkpoint = held_until_started(
+        spark, tmp_path, rows, schema, id="name", key="who", due="due", cancel="cancel"
+    )
+    try:
+        counts = histogram(spark, checkpoint, far_ms)
+        assert {name: count for name, count in counts.items() if count} == {"due already": 4}
+        found = message(spark, checkpoint, "x")
+        assert sorted(str((row["key"], row["cancelled"])) for row in found) == sorted(
+            ["('al', False)"] * 2 + ["('bob', False)", "('bob', True)"] + ["(None, False)"] * 2
+        )
+        assert [row["key"] for row in message(spark, checkpoint, "\\xff")] == ["\\xfe"] * 2
+        asked = SimpleNamespace(id="?", json=False)
+        assert show_message(found, asked) == 0
+        assert show_message([row for row in found if row["key"] == "bob"], asked) == 1
+        assert show_message(message(spark, checkpoint, "gone"), asked) == 1
+        assert capsys.readouterr().out.count("cancel x  key bob") == 2
     finally:
         query.stop()
 

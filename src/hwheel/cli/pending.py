@@ -77,8 +77,8 @@ def show_message(rows: list[dict[str, Any]], options: argparse.Namespace) -> int
             print(f"{what} {row['id']}  key {row['key']}  due {row['due']} ms ({utc(row['due'])}){payload}")
         if not rows:
             print(f"{options.id}: nothing pending")
-    cancelled = {row["due"] for row in rows if row["cancelled"]}
-    return 0 if any(row["due"] not in cancelled for row in rows) else 1
+    cancelled = {(row["key"], row["tick"]) for row in rows if row["cancelled"]}
+    return 0 if any((row["key"], row["tick"]) not in cancelled for row in rows) else 1
 
 
 def show_histogram(counts: dict[str, int], options: argparse.Namespace) -> None:

@@ -11,9 +11,9 @@ from hwheel.spark.durations import duration_ms
 from hwheel.spark.message import SHARD, TOMBSTONE, malformed, message_columns, quoted
 from hwheel.spark.packing import PACKED, Packer, unpack
 from hwheel.spark.processor import EMITTED, HoldProcessor
-from hwheel.spark.session.state_store import set_up_state_store, state_partitions
+from hwheel.spark.session.state_store import set_up_state_store, set_up_transfer, state_partitions
 from hwheel.spark.shard.labels import labels
-from hwheel.spark.shard.settings import ColumnNames, Placement, WheelSettings
+from hwheel.spark.shard.settings import Column, ColumnNames, Placement, WheelSettings
 from hwheel_core import DEFAULT_WHEEL_SIZE, place
 
 SHARDS_MOST = 4096
@@ -60,7 +60,8 @@ def hold_until_due(
         TypeError, ValueError: a column is not there or of the wrong type, or another argument is out of its range; the
             message names it. The frame is no streaming frame. The session's state store is not RocksDB.
 
-    tick, wheel_size, shards and spark.sql.shuffle.partitions stay as they are for the life of a checkpoint.
+    tick, wheel_size, shards, spark.sql.shuffle.partitions and the columns, their names, types and order, stay as they
+    are for the life of a checkpoint.
     If the session has no state store provider configured, it is set to RocksDB, with changelog checkpointing.
 
     Runtime complexity: a batch costs O(messages in and out) and a state call a bucket touched, however many are held.
@@ -74,6 +75,7 @@ def hold_until_due(
         raise ValueError("df must be a streaming DataFrame: spark.readStream makes one")
     columns = message_columns(df, id, key, due, cancel, payload)
     set_up_state_store(df.sparkSession)
+    set_up_transfer(df.sparkSession)
     partitions = state_partitions(df.sparkSession)
     if shards is None:
         shards = partitions
@@ -90,6 +92,7 @@ def hold_until_due(
         F.pmod(F.xxhash64(whole_key), F.lit(shards)).alias(SHARD),
     )
     settings = WheelSettings(
+        [Column(name, df.schema[name].dataType.simpleString()) for name in columns.kept],
         ColumnNames(columns.inside(id), columns.inside(key), columns.inside(due)),
         Placement(tick_ms, wheel_size, shards, partitions),
         dedup_ms,
@@ -98,7 +101,7 @@ def hold_until_due(
     return (
         held.mapInArrow(Packer(labels(shards, partitions)), PACKED)
         .groupBy("shard")
-        .transformWithState(HoldProcessor(settings), EMITTED, "Append", "ProcessingTime")
+        .transformWithStateInPandas(HoldProcessor(settings), EMITTED, "Append", "ProcessingTime")
         .mapInArrow(unpack, messages.schema)
         .toDF(*columns.kept)
     )

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from types import SimpleNamespace
+from urllib.parse import unquote
 
 import pytest
 from pyspark.sql import functions as F
@@ -14,10 +15,12 @@ import chaos
 from hwheel.cli.deliver import progress as deliver_progress
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
+from hwheel.spark.deliver.directory_sink import DirectorySink
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
 from hwheel.spark.deliver.pending import histogram, message, rows_held
-from hwheel.spark.deliver.source import SCHEMA, messages_in
+from hwheel.spark.deliver.sink import BatchNotWrittenError
+from hwheel.spark.deliver.source import SCHEMA, Source
 from hwheel.spark.session import java
 from java_here import java_is_missing
 
@@ -48,7 +51,7 @@ def test_three_kills_lose_and_double_nothing(tmp_path):
         for file in (tmp_path / "out-dead-letters").glob("*.json")
         for line in file.read_text().splitlines()
     ]
-    assert dead and {(row["line"], row["reason"]) for row in dead} == {('"no message"', "id is null")}
+    assert dead and {(row["line"], row["reason"]) for row in dead} == {('"no message"', "not a JSON object")}
 
     told = hwheel("pending", "--checkpoint", "state", "--json", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
@@ -65,7 +68,7 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
     frame = spark.createDataFrame(rows, "id string, key string, due bigint, cancel boolean, payload string")
     frame.coalesce(1).write.parquet(source)
     delivery = start_delivery(
-        messages_in(spark, source, "parquet", None),
+        Source(spark, source, "parquet"),
         str(tmp_path / "out"),
         str(tmp_path / "dead"),
         "parquet",
@@ -105,6 +108,99 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
     assert delivery.sink.lag_ms > 0
 
 
+def rows_of(directory):
+    return [json.loads(line) for file in directory.glob("*.json") for line in file.read_bytes().splitlines()]
+
+
+@pytest.fixture
+def deliver(spark, tmp_path):
+    """deliver(until, ...): runs a delivery from `in` to `out` until something is so; its error, if it has one."""
+
+    def run(until, checkpoint="state", format="json", due_unit="ms"):
+        delivery = start_delivery(
+            Source(spark, str(tmp_path / "in"), format, due_unit=due_unit),
+            str(tmp_path / "out"),
+            str(tmp_path / "dead"),
+            format,
+            str(tmp_path / checkpoint),
+            DEFAULTS,
+            "200 milliseconds",
+        )
+        try:
+            give_up = time.monotonic() + chaos.PATIENCE_S
+            while not until(delivery) and delivery.error() is None:
+                assert time.monotonic() < give_up
+                time.sleep(0.05)
+            return delivery.error()
+        finally:
+            delivery.stop()
+
+    return run
+
+
+def test_odd_lines_and_tasks_that_write_several_files(spark, deliver, tmp_path):
+    """What is no message goes to the dead letters whole, and of what is one, nothing is lost among many files."""
+    unreadable = {
+        b'{"id": "x1", "due": 1000, "cancel": "true"}': 'cancel is neither true nor false: "true"',
+        b'{"id": "x2", "due": 1000, "payload": "\xe4"}': "not UTF-8: byte 0xe4 at 38",
+        b'{"id": "x3", "due": 1000}{"id": "x4", "due": 1000}': 'more behind the message: {"id": "x4", "due": 1000}',
+        b'{"id": "x5", "due": 1000, "due": 2000}': "due is there twice",
+        b'{"key": "k", "due": 1, "unknown": "kept"}': "id is null",
+        b'{"id": "x6", "due": 1e99}': "due is no whole number of 64 bits: 1e99",
+    }
+    lines = [json.dumps({"id": f"m{i}", "key": f"k{i % 7}", "due": 1000}).encode() for i in range(1000)]
+    lines[500:500] = [*unreadable, b"", b" \t ", b'{"id": "o", "due": 1000, "payload": {"a": [1.00]}}']
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "\u00e4 %.json").write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines))
+    spark.conf.set("spark.sql.files.maxRecordsPerFile", 100)
+    try:
+        assert deliver(lambda delivery: delivery.sink.rows and delivery.dead_sink.rows) is None
+    finally:
+        spark.conf.unset("spark.sql.files.maxRecordsPerFile")
+    out = {row["id"]: row.get("payload") for row in rows_of(tmp_path / "out")}
+    assert out == {f"m{i}": None for i in range(1000)} | {"o": '{"a": [1.00]}'}
+    assert len(rows_of(tmp_path / "out")) == 1001 and len([*(tmp_path / "out").glob("*.json")]) > 10
+    dead = {row["line"]: row["reason"] for row in rows_of(tmp_path / "dead")}
+    assert dead == {line.decode(errors="replace"): reason for line, reason in unreadable.items()}
+    (file,) = {row["file"] for row in rows_of(tmp_path / "dead")}
+    assert unquote(file) == f"file:{tmp_path}/in/\u00e4 %.json"
+
+
+def test_what_tells_the_files_of_a_batch_apart(spark, tmp_path):
+    sink = DirectorySink(str(tmp_path), "json")
+    kind = "17a2-c000.json"
+    assert sink.final_names(["_SUCCESS", f"part-00000-{kind}", f"part-00012-{kind}"], 7) == {
+        f"part-00000-{kind}": "000000007-00000.json",
+        f"part-00012-{kind}": "000000007-00012.json",
+    }
+    assert sink.final_names(["part-00003-c-a1-c001.zstd.json"], 7) == {
+        "part-00003-c-a1-c001.zstd.json": "000000007-00003-001.json"
+    }
+    with pytest.raises(BatchNotWrittenError, match="same name"):
+        sink.final_names(["part-00000-a-c000.json", "part-00000-b-c000.json"], 7)
+    with pytest.raises(BatchNotWrittenError, match="is not called"):
+        sink.final_names(["part-00000"], 7)
+
+
+def test_a_file_that_cannot_be_renamed_stops_the_batch(spark, tmp_path, monkeypatch):
+    sink, batch = DirectorySink(str(tmp_path), "json"), SimpleNamespace(sparkSession=spark)
+    staged = tmp_path / ".staging" / "3" / "part-00000-a-c000.json"
+    staged.parent.mkdir(parents=True)
+    staged.write_text("rows")
+    with monkeypatch.context() as patch:
+        patch.setattr(Directory, "move", lambda *_: False)
+        with pytest.raises(BatchNotWrittenError, match="could not be renamed to 000000003-00000.json"):
+            sink.finish(batch, 3, True)
+    assert staged.exists(), "nothing is thrown away that is nowhere else"
+    sink.finish(batch, 3, True)
+    assert (tmp_path / "000000003-00000.json").read_text() == "rows" and not (tmp_path / ".staging").exists()
+    # The batch again, after a crash before Spark wrote down that it was done.
+    staged.parent.mkdir(parents=True)
+    staged.write_text("the same rows")
+    sink.finish(batch, 3, True)
+    assert (tmp_path / "000000003-00000.json").read_text() == "rows" and not (tmp_path / ".staging").exists()
+
+
 @pytest.mark.parametrize("key", ["name", "due"])
 def test_what_is_pending_where_one_column_stands_for_two_things(spark, tmp_path, key):
     far_ms = int(time.time() * 1000) + 3_000_000
@@ -136,7 +232,7 @@ def test_the_output_of_another_checkpoint_is_left_alone(spark, tmp_path):
 
     def run(checkpoint, until):
         delivery = start_delivery(
-            messages_in(spark, str(tmp_path / "in"), "parquet", None),
+            Source(spark, str(tmp_path / "in"), "parquet"),
             str(tmp_path / "out"),
             str(tmp_path / "dead"),
             "parquet",

@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
         from hwheel.spark.deliver.files import Directory
         from hwheel.spark.deliver.options import WheelOptions, kept_options
         from hwheel.spark.deliver.pending import rows_held
-        from hwheel.spark.deliver.source import messages_in
+        from hwheel.spark.deliver.source import Source
         from hwheel.spark.session.local import make_session
 
         places = Places.of(options)
@@ -120,9 +120,9 @@ def run(options: argparse.Namespace) -> int:
                 {**given, "source": places.kind_of_source()},
                 WheelOptions("1 second", DEFAULT_WHEEL_SIZE, options.partitions or cores, cores, "10 minutes"),
             )
-            messages = messages_in(spark, places.source, options.format, options.files_a_batch, kafka)
+            source = Source(spark, places.source, options.format, options.files_a_batch, kafka)
             delivery = start_delivery(
-                messages,
+                source,
                 places.to,
                 places.dead_letters,
                 options.format,

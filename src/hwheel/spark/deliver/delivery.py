@@ -5,18 +5,20 @@ from dataclasses import dataclass
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hwheel.spark.deliver.directory_sink import DirectorySink
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.options import WheelOptions
 from hwheel.spark.deliver.sink import Sink
-from hwheel.spark.deliver.source import RECORD, UNREADABLE
+from hwheel.spark.deliver.source import RECORD, UNREADABLE, Source
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
 from hwheel.spark.deliver.topic_sink import TopicSink, dead_records, header_records, json_records
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import dead_letters, hold_until_due
 
+NAMES = {"id": "id", "key": "key", "due": "due", "unreadable": UNREADABLE}
 MESSAGES, DEAD_LETTERS = "messages", "dead-letters"  # the two queries' checkpoints, in the command's
 DEAD_LETTERS_EVERY = "1 minute"  # beside a batch of messages, one of these makes that late
 WORKER_LATE = "Python worker failed to connect back"
@@ -58,7 +60,7 @@ class Delivery:
 
 
 def start_delivery(
-    messages: DataFrame,
+    source: Source,
     to: str,
     dead_to: str,
     format: str,
@@ -70,12 +72,11 @@ def start_delivery(
 ) -> Delivery:
     """Starts the queries. `to` and `dead_to` are directories, or topics as kafka://BROKERS/TOPIC."""
     duration_ms(dead_letters_every, "dead_letters_every")
-    spark = messages.sparkSession
+    spark = source.spark
     spark.conf.set("spark.sql.shuffle.partitions", options.partitions)
-    names = {"id": "id", "key": "key", "due": "due"}
-    held = messages.drop(UNREADABLE).transform(
+    held = source.messages().transform(
         hold_until_due,
-        **names,
+        **NAMES,
         cancel="cancel",
         payload="payload",
         tick=options.tick,
@@ -83,9 +84,10 @@ def start_delivery(
         shards=options.shards,
         dedup=options.dedup,
     )
-    dead = messages.transform(dead_letters, **names)
+    dead = letters(source.all_rows())
     sink = sink_at(spark, to, format, kafka, header_records if kafka.format == "headers" else json_records)
-    dead_sink = sink_at(spark, dead_to, format, kafka, dead_records)
+    # Which task reads which malformed rows depends on the cores of this start.
+    dead_sink = sink_at(spark, dead_to, format, kafka, dead_records, one_file=True)
     if not is_topic(dead_to):
         dead = dead.drop(RECORD)
     start: dict[str, Callable[[], StreamingQuery]] = {
@@ -95,14 +97,25 @@ def start_delivery(
     return Delivery(start["messages"](), start["dead"](), sink, dead_sink, start)
 
 
+def letters(rows: DataFrame) -> DataFrame:
+    """The malformed rows, each with the reason that its reader gave, or that its columns give."""
+    found = rows.transform(dead_letters, **NAMES)
+    return found.withColumn("reason", F.coalesce(UNREADABLE, "reason")).drop(UNREADABLE)
+
+
 def sink_at(
-    spark: SparkSession, place: str, format: str, kafka: KafkaOptions, records: Callable[[DataFrame], DataFrame]
+    spark: SparkSession,
+    place: str,
+    format: str,
+    kafka: KafkaOptions,
+    records: Callable[[DataFrame], DataFrame],
+    one_file: bool = False,
 ) -> Sink:
     """A topic, which gets records, or a directory, which is made."""
     if is_topic(place):
         return TopicSink(topic=Topic.of(place), options=kafka, records=records)
     Directory(spark, place).make()
-    return DirectorySink(place, format)
+    return DirectorySink(place, format, one_file)
 
 
 def started(frame: DataFrame, sink: Sink, checkpoint: str, trigger: str) -> StreamingQuery:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from hwheel.spark.deliver.sink import Sink
-from hwheel.spark.deliver.source import RECORD, UNREADABLE
+from hwheel.spark.deliver.source import LINE, RECORD
 from hwheel.spark.deliver.topic import KafkaOptions, Topic
 
 # A send that is given up after some time while later ones succeed would leave a gap, and the repeated batch would fill
@@ -71,10 +71,10 @@ def dead_records(rows: DataFrame) -> DataFrame:
     if RECORD in rows.columns:
         came_with = F.coalesce(F.col(RECORD)["headers"], F.array().cast(HEADERS))
         return rows.select(f"{RECORD}.key", f"{RECORD}.value", F.concat(came_with, reason).alias("headers"))
-    names = [name for name in rows.columns if name not in ("reason", UNREADABLE)]
+    names = [name for name in rows.columns if name not in ("reason", LINE)]
     value = F.to_json(F.struct(*names))
-    if UNREADABLE in rows.columns:
-        value = F.coalesce(F.col(UNREADABLE), value)
+    if LINE in rows.columns:
+        value = F.coalesce(F.col(LINE), value)
     return rows.select(F.col("key"), value.alias("value"), reason.alias("headers"))
 
 

@@ -59,7 +59,7 @@ def lags(spark: SparkSession, directory: Path) -> dict[str, object]:
         "messages": len(late),
         "a second": A_SECOND,
         "trigger": TRIGGER,
-        "tick": options.tick,
+        "tick": str(options.tick),
         "p50 s": round(p50 / 1000, 2),
         "p99 s": round(p99 / 1000, 2),
         "max s": round(most / 1000, 2),

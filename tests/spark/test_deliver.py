@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from types import SimpleNamespace
 from urllib.parse import unquote
 
@@ -260,15 +261,92 @@ def test_the_output_of_another_checkpoint_is_left_alone(spark, tmp_path):
     assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()) == ["a", "b"]
 
 
+GIVEN = {"tick": None, "wheel_size": 64, "shards": None, "partitions": 4, "dedup": None}
+
+
 def test_the_settings_of_a_checkpoint_are_kept(spark, tmp_path):
     directory = Directory(spark, str(tmp_path / "state"))
-    given = {"tick": None, "wheel_size": 64, "shards": None, "partitions": 4, "dedup": None}
-    made = kept_options(directory, given, DEFAULTS)
+    made = kept_options(directory, GIVEN, DEFAULTS)
     assert made == WheelOptions("1 second", 64, 4, 4, "10 minutes")
-    assert kept_options(directory, dict.fromkeys(given), DEFAULTS) == made
-    assert kept_options(directory, given, DEFAULTS) == made
+    assert kept_options(directory, dict.fromkeys(GIVEN), DEFAULTS) == made
+    for same in ("1s", "1000ms", "1 second", timedelta(seconds=1)):
+        assert kept_options(directory, {**GIVEN, "tick": same}, DEFAULTS) == made
     with pytest.raises(CheckpointOptionsError, match="--wheel-size 64, not 65"):
-        kept_options(directory, {**given, "wheel_size": 65}, DEFAULTS)
+        kept_options(directory, {**GIVEN, "wheel_size": 65}, DEFAULTS)
+    with pytest.raises(CheckpointOptionsError, match="--tick 1000ms, not 2000ms"):
+        kept_options(directory, {**GIVEN, "tick": "2s"}, DEFAULTS)
+    with pytest.raises(CheckpointOptionsError, match="--due-unit ms, not s"):
+        kept_options(directory, {**GIVEN, "due_unit": "s"}, DEFAULTS)
+    kept = json.loads((tmp_path / "state" / "hwheel.json").read_text())
+    assert (kept["version"], kept["tick_ms"], kept["dedup_ms"]) == (2, 1000, 600_000)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"tick": "banana"}, "tick must be a number and a unit"),
+        ({"tick": "0s"}, "tick_ms must be at least 1"),
+        ({"tick": "9999999999999 weeks"}, "tick must be shorter"),
+        ({"dedup": "a while"}, "dedup must be a number and a unit"),
+        ({"wheel_size": 1}, "wheel_size"),
+        ({"shards": 0}, "shards must be from 1 to 4096"),
+        ({"due_unit": "minutes"}, "due_unit must be one of ms, s"),
+    ],
+)
+def test_a_typo_is_not_saved(spark, tmp_path, wrong, says):
+    directory = Directory(spark, str(tmp_path / "state"))
+    with pytest.raises(ValueError, match=says):
+        kept_options(directory, {**GIVEN, **wrong}, DEFAULTS)
+    assert not directory.exists()
+    kept_options(directory, GIVEN, DEFAULTS)
+    before = (tmp_path / "state" / "hwheel.json").read_bytes()
+    with pytest.raises(ValueError, match=says):
+        kept_options(directory, {**GIVEN, **wrong}, DEFAULTS)
+    assert (tmp_path / "state" / "hwheel.json").read_bytes() == before
+
+
+FIRST_VERSION = {"tick": "1 second", "wheel_size": 64, "shards": 4, "partitions": 4, "dedup": "10 minutes"}
+
+
+def test_what_an_older_version_kept_is_read(spark, tmp_path):
+    directory = Directory(spark, str(tmp_path / "state"))
+    directory.make()
+    for older in (FIRST_VERSION, {**FIRST_VERSION, "source": "files"}):
+        directory.write("hwheel.json", json.dumps(older))
+        assert kept_options(directory, GIVEN, DEFAULTS) == WheelOptions("1 second", 64, 4, 4, "10 minutes")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"tick": "1 sec', "no JSON"),
+        ("", "no JSON"),
+        ("[]", "no JSON object"),
+        ("\xe4", "no JSON"),
+        (json.dumps({**FIRST_VERSION, "tock": 1}), "a field that this hwheel does not know, 'tock'"),
+        (json.dumps({"tick": "1 second"}), "without 'dedup'"),
+        (json.dumps({**FIRST_VERSION, "tick": "banana"}), "tick must be a number and a unit"),
+        (json.dumps({**FIRST_VERSION, "shards": "2"}), "shards must be a whole number, not '2'"),
+        (json.dumps({**FIRST_VERSION, "version": 3}), "of version 3, and this hwheel knows 2"),
+        (json.dumps({**FIRST_VERSION, "version": "x"}), "of an unknown version, 'x'"),
+        (json.dumps({**FIRST_VERSION, "version": 2}), "without a whole number of tick_ms"),
+    ],
+)
+def test_what_is_kept_and_cannot_be_read(spark, tmp_path, text, says):
+    directory = Directory(spark, str(tmp_path / "state"))
+    kept_options(directory, GIVEN, DEFAULTS)
+    (tmp_path / "state" / "hwheel.json").write_text(text, encoding="latin-1")
+    (tmp_path / "state" / "messages" / "offsets").mkdir(parents=True)
+    with pytest.raises(CheckpointOptionsError, match="hwheel.json is .*" + says) as caught:
+        kept_options(directory, GIVEN, DEFAULTS)
+    first, second = str(caught.value).split("\n")
+    (tmp_path / "state" / "hwheel.json").write_text(second.partition("looks like this: ")[2])
+    assert kept_options(directory, GIVEN, DEFAULTS) == WheelOptions("1 second", 64, 4, 4, "10 minutes"), "as it says"
+    # Where no query has begun, nothing hangs on it.
+    (tmp_path / "state" / "hwheel.json").write_text(text, encoding="latin-1")
+    (tmp_path / "state" / "messages" / "offsets").rmdir()
+    assert kept_options(directory, GIVEN, DEFAULTS) == WheelOptions("1 second", 64, 4, 4, "10 minutes")
+    assert json.loads((tmp_path / "state" / "hwheel.json").read_text())["tick_ms"] == 1000
 
 
 def test_a_directory(spark, tmp_path):

@@ -108,6 +108,7 @@ def run(options: argparse.Namespace) -> int:
         from hwheel.spark.deliver.source import Source
         from hwheel.spark.session.local import make_session
 
+        check_times(options)
         places = Places.of(options)
         kafka = kafka_options.kafka_of(options)
         spark = make_session(options.master, places.settings(settings))
@@ -118,7 +119,7 @@ def run(options: argparse.Namespace) -> int:
             wheel = kept_options(
                 Directory(spark, options.checkpoint),
                 {**given, "source": places.kind_of_source()},
-                WheelOptions("1 second", DEFAULT_WHEEL_SIZE, options.partitions or cores, cores, "10 minutes"),
+                WheelOptions("1 second", DEFAULT_WHEEL_SIZE, cores, cores, "10 minutes"),
             )
             source = Source(spark, places.source, options.format, options.files_a_batch, kafka)
             delivery = start_delivery(
@@ -142,6 +143,18 @@ def run(options: argparse.Namespace) -> int:
             raise CommandError(str(error)) from None
         finally:
             spark.stop()
+
+
+def check_times(options: argparse.Namespace) -> None:
+    """Raises CommandError for a length of time that is none, before anything is started or written."""
+    from hwheel.spark.durations import duration_ms
+
+    for name in ("tick", "dedup", "trigger", "dead_letters_every"):
+        if (given := getattr(options, name)) is not None:
+            try:
+                duration_ms(given, f"--{name.replace('_', '-')}")
+            except ValueError as error:
+                raise CommandError(str(error)) from None
 
 
 def stop_event() -> threading.Event:

@@ -58,8 +58,8 @@ def read(broker):
 
 def alive(delivery):
     def check():
-        delivery.tend()
-        assert delivery.error() is None, delivery.error()
+        failure = delivery.tend()
+        assert failure is None, failure
 
     return check
 

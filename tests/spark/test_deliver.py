@@ -1,7 +1,9 @@
 """`hwheel deliver` and `hwheel pending`: kills, Parquet, what they refuse."""
 
+import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -15,13 +17,16 @@ from pyspark.sql import functions as F
 import chaos
 from hwheel.cli.deliver import progress as deliver_progress
 from hwheel.spark import hold_until_due
-from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
+from hwheel.spark.deliver.delivery import MESSAGES, STARTS, Delivery, start_delivery
 from hwheel.spark.deliver.directory_sink import DirectorySink
+from hwheel.spark.deliver.failures import Failure
 from hwheel.spark.deliver.files import Directory
+from hwheel.spark.deliver.one_job import CheckpointInUseError, only_job
 from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
 from hwheel.spark.deliver.pending import histogram, message, rows_held
 from hwheel.spark.deliver.sink import BatchNotWrittenError
 from hwheel.spark.deliver.source import SCHEMA, Source
+from hwheel.spark.deliver.unreadable_files import why_unreadable
 from hwheel.spark.session import java
 from java_here import java_is_missing
 
@@ -128,14 +133,17 @@ def deliver(spark, tmp_path):
             "200 milliseconds",
         )
         try:
-            give_up = time.monotonic() + chaos.PATIENCE_S
-            while not until(delivery) and delivery.error() is None:
+            give_up, failure = time.monotonic() + chaos.PATIENCE_S, None
+            while not until(delivery) and failure is None:
                 assert time.monotonic() < give_up
                 time.sleep(0.05)
-            return delivery.error()
+                failure = delivery.tend()
+            told.extend(delivery.notices)
+            return failure and str(failure)
         finally:
             delivery.stop()
 
+    told = run.told = []
     return run
 
 
@@ -202,6 +210,101 @@ def test_a_file_that_cannot_be_renamed_stops_the_batch(spark, tmp_path, monkeypa
     assert (tmp_path / "000000003-00000.json").read_text() == "rows" and not (tmp_path / ".staging").exists()
 
 
+def sent(tmp_path, name):
+    """Whether a delivery has written down its first batch, of both kinds."""
+    return all((tmp_path / name / query / "commits" / "0").exists() for query in ("messages", "dead-letters"))
+
+
+def test_files_that_cannot_be_read_are_left_out(deliver, tmp_path):
+    """The job goes on without them, whole, and tells; so it does after a restart."""
+    lines = [json.dumps({"id": f"t{i}", "due": 1000, "x": os.urandom(8).hex()}).encode() for i in range(5000)]
+    packed = gzip.compress(b"\n".join(lines))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "cut \u00e4%.json.gz").write_bytes(packed[: len(packed) // 2])
+    (tmp_path / "in" / "plain.json.gz").write_bytes(lines[0])
+    (tmp_path / "in" / "good.json").write_text('{"id": "good", "due": 1000}')
+    assert deliver(lambda delivery: sent(tmp_path, "state")) is None
+    assert [row["id"] for row in rows_of(tmp_path / "out")] == ["good"], "nothing of the half that can be read"
+    letters = {unquote(row["file"]).rpartition("/")[2]: row["reason"] for row in rows_of(tmp_path / "dead")}
+    assert letters == {
+        "cut \u00e4%.json.gz": "the file cannot be read: Unexpected end of input stream",
+        "plain.json.gz": "the file cannot be read: not a gzip file",
+    }
+    assert len(rows_of(tmp_path / "dead")) == 2 and len(deliver.told) == 2
+    assert all(
+        re.match(r"file:.*cannot be read and is left out: .*\nmend it and move it in", told) for told in deliver.told
+    )
+    (tmp_path / "in" / "more.json").write_text('{"id": "more", "due": 1000}')
+    assert deliver(lambda delivery: delivery.sink.rows) is None
+    assert sorted(row["id"] for row in rows_of(tmp_path / "out")) == ["good", "more"]
+    assert len(rows_of(tmp_path / "dead")) == 2 and len(deliver.told) == 2
+
+
+def test_parquet_of_other_types_is_left_out(spark, deliver, tmp_path):
+    good = spark.createDataFrame([("good", "k", 1000, None, "p")], SCHEMA).coalesce(1)
+    good.write.parquet(str(tmp_path / "in"))
+    good.withColumn("due", F.lit("soon")).write.mode("append").parquet(str(tmp_path / "in"))
+    latin = good.withColumn("id", F.lit("latin")).withColumn("payload", F.unhex(F.lit("e4")).cast("string"))
+    latin.write.mode("append").parquet(str(tmp_path / "in"))
+    assert deliver(lambda delivery: sent(tmp_path, "state"), format="parquet") is None
+    assert [row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()] == ["good"]
+    letters = {row.reason: row for row in spark.read.parquet(str(tmp_path / "dead")).collect()}
+    other, text = sorted(letters)
+    assert "the file cannot be read" in text and "due" in text and letters[text].file.endswith(".parquet")
+    assert other == "not UTF-8" and letters[other].id == "latin"
+
+
+def test_a_file_that_was_not_at_fault_is_read_again(spark, tmp_path):
+    file = tmp_path / "now [1].json"
+    file.write_text("{}")
+    assert why_unreadable(spark, file.as_uri(), "text", SCHEMA) is None
+    assert (
+        why_unreadable(spark, (tmp_path / "gone.json").as_uri(), "text", SCHEMA)
+        == "it was taken away before it was read"
+    )
+    assert why_unreadable(spark, (tmp_path / "no" / "disk.json").as_uri(), "text", SCHEMA) is None
+    started = []
+    passing = Failure("x cannot be read: a passing fault", "...", "...", "x")
+    query = SimpleNamespace(isActive=False)
+    sinks = SimpleNamespace(failure=passing, like_seconds=0), SimpleNamespace(failure=None)
+    delivery = Delivery(query, SimpleNamespace(isActive=True), *sinks, {"messages": lambda: started.append(1) or query})
+    while (failure := delivery.tend()) is None:
+        pass
+    assert failure is passing and len(started) == STARTS, "but not for ever"
+
+
+def test_due_in_seconds(deliver, tmp_path):
+    (tmp_path / "in").mkdir()
+    soon, far = int(time.time()) - 5, int(time.time()) + 10**6
+    lines = [{"id": "soon", "due": soon}, {"id": "far", "due": far}, {"id": "absurd", "due": 10**18}]
+    (tmp_path / "in" / "a.json").write_text("\n".join(map(json.dumps, lines)))
+    assert deliver(lambda delivery: sent(tmp_path, "state") and delivery.dead_sink.rows, due_unit="s") is None
+    assert rows_of(tmp_path / "out") == [{"id": "soon", "due": soon * 1000}] and deliver.told == []
+    (row,) = rows_of(tmp_path / "dead")
+    assert row["reason"] == f"due is not between 1970 and 9999: {2**63 - 1} ms" and json.loads(row["line"]) == lines[2]
+
+
+def test_due_in_seconds_that_is_not_said(deliver, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text(json.dumps({"id": "far", "due": int(time.time()) + 10**6}))
+    assert deliver(lambda delivery: delivery.notices) is None
+    assert [one.split("\n")[1] for one in deliver.told] == [
+        "send milliseconds, or give --due-unit s to a new checkpoint and output"
+    ]
+
+
+def test_a_second_job_on_a_checkpoint_is_refused(spark, tmp_path):
+    directory = Directory(spark, str(tmp_path / "state"))
+    with only_job(directory):
+        with (
+            pytest.raises(CheckpointInUseError, match="^another job runs on this checkpoint, .*\nlet only one"),
+            only_job(Directory(spark, (tmp_path / "state").as_uri())),
+        ):
+            pass
+    with only_job(directory):
+        pass
+
+
 @pytest.mark.parametrize("key", ["name", "due"])
 def test_what_is_pending_where_one_column_stands_for_two_things(spark, tmp_path, key):
     far_ms = int(time.time() * 1000) + 3_000_000
@@ -253,7 +356,7 @@ def test_the_output_of_another_checkpoint_is_left_alone(spark, tmp_path):
     commits = tmp_path / "first" / MESSAGES / "commits"
     assert run("first", lambda delivery: (commits / "0").exists()) is None
     before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir() if file.is_file()}
-    assert "has the files of another checkpoint" in run("second", lambda delivery: delivery.error())
+    assert "has the files of another checkpoint\ngive each" in run("second", lambda delivery: delivery.error())
     assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir() if file.is_file()} == before
     # The first one goes on.
     frame.withColumn("id", F.lit("b")).write.mode("append").parquet(str(tmp_path / "in"))
@@ -368,6 +471,7 @@ def test_a_directory(spark, tmp_path):
     ("arguments", "says"),
     [
         (["--from", "in", "--to", "in/", "--checkpoint", "cp"], "must be four places"),
+        (["--from", "in", "--to", "out", "--checkpoint", "cp", "--tick", "banana"], "--tick must be a number and a"),
         (["--from", "kafka://b/t", "--to", "out", "--checkpoint", "cp"], "--from: a topic is kafka://HOST:PORT"),
         (["--from", "in", "--to", "out", "--checkpoint", "cp", "--conf", "x"], "--conf must be NAME=VALUE"),
         (["--from", "in", "--to", "out", "--checkpoint", "cp", "--shards", "0"], "--shards: must be from 1"),

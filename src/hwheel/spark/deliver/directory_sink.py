@@ -58,6 +58,15 @@ class DirectorySink(Sink):
             writer = writer.option("maxRecordsPerFile", 0)
         writer.save(f"{self.path}/{STAGING}/{batch_id}")
 
+    def add(self, rows: DataFrame, name: str) -> None:
+        """A file of its own, which is there once."""
+        directory, staging = Directory(rows.sparkSession, self.path), f"{STAGING}-{name}"
+        rows.coalesce(1).write.format(self.format).mode("overwrite").save(f"{self.path}/{staging}")
+        for part in directory.names(staging):
+            if part.startswith("part-"):
+                directory.move(f"{staging}/{part}", f"{name}{SUFFIXES[self.format]}")
+        directory.delete(staging)
+
     def finish(self, batch: DataFrame, batch_id: int, any_rows: bool) -> None:
         """Gives the hidden files the names by which readers find them."""
         directory = Directory(batch.sparkSession, self.path)
@@ -95,6 +104,7 @@ def claim(directory: Directory, batch: DataFrame) -> None:
         directory.write(MARK, query_id)
     if directory.read(MARK) != query_id:
         raise DirectoryTakenError(
-            f"{directory.path} has the files of another checkpoint: give each checkpoint an output directory of its "
-            f"own (or, if nobody needs these files any more, remove them all, and {MARK})"
+            f"{directory.path} has the files of another checkpoint\n"
+            "give each checkpoint an output directory of its own (or, if nobody needs these files any more, remove "
+            f"them all, and {MARK})"
         )

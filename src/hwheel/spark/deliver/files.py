@@ -17,6 +17,7 @@ class Directory:
         # Small files are without the checksums that Hadoop keeps beside local files, because a user may edit them.
         is_local = self._files.getScheme() == "file" and hasattr(self._files, "getRawFileSystem")
         self._small_files = self._files.getRawFileSystem() if is_local else self._files
+        self.local_path = str(self._files.makeQualified(self._path).toUri().getPath()) if is_local else None
 
     def child(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._path, name)

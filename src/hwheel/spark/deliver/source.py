@@ -35,6 +35,11 @@ class Source:
     kafka: KafkaOptions = KafkaOptions()
     due_unit: str = "ms"
 
+    @property
+    def file_format(self) -> str:
+        """What Spark reads the files as."""
+        return "text" if self.format == "json" else self.format
+
     def messages(self, without: Collection[str] = ()) -> DataFrame:
         """The columns of a message, and UNREADABLE. `without`: files that are passed over, as FILE names them."""
         return self.rows(without, []).drop(LINE)
@@ -58,10 +63,9 @@ class Source:
         reader = self.spark.readStream.option("maxFileAge", "36500d")  # Spark's week would leave out old files
         if self.files_a_batch:
             reader = reader.option("maxFilesPerTrigger", self.files_a_batch)
-        if self.format == "json":
-            files = reader.format("text").load(self.place)
-        else:
-            files = reader.format(self.format).schema(SCHEMA).load(self.place)
+        if self.format != "json":
+            reader = reader.schema(SCHEMA)
+        files = reader.format(self.file_format).load(self.place)
         path = F.col("_metadata.file_path")
         if without:
             files = files.where(

@@ -52,7 +52,9 @@ def run(options: argparse.Namespace) -> int:
         from hwheel.spark.deliver.pending import histogram, message
         from hwheel.spark.session.local import make_session
 
-        spark = make_session(options.master, {"spark.sql.shuffle.partitions": "2", **settings})
+        spark = make_session(
+            options.master, {"spark.sql.shuffle.partitions": "2", **settings}, quiet=not options.verbose
+        )
         try:
             checkpoint = Directory(spark, options.checkpoint)
             place = options.checkpoint if checkpoint.exists("offsets") else f"{options.checkpoint}/{MESSAGES}"

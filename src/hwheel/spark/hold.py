@@ -31,6 +31,7 @@ def hold_until_due(
     wheel_size: int = DEFAULT_WHEEL_SIZE,
     shards: int | None = None,
     dedup: str | timedelta = "10 minutes",
+    unreadable: str | None = None,
 ) -> DataFrame:
     """Holds the messages of a streaming frame until they are due.
 
@@ -54,6 +55,9 @@ def hold_until_due(
             partition (spark.sql.shuffle.partitions), which is best.
         dedup: how long after it was delivered (or cancelled) a message is known when it comes again; before that it
             always is.
+        unreadable: the column in which the reader marks a row that it could not read whole, as Spark's does in
+            `_corrupt_record`: where it is not null, the row is malformed. None: there is none, and a field of the wrong
+            type is as one that is not there; so a cancel whose `true` is a string goes out as a message.
     Returns:
         The messages that are due: id, key, due and the payload columns, as they came in.
     Raises:
@@ -73,7 +77,7 @@ def hold_until_due(
         raise TypeError(f"df must be a DataFrame, not {type(df).__name__}")
     if not df.isStreaming:
         raise ValueError("df must be a streaming DataFrame: spark.readStream makes one")
-    columns = message_columns(df, id, key, due, cancel, payload)
+    columns = message_columns(df, id, key, due, cancel, payload, unreadable)
     set_up_state_store(df.sparkSession)
     set_up_transfer(df.sparkSession)
     partitions = state_partitions(df.sparkSession)
@@ -86,7 +90,7 @@ def hold_until_due(
 
     tombstone = F.lit(False) if cancel is None else F.coalesce(quoted(cancel), F.lit(False))
     whole_key = F.coalesce(quoted(key).cast("string"), quoted(id).cast("string"))
-    held = df.where(malformed(df, id, due).isNull()).select(
+    held = df.where(malformed(df, id, due, unreadable).isNull()).select(
         *[quoted(name).alias(columns.inside(name)) for name in columns.kept],
         tombstone.alias(TOMBSTONE),
         F.pmod(F.xxhash64(whole_key), F.lit(shards)).alias(SHARD),
@@ -107,19 +111,19 @@ def hold_until_due(
     )
 
 
-def dead_letters(df: DataFrame, *, id: str, key: str, due: str) -> DataFrame:
+def dead_letters(df: DataFrame, *, id: str, key: str, due: str, unreadable: str | None = None) -> DataFrame:
     """The malformed rows of a frame, which `hold_until_due` leaves out, with a column `reason` added.
 
-    Malformed is a row without an id, or without a due time, or with one before 1970 or after 9999. No state is needed
-    to tell, so this is a query of its own, with a sink of its own.
+    Malformed is a row that the reader marked as unreadable, or one without an id, or without a due time, or with one
+    before 1970 or after 9999. No state is needed to tell, so this is a query of its own, with a sink of its own.
 
     Arguments:
         df: the frame that goes into `hold_until_due`; it may be a batch one.
-        id, key, due: its columns, as there.
+        id, key, due, unreadable: its columns, as there.
     Raises:
         TypeError, ValueError: as there.
     """
-    message_columns(df, id, key, due, None, [])
+    message_columns(df, id, key, due, None, [], unreadable)
     if "reason" in df.columns:
         raise ValueError("df must have no column 'reason': that is what is added")
-    return df.withColumn("reason", malformed(df, id, due)).where(F.col("reason").isNotNull())
+    return df.withColumn("reason", malformed(df, id, due, unreadable)).where(F.col("reason").isNotNull())

@@ -33,6 +33,9 @@ a message is a line of JSON, or a row of Parquet with these columns, or a record
   {"id": "m1", "key": "user-7", "due": 1795176000000, "payload": "..."}       due in epoch milliseconds
   {"id": "m1", "key": "user-7", "due": 1795176000000, "cancel": true}         takes m1 back, whichever comes first
 
+  id and key are strings (or numbers), due is a whole number, cancel true or false, payload anything; a cancel, and a
+  message that is sent again, have the id, key and due of the message. Other lines are dead letters, with the reason.
+
 examples:
   hwheel deliver --from in --to out --checkpoint state
   hwheel deliver --from in --to out --checkpoint state --tick 100ms --trigger 200ms

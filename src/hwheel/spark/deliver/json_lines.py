@@ -24,6 +24,7 @@ import pyarrow.json as pj
 
 from hwheel.spark.arrow import one_batch
 from hwheel.spark.message import LAST_DUE_MS
+from hwheel_core import HwheelError
 
 MESSAGE = pa.schema(
     [
@@ -44,7 +45,7 @@ SHOWN = 60  # so much of a value stands in a reason
 space = re.compile(r"[ \t\r\n]*").match
 
 
-class UnreadableError(ValueError):
+class UnreadableError(HwheelError, ValueError):
     """Why a line is no message."""
 
 

@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from json.decoder import scanstring
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 import pyarrow as pa
@@ -61,7 +61,7 @@ class Whole(Number):
     __slots__ = ()
 
 
-scan_value = json.JSONDecoder(parse_int=Whole, parse_float=Number, parse_constant=Number).scan_once
+scan_value = json.JSONDecoder(parse_int=Whole, parse_float=Number, parse_constant=Number).scan_once  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

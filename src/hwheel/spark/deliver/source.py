@@ -4,6 +4,7 @@ import operator
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import reduce
+from typing import cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -114,7 +115,8 @@ class Source:
 
     def of_json(self, lines: DataFrame) -> DataFrame:
         """The fields of lines, which are the first column, and the others."""
-        schema = StructType([*StructType.fromDDL(READ), *lines.schema.fields[1:]])
+        read = cast(StructType, StructType.fromDDL(READ))
+        schema = StructType([*read.fields, *lines.schema.fields[1:]])
         return lines.mapInArrow(JsonLines(UNITS_MS[self.due_unit]), schema)
 
 

@@ -140,9 +140,9 @@ class ShardWheel:
             span.rows, span.bytes = passed.spill.rows[number], passed.spill.bytes[number]
         for (level, tick_ms), entry in self.index.buckets.items():
             if level == 1 and tick_ms <= until_ms:
-                number = passed.slice_of(tick_ms)
-                begin_ms = tick_ms if number is None else passed.begin_ms(number)
-                if number is None or begin_ms in found:
+                begun = passed.slice_of(tick_ms)
+                begin_ms = tick_ms if begun is None else passed.begin_ms(begun)
+                if begun is None or begin_ms in found:
                     span = found.setdefault(begin_ms, Span())
                     span.ticks.append(tick_ms)
                     span.rows, span.bytes = span.rows + entry.rows, span.bytes + entry.bytes

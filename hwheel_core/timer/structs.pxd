@@ -96,6 +96,7 @@ cdef struct Timer:
     int64_t wakeups
     Lateness lateness
     int64_t reaper_until_ms # the latest time that a sleeper sleeps for: INT64_MAX for ever, INT64_MIN: no need to wake any
+    int64_t added_before_sleep  # `added` when the last of the sleepers lay down
     int32_t sleepers        # threads that sleep until then, or are on their way out of that sleep
     int woken               # wake_fds can be read, until the last of the sleepers has come back
     int32_t clock           # ClockKind; constant

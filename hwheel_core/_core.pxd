@@ -53,6 +53,7 @@ cdef extern from "Python.h":
     void Py_XDECREF(PyObject*)
     void Py_XINCREF(PyObject*)
     bint PyIndex_Check(object)
+    Py_ssize_t PyObject_Size(object) except -1
     bint PyLong_CheckExact(object)
     long long PyLong_AsLongLongAndOverflow(object, int*)
     uintptr_t PyThread_get_thread_ident() nogil

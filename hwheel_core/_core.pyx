@@ -55,6 +55,7 @@ include "timer/fork.pxi"
 # What Python sees.
 include "python/live.pxi"
 include "python/arguments.pxi"
+include "python/context.pxi"
 include "python/reentrant_lock.pxi"
 include "python/status.pxi"
 include "python/read_clock.pxi"

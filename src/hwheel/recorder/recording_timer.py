@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple
 
 from hwheel.recorder.log_writer import Row
@@ -123,14 +124,18 @@ class RecordingTimer(SystemTimer):
             self._shift_ms = round((time.time() - self.time()) * 1000) // self.tick_ms * self.tick_ms
         recorder._follow(self)
 
-    def call_later(self, delay: Any, callback: Callable[[*_Ts], object], *args: *_Ts) -> TimerTask:
+    def call_later(
+        self, delay: Any, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> TimerTask:
         """As SystemTimer.call_later, and recorded."""
-        return self._start_task(ceil_milliseconds(delay, "delay"), callback, args)
+        return self._start_task(ceil_milliseconds(delay, "delay"), callback, args, context)
 
-    def call_at(self, when: Any, callback: Callable[[*_Ts], object], *args: *_Ts) -> TimerTask:
+    def call_at(
+        self, when: Any, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> TimerTask:
         """As SystemTimer.call_at, and recorded."""
         ceil_milliseconds(when, "when")
-        return self._start_task(ceil_milliseconds(float(when) - self.time(), "when"), callback, args)
+        return self._start_task(ceil_milliseconds(float(when) - self.time(), "when"), callback, args, context)
 
     def add(self, task: _Task) -> _Task:
         """As SystemTimer.add; not recorded."""
@@ -154,10 +159,17 @@ class RecordingTimer(SystemTimer):
             self._note(source, None)
         super()._report(source, error)
 
-    def _start_task(self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]) -> TimerTask:
+    def _start_task(
+        self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
+    ) -> TimerTask:
         if callback is None:  # which is no mistake in a TimerTask
             raise TypeError("callback must be callable, not NoneType")
-        task = RecordedTask(delay_ms, callback, *args)
+        if context is None:
+            task = RecordedTask(delay_ms, callback, *args)
+        elif isinstance(context, Context) and callable(callback):
+            task = RecordedTask(delay_ms, context.run, callback, *args)
+        else:
+            raise TypeError(f"context must be a contextvars.Context, not {context!r}, and callback callable")
         task._timer, task._key, task._is_noted = self, self._key_of(callback, args), False
         return super().add(task)
 

@@ -1,4 +1,4 @@
-"""The command line: help, version, bad options, and life without rich."""
+"""The command line: help, version, bad options, and JSON without rich."""
 
 import json
 import subprocess
@@ -48,22 +48,6 @@ def test_without_a_command_there_is_help_on_stderr_and_status_2(capsys):
     assert main([]) == 2
     captured = capsys.readouterr()
     assert captured.out == "" and "hwheel trace" in captured.err
-
-
-@pytest.mark.parametrize("command", [["demo"], ["trace"]])
-def test_without_rich_what_draws_says_what_to_install(command, tmp_path):
-    told = run("-c", WITHOUT_RICH, *command, cwd=tmp_path)
-    assert told.returncode == 2
-    assert told.stdout == ""
-    assert told.stderr.count("\n") == 1
-    assert "pip install 'hwheel[cli]'" in told.stderr
-
-
-@pytest.mark.parametrize("command", [["--help"], ["--version"], ["demo", "--help"], ["trace", "--help"]])
-def test_without_rich_help_and_version_work(command, tmp_path):
-    told = run("-c", WITHOUT_RICH, *command, cwd=tmp_path)
-    assert (told.returncode, told.stderr) == (0, "")
-    assert "hwheel" in told.stdout
 
 
 def test_without_rich_trace_json_works(tmp_path):

@@ -1,4 +1,4 @@
-"""rich draws and Spark delivers: both are extras, and a user hears in one line what to install."""
+"""What commands on Spark have in common: its settings, and what a user can put right, said in one line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,24 +6,14 @@ from contextlib import contextmanager
 from hwheel.cli.errors import CommandError
 
 
-def require_rich() -> None:
-    """Raises CommandError where rich is not installed, before anything has been run for nothing."""
-    try:
-        import rich  # noqa: F401
-    except ImportError:
-        raise CommandError("this needs rich to draw with; install it by: pip install 'hwheel[cli]'") from None
-
-
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turns what a user can put right into CommandError: no pyspark, no Java, no connector or topic, other settings
-    than the checkpoint's."""
-    try:
-        from hwheel.spark.deliver.options import CheckpointOptionsError
-        from hwheel.spark.session.connector import KafkaError
-        from hwheel.spark.session.java import JavaNotUsableError
-    except ImportError as error:
-        raise CommandError(f"this needs Spark ({error.name or error}): pip install 'hwheel[spark]'") from None
+    """Turns what a user can put right into CommandError: no Java, no connector or topic, other settings than the
+    checkpoint's."""
+    from hwheel.spark.deliver.options import CheckpointOptionsError
+    from hwheel.spark.session.connector import KafkaError
+    from hwheel.spark.session.java import JavaNotUsableError
+
     try:
         yield
     except (KafkaError, JavaNotUsableError, CheckpointOptionsError) as error:

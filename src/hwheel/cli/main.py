@@ -16,6 +16,7 @@ from hwheel.cli.errors import CommandError
 from hwheel.cli.options import Parser
 from hwheel.cli.trace import command as trace_command
 from hwheel.cli.tune import command as tune_command
+from hwheel.extras import MissingExtraError
 from hwheel.version import __version__
 
 DESCRIPTION = "Timers for programs that hold very many timeouts: Kafka's hierarchical timing wheel, compiled."
@@ -30,8 +31,8 @@ examples:
   hwheel tune log/ --out report             which tick, wheel size and timeout suit a log of timers
   hwheel deliver --from in --to out --checkpoint state      messages in files, held until they are due, on Spark
 
-Each command has a --help of its own. What draws needs rich: pip install 'hwheel[cli]'; what reads logs
-pyarrow and matplotlib: pip install 'hwheel[tune]'; what delivers Spark: pip install 'hwheel[spark]'.
+Each command has a --help of its own. demo and trace need pip install 'hwheel[cli]', tune 'hwheel[tune]', deliver and
+pending 'hwheel[spark]', and say so where something of it is not installed.
 """
 
 
@@ -66,6 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = options.run(options)
         sys.stdout.flush()
         return status
+    except MissingExtraError as error:
+        print(error, file=sys.stderr)
+        return 2
     except CommandError as error:
         print(f"{options.prog}: {error}", file=sys.stderr)
         return 2

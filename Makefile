@@ -5,7 +5,7 @@ PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
 .PHONY: demo test test-core test-spark test-kafka test-debug soak chaos sanitize bench bench-spark bench-replay \
-        bench-pytest check format types dist clean
+        bench-pytest check format types changelog dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
@@ -79,12 +79,19 @@ bench-replay: .venv/built
 check: types
 	.venv/bin/python -m ruff check
 	.venv/bin/python -m ruff format --check
+	.venv/bin/validate-pyproject pyproject.toml
+	.venv/bin/towncrier build --draft >/dev/null
 
 # Writes what `check` asks for, as far as a tool can.
 format: .venv/built
 	.venv/bin/python -m pip install -q --group check
 	.venv/bin/python -m ruff check --fix
 	.venv/bin/python -m ruff format
+
+# What the next CHANGELOG.md says of this version; RELEASE=yes writes it, and takes the files of changes/ away.
+changelog: .venv/built
+	.venv/bin/python -m pip install -q --group check
+	.venv/bin/towncrier build $(if $(RELEASE),--yes,--draft)
 
 types: .venv/built
 	.venv/bin/python -m pip install -q --group check

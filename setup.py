@@ -12,14 +12,17 @@ from setuptools import Extension, setup
 
 debug = os.environ.get("HWHEEL_DEBUG") == "1"
 flags = os.environ.get("HWHEEL_CFLAGS", "").split()
+compile_flags = ["-O2", "-pthread", *flags]
+# What `hwheel --version` tells.
+macros = [("HW_FLAGS", f'"{" ".join(compile_flags)}"'), *([("HWHEEL_DEBUG", "1")] if debug else [])]
 
 core = Extension(
     "hwheel_core._core",
     ["hwheel_core/_core.pyx"],
     include_dirs=["hwheel_core"],
     depends=[file for kind in ["p[xy]*", "h"] for file in glob(f"hwheel_core/**/*.{kind}", recursive=True)],
-    define_macros=[("HWHEEL_DEBUG", "1")] if debug else [],
-    extra_compile_args=["-O2", "-pthread", *flags],
+    define_macros=macros,
+    extra_compile_args=compile_flags,
     extra_link_args=["-pthread", *flags],
 )
 

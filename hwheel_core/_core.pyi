@@ -39,6 +39,7 @@ class _NumPyArray(Protocol):
 
 _Int64s: TypeAlias = Buffer | _ArrowArray | _NumPyArray
 
+BUILD: str
 DEBUG: bool
 DEFAULT_WHEEL_SIZE: int
 

@@ -1,12 +1,15 @@
 """The command line: help, version, bad options, and JSON without rich."""
 
 import json
+import platform
+import re
 import subprocess
 import sys
 
 import pytest
 
 import hwheel
+import hwheel_core
 from hwheel.cli.main import main
 
 WITHOUT_RICH = "import sys; sys.modules['rich'] = None; from hwheel.__main__ import main; sys.exit(main())"
@@ -29,9 +32,14 @@ def refused(capsys, *arguments):
     return captured.err
 
 
-def test_python_dash_m_hwheel_tells_its_version(tmp_path):
+def test_python_dash_m_hwheel_tells_its_version_and_how_it_was_built(tmp_path):
     told = run("-m", "hwheel", "--version", cwd=tmp_path)
-    assert (told.returncode, told.stdout, told.stderr) == (0, f"hwheel {hwheel.__version__}\n", "")
+    assert (told.returncode, told.stderr) == (0, "")
+    version, core, python = told.stdout.splitlines()
+    assert version == f"hwheel {hwheel.__version__}"
+    kind = "debug" if hwheel_core.DEBUG else "release"
+    assert re.fullmatch(rf"core: {kind} build, \w.* with -O2 -pthread.*, Cython 3\.\d+\.\d+", core)
+    assert re.fullmatch(rf"python: CPython {re.escape(platform.python_version())} with(out)? the GIL, \w+ \w+", python)
 
 
 @pytest.mark.parametrize("command", [[], ["demo"], ["trace"], ["deliver"], ["pending"]])

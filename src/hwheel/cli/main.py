@@ -6,7 +6,9 @@ pending; 2, the command was not understood or cannot be carried out; 130, interr
 
 import argparse
 import os
+import platform
 import sys
+import sysconfig
 from collections.abc import Sequence
 
 from hwheel.cli import pending
@@ -18,6 +20,7 @@ from hwheel.cli.trace import command as trace_command
 from hwheel.cli.tune import command as tune_command
 from hwheel.extras import MissingExtraError
 from hwheel.version import __version__
+from hwheel_core import BUILD
 
 DESCRIPTION = "Timers for programs that hold very many timeouts: Kafka's hierarchical timing wheel, compiled."
 
@@ -36,6 +39,16 @@ pending 'hwheel[spark]', and say so where something of it is not installed.
 """
 
 
+def version_text() -> str:
+    """The version, and what a report of a fault should say beside it: how the core was built, and what runs it."""
+    implementation, system = sys.implementation.name.replace("cpython", "CPython"), platform.system()
+    gil = "without the GIL" if sysconfig.get_config_var("Py_GIL_DISABLED") else "with the GIL"
+    return (
+        f"hwheel {__version__}\ncore: {BUILD}\n"
+        f"python: {implementation} {platform.python_version()} {gil}, {system} {platform.machine()}"
+    )
+
+
 def make_parser() -> Parser:
     """The parser of `hwheel`. Each subcommand sets `run`, a function of the parsed options that returns a status."""
     parser = Parser(
@@ -45,7 +58,7 @@ def make_parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"hwheel {__version__}")
+    parser.add_argument("--version", action="version", version=version_text())
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     demo_command.add_to(commands)

@@ -98,10 +98,13 @@ types: .venv/built
 	.venv/bin/python -P -m mypy --strict --python-executable .venv/bin/python -p hwheel
 	.venv/bin/python -P -m pytest -q tests/packaging/test_types.py
 
-dist: .venv/built
-	rm -rf dist
-	.venv/bin/python -m pip install -q build
-	.venv/bin/python -m build
+# What a release consists of, and whether it is fit to be one: see release/README.md. Some minutes for each Python.
+# PYTHONS="python3.12 ..." says for which; TESTS=all runs the whole suite on each wheel, TESTS=none no test.
+dist:
+	test -d .venv-dist || $(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python -m pip install -q --upgrade "pip>=25.1"
+	.venv-dist/bin/python -m pip install -q --group dist
+	.venv-dist/bin/python release/dist.py --pythons "$(PYTHONS)" --tests $(or $(TESTS),part)
 
 .venv/built: $(SOURCES)
 	$(call build,.venv,)
@@ -129,4 +132,4 @@ define build
 endef
 
 clean:
-	rm -rf .venv .venv-debug .venv-kafka .venv-sanitize build dist
+	rm -rf .venv .venv-debug .venv-kafka .venv-sanitize .venv-dist build dist

@@ -29,6 +29,16 @@ def test_what_is_installed_says_what_the_project_says():
     assert not [one for one in PROJECT["classifiers"] if one.startswith("License ::")]  # the expression says it
 
 
+def test_the_readme_leads_to_the_pages_of_this_version():
+    links = re.findall(r"\]\(([^)]+)\)", metadata("hwheel").get_payload() or metadata("hwheel")["Description"])
+    pages = f"{PROJECT['urls']['Repository']}/blob/v{PROJECT['version']}/"
+    assert len(links) == text("README.md").count("](") > 5
+    assert {link for link in links if not link.startswith("https://")} == set()
+    assert {
+        link for link in links if link.startswith(pages) and not (ROOT / link.removeprefix(pages)).exists()
+    } == set()
+
+
 def test_the_version_stands_nowhere_else():
     for name in ("CITATION.cff", "SECURITY.md", "setup.py", "README.md", "docs/versions.md", "Makefile"):
         assert PROJECT["version"] not in text(name), name

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from importlib.metadata import requires
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,8 @@ def test_every_import_names_the_one_that_is_missing(tmp_path):
                 refused.add(missing)
                 assert said[0] == "MissingExtraError", (name, said)
                 assert f" needs {called}, which is not installed: " in said[1], (name, said)
-    assert {"numpy", "pyarrow", "prometheus_client"} <= refused
+    here = {one for one in ("numpy", "pyarrow", "prometheus_client") if find_spec(one)}
+    assert here <= refused and here
 
 
 @pytest.mark.parametrize("command", COMMANDS)

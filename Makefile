@@ -75,7 +75,8 @@ bench-spark: .venv/built
 bench-replay: .venv/built
 	.venv/bin/python bench/spark/replay.py $(ARGUMENTS)
 
-# What no test says: lint and format by ruff, types by mypy. The rules, and why each, are in pyproject.toml.
+# What no test says: lint and format by ruff, types by mypy and pyright, the stubs of the core by stubtest. The rules, and
+# why each, are in pyproject.toml.
 check: types
 	.venv/bin/python -m ruff check
 	.venv/bin/python -m ruff format --check
@@ -96,6 +97,7 @@ changelog: .venv/built
 types: .venv/built
 	.venv/bin/python -m pip install -q --group check
 	.venv/bin/python -P -m mypy --strict --python-executable .venv/bin/python -p hwheel
+	.venv/bin/basedpyright --pythonpath .venv/bin/python
 	.venv/bin/python -P -m pytest -q tests/packaging/test_types.py
 
 # What a release consists of, and whether it is fit to be one: see release/README.md. Some minutes for each Python.

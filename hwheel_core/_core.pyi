@@ -3,7 +3,7 @@
 from array import array
 from asyncio import AbstractEventLoop, Handle, TimerHandle
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextvars import Context
 from traceback import StackSummary
 from typing import (
@@ -240,7 +240,7 @@ class LoopTimers:
 
 def set_loop_handle_class(cls: type[TimerHandle]) -> None: ...
 def set_loop_call_class(cls: type[Handle]) -> None: ...
-def set_loop_clock(function: Callable[[Any], float], names: dict[str, Any]) -> None: ...
+def set_loop_clock(function: Callable[[Any], float], names: Mapping[str, Any]) -> None: ...
 
 loop_call_later: Callable[..., TimerHandle]
 loop_call_at: Callable[..., TimerHandle]
@@ -254,6 +254,7 @@ class RLock:
     def _is_owned(self) -> bool: ...
     def _renew(self) -> bool: ...
 
+@disjoint_base
 class OperationCore(TimerTask):
     def __init__(self, delay_ms: float | SupportsIndex) -> None: ...
     @property
@@ -269,6 +270,7 @@ _Operation = TypeVar("_Operation", bound=OperationCore)
 
 @disjoint_base
 class PurgatoryCore(Generic[_Operation]):
+    timer: BaseTimer
     purge_interval: int
     _left: dict[int, _Operation]
     def _start_empty(self) -> None: ...

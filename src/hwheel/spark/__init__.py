@@ -6,8 +6,8 @@ Needs `pip install 'hwheel[spark]'` and Java 17 or later. Nothing starts a sessi
 from hwheel.extras import needed_by
 
 with needed_by("hwheel.spark", "spark"):
-    import google.protobuf  # noqa: F401    (Spark's state needs these two, and says so late)
-    import pandas  # noqa: F401
+    import google.protobuf  # noqa: F401  # pyright: ignore[reportUnusedImport]    (Spark's state needs these two, and says so late)
+    import pandas  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
     from hwheel.spark.hold import dead_letters, hold_until_due
 

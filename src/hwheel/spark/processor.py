@@ -63,7 +63,9 @@ class HoldProcessor(StatefulProcessor):
         self.buckets = StateChunks(handle.getMapState("buckets", CHUNK_KEY, "rows binary"))
         self.delivered = StateChunks(handle.getMapState("delivered", CHUNK_KEY, "rows binary"))
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+    def handleInputRows(  # pyright: ignore[reportIncompatibleMethodOverride]    (of rows alone, transformWithState)
+        self, key: Any, rows: Iterator[Row], timerValues: Any
+    ) -> Iterator[Row]:
         """A batch with packed messages for this shard. Takes the due buckets as well, so that all goes out in order."""
         arrived = joined(from_stream(row.blob) for row in sorted(rows, key=lambda row: (row.task, row.part)))
         index = self.stored_index() or ShardWheel.new_index(self.settings, arrived)

@@ -13,7 +13,8 @@ class Directory:
         self._jvm = jvm
         self.path = path
         self._path = self._jvm.org.apache.hadoop.fs.Path(path)
-        self._files = self._path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        session: Any = spark._jsparkSession
+        self._files = self._path.getFileSystem(session.sessionState().newHadoopConf())
 
     def child(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._path, name)

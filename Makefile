@@ -5,7 +5,7 @@ PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
 .PHONY: demo test test-core test-spark test-kafka test-debug soak chaos sanitize bench bench-spark bench-replay \
-        bench-pytest check format types changelog dist clean
+        bench-pytest check check-workflows format types changelog dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
@@ -83,6 +83,13 @@ check: types
 	.venv/bin/validate-pyproject pyproject.toml
 	.venv/bin/towncrier build --draft >/dev/null
 
+# The workflows: their security by zizmor, their grammar by actionlint where that is installed.
+check-workflows:
+	test -d .venv-workflows || $(PYTHON) -m venv .venv-workflows
+	.venv-workflows/bin/python -m pip install -q "zizmor>=1.32"
+	.venv-workflows/bin/zizmor --quiet --offline --persona=pedantic .github
+	if command -v actionlint; then actionlint; else echo "no actionlint here: go install github.com/rhysd/actionlint/cmd/actionlint@latest"; fi
+
 # Writes what `check` asks for, as far as a tool can.
 format: .venv/built
 	.venv/bin/python -m pip install -q --group check
@@ -134,4 +141,4 @@ define build
 endef
 
 clean:
-	rm -rf .venv .venv-debug .venv-kafka .venv-sanitize .venv-dist build dist
+	rm -rf .venv .venv-debug .venv-kafka .venv-sanitize .venv-dist .venv-workflows build dist

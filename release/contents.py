@@ -5,6 +5,7 @@ import csv
 import hashlib
 import io
 import re
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -69,3 +70,14 @@ def check_record(wheel: Path, found: dict[str, bytes], info: str) -> None:
 def expect(what: str, found: set, wanted: set) -> None:
     if found != wanted:
         raise SystemExit(f"{what}: too many {sorted(found - wanted)[:9]}, missing {sorted(wanted - found)[:9]}")
+
+
+def main(files: list[str]) -> None:
+    """contents.py FILE...: checks sdists and wheels that were built elsewhere."""
+    for file in map(Path, files):
+        check_wheel(file, file.name.split("-")[3]) if file.suffix == ".whl" else check_sdist(file)
+        print(f"{file.name}: as it should be")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

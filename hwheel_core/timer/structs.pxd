@@ -10,8 +10,8 @@
 #              `lock` up in between comes back through `turnstile`, behind whoever waits there. So an add that meets a
 #              cascade waits for one slice of it, not for the whole.
 #
-# Two process-wide mutexes exist besides: `orphans` (state of tasks that no timer owns yet; the first look at an
-# operation's lock after a fork, and its `waiting`) and `registry` (the list of all Timers, for fork).
+# Two process-wide mutexes exist besides: `orphans` (state of tasks that no timer owns yet; the first look at a
+# ReentrantLock after a fork, and its `waiting`) and `registry` (the list of all Timers, for fork).
 #
 # Order: registry, then turnstile, then lock, then orphans. No thread ever holds two of them but a turnstile's and its own
 # lock, and the fork handlers, which hold all.

@@ -117,3 +117,16 @@ def test_a_bad_option_is_one_clear_line_and_status_2(arguments, said, capsys):
     line = refused(capsys, *arguments)
     assert line.startswith("hwheel")
     assert said in line
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_what_was_not_foreseen_is_two_lines_and_no_stack_trace(verbose, capsys, monkeypatch):
+    def fail(options):
+        raise RuntimeError("the reason\nin full\n\nand a dump")
+
+    monkeypatch.setattr("hwheel.cli.trace.command.run", fail)
+    assert main(["trace", *["--verbose"] * verbose]) == 2
+    told = capsys.readouterr()
+    lines = told.err.splitlines()
+    assert lines[-2] == "hwheel trace: RuntimeError: the reason in full" and "--verbose" in lines[-1]
+    assert ("Traceback" in told.err) == verbose and (len(lines) > 2) == verbose and told.out == ""

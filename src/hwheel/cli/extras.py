@@ -1,5 +1,6 @@
 """What commands on Spark have in common: its settings, and what a user can put right, said in one line."""
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,16 +9,24 @@ from hwheel.cli.errors import CommandError
 
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turns what a user can put right into CommandError: no Java, no connector or topic, other settings than the
-    checkpoint's."""
+    """Turns what ends the work on Spark into CommandError: no Java, no connector or topic, other settings than the
+    checkpoint's, and all that Spark itself raises."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from hwheel.spark.deliver.failures import failure_of
+    from hwheel.spark.deliver.one_job import CheckpointInUseError
     from hwheel.spark.deliver.options import CheckpointOptionsError
     from hwheel.spark.session.connector import KafkaError
     from hwheel.spark.session.java import JavaNotUsableError
 
     try:
         yield
-    except (KafkaError, JavaNotUsableError, CheckpointOptionsError) as error:
+    except (KafkaError, JavaNotUsableError, CheckpointOptionsError, CheckpointInUseError) as error:
         raise CommandError(str(error)) from None
+    except (PySparkException, Py4JError) as error:
+        failure = failure_of(error)
+        raise CommandError(str(failure), f"{traceback.format_exc()}\n{failure.details}") from None
 
 
 def settings_of(pairs: list[str], option: str = "--conf") -> dict[str, str]:

@@ -9,6 +9,7 @@ import os
 import platform
 import sys
 import sysconfig
+import traceback
 from collections.abc import Sequence
 
 from hwheel.cli import pending
@@ -22,6 +23,7 @@ from hwheel.extras import MissingExtraError
 from hwheel.version import __version__
 from hwheel_core import BUILD
 
+LINE_MOST = 400
 DESCRIPTION = "Timers for programs that hold very many timeouts: Kafka's hierarchical timing wheel, compiled."
 
 EPILOG = """\
@@ -66,6 +68,8 @@ def make_parser() -> Parser:
     tune_command.add_to(commands)
     deliver_command.add_to(commands)
     pending.add_to(commands)
+    for command in commands.choices.values():
+        command.add_argument("--verbose", action="store_true", help="of what goes wrong, show all that is known")
     return parser
 
 
@@ -84,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     except CommandError as error:
-        print(f"{options.prog}: {error}", file=sys.stderr)
+        say(options, str(error), error.details)
         return 2
     except KeyboardInterrupt:
         print(f"{options.prog}: interrupted", file=sys.stderr)
@@ -93,3 +97,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Who read our output has seen enough (`| head`). What is still buffered must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except Exception as error:
+        what = " ".join(str(error).split("\n\n")[0].split())[:LINE_MOST]
+        advice = "that was not foreseen; with --verbose it shows where it happened: please report that"
+        say(options, f"{type(error).__name__}: {what}\n{advice}", traceback.format_exc())
+        return 2
+
+
+def say(options: argparse.Namespace, lines: str, details: str = "") -> None:
+    """What went wrong, and what to do; all that is known, if that is asked for."""
+    if options.verbose and details:
+        print(details.rstrip(), file=sys.stderr)
+    for line in lines.splitlines():
+        print(f"{options.prog}: {line}", file=sys.stderr)

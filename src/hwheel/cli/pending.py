@@ -54,7 +54,9 @@ def run(options: argparse.Namespace) -> int:
         from hwheel.spark.deliver.pending import histogram, message
         from hwheel.spark.session.local import make_session
 
-        spark = make_session(options.master, {"spark.sql.shuffle.partitions": "2", **settings})
+        spark = make_session(
+            options.master, {"spark.sql.shuffle.partitions": "2", **settings}, quiet=not options.verbose
+        )
         try:
             checkpoint = Directory(spark, options.checkpoint)
             place = options.checkpoint if checkpoint.exists("offsets") else f"{options.checkpoint}/{MESSAGES}"
@@ -79,8 +81,8 @@ def show_message(rows: list[dict[str, Any]], options: argparse.Namespace) -> int
             print(f"{what} {row['id']}  key {row['key']}  due {row['due']} ms ({utc(row['due'])}){payload}")
         if not rows:
             print(f"{options.id}: nothing pending")
-    cancelled = {row["due"] for row in rows if row["cancelled"]}
-    return 0 if any(row["due"] not in cancelled for row in rows) else 1
+    cancelled = {(row["key"], row["tick"]) for row in rows if row["cancelled"]}
+    return 0 if any((row["key"], row["tick"]) not in cancelled for row in rows) else 1
 
 
 def show_histogram(counts: dict[str, int], options: argparse.Namespace) -> None:

@@ -65,6 +65,7 @@ class LogColumns:
                 raise LogError(f"{where}, row {row}: {name!r} is null")
         arrays = [plain(starts), plain(timeouts), plain(ends.fill_null(NEVER))]
         refuse(arrays[0] < 0, f"{self.start!r} is negative", where, first_row)
+        refuse(arrays[1] < 0, f"{self.timeout!r} is negative", where, first_row)
         refuse((arrays[2] < arrays[0]) & (arrays[2] != NEVER), "it ends before it starts", where, first_row)
         return arrays
 

@@ -217,7 +217,7 @@ class RecordingTimer(SystemTimer):
         start_ms = task.deadline_ms - task.delay_ms  # the deadline was rounded up to a whole ms, and so is the start
         if end_ms is not None:
             end_ms = max(start_ms, end_ms) + self._shift_ms
-        return Row(task._key, start_ms + self._shift_ms, task.delay_ms, end_ms)
+        return Row(task._key, start_ms + self._shift_ms, max(task.delay_ms, 0), end_ms)
 
     # --- the process ---------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 try:
     from hwheel_core._core import (
+        BUILD,
         DEBUG,
         DEFAULT_WHEEL_SIZE,
         BaseTimer,
@@ -43,6 +44,7 @@ from hwheel_core.snapshot import Bucket, Level, WheelSnapshot
 from hwheel_core.stats import Lateness, TimerStats
 
 __all__ = [
+    "BUILD",
     "DEBUG",
     "DEFAULT_WHEEL_SIZE",
     "BaseTimer",

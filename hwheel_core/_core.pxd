@@ -70,6 +70,9 @@ cdef extern from "native.h" nogil:
     ctypedef struct hw_divisor:
         pass
     int HW_DEBUG
+    unsigned long HW_CYTHON
+    const char* HW_COMPILER
+    const char* HW_FLAGS
     clockid_t HW_BOOTTIME
     void hw_prefetch(const void*)
     bint hw_add_overflows(int64_t, int64_t, int64_t*)

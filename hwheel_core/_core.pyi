@@ -3,7 +3,7 @@
 from array import array
 from asyncio import AbstractEventLoop, Handle, TimerHandle
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextvars import Context
 from traceback import StackSummary
 from typing import (
@@ -39,6 +39,7 @@ class _NumPyArray(Protocol):
 
 _Int64s: TypeAlias = Buffer | _ArrowArray | _NumPyArray
 
+BUILD: str
 DEBUG: bool
 DEFAULT_WHEEL_SIZE: int
 
@@ -244,7 +245,7 @@ class LoopTimers:
 
 def set_loop_handle_class(cls: type[TimerHandle]) -> None: ...
 def set_loop_call_class(cls: type[Handle]) -> None: ...
-def set_loop_clock(function: Callable[[Any], float], names: dict[str, Any]) -> None: ...
+def set_loop_clock(function: Callable[[Any], float], names: Mapping[str, Any]) -> None: ...
 
 loop_call_later: Callable[..., TimerHandle]
 loop_call_at: Callable[..., TimerHandle]
@@ -274,6 +275,7 @@ _Operation = TypeVar("_Operation", bound=OperationCore)
 
 @disjoint_base
 class PurgatoryCore(Generic[_Operation]):
+    timer: BaseTimer
     purge_interval: int
     _left: dict[int, _Operation]
     def _start_empty(self) -> None: ...

@@ -53,6 +53,7 @@ include "timer/check.pxi"
 include "timer/fork.pxi"
 
 # What Python sees.
+include "python/build.pxi"
 include "python/live.pxi"
 include "python/arguments.pxi"
 include "python/context.pxi"

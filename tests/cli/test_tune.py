@@ -186,7 +186,7 @@ def test_an_empty_log_is_said_to_be_empty(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("module", "extra"), [("pyarrow", "hwheel[tune]"), ("rich", "hwheel[cli]"), ("matplotlib", "hwheel[tune]")]
+    ("module", "extra"), [("pyarrow", "hwheel[tune]"), ("rich", "hwheel[tune]"), ("matplotlib", "hwheel[tune]")]
 )
 def test_what_is_not_installed_is_named(module, extra, log, tmp_path, monkeypatch, capsys):
     for name in [*sys.modules]:

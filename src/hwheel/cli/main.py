@@ -6,7 +6,9 @@ pending; 2, the command was not understood or cannot be carried out; 130, interr
 
 import argparse
 import os
+import platform
 import sys
+import sysconfig
 import traceback
 from collections.abc import Sequence
 
@@ -17,7 +19,9 @@ from hwheel.cli.errors import CommandError
 from hwheel.cli.options import Parser
 from hwheel.cli.trace import command as trace_command
 from hwheel.cli.tune import command as tune_command
+from hwheel.extras import MissingExtraError
 from hwheel.version import __version__
+from hwheel_core import BUILD
 
 LINE_MOST = 400
 DESCRIPTION = "Timers for programs that hold very many timeouts: Kafka's hierarchical timing wheel, compiled."
@@ -32,9 +36,19 @@ examples:
   hwheel tune log/ --out report             which tick, wheel size and timeout suit a log of timers
   hwheel deliver --from in --to out --checkpoint state      messages in files, held until they are due, on Spark
 
-Each command has a --help of its own. What draws needs rich: pip install 'hwheel[cli]'; what reads logs
-pyarrow and matplotlib: pip install 'hwheel[tune]'; what delivers Spark: pip install 'hwheel[spark]'.
+Each command has a --help of its own. demo and trace need pip install 'hwheel[cli]', tune 'hwheel[tune]', deliver and
+pending 'hwheel[spark]', and say so where something of it is not installed.
 """
+
+
+def version_text() -> str:
+    """The version, and what a report of a fault should say beside it: how the core was built, and what runs it."""
+    implementation, system = sys.implementation.name.replace("cpython", "CPython"), platform.system()
+    gil = "without the GIL" if sysconfig.get_config_var("Py_GIL_DISABLED") else "with the GIL"
+    return (
+        f"hwheel {__version__}\ncore: {BUILD}\n"
+        f"python: {implementation} {platform.python_version()} {gil}, {system} {platform.machine()}"
+    )
 
 
 def make_parser() -> Parser:
@@ -46,7 +60,7 @@ def make_parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"hwheel {__version__}")
+    parser.add_argument("--version", action="version", version=version_text())
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     demo_command.add_to(commands)
@@ -70,6 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = options.run(options)
         sys.stdout.flush()
         return status
+    except MissingExtraError as error:
+        print(error, file=sys.stderr)
+        return 2
     except CommandError as error:
         say(options, str(error), error.details)
         return 2

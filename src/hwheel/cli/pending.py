@@ -8,6 +8,7 @@ from typing import Any
 from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import settings_of, spark_errors
 from hwheel.cli.options import add_subcommand
+from hwheel.extras import require
 
 BAR = 40
 
@@ -46,6 +47,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Shows it. Status 1: the message that was asked for is not pending."""
     settings = settings_of(options.conf)
+    require(options.prog, "spark")
     with spark_errors():
         from hwheel.spark.deliver.delivery import MESSAGES
         from hwheel.spark.deliver.files import Directory

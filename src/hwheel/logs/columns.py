@@ -4,13 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from hwheel.replay import NEVER
+from hwheel.extras import needed_by
 from hwheel_core import HwheelError
+
+with needed_by("hwheel.logs.columns", "tune", without=("rich", "matplotlib")):
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from hwheel.replay import NEVER
 
 Column = npt.NDArray[np.int64]
 

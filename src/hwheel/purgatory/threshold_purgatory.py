@@ -228,7 +228,7 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         if other is not None and not self._checks:
             self._checks = True
             try:
-                entry.threshold < other.threshold  # noqa: B015
+                entry.threshold < other.threshold  # noqa: B015  # pyright: ignore[reportUnusedExpression]
             finally:
                 self._checks = False
         self._waiting[entry.number] = entry

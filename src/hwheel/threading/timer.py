@@ -185,7 +185,7 @@ class Timer(threading.Timer):
         return event
 
     @finished.setter
-    def finished(self, event: threading.Event) -> None:
+    def finished(self, event: threading.Event) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         self._finished = event
         self._is_finished = event.is_set()
 
@@ -197,7 +197,7 @@ class Timer(threading.Timer):
         return name
 
     @name.setter
-    def name(self, name: str) -> None:
+    def name(self, name: str) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         self._name = str(name)
         if self._runner is not None and not self._over:
             self._runner.name = self._name
@@ -208,7 +208,7 @@ class Timer(threading.Timer):
         return self._daemonic
 
     @daemon.setter
-    def daemon(self, daemon: bool) -> None:
+    def daemon(self, daemon: bool) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         if self._task is not None:
             raise RuntimeError("cannot set daemon status of active thread")
         self._daemonic = daemon

@@ -13,6 +13,7 @@ from hwheel.cli.deliver.progress import Progress
 from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import settings_of, spark_errors
 from hwheel.cli.options import WHEEL_SIZE_MOST, add_subcommand, whole_number
+from hwheel.extras import require
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs until it is told to stop: 0. A query that fails: 1."""
     settings = settings_of(options.conf)
+    require(options.prog, "spark")
     stop = stop_event()
     with spark_errors():
         from hwheel.cli.deliver.places import Places

@@ -13,7 +13,8 @@ class Directory:
         self._jvm = jvm
         self.path = path
         self._path = self._jvm.org.apache.hadoop.fs.Path(path)
-        self._files = self._path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        session: Any = spark._jsparkSession
+        self._files = self._path.getFileSystem(session.sessionState().newHadoopConf())
         # Small files are without the checksums that Hadoop keeps beside local files, because a user may edit them.
         is_local = self._files.getScheme() == "file" and hasattr(self._files, "getRawFileSystem")
         self._small_files = self._files.getRawFileSystem() if is_local else self._files

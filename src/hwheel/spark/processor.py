@@ -68,12 +68,13 @@ class HoldProcessor(StatefulProcessor):
         self.buckets = StateChunks(handle.getMapState("buckets", CHUNK_KEY, "rows binary"))
         self.delivered = StateChunks(handle.getMapState("delivered", CHUNK_KEY, "rows binary"))
 
-    def handleInputRows(self, key: Any, frames: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-        """A batch with packed messages for this shard. Takes the due buckets as well, so that all goes out in order."""
-        first = next(frames)
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """A batch with packed messages for this shard, in frames of rows. Takes the due buckets as well, so that all goes
+        out in order."""
+        first = next(rows)
         schema = from_stream(first.blob[0]).schema
         with Spill(schema, self.settings.limits.spill_bytes) as spill:
-            for frame in chain([first], frames):
+            for frame in chain([first], rows):
                 for task, part, blob in zip(frame.task, frame.part, frame.blob, strict=True):
                     spill.append((task, part), from_stream(blob))
             arrived = chain.from_iterable(map(spill.take, sorted(spill.rows)))

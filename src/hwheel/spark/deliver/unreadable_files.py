@@ -49,8 +49,9 @@ def why_unreadable(spark: SparkSession, file: str, format: str, schema: str) -> 
     broken, but the way to it; and when it can be read now, it was a passing fault.
     """
     jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
     path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file))
-    files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    files = path.getFileSystem(session.sessionState().newHadoopConf())
     try:
         if not files.exists(path):
             return "it was taken away before it was read" if files.exists(path.getParent()) else None

@@ -68,9 +68,11 @@ class HoldProcessor(StatefulProcessor):
         self.buckets = StateChunks(handle.getMapState("buckets", CHUNK_KEY, "rows binary"))
         self.delivered = StateChunks(handle.getMapState("delivered", CHUNK_KEY, "rows binary"))
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-        """A batch with packed messages for this shard, in frames of rows. Takes the due buckets as well, so that all goes
-        out in order."""
+    def handleInputRows(  # pyright: ignore[reportIncompatibleMethodOverride]    (frames alone)
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
+    ) -> Iterator[pd.DataFrame]:
+        """A batch with packed messages for this shard, a frame for each of Spark's. Takes the due buckets as well, so
+        that all goes out in order."""
         first = next(rows)
         schema = from_stream(first.blob[0]).schema
         with Spill(schema, self.settings.limits.spill_bytes) as spill:

@@ -23,6 +23,7 @@ extensions = [
 ]
 exclude_patterns = ["extensions", "pictures/*.py"]
 suppress_warnings = ["myst.header"]  # bench/README.md begins one level down
+smartquotes = False  # what stands in quotes is mostly to be typed
 highlight_language = "text"  # an indented block is what an example prints
 
 # Links to headings, as GitHub makes them.
@@ -39,6 +40,7 @@ nitpick_ignore_regex = [
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autodoc_preserve_defaults = True  # `loop_factory=new_event_loop`, not where in memory that function is
 autodoc_docstring_signature = False  # docstrings.py does
 maximum_signature_line_length = 90
 python_use_unqualified_type_names = True

@@ -11,7 +11,16 @@ from sphinx.application import Sphinx
 
 STUBS = Path(__file__).parents[2] / "hwheel_core" / "_core.pyi"
 HEADS = ("Arguments", "Raises", "Returns", "Runtime complexity", "Thread-safety")
-ITEM = re.compile(rf"({'|'.join(HEADS)}|\*{{0,2}}\w+(?:, \*{{0,2}}\w+)*):(?: +(.*)|$)")
+NAME = r"\*{0,2}\w+(?:\(\))?"
+ITEM = re.compile(rf"({'|'.join(HEADS)}|{NAME}(?:, {NAME})*):(?: +(.*)|$)")
+# What the stubs write for a type checker, and what a reader makes of it.
+PLAINLY = {
+    "_Task": "TimerTask",
+    "_Seconds": "float",
+    "_Int64s": "Buffer",
+    "Callable[[*_Ts], object]": "Callable[..., object]",
+    "*args: *_Ts": "*args: Any",
+}
 
 
 def text(words: str) -> str:
@@ -51,10 +60,10 @@ def listed(lines: list[str]) -> list[str]:
     for name, about in items(lines):
         own = " ".join(filter(None, (line.strip() for line in about)))
         inner = [line[4:] for line in about[1:]]
-        if name not in HEADS:
-            made += [f"- ``{name}``: {text(own)}"]
-        elif not about[0] and inner and is_list(inner):
+        if not about[0] and inner and ITEM.fullmatch(inner[0]):
             made += ["", f"**{name}**", "", *listed(inner), ""]
+        elif name not in HEADS:
+            made += [f"- ``{name}``: {text(own)}"]
         else:
             made += ["", f"**{name}:** {text(own)}", ""]
     return made
@@ -100,12 +109,16 @@ def stubbed() -> dict[str, tuple[str, str | None]]:
             for one in top.body:
                 if isinstance(one, ast.FunctionDef) and one.args.args:
                     one.args.args.pop(0)
-                    one.args.posonlyargs.clear()
-                    found[f"{top.name}.{one.name}"] = (
-                        f"({ast.unparse(one.args)})",
-                        one.returns and ast.unparse(one.returns),
-                    )
+                    returns = plainly(ast.unparse(one.returns)) if one.returns else None
+                    found[f"{top.name}.{one.name}"] = f"({plainly(ast.unparse(one.args))})", returns
     return found
+
+
+def plainly(types: str) -> str:
+    """A signature without the names that the stubs have for themselves."""
+    for name, plain in PLAINLY.items():
+        types = types.replace(name, plain)
+    return types
 
 
 def process_signature(

@@ -155,7 +155,6 @@ def cascade() -> str:
     show(
         "3.  At 16 ms: the bucket of level 2 falls due, and is emptied from its end: C, B, A.",
         "Each is put in front of what its bucket of level 1 holds. So D is behind A and C, as it was added after them.",
-        "A",
     )
     ran = [*wheel.poll(18), *wheel.poll(21)]
     drawing.y += 12

@@ -40,7 +40,6 @@ nitpick_ignore_regex = [
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_preserve_defaults = True  # `loop_factory=new_event_loop`, not where in memory that function is
 autodoc_docstring_signature = False  # docstrings.py does
 maximum_signature_line_length = 90
 python_use_unqualified_type_names = True

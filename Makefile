@@ -93,7 +93,7 @@ check-workflows:
 # The site, from docs/ and the docstrings, into build/docs/html. What is wrong is an error: a link to no page, a name of ours
 # that is not there, a page that nothing leads to, a public name that is not in the reference. Needs Spark to be importable,
 # for its docstrings, and no network.
-SPHINX = .venv/bin/python -P -m sphinx -W --keep-going -q -d build/docs/doctrees docs
+SPHINX = .venv/bin/python -P -m sphinx -E -W --keep-going -q -d build/docs/doctrees docs
 docs: .venv/built
 	.venv/bin/python -m pip install -q --group docs
 	$(SPHINX) build/docs/html -b html

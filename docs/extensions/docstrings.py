@@ -13,13 +13,16 @@ STUBS = Path(__file__).parents[2] / "hwheel_core" / "_core.pyi"
 HEADS = ("Arguments", "Raises", "Returns", "Runtime complexity", "Thread-safety")
 NAME = r"\*{0,2}\w+(?:\(\))?"
 ITEM = re.compile(rf"({'|'.join(HEADS)}|{NAME}(?:, {NAME})*):(?: +(.*)|$)")
-# What the stubs write for a type checker, and what a reader makes of it.
+# What is written for a type checker, and what a reader makes of it.
 PLAINLY = {
-    "_Task": "TimerTask",
-    "_Seconds": "float",
-    "_Int64s": "Buffer",
-    "Callable[[*_Ts], object]": "Callable[..., object]",
-    "*args: *_Ts": "*args: Any",
+    r"Callable\[\[(\*_Ts|Unpack\[_Ts\])\], object\]": "Callable[..., object]",
+    r"\*args: (\*_Ts|Unpack\[_Ts\])": "*args: Any",
+    r"\b_Task\b": "TimerTask",
+    r"\b_Seconds\b": "float",
+    r"\b_Int64s\b": "Buffer",
+    r"\b_?Operation\b": "DelayedOperation",
+    r"\bLoopHandle\b": "TimerHandle",
+    r"~?\bhwheel\.\w+(\.\w+)*\.(?=(TimerTask|DelayedOperation|TimerHandle)\b)": "",
 }
 
 
@@ -115,9 +118,9 @@ def stubbed() -> dict[str, tuple[str, str | None]]:
 
 
 def plainly(types: str) -> str:
-    """A signature without the names that the stubs have for themselves."""
+    """A signature without type variables and other names that are nobody's but the source's."""
     for name, plain in PLAINLY.items():
-        types = types.replace(name, plain)
+        types = re.sub(name, plain, types)
     return types
 
 
@@ -127,12 +130,12 @@ def process_signature(
     """Sphinx asks this of each signature. It has no place for one where it found none itself, as for compiled classes:
     these stand on the pages."""
     owner, _, last = name.rpartition(".")
-    if what != "method":
+    if what != "method" or signature is None:
         return None
     for kind in getattr(_resolve(owner), "__mro__", ()):
-        if last in kind.__dict__:
-            return stubbed().get(f"{kind.__name__}.{last}") if kind.__module__ != "builtins" else None
-    return None
+        if last in kind.__dict__ and (found := stubbed().get(f"{kind.__name__}.{last}")):
+            return found
+    return plainly(signature), plainly(returns) if returns else None
 
 
 def _resolve(dotted: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from hwheel.spark.arrow import from_stream, to_stream
 from hwheel.spark.shard.index import ShardIndex
@@ -15,7 +16,12 @@ from hwheel.spark.shard.settings import WheelSettings
 from hwheel.spark.shard.spill import Spill
 from hwheel.spark.shard.wheel import ShardWheel
 
-CHUNK_KEY = "level int, number bigint, chunk int"
+# As objects: what is given as text Spark has the JVM parse, at each start of a task.
+INDEX = StructType([StructField("json", StringType())])
+CHUNK_KEY = StructType(
+    [StructField("level", IntegerType()), StructField("number", LongType()), StructField("chunk", IntegerType())]
+)
+CHUNK = StructType([StructField("rows", BinaryType())])
 EMITTED = "blob binary"
 
 
@@ -64,9 +70,9 @@ class HoldProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called once a task: finds its state variables."""
         self.handle = handle
-        self.index = handle.getValueState("index", "json string")
-        self.buckets = StateChunks(handle.getMapState("buckets", CHUNK_KEY, "rows binary"))
-        self.delivered = StateChunks(handle.getMapState("delivered", CHUNK_KEY, "rows binary"))
+        self.index = handle.getValueState("index", INDEX)
+        self.buckets = StateChunks(handle.getMapState("buckets", CHUNK_KEY, CHUNK))
+        self.delivered = StateChunks(handle.getMapState("delivered", CHUNK_KEY, CHUNK))
 
     def handleInputRows(  # pyright: ignore[reportIncompatibleMethodOverride]    (frames alone)
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any

@@ -18,6 +18,7 @@ from hwheel.spark.deliver.topic_sink import TopicSink, dead_records, header_reco
 from hwheel.spark.deliver.unreadable_files import UnreadableFiles, letter_name, why_unreadable
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import dead_letters, hold_until_due
+from hwheel.spark.session.state_store import set_up_local_checkpoint
 
 NAMES = {"id": "id", "key": "key", "due": "due", "unreadable": UNREADABLE}
 MESSAGES, DEAD_LETTERS = "messages", "dead-letters"  # the two queries' checkpoints, in the command's
@@ -119,7 +120,10 @@ def start_delivery(
     duration_ms(dead_letters_every, "dead_letters_every")
     spark = source.spark
     spark.conf.set("spark.sql.shuffle.partitions", options.partitions)
-    left_out = UnreadableFiles(Directory(spark, checkpoint))
+    state = Directory(spark, checkpoint)
+    if state.local_path is not None:
+        set_up_local_checkpoint(spark)
+    left_out = UnreadableFiles(state)
 
     def held() -> DataFrame:
         return source.messages(left_out.names()).transform(

@@ -1,4 +1,4 @@
-"""What a session must be like: its state store."""
+"""What a session must be like: its state store, and how checkpoints are written."""
 
 from pyspark.sql import SparkSession
 
@@ -6,6 +6,8 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 TRANSFER_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 def set_up_state_store(spark: SparkSession) -> None:
@@ -25,6 +27,18 @@ def set_up_transfer(spark: SparkSession) -> None:
     """
     if chosen(spark, TRANSFER_BYTES) is None:
         spark.conf.set(TRANSFER_BYTES, str(16 * 1024 * 1024))
+
+
+def set_up_local_checkpoint(spark: SparkSession) -> None:
+    """For a checkpoint in a local directory: its files go through Hadoop's FileSystem, where nothing was chosen.
+
+    Spark's default goes through FileContext, which on a local disk starts a process, readlink, for each path that it
+    looks at. What both do is the same, a temporary file and a rename, which is atomic there. What FileContext has
+    beyond that is a rename that fails if somebody else has just written the same file: that is for two jobs on one
+    checkpoint, which one_job.py refuses.
+    """
+    if chosen(spark, FILE_MANAGER) is None:
+        spark.conf.set(FILE_MANAGER, BY_FILE_SYSTEM)
 
 
 def chosen(spark: SparkSession, name: str) -> str | None:

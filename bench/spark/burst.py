@@ -1,6 +1,6 @@
 """How much memory `hwheel deliver` takes when very much is due at once, and how long it takes. Linux alone.
 
-python bench/spark/burst.py [--messages 200000] [--payload 4000] [--hold 120] [--heap 1g]
+python bench/spark/burst.py [--messages 200000] [--payload 4000] [--hold 120] [--heap 1g] [--kill 5]
 
 The command itself is run, on files of JSON, with a driver of Spark's default size. All messages are due in one tick,
 `hold` seconds after the start; that is to be enough for taking them in.
@@ -9,11 +9,13 @@ The command itself is run, on files of JSON, with a driver of Spark's default si
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 A_FILE = 20_000
@@ -27,7 +29,6 @@ class Peaks:
     java: int = 0
     worker: int = 0
     workers: int = 0
-    at: dict[str, float] = field(default_factory=dict)
 
     def look(self, root: int) -> None:
         java, workers = 0, []
@@ -95,10 +96,18 @@ def run(place: Path, options: argparse.Namespace) -> dict[str, object]:
     command += ["--conf", f"spark.driver.memory={options.heap}", *options.options]
     peaks, before, seen = Peaks(), Peaks(), {}
     started = time.monotonic()
+    kill_at_s = due_ms / 1000 + options.kill if options.kill else None
     with (place / "log").open("w") as log:
         job = subprocess.Popen(command, cwd=place, stdout=log, stderr=log)
         try:
             while (count := lines_in(place / "out", seen)) < options.messages:
+                if kill_at_s and time.time() > kill_at_s:
+                    kill_at_s = None
+                    for process in family(job.pid):
+                        with suppress(ProcessLookupError):
+                            os.kill(process, signal.SIGKILL)
+                    job.wait()
+                    job = subprocess.Popen(command, cwd=place, stdout=log, stderr=log)
                 (before if time.time() * 1000 < due_ms else peaks).look(job.pid)
                 if job.poll() is not None or time.monotonic() > started + PATIENCE_S:
                     return {"failed": (place / "log").read_text()[-options.log :], "out": count, **vars(peaks)}
@@ -110,9 +119,11 @@ def run(place: Path, options: argparse.Namespace) -> dict[str, object]:
     held = (place / "state/messages/commits/0").stat().st_mtime * 1000 < due_ms
     return {
         "messages": options.messages,
+        "came out": lines_in(place / "out", seen),
         "payload": options.payload,
         "heap": options.heap,
         "first batch was in before they were due": held,
+        "killed": options.kill,
         "from due to the last in a file, s": round(seconds, 1),
         "MB while they come in": {"java": before.java, "a worker": before.worker, "workers": before.workers},
         "MB while they go out": {"java": peaks.java, "a worker": peaks.worker, "workers": peaks.workers},
@@ -125,6 +136,9 @@ def main() -> None:
     parser.add_argument("--payload", type=int, default=4000, help="bytes each (default: %(default)s)")
     parser.add_argument("--hold", type=int, default=120, metavar="SECONDS", help="until they are due")
     parser.add_argument("--heap", default="1g", help="spark.driver.memory (default: %(default)s, which is Spark's)")
+    parser.add_argument(
+        "--kill", type=float, metavar="SECONDS", help="kill it so long after they are due, start it again"
+    )
     parser.add_argument("--log", type=int, default=3000, help="how much of it to show when the job fails")
     parser.add_argument("options", nargs="*", help="for hwheel deliver, after --")
     options = parser.parse_args()

@@ -51,7 +51,7 @@ def gathered(batches: Iterable[pa.RecordBatch], most_rows: int, most_bytes: int)
 def cut(table: pa.Table, most_rows: int, most_bytes: int) -> Iterator[pa.Table]:
     """The rows in order, in pieces of so many rows at most, and of about so many bytes; one row is never cut."""
     rows = table.num_rows
-    step = max(1, rows // max(1, -(-rows // most_rows), -(-table.nbytes // most_bytes)))
+    step = max(1, -(-rows // max(1, -(-rows // max(1, most_rows)), -(-table.nbytes // most_bytes))))
     for start in range(0, rows, step):
         piece = table.slice(start, step)
         if piece.num_rows > 1 and piece.nbytes > 2 * most_bytes:  # here are the long ones

@@ -66,7 +66,11 @@ def hold_until_due(
 
     tick, wheel_size, shards, spark.sql.shuffle.partitions and the columns, their names, types and order, stay as they
     are for the life of a checkpoint.
-    If the session has no state store provider configured, it is set to RocksDB, with changelog checkpointing.
+    If the session has no state store provider configured, it is set to RocksDB, with changelog checkpointing; and
+    spark.sql.execution.arrow.maxBytesPerBatch, if it was not chosen, to 16 MB.
+
+    Memory: some 64 MB or a million messages of each shard at a time, however many come in or fall due; the rest waits
+    in a temporary file.
 
     Runtime complexity: a batch costs O(messages in and out) and a state call a bucket touched, however many are held.
     """

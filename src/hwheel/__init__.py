@@ -7,6 +7,7 @@
 True
 """
 
+from hwheel.containers.expiring_dict import ExpiringDict
 from hwheel.threading import Timer
 from hwheel.timers.manual import ManualTimer
 from hwheel.timers.system import SystemTimer
@@ -29,6 +30,7 @@ from hwheel_core import (
 __all__ = [
     "BaseTimer",
     "Bucket",
+    "ExpiringDict",
     "HwheelError",
     "Lateness",
     "Level",

@@ -14,7 +14,12 @@ import hwheel_core._core  # noqa: F401    (whose docstrings are examples, too)
 
 pytestmark = pytest.mark.usefixtures("the_engine_runs")
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs/drop_in.md", ROOT / "docs/wheel_size.md"]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs/containers.md",
+    ROOT / "docs/drop_in.md",
+    ROOT / "docs/wheel_size.md",
+]
 EXAMPLES = [
     pytest.param(page, code, shown, id=f"{page.stem} {number}")
     for page in PAGES

@@ -2,6 +2,7 @@
 
 import asyncio
 from array import array
+from collections.abc import MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 import hwheel.asyncio
 from hwheel import (
     BaseTimer,
+    ExpiringDict,
     HwheelError,
     ManualTimer,
     SystemTimer,
@@ -135,3 +137,23 @@ with SystemTimer("typed", clock=lambda: 0.5, executor="inline", on_error=lambda 
     print(use(timer).lateness.p99)
 with ThreadPoolExecutor() as pool, SystemTimer(executor=pool, clock="boottime", fork="keep") as pooled:
     print(add_or_not(pooled))
+
+
+# --- containers ----------------------------------------------------------------------------------------------------
+
+
+def remember(timer: BaseTimer) -> "int | None":
+    def ended(pairs: "list[tuple[str, int]]") -> None:
+        print(dict(pairs))
+
+    seen: ExpiringDict[str, int] = ExpiringDict(30, maxsize=100, refresh=True, on_expire=ended, timer=timer)
+    seen["ada"] = 1
+    seen.set("bob", 2, ttl=0.5)
+    moved: bool = seen.touch("ada", 5) and seen.touch("bob")
+    left: float | None = seen.expires_in("ada")
+    both: int | str = seen.get("ada", "nobody")
+    mapping: MutableMapping[str, int] = seen
+    print(moved, left, both, seen.pop("bob", None), seen.popitem()[1] + 1, seen.setdefault("cid", 3), len(mapping))
+    for name, count in seen.items():
+        print(name.upper(), count + 1)
+    return seen.get("ada")

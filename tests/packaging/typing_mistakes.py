@@ -4,7 +4,7 @@ run."""
 import asyncio
 from array import array
 
-from hwheel import BaseTimer, ManualTimer, SystemTimer, TimerBatch, TimerTask, TimingWheel
+from hwheel import BaseTimer, ExpiringDict, ManualTimer, SystemTimer, TimerBatch, TimerTask, TimingWheel
 from hwheel.asyncio import Timeouts
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory, ThresholdPurgatory
 
@@ -131,3 +131,25 @@ def beside(loop: asyncio.AbstractEventLoop) -> None:
         timeouts.call_later(1, greet, "Ada").reschedule("2")  # error
         timeouts.cal_later(1, greet, "Ada")  # error
     Timeouts("loop")  # error
+
+
+# --- containers ----------------------------------------------------------------------------------------------------
+
+
+def remember(seen: ExpiringDict[str, int], timer: BaseTimer) -> None:
+    seen["ada"] = 1
+    seen["ada"] = "tea"  # error
+    seen[5] = 1  # error
+    seen.set("ada", 1, ttl=5)
+    seen.set("ada", 1, 5)  # error
+    seen.set("ada", 1, ttl="5")  # error
+    seen.touch("ada", "5")  # error
+    seen.expires_in("ada") + 1  # error
+    seen.get("ada").bit_length()  # error
+    seen.expire()  # error
+    ExpiringDict[str, int]()  # error
+    ExpiringDict[str, int]("5")  # error
+    ExpiringDict[str, int](5, 10)  # error
+    ExpiringDict[str, int](5, maxsize="10")  # error
+    ExpiringDict[str, int](5, on_expire=greet)  # error
+    ExpiringDict[str, int](5, timer=5)  # error

@@ -200,12 +200,44 @@ def makers(name, cls):
             return made
 
         make |= {"set up": empty}
+    elif name == "ExpiringDict":
+        make |= {
+            "empty": lambda: cls(5, timer=hwheel.ManualTimer()),
+            "full": lambda: filled(cls(5, timer=hwheel.ManualTimer(), maxsize=4, refresh=True, on_expire=ignore)),
+            "expired": lambda: filled(cls(5, timer=hwheel.ManualTimer()), 5),
+            "ringing": lambda: ringing(cls),
+            "closed": lambda: close_timer(filled(cls(5, timer=hwheel.ManualTimer()))),
+            "set up twice": lambda: failed_init(filled(cls(5, timer=hwheel.ManualTimer())), 7),
+            "init failed": lambda: failed_init(bare(cls), "5"),
+        }
     elif name == "DelayedOperationPurgatory":
         make |= {
             "set up": lambda: cls("purgatory", hwheel.ManualTimer()),
             "closed": lambda: close(cls("purgatory", hwheel.ManualTimer())),
         }
     return make
+
+
+def filled(dictionary, seconds=0.0):
+    for key in (1, "a", (2,), None):
+        dictionary.set(key, object(), ttl=1 + len(dictionary))
+    dictionary.timer.advance(seconds)
+    return dictionary
+
+
+def ringing(cls):
+    """One whose alarm is ringing, because its on_expire has asked the timer for more, which refuses."""
+    made = cls(1, timer=hwheel.ManualTimer(), on_expire=lambda pairs: made.timer.advance(1))
+    try:
+        filled(made, 2)
+    except RuntimeError:
+        pass
+    return made
+
+
+def close_timer(container):
+    container.timer.close()
+    return container
 
 
 def handed_out(*called, batch=False):
@@ -287,6 +319,9 @@ def say(*words):
     os.write(1, (" ".join(str(word) for word in words) + "\n").encode())
 
 
+CHECKED = (hwheel_core.TimingWheel, hwheel_core.BaseTimer, hwheel_core.LoopTimers, hwheel_core.ContainerCore)
+
+
 def attempt(chance, thing, name, where, *, bare_call=False):
     values = [] if bare_call else arguments(chance, thing)
     # Without the values' repr(), which would be a call of its own.
@@ -305,11 +340,7 @@ def attempt(chance, thing, name, where, *, bare_call=False):
         raise
     except Exception:
         pass
-    if (
-        hwheel_core.DEBUG
-        and not name.startswith("_")
-        and isinstance(thing, (hwheel_core.TimingWheel, hwheel_core.BaseTimer, hwheel_core.LoopTimers))
-    ):
+    if hwheel_core.DEBUG and not name.startswith("_") and isinstance(thing, CHECKED):
         try:
             hwheel_core.debug_check(thing)
         except RuntimeError:

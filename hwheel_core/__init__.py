@@ -5,7 +5,10 @@ try:
         DEBUG,
         DEFAULT_WHEEL_SIZE,
         BaseTimer,
+        BlockingDelayQueueCore,
         ContainerCore,
+        DelayKey,
+        DelayQueueCore,
         ExpiringDictCore,
         HandedOut,
         LoopHandle,
@@ -39,7 +42,7 @@ except ModuleNotFoundError as error:
         "or with `python -P`, so that the checkout is not found first; if not, run `pip install .`"
     ) from error
 
-from hwheel_core.errors import HwheelError, TimerClosed, TimerFull
+from hwheel_core.errors import HwheelError, ShutDown, TimerClosed, TimerFull
 from hwheel_core.snapshot import Bucket, Level, WheelSnapshot
 from hwheel_core.stats import Lateness, TimerStats
 
@@ -47,8 +50,11 @@ __all__ = [
     "DEBUG",
     "DEFAULT_WHEEL_SIZE",
     "BaseTimer",
+    "BlockingDelayQueueCore",
     "Bucket",
     "ContainerCore",
+    "DelayKey",
+    "DelayQueueCore",
     "ExpiringDictCore",
     "HandedOut",
     "HwheelError",
@@ -58,6 +64,7 @@ __all__ = [
     "LoopTimers",
     "OperationCore",
     "PurgatoryCore",
+    "ShutDown",
     "TimerBatch",
     "TimerClosed",
     "TimerFull",

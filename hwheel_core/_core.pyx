@@ -17,10 +17,12 @@ docs/glossary.md has the words.
 
 cimport cython
 
+import _thread
 import functools
 import os
 import threading
 import time
+import types
 import weakref
 
 from hwheel_core.errors import TimerClosed, TimerFull
@@ -105,6 +107,10 @@ include "containers/alarm.pxi"
 include "containers/table.pxi"
 include "containers/expiring.pxi"
 include "containers/expiring_dict.pxi"
+include "containers/waiters.pxi"
+include "containers/delaying.pxi"
+include "containers/delay_key.pxi"
+include "containers/delay_queue.pxi"
 include "containers/check.pxi"
 include "columns/placement.pxi"
 include "columns/rows.pxi"

@@ -23,7 +23,10 @@ def debug_check(timer):
     debug_only()
     if isinstance(timer, ContainerCore):
         container_ready(timer)
-        fault = dict_check(timer)
+        if isinstance(timer, ExpiringDictCore):
+            fault = dict_check(timer)
+        elif isinstance(timer, DelayQueueCore):
+            fault = delay_queue_check(timer)
         if fault is not NULL:
             raise AssertionError(fault.decode())
         return

@@ -1,5 +1,7 @@
 """What hwheel raises besides TypeError, ValueError and OverflowError."""
 
+import queue
+
 
 class HwheelError(Exception):
     """The base of every error that is hwheel's own."""
@@ -17,3 +19,13 @@ class TimerFull(HwheelError, RuntimeError):
     """The timer holds max_pending timers already; nothing was added."""
 
     __module__ = "hwheel"
+
+
+if hasattr(queue, "ShutDown"):
+    ShutDown = queue.ShutDown
+else:
+
+    class ShutDown(HwheelError):  # type: ignore[no-redef]
+        """The queue is shut down: it takes nothing more, and nothing is left in it. queue.ShutDown, where that exists."""
+
+        __module__ = "hwheel"

@@ -58,3 +58,21 @@ cdef const char* dict_check(ExpiringDictCore self) noexcept:
     if self.pending and not container_is_armed(self, INT64_MAX) and not self.timer.closed:
         return "nothing will take what is due out of a container"
     return NULL
+
+
+cdef const char* delay_queue_check(DelayQueueCore self) noexcept:
+    """What is wrong with a DelayQueue, or NULL."""
+    cdef int64_t linked, next_ms = 0
+    cdef const Entry* entry = self.due.next
+    cdef const char* fault = container_check_wheel(self, &linked)
+    if fault is not NULL:
+        return fault
+    if linked != self.pending:
+        return "the count of items is wrong"
+    while linked and entry is not &self.due:
+        if entry_key(entry).queue is not <void*>self:
+            return "an item does not know its queue"
+        entry = entry.next
+    if self.getters and line_next_ms(self, &next_ms) and not container_is_armed(self, INT64_MAX) and not self.timer.closed:
+        return "nothing will wake who waits for an item"
+    return NULL

@@ -54,3 +54,17 @@ cdef class ExpiringDictCore(ContainerCore):
     cdef int64_t reported_from  # what was set in an earlier generation of the process expires here without a word
     cdef bint refreshes
     cdef object on_expire_
+
+cdef class DelayKey:
+    # Of an item in a DelayQueue: the wheel's entry itself. The queue holds a reference to it.
+    cdef Entry entry
+    cdef int64_t deadline_ms
+    cdef object item_           # None once it is out
+    cdef void* queue            # the DelayQueueCore that it is in, not a reference; NULL: in none any more
+
+cdef class DelayQueueCore(ContainerCore):
+    cdef int64_t most           # maxsize
+    cdef bint shut
+    cdef list getters           # (thread, waiter) of who waits for an item that is due, the first to come first
+    cdef list putters           # the same for who waits for room
+    cdef tuple errors           # classes: the queue is empty, full, shut down

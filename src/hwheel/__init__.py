@@ -7,6 +7,7 @@
 True
 """
 
+from hwheel.containers.delay_queue import DelayQueue
 from hwheel.containers.expiring_dict import ExpiringDict
 from hwheel.threading import Timer
 from hwheel.timers.manual import ManualTimer
@@ -15,9 +16,11 @@ from hwheel.version import __version__
 from hwheel_core import (
     BaseTimer,
     Bucket,
+    DelayKey,
     HwheelError,
     Lateness,
     Level,
+    ShutDown,
     TimerBatch,
     TimerClosed,
     TimerFull,
@@ -30,11 +33,14 @@ from hwheel_core import (
 __all__ = [
     "BaseTimer",
     "Bucket",
+    "DelayKey",
+    "DelayQueue",
     "ExpiringDict",
     "HwheelError",
     "Lateness",
     "Level",
     "ManualTimer",
+    "ShutDown",
     "SystemTimer",
     "Timer",
     "TimerBatch",

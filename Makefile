@@ -5,7 +5,7 @@ PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
 .PHONY: demo test test-core test-spark test-kafka test-debug soak chaos sanitize bench bench-spark bench-replay \
-        bench-pytest check format types dist clean
+        bench-pytest check check-workflows format types changelog dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
@@ -75,10 +75,20 @@ bench-spark: .venv/built
 bench-replay: .venv/built
 	.venv/bin/python bench/spark/replay.py $(ARGUMENTS)
 
-# What no test says: lint and format by ruff, types by mypy. The rules, and why each, are in pyproject.toml.
+# What no test says: lint and format by ruff, types by mypy and pyright, the stubs of the core by stubtest. The rules, and
+# why each, are in pyproject.toml.
 check: types
 	.venv/bin/python -m ruff check
 	.venv/bin/python -m ruff format --check
+	.venv/bin/validate-pyproject pyproject.toml
+	.venv/bin/towncrier build --draft >/dev/null
+
+# The workflows: their security by zizmor, their grammar by actionlint where that is installed.
+check-workflows:
+	test -d .venv-workflows || $(PYTHON) -m venv .venv-workflows
+	.venv-workflows/bin/python -m pip install -q "zizmor>=1.32"
+	.venv-workflows/bin/zizmor --quiet --offline --persona=pedantic .github
+	if command -v actionlint; then actionlint; else echo "no actionlint here: go install github.com/rhysd/actionlint/cmd/actionlint@latest"; fi
 
 # Writes what `check` asks for, as far as a tool can.
 format: .venv/built
@@ -86,15 +96,24 @@ format: .venv/built
 	.venv/bin/python -m ruff check --fix
 	.venv/bin/python -m ruff format
 
+# What the next CHANGELOG.md says of this version; RELEASE=yes writes it, and takes the files of changes/ away.
+changelog: .venv/built
+	.venv/bin/python -m pip install -q --group check
+	.venv/bin/towncrier build $(if $(RELEASE),--yes,--draft)
+
 types: .venv/built
 	.venv/bin/python -m pip install -q --group check
 	.venv/bin/python -P -m mypy --strict --python-executable .venv/bin/python -p hwheel
+	.venv/bin/basedpyright --pythonpath .venv/bin/python
 	.venv/bin/python -P -m pytest -q tests/packaging/test_types.py
 
-dist: .venv/built
-	rm -rf dist
-	.venv/bin/python -m pip install -q build
-	.venv/bin/python -m build
+# What a release consists of, and whether it is fit to be one: see release/README.md. Some minutes for each Python.
+# PYTHONS="python3.12 ..." says for which; TESTS=all runs the whole suite on each wheel, TESTS=none no test.
+dist:
+	test -d .venv-dist || $(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python -m pip install -q --upgrade "pip>=25.1"
+	.venv-dist/bin/python -m pip install -q --group dist
+	.venv-dist/bin/python release/dist.py --pythons "$(PYTHONS)" --tests $(or $(TESTS),part)
 
 .venv/built: $(SOURCES)
 	$(call build,.venv,)
@@ -122,4 +141,4 @@ define build
 endef
 
 clean:
-	rm -rf .venv .venv-debug .venv-kafka .venv-sanitize build dist
+	rm -rf .venv .venv-debug .venv-kafka .venv-sanitize .venv-dist .venv-workflows build dist

@@ -2,6 +2,7 @@
 
 try:
     from hwheel_core._core import (
+        BUILD,
         DEBUG,
         DEFAULT_WHEEL_SIZE,
         BaseTimer,
@@ -15,6 +16,7 @@ try:
         LoopTimers,
         OperationCore,
         PurgatoryCore,
+        RLock,
         TimerBatch,
         TimerTask,
         TimingWheel,
@@ -47,6 +49,7 @@ from hwheel_core.snapshot import Bucket, Level, WheelSnapshot
 from hwheel_core.stats import Lateness, TimerStats
 
 __all__ = [
+    "BUILD",
     "DEBUG",
     "DEFAULT_WHEEL_SIZE",
     "BaseTimer",
@@ -64,6 +67,7 @@ __all__ = [
     "LoopTimers",
     "OperationCore",
     "PurgatoryCore",
+    "RLock",
     "ShutDown",
     "TimerBatch",
     "TimerClosed",

@@ -54,6 +54,7 @@ cdef extern from "Python.h":
     void Py_XDECREF(PyObject*)
     void Py_XINCREF(PyObject*)
     bint PyIndex_Check(object)
+    Py_ssize_t PyObject_Size(object) except -1
     bint PyLong_CheckExact(object)
     long long PyLong_AsLongLongAndOverflow(object, int*)
     uintptr_t PyThread_get_thread_ident() nogil
@@ -70,6 +71,9 @@ cdef extern from "native.h" nogil:
     ctypedef struct hw_divisor:
         pass
     int HW_DEBUG
+    unsigned long HW_CYTHON
+    const char* HW_COMPILER
+    const char* HW_FLAGS
     clockid_t HW_BOOTTIME
     void hw_prefetch(const void*)
     bint hw_add_overflows(int64_t, int64_t, int64_t*)

@@ -3,7 +3,7 @@
 from array import array
 from asyncio import AbstractEventLoop, Handle, TimerHandle
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextvars import Context
 from traceback import StackSummary
 from typing import (
@@ -40,6 +40,7 @@ class _NumPyArray(Protocol):
 
 _Int64s: TypeAlias = Buffer | _ArrowArray | _NumPyArray
 
+BUILD: str
 DEBUG: bool
 DEFAULT_WHEEL_SIZE: int
 
@@ -127,14 +128,19 @@ class HandedOut:
 class BaseTimer:
     name: str
     def add(self, task: _Task) -> _Task: ...
-    def call_later(self, delay: _Seconds, callback: Callable[[*_Ts], object], *args: *_Ts) -> TimerTask: ...
-    def call_at(self, when: _Seconds, callback: Callable[[*_Ts], object], *args: *_Ts) -> TimerTask: ...
+    def call_later(
+        self, delay: _Seconds, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> TimerTask: ...
+    def call_at(
+        self, when: _Seconds, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> TimerTask: ...
     def call_every(
         self,
         interval: _Seconds,
         callback: Callable[[*_Ts], object],
         *args: *_Ts,
         missed: Literal["skip", "burst", "delay"] = "skip",
+        context: Context | None = None,
     ) -> TimerTask: ...
     def call_many(self, delays_ms: _Int64s, callback: Callable[[array[int]], object]) -> TimerBatch: ...
     def time(self) -> float: ...
@@ -240,10 +246,19 @@ class LoopTimers:
 
 def set_loop_handle_class(cls: type[TimerHandle]) -> None: ...
 def set_loop_call_class(cls: type[Handle]) -> None: ...
-def set_loop_clock(function: Callable[[Any], float], names: dict[str, Any]) -> None: ...
+def set_loop_clock(function: Callable[[Any], float], names: Mapping[str, Any]) -> None: ...
 
 loop_call_later: Callable[..., TimerHandle]
 loop_call_at: Callable[..., TimerHandle]
+
+@disjoint_base
+class RLock:
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+    def release(self) -> None: ...
+    def __enter__(self) -> bool: ...
+    def __exit__(self, *error: object) -> None: ...
+    def _is_owned(self) -> bool: ...
+    def _renew(self) -> bool: ...
 
 @disjoint_base
 class OperationCore(TimerTask):
@@ -261,6 +276,7 @@ _Operation = TypeVar("_Operation", bound=OperationCore)
 
 @disjoint_base
 class PurgatoryCore(Generic[_Operation]):
+    timer: BaseTimer
     purge_interval: int
     _left: dict[int, _Operation]
     def _start_empty(self) -> None: ...

@@ -22,6 +22,19 @@
 #define HW_DEBUG 0
 #endif
 
+/* Who compiled this, and how; the flags come from setup.py. */
+#if defined(__clang__)
+#define HW_COMPILER "clang " __clang_version__
+#elif defined(__GNUC__)
+#define HW_COMPILER "gcc " __VERSION__
+#else
+#define HW_COMPILER "another compiler"
+#endif
+#ifndef HW_FLAGS
+#define HW_FLAGS "flags that setup.py did not give"
+#endif
+#define HW_CYTHON CYTHON_HEX_VERSION
+
 /* A hint only: the address may dangle, the processor does not fault on it. The empty statement keeps gcc from taking a
  * function that does nothing but prefetch for one without effect, and leaving its calls out. */
 static inline void hw_prefetch(const void *address)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from hwheel.spark.deliver.delivery import start_delivery
 from hwheel.spark.deliver.options import WheelOptions
-from hwheel.spark.deliver.source import messages_in
+from hwheel.spark.deliver.source import Source
 
 TRIGGER = "1 second"
 SECONDS = 40
@@ -23,7 +23,7 @@ def lags(spark: SparkSession, directory: Path) -> dict[str, object]:
     source, to = str(directory / "in"), directory / "out"
     options = WheelOptions("1 second", 256, 2, 2, "10 minutes")
     delivery = start_delivery(
-        messages_in(spark, source, "json", None),
+        Source(spark, source, "json"),
         str(to),
         str(directory / "dead"),
         "json",
@@ -59,7 +59,7 @@ def lags(spark: SparkSession, directory: Path) -> dict[str, object]:
         "messages": len(late),
         "a second": A_SECOND,
         "trigger": TRIGGER,
-        "tick": options.tick,
+        "tick": str(options.tick),
         "p50 s": round(p50 / 1000, 2),
         "p99 s": round(p99 / 1000, 2),
         "max s": round(most / 1000, 2),

@@ -16,7 +16,7 @@ REASONS = {
     Kind.NO_ID: "id is null",
     Kind.NO_DUE: "due is null",
     Kind.ABSURD_DUE: "due is not between",
-    Kind.NO_JSON: "id is null",
+    Kind.NO_JSON: "not a JSON object",
 }
 
 

@@ -124,7 +124,7 @@ cdef class OperationCore(TimerTask):
     # --- for OperationLock ---------------------------------------------------------------------------------------
 
     def _acquire(self, bint blocking, double timeout):
-        return relock_try(&self.mutex) or (blocking and relock_wait(&self.mutex, timeout))
+        return relock_acquire_within(&self.mutex, blocking, timeout)
 
     def _is_owned(self):
         return relock_is_mine(&self.mutex)

@@ -24,13 +24,7 @@
 # take no lock.
 #
 # Order: an operation's lock, then that of the lists, never the reverse. How the two locks themselves work, also in the
-# child of a fork, is told in reentrant_lock.pxi.
-
-cdef struct ReentrantLock:
-    uintptr_t owner         # the thread that has it; 0: nobody has
-    int64_t depth           # how many times; its owner's alone
-    void* waiting           # a list of the locks that threads wait on, a reference; NULL: nobody ever waited
-    uintptr_t process       # which the rest is said of; see reentrant_lock.pxi
+# child of a fork, is told in python/reentrant_lock.pxi.
 
 cdef struct WatchNode:
     WatchNode* prev

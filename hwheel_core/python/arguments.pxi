@@ -4,8 +4,8 @@
 
 cdef enum:
     EXACT_NS_S = 2_097_152      # up to so many seconds, 24 days, the sum of two floats is right to half a nanosecond
-    MOST_NS_S = 9_000_000_000   # up to so many, 285 years, nanoseconds fit into 64 bits
 
+cdef double MOST_NS_S = 9e9                 # up to so many, 285 years, nanoseconds fit into 64 bits
 cdef double TWO_LAST_PLACES = 4.5e-16       # how far two roundings take a float from what was meant, as a part of it
 
 

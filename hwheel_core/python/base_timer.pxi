@@ -47,17 +47,21 @@ cdef class BaseTimer:
             raise
         return task
 
-    def call_later(self, delay, callback, *args):
+    def call_later(self, delay, callback, *args, context=None):
         """Calls `callback(*args)` in `delay` seconds. Returns the TimerTask, to cancel or reschedule.
-        Zero or less: at once, but on the executor, never in the caller. O(1).
+        Zero or less: at once, but never in the caller. context: a contextvars.Context, or empty. O(1).
         """
+        if context is not None:
+            callback, args = context_run(context, callback), (callback, *args)
         return core_call_later(self, delay, callback, hw_tuple_items(<PyObject*>args), len(args))
 
-    def call_at(self, when, callback, *args):
+    def call_at(self, when, callback, *args, context=None):
         """The same at a time on the timer's clock, in seconds as `time()` gives them. O(1)."""
+        if context is not None:
+            callback, args = context_run(context, callback), (callback, *args)
         return core_call_at(self, when, callback, hw_tuple_items(<PyObject*>args), len(args))
 
-    def call_every(self, interval, callback, *args, missed="skip"):
+    def call_every(self, interval, callback, *args, missed="skip", context=None):
         """Calls `callback(*args)` every `interval` seconds, first in one interval, until cancelled.
         Times stand on a grid and do not drift; no run starts while the one before it goes on. What
         becomes of the times that a long run misses: "skip" leaves them out, "burst" makes up for
@@ -75,6 +79,8 @@ cdef class BaseTimer:
             raise ValueError(f"interval must be positive, not {interval!r}")
         if not isinstance(missed, str) or missed not in modes:
             raise ValueError(f'missed must be "skip", "burst" or "delay", not {missed!r}')
+        if context is not None:
+            callback, args = context_run(context, callback), (callback, *args)
         core_ready(self)
         timer_read_clock(self.timer, &now)
         task = PeriodicTask.__new__(PeriodicTask)

@@ -164,6 +164,7 @@ cdef class HandedOut:
         cdef BaseTimer timer = self.timer
         if timer is None or self.generation != timer.timer.generation or not self.begin():
             return
+        context = context_enter()
         try:
             if isinstance(self.source, PeriodicTask):
                 periodic_run(self.source)       # unless it was cancelled meanwhile
@@ -174,6 +175,7 @@ cdef class HandedOut:
                 raise
             timer._report(self.source, error)
         finally:
+            context_leave(context)
             self.finish()
 
     def begin(self):

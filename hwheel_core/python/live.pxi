@@ -11,9 +11,6 @@ cdef enum:
 cdef int64_t live[4]
 
 
-DEBUG = bool(HW_DEBUG)
-
-
 cdef inline void debug_count(int what, int64_t change) noexcept nogil:
     if HW_DEBUG:
         hw_count_add(&live[what], change)

@@ -68,14 +68,19 @@ cdef bint core_run_ready(BaseTimer self, bint in_caller) except False:
     cdef Instant now
     cdef Entry* entry
     cdef int count = 0
-    while True:
-        entry = timer_take_next(timer, &now)
-        if entry is NULL:
-            return True
-        core_run_entry(self, entry, &now, in_caller)
-        count += 1
-        if in_caller:
-            if count % CALLBACKS_A_LOOK == 0:
-                PyErr_CheckSignals()
-        elif timer.generation != generation:
-            return True             # the callback has forked, and this is the child, which has other threads for the rest
+    cdef object context = context_enter()
+    try:
+        while True:
+            entry = timer_take_next(timer, &now)
+            if entry is NULL:
+                return True
+            core_run_entry(self, entry, &now, in_caller)
+            context = context_after(context)
+            count += 1
+            if in_caller:
+                if count % CALLBACKS_A_LOOK == 0:
+                    PyErr_CheckSignals()
+            elif timer.generation != generation:
+                return True         # the callback has forked, and this is the child, which has other threads for the rest
+    finally:
+        context_leave(context)

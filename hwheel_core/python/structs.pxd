@@ -1,5 +1,14 @@
 # What the objects hold that Python sees: the fields of their classes. Their methods stand in the files of their names.
 
+cdef struct ReentrantLock:
+    uintptr_t owner         # the thread that has it; 0: nobody has
+    int64_t depth           # how many times; its owner's alone
+    void* waiting           # a list of the locks that threads wait on, a reference; NULL: nobody ever waited
+    uintptr_t process       # which the rest is said of; see reentrant_lock.pxi
+
+cdef class RLock:
+    cdef ReentrantLock mutex
+
 cdef class TimerTask:
     cdef Task task
     cdef object callback_

@@ -21,6 +21,7 @@ cdef int64_t timer_sleep(Timer* self, const Instant* now, int64_t until_ms, int6
 
 cdef inline void timer_lie_down_locked(Timer* self, int64_t until_ms) noexcept nogil:
     self.sleepers += 1
+    self.added_before_sleep = self.added
     self.reaper_until_ms = max(self.reaper_until_ms, until_ms)
 
 
@@ -49,11 +50,7 @@ cdef ReapStatus timer_reap_locked(Timer* self, const Instant* other_now, int64_t
             clock_read(self.clock, &now)
         else:
             now = self.manual_now = other_now[0]
-        if not timer_next_locked(self, &next_ms):
-            next_ms = INT64_MAX         # as good as never
-            taken = False
-        else:
-            taken = next_ms <= now.ms
+        taken = timer_is_due_locked(self, now.ms)
         if taken:
             while timer_step_locked(self, now.ms) and not self.stopping:
                 lock_yield(self)
@@ -76,6 +73,7 @@ cdef ReapStatus timer_reap_locked(Timer* self, const Instant* other_now, int64_t
                 clock_read(self.clock, &now)
             else:
                 now = other_now[0]
+        next_ms = timer_sleep_until_locked(self)
         timer_lie_down_locked(self, next_ms)
         lock_release(self)
         woken = timer_sleep(self, &now, next_ms, left_ns)
@@ -90,13 +88,12 @@ cdef ReapStatus timer_reap_locked(Timer* self, const Instant* other_now, int64_t
 cdef bint timer_is_ready_at_once(Timer* self) noexcept nogil:
     """Whether there is something to hand out without any wait, also for the lock."""
     cdef Instant now
-    cdef int64_t next_ms
     cdef bint ready = False
     if pthread_mutex_trylock(&self.lock) != 0:
         return False
     if not self.has_worker and not self.stopping:
         clock_read(self.clock, &now)
-        if timer_next_locked(self, &next_ms) and next_ms <= now.ms:
+        if timer_is_due_locked(self, now.ms):
             timer_step_locked(self, now.ms)
         ready = not list_is_empty(&self.ready)
     lock_release(self)

@@ -10,8 +10,8 @@
 #              `lock` up in between comes back through `turnstile`, behind whoever waits there. So an add that meets a
 #              cascade waits for one slice of it, not for the whole.
 #
-# Two process-wide mutexes exist besides: `orphans` (state of tasks that no timer owns yet; the first look at an
-# operation's lock after a fork, and its `waiting`) and `registry` (the list of all Timers, for fork).
+# Two process-wide mutexes exist besides: `orphans` (state of tasks that no timer owns yet; the first look at a
+# ReentrantLock after a fork, and its `waiting`) and `registry` (the list of all Timers, for fork).
 #
 # Order: registry, then turnstile, then lock, then orphans. No thread ever holds two of them but a turnstile's and its own
 # lock, and the fork handlers, which hold all.
@@ -96,6 +96,7 @@ cdef struct Timer:
     int64_t wakeups
     Lateness lateness
     int64_t reaper_until_ms # the latest time that a sleeper sleeps for: INT64_MAX for ever, INT64_MIN: no need to wake any
+    int64_t added_before_sleep  # `added` when the last of the sleepers lay down
     int32_t sleepers        # threads that sleep until then, or are on their way out of that sleep
     int woken               # wake_fds can be read, until the last of the sleepers has come back
     int32_t clock           # ClockKind; constant

@@ -193,6 +193,25 @@ cdef bint timer_next_locked(Timer* self, int64_t* next_ms_out) noexcept nogil:
     return bucket is not NULL
 
 
+cdef bint timer_is_due_locked(Timer* self, int64_t now_ms) noexcept nogil:
+    """Whether an advance to now_ms has something to do."""
+    if not list_is_empty(&self.wheel.flush) or not list_is_empty(&self.wheel.due):
+        return True
+    return queue_first_until(&self.wheel, now_ms) is not NULL
+
+
+cdef int64_t timer_sleep_until_locked(Timer* self) noexcept nogil:
+    """How long the reaper is to sleep, when nothing is due. INT64_MAX: there is nothing to wake up for.
+
+    As long as timers come in, a bucket that cancels have emptied counts until its time is over, as in Kafka's queue: of
+    timers that are cancelled at once, each would be the earliest otherwise, and wake a reaper that has nothing to wait for.
+    """
+    cdef int64_t next_ms
+    if self.added != self.added_before_sleep and self.wheel.queue_length:
+        return self.wheel.queue[0].entries.expiration_ms
+    return next_ms if timer_next_locked(self, &next_ms) else INT64_MAX
+
+
 # --- a clock that is set back ------------------------------------------------------------------------------------
 
 

@@ -62,6 +62,16 @@ cdef void queue_remove(Wheel* self, Bucket* bucket) noexcept nogil:
         queue_sink(self, last, at)
 
 
+cdef Bucket* queue_first_until(Wheel* self, int64_t now_ms) noexcept nogil:
+    """The bucket that falls due first, if that is by now_ms, or NULL. Of those that cancels have emptied, only what is due
+    is dropped."""
+    while self.queue_length and self.queue[0].entries.expiration_ms <= now_ms:
+        if not list_is_empty(&self.queue[0].entries):
+            return self.queue[0]
+        queue_remove(self, self.queue[0])
+    return NULL
+
+
 cdef Bucket* queue_first(Wheel* self) noexcept nogil:
     """The bucket that falls due first, or NULL. Buckets that cancels have emptied are dropped on the way."""
     while self.queue_length:

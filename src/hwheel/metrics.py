@@ -14,14 +14,13 @@ hwheel_timer_added_total{timer="requests"} 1.0
 from collections.abc import Iterator
 from typing import Any
 
-try:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-    from prometheus_client.registry import Collector
-except ImportError as error:
-    raise ImportError("hwheel.metrics needs prometheus_client: pip install 'hwheel[metrics]'") from error
-
+from hwheel.extras import needed_by
 from hwheel.purgatory import DelayedOperationPurgatory
 from hwheel.timers.base import BaseTimer
+
+with needed_by("hwheel.metrics", "metrics"):
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from prometheus_client.registry import Collector
 
 __all__ = ["PurgatoryCollector", "TimerCollector"]
 

@@ -25,8 +25,8 @@ from itertools import count
 from sched import Event
 from typing import Any, TypeAlias
 
-from hwheel.timers.forked_locks import free_if_nobody_has_it
 from hwheel.timers.lifecycle import follow_process
+from hwheel_core import RLock
 
 __all__ = ["Event", "scheduler"]
 
@@ -60,7 +60,7 @@ class scheduler:
     """
 
     # Locking: _lock guards _keys and the sequence numbers. Comparisons of times and timefunc() run under it, as in the
-    # standard library; actions and delay functions do not. It is an RLock: signal handlers may use the scheduler.
+    # standard library; actions and delay functions do not. It is reentrant: signal handlers may use the scheduler.
     #
     # _events is changed by operations that are atomic in themselves, and cancel() takes no lock: whoever pops an event
     # out of it has it, cancel() or run(). Keys without an event do no harm.
@@ -75,7 +75,7 @@ class scheduler:
     ) -> None:
         self.timefunc = timefunc
         self.delayfunc = delayfunc
-        self._lock = threading.RLock()
+        self._lock = RLock()
         # For each run() that waits: a lock, which is released when it has to look again, and the event that it awaits.
         self._sleepers: dict[Any, int | None] = {}
         self._sequence = count()
@@ -244,11 +244,7 @@ class scheduler:
     def _after_fork_in_child(self) -> None:
         """The events are the child's, too. The lock may have been held by a thread that is not, in the middle of a
         change of the heap."""
-        is_free = self._lock.acquire(blocking=False)
-        if is_free:
-            self._lock.release()
-        free_if_nobody_has_it(self._lock)
-        if not is_free:
+        if self._lock._renew():
             self._rebuild()
 
     def _at_exit(self) -> None:

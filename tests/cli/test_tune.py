@@ -1,6 +1,7 @@
 """`hwheel tune`: what it chooses, what it writes, and what it says about logs that are none."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -9,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hwheel.cli.main import main
-from hwheel.replay import Log
+from hwheel.replay import NEVER, Log
 from hwheel.tune.advice import advise
-from hwheel.tune.grid import Grid
+from hwheel.tune.grid import TICKS, WHEEL_SIZES, Grid
 from hwheel.tune.study import study
 
 
@@ -108,6 +109,13 @@ def test_the_tick_that_is_chosen_is_the_coarsest_that_is_not_too_late(late_ms, t
     assert f"{late_ms} ms is allowed" in advice.reasons[0]
 
 
+@pytest.mark.parametrize("far_ms", [[2**40, 5], [2**61, 2**40], [2**62, 2**62]])
+def test_no_advice_is_a_negative_share(far_ms):
+    found = study(Log([0, 10], far_ms, [NEVER, 12]), Grid(TICKS, WHEEL_SIZES), curves=True)
+    for late_ms in (None, 0, 1, 50, 1000, 10**9):
+        assert not [reason for reason in advise(found, late_ms).reasons if re.search(r"-\d", reason)]
+
+
 def test_a_tick_that_saves_nothing_is_not_chosen():
     starts = np.arange(100) * 1000  # each on a tick of its own, however coarse
     found = study(Log(starts, np.full(100, 2000), np.full(100, -(2**63))), Grid((1, 10, 100), (4096,)))
@@ -178,7 +186,7 @@ def test_an_empty_log_is_said_to_be_empty(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("module", "extra"), [("pyarrow", "hwheel[tune]"), ("rich", "hwheel[cli]"), ("matplotlib", "hwheel[tune]")]
+    ("module", "extra"), [("pyarrow", "hwheel[tune]"), ("rich", "hwheel[tune]"), ("matplotlib", "hwheel[tune]")]
 )
 def test_what_is_not_installed_is_named(module, extra, log, tmp_path, monkeypatch, capsys):
     for name in [*sys.modules]:

@@ -12,7 +12,7 @@ import pytest
 from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
 from hwheel.spark.deliver.options import WheelOptions
 from hwheel.spark.deliver.pending import message
-from hwheel.spark.deliver.source import messages_in
+from hwheel.spark.deliver.source import Source
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic
 from hwheel.spark.deliver.topic_sink import TopicSink
 from hwheel.spark.session.connector import KafkaError
@@ -30,9 +30,9 @@ def deliver(spark, tmp_path):
     running = []
 
     def start(source, to, dead, kafka=KafkaOptions(), format="json"):
-        messages = messages_in(spark, str(source), format, None, kafka)
+        read = Source(spark, str(source), format, None, kafka)
         delivery = start_delivery(
-            messages, str(to), str(dead), format, str(tmp_path / "state"), WHEEL, TRIGGER, kafka, "10 seconds"
+            read, str(to), str(dead), format, str(tmp_path / "state"), WHEEL, TRIGGER, kafka, "10 seconds"
         )
         running.append(delivery)
         return delivery
@@ -58,8 +58,8 @@ def read(broker):
 
 def alive(delivery):
     def check():
-        delivery.tend()
-        assert delivery.error() is None, delivery.error()
+        failure = delivery.tend()
+        assert failure is None, failure
 
     return check
 
@@ -204,7 +204,7 @@ def test_files_into_a_topic_and_a_batch_that_comes_twice(broker, deliver, read, 
     malformed = read(dead).until(lambda found: len(found) >= 2, alive(second))
     assert {(one.key(), one.value()) for one in malformed} == {
         (None, b"no message"),
-        (b"k", b'{"key":"k","due":1}'),
+        (b"k", b'{"key": "k", "due": 1}'),
     }
 
 
@@ -237,7 +237,7 @@ def test_a_topic_into_files(broker, deliver, tmp_path):
     assert sorted(row["id"] for row in rows("out")) == sorted(keys), "exactly once"
     assert all(row["key"] == keys[row["id"]] for row in rows("out"))
     (row,) = rows("dead")
-    assert (row["line"], row["reason"]) == ("{", "id is null")
+    assert (row["line"], row["reason"]) == ("{", "not a JSON object")
     assert {"partition", "offset"} < {*row} and "record" not in row
 
 

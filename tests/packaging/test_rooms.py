@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 FACE = "__init__"
 # fmt: off
 ROOMS = {
-    "hwheel": ["version", "timers", "threading", "containers", FACE, "asyncio", "sched", "purgatory", "metrics",
+    "hwheel": ["version", "extras", "timers", "threading", "containers", FACE, "asyncio", "sched", "purgatory", "metrics",
                "replay", "logs", "recorder", "tune", "spark", "cli", "__main__"],
     "hwheel.spark": ["durations", "arrow", "message", "shard", "session", "packing", "processor", "hold", FACE,
                      "deliver", "replay"],

@@ -1,7 +1,6 @@
 """stats() as plain numbers, and the same numbers through prometheus_client."""
 
 import doctest
-import sys
 
 import pytest
 
@@ -76,13 +75,6 @@ def test_a_collector_refuses_what_it_cannot_tell_apart_or_read(timer, purgatory)
         metrics.TimerCollector(purgatory)
     with pytest.raises(TypeError, match="DelayedOperationPurgatory"):
         metrics.PurgatoryCollector(timer)
-
-
-def test_without_prometheus_client_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
-    monkeypatch.delitem(sys.modules, "hwheel.metrics")
-    with pytest.raises(ImportError, match=r"pip install 'hwheel\[metrics\]'"):
-        __import__("hwheel.metrics")
 
 
 def test_the_examples_are_true():

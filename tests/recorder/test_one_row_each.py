@@ -132,3 +132,12 @@ def test_a_close_of_the_recorder_that_is_interrupted_can_be_called_again(recorde
             recorder.close()
     recorder.close()
     assert not thread.is_alive() and recorder.stats() == (0, 0, 0, 0)
+
+
+def test_a_timer_that_was_due_already_had_no_time_to_wait(recorder, hand_clock, tmp_path):
+    with by_hand(recorder, hand_clock) as timer:
+        timer.call_later(-5, print, "")
+        timer.advance_clock(0)
+    recorder.close()
+    (row,) = pa.concat_tables(map(pq.read_table, tmp_path.glob("*.parquet"))).to_pylist()
+    assert row["timeout"] == 0, "which a log may have"

@@ -1,5 +1,6 @@
 """What is recorded is what happened; nothing is waited for; files are whole, whatever becomes of the process."""
 
+import contextvars
 import json
 import os
 import signal
@@ -29,6 +30,9 @@ def table_of(directory):
 
 def log_of(table):
     return Log(*(table[name].combine_chunks() for name in ("start", "timeout", "end")))
+
+
+user = contextvars.ContextVar("user")
 
 
 class HandClock:
@@ -104,6 +108,26 @@ def test_times_are_ms_since_1970_and_keys_the_names_of_callbacks(tmp_path):
     [row] = table_of(tmp_path).to_pylist()
     assert before - 20 <= row["start"] <= row["end"] <= time.time() * 1000 + 20
     assert (row["key"], row["timeout"]) == ("str.join", 60_000)
+
+
+def test_a_callback_with_a_context_runs_in_it_under_its_own_name(tmp_path):
+    context, ran = contextvars.copy_context(), threading.Event()
+    context.run(user.set, "the adder")
+    seen = []
+
+    def look():
+        seen.append(user.get())
+        ran.set()
+
+    with Recorder(tmp_path) as recorder, RecordingTimer(recorder) as timer:
+        timer.call_later(0.01, look, context=context)
+        assert ran.wait(60)
+        for wrong in (0, "main"):
+            with pytest.raises(TypeError, match="contextvars.Context"):
+                timer.call_at(5, look, context=wrong)
+    assert seen == ["the adder"]
+    [key] = table_of(tmp_path)["key"].to_pylist()
+    assert key.endswith(".look")
 
 
 def test_many_threads_lose_nothing(tmp_path, many_switches):

@@ -17,7 +17,7 @@ class Record(NamedTuple):
 class PlainModel:
     def __init__(self, tick_ms):
         self.tick_ms = tick_ms
-        self.pending = {}  # (id, tick) -> (due, number, record)
+        self.pending = {}  # (id, key, tick) -> (due, number, record)
         self.settled = set()
         self.number = 0
 
@@ -34,11 +34,11 @@ class PlainModel:
                 self.pending[name] = record.due, self.number, record
         # In the tick in which a message is due, the first of equal ones in order of due time goes out; here dues of
         # equal messages are equal.
-        out = sorted((entry, name) for name, entry in self.pending.items() if name[1] * self.tick_ms <= now_ms)
+        out = sorted((entry, name) for name, entry in self.pending.items() if name[-1] * self.tick_ms <= now_ms)
         for _, name in out:
             del self.pending[name]
             self.settled.add(name)
         return [record for (_, _, record), _ in out]
 
     def name_of(self, record):
-        return record.id, -(-record.due // self.tick_ms)
+        return record.id, record.key, -(-record.due // self.tick_ms)

@@ -1,23 +1,33 @@
 """`hwheel deliver` and `hwheel pending`: kills, Parquet, what they refuse."""
 
+import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from types import SimpleNamespace
+from urllib.parse import unquote
 
 import pytest
 from pyspark.sql import functions as F
 
 import chaos
 from hwheel.cli.deliver import progress as deliver_progress
+from hwheel.cli.pending import show_message
 from hwheel.spark import hold_until_due
-from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
+from hwheel.spark.deliver.delivery import MESSAGES, STARTS, Delivery, start_delivery
+from hwheel.spark.deliver.directory_sink import DirectorySink
+from hwheel.spark.deliver.failures import Failure
 from hwheel.spark.deliver.files import Directory
+from hwheel.spark.deliver.one_job import CheckpointInUseError, only_job
 from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
 from hwheel.spark.deliver.pending import histogram, message, rows_held
-from hwheel.spark.deliver.source import SCHEMA, messages_in
+from hwheel.spark.deliver.sink import BatchNotWrittenError
+from hwheel.spark.deliver.source import SCHEMA, Source
+from hwheel.spark.deliver.unreadable_files import why_unreadable
 from hwheel.spark.session import java
 from java_here import java_is_missing
 
@@ -48,7 +58,7 @@ def test_three_kills_lose_and_double_nothing(tmp_path):
         for file in (tmp_path / "out-dead-letters").glob("*.json")
         for line in file.read_text().splitlines()
     ]
-    assert dead and {(row["line"], row["reason"]) for row in dead} == {('"no message"', "id is null")}
+    assert dead and {(row["line"], row["reason"]) for row in dead} == {('"no message"', "not a JSON object")}
 
     told = hwheel("pending", "--checkpoint", "state", "--json", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
@@ -65,7 +75,7 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
     frame = spark.createDataFrame(rows, "id string, key string, due bigint, cancel boolean, payload string")
     frame.coalesce(1).write.parquet(source)
     delivery = start_delivery(
-        messages_in(spark, source, "parquet", None),
+        Source(spark, source, "parquet"),
         str(tmp_path / "out"),
         str(tmp_path / "dead"),
         "parquet",
@@ -90,7 +100,17 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
         assert {name: count for name, count in counts.items() if count} == {"within an hour": 19, "later": 1}
         assert (
             message(spark, checkpoint, "far3")
-            == [{"id": "far3", "key": "k", "due": now_ms + 3_000_003, "payload": ["payload 3"], "cancelled": False}] * 2
+            == [
+                {
+                    "id": "far3",
+                    "key": "k",
+                    "due": now_ms + 3_000_003,
+                    "tick": -(-(now_ms + 3_000_003) // 1000) * 1000,
+                    "payload": ["payload 3"],
+                    "cancelled": False,
+                }
+            ]
+            * 2
         )
         assert [row["cancelled"] for row in message(spark, checkpoint, "far7")] == [False, False, True]
         assert message(spark, checkpoint, "nobody") == []
@@ -105,27 +125,255 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
     assert delivery.sink.lag_ms > 0
 
 
+def held_until_started(spark, directory, rows, schema, **names):
+    """A query that holds rows, after its first batch; and its checkpoint."""
+    frame = spark.createDataFrame(rows, schema)
+    frame.coalesce(1).write.parquet(str(directory / "in"))
+    source = spark.readStream.schema(frame.schema).parquet(str(directory / "in"))
+    held = source.transform(hold_until_due, **names)
+    query = held.writeStream.format("noop").option("checkpointLocation", str(directory / "state")).start()
+    give_up = time.monotonic() + chaos.PATIENCE_S
+    while not (directory / "state" / "commits" / "0").exists():
+        assert query.isActive and time.monotonic() < give_up
+        time.sleep(0.1)
+    return query, str(directory / "state")
+
+
+def rows_of(directory):
+    return [json.loads(line) for file in directory.glob("*.json") for line in file.read_bytes().splitlines()]
+
+
+@pytest.fixture
+def deliver(spark, tmp_path):
+    """deliver(until, ...): runs a delivery from `in` to `out` until something is so; its error, if it has one."""
+
+    def run(until, checkpoint="state", format="json", due_unit="ms"):
+        delivery = start_delivery(
+            Source(spark, str(tmp_path / "in"), format, due_unit=due_unit),
+            str(tmp_path / "out"),
+            str(tmp_path / "dead"),
+            format,
+            str(tmp_path / checkpoint),
+            DEFAULTS,
+            "200 milliseconds",
+        )
+        try:
+            give_up, failure = time.monotonic() + chaos.PATIENCE_S, None
+            while not until(delivery) and failure is None:
+                assert time.monotonic() < give_up
+                time.sleep(0.05)
+                failure = delivery.tend()
+            told.extend(delivery.notices)
+            return failure and str(failure)
+        finally:
+            delivery.stop()
+
+    told = run.told = []
+    return run
+
+
+def test_odd_lines_and_tasks_that_write_several_files(spark, deliver, tmp_path):
+    """What is no message goes to the dead letters whole, and of what is one, nothing is lost among many files."""
+    unreadable = {
+        b'{"id": "x1", "due": 1000, "cancel": "true"}': 'cancel is neither true nor false: "true"',
+        b'{"id": "x2", "due": 1000, "payload": "\xe4"}': "not UTF-8: byte 0xe4 at 38",
+        b'{"id": "x3", "due": 1000}{"id": "x4", "due": 1000}': 'more behind the message: {"id": "x4", "due": 1000}',
+        b'{"id": "x5", "due": 1000, "due": 2000}': "due is there twice",
+        b'{"key": "k", "due": 1, "unknown": "kept"}': "id is null",
+        b'{"id": "x6", "due": 1e99}': "due is no whole number of 64 bits: 1e99",
+    }
+    lines = [json.dumps({"id": f"m{i}", "key": f"k{i % 7}", "due": 1000}).encode() for i in range(1000)]
+    lines[500:500] = [*unreadable, b"", b" \t ", b'{"id": "o", "due": 1000, "payload": {"a": [1.00]}}']
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "\u00e4 %.json").write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(lines))
+    spark.conf.set("spark.sql.files.maxRecordsPerFile", 100)
+    try:
+        assert deliver(lambda delivery: delivery.sink.rows and delivery.dead_sink.rows) is None
+    finally:
+        spark.conf.unset("spark.sql.files.maxRecordsPerFile")
+    out = {row["id"]: row.get("payload") for row in rows_of(tmp_path / "out")}
+    assert out == {f"m{i}": None for i in range(1000)} | {"o": '{"a": [1.00]}'}
+    assert len(rows_of(tmp_path / "out")) == 1001 and len([*(tmp_path / "out").glob("*.json")]) > 10
+    dead = {row["line"]: row["reason"] for row in rows_of(tmp_path / "dead")}
+    assert dead == {line.decode(errors="replace"): reason for line, reason in unreadable.items()}
+    (file,) = {row["file"] for row in rows_of(tmp_path / "dead")}
+    assert unquote(file) == f"file:{tmp_path}/in/\u00e4 %.json"
+
+
+def test_what_tells_the_files_of_a_batch_apart(spark, tmp_path):
+    sink = DirectorySink(str(tmp_path), "json")
+    kind = "17a2-c000.json"
+    assert sink.final_names(["_SUCCESS", f"part-00000-{kind}", f"part-00012-{kind}"], 7) == {
+        f"part-00000-{kind}": "000000007-00000.json",
+        f"part-00012-{kind}": "000000007-00012.json",
+    }
+    assert sink.final_names(["part-00003-c-a1-c001.zstd.json"], 7) == {
+        "part-00003-c-a1-c001.zstd.json": "000000007-00003-001.json"
+    }
+    with pytest.raises(BatchNotWrittenError, match="same name"):
+        sink.final_names(["part-00000-a-c000.json", "part-00000-b-c000.json"], 7)
+    with pytest.raises(BatchNotWrittenError, match="is not called"):
+        sink.final_names(["part-00000"], 7)
+
+
+def test_a_file_that_cannot_be_renamed_stops_the_batch(spark, tmp_path, monkeypatch):
+    sink, batch = DirectorySink(str(tmp_path), "json"), SimpleNamespace(sparkSession=spark)
+    staged = tmp_path / ".staging" / "3" / "part-00000-a-c000.json"
+    staged.parent.mkdir(parents=True)
+    staged.write_text("rows")
+    with monkeypatch.context() as patch:
+        patch.setattr(Directory, "move", lambda *_: False)
+        with pytest.raises(BatchNotWrittenError, match="could not be renamed to 000000003-00000.json"):
+            sink.finish(batch, 3, True)
+    assert staged.exists(), "nothing is thrown away that is nowhere else"
+    sink.finish(batch, 3, True)
+    assert (tmp_path / "000000003-00000.json").read_text() == "rows" and not (tmp_path / ".staging").exists()
+    # The batch again, after a crash before Spark wrote down that it was done.
+    staged.parent.mkdir(parents=True)
+    staged.write_text("the same rows")
+    sink.finish(batch, 3, True)
+    assert (tmp_path / "000000003-00000.json").read_text() == "rows" and not (tmp_path / ".staging").exists()
+
+
+def sent(tmp_path, name):
+    """Whether a delivery has written down its first batch, of both kinds."""
+    return all((tmp_path / name / query / "commits" / "0").exists() for query in ("messages", "dead-letters"))
+
+
+def test_files_that_cannot_be_read_are_left_out(deliver, tmp_path):
+    """The job goes on without them, whole, and tells; so it does after a restart."""
+    lines = [json.dumps({"id": f"t{i}", "due": 1000, "x": os.urandom(8).hex()}).encode() for i in range(5000)]
+    packed = gzip.compress(b"\n".join(lines))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "cut \u00e4%.json.gz").write_bytes(packed[: len(packed) // 2])
+    (tmp_path / "in" / "plain.json.gz").write_bytes(lines[0])
+    (tmp_path / "in" / "good.json").write_text('{"id": "good", "due": 1000}')
+    assert deliver(lambda delivery: sent(tmp_path, "state")) is None
+    assert [row["id"] for row in rows_of(tmp_path / "out")] == ["good"], "nothing of the half that can be read"
+    letters = {unquote(row["file"]).rpartition("/")[2]: row["reason"] for row in rows_of(tmp_path / "dead")}
+    assert letters == {
+        "cut \u00e4%.json.gz": "the file cannot be read: Unexpected end of input stream",
+        "plain.json.gz": "the file cannot be read: not a gzip file",
+    }
+    assert len(rows_of(tmp_path / "dead")) == 2 and len(deliver.told) == 2
+    assert all(
+        re.match(r"file:.*cannot be read and is left out: .*\nmend it and move it in", told) for told in deliver.told
+    )
+    (tmp_path / "in" / "more.json").write_text('{"id": "more", "due": 1000}')
+    assert deliver(lambda delivery: delivery.sink.rows) is None
+    assert sorted(row["id"] for row in rows_of(tmp_path / "out")) == ["good", "more"]
+    assert len(rows_of(tmp_path / "dead")) == 2 and len(deliver.told) == 2
+
+
+def test_parquet_of_other_types_is_left_out(spark, deliver, tmp_path):
+    good = spark.createDataFrame([("good", "k", 1000, None, "p")], SCHEMA).coalesce(1)
+    good.write.parquet(str(tmp_path / "in"))
+    good.withColumn("due", F.lit("soon")).write.mode("append").parquet(str(tmp_path / "in"))
+    latin = good.withColumn("id", F.lit("latin")).withColumn("payload", F.unhex(F.lit("e4")).cast("string"))
+    latin.write.mode("append").parquet(str(tmp_path / "in"))
+    assert deliver(lambda delivery: sent(tmp_path, "state"), format="parquet") is None
+    assert [row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()] == ["good"]
+    letters = {row.reason: row for row in spark.read.parquet(str(tmp_path / "dead")).collect()}
+    other, text = sorted(letters)
+    assert "the file cannot be read" in text and "due" in text and letters[text].file.endswith(".parquet")
+    assert other == "not UTF-8" and letters[other].id == "latin"
+
+
+def test_a_file_that_was_not_at_fault_is_read_again(spark, tmp_path):
+    file = tmp_path / "now [1].json"
+    file.write_text("{}")
+    assert why_unreadable(spark, file.as_uri(), "text", SCHEMA) is None
+    assert (
+        why_unreadable(spark, (tmp_path / "gone.json").as_uri(), "text", SCHEMA)
+        == "it was taken away before it was read"
+    )
+    assert why_unreadable(spark, (tmp_path / "no" / "disk.json").as_uri(), "text", SCHEMA) is None
+    started = []
+    passing = Failure("x cannot be read: a passing fault", "...", "...", "x")
+    query = SimpleNamespace(isActive=False)
+    sinks = SimpleNamespace(failure=passing, like_seconds=0), SimpleNamespace(failure=None)
+    delivery = Delivery(query, SimpleNamespace(isActive=True), *sinks, {"messages": lambda: started.append(1) or query})
+    while (failure := delivery.tend()) is None:
+        pass
+    assert failure is passing and len(started) == STARTS, "but not for ever"
+
+
+def test_due_in_seconds(deliver, tmp_path):
+    (tmp_path / "in").mkdir()
+    soon, far = int(time.time()) - 5, int(time.time()) + 10**6
+    lines = [{"id": "soon", "due": soon}, {"id": "far", "due": far}, {"id": "absurd", "due": 10**18}]
+    (tmp_path / "in" / "a.json").write_text("\n".join(map(json.dumps, lines)))
+    assert deliver(lambda delivery: sent(tmp_path, "state") and delivery.dead_sink.rows, due_unit="s") is None
+    assert rows_of(tmp_path / "out") == [{"id": "soon", "due": soon * 1000}] and deliver.told == []
+    (row,) = rows_of(tmp_path / "dead")
+    assert row["reason"] == f"due is not between 1970 and 9999: {2**63 - 1} ms" and json.loads(row["line"]) == lines[2]
+
+
+def test_due_in_seconds_that_is_not_said(deliver, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text(json.dumps({"id": "far", "due": int(time.time()) + 10**6}))
+    assert deliver(lambda delivery: delivery.notices) is None
+    assert [one.split("\n")[1] for one in deliver.told] == [
+        "send milliseconds, or give --due-unit s to a new checkpoint and output"
+    ]
+
+
+def test_a_second_job_on_a_checkpoint_is_refused(spark, tmp_path):
+    directory = Directory(spark, str(tmp_path / "state"))
+    with only_job(directory):
+        with (
+            pytest.raises(CheckpointInUseError, match="^another job runs on this checkpoint, .*\nlet only one"),
+            only_job(Directory(spark, (tmp_path / "state").as_uri())),
+        ):
+            pass
+    with only_job(directory):
+        pass
+
+
 @pytest.mark.parametrize("key", ["name", "due"])
 def test_what_is_pending_where_one_column_stands_for_two_things(spark, tmp_path, key):
     far_ms = int(time.time() * 1000) + 3_000_000
     rows = [("a", far_ms, "p", "q"), ("b", far_ms + 1, "p", "q")]
-    frame = spark.createDataFrame(rows, "name string, due bigint, x string, y string")
-    frame.coalesce(1).write.parquet(str(tmp_path / "in"))
-    held = (
-        spark.readStream.schema(frame.schema)
-        .parquet(str(tmp_path / "in"))
-        .transform(hold_until_due, id="name", key=key, due="due")
-    )
-    query = held.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "state")).start()
+    schema = "name string, due bigint, x string, y string"
+    query, checkpoint = held_until_started(spark, tmp_path, rows, schema, id="name", key=key, due="due")
     try:
-        give_up = time.monotonic() + chaos.PATIENCE_S
-        while not (tmp_path / "state" / "commits" / "0").exists():
-            assert query.isActive and time.monotonic() < give_up
-            time.sleep(0.1)
-        counts = histogram(spark, str(tmp_path / "state"), far_ms)
+        counts = histogram(spark, checkpoint, far_ms)
         assert {name: count for name, count in counts.items() if count} == {"due already": 1, "within a minute": 1}
+        (row,) = message(spark, checkpoint, "b")
         shown = {"id": "b", "key": "b" if key == "name" else str(far_ms + 1), "due": far_ms + 1, "payload": ["p", "q"]}
-        assert message(spark, str(tmp_path / "state"), "b") == [{**shown, "cancelled": False}]
+        assert {name: row[name] for name in shown} == shown and not row["cancelled"]
+    finally:
+        query.stop()
+
+
+def test_what_is_pending_of_ids_that_are_bytes_and_of_keys_that_share_an_id(spark, tmp_path, capsys):
+    far_ms = (int(time.time()) + 3000) * 1000
+    shared = [
+        (b"x", key, far_ms, key == b"bob" and when == "later")
+        for when in ("", "later")
+        for key in (b"al", b"bob", None)
+    ]
+    # Bytes that are no text, and text that looks as they are shown.
+    rows = [*shared, (b"\xff", b"\xfe", far_ms, False), (b"\\xff", b"\xfe", far_ms, False)]
+    # A cancel in another millisecond of the message's tick takes it back as well.
+    rows += [(b"gone", b"\xfe", far_ms, False), (b"gone", b"\xfe", far_ms - 1, True)]
+    schema = "name binary, who binary, due bigint, cancel boolean"
+    query, checkpoint = held_until_started(
+        spark, tmp_path, rows, schema, id="name", key="who", due="due", cancel="cancel"
+    )
+    try:
+        counts = histogram(spark, checkpoint, far_ms)
+        assert {name: count for name, count in counts.items() if count} == {"due already": 4}
+        found = message(spark, checkpoint, "x")
+        assert sorted(str((row["key"], row["cancelled"])) for row in found) == sorted(
+            ["('al', False)"] * 2 + ["('bob', False)", "('bob', True)"] + ["(None, False)"] * 2
+        )
+        assert [row["key"] for row in message(spark, checkpoint, "\\xff")] == ["\\xfe"] * 2
+        asked = SimpleNamespace(id="?", json=False)
+        assert show_message(found, asked) == 0
+        assert show_message([row for row in found if row["key"] == "bob"], asked) == 1
+        assert show_message(message(spark, checkpoint, "gone"), asked) == 1
+        assert capsys.readouterr().out.count("cancel x  key bob") == 2
     finally:
         query.stop()
 
@@ -136,7 +384,7 @@ def test_the_output_of_another_checkpoint_is_left_alone(spark, tmp_path):
 
     def run(checkpoint, until):
         delivery = start_delivery(
-            messages_in(spark, str(tmp_path / "in"), "parquet", None),
+            Source(spark, str(tmp_path / "in"), "parquet"),
             str(tmp_path / "out"),
             str(tmp_path / "dead"),
             "parquet",
@@ -156,7 +404,7 @@ def test_the_output_of_another_checkpoint_is_left_alone(spark, tmp_path):
     commits = tmp_path / "first" / MESSAGES / "commits"
     assert run("first", lambda delivery: (commits / "0").exists()) is None
     before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir() if file.is_file()}
-    assert "has the files of another checkpoint" in run("second", lambda delivery: delivery.error())
+    assert "has the files of another checkpoint\ngive each" in run("second", lambda delivery: delivery.error())
     assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir() if file.is_file()} == before
     # The first one goes on.
     frame.withColumn("id", F.lit("b")).write.mode("append").parquet(str(tmp_path / "in"))
@@ -164,15 +412,92 @@ def test_the_output_of_another_checkpoint_is_left_alone(spark, tmp_path):
     assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()) == ["a", "b"]
 
 
+GIVEN = {"tick": None, "wheel_size": 64, "shards": None, "partitions": 4, "dedup": None}
+
+
 def test_the_settings_of_a_checkpoint_are_kept(spark, tmp_path):
     directory = Directory(spark, str(tmp_path / "state"))
-    given = {"tick": None, "wheel_size": 64, "shards": None, "partitions": 4, "dedup": None}
-    made = kept_options(directory, given, DEFAULTS)
+    made = kept_options(directory, GIVEN, DEFAULTS)
     assert made == WheelOptions("1 second", 64, 4, 4, "10 minutes")
-    assert kept_options(directory, dict.fromkeys(given), DEFAULTS) == made
-    assert kept_options(directory, given, DEFAULTS) == made
+    assert kept_options(directory, dict.fromkeys(GIVEN), DEFAULTS) == made
+    for same in ("1s", "1000ms", "1 second", timedelta(seconds=1)):
+        assert kept_options(directory, {**GIVEN, "tick": same}, DEFAULTS) == made
     with pytest.raises(CheckpointOptionsError, match="--wheel-size 64, not 65"):
-        kept_options(directory, {**given, "wheel_size": 65}, DEFAULTS)
+        kept_options(directory, {**GIVEN, "wheel_size": 65}, DEFAULTS)
+    with pytest.raises(CheckpointOptionsError, match="--tick 1000ms, not 2000ms"):
+        kept_options(directory, {**GIVEN, "tick": "2s"}, DEFAULTS)
+    with pytest.raises(CheckpointOptionsError, match="--due-unit ms, not s"):
+        kept_options(directory, {**GIVEN, "due_unit": "s"}, DEFAULTS)
+    kept = json.loads((tmp_path / "state" / "hwheel.json").read_text())
+    assert (kept["version"], kept["tick_ms"], kept["dedup_ms"]) == (2, 1000, 600_000)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"tick": "banana"}, "tick must be a number and a unit"),
+        ({"tick": "0s"}, "tick_ms must be at least 1"),
+        ({"tick": "9999999999999 weeks"}, "tick must be shorter"),
+        ({"dedup": "a while"}, "dedup must be a number and a unit"),
+        ({"wheel_size": 1}, "wheel_size"),
+        ({"shards": 0}, "shards must be from 1 to 4096"),
+        ({"due_unit": "minutes"}, "due_unit must be one of ms, s"),
+    ],
+)
+def test_a_typo_is_not_saved(spark, tmp_path, wrong, says):
+    directory = Directory(spark, str(tmp_path / "state"))
+    with pytest.raises(ValueError, match=says):
+        kept_options(directory, {**GIVEN, **wrong}, DEFAULTS)
+    assert not directory.exists()
+    kept_options(directory, GIVEN, DEFAULTS)
+    before = (tmp_path / "state" / "hwheel.json").read_bytes()
+    with pytest.raises(ValueError, match=says):
+        kept_options(directory, {**GIVEN, **wrong}, DEFAULTS)
+    assert (tmp_path / "state" / "hwheel.json").read_bytes() == before
+
+
+FIRST_VERSION = {"tick": "1 second", "wheel_size": 64, "shards": 4, "partitions": 4, "dedup": "10 minutes"}
+
+
+def test_what_an_older_version_kept_is_read(spark, tmp_path):
+    directory = Directory(spark, str(tmp_path / "state"))
+    directory.make()
+    for older in (FIRST_VERSION, {**FIRST_VERSION, "source": "files"}):
+        directory.write("hwheel.json", json.dumps(older))
+        assert kept_options(directory, GIVEN, DEFAULTS) == WheelOptions("1 second", 64, 4, 4, "10 minutes")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"tick": "1 sec', "no JSON"),
+        ("", "no JSON"),
+        ("[]", "no JSON object"),
+        ("\xe4", "no JSON"),
+        (json.dumps({**FIRST_VERSION, "tock": 1}), "a field that this hwheel does not know, 'tock'"),
+        (json.dumps({"tick": "1 second"}), "without 'dedup'"),
+        (json.dumps({**FIRST_VERSION, "tick": "banana"}), "tick must be a number and a unit"),
+        (json.dumps({**FIRST_VERSION, "shards": "2"}), "shards must be a whole number, not '2'"),
+        (json.dumps({**FIRST_VERSION, "version": 3}), "of version 3, and this hwheel knows 2"),
+        (json.dumps({**FIRST_VERSION, "version": "x"}), "of an unknown version, 'x'"),
+        (json.dumps({**FIRST_VERSION, "version": 2}), "without a whole number of tick_ms"),
+    ],
+)
+def test_what_is_kept_and_cannot_be_read(spark, tmp_path, text, says):
+    directory = Directory(spark, str(tmp_path / "state"))
+    kept_options(directory, GIVEN, DEFAULTS)
+    (tmp_path / "state" / "hwheel.json").write_text(text, encoding="latin-1")
+    (tmp_path / "state" / "messages" / "offsets").mkdir(parents=True)
+    with pytest.raises(CheckpointOptionsError, match="hwheel.json is .*" + says) as caught:
+        kept_options(directory, GIVEN, DEFAULTS)
+    first, second = str(caught.value).split("\n")
+    (tmp_path / "state" / "hwheel.json").write_text(second.partition("looks like this: ")[2])
+    assert kept_options(directory, GIVEN, DEFAULTS) == WheelOptions("1 second", 64, 4, 4, "10 minutes"), "as it says"
+    # Where no query has begun, nothing hangs on it.
+    (tmp_path / "state" / "hwheel.json").write_text(text, encoding="latin-1")
+    (tmp_path / "state" / "messages" / "offsets").rmdir()
+    assert kept_options(directory, GIVEN, DEFAULTS) == WheelOptions("1 second", 64, 4, 4, "10 minutes")
+    assert json.loads((tmp_path / "state" / "hwheel.json").read_text())["tick_ms"] == 1000
 
 
 def test_a_directory(spark, tmp_path):
@@ -194,6 +519,7 @@ def test_a_directory(spark, tmp_path):
     ("arguments", "says"),
     [
         (["--from", "in", "--to", "in/", "--checkpoint", "cp"], "must be four places"),
+        (["--from", "in", "--to", "out", "--checkpoint", "cp", "--tick", "banana"], "--tick must be a number and a"),
         (["--from", "kafka://b/t", "--to", "out", "--checkpoint", "cp"], "--from: a topic is kafka://HOST:PORT"),
         (["--from", "in", "--to", "out", "--checkpoint", "cp", "--conf", "x"], "--conf must be NAME=VALUE"),
         (["--from", "in", "--to", "out", "--checkpoint", "cp", "--shards", "0"], "--shards: must be from 1"),

@@ -1,6 +1,7 @@
 """The wheel of a shard, on a state that is a dict, against the plain model; no Spark is started."""
 
 import json
+from dataclasses import replace
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -11,9 +12,8 @@ from hypothesis import strategies as st
 from exploring import explored
 from hwheel.spark.message import SEQUENCE, TOMBSTONE
 from hwheel.spark.shard import chunk_map
-from hwheel.spark.shard import wheel as shard_wheel
 from hwheel.spark.shard.index import ShardIndex
-from hwheel.spark.shard.settings import ColumnNames, Placement, WheelSettings
+from hwheel.spark.shard.settings import Column, ColumnNames, Limits, Placement, WheelSettings
 from hwheel.spark.shard.wheel import ShardWheel
 from plain_model import PlainModel, Record
 
@@ -23,32 +23,36 @@ SCHEMA = pa.schema(
     [("id", pa.string()), ("key", pa.string()), ("due", pa.int64()), ("payload", pa.string()), (TOMBSTONE, pa.bool_())]
 )
 
+COLUMNS = [Column("id", "string"), Column("key", "string"), Column("due", "bigint"), Column("payload", "string")]
+
 
 class Shard:
     """A shard whose state survives between batches as bytes and text, as it does in the store."""
 
-    def __init__(self, tick_ms=1000, wheel_size=4, dedup_ms=10**9):
+    def __init__(self, tick_ms=1000, wheel_size=4, dedup_ms=10**9, limits=None):
         placement = Placement(tick_ms, wheel_size, shards=1, partitions=1)
-        self.settings = WheelSettings(ColumnNames("id", "key", "due"), placement, dedup_ms)
+        self.settings = WheelSettings(COLUMNS, ColumnNames("id", "key", "due"), placement, dedup_ms)
+        if limits:
+            self.settings = replace(self.settings, limits=limits)
         self.index = None
         self.buckets, self.delivered = {}, {}
 
     def batch(self, records, now_ms):
         """Record, Record, ... -> what goes out."""
-        arrived = None
+        arrived = SCHEMA.empty_table()
         if records:
             columns = zip(*[(r.id, r.key, r.due, r.payload, r.cancel) for r in records], strict=True)
             arrived = pa.table(
                 [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
             )
         if self.index is None:
-            if arrived is None:
+            if not records:
                 return []
-            index = ShardWheel.new_index(self.settings, arrived)
+            index = ShardWheel.new_index(self.settings, SCHEMA)
         else:
             index = ShardIndex.from_json(self.index)
         wheel = ShardWheel(self.settings, index, self.buckets, self.delivered)
-        out = [row for table in wheel.advance(arrived, now_ms) for row in table.to_pylist()]
+        out = [row for table in wheel.advance(arrived.to_batches(), now_ms) for row in table.to_pylist()]
         self.next_ms = wheel.next_ms
         self.index = index.to_json()
         self.check(index)
@@ -75,11 +79,14 @@ def histories(draw):
         for _ in range(draw(st.integers(0, 12))):
             if known and draw(st.integers(0, 2)) == 0:
                 record = draw(st.sampled_from(known))
-                records.append(record._replace(cancel=draw(st.booleans())))
+                # Now and then that of another key, which has the id in common and nothing else.
+                key = draw(st.sampled_from([record.key, record.key, None, f"k{draw(st.integers(0, 2))}"]))
+                records.append(record._replace(cancel=draw(st.booleans()), key=key))
             else:
                 number = len(known)
                 due_ms = draw(st.sampled_from(known)).due if known and draw(st.booleans()) else now_ms + draw(dues_ms)
-                record = Record(f"m{number}", f"k{number % 3}", due_ms, False, "x" * (number % 50))
+                payload = "x" * draw(st.sampled_from([number % 50, number % 50, 4000]))
+                record = Record(f"m{number}", f"k{number % 3}", due_ms, False, payload)
                 known.append(record)
                 if draw(st.integers(0, 4)) > 0:
                     records.append(record._replace(cancel=draw(st.integers(0, 5)) == 0))
@@ -94,6 +101,7 @@ def histories(draw):
     st.sampled_from([2, 4, 256]),
     st.sampled_from([1, 5, 10**6]),
     st.sampled_from([1, 2000, 10**6]),
+    st.sampled_from([1, 300, 10**6]),
 )
 @example(
     [
@@ -104,18 +112,19 @@ def histories(draw):
     2,
     1,
     1,
+    1,
 )
-def test_the_model(batches, tick_ms, wheel_size, step_rows, bytes_):
-    shard, model = Shard(tick_ms, wheel_size, 10**15), PlainModel(tick_ms)
-    small = patch.multiple(chunk_map, OPEN_BYTES=min(bytes_, 500), CHUNK_BYTES=bytes_)
-    with small, patch.multiple(shard_wheel, STEP_ROWS=step_rows, MOVE_ROWS=step_rows, EMIT_ROWS=min(step_rows, 7)):
+def test_the_model(batches, tick_ms, wheel_size, step_rows, chunk_bytes, most_bytes):
+    limits = Limits(step_rows, most_bytes, step_rows, most_bytes, min(step_rows, 7), most_bytes, most_bytes // 2)
+    shard, model = Shard(tick_ms, wheel_size, 10**15, limits), PlainModel(tick_ms)
+    with patch.multiple(chunk_map, OPEN_BYTES=min(chunk_bytes, 500), CHUNK_BYTES=chunk_bytes):
         end_ms = batches[-1][0] + 10**12
         for now_ms, records in [*batches, (end_ms, [])]:
             out = shard.batch(records, now_ms)
             assert out == model.batch(records, now_ms)
             assert all(record.due <= now_ms for record in out), "never before due"
             if shard.index and model.pending:
-                tick_ms_of_first = min(tick for _, tick in model.pending) * tick_ms
+                tick_ms_of_first = min(tick for _, _, tick in model.pending) * tick_ms
                 assert now_ms < shard.next_ms <= tick_ms_of_first
     assert not shard.buckets and not model.pending
 
@@ -133,6 +142,48 @@ def test_whoever_wakes_the_shard_only_when_it_asks_for_it_gets_all_at_its_tick(b
             out = shard.batch([], at_ms)
             assert out == model.batch([], at_ms)
             assert all(at_ms - record.due < 1000 for record in out)
+
+
+@pytest.fixture
+def arrow_memory():
+    """What Arrow has had allocated at most since the test began, in bytes."""
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
+    pa.set_memory_pool(pool)
+    yield pool.max_memory
+    pa.set_memory_pool(before)
+
+
+MB = 1024 * 1024
+
+
+@pytest.mark.parametrize("size", [3 * MB, 4000, 40])
+@pytest.mark.parametrize("wait_ms", [0, 1500, 70_000], ids=["late", "in one tick", "in a coarse bucket"])
+def test_memory_does_not_grow_with_what_is_due_at_once(arrow_memory, size, wait_ms):
+    """A tick of 90 MB (or, of short messages, 200,000) with 4 MB (or 8,000) at a time."""
+    limits = Limits(8000, 4 * MB, 8000, 2 * MB, 4000, MB, 2 * MB)
+    shard = Shard(wheel_size=16, limits=limits)
+    count = min(90 * MB // size, 200_000)
+    dues = [START_MS // 1000 * 1000 - 10_000 + wait_ms + i * 7919 % 1000 for i in range(count)]
+
+    def arriving():
+        each = max(1, MB // size)
+        for start in range(0, count, each):
+            rows = range(start, min(start + each, count))
+            columns = [f"m{i}" for i in rows], [f"k{i % 7}" for i in rows], [dues[i] for i in rows]
+            yield from pa.table(
+                [*columns, [f"{i:x}" * (size // len(f"{i:x}")) for i in rows], [False] * len(rows)], schema=SCHEMA
+            ).to_batches()
+
+    index = ShardWheel.new_index(shard.settings, SCHEMA)
+    out, sizes = [], []
+    now_ms = START_MS - 10_000
+    for batch, at_ms in ((arriving(), now_ms), ((), now_ms + wait_ms + 2000), (arriving(), now_ms + wait_ms + 2500)):
+        for table in ShardWheel(shard.settings, index, shard.buckets, shard.delivered).advance(batch, at_ms):
+            out += table.column("id").to_pylist()
+            sizes.append(table.nbytes)
+    assert out == [f"m{i}" for i in sorted(range(count), key=lambda i: (dues[i], i))], "once, though all came twice"
+    assert max(sizes) <= max(2 * MB, 1.1 * size)
+    assert arrow_memory() < 40 * MB
 
 
 def test_a_wakeup_per_bucket_and_not_per_message():
@@ -159,12 +210,11 @@ def test_known_for_the_horizon_after_delivery_and_forgotten_after_it():
 
 
 def test_the_horizon_begins_when_a_message_goes_out_and_not_when_it_was_due():
-    shard = Shard(dedup_ms=10_000)
+    shard = Shard(dedup_ms=10_000, limits=Limits(step_rows=1))
     messages = [Record(f"m{i}", "k", START_MS + 5000 * i) for i in range(1, 9)]
     shard.batch(messages, START_MS)
     after_a_pause_ms = START_MS + 3_600_000
-    with patch.object(shard_wheel, "STEP_ROWS", 1):
-        assert shard.batch([], after_a_pause_ms) == messages
+    assert shard.batch([], after_a_pause_ms) == messages
     assert shard.batch([], after_a_pause_ms + 9_999) == []
     assert shard.batch(messages, after_a_pause_ms + 9_999) == []
 
@@ -175,6 +225,18 @@ def test_a_backlog_of_old_messages_is_deduplicated_as_well():
     assert shard.batch(old, START_MS) == old[::-1]
     assert shard.batch(old[:500], START_MS + 9_000) == []
     assert len(ShardIndex.from_json(shard.index).delivered) < 300, "slices of long ago are long"
+
+
+def test_messages_of_two_keys_share_nothing_with_their_id_in_common():
+    shard = Shard(dedup_ms=10_000)
+    alice, bob, nobody = (Record("x", key, START_MS + 500) for key in ("alice", "bob", None))
+    shard.batch([alice, bob, nobody, bob], START_MS)
+    shard.batch([nobody._replace(cancel=True)], START_MS)
+    assert shard.batch([], START_MS + 1000) == [alice, bob]
+    carol = Record("x", "carol", START_MS + 500)
+    assert shard.batch([bob, nobody, carol, alice], START_MS + 2000) == [carol], (
+        "what was settled is known by its key, too"
+    )
 
 
 def test_a_cancel_that_comes_late_and_before_its_message():
@@ -206,6 +268,35 @@ def test_state_of_other_settings_is_refused():
     shard.settings = Shard(tick_ms=2000).settings
     with pytest.raises(ValueError, match="tick=1000ms.*tick=2000ms"):
         shard.batch([Record("b", "k", START_MS)], START_MS)
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ([*COLUMNS[:3], Column("text", "string")], "column 4 is payload string there and text string here"),
+        ([*COLUMNS[:2], COLUMNS[3], COLUMNS[2]], "column 3 is due bigint .* payload string here, column 4 is payload"),
+        ([*COLUMNS[:3], Column("payload", "binary")], "column 4 is payload string there and payload binary here"),
+        (COLUMNS[:3], "column 4 is payload string there and none here"),
+        ([*COLUMNS, Column("more", "int")], "column 5 is none there and more int here"),
+    ],
+)
+def test_messages_of_other_columns_are_refused_and_the_difference_is_told(columns, says):
+    shard = Shard()
+    shard.batch([Record("a", "k", START_MS + 5000)], START_MS)
+    shard.settings = replace(shard.settings, columns=columns)
+    with pytest.raises(ValueError, match=f"{says}.*id string, key string, due bigint, payload string$"):
+        shard.batch([], START_MS + 5000)  # also when nothing new comes
+
+
+def test_state_of_the_format_before_is_refused():
+    shard = Shard()
+    shard.batch([Record("a", "k", START_MS + 5000)], START_MS)
+    fields = json.loads(shard.index)
+    for name in ("format", "columns"):
+        del fields[name]
+    shard.index = json.dumps(fields)
+    with pytest.raises(ValueError, match="has format 1, and this version reads 2. .* start with a new checkpoint"):
+        shard.batch([], START_MS + 5000)
 
 
 def test_the_index_is_json_that_can_be_read_back():

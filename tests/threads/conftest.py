@@ -52,7 +52,9 @@ def script(tmp_path):
 
     def start(text):
         path = tmp_path / f"script{len(started)}.py"
-        path.write_text("import faulthandler\nfaulthandler.dump_traceback_later(100, exit=True)\n" + text)
+        path.write_text(
+            f"import faulthandler\nfaulthandler.dump_traceback_later({100 + 3 * seconds(2)}, exit=True)\n" + text
+        )
         started.append(
             subprocess.Popen(
                 [sys.executable, path],

@@ -53,5 +53,5 @@ def test_memory_of_a_dropped_batch_is_not_touched_again(script, soak_seconds, mo
     monkeypatch.setitem(os.environ, "PYTHONMALLOC", "malloc")
     monkeypatch.setitem(os.environ, "MALLOC_PERTURB_", "165")
     process = script(SCRIPT.format(executor=executor, seconds=2 * soak_seconds))
-    output, errors = process.communicate(timeout=200)
+    output, errors = process.communicate(timeout=200 + soak_seconds)
     assert (process.returncode, output, errors) == (0, "", "")

@@ -1,6 +1,7 @@
 """A ProcessPoolExecutor as executor: what is submitted to it must be picklable, and is."""
 
 SCRIPT = """
+import contextvars
 from array import array
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -16,6 +17,14 @@ def note(path, text):
 
 def fail():
     raise ValueError("on purpose")
+
+
+user = contextvars.ContextVar("user", default="nobody")
+
+
+def note_and_set(path, name):
+    note(path, user.get())
+    user.set(name)
 
 
 class Note:
@@ -92,5 +101,16 @@ timer.call_later(3600, note, path, "late")
 assert timer.close(run_pending=True) == []
 assert lines() == ["late"]
 assert errors == []
+""",
+    )
+
+
+def test_no_callback_sees_what_another_has_set_there(script):
+    run(
+        script,
+        """
+for name in ("one", "two", "three", "four"):
+    timer.call_later(0.01, note_and_set, path, name)
+eventually(lambda: lines() == ["nobody"] * 4)
 """,
     )

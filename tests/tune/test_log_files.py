@@ -66,6 +66,7 @@ def test_several_files_are_one_log_and_hidden_ones_are_not_read(tmp_path):
         ({"start": [1, None]}, "row 1: 'start' is null"),
         ({"timeout": [None, 1]}, "row 0: 'timeout' is null"),
         ({"start": [0, -1]}, "row 1: 'start' is negative"),
+        ({"timeout": [5, -1]}, "row 1: 'timeout' is negative"),
         ({"start": [0, 9], "end": [0, 8]}, "row 1: it ends before it starts"),
     ],
 )

@@ -49,7 +49,7 @@ class WheelTimersMixin(Base):
 
     def set_debug(self, enabled: bool) -> None:
         """Switches asyncio's debug mode on or off."""
-        super().set_debug(enabled)
+        super().set_debug(enabled)  # pyright: ignore[reportAbstractUsage]    (the base comes later)
         self._wheel_timers.debug = bool(enabled)
 
     def run_forever(self) -> None:
@@ -58,7 +58,7 @@ class WheelTimersMixin(Base):
 
     def close(self) -> None:
         """Closes the loop; what is pending is let go of."""
-        super().close()
+        super().close()  # pyright: ignore[reportAbstractUsage]
         self._wheel_timers.close()
 
 
@@ -86,4 +86,4 @@ def wheel_loop(base: type[Loop]) -> type[Loop]:
             return made
     name = f"Wheel{base.__name__.lstrip('_')}"
     doc = f"{base.__module__}.{base.__qualname__}, with its timers on the wheel."
-    return type(name, bases, {"__module__": "hwheel.asyncio", "__doc__": doc})
+    return type(name, bases, {"__module__": "hwheel.asyncio", "__doc__": doc})  # pyright: ignore[reportReturnType]

@@ -1,33 +1,32 @@
-"""rich draws and Spark delivers: both are extras, and a user hears in one line what to install."""
+"""What commands on Spark have in common: its settings, and what a user can put right, said in one line."""
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hwheel.cli.errors import CommandError
 
 
-def require_rich() -> None:
-    """Raises CommandError where rich is not installed, before anything has been run for nothing."""
-    try:
-        import rich  # noqa: F401
-    except ImportError:
-        raise CommandError("this needs rich to draw with; install it by: pip install 'hwheel[cli]'") from None
-
-
 @contextmanager
 def spark_errors() -> Iterator[None]:
-    """Turns what a user can put right into CommandError: no pyspark, no Java, no connector or topic, other settings
-    than the checkpoint's."""
-    try:
-        from hwheel.spark.deliver.options import CheckpointOptionsError
-        from hwheel.spark.session.connector import KafkaError
-        from hwheel.spark.session.java import JavaNotUsableError
-    except ImportError as error:
-        raise CommandError(f"this needs Spark ({error.name or error}): pip install 'hwheel[spark]'") from None
+    """Turns what ends the work on Spark into CommandError: no Java, no connector or topic, other settings than the
+    checkpoint's, and all that Spark itself raises."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from hwheel.spark.deliver.failures import failure_of
+    from hwheel.spark.deliver.one_job import CheckpointInUseError
+    from hwheel.spark.deliver.options import CheckpointOptionsError
+    from hwheel.spark.session.connector import KafkaError
+    from hwheel.spark.session.java import JavaNotUsableError
+
     try:
         yield
-    except (KafkaError, JavaNotUsableError, CheckpointOptionsError) as error:
+    except (KafkaError, JavaNotUsableError, CheckpointOptionsError, CheckpointInUseError) as error:
         raise CommandError(str(error)) from None
+    except (PySparkException, Py4JError) as error:
+        failure = failure_of(error)
+        raise CommandError(str(failure), f"{traceback.format_exc()}\n{failure.details}") from None
 
 
 def settings_of(pairs: list[str], option: str = "--conf") -> dict[str, str]:

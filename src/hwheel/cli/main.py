@@ -6,7 +6,10 @@ pending; 2, the command was not understood or cannot be carried out; 130, interr
 
 import argparse
 import os
+import platform
 import sys
+import sysconfig
+import traceback
 from collections.abc import Sequence
 
 from hwheel.cli import pending
@@ -16,8 +19,11 @@ from hwheel.cli.errors import CommandError
 from hwheel.cli.options import Parser
 from hwheel.cli.trace import command as trace_command
 from hwheel.cli.tune import command as tune_command
+from hwheel.extras import MissingExtraError
 from hwheel.version import __version__
+from hwheel_core import BUILD
 
+LINE_MOST = 400
 DESCRIPTION = "Timers for programs that hold very many timeouts: Kafka's hierarchical timing wheel, compiled."
 
 EPILOG = """\
@@ -30,9 +36,19 @@ examples:
   hwheel tune log/ --out report             which tick, wheel size and timeout suit a log of timers
   hwheel deliver --from in --to out --checkpoint state      messages in files, held until they are due, on Spark
 
-Each command has a --help of its own. What draws needs rich: pip install 'hwheel[cli]'; what reads logs
-pyarrow and matplotlib: pip install 'hwheel[tune]'; what delivers Spark: pip install 'hwheel[spark]'.
+Each command has a --help of its own. demo and trace need pip install 'hwheel[cli]', tune 'hwheel[tune]', deliver and
+pending 'hwheel[spark]', and say so where something of it is not installed.
 """
+
+
+def version_text() -> str:
+    """The version, and what a report of a fault should say beside it: how the core was built, and what runs it."""
+    implementation, system = sys.implementation.name.replace("cpython", "CPython"), platform.system()
+    gil = "without the GIL" if sysconfig.get_config_var("Py_GIL_DISABLED") else "with the GIL"
+    return (
+        f"hwheel {__version__}\ncore: {BUILD}\n"
+        f"python: {implementation} {platform.python_version()} {gil}, {system} {platform.machine()}"
+    )
 
 
 def make_parser() -> Parser:
@@ -44,7 +60,7 @@ def make_parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"hwheel {__version__}")
+    parser.add_argument("--version", action="version", version=version_text())
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     demo_command.add_to(commands)
@@ -52,6 +68,8 @@ def make_parser() -> Parser:
     tune_command.add_to(commands)
     deliver_command.add_to(commands)
     pending.add_to(commands)
+    for command in commands.choices.values():
+        command.add_argument("--verbose", action="store_true", help="of what goes wrong, show all that is known")
     return parser
 
 
@@ -66,8 +84,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = options.run(options)
         sys.stdout.flush()
         return status
+    except MissingExtraError as error:
+        print(error, file=sys.stderr)
+        return 2
     except CommandError as error:
-        print(f"{options.prog}: {error}", file=sys.stderr)
+        say(options, str(error), error.details)
         return 2
     except KeyboardInterrupt:
         print(f"{options.prog}: interrupted", file=sys.stderr)
@@ -76,3 +97,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Who read our output has seen enough (`| head`). What is still buffered must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except Exception as error:
+        what = " ".join(str(error).split("\n\n")[0].split())[:LINE_MOST]
+        advice = "that was not foreseen; with --verbose it shows where it happened: please report that"
+        say(options, f"{type(error).__name__}: {what}\n{advice}", traceback.format_exc())
+        return 2
+
+
+def say(options: argparse.Namespace, lines: str, details: str = "") -> None:
+    """What went wrong, and what to do; all that is known, if that is asked for."""
+    if options.verbose and details:
+        print(details.rstrip(), file=sys.stderr)
+    for line in lines.splitlines():
+        print(f"{options.prog}: {line}", file=sys.stderr)

@@ -8,6 +8,7 @@ from typing import Any
 from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import settings_of, spark_errors
 from hwheel.cli.options import add_subcommand
+from hwheel.extras import require
 
 BAR = 40
 
@@ -46,13 +47,16 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Shows it. Status 1: the message that was asked for is not pending."""
     settings = settings_of(options.conf)
+    require(options.prog, "spark")
     with spark_errors():
         from hwheel.spark.deliver.delivery import MESSAGES
         from hwheel.spark.deliver.files import Directory
         from hwheel.spark.deliver.pending import histogram, message
         from hwheel.spark.session.local import make_session
 
-        spark = make_session(options.master, {"spark.sql.shuffle.partitions": "2", **settings})
+        spark = make_session(
+            options.master, {"spark.sql.shuffle.partitions": "2", **settings}, quiet=not options.verbose
+        )
         try:
             checkpoint = Directory(spark, options.checkpoint)
             place = options.checkpoint if checkpoint.exists("offsets") else f"{options.checkpoint}/{MESSAGES}"
@@ -77,8 +81,8 @@ def show_message(rows: list[dict[str, Any]], options: argparse.Namespace) -> int
             print(f"{what} {row['id']}  key {row['key']}  due {row['due']} ms ({utc(row['due'])}){payload}")
         if not rows:
             print(f"{options.id}: nothing pending")
-    cancelled = {row["due"] for row in rows if row["cancelled"]}
-    return 0 if any(row["due"] not in cancelled for row in rows) else 1
+    cancelled = {(row["key"], row["tick"]) for row in rows if row["cancelled"]}
+    return 0 if any((row["key"], row["tick"]) not in cancelled for row in rows) else 1
 
 
 def show_histogram(counts: dict[str, int], options: argparse.Namespace) -> None:

@@ -4,13 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from hwheel.replay import NEVER
+from hwheel.extras import needed_by
 from hwheel_core import HwheelError
+
+with needed_by("hwheel.logs.columns", "tune", without=("rich", "matplotlib")):
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from hwheel.replay import NEVER
 
 Column = npt.NDArray[np.int64]
 
@@ -62,6 +65,7 @@ class LogColumns:
                 raise LogError(f"{where}, row {row}: {name!r} is null")
         arrays = [plain(starts), plain(timeouts), plain(ends.fill_null(NEVER))]
         refuse(arrays[0] < 0, f"{self.start!r} is negative", where, first_row)
+        refuse(arrays[1] < 0, f"{self.timeout!r} is negative", where, first_row)
         refuse((arrays[2] < arrays[0]) & (arrays[2] != NEVER), "it ends before it starts", where, first_row)
         return arrays
 

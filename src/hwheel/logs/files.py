@@ -4,14 +4,17 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import fs
+from hwheel.extras import needed_by
 
-from hwheel.logs.columns import LogColumns, LogError
-from hwheel.logs.schema import DROPPED
-from hwheel.replay import Log
+with needed_by("hwheel.logs.files", "tune", without=("rich", "matplotlib")):
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow import fs
+
+    from hwheel.logs.columns import LogColumns, LogError
+    from hwheel.logs.schema import DROPPED
+    from hwheel.replay import Log
 
 
 def files_of(paths: Iterable[str | Path]) -> list[str]:

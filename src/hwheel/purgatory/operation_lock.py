@@ -1,6 +1,5 @@
 """OperationLock: the lock of an operation, as its users see it."""
 
-import threading
 from types import TracebackType
 
 from hwheel_core import OperationCore
@@ -19,13 +18,6 @@ class OperationLock:
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """As threading.RLock.acquire."""
-        if timeout != -1:
-            if not blocking:
-                raise ValueError("can't specify a timeout for a non-blocking call")
-            if timeout < 0:
-                raise ValueError("timeout value must be a non-negative number")
-            if timeout > threading.TIMEOUT_MAX:
-                raise OverflowError("timeout value is too large")
         return self._operation._acquire(blocking, timeout)
 
     def release(self) -> None:

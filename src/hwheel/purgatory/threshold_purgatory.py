@@ -4,7 +4,6 @@ import contextlib
 import heapq
 import itertools
 import operator
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -12,8 +11,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from hwheel.purgatory.base_purgatory import BasePurgatory
 from hwheel.purgatory.each import each
 from hwheel.timers.base import BaseTimer
-from hwheel.timers.forked_locks import free_if_nobody_has_it, has_it
-from hwheel_core import TimerClosed, TimerTask
+from hwheel_core import RLock, TimerClosed, TimerTask
 
 
 class Ordered(Protocol):
@@ -67,7 +65,7 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
 
     def __init__(self, name: str = "thresholds", timer: BaseTimer | None = None, *, reaper: bool = True) -> None:
         self._serial = itertools.count()
-        self._lock = threading.RLock()
+        self._lock = RLock()
         super().__init__(name, timer, reaper)
 
     def _start_empty(self) -> None:
@@ -82,7 +80,6 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         # and signal handlers may do. What those add goes to _late, because a comparison that adds would otherwise cause
         # the next one, without end: each call works on what was there when it began, and the next call takes up the
         # rest.
-        free_if_nobody_has_it(self._lock)
         self._waiting: dict[int, _Waiting] = {}
         self._heap: list[tuple[Any, int]] | None = []
         self._late: list[int] = []  # numbers of what waits and is not yet in the heap
@@ -107,7 +104,7 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         number = next(self._serial)
         future: Future[float] = Future()
         task = TimerTask(max_wait_ms, self._expire, number, max_wait_ms)
-        is_inside = has_it(self._lock)
+        is_inside = self._lock._is_owned()
         try:
             with self._lock:
                 if self._closed:
@@ -231,7 +228,7 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
         if other is not None and not self._checks:
             self._checks = True
             try:
-                entry.threshold < other.threshold  # noqa: B015
+                entry.threshold < other.threshold  # noqa: B015  # pyright: ignore[reportUnusedExpression]
             finally:
                 self._checks = False
         self._waiting[entry.number] = entry

@@ -1,18 +1,16 @@
 """Writes a log of the timers of a running program: Parquet files for `hwheel tune` and `hwheel.replay`.
 
-Needs pyarrow (`pip install 'hwheel[tune]'`).
+Needs pyarrow (`pip install 'hwheel[recorder]'`).
 
     recorder.py         Recorder: the bounded buffer, and the thread that empties it
     log_writer.py       the files
     recording_timer.py  RecordingTimer: a SystemTimer that tells a Recorder what becomes of its timers
 """
 
-try:
-    import pyarrow  # noqa: F401
-except ImportError as error:
-    raise ImportError("hwheel.recorder needs pyarrow: pip install 'hwheel[tune]'") from error
+from hwheel.extras import needed_by
 
-from hwheel.recorder.recorder import Recorder, RecorderStats
-from hwheel.recorder.recording_timer import RecordingTimer
+with needed_by("hwheel.recorder", "recorder"):
+    from hwheel.recorder.recorder import Recorder, RecorderStats
+    from hwheel.recorder.recording_timer import RecordingTimer
 
 __all__ = ["Recorder", "RecorderStats", "RecordingTimer"]

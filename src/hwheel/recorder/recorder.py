@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Protocol, Self
 from weakref import WeakSet
 
 from hwheel.recorder.log_writer import LogWriter, Row
-from hwheel.timers.forked_locks import free_if_nobody_has_it
 from hwheel.timers.lifecycle import follow_process
 from hwheel.timers.start_thread import start_thread
 from hwheel.timers.uncaught import report_uncaught
+from hwheel_core import RLock
 
 BATCH_ROWS = 16_384  # taken from the queue before they are packed
 
@@ -77,7 +77,7 @@ class Recorder:
         self._writer = LogWriter(Path(path))
         self._capacity, self._file_rows, self._file_seconds = capacity, file_rows, file_seconds
         self._timers: WeakSet[Leaving] = WeakSet()
-        self._counting = threading.RLock()  # a finalizer may come in between
+        self._counting = RLock()  # a finalizer may come in between
         self._dropped = self._dropped_told = self._taken = self._written = 0
         self._queue: SimpleQueue[Row | None] = SimpleQueue()
         self._rows: list[Row] = []  # taken from the queue, to be packed
@@ -198,7 +198,6 @@ class Recorder:
     def _after_fork_in_child(self) -> None:
         """The thread and the files are the parent's."""
         self._closed = True
-        free_if_nobody_has_it(self._counting)
         self._queue = SimpleQueue()
         self._thread = threading.current_thread()  # nobody to wait for
 

@@ -6,17 +6,16 @@ nothing can change them any more.
 """
 
 import math
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextvars import Context
 from typing import Any, TypeVar, TypeVarTuple
 
 from hwheel.recorder.log_writer import Row
 from hwheel.recorder.recorder import Recorder
-from hwheel.timers.forked_locks import free_if_nobody_has_it
 from hwheel.timers.system import SystemTimer
-from hwheel_core import TimerTask, ceil_milliseconds
+from hwheel_core import RLock, TimerTask, ceil_milliseconds
 
 _Ts = TypeVarTuple("_Ts")
 _Task = TypeVar("_Task", bound=TimerTask)
@@ -115,7 +114,7 @@ class RecordingTimer(SystemTimer):
             raise ValueError("executor must not be one of processes: what runs there cannot be recorded here")
         self._recorder = recorder
         self._key_of = qualified_name if key is None else key
-        self._noting = threading.RLock()
+        self._noting = RLock()
         self._start_notes()
         self._closed_ms: int | None = None
         self._last_ms = 0  # the last reading of the clock
@@ -125,14 +124,18 @@ class RecordingTimer(SystemTimer):
             self._shift_ms = round((time.time() - self.time()) * 1000) // self.tick_ms * self.tick_ms
         recorder._follow(self)
 
-    def call_later(self, delay: Any, callback: Callable[[*_Ts], object], *args: *_Ts) -> TimerTask:
+    def call_later(
+        self, delay: Any, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> TimerTask:
         """As SystemTimer.call_later, and recorded."""
-        return self._start_task(ceil_milliseconds(delay, "delay"), callback, args)
+        return self._start_task(ceil_milliseconds(delay, "delay"), callback, args, context)
 
-    def call_at(self, when: Any, callback: Callable[[*_Ts], object], *args: *_Ts) -> TimerTask:
+    def call_at(
+        self, when: Any, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> TimerTask:
         """As SystemTimer.call_at, and recorded."""
         ceil_milliseconds(when, "when")
-        return self._start_task(ceil_milliseconds(float(when) - self.time(), "when"), callback, args)
+        return self._start_task(ceil_milliseconds(float(when) - self.time(), "when"), callback, args, context)
 
     def add(self, task: _Task) -> _Task:
         """As SystemTimer.add; not recorded."""
@@ -156,10 +159,17 @@ class RecordingTimer(SystemTimer):
             self._note(source, None)
         super()._report(source, error)
 
-    def _start_task(self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...]) -> TimerTask:
+    def _start_task(
+        self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
+    ) -> TimerTask:
         if callback is None:  # which is no mistake in a TimerTask
             raise TypeError("callback must be callable, not NoneType")
-        task = RecordedTask(delay_ms, callback, *args)
+        if context is None:
+            task = RecordedTask(delay_ms, callback, *args)
+        elif isinstance(context, Context) and callable(callback):
+            task = RecordedTask(delay_ms, context.run, callback, *args)
+        else:
+            raise TypeError(f"context must be a contextvars.Context, not {context!r}, and callback callable")
         task._timer, task._key, task._is_noted = self, self._key_of(callback, args), False
         return super().add(task)
 
@@ -219,13 +229,9 @@ class RecordingTimer(SystemTimer):
         start_ms = task.deadline_ms - task.delay_ms  # the deadline was rounded up to a whole ms, and so is the start
         if end_ms is not None:
             end_ms = max(start_ms, end_ms) + self._shift_ms
-        return Row(task._key, start_ms + self._shift_ms, task.delay_ms, end_ms)
+        return Row(task._key, start_ms + self._shift_ms, max(task.delay_ms, 0), end_ms)
 
     # --- the process ---------------------------------------------------------------------------------------------
-
-    def _after_fork_in_child(self) -> None:
-        free_if_nobody_has_it(self._noting)
-        super()._after_fork_in_child()
 
     def _at_exit(self) -> None:
         if self._exiting or self.closed:

@@ -3,14 +3,12 @@
 Needs `pip install 'hwheel[spark]'` and Java 17 or later. Nothing starts a session at import.
 """
 
-try:
-    import google.protobuf  # noqa: F401    (Spark's state needs these two, and says so late)
-    import pandas  # noqa: F401
-    import pyarrow  # noqa: F401
-    import pyspark  # noqa: F401
-except ImportError as error:
-    raise ImportError(f"hwheel.spark needs {error.name}: pip install 'hwheel[spark]'") from error
+from hwheel.extras import needed_by
 
-from hwheel.spark.hold import dead_letters, hold_until_due
+with needed_by("hwheel.spark", "spark"):
+    import google.protobuf  # noqa: F401  # pyright: ignore[reportUnusedImport]    (Spark's state needs these two, and says so late)
+    import pandas  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+    from hwheel.spark.hold import dead_letters, hold_until_due
 
 __all__ = ["dead_letters", "hold_until_due"]

@@ -33,19 +33,31 @@ def from_chunk(blob: bytes, schema: pa.Schema) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
 
 
-def gathered(batches: Iterable[pa.RecordBatch], most_rows: int, most_bytes: int | None = None) -> Iterator[pa.Table]:
+def gathered(batches: Iterable[pa.RecordBatch], most_rows: int, most_bytes: int) -> Iterator[pa.Table]:
     """The batches in order, as tables that each take in batches until they have so many rows or bytes."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         held.append(batch)
         rows += batch.num_rows
-        size += batch.nbytes if most_bytes else 0
-        if rows >= most_rows or (most_bytes and size >= most_bytes):
+        size += batch.nbytes
+        if rows >= most_rows or size >= most_bytes:
             yield pa.Table.from_batches(held)
             held, rows, size = [], 0, 0
     if rows:
         yield pa.Table.from_batches(held)
+
+
+def cut(table: pa.Table, most_rows: int, most_bytes: int) -> Iterator[pa.Table]:
+    """The rows in order, in pieces of so many rows at most, and of about so many bytes; one row is never cut."""
+    rows = table.num_rows
+    step = max(1, rows // max(1, -(-rows // most_rows), -(-table.nbytes // most_bytes)))
+    for start in range(0, rows, step):
+        piece = table.slice(start, step)
+        if piece.num_rows > 1 and piece.nbytes > 2 * most_bytes:  # here are the long ones
+            yield from cut(piece, most_rows, most_bytes)
+        else:
+            yield piece
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:
@@ -66,11 +78,11 @@ def arrow_array(values: "array[int]") -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 
+def codes(column: pa.Array) -> pa.Array:
+    """A number for each value, the same for equal ones; null is a value."""
+    return column.dictionary_encode(null_encoding="encode").indices.cast(pa.int64())
+
+
 def constant(value: int, count: int) -> pa.Array:
     """The same number, count times."""
     return pa.repeat(pa.scalar(value, pa.int64()), count)
-
-
-def joined(tables: Iterable[pa.Table]) -> pa.Table:
-    """Tables of one schema, one after the other."""
-    return pa.concat_tables(list(tables))

@@ -11,9 +11,9 @@ from hwheel.spark.durations import duration_ms
 from hwheel.spark.message import SHARD, TOMBSTONE, malformed, message_columns, quoted
 from hwheel.spark.packing import PACKED, Packer, unpack
 from hwheel.spark.processor import EMITTED, HoldProcessor
-from hwheel.spark.session.state_store import set_up_state_store, state_partitions
+from hwheel.spark.session.state_store import set_up_state_store, set_up_transfer, state_partitions
 from hwheel.spark.shard.labels import labels
-from hwheel.spark.shard.settings import ColumnNames, Placement, WheelSettings
+from hwheel.spark.shard.settings import Column, ColumnNames, Placement, WheelSettings
 from hwheel_core import DEFAULT_WHEEL_SIZE, place
 
 SHARDS_MOST = 4096
@@ -31,6 +31,7 @@ def hold_until_due(
     wheel_size: int = DEFAULT_WHEEL_SIZE,
     shards: int | None = None,
     dedup: str | timedelta = "10 minutes",
+    unreadable: str | None = None,
 ) -> DataFrame:
     """Holds the messages of a streaming frame until they are due.
 
@@ -54,13 +55,17 @@ def hold_until_due(
             partition (spark.sql.shuffle.partitions), which is best.
         dedup: how long after it was delivered (or cancelled) a message is known when it comes again; before that it
             always is.
+        unreadable: the column in which the reader marks a row that it could not read whole, as Spark's does in
+            `_corrupt_record`: where it is not null, the row is malformed. None: there is none, and a field of the wrong
+            type is as one that is not there; so a cancel whose `true` is a string goes out as a message.
     Returns:
         The messages that are due: id, key, due and the payload columns, as they came in.
     Raises:
         TypeError, ValueError: a column is not there or of the wrong type, or another argument is out of its range; the
             message names it. The frame is no streaming frame. The session's state store is not RocksDB.
 
-    tick, wheel_size, shards and spark.sql.shuffle.partitions stay as they are for the life of a checkpoint.
+    tick, wheel_size, shards, spark.sql.shuffle.partitions and the columns, their names, types and order, stay as they
+    are for the life of a checkpoint.
     If the session has no state store provider configured, it is set to RocksDB, with changelog checkpointing.
 
     Runtime complexity: a batch costs O(messages in and out) and a state call a bucket touched, however many are held.
@@ -72,8 +77,9 @@ def hold_until_due(
         raise TypeError(f"df must be a DataFrame, not {type(df).__name__}")
     if not df.isStreaming:
         raise ValueError("df must be a streaming DataFrame: spark.readStream makes one")
-    columns = message_columns(df, id, key, due, cancel, payload)
+    columns = message_columns(df, id, key, due, cancel, payload, unreadable)
     set_up_state_store(df.sparkSession)
+    set_up_transfer(df.sparkSession)
     partitions = state_partitions(df.sparkSession)
     if shards is None:
         shards = partitions
@@ -84,12 +90,13 @@ def hold_until_due(
 
     tombstone = F.lit(False) if cancel is None else F.coalesce(quoted(cancel), F.lit(False))
     whole_key = F.coalesce(quoted(key).cast("string"), quoted(id).cast("string"))
-    held = df.where(malformed(df, id, due).isNull()).select(
+    held = df.where(malformed(df, id, due, unreadable).isNull()).select(
         *[quoted(name).alias(columns.inside(name)) for name in columns.kept],
         tombstone.alias(TOMBSTONE),
         F.pmod(F.xxhash64(whole_key), F.lit(shards)).alias(SHARD),
     )
     settings = WheelSettings(
+        [Column(name, df.schema[name].dataType.simpleString()) for name in columns.kept],
         ColumnNames(columns.inside(id), columns.inside(key), columns.inside(due)),
         Placement(tick_ms, wheel_size, shards, partitions),
         dedup_ms,
@@ -98,25 +105,25 @@ def hold_until_due(
     return (
         held.mapInArrow(Packer(labels(shards, partitions)), PACKED)
         .groupBy("shard")
-        .transformWithState(HoldProcessor(settings), EMITTED, "Append", "ProcessingTime")
+        .transformWithStateInPandas(HoldProcessor(settings), EMITTED, "Append", "ProcessingTime")
         .mapInArrow(unpack, messages.schema)
         .toDF(*columns.kept)
     )
 
 
-def dead_letters(df: DataFrame, *, id: str, key: str, due: str) -> DataFrame:
+def dead_letters(df: DataFrame, *, id: str, key: str, due: str, unreadable: str | None = None) -> DataFrame:
     """The malformed rows of a frame, which `hold_until_due` leaves out, with a column `reason` added.
 
-    Malformed is a row without an id, or without a due time, or with one before 1970 or after 9999. No state is needed
-    to tell, so this is a query of its own, with a sink of its own.
+    Malformed is a row that the reader marked as unreadable, or one without an id, or without a due time, or with one
+    before 1970 or after 9999. No state is needed to tell, so this is a query of its own, with a sink of its own.
 
     Arguments:
         df: the frame that goes into `hold_until_due`; it may be a batch one.
-        id, key, due: its columns, as there.
+        id, key, due, unreadable: its columns, as there.
     Raises:
         TypeError, ValueError: as there.
     """
-    message_columns(df, id, key, due, None, [])
+    message_columns(df, id, key, due, None, [], unreadable)
     if "reason" in df.columns:
         raise ValueError("df must have no column 'reason': that is what is added")
-    return df.withColumn("reason", malformed(df, id, due)).where(F.col("reason").isNotNull())
+    return df.withColumn("reason", malformed(df, id, due, unreadable)).where(F.col("reason").isNotNull())

@@ -49,11 +49,17 @@ class MessageColumns:
 
 
 def message_columns(
-    df: DataFrame, id: str, key: str, due: str, cancel: str | None, payload: str | Sequence[str] | None
+    df: DataFrame,
+    id: str,
+    key: str,
+    due: str,
+    cancel: str | None,
+    payload: str | Sequence[str] | None,
+    unreadable: str | None = None,
 ) -> MessageColumns:
     """Checks names and types; ValueError and TypeError name the argument and the column."""
     if payload is None:
-        payload = [name for name in df.columns if name not in (id, key, due, cancel)]
+        payload = [name for name in df.columns if name not in (id, key, due, cancel, unreadable)]
     elif isinstance(payload, str):
         payload = [payload]
     columns = MessageColumns(id, key, due, cancel, tuple(payload))
@@ -62,6 +68,8 @@ def message_columns(
     check_column(df, "due", due, (LongType, TimestampType), "a bigint of epoch milliseconds or a timestamp")
     if cancel is not None:
         check_column(df, "cancel", cancel, (BooleanType,), "a boolean")
+    if unreadable is not None:
+        check_column(df, "unreadable", unreadable, (DataType,), "any type")
     for name in columns.payload:
         check_column(df, "payload", name, (DataType,), "any type")
     return columns
@@ -86,15 +94,19 @@ def quoted(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def malformed(df: DataFrame, id: str, due: str) -> Column:
-    """Why a row can be no message: a reason, or null."""
+def malformed(df: DataFrame, id: str, due: str, unreadable: str | None = None) -> Column:
+    """Why a row can be no message: a reason, or null. What the reader could not read comes first, because then nothing
+    that the other columns say is to be trusted.
+    """
     if isinstance(df.schema[due].dataType, TimestampType):
         due_ms = F.unix_millis(quoted(due))
     else:
         due_ms = quoted(due)
     absurd = (due_ms < 0) | (due_ms > LAST_DUE_MS)
+    could_not_read = F.lit(False) if unreadable is None else quoted(unreadable).isNotNull()
     return (
-        F.when(quoted(id).isNull(), "id is null")
+        F.when(could_not_read, "not readable")
+        .when(quoted(id).isNull(), "id is null")
         .when(F.length(quoted(id).cast("string")) == 0, "id is empty")
         .when(quoted(due).isNull(), "due is null")
         .when(absurd, F.concat(F.lit("due is not between 1970 and 9999: "), due_ms.cast("string"), F.lit(" ms")))

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark import TaskContext
 
-from hwheel.spark.arrow import arrow_array, from_stream, gathered, one_array, to_stream
+from hwheel.spark.arrow import arrow_array, cut, from_stream, gathered, one_array, to_stream
 from hwheel.spark.message import SEQUENCE, SHARD, TOMBSTONE
 from hwheel_core import group
 
 PACK_ROWS = 262_144
 PACK_BYTES = 32 * 1024 * 1024
+BLOB_BYTES = 4 * 1024 * 1024  # a blob is a row to Spark, which has several in memory at a time
 PACKED = "shard int, task int, part int, blob binary"
 UNPACKED_ROWS = 65_536
 
@@ -29,27 +30,42 @@ class Packer:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         task = context.partitionId() if context else 0
-        for part, table in enumerate(gathered(batches, PACK_ROWS, PACK_BYTES)):
-            yield self.packed(table, task, part)
+        part = 0
+        for table in gathered(batches, PACK_ROWS, PACK_BYTES):
+            for shards, blobs in self.packed(table):
+                parts = range(part, part + len(blobs))
+                part += len(blobs)
+                yield pa.RecordBatch.from_arrays(
+                    [
+                        pa.array(shards, pa.int32()),
+                        pa.repeat(pa.scalar(task, pa.int32()), len(blobs)),
+                        pa.array(parts, pa.int32()),
+                        pa.array(blobs, pa.binary()),
+                    ],
+                    names=["shard", "task", "part", "blob"],
+                )
 
-    def packed(self, table: pa.Table, task: int, part: int) -> pa.RecordBatch:
-        """A row of PACKED for each shard that has a message in the table."""
+    def packed(self, table: pa.Table) -> Iterator[tuple[list[int], list[bytes]]]:
+        """Blobs of each shard that has a message in the table, beside the shards' labels; some at a time."""
         shards = one_array(table.column(SHARD))
         table = table.drop_columns([SHARD])
         order, starts = group(shards)
         if len(starts) > 2:
             table = table.take(arrow_array(order))
-        found = [shards[order[start]].as_py() for start in starts[:-1]]
-        blobs = [to_stream(table.slice(start, end - start)) for start, end in zip(starts[:-1], starts[1:], strict=True)]
-        return pa.RecordBatch.from_arrays(
-            [
-                pa.array([self.labels[shard] for shard in found], pa.int32()),
-                pa.array([task] * len(found), pa.int32()),
-                pa.array([part] * len(found), pa.int32()),
-                pa.array(blobs, pa.binary()),
-            ],
-            names=["shard", "task", "part", "blob"],
-        )
+        found: list[int] = []
+        blobs: list[bytes] = []
+        size = 0
+        for start, end in zip(starts[:-1], starts[1:], strict=True):
+            label = self.labels[shards[order[start]].as_py()]
+            for piece in cut(table.slice(start, end - start), PACK_ROWS, BLOB_BYTES):
+                found.append(label)
+                blobs.append(to_stream(piece))
+                size += len(blobs[-1])
+                if size >= BLOB_BYTES:
+                    yield found, blobs
+                    found, blobs, size = [], [], 0
+        if blobs:
+            yield found, blobs
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,16 +1,18 @@
 """Spark's side of a shard: its state variables, its timer, and the calls that Spark makes."""
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
-from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from hwheel.spark.arrow import from_stream, joined, to_stream
+from hwheel.spark.arrow import from_stream, to_stream
 from hwheel.spark.shard.index import ShardIndex
 from hwheel.spark.shard.settings import WheelSettings
+from hwheel.spark.shard.spill import Spill
 from hwheel.spark.shard.wheel import ShardWheel
 
 CHUNK_KEY = "level int, number bigint, chunk int"
@@ -51,6 +53,9 @@ class StateChunks(MutableMapping[tuple[int, int, int], bytes]):
 class HoldProcessor(StatefulProcessor):
     """One shard is one group. A timer is kept at the next time at which there is something to do, one a shard: the
     delay queue holds buckets, and its head is what a timer is needed for.
+
+    What it yields goes to the JVM a frame at a time. (With rows in place of frames Spark would gather all of them
+    first, in one batch of Arrow's: a burst of any size, and two gigabytes at most.)
     """
 
     def __init__(self, settings: WheelSettings) -> None:
@@ -63,30 +68,39 @@ class HoldProcessor(StatefulProcessor):
         self.buckets = StateChunks(handle.getMapState("buckets", CHUNK_KEY, "rows binary"))
         self.delivered = StateChunks(handle.getMapState("delivered", CHUNK_KEY, "rows binary"))
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
-        """A batch with packed messages for this shard. Takes the due buckets as well, so that all goes out in order."""
-        arrived = joined(from_stream(row.blob) for row in sorted(rows, key=lambda row: (row.task, row.part)))
-        index = self.stored_index() or ShardWheel.new_index(self.settings, arrived)
-        yield from self.advance(index, arrived, timerValues.getCurrentProcessingTimeInMs())
+    def handleInputRows(  # pyright: ignore[reportIncompatibleMethodOverride]    (frames alone)
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
+    ) -> Iterator[pd.DataFrame]:
+        """A batch with packed messages for this shard, a frame for each of Spark's. Takes the due buckets as well, so
+        that all goes out in order."""
+        first = next(rows)
+        schema = from_stream(first.blob[0]).schema
+        with Spill(schema, self.settings.limits.spill_bytes) as spill:
+            for frame in chain([first], rows):
+                for task, part, blob in zip(frame.task, frame.part, frame.blob, strict=True):
+                    spill.append((task, part), from_stream(blob))
+            arrived = chain.from_iterable(map(spill.take, sorted(spill.rows)))
+            index = self.stored_index() or ShardWheel.new_index(self.settings, schema)
+            yield from self.advance(index, arrived, timerValues.getCurrentProcessingTimeInMs())
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         """The shard's timer. Spark itself takes the timer away afterwards."""
         index = self.stored_index()
         if index is None:
             raise RuntimeError(f"shard {key} has a timer and no index")
         if index.timer_ms == expiredTimerInfo.getExpiryTimeInMs():
             index.timer_ms = None
-        yield from self.advance(index, None, timerValues.getCurrentProcessingTimeInMs())
+        yield from self.advance(index, (), timerValues.getCurrentProcessingTimeInMs())
 
     def stored_index(self) -> ShardIndex | None:
         found = self.index.get()
         return ShardIndex.from_json(found[0]) if found else None
 
-    def advance(self, index: ShardIndex, arrived: pa.Table | None, now_ms: int) -> Iterator[Row]:
+    def advance(self, index: ShardIndex, arrived: Iterable[pa.RecordBatch], now_ms: int) -> Iterator[pd.DataFrame]:
         """Advances the shard's wheel, and stores what is new of it."""
         wheel = ShardWheel(self.settings, index, self.buckets, self.delivered)
         for table in wheel.advance(arrived, now_ms):
-            yield Row(blob=to_stream(table))
+            yield pd.DataFrame({"blob": [to_stream(table)]})
         next_ms = wheel.next_ms
         if next_ms != index.timer_ms:
             if index.timer_ms is not None:

@@ -15,7 +15,7 @@ does with threads that exit handlers start. From 3.15 on it waits for such threa
 then, when it has come to its end.
 
 Locking: `_lock` guards `_keeping`, that is, the decision that nobody needs to wait any more, and who closes. Only the
-look at what is pending and the start of the keeper's thread happen under it. It is an RLock, for signal handlers.
+look at what is pending and the start of the keeper's thread happen under it. It is reentrant, for signal handlers.
 """
 
 import sys
@@ -26,7 +26,7 @@ from hwheel.threading.pool import Job, ThreadPool
 from hwheel.timers.one_shot import OneShot
 from hwheel.timers.start_thread import start_thread
 from hwheel.timers.system import SystemTimer
-from hwheel_core import TimerClosed
+from hwheel_core import RLock, TimerClosed
 
 NAME = "Timer"  # so its reaper is called reaper-Timer
 WAITS_AFTER_HANDLERS = sys.version_info >= (3, 15)  # for threads, once more when exit handlers have run
@@ -67,7 +67,7 @@ class TimerEngine:
             self._before_threads_are_joined()
 
     def _set_up_threads(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = RLock()
         self._keeping = False
         self._keepers: set[threading.Thread] = set()  # those that have come to no end yet
         self._keeper_closes = False

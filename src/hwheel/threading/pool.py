@@ -11,10 +11,10 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
-from hwheel.timers.forked_locks import free_if_nobody_has_it
 from hwheel.timers.lifecycle import end_forked_thread
 from hwheel.timers.start_thread import start_thread
 from hwheel.timers.uncaught import report_uncaught
+from hwheel_core import RLock
 
 Job: TypeAlias = Callable[[], object]
 _Inbox: TypeAlias = SimpleQueue[Job | None]
@@ -47,7 +47,7 @@ class ThreadPool:
         self._daemon = daemon
         self._least = least
         self._call_later = call_later
-        self._lock = threading.RLock()  # a signal handler may start a timer
+        self._lock = RLock()  # a signal handler may start a timer
         self._queue: deque[Job] = deque()
         self._idle: dict[threading.Thread, _Inbox] = {}  # the last is the first to work again, the others may end
         self._threads: set[threading.Thread] = set()  # those that are just starting included
@@ -109,7 +109,6 @@ class ThreadPool:
     def abandon(self) -> None:
         """In the child of a fork: no thread came along but perhaps the one that forked, which ends after its job, and
         the process with it."""
-        free_if_nobody_has_it(self._lock)
         self._forked = True
         self._queue.clear()
         self._idle.clear()

@@ -13,7 +13,7 @@ from hwheel.timers.lifecycle import end_forked_thread
 from hwheel.timers.one_shot import OneShot
 from hwheel.timers.start_thread import start_thread
 from hwheel.timers.uncaught import report_uncaught
-from hwheel_core import TimerTask
+from hwheel_core import RLock, TimerTask
 
 __all__ = ["Timer"]
 
@@ -185,7 +185,7 @@ class Timer(threading.Timer):
         return event
 
     @finished.setter
-    def finished(self, event: threading.Event) -> None:
+    def finished(self, event: threading.Event) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         self._finished = event
         self._is_finished = event.is_set()
 
@@ -197,7 +197,7 @@ class Timer(threading.Timer):
         return name
 
     @name.setter
-    def name(self, name: str) -> None:
+    def name(self, name: str) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         self._name = str(name)
         if self._runner is not None and not self._over:
             self._runner.name = self._name
@@ -208,7 +208,7 @@ class Timer(threading.Timer):
         return self._daemonic
 
     @daemon.setter
-    def daemon(self, daemon: bool) -> None:
+    def daemon(self, daemon: bool) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         if self._task is not None:
             raise RuntimeError("cannot set daemon status of active thread")
         self._daemonic = daemon
@@ -317,7 +317,7 @@ _NO_TASK = _NoTask()
 _here = _Here()
 _numbers = itertools.count(1)
 _engine: TimerEngine | None = None
-_making = threading.RLock()  # held to make one of what is made when needed, and for nothing else
+_making = RLock()  # held to make one of what is made when needed, and for nothing else
 
 
 def _make_engine() -> TimerEngine:
@@ -337,9 +337,8 @@ def _fall_due(timer: Timer) -> None:
 
 def _after_fork_in_child() -> None:
     """No thread came along but this one, which may be another kind of thread now."""
-    global _here, _making
+    global _here
     _here = _Here()
-    _making = threading.RLock()
     if _engine is not None:
         _engine.after_fork_in_child()
 

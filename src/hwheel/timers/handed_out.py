@@ -2,6 +2,7 @@
 
 import functools
 import threading
+from contextvars import Context
 from typing import Any
 
 
@@ -10,7 +11,7 @@ def run_handed_out(handed_out: Any) -> None:
     happens. To another process no timer can be sent; there it is the call alone, and the exception goes home with the
     future."""
     if isinstance(handed_out, functools.partial):
-        handed_out()
+        Context().run(handed_out)
     else:
         with _RunningFor(handed_out.timer):
             handed_out.run()

@@ -43,9 +43,10 @@ class ManualTimer(BaseTimer):
         max_pending: int | None = None,
         on_error: OnError | Literal["raise"] | None = "raise",
     ) -> None:
-        reports_to = None if isinstance(on_error, str) and on_error == "raise" else on_error
+        # Another string than "raise" is refused by begin_timer, as whatever else cannot be called.
+        reports_to: Any = None if isinstance(on_error, str) and on_error == "raise" else on_error
         begin_timer(self, name, reports_to)
-        self._on_error = reports_to
+        self._on_error: OnError | None = reports_to
         self._raises = reports_to is not on_error
         self._set_up(tick_ms, wheel_size, start_ms, "manual", bool(never_early), max_pending)
         self._set_started()

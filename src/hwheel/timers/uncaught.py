@@ -11,4 +11,4 @@ def report_uncaught(error: BaseException, thread: threading.Thread) -> None:
         threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
     except BaseException:  # as a thread does when its excepthook fails
         with contextlib.suppress(BaseException):
-            sys.excepthook(*sys.exc_info())
+            sys.excepthook(*sys.exc_info())  # pyright: ignore[reportArgumentType]    (not None)

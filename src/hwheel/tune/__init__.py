@@ -9,8 +9,7 @@
 Needs NumPy and pyarrow; the pictures need matplotlib: `pip install 'hwheel[tune]'`.
 """
 
-try:
-    import numpy  # noqa: F401
-    import pyarrow  # noqa: F401
-except ImportError as error:
-    raise ImportError(f"hwheel.tune needs {error.name}: pip install 'hwheel[tune]'") from error
+from hwheel.extras import require
+
+# What draws is wanted later, by those who want pictures.
+require("hwheel.tune", "tune", without=("rich", "matplotlib"))

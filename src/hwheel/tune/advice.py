@@ -52,10 +52,15 @@ def advise(study: Study, late_ms: int | None = None) -> Advice:
     reasons = [tick_reason(chosen, late_ms, allowed)]
     if tick != ticks[0]:
         saved = 1 - chosen.wakeups / at[ticks[0], size].wakeups
-        reasons.append(f"It takes {share_text(saved)} fewer wake-ups than a tick of {ms_text(ticks[0])}.")
+        if saved > 0:
+            reasons.append(f"It takes {share_text(saved)} fewer wake-ups than a tick of {ms_text(ticks[0])}.")
     if tick != fine[-1]:
+        # With a coarser tick timers may lie on other levels of a wheel of this size, and move more often.
         more = 1 - at[fine[-1], size].wakeups / chosen.wakeups
-        reasons.append(f"A tick of {ms_text(fine[-1])} would save no more than another {share_text(more)}.")
+        if more > 0:
+            reasons.append(f"A tick of {ms_text(fine[-1])} would save no more than another {share_text(more)}.")
+        else:
+            reasons.append(f"A tick of {ms_text(fine[-1])} would save nothing.")
     reasons.append(size_reason(chosen, [at[tick, one] for one in sizes]))
     return Advice(chosen, late_ms, tuple(reasons))
 

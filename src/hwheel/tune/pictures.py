@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hwheel.extras import require
 from hwheel.tune.advice import Advice
 from hwheel.tune.curves import EDGES_MS, Curves
 from hwheel.tune.study import Study
 from hwheel.tune.units import bytes_text, ms_text, share_text
-from hwheel_core import HwheelError
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"  # told apart by most eyes (Okabe and Ito)
 STYLE: Any = {
@@ -32,13 +32,9 @@ TIME_TICKS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000, 
 # The Figure class and not pyplot: no windows, and nothing that the program around it could have set.
 
 
-class MatplotlibNotFoundError(HwheelError):
-    """matplotlib is not installed; the message says how to get it."""
-
-
 def draw(study: Study, advice: Advice, out: Path) -> list[Path]:
-    """Draws everything into a directory, and returns the files. Raises MatplotlibNotFoundError."""
-    require_matplotlib()
+    """Draws everything into a directory, and returns the files. Raises MissingExtraError."""
+    require("hwheel.tune", "tune", without=("rich",))
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -51,14 +47,6 @@ def draw(study: Study, advice: Advice, out: Path) -> list[Path]:
             files.append(out / f"{name}.png")
             figure.savefig(files[-1])
     return files
-
-
-def require_matplotlib() -> None:
-    """Raises MatplotlibNotFoundError where it is not installed, before anything has been computed for nothing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise MatplotlibNotFoundError("the pictures need matplotlib: pip install 'hwheel[tune]'") from error
 
 
 def points_of(study: Study, advice: Advice) -> dict[tuple[int, int], Any]:

@@ -24,7 +24,7 @@ def write_report(out: Path, name: str, study: Study, advice: Advice, what_if: li
     """Writes it into a directory, which is made, and returns its files, the page first.
 
     Raises:
-        OSError, MatplotlibNotFoundError
+        OSError, MissingExtraError
     """
     out.mkdir(parents=True, exist_ok=True)
     pictures = draw(study, advice, out)

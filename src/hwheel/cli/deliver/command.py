@@ -4,6 +4,7 @@ import argparse
 import signal
 import sys
 import threading
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,14 @@ from hwheel.cli.deliver.progress import Progress
 from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import settings_of, spark_errors
 from hwheel.cli.options import WHEEL_SIZE_MOST, add_subcommand, whole_number
+from hwheel.extras import require
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
     from hwheel.spark.deliver.delivery import Delivery
+
+JAVA_FIRST_S = 2.0
+KEPT = ("tick", "wheel_size", "shards", "partitions", "dedup", "due_unit")  # for the life of a checkpoint
 
 DESCRIPTION = """\
 Takes messages from the files of a directory, and those that come into it, or from a topic of Kafka, and writes each
@@ -28,6 +33,9 @@ EPILOG = """\
 a message is a line of JSON, or a row of Parquet with these columns, or a record with this JSON as its value:
   {"id": "m1", "key": "user-7", "due": 1795176000000, "payload": "..."}       due in epoch milliseconds
   {"id": "m1", "key": "user-7", "due": 1795176000000, "cancel": true}         takes m1 back, whichever comes first
+
+  id and key are strings (or numbers), due is a whole number, cancel true or false, payload anything; a cancel, and a
+  message that is sent again, have the id, key and due of the message. Other lines are dead letters, with the reason.
 
 examples:
   hwheel deliver --from in --to out --checkpoint state
@@ -88,6 +96,11 @@ def add_to(commands: Any) -> None:
     kept.add_argument("--shards", metavar="N", type=whole_number(1, 4096), help="wheels (default: one a partition)")
     kept.add_argument("--partitions", metavar="N", type=whole_number(1, 4096), help="of the state (default: the cores)")
     kept.add_argument("--dedup", metavar="TIME", help="how long what went out is known (default: 10 minutes)")
+    kept.add_argument(
+        "--due-unit",
+        choices=["ms", "s"],
+        help="of due in what comes in: milliseconds or seconds since 1970 (default: ms). It goes out in milliseconds",
+    )
     spark = parser.add_argument_group("Spark")
     spark.add_argument("--master", metavar="URL", help="default: local[*], or what spark-submit says")
     spark.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting; may be repeated")
@@ -97,50 +110,75 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs until it is told to stop: 0. A query that fails: 1."""
     settings = settings_of(options.conf)
+    require(options.prog, "spark")
     stop = stop_event()
     with spark_errors():
         from hwheel.cli.deliver.places import Places
         from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
         from hwheel.spark.deliver.files import Directory
+        from hwheel.spark.deliver.one_job import only_job
         from hwheel.spark.deliver.options import WheelOptions, kept_options
         from hwheel.spark.deliver.pending import rows_held
-        from hwheel.spark.deliver.source import messages_in
+        from hwheel.spark.deliver.source import Source
+        from hwheel.spark.hold import SHARDS_MOST
         from hwheel.spark.session.local import make_session
 
+        check_times(options)
         places = Places.of(options)
         kafka = kafka_options.kafka_of(options)
-        spark = make_session(options.master, places.settings(settings))
+        spark = make_session(options.master, places.settings(settings), quiet=not options.verbose)
         try:
             places.check(spark, kafka)
-            cores = spark.sparkContext.defaultParallelism
-            given = {name: getattr(options, name) for name in ("tick", "wheel_size", "shards", "partitions", "dedup")}
-            wheel = kept_options(
-                Directory(spark, options.checkpoint),
-                {**given, "source": places.kind_of_source()},
-                WheelOptions("1 second", DEFAULT_WHEEL_SIZE, options.partitions or cores, cores, "10 minutes"),
-            )
-            messages = messages_in(spark, places.source, options.format, options.files_a_batch, kafka)
-            delivery = start_delivery(
-                messages,
-                places.to,
-                places.dead_letters,
-                options.format,
-                places.checkpoint,
-                wheel,
-                options.trigger,
-                kafka,
-                options.dead_letters_every,
-            )
-            try:
-                count_pending = partial(rows_held, spark, f"{options.checkpoint}/{MESSAGES}")
-                return watch(delivery, stop, Progress(delivery, count_pending))
-            finally:
-                spark.sparkContext.setLogLevel("OFF")  # of tasks that are cut off: that is no error
-                delivery.stop()
+            checkpoint = Directory(spark, options.checkpoint)
+            with only_job(checkpoint):
+                cores = min(spark.sparkContext.defaultParallelism, SHARDS_MOST)
+                wheel = kept_options(
+                    checkpoint,
+                    {**{name: getattr(options, name) for name in KEPT}, "source": places.kind_of_source()},
+                    WheelOptions("1 second", DEFAULT_WHEEL_SIZE, cores, cores, "10 minutes"),
+                )
+                delivery = start_delivery(
+                    Source(spark, places.source, options.format, options.files_a_batch, kafka, wheel.due_unit),
+                    places.to,
+                    places.dead_letters,
+                    options.format,
+                    places.checkpoint,
+                    wheel,
+                    options.trigger,
+                    kafka,
+                    options.dead_letters_every,
+                )
+                try:
+                    count_pending = partial(rows_held, spark, f"{options.checkpoint}/{MESSAGES}")
+                    return watch(delivery, stop, Progress(delivery, count_pending), options.verbose)
+                finally:
+                    with java_may_be_gone():
+                        spark.sparkContext.setLogLevel("OFF")  # of tasks that are cut off: that is no error
+                        delivery.stop()
         except ValueError as error:
             raise CommandError(str(error)) from None
         finally:
-            spark.stop()
+            with java_may_be_gone():
+                spark.stop()
+
+
+def check_times(options: argparse.Namespace) -> None:
+    """Raises CommandError for a length of time that is none, before anything is started or written."""
+    from hwheel.spark.durations import duration_ms
+
+    for name in ("tick", "dedup", "trigger", "dead_letters_every"):
+        if (given := getattr(options, name)) is not None:
+            try:
+                duration_ms(given, f"--{name.replace('_', '-')}")
+            except ValueError as error:
+                raise CommandError(str(error)) from None
+
+
+def java_may_be_gone() -> AbstractContextManager[None]:
+    """For what is to be ended anyway."""
+    from py4j.protocol import Py4JError
+
+    return suppress(Py4JError, OSError)
 
 
 def stop_event() -> threading.Event:
@@ -151,14 +189,35 @@ def stop_event() -> threading.Event:
     return stop
 
 
-def watch(delivery: "Delivery", stop: threading.Event, progress: Progress) -> int:
+def watch(delivery: "Delivery", stop: threading.Event, progress: Progress, verbose: bool = False) -> int:
     """Shows how it goes until it is to stop."""
-    print("hwheel deliver: running; Ctrl-C stops it", file=sys.stderr, flush=True)
+    from py4j.protocol import Py4JNetworkError
+
+    from hwheel.spark.deliver.failures import GO_ON
+
+    say("running; Ctrl-C stops it")
+    told = 0
     while not stop.wait(0.2):
-        delivery.tend()
-        if (error := delivery.error()) is not None:
-            print(f"hwheel deliver: {error}", file=sys.stderr)
+        try:
+            failure = delivery.tend()
+        except (Py4JNetworkError, ConnectionError):
+            if stop.wait(JAVA_FIRST_S):  # told to stop as all of its group was, and Java was faster
+                break
+            say(f"Java, on which Spark runs, has ended: it was killed, or had no memory\n{GO_ON}")
+            return 1
+        for notice in delivery.notices[told:]:
+            say(notice)
+        told = len(delivery.notices)
+        if failure is not None:
+            if verbose:
+                print(failure.details, file=sys.stderr)
+            say(str(failure))
             return 1
         progress.show()
-    print("hwheel deliver: stopped; nothing is lost, start it again to go on", file=sys.stderr, flush=True)
+    say("stopped; nothing is lost, start it again to go on")
     return 0
+
+
+def say(lines: str) -> None:
+    for line in lines.splitlines():
+        print(f"hwheel deliver: {line}", file=sys.stderr, flush=True)

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import posixpath
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -36,8 +37,10 @@ class Places:
                     raise CommandError(f"{name}: {error}") from None
         if is_topic(places.checkpoint):
             raise CommandError("--checkpoint: must be a directory, not a topic")
-        if len({normal(place) for place in places.named().values()}) < 4:
-            raise CommandError("--from, --to, --checkpoint and --dead-letters must be four places")
+        for name, place in places.named().items():
+            if not place.strip():
+                raise CommandError(f"{name}: must be a directory or a topic, not nothing")
+        check_apart(places.named())
         if headers and is_topic(places.source) and options.format == "json":
             for name in ("--to", "--dead-letters"):
                 if not is_topic(places.named()[name]):
@@ -79,6 +82,26 @@ class Places:
             raise CommandError(f"--from: there is no directory {self.source}")
 
 
+def check_apart(places: dict[str, str]) -> None:
+    """Raises CommandError where two are the same, or one would be read as input."""
+    found = {name: normal(place) for name, place in places.items()}
+    if len({*found.values()}) < len(found):
+        raise CommandError("--from, --to, --checkpoint and --dead-letters must be four places")
+    source = found.pop("--from").rstrip("/") + "/"
+    for name, place in found.items():
+        if place.startswith(source) and place[len(source)] not in "._":
+            raise CommandError(
+                f"{name}: {places[name]} lies in the directory of --from, and would be read from there\n"
+                "take one elsewhere, or one whose name begins with a dot"
+            )
+
+
 def normal(place: str) -> str:
     """The same for the same place."""
-    return place if is_topic(place) else os.path.normpath(place)
+    if is_topic(place):
+        topic = Topic.of(place)
+        return f"kafka:{sorted(topic.brokers.split(','))}:{topic.name}"
+    scheme, colon, rest = place.partition(":")
+    if not colon or "/" in scheme:
+        return os.path.realpath(place)
+    return os.path.realpath(rest) if scheme == "file" else f"{scheme}:{posixpath.normpath(rest)}"

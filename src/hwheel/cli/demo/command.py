@@ -11,8 +11,8 @@ from hwheel.cli.demo.account import account
 from hwheel.cli.demo.request_log import read_log
 from hwheel.cli.demo.workload import Request, Workload, made_up, sample, workload_of
 from hwheel.cli.errors import CommandError
-from hwheel.cli.extras import require_rich
 from hwheel.cli.options import WHEEL_SIZE_MOST, add_subcommand, positive_number, ratio, whole_number
+from hwheel.extras import require
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs the demo, draws it, and returns 1 if a timer was lost, doubled or early."""
     check_together(options)
-    require_rich()
+    require(options.prog, "cli")
     requests = read_log(options.log, options.format) if options.log else made_up_requests(options)
     speed = options.speed or 1.0
 

@@ -5,11 +5,11 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from hwheel.cli.extras import require_rich
 from hwheel.cli.options import INT64_MOST, WHEEL_SIZE_MOST, add_subcommand, whole_number
 from hwheel.cli.trace.as_json import trace_as_json
 from hwheel.cli.trace.clock_time import looks_like_wall_clock, utc_offset
 from hwheel.cli.trace.steps import trace
+from hwheel.extras import require
 
 CLASSIC_TICK_MS = 1000
 CLASSIC_WHEEL_SIZE = 3
@@ -97,7 +97,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Computes the trace and prints it."""
     if not options.json:
-        require_rich()
+        require(options.prog, "cli")
     delays_ms = [delay_ms for some in options.delays for delay_ms in some]
     steps = trace(options.tick_ms, options.wheel_size, options.start_ms, delays_ms)
     if options.json:

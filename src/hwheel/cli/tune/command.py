@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hwheel.cli.errors import CommandError
-from hwheel.cli.extras import require_rich
 from hwheel.cli.options import WHEEL_SIZE_MOST, add_subcommand, whole_number
+from hwheel.extras import require
 
 DESCRIPTION = """\
 Replays a log of timers in virtual time, with many ticks and wheel sizes: how often the reaper would have woken up, how
@@ -97,18 +97,13 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Replays the log, shows what was found, and writes the report."""
     check_together(options)
-    if not options.json:
-        require_rich()
+    spared = [name for name, wanted in (("rich", not options.json), ("matplotlib", options.out)) if not wanted]
+    require(options.prog, "tune", *(["spark"] if options.spark else []), without=spared)
+    from hwheel.logs.columns import LogError
+
     try:
-        from hwheel.logs.columns import LogError
-        from hwheel.tune.pictures import MatplotlibNotFoundError, require_matplotlib
-    except ImportError as error:
-        raise CommandError(str(error)) from None
-    try:
-        if options.out:
-            require_matplotlib()
         return tune(options)
-    except (LogError, MatplotlibNotFoundError, OverflowError) as error:
+    except (LogError, OverflowError) as error:
         raise CommandError(str(error)) from None
     except OSError as error:
         raise CommandError(f"{error.filename or options.out}: {error.strerror or error}") from None

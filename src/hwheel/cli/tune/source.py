@@ -76,7 +76,7 @@ def on_spark(options: argparse.Namespace, columns: LogColumns, progress: Progres
         from hwheel.spark.session.local import make_session
 
         progress.begin("starting Spark", None)
-        spark = make_session(options.master, settings)
+        spark = make_session(options.master, settings, quiet=not options.verbose)
         try:
 
             def replay(grid: Grid, curves: bool) -> Study:

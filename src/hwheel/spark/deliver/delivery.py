@@ -1,64 +1,111 @@
 """`hwheel deliver`'s job: messages in from files or a topic, what is due out into files or a topic."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hwheel.spark.deliver.directory_sink import DirectorySink
+from hwheel.spark.deliver.failures import GO_ON, WORKER_LATE, Failure, failure_of
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.options import WheelOptions
 from hwheel.spark.deliver.sink import Sink
-from hwheel.spark.deliver.source import RECORD, UNREADABLE
+from hwheel.spark.deliver.source import FILE, RECORD, SCHEMA, UNREADABLE, Source
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
 from hwheel.spark.deliver.topic_sink import TopicSink, dead_records, header_records, json_records
+from hwheel.spark.deliver.unreadable_files import UnreadableFiles, letter_name, why_unreadable
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import dead_letters, hold_until_due
 
+NAMES = {"id": "id", "key": "key", "due": "due", "unreadable": UNREADABLE}
 MESSAGES, DEAD_LETTERS = "messages", "dead-letters"  # the two queries' checkpoints, in the command's
 DEAD_LETTERS_EVERY = "1 minute"  # beside a batch of messages, one of these makes that late
-WORKER_LATE = "Python worker failed to connect back"
 STARTS = 10
+SECONDS = (
+    "messages went out at once whose due, read as milliseconds, is in 1970: it seems to be in seconds\n"
+    "send milliseconds, or give --due-unit s to a new checkpoint and output"
+)
 
 
 @dataclass
 class Delivery:
-    """The two queries of a delivery while they run, each with the sink that counts what it writes."""
+    """The two queries of a delivery while they run, each with the sink that counts what it writes.
+
+    `notices`: what the user has to know although it goes on, each in two lines.
+    """
 
     messages: StreamingQuery
     dead: StreamingQuery
     sink: Sink
     dead_sink: Sink
     start_again: dict[str, Callable[[], StreamingQuery]]
+    leave_out: Callable[[str], str | None] = lambda file: None
+    due_unit: str = "ms"
     starts_left: int = STARTS
+    notices: list[str] = field(default_factory=list)
+    left_out: set[tuple[str, str]] = field(default_factory=set)  # by the query that has been started without the file
 
-    def tend(self) -> None:
-        """Starts a query again that has ended because a Python worker was too slow to start. Spark gives it ten
-        seconds, which is little on a busy machine; some such ends are no reason to give up.
+    def tend(self) -> Failure | None:
+        """Starts a query again that has ended for a reason that is none to give up; returns one that is. (One that ends
+        meanwhile is seen at the next call.)
+
+        A Python worker was too slow to start: Spark gives it ten seconds, which is little on a busy machine. An input
+        file cannot be read: it is left out. A file could not be read and now can be.
         """
         for name, start in self.start_again.items():
-            query = getattr(self, name)
-            if self.starts_left and not query.isActive and WORKER_LATE in str(query.exception()):
+            if getattr(self, name).isActive or (failure := self.failure_of(name)) is None:
+                continue
+            file = failure.file
+            if file and (name, file) not in self.left_out and (reason := self.leave_out(file)) is not None:
+                self.left_out.add((name, file))
+                self.tell(
+                    f"{file} cannot be read and is left out: {reason}\n"
+                    "mend it and move it in under another name; the dead letters have its name"
+                )
+            elif self.starts_left and (failure.file is not None or WORKER_LATE in failure.details):
                 self.starts_left -= 1
-                setattr(self, name, start())
+            else:
+                return failure
+            setattr(self, name, start())
+        if self.sink.like_seconds and self.due_unit == "ms":
+            self.tell(SECONDS)
+        return None
+
+    def tell(self, notice: str) -> None:
+        """Once."""
+        if notice not in self.notices:
+            self.notices.append(notice)
+
+    def failure_of(self, name: str) -> Failure | None:
+        """Why a query has ended, if it has."""
+        query = getattr(self, name)
+        if query.isActive:
+            return None
+        sink = self.sink if name == "messages" else self.dead_sink
+        if sink.failure is not None:
+            return sink.failure
+        error = query.exception()
+        return failure_of(error) if error is not None else Failure("a query has ended by itself", GO_ON, "")
 
     def stop(self) -> None:
         """Ends both queries. A batch that is cut off is run again at the next start."""
         self.messages.stop()
         self.dead.stop()
 
-    def error(self) -> str | None:
+    def failure(self) -> Failure | None:
         """Why a query has ended, if one has."""
-        for query in (self.messages, self.dead):
-            if not query.isActive:
-                return str(query.exception() or "a query has ended by itself")
-        return None
+        return self.failure_of("messages") or self.failure_of("dead")
+
+    def error(self) -> str | None:
+        """The same, in two lines."""
+        found = self.failure()
+        return None if found is None else str(found)
 
 
 def start_delivery(
-    messages: DataFrame,
+    source: Source,
     to: str,
     dead_to: str,
     format: str,
@@ -70,42 +117,72 @@ def start_delivery(
 ) -> Delivery:
     """Starts the queries. `to` and `dead_to` are directories, or topics as kafka://BROKERS/TOPIC."""
     duration_ms(dead_letters_every, "dead_letters_every")
-    spark = messages.sparkSession
+    spark = source.spark
     spark.conf.set("spark.sql.shuffle.partitions", options.partitions)
-    names = {"id": "id", "key": "key", "due": "due"}
-    held = messages.drop(UNREADABLE).transform(
-        hold_until_due,
-        **names,
-        cancel="cancel",
-        payload="payload",
-        tick=options.tick,
-        wheel_size=options.wheel_size,
-        shards=options.shards,
-        dedup=options.dedup,
-    )
-    dead = messages.transform(dead_letters, **names)
+    left_out = UnreadableFiles(Directory(spark, checkpoint))
+
+    def held() -> DataFrame:
+        return source.messages(left_out.names()).transform(
+            hold_until_due,
+            **NAMES,
+            cancel="cancel",
+            payload="payload",
+            tick=options.tick,
+            wheel_size=options.wheel_size,
+            shards=options.shards,
+            dedup=options.dedup,
+        )
+
+    def dead() -> DataFrame:
+        found = letters(source.all_rows(left_out.names()))
+        return found if is_topic(dead_to) else found.drop(RECORD)
+
+    def leave_out(file: str) -> str | None:
+        """Leaves a file out from now on, and tells why; None if it is not the file's fault."""
+        if file in left_out.reasons:  # by the other query, whose frame is older
+            return left_out.reasons[file]
+        reason = why_unreadable(spark, file, source.file_format, SCHEMA)
+        if reason is not None:
+            schema = dead().schema
+            letter = dict.fromkeys(schema.names) | {FILE: file, "reason": f"the file cannot be read: {reason}"}
+            dead_sink.add(spark.createDataFrame([tuple(letter.values())], schema), letter_name(file))
+            left_out.add(file, reason)
+            dead_sink.rows += 1
+        return reason
+
     sink = sink_at(spark, to, format, kafka, header_records if kafka.format == "headers" else json_records)
-    dead_sink = sink_at(spark, dead_to, format, kafka, dead_records)
-    if not is_topic(dead_to):
-        dead = dead.drop(RECORD)
+    # Which task reads which malformed rows depends on the cores of this start.
+    dead_sink = sink_at(spark, dead_to, format, kafka, dead_records, one_file=True)
     start: dict[str, Callable[[], StreamingQuery]] = {
-        "messages": partial(started, held, sink, f"{checkpoint}/{MESSAGES}", trigger),
-        "dead": partial(started, dead, dead_sink, f"{checkpoint}/{DEAD_LETTERS}", dead_letters_every),
+        "messages": lambda: started(held(), sink, f"{checkpoint}/{MESSAGES}", trigger),
+        "dead": lambda: started(dead(), dead_sink, f"{checkpoint}/{DEAD_LETTERS}", dead_letters_every),
     }
-    return Delivery(start["messages"](), start["dead"](), sink, dead_sink, start)
+    return Delivery(start["messages"](), start["dead"](), sink, dead_sink, start, leave_out, source.due_unit)
+
+
+def letters(rows: DataFrame) -> DataFrame:
+    """The malformed rows, each with the reason that its reader gave, or that its columns give."""
+    found = rows.transform(dead_letters, **NAMES)
+    return found.withColumn("reason", F.coalesce(UNREADABLE, "reason")).drop(UNREADABLE)
 
 
 def sink_at(
-    spark: SparkSession, place: str, format: str, kafka: KafkaOptions, records: Callable[[DataFrame], DataFrame]
+    spark: SparkSession,
+    place: str,
+    format: str,
+    kafka: KafkaOptions,
+    records: Callable[[DataFrame], DataFrame],
+    one_file: bool = False,
 ) -> Sink:
     """A topic, which gets records, or a directory, which is made."""
     if is_topic(place):
         return TopicSink(topic=Topic.of(place), options=kafka, records=records)
     Directory(spark, place).make()
-    return DirectorySink(place, format)
+    return DirectorySink(place, format, one_file)
 
 
 def started(frame: DataFrame, sink: Sink, checkpoint: str, trigger: str) -> StreamingQuery:
     """A query into a sink."""
+    sink.failure = None
     writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
     return writer.trigger(processingTime=f"{duration_ms(trigger, 'trigger')} milliseconds").start()

@@ -10,12 +10,13 @@ done that are not, and their messages would be lost. Hence a mark in the directo
 checkpoint of each query.
 """
 
+import re
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
 from hwheel.spark.deliver.files import Directory
-from hwheel.spark.deliver.sink import Sink
+from hwheel.spark.deliver.sink import BatchNotWrittenError, Sink
 from hwheel_core import HwheelError
 
 STAGING = ".staging"
@@ -24,16 +25,25 @@ MARK = ".hwheel-owner"
 QUERY_ID = "sql.streaming.queryId"  # set by Spark for what runs inside a batch
 
 
+# A task may write several files, which Spark numbers behind the c: with spark.sql.files.maxRecordsPerFile it does.
+PART = re.compile(r"part-(?P<task>\d+)-.*-c(?P<number>\d+)(?:\.|$)")
+
+
 class DirectoryTakenError(HwheelError, RuntimeError):
     """The directory belongs to another checkpoint."""
 
 
 @dataclass
 class DirectorySink(Sink):
-    """What foreachBatch calls: writes into a directory, in files of a format."""
+    """What foreachBatch calls: writes into a directory, in files of a format.
+
+    `one_file`: a batch is one file, whatever spark.sql.files.maxRecordsPerFile says. It has to be where the rows of a
+    task or their order may differ when a batch is run again, because its files would then not be those that are there.
+    """
 
     path: str
     format: str
+    one_file: bool = False
     claimed: bool = False
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
@@ -41,17 +51,47 @@ class DirectorySink(Sink):
         if not self.claimed:
             claim(Directory(batch.sparkSession, self.path), batch)
             self.claimed = True
-        batch.write.format(self.format).mode("overwrite").save(f"{self.path}/{STAGING}/{batch_id}")
+        if self.one_file:
+            batch = batch.repartition(1)
+        writer = batch.write.format(self.format).mode("overwrite")
+        if self.one_file:
+            writer = writer.option("maxRecordsPerFile", 0)
+        writer.save(f"{self.path}/{STAGING}/{batch_id}")
+
+    def add(self, rows: DataFrame, name: str) -> None:
+        """A file of its own, which is there once."""
+        directory, staging = Directory(rows.sparkSession, self.path), f"{STAGING}-{name}"
+        rows.coalesce(1).write.format(self.format).mode("overwrite").save(f"{self.path}/{staging}")
+        for part in directory.names(staging):
+            if part.startswith("part-"):
+                directory.move(f"{staging}/{part}", f"{name}{SUFFIXES[self.format]}")
+        directory.delete(staging)
 
     def finish(self, batch: DataFrame, batch_id: int, any_rows: bool) -> None:
         """Gives the hidden files the names by which readers find them."""
         directory = Directory(batch.sparkSession, self.path)
         staging = f"{STAGING}/{batch_id}"
-        for name in directory.names(staging) if any_rows else ():
-            if name.startswith("part-"):
-                task = name.split("-")[1]
-                directory.move(f"{staging}/{name}", f"{batch_id:09d}-{task}{SUFFIXES[self.format]}")
+        for name, final in self.final_names(directory.names(staging) if any_rows else [], batch_id).items():
+            # What is there already is of an earlier attempt of this batch, because the names of this one all differ.
+            if not directory.move(f"{staging}/{name}", final) and not directory.exists(final):
+                raise BatchNotWrittenError(f"{self.path}/{staging}/{name} could not be renamed to {final}")
         directory.delete(STAGING)
+
+    def final_names(self, staged: list[str], batch_id: int) -> dict[str, str]:
+        """By what readers know the files of an attempt. BatchNotWrittenError where two would have one name, because
+        one of them would be lost."""
+        names = {}
+        for name in staged:
+            if not name.startswith("part-"):
+                continue
+            part = PART.match(name)
+            if part is None:
+                raise BatchNotWrittenError(f"{name} is not called as Spark calls what a task writes")
+            number = "" if int(part["number"]) == 0 else f"-{part['number']}"
+            names[name] = f"{batch_id:09d}-{part['task']}{number}{SUFFIXES[self.format]}"
+        if len({*names.values()}) < len(names):
+            raise BatchNotWrittenError(f"two files of batch {batch_id} would have the same name: {sorted(names)}")
+        return names
 
 
 def claim(directory: Directory, batch: DataFrame) -> None:
@@ -64,6 +104,7 @@ def claim(directory: Directory, batch: DataFrame) -> None:
         directory.write(MARK, query_id)
     if directory.read(MARK) != query_id:
         raise DirectoryTakenError(
-            f"{directory.path} has the files of another checkpoint: give each checkpoint an output directory of its "
-            f"own (or, if nobody needs these files any more, remove them all, and {MARK})"
+            f"{directory.path} has the files of another checkpoint\n"
+            "give each checkpoint an output directory of its own (or, if nobody needs these files any more, remove "
+            f"them all, and {MARK})"
         )

@@ -13,7 +13,12 @@ class Directory:
         self._jvm = jvm
         self.path = path
         self._path = self._jvm.org.apache.hadoop.fs.Path(path)
-        self._files = self._path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        session: Any = spark._jsparkSession
+        self._files = self._path.getFileSystem(session.sessionState().newHadoopConf())
+        # Small files are without the checksums that Hadoop keeps beside local files, because a user may edit them.
+        is_local = self._files.getScheme() == "file" and hasattr(self._files, "getRawFileSystem")
+        self._small_files = self._files.getRawFileSystem() if is_local else self._files
+        self.local_path = str(self._files.makeQualified(self._path).toUri().getPath()) if is_local else None
 
     def child(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._path, name)
@@ -38,17 +43,17 @@ class Directory:
 
     def read(self, name: str) -> str:
         """The text of a small file in it."""
-        stream = self._files.open(self.child(name))
+        stream = self._small_files.open(self.child(name))
         try:
-            return bytes(stream.readAllBytes()).decode()
+            return bytes(stream.readAllBytes()).decode(errors="replace")
         finally:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
         """Makes a small file in it, at once."""
-        stream = self._files.create(self.child(f".{name}"), True)
+        stream = self._small_files.create(self.child(f".{name}"), True)
         try:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        self._files.rename(self.child(f".{name}"), self.child(name))
+        self._small_files.rename(self.child(f".{name}"), self.child(name))

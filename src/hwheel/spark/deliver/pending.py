@@ -1,5 +1,6 @@
 """What a checkpoint holds, read from its state store beside the running query."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from hwheel.spark.message import SEQUENCE, TOMBSTONE, due_ms, expirations
 from hwheel.spark.shard.index import ShardIndex
 from hwheel.spark.shard.settings import ColumnNames
 
-DECODED = "id string, due bigint, tick bigint, cancelled boolean, sequence bigint"
+DECODED = "id binary, key binary, due bigint, tick bigint, cancelled boolean, sequence bigint"
 MINUTE_MS = 60_000
 EDGES_MS = {
     "due already": 0,
@@ -30,12 +31,14 @@ LATER = "later"
 
 @dataclass(frozen=True)
 class Decoder:
-    """Chunks of buckets to rows, inside mapInArrow. `columns`: those of the message's own, as text, to add."""
+    """Chunks of buckets to rows, inside mapInArrow: ids and keys as bytes, which tell apart what is not equal.
+    `payload`: columns of the message to add, as text, called p0, p1, ...
+    """
 
     schema: bytes
     tick_ms: int
     names: ColumnNames
-    columns: tuple[str, ...] = ()
+    payload: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
@@ -44,18 +47,24 @@ class Decoder:
                 rows = from_chunk(chunk.as_buffer(), schema)
                 due = rows.column(self.names.due)
                 columns = [
-                    rows.column(self.names.id).cast(pa.string()),
+                    as_bytes(rows.column(self.names.id)),
+                    as_bytes(rows.column(self.names.key)),
                     due_ms(due),
                     expirations(due, self.tick_ms),
                     rows.column(TOMBSTONE),
                     rows.column(SEQUENCE),
                 ]
-                names = ["id", "due", "tick", "cancelled", "sequence"]
-                for name in self.columns:
+                names = ["id", "key", "due", "tick", "cancelled", "sequence"]
+                for number, name in enumerate(self.payload):
                     texts = [shown(value) for value in rows.column(name).to_pylist()]
                     columns.append(pa.array(texts, pa.string()))
-                    names.append(name)
+                    names.append(f"p{number}")
                 yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def as_bytes(column: pa.Array) -> pa.Array:
+    """Ids or keys as bytes: binary as it is, and text and numbers as text in UTF-8."""
+    return column if pa.types.is_binary(column.type) else column.cast(pa.string()).cast(pa.binary())
 
 
 def shown(value: object) -> str | None:
@@ -81,15 +90,15 @@ def rows_held(spark: SparkSession, checkpoint: str) -> int:
     return sum(entry.rows for index in indexes(spark, checkpoint) for entry in index.buckets.values())
 
 
-def records(spark: SparkSession, checkpoint: str, columns: tuple[str, ...] = ()) -> DataFrame | None:
+def records(spark: SparkSession, checkpoint: str, payload: tuple[str, ...] = ()) -> DataFrame | None:
     """All rows in buckets; None if no shard has had a message yet."""
     found = indexes(spark, checkpoint)
     if not found:
         return None
     index = found[0]  # in what is asked for here, all shards have the same
-    decoder = Decoder(bytes(index.arrow_schema.serialize()), index.placement.tick_ms, index.names, columns)
+    decoder = Decoder(bytes(index.arrow_schema.serialize()), index.placement.tick_ms, index.names, payload)
     chunks = state(spark, checkpoint, "buckets").select(F.col("user_map_value.rows").alias("rows"))
-    return chunks.mapInArrow(decoder, ", ".join([DECODED, *[f"{name} string" for name in columns]]))
+    return chunks.mapInArrow(decoder, ", ".join([DECODED, *[f"p{number} string" for number in range(len(payload))]]))
 
 
 def histogram(spark: SparkSession, checkpoint: str, now_ms: int) -> dict[str, int]:
@@ -98,7 +107,7 @@ def histogram(spark: SparkSession, checkpoint: str, now_ms: int) -> dict[str, in
     rows = records(spark, checkpoint)
     if rows is None:
         return counts
-    messages = rows.groupBy("id", "tick").agg(F.max("cancelled").alias("cancelled"), F.min("due").alias("due"))
+    messages = rows.groupBy("id", "key", "tick").agg(F.max("cancelled").alias("cancelled"), F.min("due").alias("due"))
     name = F.lit(LATER)
     for label, edge_ms in reversed(EDGES_MS.items()):
         name = F.when(F.col("due") <= now_ms + edge_ms, label).otherwise(name)
@@ -108,21 +117,30 @@ def histogram(spark: SparkSession, checkpoint: str, now_ms: int) -> dict[str, in
 
 
 def message(spark: SparkSession, checkpoint: str, id: str) -> list[dict[str, object]]:
-    """The rows in buckets that have this id, as they arrived: id, key, due, payload columns, cancelled."""
+    """The rows in buckets that have this id, as they arrived: id, key, due, tick, payload columns, cancelled. An id of
+    bytes is asked for as it is shown, those that are no text with a backslash.
+    """
     found = indexes(spark, checkpoint)
     if not found:
         return []
     names = found[0].names
-    payload = [name for name in found[0].arrow_schema.names if name not in (*names, SEQUENCE, TOMBSTONE)]
-    rows = records(spark, checkpoint, (names.key, *payload))
+    payload = tuple(name for name in found[0].arrow_schema.names if name not in (*names, SEQUENCE, TOMBSTONE))
+    rows = records(spark, checkpoint, payload)
     assert rows is not None
+    asked = {id.encode(), shown_as(id)}
     return [
         {
-            "id": row["id"],
-            "key": row[names.key],
+            "id": shown(bytes(row["id"])),
+            "key": None if row["key"] is None else shown(bytes(row["key"])),
             "due": row["due"],
-            "payload": [row[name] for name in payload],
+            "tick": row["tick"],
+            "payload": [row[f"p{number}"] for number in range(len(payload))],
             "cancelled": row["cancelled"],
         }
-        for row in rows.where(F.col("id") == id).orderBy("sequence").collect()
+        for row in rows.where(F.col("id").isin(*asked)).orderBy("sequence").collect()
     ]
+
+
+def shown_as(text: str) -> bytes:
+    """Bytes that `shown` shows so: \\xff is a byte again."""
+    return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), text.encode())

@@ -1,74 +1,137 @@
 """Where the messages of a delivery come from: a stream of the files in a directory, or of the records of a topic."""
 
+import operator
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import reduce
+from typing import cast
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
+from hwheel.spark.deliver.json_lines import READ, JsonLines
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
 
 SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
-UNREADABLE = "line"  # what of a JSON file is no message, as it stands there
+UNREADABLE = "unreadable"  # why a row cannot be a message, whatever its columns say; null: it can
+LINE = "line"  # the JSON of a malformed row, as it came
+FILE = "file"  # where it came from
 RECORD = "record"  # the record as it came, for a topic of dead letters
+UNITS_MS = {"ms": 1, "s": 1000}  # of a due
+BLANK = " \t\r"  # of this alone a line may be that is none
 
 
-def messages_in(
-    spark: SparkSession, place: str, format: str, files_a_batch: int | None, kafka: KafkaOptions = KafkaOptions()
-) -> DataFrame:
-    """A stream of the files that are in a directory and come into it, oldest first; or of a topic."""
-    if is_topic(place):
-        return topic_messages(spark, Topic.of(place), kafka)
-    reader = spark.readStream.format(format).option("maxFileAge", "36500d")  # Spark's week would leave out old files
-    if files_a_batch:
-        reader = reader.option("maxFilesPerTrigger", files_a_batch)
-    if format == "json":
-        reader = reader.schema(f"{SCHEMA}, {UNREADABLE} string").option("columnNameOfCorruptRecord", UNREADABLE)
-    else:
-        reader = reader.schema(SCHEMA)
-    return reader.load(place)
+@dataclass(frozen=True)
+class Source:
+    """A directory or a topic, and how it is read. Both frames are streams of the same rows, for a query each.
 
-
-def topic_messages(spark: SparkSession, topic: Topic, options: KafkaOptions) -> DataFrame:
-    """The columns of a message, beside them `partition`, `offset` and the `record` itself, for the dead letters.
-
-    As JSON the key of the message is the record's where the JSON has none, and `line` is the value as text.
-    With headers, key and payload are the record's key and value as they are, bytes.
+    `due_unit`: that of due in what is read; in the frames it is in ms.
     """
-    reader = (
-        spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", topic.brokers)
-        .option("subscribe", topic.name)
-        .option("includeHeaders", True)
-        .option("startingOffsets", options.starting_offsets)
-        .option("failOnDataLoss", not options.skip_lost)
-        .options(**{f"kafka.{name}": value for name, value in options.conf.items()})
-    )
-    if options.offsets_a_batch:
-        reader = reader.option("maxOffsetsPerTrigger", options.offsets_a_batch)
-    records = reader.load()
-    record = F.struct("key", "value", "headers").alias(RECORD)
-    where = [F.col("partition"), F.col("offset"), record]
-    if options.format == "headers":
-        return records.select(
-            header("id").alias("id"),
-            "key",
-            header("due").try_cast("bigint").alias("due"),
-            header("cancel").try_cast("boolean").alias("cancel"),
-            F.col("value").alias("payload"),
-            *where,
+
+    spark: SparkSession
+    place: str
+    format: str = "json"
+    files_a_batch: int | None = None
+    kafka: KafkaOptions = KafkaOptions()
+    due_unit: str = "ms"
+
+    @property
+    def file_format(self) -> str:
+        """What Spark reads the files as."""
+        return "text" if self.format == "json" else self.format
+
+    def messages(self, without: Collection[str] = ()) -> DataFrame:
+        """The columns of a message, and UNREADABLE. `without`: files that are passed over, as FILE names them."""
+        return self.rows(without, []).drop(LINE)
+
+    def all_rows(self, without: Collection[str] = ()) -> DataFrame:
+        """The same rows, with all that dead letters tell of one: its LINE if it is JSON, and the FILE that it is from,
+        or `partition`, `offset` and the RECORD itself.
+        """
+        return self.rows(without, ["partition", "offset", RECORD] if is_topic(self.place) else [FILE])
+
+    def rows(self, without: Collection[str], beside: list[str]) -> DataFrame:
+        """The columns of a message, UNREADABLE, LINE if it is JSON, and those beside."""
+        if is_topic(self.place):
+            rows = self.of_records(beside)
+        else:
+            rows = self.of_files(without, beside)
+        return rows.withColumn("due", in_ms("due", UNITS_MS[self.due_unit]))
+
+    def of_files(self, without: Collection[str], beside: list[str]) -> DataFrame:
+        """Oldest files first."""
+        reader = self.spark.readStream.option("maxFileAge", "36500d")  # Spark's week would leave out old files
+        if self.files_a_batch:
+            reader = reader.option("maxFilesPerTrigger", self.files_a_batch)
+        if self.format != "json":
+            reader = reader.schema(SCHEMA)
+        files = reader.format(self.file_format).load(self.place)
+        path = F.col("_metadata.file_path")
+        if without:
+            files = files.where(
+                ~path.isin(*without)
+            )  # which Spark applies to the list of files: none of them is opened
+        rest = [path.alias(FILE)] if FILE in beside else []
+        if self.format == "json":
+            lines = files.where(F.length(F.trim("value", F.lit(BLANK))) > 0)
+            return self.of_json(lines.select(F.col("value").cast("binary"), *rest))
+        names = ("id", "key", "payload")
+        text = reduce(operator.and_, (F.coalesce(F.is_valid_utf8(name), F.lit(True)) for name in names))
+        unreadable = F.when(~text, "not UTF-8").alias(UNREADABLE)
+        return files.select("id", "key", "due", "cancel", "payload", unreadable, *rest)
+
+    def of_records(self, beside: list[str]) -> DataFrame:
+        """As JSON the key of the message is the record's where the JSON has none. With headers, key and payload are the
+        record's key and value as they are, bytes.
+        """
+        topic, options = Topic.of(self.place), self.kafka
+        reader = (
+            self.spark.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", topic.brokers)
+            .option("subscribe", topic.name)
+            .option("includeHeaders", True)
+            .option("startingOffsets", options.starting_offsets)
+            .option("failOnDataLoss", not options.skip_lost)
+            .options(**{f"kafka.{name}": value for name, value in options.conf.items()})
         )
-    text = F.make_valid_utf8(F.col("value").cast("string"))
-    parsed = records.select(F.from_json(text, SCHEMA).alias("message"), text.alias(UNREADABLE), "key", *where)
-    key = F.coalesce("message.key", F.make_valid_utf8(F.col("key").cast("string")))
-    return parsed.select(
-        "message.id",
-        key.alias("key"),
-        "message.due",
-        "message.cancel",
-        "message.payload",
-        UNREADABLE,
-        "partition",
-        "offset",
-        RECORD,
-    )
+        if options.offsets_a_batch:
+            reader = reader.option("maxOffsetsPerTrigger", options.offsets_a_batch)
+        records = reader.load().withColumn(RECORD, F.struct("key", "value", "headers"))
+        if options.format == "headers":
+            unreadable = F.when(~header_is_boolean("cancel"), "cancel is neither true nor false").alias(UNREADABLE)
+            return records.select(
+                header("id").alias("id"),
+                "key",
+                header("due").try_cast("bigint").alias("due"),
+                (F.lower(header("cancel")) == "true").alias("cancel"),
+                F.col("value").alias("payload"),
+                unreadable,
+                *beside,
+            )
+        found = self.of_json(records.select("value", F.col("key").alias("record_key"), *beside))
+        key = F.coalesce("key", F.make_valid_utf8(F.col("record_key").cast("string")))
+        return found.withColumn("key", key).drop("record_key")
+
+    def of_json(self, lines: DataFrame) -> DataFrame:
+        """The fields of lines, which are the first column, and the others."""
+        read = cast(StructType, StructType.fromDDL(READ))
+        schema = StructType([*read.fields, *lines.schema.fields[1:]])
+        return lines.mapInArrow(JsonLines(UNITS_MS[self.due_unit]), schema)
+
+
+def in_ms(name: str, unit_ms: int) -> Column:
+    """A due; one that does not fit into 64 bits is absurd, and remains so."""
+    due = F.col(name)
+    if unit_ms == 1:
+        return due
+    return F.coalesce(F.try_multiply(due, F.lit(unit_ms)), F.when(due.isNotNull(), F.lit(2**63 - 1)))
+
+
+def header_is_boolean(name: str) -> Column:
+    """Whether a header, if there is one, is true or false."""
+    is_there = F.exists("headers", lambda one: one["key"] == name)
+    return ~is_there | F.coalesce(F.lower(header(name)).isin("true", "false"), F.lit(False))
 
 
 def header(name: str) -> Column:

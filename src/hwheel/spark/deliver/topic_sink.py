@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from hwheel.spark.deliver.sink import Sink
-from hwheel.spark.deliver.source import RECORD, UNREADABLE
+from hwheel.spark.deliver.source import FILE, LINE, RECORD
 from hwheel.spark.deliver.topic import KafkaOptions, Topic
 
 # A send that is given up after some time while later ones succeed would leave a gap, and the repeated batch would fill
@@ -37,9 +37,13 @@ class TopicSink(Sink):
         session = batch.sparkSession
         older = (session.conf.get(OLDER_WAY) or "").split(",")
         session.conf.set(OLDER_WAY, ",".join(name for name in older if name != "kafka"))
+        self.add(batch, "")
+
+    def add(self, rows: DataFrame, name: str) -> None:
+        """Sends them; as often as it is called."""
         conf = {**PRODUCER, **self.options.conf, "bootstrap.servers": self.topic.brokers}
         (
-            self.records(batch)
+            self.records(rows)
             .write.format("kafka")
             .mode("append")
             .option("topic", self.topic.name)
@@ -71,10 +75,12 @@ def dead_records(rows: DataFrame) -> DataFrame:
     if RECORD in rows.columns:
         came_with = F.coalesce(F.col(RECORD)["headers"], F.array().cast(HEADERS))
         return rows.select(f"{RECORD}.key", f"{RECORD}.value", F.concat(came_with, reason).alias("headers"))
-    names = [name for name in rows.columns if name not in ("reason", UNREADABLE)]
+    names = [name for name in rows.columns if name not in ("reason", LINE, FILE)]
     value = F.to_json(F.struct(*names))
-    if UNREADABLE in rows.columns:
-        value = F.coalesce(F.col(UNREADABLE), value)
+    if LINE in rows.columns:
+        value = F.coalesce(F.col(LINE), value)
+    if FILE in rows.columns:
+        reason = F.concat(reason, F.array(header("file", F.col(FILE))))
     return rows.select(F.col("key"), value.alias("value"), reason.alias("headers"))
 
 

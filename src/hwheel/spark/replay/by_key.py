@@ -24,6 +24,7 @@ from hwheel_core import order_by
 
 PACKED = "shard int, blob binary, error string"
 PACK_ROWS = 1_048_576
+PACK_BYTES = 2**30  # far below what the 32 bits of Arrow's offsets reach
 NAMES = ["start", "timeout", "end"]
 
 
@@ -48,7 +49,7 @@ class Packer:
     def tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, str, int]]:
         """Some rows at a time, the file that they are from, and where in it."""
         if self.files is None:
-            for table in gathered(batches, PACK_ROWS):
+            for table in gathered(batches, PACK_ROWS, PACK_BYTES):
                 yield table, "the log", 0
             return
         for numbers in batches:

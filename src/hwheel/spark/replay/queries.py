@@ -28,6 +28,7 @@ from hwheel_core import DEFAULT_WHEEL_SIZE
 
 OUTCOMES = pa.array(["fired", "cancelled"])
 CHUNK_ROWS = 1_000_000
+CHUNK_BYTES = 2**30  # far below what the 32 bits of Arrow's offsets reach
 WHEELS_MOST = 4096
 
 
@@ -159,7 +160,7 @@ class Outcomes:
     timeout_ms: int | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for table in gathered(batches, CHUNK_ROWS):
+        for table in gathered(batches, CHUNK_ROWS, CHUNK_BYTES):
             yield from self.replayed(table)
 
     def replayed(self, table: pa.Table) -> Iterator[pa.RecordBatch]:

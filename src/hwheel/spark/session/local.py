@@ -1,17 +1,23 @@
 """The session of the command: that of spark-submit, or a local one of its own."""
 
+import logging
 import os
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from pyspark.errors import PySparkRuntimeError
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from hwheel.spark.session.connector import PACKAGES, KafkaError, cannot_fetch
 from hwheel.spark.session.java import HOW_TO_INSTALL, JavaNotUsableError, check_java
+
+LINES_KEPT = 1000
+JAVA_ENDS_S = 5.0
 
 # No address but the machine's own, no web server, few and small shuffles.
 LOCAL = {
@@ -23,9 +29,12 @@ LOCAL = {
 }
 
 
-def make_session(master: str | None, settings: dict[str, str]) -> SparkSession:
+def make_session(master: str | None, settings: dict[str, str], quiet: bool = False) -> SparkSession:
     """A session. Raises JavaNotUsableError where one would have to be started and cannot, KafkaError where what it
     fetches cannot be had.
+
+    `quiet`: what Java and Spark's Python workers write to standard error, logs and stack traces, is not shown, unless
+    Java does not start. (Under spark-submit it is spark-submit that has started Java.)
     """
     builder = SparkSession.builder.appName("hwheel")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it, and has chosen everything else as well
@@ -40,9 +49,13 @@ def make_session(master: str | None, settings: dict[str, str]) -> SparkSession:
         builder = builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with own_interrupt():
+    with own_interrupt(), java_errors_apart() if quiet else nullcontext():
         spark = started(builder, settings.get(PACKAGES))
-    spark.sparkContext.setLogLevel("ERROR")
+    spark.sparkContext.setLogLevel("OFF" if quiet else "ERROR")
+    if quiet:
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     return spark
 
 
@@ -53,6 +66,42 @@ def own_interrupt() -> Iterator[None]:
     yield
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)
+
+
+@contextmanager
+def java_errors_apart() -> Iterator[None]:
+    """Java, if it is started meanwhile, and what it starts itself, write their standard error into a pipe, for good. It
+    is read by a thread, and shown only where there is an error meanwhile.
+    """
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        yield
+        return
+    sys.stderr.flush()
+    own, (end_to_read, end_to_write) = os.dup(2), os.pipe()
+    os.dup2(end_to_write, 2)
+    os.close(end_to_write)
+    lines: deque[bytes] = deque(maxlen=LINES_KEPT)
+    reader = threading.Thread(target=drain, args=(end_to_read, lines), name="what Java says", daemon=True)
+    reader.start()
+    try:
+        yield
+    except BaseException:
+        os.dup2(own, 2)
+        reader.join(JAVA_ENDS_S)
+        for line in [*lines]:
+            if not line.startswith(b"\tat "):  # a stack trace
+                os.write(2, line)
+        raise
+    finally:
+        os.dup2(own, 2)
+        os.close(own)
+
+
+def drain(descriptor: int, lines: deque[bytes]) -> None:
+    """Reads until nobody writes any more."""
+    with os.fdopen(descriptor, "rb") as pipe:
+        for line in pipe:
+            lines.append(line)
 
 
 def started(builder: SparkSession.Builder, packages: str | None) -> SparkSession:

@@ -4,6 +4,7 @@ from pyspark.sql import SparkSession
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+TRANSFER_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
@@ -16,6 +17,14 @@ def set_up_state_store(spark: SparkSession) -> None:
         raise ValueError(f"{PROVIDER} must be {ROCKSDB}, not {provider}: transformWithState needs it")
     if chosen(spark, CHANGELOG) is None:
         spark.conf.set(CHANGELOG, "true")
+
+
+def set_up_transfer(spark: SparkSession) -> None:
+    """Bounds the batches in which rows go to Python workers by bytes as well, where nothing was chosen: each core has
+    several of them at a time, outside of the heap, in a memory that is as large as the heap.
+    """
+    if chosen(spark, TRANSFER_BYTES) is None:
+        spark.conf.set(TRANSFER_BYTES, str(16 * 1024 * 1024))
 
 
 def chosen(spark: SparkSession, name: str) -> str | None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from hwheel.spark.arrow import from_chunk, one_batch, to_chunk
+from hwheel.spark.arrow import cut, from_chunk, one_batch, to_chunk
 
 OPEN_BYTES = 16 * 1024  # a last chunk below this is rewritten by the next append
 CHUNK_BYTES = 1024 * 1024
@@ -23,6 +23,7 @@ class Entry(NamedTuple):
     chunks: int
     open_bytes: int  # of the last chunk
     rows: int
+    bytes: int
 
 
 Key = tuple[int, int]
@@ -39,19 +40,21 @@ class ChunkMap:
 
     def append(self, key: Key, rows: pa.Table) -> None:
         """Adds rows after those that are there."""
-        entry = self.entries.get(key, Entry(0, 0, 0))
+        entry = self.entries.get(key, Entry(0, 0, 0, 0))
         added = rows.num_rows
-        count = entry.chunks
+        count, size = entry.chunks, entry.bytes
         if count and entry.open_bytes < OPEN_BYTES:
             count -= 1
+            size -= entry.open_bytes
             tail = pa.Table.from_batches([from_chunk(self.chunks[(*key, count)], self.schema)])
             rows = pa.concat_tables([tail, rows])
         blob = b""
-        for piece in pieces(rows):
-            blob = to_chunk(piece)
+        for piece in cut(rows, rows.num_rows, CHUNK_BYTES):
+            blob = to_chunk(one_batch(piece))
             self.chunks[(*key, count)] = blob
             count += 1
-        self.entries[key] = Entry(count, len(blob), entry.rows + added)
+            size += len(blob)
+        self.entries[key] = Entry(count, len(blob), entry.rows + added, size)
 
     def read(self, key: Key) -> Iterator[pa.RecordBatch]:
         """The rows under a key, a chunk at a time."""
@@ -67,11 +70,3 @@ class ChunkMap:
         """Forgets the rows under a key, unread."""
         for chunk in range(self.entries.pop(key).chunks):
             del self.chunks[(*key, chunk)]
-
-
-def pieces(rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The rows in pieces of about a chunk."""
-    count = max(1, -(-rows.nbytes // CHUNK_BYTES))
-    step = -(-rows.num_rows // count)
-    for start in range(0, rows.num_rows, step):
-        yield one_batch(rows.slice(start, step))

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from hwheel.spark.shard.chunk_map import Entry, Key
-from hwheel.spark.shard.settings import ColumnNames, Placement
+from hwheel.spark.shard.settings import Column, ColumnNames, Placement
+
+FORMAT = 2  # of the state: 1 knew neither the columns' names nor the keys of what was delivered
 
 
 @dataclass
@@ -15,6 +17,7 @@ class ShardIndex:
     """Clock, counters, and what each bucket and each slice of delivered ids holds."""
 
     placement: Placement
+    columns: list[Column]  # of a message, as the query calls them
     names: ColumnNames
     schema: str  # of the messages, Arrow's, as base64
     clock_ms: int = 0  # the latest batch
@@ -26,24 +29,36 @@ class ShardIndex:
 
     def to_json(self) -> str:
         """The index as it is put into the state."""
-        fields = vars(self) | {
-            "placement": self.placement._asdict(),
-            "names": self.names._asdict(),
-            "buckets": rows_of(self.buckets),
-            "delivered": [[*row, self.delivered_until_ms[row[0], row[1]]] for row in rows_of(self.delivered)],
-        }
+        fields = (
+            {"format": FORMAT}
+            | vars(self)
+            | {
+                "placement": self.placement._asdict(),
+                "names": self.names._asdict(),
+                "buckets": rows_of(self.buckets),
+                "delivered": [[*row, self.delivered_until_ms[row[0], row[1]]] for row in rows_of(self.delivered)],
+            }
+        )
         del fields["delivered_until_ms"]
         return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> "ShardIndex":
-        """The index that to_json put into the state."""
+        """The index that to_json put into the state. ValueError where another version of hwheel has written it."""
         fields = json.loads(text)
+        found = fields.pop("format", 1)
+        if found != FORMAT:
+            raise ValueError(
+                f"the checkpoint was written by another version of hwheel: its state has format {found}, and this "
+                f"version reads {FORMAT}. Let the version that wrote it deliver what it holds, and start with a new "
+                "checkpoint"
+            )
         delivered = fields.pop("delivered")
         return cls(
             **fields
             | {
                 "placement": Placement(**fields["placement"]),
+                "columns": [Column(*column) for column in fields["columns"]],
                 "names": ColumnNames(**fields["names"]),
                 "buckets": entries_of(fields["buckets"]),
                 "delivered": entries_of([row[:-1] for row in delivered]),

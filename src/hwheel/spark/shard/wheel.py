@@ -8,51 +8,62 @@ What the wheel of the core does to one entry after the other is done here to col
   lower. The rest goes out, in order of due time and then of arrival.
 - A cancel is a row like a message, a tombstone: it has the message's due, so the two meet in the message's tick at the
   latest, in whatever order they came, and so do a message and its duplicates. What meets a tombstone or an earlier
-  equal is dropped; which ids were settled is remembered for the dedup horizon.
+  equal, by id and key, is dropped; which were settled is remembered for the dedup horizon.
 
-When much is due at once (after a pause), the clock is moved in steps, so that memory holds some buckets and not all.
+When much is due at once (a burst, or all of a pause), ticks are settled some at a time, and what waits for its turn
+waits on disk, so that memory holds so much and not all: see Limits.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hwheel.spark.arrow import arrow_array, constant, joined, one_array
-from hwheel.spark.message import SEQUENCE, TOMBSTONE, due_ms, expirations
+from hwheel.spark.arrow import arrow_array, constant, gathered, one_array
+from hwheel.spark.message import SEQUENCE, expirations
 from hwheel.spark.shard.chunk_map import ChunkMap, Chunks
 from hwheel.spark.shard.delivered import Delivered
 from hwheel.spark.shard.index import ShardIndex, schema_text
+from hwheel.spark.shard.passed import Passed
 from hwheel.spark.shard.settings import WheelSettings
-from hwheel_core import group, order_by, place, survivors
+from hwheel.spark.shard.settle import Settler
+from hwheel.spark.shard.spill import Spill
+from hwheel_core import group, place
 
-STEP_ROWS = 1_000_000  # of due buckets before the clock pauses
-MOVE_ROWS = 65_536  # of a coarse bucket at once
-EMIT_ROWS = 65_536
+
+@dataclass
+class Span:
+    """Ticks that are settled together: one, or those of a slice of what has passed."""
+
+    slice: int | None = None
+    ticks: list[int] = field(default_factory=list)  # which have a bucket
+    rows: int = 0
+    bytes: int = 0
 
 
 class ShardWheel:
     """The wheel of one shard for one batch: made from its state, advanced, and its index stored by the caller."""
 
     def __init__(self, settings: WheelSettings, index: ShardIndex, buckets: Chunks, delivered: Chunks) -> None:
-        settings.check(index.placement, index.names)
+        settings.check(index.placement, index.columns, index.names)
         self.settings = settings
         self.index = index
         self.schema = index.arrow_schema
         self.buckets = ChunkMap(buckets, self.schema, index.buckets)
-        id_type = self.schema.field(settings.names.id).type
+        identity = [pa.field(name, self.schema.field(name).type) for name in settings.names.identity]
         self.delivered = Delivered(
-            ChunkMap(delivered, pa.schema([("id", id_type), ("tick", pa.int64())]), index.delivered),
+            ChunkMap(delivered, pa.schema([*identity, ("tick", pa.int64())]), index.delivered),
             index.delivered_until_ms,
             settings.dedup_ms,
             settings.placement.tick_ms,
         )
 
     @staticmethod
-    def new_index(settings: WheelSettings, arrived: pa.Table) -> ShardIndex:
+    def new_index(settings: WheelSettings, arrived: pa.Schema) -> ShardIndex:
         """The index of a shard that gets its first rows."""
-        schema = arrived.schema.append(pa.field(SEQUENCE, pa.int64()))
-        return ShardIndex(settings.placement, settings.names, schema_text(schema))
+        schema = arrived.append(pa.field(SEQUENCE, pa.int64()))
+        return ShardIndex(settings.placement, settings.columns, settings.names, schema_text(schema))
 
     @property
     def next_ms(self) -> int | None:
@@ -60,108 +71,87 @@ class ShardWheel:
         times = [expiration_ms for _, expiration_ms in self.index.buckets]
         return min([*times, *self.index.delivered_until_ms.values()], default=None)
 
-    def advance(self, arrived: pa.Table | None, now_ms: int) -> Iterator[pa.Table]:
-        """Takes in what arrived and yields what is due at now_ms, in order."""
-        late = self.schema.empty_table() if arrived is None else self.add(self.numbered(arrived), now_ms)
-        while True:
-            step_ms = self.next_step(now_ms)
-            yield from self.advance_to(step_ms, late, now_ms)
-            if step_ms == now_ms:
-                break
-            late = late.filter(pc.greater(self.ticks(late), step_ms))
+    def advance(self, arrived: Iterable[pa.RecordBatch], now_ms: int) -> Iterator[pa.Table]:
+        """Takes in what arrived and yields what is due at now_ms, in order, a piece at a time."""
+        limits = self.settings.limits
+        settler = Settler(self.settings, self.schema, self.delivered, self.index.clock_ms, now_ms)
+        with Spill(self.schema, limits.spill_bytes) as spill:
+            passed = Passed(spill, self.settings.placement.tick_ms, now_ms)
+            for table in gathered(arrived, limits.step_rows, limits.step_bytes):
+                self.add(self.numbered(table), now_ms, passed)
+            for key in sorted(self.coarse(now_ms), key=lambda key: key[1]):
+                # What lies in a coarse bucket is due at its expiration or later.
+                if sum(spill.bytes.values()) >= limits.step_bytes or sum(spill.rows.values()) >= limits.step_rows:
+                    yield from self.settle(settler, passed, key[1] - 1)
+                for table in gathered(self.buckets.take(key), limits.move_rows, limits.move_bytes):
+                    self.add(table, now_ms, passed)
+            yield from self.settle(settler, passed, now_ms)
         self.delivered.forget(now_ms)
         self.index.clock_ms = max(self.index.clock_ms, now_ms)
+
+    def coarse(self, now_ms: int) -> list[tuple[int, int]]:
+        """The buckets that are due and are to be placed again."""
+        return [key for key in self.index.buckets if key[0] > 1 and key[1] <= now_ms]
 
     def numbered(self, arrived: pa.Table) -> pa.Table:
         """The rows with their numbers in order of arrival, in the columns of the state."""
         first, count = self.index.sequence, arrived.num_rows
         self.index.sequence += count
         arrived = arrived.append_column(SEQUENCE, pc.cumulative_sum(constant(1, count), start=first - 1))
-        if arrived.schema.equals(self.schema):
-            return arrived
-        if arrived.schema.names != self.schema.names:
-            raise ValueError(
-                f"the checkpoint holds messages of {len(self.schema) - 2} columns, and this query has "
-                f"{len(arrived.schema) - 2}: they stay the same for the life of a checkpoint"
-            )
-        return arrived.cast(self.schema)
+        # Spark's types are the same, for they were checked; Arrow's differ by the session's time zone.
+        return arrived if arrived.schema.equals(self.schema) else arrived.cast(self.schema)
 
-    def add(self, rows: pa.Table, clock_ms: int) -> pa.Table:
-        """Places rows for a clock that stands at clock_ms; returns those that are due already."""
+    def add(self, rows: pa.Table, clock_ms: int, passed: Passed) -> None:
+        """Places rows for a clock that stands at clock_ms; those that are due already go to `passed`."""
         placement = self.settings.placement
-        levels, expirations_ms = place(self.ticks(rows), clock_ms, placement.tick_ms, placement.wheel_size)
-        due = pc.equal(arrow_array(levels), 0)
-        late = rows.filter(due)
-        if late.num_rows:
+        ticks = expirations(one_array(rows.column(self.settings.names.due)), placement.tick_ms)
+        placed = place(ticks, clock_ms, placement.tick_ms, placement.wheel_size)
+        levels, expirations_ms = map(arrow_array, placed)
+        due = pc.equal(levels, 0)
+        if pc.any(due).as_py():
+            passed.append(rows.filter(due), ticks.filter(due))
             keep = pc.invert(due)
-            rows = rows.filter(keep)
-            columns = arrow_array(levels).filter(keep), arrow_array(expirations_ms).filter(keep)
-        else:
-            columns = arrow_array(levels), arrow_array(expirations_ms)
-        order, starts = group(*columns)
+            rows, levels, expirations_ms = rows.filter(keep), levels.filter(keep), expirations_ms.filter(keep)
+        order, starts = group(levels, expirations_ms)
         rows = rows.take(arrow_array(order))
         for start, end in zip(starts[:-1], starts[1:], strict=True):
-            key = columns[0][order[start]].as_py(), columns[1][order[start]].as_py()
+            key = levels[order[start]].as_py(), expirations_ms[order[start]].as_py()
             self.buckets.append(key, rows.slice(start, end - start))
-        return late
 
-    def next_step(self, now_ms: int) -> int:
-        """How far the clock may go with what it finds kept in memory."""
-        rows = 0
-        due = sorted((key[1], entry.rows) for key, entry in self.index.buckets.items() if key[1] <= now_ms)
-        for expiration_ms, count in due[:-1]:
-            rows += count
-            if rows >= STEP_ROWS:
-                return expiration_ms
-        return now_ms
+    def settle(self, settler: Settler, passed: Passed, until_ms: int) -> Iterator[pa.Table]:
+        """Yields what goes out of the ticks up to until_ms, as many of them at once as memory should hold."""
+        limits = self.settings.limits
+        step: list[Span] = []
+        rows = size = 0
+        for span in self.spans(passed, until_ms):
+            if step and (rows + span.rows > limits.step_rows or size + span.bytes > limits.step_bytes):
+                yield from settler.settle(self.take(step, passed), rows, size)
+                step, rows, size = [], 0, 0
+            step.append(span)
+            rows, size = rows + span.rows, size + span.bytes
+        if step:
+            yield from settler.settle(self.take(step, passed), rows, size)
 
-    def advance_to(self, step_ms: int, late: pa.Table, now_ms: int) -> Iterator[pa.Table]:
-        """Takes the buckets due at step_ms and yields what is due of them and of `late`. It goes out at now_ms."""
-        keys = sorted((key for key in self.index.buckets if key[1] <= step_ms), key=lambda key: key[1])
-        due = [late.filter(pc.less_equal(self.ticks(late), step_ms))]
-        for key in keys:
-            due += self.take(key, step_ms)
-        rows = joined(due).combine_chunks()
-        if rows.num_rows:
-            yield from self.settle(rows, now_ms)
+    def spans(self, passed: Passed, until_ms: int) -> list[Span]:
+        """What there is of the ticks up to until_ms, in order of time. Of a slice that goes on after it, nothing."""
+        found: dict[int, Span] = {}
+        for number in passed.numbers(until_ms):
+            span = found[passed.begin_ms(number)] = Span(slice=number)
+            span.rows, span.bytes = passed.spill.rows[number], passed.spill.bytes[number]
+        for (level, tick_ms), entry in self.index.buckets.items():
+            if level == 1 and tick_ms <= until_ms:
+                begun = passed.slice_of(tick_ms)
+                begin_ms = tick_ms if begun is None else passed.begin_ms(begun)
+                if begun is None or begin_ms in found:
+                    span = found.setdefault(begin_ms, Span())
+                    span.ticks.append(tick_ms)
+                    span.rows, span.bytes = span.rows + entry.rows, span.bytes + entry.bytes
+        return [span for _, span in sorted(found.items(), key=lambda item: item[0])]
 
-    def take(self, key: tuple[int, int], now_ms: int) -> Iterator[pa.Table]:
-        """Empties a bucket: yields what is due, and places the rest again."""
-        moved: list[pa.RecordBatch] = []
-        for batch in self.buckets.take(key):
-            if key[0] == 1:
-                yield pa.Table.from_batches([batch])
-                continue
-            moved.append(batch)
-            if sum(one.num_rows for one in moved) >= MOVE_ROWS:
-                yield self.add(pa.Table.from_batches(moved), now_ms)
-                moved = []
-        if moved:
-            yield self.add(pa.Table.from_batches(moved), now_ms)
-
-    def settle(self, rows: pa.Table, now_ms: int) -> Iterator[pa.Table]:
-        """Of all rows of some ticks: yields the messages that are to go out, and remembers which are settled."""
-        ids, ticks = one_array(rows.column(self.settings.names.id)), self.ticks(rows)
-        cancels = one_array(rows.column(TOMBSTONE)).cast(pa.int64())
-        # A tick that the clock had passed before may have been settled: what is remembered of it counts as tombstones.
-        passed = ticks.filter(pc.less_equal(ticks, self.index.clock_ms))
-        known = self.delivered.recall(passed)
-        known_ids, known_ticks = one_array(known.column("id")), one_array(known.column("tick"))
-        order = order_by(due_ms(one_array(rows.column(self.settings.names.due))), one_array(rows.column(SEQUENCE)))
-        out = arrow_array(
-            survivors(
-                order,
-                pa.concat_arrays([cancels, constant(1, known.num_rows)]),
-                pa.concat_arrays([ids, known_ids]).dictionary_encode().indices.cast(pa.int64()),
-                pa.concat_arrays([ticks, known_ticks]),
-            )
-        )
-        settled = pa.table([ids, ticks], names=["id", "tick"])
-        self.delivered.remember(settled.take(out), now_ms)
-        self.delivered.remember(settled.filter(pc.equal(cancels, 1)), now_ms)
-        for start in range(0, len(out), EMIT_ROWS):
-            yield rows.take(out[start : start + EMIT_ROWS])
-
-    def ticks(self, rows: pa.Table) -> pa.Array:
-        """When each row's tick is over."""
-        return expirations(one_array(rows.column(self.settings.names.due)), self.settings.placement.tick_ms)
+    def take(self, spans: list[Span], passed: Passed) -> Iterator[pa.RecordBatch]:
+        """Empties them."""
+        for span in spans:
+            for tick_ms in span.ticks:
+                yield from self.buckets.take((1, tick_ms))
+            if span.slice is not None:
+                yield from passed.spill.take(span.slice)

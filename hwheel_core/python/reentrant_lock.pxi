@@ -1,6 +1,6 @@
-# A lock like threading.RLock, but inside of what it belongs to: it costs three comparisons and no object, until somebody
-# has to wait for it. A waiter waits on a threading.Lock of its own, as in threading.Condition, because then it waits
-# without the GIL, with a timeout, and open to signals.
+# A lock like threading.RLock, for what is compiled inside of what it belongs to: it costs three comparisons and no object,
+# until somebody has to wait for it. A waiter waits on a threading.Lock of its own, as in threading.Condition, because then it
+# waits without the GIL, with a timeout, and open to signals. For what is Python there is the class RLock at the end.
 #
 # A waiter enters itself into `waiting` before it tries the lock once more, and a releaser looks there after it has given
 # the lock up. So no wake-up is lost. A thread that was woken has no right to the lock, but tries again; if it leaves all
@@ -32,12 +32,14 @@ cdef void relocks_after_fork_in_child() noexcept nogil:
     forks += 1
 
 
-cdef void relock_renew(ReentrantLock* lock) noexcept:
-    """The first look at a lock in this process."""
+cdef bint relock_renew(ReentrantLock* lock) noexcept:
+    """The first look at a lock in this process. True if it frees the lock of a thread that did not come along."""
     cdef void* waiting = NULL
+    cdef bint was_held = False
     pthread_mutex_lock(&orphans)        # two threads may come to it at once, where there is no GIL
     if lock.process != forks:
         if lock.owner != forker or lock.process < forker_since:
+            was_held = lock.owner != 0
             lock.owner = 0
             lock.depth = 0
         waiting = lock.waiting
@@ -45,6 +47,7 @@ cdef void relock_renew(ReentrantLock* lock) noexcept:
         hw_store(&lock.process, forks)
     pthread_mutex_unlock(&orphans)
     Py_XDECREF(<PyObject*>waiting)
+    return was_held
 
 
 cdef inline void relock_renew_if_forked(ReentrantLock* lock) noexcept:
@@ -65,6 +68,18 @@ cdef inline bint relock_try(ReentrantLock* lock) noexcept:
 cdef inline bint relock_acquire(ReentrantLock* lock, object holder) except False:
     """Takes the lock, which is a part of `holder`."""
     return relock_try(lock) or relock_wait(lock, -1)
+
+
+cdef bint relock_acquire_within(ReentrantLock* lock, bint blocking, double timeout) except -1:
+    """As threading.RLock.acquire, with its errors."""
+    if timeout != -1:
+        if not blocking:
+            raise ValueError("can't specify a timeout for a non-blocking call")
+        if not timeout >= 0:
+            raise ValueError("timeout value must be a non-negative number")
+        if timeout > threading.TIMEOUT_MAX:
+            raise OverflowError("timeout value is too large")
+    return relock_try(lock) or (blocking and relock_wait(lock, timeout))
 
 
 cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
@@ -141,6 +156,40 @@ cdef inline void relock_free(ReentrantLock* lock) noexcept:
     """When its holder dies."""
     Py_XDECREF(<PyObject*>lock.waiting)
     memset(lock, 0, sizeof(ReentrantLock))
+
+
+cdef class RLock:
+    """threading.RLock, but right after a fork, whatever thread had it and whoever waited for it, in a signal handler too.
+
+    In the child it is free, unless the thread that forked has it: that one goes on inside, and gives it up.
+    """
+
+    def __dealloc__(self):
+        relock_free(&self.mutex)
+
+    def acquire(self, bint blocking=True, double timeout=-1):
+        """As threading.RLock.acquire."""
+        return relock_acquire_within(&self.mutex, blocking, timeout)
+
+    def release(self):
+        """As threading.RLock.release."""
+        if not relock_is_mine(&self.mutex):
+            raise RuntimeError("cannot release un-acquired lock")
+        relock_release(&self.mutex)
+
+    def __enter__(self):
+        return relock_acquire(&self.mutex, self)
+
+    def __exit__(self, *error):
+        self.release()
+
+    def _is_owned(self):
+        return relock_is_mine(&self.mutex)
+
+    def _renew(self):
+        """In the child of a fork, before anybody else: True if a thread had it that did not come along. So what it guards may
+        be half changed."""
+        return hw_load(&self.mutex.process) != forks and relock_renew(&self.mutex)
 
 
 def wake_those_who_forked():

@@ -1,0 +1,136 @@
+"""How much memory `hwheel deliver` takes when very much is due at once, and how long it takes. Linux alone.
+
+python bench/spark/burst.py [--messages 200000] [--payload 4000] [--hold 120] [--heap 1g]
+
+The command itself is run, on files of JSON, with a driver of Spark's default size. All messages are due in one tick,
+`hold` seconds after the start; that is to be enough for taking them in.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+A_FILE = 20_000
+PATIENCE_S = 1800
+
+
+@dataclass
+class Peaks:
+    """The most memory that each kind of process had at a time, in MB. Of workers: one, and all together."""
+
+    java: int = 0
+    worker: int = 0
+    workers: int = 0
+    at: dict[str, float] = field(default_factory=dict)
+
+    def look(self, root: int) -> None:
+        java, workers = 0, []
+        for process in family(root):
+            try:
+                name = Path(f"/proc/{process}/comm").read_text().strip()
+                status = Path(f"/proc/{process}/status").read_text()
+            except OSError:  # it has just ended
+                continue
+            # Without what lies in files: that is the system's, which takes it back when it needs to.
+            size = next((int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon")), 0) // 1024
+            if name == "java":
+                java = max(java, size)
+            elif process != root:
+                workers.append(size)
+        self.java = max(self.java, java)
+        self.worker = max([self.worker, *workers])
+        self.workers = max(self.workers, sum(workers))
+
+
+def family(root: int) -> set[int]:
+    """A process and all that it has started."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                text = (entry / "stat").read_text()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(text[text.rindex(")") + 2 :].split()[1])
+    found = {root}
+    while more := {process for process, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def write_messages(place: Path, count: int, payload: int, due_ms: int) -> None:
+    """Files of messages that are due in one tick, each millisecond of it. Bytes that do not compress to nothing."""
+    for start in range(0, count, A_FILE):
+        with (place / f".{start}").open("w") as file:
+            for number in range(start, min(start + A_FILE, count)):
+                text = os.urandom(min(payload, 64) // 2).hex()
+                text *= payload // max(1, len(text))
+                due = due_ms - number * 7919 % 1000
+                message = {"id": f"m{number:09}", "key": f"user-{number % 100_000:06}", "due": due, "payload": text}
+                file.write(json.dumps(message) + "\n")
+        (place / f".{start}").rename(place / f"{start:09}.json")
+
+
+def lines_in(place: Path, seen: dict[Path, int]) -> int:
+    """How many messages have come out; files do not change once they are there."""
+    for file in place.glob("*.json"):
+        if file not in seen:
+            with file.open("rb") as lines:
+                seen[file] = sum(1 for _ in lines)
+    return sum(seen.values())
+
+
+def run(place: Path, options: argparse.Namespace) -> dict[str, object]:
+    """One burst."""
+    (place / "in").mkdir()
+    due_ms = (int(time.time()) + options.hold) * 1000
+    write_messages(place / "in", options.messages, options.payload, due_ms)
+    command = [sys.executable, "-P", "-m", "hwheel", "deliver", "--from", "in", "--to", "out", "--checkpoint", "state"]
+    command += ["--conf", f"spark.driver.memory={options.heap}", *options.options]
+    peaks, before, seen = Peaks(), Peaks(), {}
+    started = time.monotonic()
+    with (place / "log").open("w") as log:
+        job = subprocess.Popen(command, cwd=place, stdout=log, stderr=log)
+        try:
+            while (count := lines_in(place / "out", seen)) < options.messages:
+                (before if time.time() * 1000 < due_ms else peaks).look(job.pid)
+                if job.poll() is not None or time.monotonic() > started + PATIENCE_S:
+                    return {"failed": (place / "log").read_text()[-options.log :], "out": count, **vars(peaks)}
+                time.sleep(0.2)
+            seconds = time.time() - due_ms / 1000
+        finally:
+            job.terminate()
+            job.wait()
+    held = (place / "state/messages/commits/0").stat().st_mtime * 1000 < due_ms
+    return {
+        "messages": options.messages,
+        "payload": options.payload,
+        "heap": options.heap,
+        "first batch was in before they were due": held,
+        "from due to the last in a file, s": round(seconds, 1),
+        "MB while they come in": {"java": before.java, "a worker": before.worker, "workers": before.workers},
+        "MB while they go out": {"java": peaks.java, "a worker": peaks.worker, "workers": peaks.workers},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--messages", type=int, default=200_000)
+    parser.add_argument("--payload", type=int, default=4000, help="bytes each (default: %(default)s)")
+    parser.add_argument("--hold", type=int, default=120, metavar="SECONDS", help="until they are due")
+    parser.add_argument("--heap", default="1g", help="spark.driver.memory (default: %(default)s, which is Spark's)")
+    parser.add_argument("--log", type=int, default=3000, help="how much of it to show when the job fails")
+    parser.add_argument("options", nargs="*", help="for hwheel deliver, after --")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="hwheel-burst-") as place:
+        print(json.dumps(run(Path(place), options), indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Tables under keys, in memory up to a limit and in a temporary file beyond it: what must wait for its turn in a batch
+takes disk, and not memory, where there is much of it.
+
+The file has no name, so nothing is left of it when the process ends, however it ends.
+"""
+
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from types import TracebackType
+from typing import IO, Any
+
+import pyarrow as pa
+
+from hwheel.spark.arrow import cut, from_chunk, one_batch, to_chunk
+
+CHUNK_ROWS = 1_000_000
+CHUNK_BYTES = 1024 * 1024
+
+
+class Spill:
+    """What a key holds comes out in the order in which it went in."""
+
+    def __init__(self, schema: pa.Schema, most_bytes: int) -> None:
+        self.schema = schema
+        self.most_bytes = most_bytes
+        self.rows: dict[Any, int] = {}
+        self.bytes: dict[Any, int] = {}
+        self.held: dict[Any, list[pa.Table]] = defaultdict(list)
+        self.held_bytes = 0
+        self.written: dict[Any, list[tuple[int, int]]] = defaultdict(list)  # (position, length) in the file
+        self.file: IO[bytes] | None = None
+        self.length = 0
+
+    def __enter__(self) -> "Spill":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.held.clear()
+        if self.file:
+            self.file.close()
+
+    def append(self, key: Any, table: pa.Table) -> None:
+        """Adds rows to what the key holds."""
+        if not table.num_rows:
+            return
+        size = table.nbytes
+        self.rows[key] = self.rows.get(key, 0) + table.num_rows
+        self.bytes[key] = self.bytes.get(key, 0) + size
+        self.held[key].append(table)
+        self.held_bytes += size
+        if self.held_bytes > self.most_bytes:
+            self.write()
+
+    def write(self) -> None:
+        """Moves all that is in memory into the file."""
+        if self.file is None:
+            self.file = tempfile.TemporaryFile(prefix="hwheel-", dir=local_directory())
+        for key, tables in self.held.items():
+            for piece in cut(pa.concat_tables(tables), CHUNK_ROWS, CHUNK_BYTES):
+                blob = to_chunk(one_batch(piece))
+                self.file.write(blob)
+                self.written[key].append((self.length, len(blob)))
+                self.length += len(blob)
+        self.file.flush()
+        self.held.clear()
+        self.held_bytes = 0
+
+    def take(self, key: Any) -> Iterator[pa.RecordBatch]:
+        """The rows under a key, some at a time; they are gone afterwards."""
+        if self.rows.pop(key, 0):
+            self.held_bytes -= sum(table.nbytes for table in self.held[key])
+            del self.bytes[key]
+            for position, length in self.written.pop(key, ()):
+                assert self.file is not None
+                yield from_chunk(os.pread(self.file.fileno(), length, position), self.schema)
+            for table in self.held.pop(key):
+                yield from table.to_batches()
+
+
+def local_directory() -> str | None:
+    """Where Spark lets its workers put what is too much for memory; None: where Python does."""
+    directory = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    return directory if os.path.isdir(directory) else None

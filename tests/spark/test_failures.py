@@ -1,0 +1,56 @@
+"""Whatever ends a query is told in two lines: what, and what to do."""
+
+import pytest
+from pyspark.errors import PySparkException
+
+from hwheel.cli.errors import CommandError
+from hwheel.cli.extras import spark_errors
+from hwheel.spark.deliver.directory_sink import DirectoryTakenError
+from hwheel.spark.deliver.failures import GO_ON, LINE_MOST, failure_of
+
+
+@pytest.mark.parametrize(
+    ("said", "what", "advice"),
+    [
+        ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.", "another job runs", "let only one"),
+        ("java.io.IOException: No space left on device", "a disk is full", "make room"),
+        ("Job aborted ... java.lang.OutOfMemoryError: Java heap space", "Java ran out of memory", "driver.memory=4g"),
+        ("[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Some data", "the topic no longer", "--skip-lost-offsets"),
+        ("org.apache.kafka.common.errors.RecordTooLargeException: 2000000", "a message is larger", "max.request.size"),
+        ("[CONFLICTING_DIRECTORY_STRUCTURES] Conflicting ...", "--from has directories", "move them elsewhere"),
+        ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error", "the checkpoint lacks something", "from a copy"),
+        ("something else", "something else", GO_ON),
+        ("x" * 5000, "x" * LINE_MOST + "...", GO_ON),
+        ("what\nit is\n\n== a plan ==\n" + "plan\n" * 99, "what it is", GO_ON),
+        (
+            'Traceback (most recent call last):\n  File "f", line 1\nValueError: made with tick=1000ms\n',
+            "made with",
+            GO_ON,
+        ),
+    ],
+)
+def test_two_lines(said, what, advice):
+    failure = failure_of(PySparkException(said))
+    assert what in failure.what and advice in failure.advice and said.strip() in failure.details
+    assert str(failure).count("\n") == 1 and failure.file is None
+
+
+def test_ours_say_it_themselves():
+    assert str(failure_of(DirectoryTakenError("taken\nuse another"))) == "taken\nuse another"
+    assert failure_of(DirectoryTakenError("taken")).advice == GO_ON
+
+
+def test_what_a_query_and_a_command_make_of_java_errors(spark, tmp_path):
+    (tmp_path / "broken.parquet").write_text("PAR1 is not enough")
+    with pytest.raises(CommandError) as caught, spark_errors():
+        spark.read.schema("id string").parquet(str(tmp_path)).collect()
+    assert "broken.parquet cannot be read: file:" in str(caught.value) and "not a Parquet file" in str(caught.value)
+    assert str(caught.value).count("\n") == 1 and "Traceback" in caught.value.details
+    (tmp_path / "in").mkdir()
+    frame = spark.readStream.schema("id bigint").parquet(str(tmp_path / "in")).selectExpr("1 div (id - id) as id")
+    spark.range(3).coalesce(1).write.mode("append").parquet(str(tmp_path / "in"))
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "state")).start()
+    with pytest.raises(PySparkException):
+        query.awaitTermination()
+    failure = failure_of(query.exception())
+    assert "Division by zero" in failure.what and "\n" not in failure.what and "SQLSTATE" not in failure.what

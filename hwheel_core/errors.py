@@ -26,6 +26,6 @@ if hasattr(queue, "ShutDown"):
 else:
 
     class ShutDown(HwheelError):  # type: ignore[no-redef]
-        """The queue is shut down: it takes nothing more, and nothing is left in it. queue.ShutDown, where that exists."""
+        """The queue is shut down: it takes nothing more, and is empty. Where there is one, queue.ShutDown."""
 
         __module__ = "hwheel"

@@ -73,6 +73,6 @@ cdef const char* delay_queue_check(DelayQueueCore self) noexcept:
         if entry_key(entry).queue is not <void*>self:
             return "an item does not know its queue"
         entry = entry.next
-    if self.getters and line_next_ms(self, &next_ms) and not container_is_armed(self, INT64_MAX) and not self.timer.closed:
+    if self.getters and container_next_ms(self, &next_ms) and not container_is_armed(self, INT64_MAX) and not self.timer.closed:
         return "nothing will wake who waits for an item"
     return NULL

@@ -91,7 +91,8 @@ cdef bint container_set_back(ContainerCore self, int64_t now_ms) except False:
 
 cdef ContainerAlarm alarm_new(ContainerCore container):
     cdef ContainerAlarm self = ContainerAlarm.__new__(ContainerAlarm)
-    self.task.flags = TASK_OWN_RUN
+    # Beyond max_pending, because nobody is there to be told that there is no room when it has rung and is set anew.
+    self.task.flags = TASK_OWN_RUN | TASK_OVER_LIMIT
     self.container = weakref.ref(container)
     return self
 
@@ -105,14 +106,19 @@ cdef inline bint container_is_armed(ContainerCore self, int64_t at_ms) noexcept:
     return task.state == TASK_PENDING and not timer.forked and task.entry.expiration_ms - timer.round_up_ms <= at_ms
 
 
-cdef bint container_arm(ContainerCore self, int64_t at_ms) except False:
-    """Sets the alarm for a time, if it is not to ring by then. Somebody's code may run in it."""
+cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* reading=NULL) except False:
+    """Sets the alarm for a time, if it is not to ring by then. Somebody's code may run in it. reading: what to take for the
+    time, if the clock cannot be asked."""
     cdef BaseTimer core = self.timer
     cdef ContainerAlarm alarm
     cdef Instant now, delay
+    cdef int64_t deadline_ms, expiration_ms
     while True:
         core_ready(core)
-        timer_read_clock(core.timer, &now)
+        if reading is NULL:
+            timer_read_clock(core.timer, &now)
+        else:
+            now = reading[0]
         if container_is_armed(self, max(at_ms, now.ms)):
             return True
         if core.timer.closed:
@@ -126,34 +132,59 @@ cdef bint container_arm(ContainerCore self, int64_t at_ms) except False:
             self.alarm = alarm_new(self)
         alarm = self.alarm
         if alarm.task.state == TASK_PENDING:
-            task_reschedule(core.timer, alarm, &delay)
+            if reading is NULL:
+                task_reschedule(core.timer, alarm, &delay)
+            else:
+                task_cancel(alarm)
             continue
         task_claim(alarm, core.timer)
         try:
-            core_schedule(core, alarm, &now, &delay)
+            if reading is NULL:
+                core_schedule(core, alarm, &now, &delay)
+            else:
+                timer_due_or_raise(core.timer, &now, &delay, &deadline_ms, &expiration_ms)
+                alarm.task.deadline_ms = deadline_ms
+                task_schedule(core.timer, alarm, expiration_ms, TAKE_DUE)
         except ValueError:
             if alarm.task.state == TASK_NEW:
                 raise
             # Another thread has just done it.
 
 
-cdef bint container_arm_next(ContainerCore self) except False:
-    """After what fell due was taken: sets the alarm for what comes next. A timer that is closed rings no more."""
+cdef bint container_next_ms(ContainerCore self, int64_t* next_ms_out) noexcept:
+    """When the wheel has something to do next. False: never."""
     cdef Bucket* bucket
-    cdef int64_t at_ms
-    if self.timer is None or self.wheel is NULL or self.pending == 0:
+    if self.wheel is NULL or self.pending == 0:
+        return False
+    if not list_is_empty(&self.wheel.flush) or not list_is_empty(&self.wheel.due):
+        next_ms_out[0] = self.wheel.taken_ms
         return True
-    if list_is_empty(&self.due) and list_is_empty(&self.wheel.flush) and list_is_empty(&self.wheel.due):
-        bucket = queue_first(self.wheel)
-        if bucket is NULL:
-            return True
-        at_ms = bucket.entries.expiration_ms
-    else:
-        at_ms = self.wheel.taken_ms
+    bucket = queue_first(self.wheel)
+    if bucket is not NULL:
+        next_ms_out[0] = bucket.entries.expiration_ms
+    return bucket is not NULL
+
+
+cdef bint container_arm_again(ContainerCore self, int64_t at_ms) except False:
+    """container_arm, after the alarm has rung: if it fails now, nobody else will do it. A timer that is closed rings no
+    more."""
+    cdef Timer* timer = self.timer.timer
+    cdef Instant last
     try:
         container_arm(self, at_ms)
     except TimerClosed:
         pass
+    except BaseException:
+        # A clock that fails, say. Then by its last reading; but after that, because what would ring at once would only
+        # look at such a clock again.
+        if timer.clock == CLOCK_KIND_CALLABLE:
+            lock_with_gil(timer)
+            last = timer.manual_now
+            lock_release(timer)
+        else:
+            timer_read_clock(timer, &last)
+        container_arm(self, max(at_ms, last.ms + timer.wheel.levels[0].tick_ms), &last)
+        raise
     return True
 
 

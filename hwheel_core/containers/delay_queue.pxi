@@ -36,7 +36,7 @@ cdef class DelayQueueCore(ContainerCore):
             The error of a full queue: there is no room for it now.
             The error of a queue that is shut down.
             TypeError, ValueError, OverflowError: delay is no number of seconds, not finite, or too large.
-            TimerClosed: the timer is closed. TimerFull: somebody waits, and the timer takes no alarm.
+            TimerClosed: the timer is closed.
 
         Runtime complexity: O(1).
         """
@@ -187,6 +187,7 @@ cdef class DelayQueueCore(ContainerCore):
         self.putters = waiters_after_fork(self.putters)
         if not keeps:
             line_empty(self)
+            line_tell(self)
 
 
 cdef bint wait_for(object waiter, object timeout, double give_up) except -1:

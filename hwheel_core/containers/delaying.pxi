@@ -32,24 +32,10 @@ cdef bint line_settle(DelayQueueCore self, const Instant* now) except -1:
                 end_ns = now_ns() + TURN_NS
 
 
-cdef bint line_next_ms(DelayQueueCore self, int64_t* next_ms_out) noexcept:
-    """When there is something to do next, beside what is due already. False: never."""
-    cdef Bucket* bucket
-    if self.pending == 0:
-        return False
-    if not list_is_empty(&self.wheel.flush) or not list_is_empty(&self.wheel.due):
-        next_ms_out[0] = self.wheel.taken_ms
-        return True
-    bucket = queue_first(self.wheel)
-    if bucket is not NULL:
-        next_ms_out[0] = bucket.entries.expiration_ms
-    return bucket is not NULL
-
-
 cdef bint line_is_armed(DelayQueueCore self, const Instant* now) except -1:
     """Sets the alarm for what is next. False: that took a call that may have changed anything."""
     cdef int64_t next_ms = 0
-    if not line_next_ms(self, &next_ms):
+    if not container_next_ms(self, &next_ms):
         return True
     next_ms = max(next_ms, now.ms)
     if container_is_armed(self, next_ms):
@@ -241,11 +227,11 @@ cdef bint line_ring(DelayQueueCore self) except False:
     """The alarm: wakes as many as there are items for."""
     cdef Instant now
     cdef Py_ssize_t count = 0
+    cdef int64_t next_ms = 0
     cdef const Entry* entry
     container_ready(self)
     if self.ringing == self.generation + 1:
         return True
-    now.ms = 0
     self.ringing = self.generation + 1
     try:
         timer_read_clock(self.timer.timer, &now)
@@ -257,9 +243,6 @@ cdef bint line_ring(DelayQueueCore self) except False:
         waiters_wake(self, self.getters, count)
     finally:
         self.ringing = 0
-        if self.getters:
-            try:
-                line_is_armed(self, &now)
-            except TimerClosed:
-                pass
+        if self.getters and container_next_ms(self, &next_ms):
+            container_arm_again(self, next_ms)
     return True

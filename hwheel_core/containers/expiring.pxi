@@ -99,6 +99,7 @@ cdef object dict_put(ExpiringDictCore self, object key, object value, int64_t tt
             gone = dict_lapse(self, entry)
             if gone is not NULL:
                 entry_drop(gone)
+            gone = NULL
             continue
         if not is_there and kind == PUT_TOUCH:
             return NOT_THERE
@@ -234,6 +235,16 @@ cdef bint dict_clear(ExpiringDictCore self) except False:
 # --- what falls due ----------------------------------------------------------------------------------------------
 
 
+cdef bint dict_arm_again(ExpiringDictCore self) except False:
+    """After the alarm has rung, or was lost at a fork: for what comes next."""
+    cdef int64_t at_ms = 0
+    if not list_is_empty(&self.lapsed) or not list_is_empty(&self.due):
+        at_ms = self.wheel.taken_ms
+    elif not container_next_ms(self, &at_ms):
+        return True
+    return container_arm_again(self, at_ms)
+
+
 cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) except -1:
     """Takes what fell due for as long as the GIL may be held at once. True: there is more. pairs: what is to be told."""
     cdef int64_t end_ns = now_ns() + TURN_NS
@@ -292,5 +303,5 @@ cdef bint dict_ring(ExpiringDictCore self) except False:
                 breathe()
     finally:
         self.ringing = 0
-        container_arm_next(self)
+        dict_arm_again(self)
     return True

@@ -76,7 +76,7 @@ cdef class ExpiringDictCore(ContainerCore):
         Raises:
             TypeError, ValueError, OverflowError: ttl is no number of seconds, not positive, not finite, or too large; or
             the key cannot be hashed. Nothing was changed.
-            TimerClosed, TimerFull: the timer takes nothing (more).
+            TimerClosed: the timer is closed.
 
         Runtime complexity: O(1).
         """
@@ -204,7 +204,7 @@ cdef class ExpiringDictCore(ContainerCore):
     def _after_fork(self, bint keeps):
         if not keeps:
             self.reported_from = self.generation
-        container_arm_next(self)
+        dict_arm_again(self)
 
 
 # Cython's tp_clear would take away the timer as well, and all methods rely on it. What can lead back to the dict is what is

@@ -44,7 +44,8 @@ cdef class ContainerCore:
     cdef int64_t pending        # entries in `wheel` and `due`
     cdef int64_t generation     # of the process: as Timer.generation when it was looked at last
     cdef int64_t ringing        # 1 + the generation of the process in which a thread takes what fell due; 0: none does
-    cdef object __weakref__
+    # No __weakref__: the classes on top have it as a slot, because CPython clears that before it calls __dealloc__, and
+    # Cython after. The alarm, or the end of an entry, would get at a container that is dying.
 
 cdef class ExpiringDictCore(ContainerCore):
     cdef DictTable table

@@ -8,8 +8,11 @@ import hwheel_core
 
 @pytest.fixture(autouse=True, scope="session")
 def the_shared_timer_runs():
-    """What all dicts of the process share is made once and stays: it is no test's to clean up."""
+    """What all dicts of the process share, and all queues, is made once and stays: it is no test's to clean up."""
     hwheel.ExpiringDict(1)["a"] = 1
+    q = hwheel.DelayQueue()
+    q.put("a", 0.001)
+    q.get()
 
 
 @pytest.fixture

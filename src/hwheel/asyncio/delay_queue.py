@@ -42,7 +42,7 @@ class DelayQueue(DelayQueueCore[_T]):
     ['first', 'second']
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
     __module__ = "hwheel.asyncio"
 
     def __init__(self, maxsize: int = 0, *, timer: BaseTimer | None = None) -> None:

@@ -51,7 +51,7 @@ class DelayQueue(BlockingDelayQueueCore[_T]):
     ('send again', 'ask again', 0)
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
     __module__ = "hwheel"
 
     def __init__(self, maxsize: int = 0, *, timer: BaseTimer | None = None) -> None:

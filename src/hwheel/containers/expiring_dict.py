@@ -55,7 +55,7 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
     (True, 30.0, {'ada': 'tea'})
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
     __module__ = "hwheel"
 
     def __init__(

@@ -5,7 +5,7 @@ PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
 .PHONY: demo test test-core test-spark test-kafka test-debug soak chaos sanitize bench bench-spark bench-replay \
-        bench-pytest check check-workflows format types changelog dist clean
+        bench-pytest check check-workflows docs docs-links pictures format types changelog dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
@@ -89,6 +89,24 @@ check-workflows:
 	.venv-workflows/bin/python -m pip install -q "zizmor>=1.32"
 	.venv-workflows/bin/zizmor --quiet --offline --persona=pedantic .github
 	if command -v actionlint; then actionlint; else echo "no actionlint here: go install github.com/rhysd/actionlint/cmd/actionlint@latest"; fi
+
+# The site, from docs/ and the docstrings, into build/docs/html. What is wrong is an error: a link to no page, a name of ours
+# that is not there, a page that nothing leads to, a public name that is not in the reference. Needs Spark to be importable,
+# for its docstrings, and no network.
+SPHINX = .venv/bin/python -P -m sphinx -E -W --keep-going -q -d build/docs/doctrees docs
+docs: .venv/built
+	.venv/bin/python -m pip install -q --group docs
+	$(SPHINX) build/docs/html -b html
+	@echo "see build/docs/html/index.html"
+
+# Asks the servers of others whether the links to them still lead somewhere.
+docs-links: .venv/built
+	.venv/bin/python -m pip install -q --group docs
+	$(SPHINX) build/docs/links -b linkcheck
+
+# The drawn wheels of the docs.
+pictures: .venv/built
+	.venv/bin/python -P docs/pictures/draw.py
 
 # Writes what `check` asks for, as far as a tool can.
 format: .venv/built

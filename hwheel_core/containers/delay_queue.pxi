@@ -17,8 +17,10 @@ cdef class DelayQueueCore(ContainerCore):
                 line_unlink(self, entry_key(self.due.next))
         container_free(self)
 
-    def _set_up(self, maxsize, timer, errors):
+    def _set_up(self, maxsize, timer, tuple errors not None):
         cdef int64_t most = integer_argument(maxsize, "maxsize")
+        if len(errors) != 3:
+            raise TypeError("errors must be three classes: the queue is empty, full, shut down")
         container_check_new(self)
         self.most = most if most > 0 else INT64_MAX
         self.errors = errors

@@ -238,6 +238,8 @@ cdef bint dict_clear(ExpiringDictCore self) except False:
 cdef bint dict_arm_again(ExpiringDictCore self) except False:
     """After the alarm has rung, or was lost at a fork: for what comes next."""
     cdef int64_t at_ms = 0
+    if self.wheel is NULL or self.pending == 0:
+        return True
     if not list_is_empty(&self.lapsed) or not list_is_empty(&self.due):
         at_ms = self.wheel.taken_ms
     elif not container_next_ms(self, &at_ms):

@@ -88,26 +88,13 @@ cdef class TimerBatch:
 
         Runtime complexity: O(1) an index. The GIL is released.
         """
-        cdef Int64Buffer buffer
-        cdef const int64_t* chosen = NULL
-        cdef int64_t count = self.batch.length
-        cdef int64_t cancelled = 0, index = 0, i
-        cdef bint bad = False
+        cdef Int64Buffer buffer = None if indices is None else timer_batch_indices(self, indices)
+        cdef const int64_t* chosen = NULL if buffer is None else <const int64_t*>buffer.data
+        cdef int64_t count = self.batch.length if buffer is None else buffer.count
+        cdef int64_t cancelled = 0
         cdef void* block = NULL
         cdef bint finished = False
-        if indices is not None:
-            buffer = int64_indices(indices)
-            count = buffer.count
-            chosen = <const int64_t*>buffer.data
-            with nogil:
-                for i in range(count):
-                    index = hw_read(&chosen[i])
-                    if not 0 <= index < self.batch.length:
-                        bad = True
-                        break
-            if bad:
-                raise IndexError(f"index {index} is outside of a batch of {self.batch.length}")
-        if self.batch.timer is NULL:
+        if self.batch.timer is NULL or count == 0:
             return 0
         with nogil:
             cancelled = batch_cancel(self.batch, chosen, count, &block, &finished)
@@ -116,6 +103,53 @@ cdef class TimerBatch:
             self.callback_ = None
             Py_DECREF(self)             # the timer's reference, of timer_batch_add
         return cancelled
+
+    def reschedule(self, indices, delays_ms):
+        """Moves the timers with these indices (None: all), each to its delay from now. Returns how many it moved.
+
+        What is pending is moved, also if it has fallen due and waits for its executor. In its new tick it
+        comes behind all others of the batch. Of an index that is named twice the last delay counts, and it is moved twice.
+
+        Arguments:
+            indices: as in `cancel`.
+            delays_ms: milliseconds: one int for all, or a one-dimensional buffer of int64, one for each index.
+        Raises:
+            TypeError: indices or delays_ms is neither.
+            ValueError: delays_ms is not as long as indices.
+            IndexError: an index is negative or not below len(batch).
+            OverflowError: a deadline does not fit into 64 bits. In all these cases nothing is moved.
+
+        Runtime complexity: O(1) an index. The GIL is released.
+
+        >>> from array import array
+        >>> from hwheel import ManualTimer
+        >>> timer = ManualTimer()
+        >>> idle = timer.call_many(array("q", [30, 30, 30]), lambda indices: print("idle:", list(indices)))
+        >>> timer.advance(0.02)
+        >>> idle.reschedule(array("q", [0, 2]), 30)
+        2
+        >>> timer.advance(0.03)
+        idle: [1]
+        idle: [0, 2]
+        """
+        cdef Int64Buffer buffer = None if indices is None else timer_batch_indices(self, indices)
+        cdef const int64_t* chosen = NULL if buffer is None else <const int64_t*>buffer.data
+        cdef int64_t count = self.batch.length if buffer is None else buffer.count
+        cdef Int64Buffer delays
+        cdef int64_t delay_ms, moved = 0
+        cdef const char* data
+        cdef Py_ssize_t stride
+        if isinstance(delays_ms, int) and not isinstance(delays_ms, bool):
+            delay_ms = milliseconds_argument(delays_ms, "delays_ms")
+            data, stride = <const char*>&delay_ms, 0
+        else:
+            delays = int64_buffer(delays_ms, "delays_ms")
+            if delays.count != count:
+                raise ValueError(f"there must be a delay for each of the {count:,} indices, not {delays.count:,}")
+            data, stride = delays.data, delays.stride
+        if self.batch.pending and count:
+            moved = timer_batch_reschedule(self, chosen, count, data, stride)
+        return moved
 
     def __repr__(self):
         return f"<TimerBatch of {len(self)}, {self.pending} pending>"
@@ -169,6 +203,46 @@ cdef TimerBatch timer_batch_add(Timer* timer, object delays_ms, object callback)
             status_raise(timer, status)
     timer_heed_clock(timer, &now)
     return self
+
+
+cdef Int64Buffer timer_batch_indices(TimerBatch self, object indices):
+    """The argument `indices`, each of which the batch has."""
+    cdef Int64Buffer buffer = int64_indices(indices)
+    cdef const int64_t* chosen = <const int64_t*>buffer.data
+    cdef int64_t index = 0, i
+    cdef bint bad = False
+    with nogil:
+        for i in range(buffer.count):
+            index = hw_read(&chosen[i])
+            if not 0 <= index < self.batch.length:
+                bad = True
+                break
+    if bad:
+        raise IndexError(f"index {index} is outside of a batch of {self.batch.length}")
+    return buffer
+
+
+cdef int64_t timer_batch_reschedule(TimerBatch self, const int64_t* indices, int64_t count, const char* delays_ms,
+                                    Py_ssize_t stride) except -1:
+    cdef Timer* timer = self.batch.timer
+    cdef Instant now
+    cdef int64_t bad, base_ms = 0, last_ms = 0, moved = 0
+    cdef Status status = NOT_YET
+    cdef WhenDue due = ASK_WHEN_DUE if timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
+    timer_read_clock(timer, &now)
+    with nogil:
+        bad = batch_check(delays_ms, stride, count if stride else 1, timer, &now, &base_ms, &last_ms)
+    if bad >= 0:
+        raise OverflowError(f"the deadline of delays_ms[{bad}] does not fit into 64 bits of milliseconds")
+    while True:
+        with nogil:
+            status = batch_reschedule(self.batch, indices, count, delays_ms, stride, now.ms, base_ms, last_ms, due, &moved)
+        if status != NOT_YET or not timer_make_room(timer, None, status, &due):
+            break
+    if status != OK:
+        status_raise(timer, status)
+    timer_heed_clock(timer, &now)
+    return moved
 
 
 cdef bint timer_batch_keep(TimerBatch self, array.array indices) except -1:

@@ -1,5 +1,8 @@
 # A batch: an array of entries that share one callback. Which timer an entry is, is its place in the array.
 
+cdef enum:
+    DUE_SPARE = 16          # how many more fit into `due` than an eighth above the batch's length
+
 
 cdef inline Batch* entry_batch(const Entry* entry) noexcept nogil:
     """The batch of an entry that is no task's."""
@@ -31,6 +34,33 @@ cdef inline void batch_make_ready(Batch* self, Entry* entry) noexcept nogil:
     self.due_end += 1
 
 
+cdef inline void batch_leave_due(Batch* self, const Entry* entry) noexcept nogil:
+    """Takes an entry out of `due`, where it leaves a gap."""
+    self.due[<int64_t><uintptr_t>entry.prev].index = DUE_CANCELLED
+    self.due_cancelled += 1
+
+
+cdef inline bint batch_wants_room(const Batch* self) noexcept nogil:
+    """Whether `due` has too little room for all that is linked yet."""
+    return self.due_end + self.pending - batch_waiting(self) > self.due_room
+
+
+cdef void batch_close_gaps(Batch* self) noexcept nogil:
+    """Moves what waits in `due` to its front. In one go, because half-way there would be no room: but it is rare, an eighth of
+    the batch must have been moved while its executor did not come to it."""
+    cdef int64_t end = self.returning, at       # a fork puts these back before it
+    cdef Due due
+    for at in range(self.due_begin, self.due_end):
+        due = self.due[at]
+        if due.index != DUE_CANCELLED:
+            self.entries[due.index].prev = <Entry*><uintptr_t>end
+            self.due[end] = due
+            end += 1
+    self.due_begin = self.returning
+    self.due_end = end
+    self.due_cancelled = 0
+
+
 cdef void batch_take_early(Batch* self, int64_t now_ms, Entry* early_out) noexcept nogil:
     """Undoes batch_make_ready for what is not due by this time, which stands at the end of what is."""
     cdef int64_t first = self.due_end, i
@@ -50,13 +80,17 @@ cdef void batch_take_early(Batch* self, int64_t now_ms, Entry* early_out) noexce
 cdef Batch* batch_new(int64_t length) noexcept nogil:
     """NULL when there is no memory. length: at most MAX_BATCH_LENGTH."""
     cdef Batch* self = <Batch*>PyMem_RawCalloc(1, sizeof(Batch))
+    cdef size_t size
     if self is NULL:
         return NULL
-    self.entries = <Entry*>block_new(length, sizeof(Entry) + sizeof(Due), False)
+    # More room than for each once: what is moved after it fell due leaves a gap, and falls due again. See batch_close_gaps.
+    self.due_room = length + length // 8 + DUE_SPARE
+    size = length * sizeof(Entry) + self.due_room * sizeof(Due)
+    self.entries = <Entry*>block_new(1, size, False)
     if self.entries is NULL:
         PyMem_RawFree(self)
         return NULL
-    hw_advise_huge(self.entries, length * (sizeof(Entry) + sizeof(Due)))
+    hw_advise_huge(self.entries, size)
     (<Batch**>self.entries)[-2] = self
     self.due = <Due*>(self.entries + length)
     self.node.place = ENTRY_OF_BATCH

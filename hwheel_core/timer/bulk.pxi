@@ -1,55 +1,8 @@
-# A whole batch under its Timer's lock: added, cancelled, taken to be run. The loops give the lock up every BATCH_SLICE
-# entries.
+# A whole batch under its Timer's lock: cancelled, taken to be run. The loops give the lock up every BATCH_SLICE entries.
 
 
 cdef enum:
     BATCH_SLICE = 4096
-
-
-cdef int64_t delays_longest(const char* delays_ms, Py_ssize_t stride, int64_t length) noexcept nogil:
-    """The maximum, or 0 if that is negative. Four at a time, since each maximum waits for the one before it."""
-    cdef int64_t a = 0, b = 0, c = 0, d = 0, i
-    for i in range(0, length - 3, 4):
-        a = max(a, hw_read(delays_ms))
-        b = max(b, hw_read(delays_ms + stride))
-        c = max(c, hw_read(delays_ms + 2 * stride))
-        d = max(d, hw_read(delays_ms + 3 * stride))
-        delays_ms += 4 * stride
-    for i in range(length & 3):
-        a = max(a, hw_read(delays_ms + i * stride))
-    return max(max(a, b), max(c, d))
-
-
-cdef int64_t batch_check(const char* delays_ms, Py_ssize_t stride, int64_t length, const Timer* timer,
-                         const Instant* now, int64_t* base_ms_out, int64_t* last_ms_out) noexcept nogil:
-    """What to add to a delay, and when the last timer falls due; -1, or the first index whose time does not fit."""
-    cdef int64_t longest_ms = delays_longest(delays_ms, stride, length)
-    cdef int64_t i, delay_ms
-    cdef bint fits
-    base_ms_out[0] = last_ms_out[0] = now.ms
-    if longest_ms == 0:
-        return -1
-    fits = not (hw_add_overflows(now.ms, timer.round_up_ms, base_ms_out)
-                or (timer.never_early and now.ns and hw_add_overflows(base_ms_out[0], 1, base_ms_out)))
-    if fits and not hw_add_overflows(base_ms_out[0], longest_ms, last_ms_out):
-        return -1
-    for i in range(length):
-        delay_ms = hw_read(delays_ms + i * stride)
-        if delay_ms > 0 and not (fits and not hw_add_overflows(base_ms_out[0], delay_ms, last_ms_out)):
-            return i
-    return 0        # the buffer was changed meanwhile
-
-
-cdef void batch_enter_locked(Batch* self, Timer* timer) noexcept nogil:
-    self.timer = timer
-    self.pending = self.length
-    self.prev = NULL
-    self.next = timer.batches
-    if timer.batches is not NULL:
-        timer.batches.prev = self
-    timer.batches = self
-    timer.pending += self.length
-    timer.added += self.length
 
 
 cdef bint batch_finish_locked(Batch* self, void** block_out) noexcept nogil:
@@ -68,59 +21,6 @@ cdef bint batch_finish_locked(Batch* self, void** block_out) noexcept nogil:
     block_out[0] = self.entries
     self.entries = NULL
     return True
-
-
-cdef Status batch_add(Batch* self, Timer* timer, const char* delays_ms, Py_ssize_t stride, int64_t now_ms,
-                      int64_t base_ms, int64_t last_ms, WhenDue when_due) noexcept nogil:
-    """Links all entries, or none: CLOSED, FULL, NOT_YET, or NEEDS_LEVEL when there is no memory for a level."""
-    cdef int64_t i = 0, end, delay_ms, first_ms = INT64_MAX
-    cdef Entry* entry
-    cdef Bucket* bucket
-    while True:             # make sure that every level is there before the first entry goes in
-        lock_wait(timer)
-        if timer.closed:
-            lock_release(timer)
-            return CLOSED
-        if self.length > timer.max_pending - timer.pending - timer.resting_count:
-            lock_release(timer)
-            return FULL
-        if when_due == ASK_WHEN_DUE and now_ms < timer.wheel.levels[0].current_time_ms:
-            lock_release(timer)
-            return NOT_YET
-        if wheel_reaches(&timer.wheel, last_ms):
-            break
-        lock_release(timer)
-        if not timer_grow(timer):
-            return NEEDS_LEVEL
-    if self.length == 0:
-        lock_release(timer)
-        return OK
-    batch_enter_locked(self, timer)
-    timer.adding += 1
-    while True:
-        end = i + BATCH_SLICE if self.length - i > BATCH_SLICE else self.length
-        while i < end:
-            entry = &self.entries[i]
-            # No more than was checked, whatever another thread writes into the buffer meanwhile.
-            delay_ms = min(hw_read(delays_ms + i * stride), last_ms - base_ms)
-            # What is due now is placed by now and not rounded up, as in timer_due.
-            entry.expiration_ms = base_ms + delay_ms if delay_ms > 0 else now_ms
-            entry.place = <int32_t>i
-            if wheel_reserve_bucket(&timer.wheel, entry.expiration_ms, &bucket) == ADD_PENDING:
-                bucket_append(bucket, entry)
-                first_ms = min(first_ms, bucket.entries.expiration_ms)
-            else:
-                timer_insert_locked(timer, entry, TAKE_DUE)
-            i += 1
-        if first_ms < timer.reaper_until_ms:
-            timer_wake_reaper_locked(timer)
-        self.adding = self.length - i
-        if self.adding == 0:
-            break
-        lock_yield(timer)
-    timer.adding -= 1
-    lock_release(timer)
-    return OK
 
 
 cdef void batch_lock(Batch* self) noexcept nogil:
@@ -161,8 +61,7 @@ cdef inline bint batch_cancel_one_locked(Batch* self, Entry* entry) noexcept nog
         entry_unlink(entry)     # and no wheel_remove: the caller counts removals, all at once
         return True
     if batch_is_due(self, entry):
-        self.due[<int64_t><uintptr_t>entry.prev].index = DUE_CANCELLED
-        self.due_cancelled += 1
+        batch_leave_due(self, entry)
         return True
     return False
 

@@ -86,7 +86,7 @@ cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
                 return "a timer of a batch does not know its place among what is due"
         if length != batch.due_cancelled:
             return "the count of what was cancelled after it fell due is wrong"
-        if batch.due_begin > batch.due_end or batch.due_end > batch.length:
+        if batch.due_begin > batch.due_end or batch_wants_room(batch):
             return "what is due of a batch is out of its bounds"
         total += batch_waiting(batch) + batch.adding
         batch = batch.next

@@ -37,7 +37,8 @@ cdef bint timer_set_back(Timer* self, int64_t now_ms) noexcept nogil:
     cdef Entry pending
     lock_wait(self)
     while now_ms < self.wheel.levels[0].current_time_ms:
-        if timer_step_locked(self, self.wheel.taken_ms):    # until no cascade is under way
+        # Until no cascade is under way, and no batch is being placed: its levels are there for the clock of now.
+        if timer_step_locked(self, self.wheel.taken_ms) or self.adding:
             lock_yield(self)
         elif not wheel_reaches_from(&self.wheel, now_ms):
             lock_release(self)

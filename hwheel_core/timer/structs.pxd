@@ -117,7 +117,7 @@ cdef struct Timer:
     int closed              # adds are refused
     int stopping            # threads shall end at once
     int draining            # threads shall end when nothing is ready any more
-    int adding              # bulk adds under way, which give the lock up in between
+    int adding              # batches that are being placed, which give the lock up in between
 
 cdef enum:                  # Roles
     ROLE_REAPER = 0
@@ -140,7 +140,8 @@ cdef struct Due:
 cdef struct Batch:
     Entry node              # stands in Timer.ready for what waits in `due`; the first field: see entry_batch
     Entry* entries          # a block that holds both arrays, freed when nothing is pending any more; its [-2] is this
-    Due* due                # which of the entries fell due, in order: room for all of them, each falls due once
+    Due* due                # which of the entries fell due, in order: never less room than for what is linked yet, too
+    int64_t due_room
     int64_t due_begin       # what stands before it has been handed out
     int64_t due_end
     int64_t due_cancelled   # between the two

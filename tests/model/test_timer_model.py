@@ -43,6 +43,7 @@ deeds = st.lists(  # what a callback does
     | st.tuples(st.just("reschedule"), any_one, near)
     | st.tuples(st.just("call_many"), st.lists(near, max_size=6))
     | st.tuples(st.just("cancel_of_batch"), any_one, picks)
+    | st.tuples(st.just("reschedule_of_batch"), any_one, picks, st.lists(near, min_size=1, max_size=8))
     | st.tuples(st.just("again")),
     max_size=3,
 )
@@ -182,11 +183,14 @@ class TimerMachine(RuleBasedStateMachine):
         if self.closing is not None:
             self.closing.append(("batch", number, list(indices)))
             return
-        ticks = {self.take_next((number, index)).tick for index in indices}
-        assert len(ticks) == 1, "one call a tick"
-        following = self.first()
-        if following is not None and following.tick in ticks and isinstance(following.key, tuple):
-            assert following.key[0] != number, "one call a tick"
+        # All of its tick in one call, where the first of them stands; what was moved may have come in behind others.
+        tick = self.take_next((number, indices[0])).tick
+        others = [one for key, one in self.current.items() if isinstance(key, tuple) and key[0] == number]
+        rest = sorted(one for one in others if one.tick == tick)
+        assert [one.key[1] for one in rest] == list(indices[1:]), "one call a tick, in order"
+        for one in rest:
+            del self.current[one.key]
+            self.expired += 1
         self.counters_are_exact()
 
     def raise_faults(self):
@@ -256,6 +260,28 @@ class TimerMachine(RuleBasedStateMachine):
                 del self.current[number, index]
             self.cancelled += len(chosen)
 
+    def do_reschedule_of_batch(self, which, picks, reaches):
+        """One reach for all, or one for each index, as many as there are of both."""
+        if not self.batches:
+            return
+        number = which % len(self.batches)
+        batch = self.batches[number]
+        indices = [pick % len(batch) for pick in picks if len(batch)]
+        delays_ms = [self.delay_of(reach) for reach in reaches]
+        if len(delays_ms) == 1:
+            delays_ms = delays_ms * len(indices)
+            given = self.delay_of(reaches[0])
+        else:
+            del indices[len(delays_ms) :]
+            del delays_ms[len(indices) :]
+            given = array("q", delays_ms)
+        moved = 0
+        for index, delay_ms in zip(indices, delays_ms, strict=True):
+            if (number, index) in self.current:
+                self.enter((number, index), delay_ms)
+                moved += 1
+        assert batch.reschedule(array("q", indices), given) == moved
+
     # --- what can happen outside -------------------------------------------------------------------------------------
 
     @rule(kind=kinds, reach=reaches, deeds=deeds)
@@ -306,6 +332,10 @@ class TimerMachine(RuleBasedStateMachine):
     @rule(which=any_one, picks=picks)
     def cancel_of_batch(self, which, picks):
         self.do_cancel_of_batch(which, picks)
+
+    @rule(which=any_one, picks=picks, reaches=st.lists(reaches, min_size=1, max_size=8))
+    def reschedule_of_batch(self, which, picks, reaches):
+        self.do_reschedule_of_batch(which, picks, reaches)
 
     @rule(which=any_one)
     def cancel_a_whole_batch(self, which):

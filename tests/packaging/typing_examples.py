@@ -10,6 +10,8 @@ import numpy as np
 import hwheel.asyncio
 from hwheel import (
     BaseTimer,
+    DelayKey,
+    DelayQueue,
     ExpiringDict,
     HwheelError,
     ManualTimer,
@@ -157,3 +159,24 @@ def remember(timer: BaseTimer) -> "int | None":
     for name, count in seen.items():
         print(name.upper(), count + 1)
     return seen.get("ada")
+
+
+def retry(timer: BaseTimer) -> str:
+    retries: DelayQueue[str] = DelayQueue(100, timer=timer)
+    key: DelayKey[str] = retries.put("send again", 5)
+    moved: bool = retries.reset(key, 1.5)
+    next_one = retries.peek()
+    if next_one is not None and next_one.item is not None:
+        print(next_one.item.upper(), next_one.deadline + 1, next_one.pending, moved, len(retries), retries.full())
+    left: list[str] = retries.drain()
+    retries.shutdown(immediate=True)
+    return retries.remove(key) + retries.get(timeout=5) + retries.get_nowait() + left[0]
+
+
+async def poll(timer: BaseTimer) -> None:
+    polls: hwheel.asyncio.DelayQueue[int] = hwheel.asyncio.DelayQueue(timer=timer)
+    key: DelayKey[int] = await polls.put(5, 0.5)
+    polls.reset(key, 1)
+    async for number in polls:
+        print(number + 1)
+    print(await polls.get() + 1)

@@ -93,6 +93,27 @@ class CancelCase(Case):
             batch.cancel()
 
 
+class RescheduleCase(Case):
+    """indices and delays of one batch, the one or the other changed meanwhile."""
+
+    def __init__(self, valid, *, of_delays):
+        super().__init__(self.reschedule, valid)
+        self.timer = hwheel.ManualTimer()
+        self.of_delays = of_delays
+
+    def reschedule(self, lent):
+        batch = self.timer.call_many(few(), list)
+        try:
+            if self.of_delays:
+                batch.reschedule(None, lent)
+            else:
+                batch.reschedule(lent, 7)
+        finally:
+            self.check()
+            assert len(batch.indices()) == batch.pending == ROWS
+            batch.cancel()
+
+
 def lateness(counts):
     p50, p99, worst = hwheel_core.lateness_of(counts)
     assert p50 >= 0 and p99 >= 0 and worst >= 0
@@ -138,6 +159,8 @@ CASES = {
     "call_many": AddCase,
     "cancel in order": lambda: CancelCase(ascending()),
     "cancel anywhere": lambda: CancelCase(shuffled()),
+    "reschedule anywhere": lambda: RescheduleCase(shuffled(), of_delays=False),
+    "reschedule by delays": lambda: RescheduleCase(few(), of_delays=True),
     "survivors": lambda: Case(rows(hwheel_core.survivors), shuffled(), ones(), few()),
     "survivors, named often": lambda: Case(rows(hwheel_core.survivors), few(), ones(), few(), few()),
     "group": lambda: Case(whole_groups, few(), shuffled()),

@@ -1,5 +1,6 @@
 """A callable clock may be set back (time.time, by NTP): nothing is early by it even then, and the order holds."""
 
+import threading
 from array import array
 
 import pytest
@@ -154,3 +155,35 @@ def test_a_clock_that_fails_in_between_does_not_end_call_every(make_timer, hand_
     hand_clock.ms += 1000
     timer.advance_clock(0)
     assert runs == [1_001_000, 1_002_000]
+
+
+@pytest.mark.parametrize("how", ["added", "moved"])
+def test_a_batch_that_is_being_placed_meanwhile_loses_nothing(make_timer, hand_clock, how):
+    # The last one is in the finest wheel's reach as long as the clock stands where it stood, and beyond it afterwards.
+    hand_clock.ms = 1500
+    delays_ms = array("q", [50]) * 2_000_000
+    delays_ms.append(1500)
+    with make_timer(clock=hand_clock, wheel_size=2, executor="inline", reaper=False) as timer:
+        if how == "moved":
+            batch = timer.call_many(array("q", [40]) * len(delays_ms), lambda due: None)
+        start, added = threading.Event(), timer.stats().added
+
+        def set_back():
+            start.wait()
+            while how == "added" and timer.stats().added == added:
+                pass
+            hand_clock.ms = 0
+            timer.call_later(0.01, int)
+
+        thread = threading.Thread(target=set_back)
+        thread.start()
+        start.set()
+        if how == "moved":
+            assert batch.reschedule(None, delays_ms) == len(delays_ms)
+        else:
+            batch = timer.call_many(delays_ms, lambda due: None)
+        thread.join()
+        assert len(batch.indices()) == batch.pending
+        hand_clock.ms = 10_000
+        timer.advance_clock(0)
+        assert batch.pending == 0

@@ -1,0 +1,95 @@
+"""The site's pages agree with what they are about. That they make a site whose links lead somewhere is `make docs`."""
+
+import importlib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from hwheel.cli.main import make_parser
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+def load(file):
+    """A module of docs/, which is no package."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+pictures = load(DOCS / "pictures" / "draw.py")
+
+
+@pytest.mark.parametrize("name", pictures.PICTURES)
+def test_a_picture_of_a_wheel_is_what_the_wheel_says_now(name):
+    assert (DOCS / "pictures" / name).read_text() == pictures.PICTURES[name](), "make pictures draws them"
+
+
+def test_every_drawn_wheel_is_on_a_page_and_no_other():
+    drawn = {file.name for file in (DOCS / "pictures").glob("*.svg")}
+    assert drawn == {*pictures.PICTURES}
+    assert {*re.findall(r"\]\(pictures/([\w.]+\.svg)\)", (DOCS / "how_it_works.md").read_text())} == drawn
+
+
+def rows_of(page, columns):
+    """The first table of a page with so many columns, without its head."""
+    found = [line.strip("| ").split(" | ") for line in page.read_text().splitlines() if line.startswith("| ")]
+    return [row for row in found if len(row) == columns][1:]
+
+
+def test_the_guarantees_are_those_of_the_readme_and_each_has_tests():
+    readme = (ROOT / "README.md").read_text().partition("## Guarantees")[2].partition("## ")[0]
+    promised = re.findall(r"^\| (.+?) \| (.+?) \|$", readme, re.MULTILINE)
+    told = rows_of(DOCS / "guarantees.md", 3)
+    assert [(name, says) for name, says, _ in told] == promised
+    for name, _, tests in told:
+        files = re.findall(r"\]\(\.\./(tests/[\w/]+\.py)\)", tests)
+        assert files, name
+        for file in files:
+            assert re.search(r"^def test_|\.TestCase$", (ROOT / file).read_text(), re.MULTILINE), file
+
+
+def public_names():
+    """(module, public name) for all modules that docs/versions.md calls public and that can be imported here."""
+    told = (DOCS / "versions.md").read_text().partition("`__all__` of")[2].partition(";")[0]
+    names = [name for name in re.findall(r"`(\w+)`", told) if name != "hwheel"]
+    assert len(names) >= 8
+    for module in ["hwheel", *(f"hwheel.{name}" for name in names)]:
+        try:
+            yield from ((module, name) for name in importlib.import_module(module).__all__)
+        except ImportError:
+            continue
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 15), reason="some extras are not for this Python yet")
+def test_every_public_name_is_in_the_reference():
+    for module, name in public_names():
+        page = (DOCS / "reference" / f"{module.rpartition('.')[2]}.md").read_text()
+        named = rf"^\.\. (?:auto|py:)\w+:: {name}\b|`hwheel\.{name}`"
+        assert re.search(named, page, re.MULTILINE), f"{module}.{name}"
+
+
+def test_every_command_is_in_the_reference():
+    commands = next(action for action in make_parser()._actions if action.choices).choices
+    page = (DOCS / "reference" / "command.md").read_text()
+    assert re.findall(r"^```\{hwheel-help\} (\w+)$", page, re.MULTILINE) == [*commands]
+
+
+def test_the_metrics_of_the_page_are_those_of_the_collectors():
+    pytest.importorskip("prometheus_client")
+    from hwheel import ManualTimer
+    from hwheel.metrics import PurgatoryCollector, TimerCollector
+    from hwheel.purgatory import DelayedOperationPurgatory
+
+    page = (DOCS / "prometheus.md").read_text()
+    with ManualTimer() as timer, DelayedOperationPurgatory("page", timer) as purgatory:
+        families = [*TimerCollector(timer).collect(), *PurgatoryCollector(purgatory).collect()]
+    for family in families:
+        name = family.name + ("_total" if family.type == "counter" else "")
+        short = re.sub("^hwheel_(timer|purgatory)", "", name)
+        assert name in page or f"`{short}`" in page, name

@@ -1,0 +1,190 @@
+"""TimerBatch.reschedule: what is pending is moved, the rest is left alone, and bad input moves nothing."""
+
+import threading
+from array import array
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hwheel_core
+from hwheel import ManualTimer, SystemTimer, TimerFull
+
+
+def int64s(*values):
+    return array("q", values)
+
+
+def check(timer):
+    if hwheel_core.DEBUG:
+        hwheel_core.debug_check(timer)
+
+
+@pytest.mark.parametrize("make", [list, tuple, lambda values: array("q", values), np.array, pa.array, iter])
+def test_named_timers_move_each_to_its_delay(ran, make):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(10, 20, 30, 40), lambda due: ran.append((timer.time(), list(due))))
+    timer.advance(0.005)
+    assert batch.reschedule(make([0, 3]), int64s(25, 1)) == 2
+    timer.advance(1)
+    assert ran == [(0.006, [3]), (0.02, [1]), (0.03, [2, 0])]
+    assert timer.stats()[:3] == (4, 4, 0)
+
+
+@pytest.mark.parametrize("indices", [None, [0, 1, 2]])
+def test_one_delay_for_all(ran, indices):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(10, 20, 30), ran.extend)
+    timer.advance(0.009)
+    assert batch.reschedule(indices, 5000) == 3
+    timer.advance(4.999)
+    assert ran == []
+    timer.advance(0.001)
+    assert ran == [0, 1, 2]
+
+
+def test_what_has_run_or_was_cancelled_is_left_alone(ran):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(1, 50, 50), ran.extend)
+    timer.advance(0.01)
+    batch.cancel([1])
+    assert batch.reschedule(None, 10) == 1
+    timer.advance(0.02)
+    assert ran == [0, 2]
+    assert batch.reschedule([0, 1, 2], 10) == 0
+    assert timer.stats()[:3] == (3, 2, 1)
+
+
+def test_an_index_that_is_named_twice_is_moved_twice(ran):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(5, 5), ran.extend)
+    assert batch.reschedule([0, 0], int64s(1, 9)) == 2
+    timer.advance(0.005)
+    assert ran == [1]
+    timer.advance(0.005)
+    assert ran == [1, 0]
+
+
+def test_a_callback_moves_what_has_fallen_due_with_it(ran):
+    timer = ManualTimer()
+    timer.call_later(0.01, lambda: ran.append(batch.reschedule(None, 5)))
+    batch = timer.call_many(int64s(10, 10, 10), ran.extend)
+    timer.advance(0.014)
+    assert ran == [3]
+    timer.advance(0.001)
+    assert ran == [3, 0, 1, 2]
+
+
+def test_what_is_due_at_once_comes_behind_what_is_due_already(ran):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(0), lambda due: ran.append("batch"))
+    timer.call_later(0, ran.append, "task")
+    assert batch.reschedule([0], 0) == 1
+    timer.advance(0)
+    assert ran == ["task", "batch"]
+
+
+@pytest.mark.parametrize("length", [1, 7, 5000])
+def test_moved_again_and_again_while_nobody_hands_out(ran, length):
+    """Each time what waits to be handed out leaves a gap behind, and falls due again."""
+    timer = ManualTimer()
+    batch = timer.call_many(array("q", [0] * length), ran.extend)
+    dice = np.random.default_rng(length)
+    for _ in range(50):
+        chosen = dice.permutation(length)[: 1 + length // 2]
+        assert batch.reschedule(chosen, 0) == len(chosen)
+        check(timer)
+    assert (batch.pending, list(batch.indices())) == (length, list(range(length)))
+    timer.advance(0)
+    assert sorted(ran) == list(range(length))
+    assert timer.stats()[:3] == (length, length, 0)
+
+
+def test_into_levels_that_are_not_there_yet(ran):
+    timer = ManualTimer(wheel_size=4)
+    batch = timer.call_many(int64s(1, 2, 3), ran.extend)
+    assert batch.reschedule([2, 0], int64s(10**12, 10**6)) == 2
+    check(timer)
+    timer.advance(2 * 10**9)
+    assert ran == [1, 0, 2]
+
+
+def test_the_reaper_is_woken_for_what_comes_earlier_now():
+    done = threading.Event()
+    with SystemTimer() as timer:
+        batch = timer.call_many(int64s(3_600_000, 3_600_000), lambda due: done.set())
+        assert batch.reschedule([1], 20) == 1
+        assert done.wait(60)
+        assert list(batch.indices()) == [0]
+
+
+@pytest.mark.parametrize("bad", [-1, 3, 2**62, -(2**63), 10**30])
+def test_an_index_out_of_range_moves_nothing(bad):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(10, 20, 30), print)
+    with pytest.raises(IndexError, match="index"):
+        batch.reschedule([0, bad], 1000)
+    timer.advance(0.009)
+    batch.cancel([0])
+    assert batch.pending == 2
+
+
+@pytest.mark.parametrize(
+    ("delays_ms", "error"),
+    [
+        (1.5, TypeError),
+        ("5", TypeError),
+        (True, TypeError),
+        (None, TypeError),
+        ([5, 5], TypeError),
+        (array("i", [5, 5]), TypeError),
+        (array("q", [5]), ValueError),
+        (array("q", [5, 5, 5]), ValueError),
+        (2**63, OverflowError),
+        (2**63 - 1, OverflowError),
+        (array("q", [5, 2**63 - 1]), OverflowError),
+    ],
+)
+def test_bad_delays_move_nothing(ran, delays_ms, error):
+    timer = ManualTimer(start_ms=1)
+    batch = timer.call_many(int64s(10, 20), ran.extend)
+    before = timer.stats()
+    with pytest.raises(error):
+        batch.reschedule([0, 1], delays_ms)
+    assert timer.stats() == before
+    timer.advance(0.01)
+    assert ran == [0]
+    timer.advance(0.01)
+    assert ran == [0, 1]
+
+
+def test_bad_arguments_are_errors_also_when_nothing_is_pending():
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(1), lambda due: None)
+    batch.cancel()
+    with pytest.raises(IndexError):
+        batch.reschedule([1], 5)
+    with pytest.raises(TypeError):
+        batch.reschedule([0], "5")
+    with pytest.raises(ValueError, match="for each"):
+        batch.reschedule([0], int64s())
+    assert batch.reschedule([0], 5) == 0
+    assert timer.call_many(int64s(), print).reschedule(None, 5) == 0
+
+
+def test_a_full_timer_moves_what_it_has(ran):
+    timer = ManualTimer(max_pending=2)
+    batch = timer.call_many(int64s(5, 5), ran.extend)
+    with pytest.raises(TimerFull):
+        timer.call_later(1, print)
+    assert batch.reschedule(None, 10) == 2
+    timer.advance(0.01)
+    assert ran == [0, 1]
+
+
+def test_after_close_nothing_is_moved():
+    for timer in (ManualTimer(), SystemTimer(clock=lambda: 5.0)):
+        batch = timer.call_many(int64s(1000, 500), print)
+        assert timer.close() == [batch]
+        assert batch.reschedule(None, 5) == 0
+        assert list(batch.indices()) == [1, 0]

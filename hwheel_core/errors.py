@@ -1,6 +1,6 @@
 """What hwheel raises besides TypeError, ValueError and OverflowError."""
 
-import queue
+import sys
 
 
 class HwheelError(Exception):
@@ -21,11 +21,11 @@ class TimerFull(HwheelError, RuntimeError):
     __module__ = "hwheel"
 
 
-if hasattr(queue, "ShutDown"):
-    ShutDown = queue.ShutDown
+if sys.version_info >= (3, 13):
+    from queue import ShutDown as ShutDown
 else:
 
-    class ShutDown(HwheelError):  # type: ignore[no-redef]
+    class ShutDown(HwheelError):
         """The queue is shut down: it takes nothing more, and is empty. Where there is one, queue.ShutDown."""
 
         __module__ = "hwheel"

@@ -92,6 +92,7 @@ cdef class ExpiringDictCore(ContainerCore):
         """
         return dict_put(self, key, None, 0 if ttl is None else ttl_argument(ttl), PUT_TOUCH) is not NOT_THERE
 
+    @cython.always_allow_keywords(True)
     def expires_in(self, key):
         """The seconds until a key expires; None if it is not there.
 
@@ -105,12 +106,12 @@ cdef class ExpiringDictCore(ContainerCore):
             return None
         return (<object>(entry_deadline_ms(self, entry) - now.ms) * NS_PER_MS - now.ns) / 1e9
 
-    def get(self, key, default=None):
+    def get(self, key, default=None, /):
         """The key's value; `default` if it is not there. O(1)."""
         value = dict_get(self, key)
         return default if value is NOT_THERE else value
 
-    def pop(self, key, *default):
+    def pop(self, key, /, *default):
         """Takes a key out and returns its value; else the default, if one is given. O(1).
 
         Raises:

@@ -179,4 +179,3 @@ async def poll(retries: DelayQueue[str], polls: hwheel.asyncio.DelayQueue[int], 
     (await polls.get()).upper()  # error
     polls.get(timeout=5)  # error
     DelayQueue[str]("5")  # error
-    DelayKey[str]()  # error

@@ -1,6 +1,7 @@
 """DelayQueue for coroutines."""
 
 import asyncio
+import sys
 from typing import Any, Self, TypeVar
 
 from hwheel.containers.delay_queue import delay_queue_timer
@@ -9,11 +10,11 @@ from hwheel_core import DelayKey, DelayQueueCore, HwheelError
 
 _T = TypeVar("_T")
 
-if hasattr(asyncio, "QueueShutDown"):
-    QueueShutDown = asyncio.QueueShutDown
+if sys.version_info >= (3, 13):
+    from asyncio import QueueShutDown as QueueShutDown
 else:
 
-    class QueueShutDown(HwheelError):  # type: ignore[no-redef]
+    class QueueShutDown(HwheelError):
         """The queue is shut down: it takes nothing more, and nothing is left in it. asyncio.QueueShutDown, where that
         exists."""
 

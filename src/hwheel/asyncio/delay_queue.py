@@ -32,13 +32,15 @@ class DelayQueue(DelayQueueCore[_T]):
     clock, time.monotonic(), and not by the loop's.
 
     >>> import asyncio
+    >>> from hwheel import SystemTimer
     >>> from hwheel.asyncio import DelayQueue
     >>> async def main():
-    ...     polls = DelayQueue()
-    ...     await polls.put("second", 0.02)
-    ...     await polls.put("first", 0.01)
-    ...     polls.shutdown()
-    ...     return [item async for item in polls]
+    ...     with SystemTimer() as timer:
+    ...         polls = DelayQueue(timer=timer)
+    ...         await polls.put("second", 0.02)
+    ...         await polls.put("first", 0.01)
+    ...         polls.shutdown()
+    ...         return [item async for item in polls]
     >>> asyncio.run(main())
     ['first', 'second']
     """

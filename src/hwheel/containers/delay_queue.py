@@ -19,8 +19,8 @@ class DelayQueue(BlockingDelayQueueCore[_T]):
     """A queue whose items come out when they are due: retries, leases, polls, what is to be done
     later by a worker. For threads; `hwheel.asyncio.DelayQueue` is for coroutines.
 
-    Items come out in the order of their deadlines, to the ms, and of one deadline in the order in
-    which they were put in or reset; none before its time. What is due waits for who comes.
+    Items come out in the order of their deadlines, to the tick of the timer, and within a tick as
+    they were put in or reset; none before its time. What is due waits for who comes.
 
     maxsize: how many items there may be, due or not; put() waits for room. 0 or less: any number.
     timer: a SystemTimer or a ManualTimer, for the clock and to wake who waits; it is left open.

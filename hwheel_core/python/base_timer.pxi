@@ -49,7 +49,7 @@ cdef class BaseTimer:
 
     def call_later(self, delay, callback, *args, context=None):
         """Calls `callback(*args)` in `delay` seconds. Returns the TimerTask, to cancel or reschedule.
-        Zero or less: at once, but never in the caller. context: a contextvars.Context, or empty. O(1).
+        Zero or less: at once, but never in the caller. O(1). context: the one it runs in, or empty.
         """
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)

@@ -13,7 +13,13 @@ EXTRAS = {
     "recorder": {"pyarrow": "pyarrow"},
     "replay": {"numpy": "NumPy"},
     "tune": {"numpy": "NumPy", "pyarrow": "pyarrow", "rich": "rich", "matplotlib": "matplotlib"},
-    "spark": {"pyspark": "pyspark", "pyarrow": "pyarrow", "pandas": "pandas", "google.protobuf": "protobuf"},
+    "spark": {
+        "pyspark": "pyspark",
+        "pyarrow": "pyarrow",
+        "numpy": "NumPy",
+        "pandas": "pandas",
+        "google.protobuf": "protobuf",
+    },
 }
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -145,7 +146,7 @@ def test_what_the_recorder_dropped_is_said(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ({"start": ["x"]}, "column 'start' must be an integer of milliseconds or a timestamp, not string"),
+        ({"start": ["x"]}, "column 'start' must be a number of milliseconds or a timestamp, not string"),
         ({"start": [5], "end": [4]}, "row 0: it ends before it starts"),
         ({"timeout": pa.array([2**63 - 1])}, "do not fit into 64 bits"),
     ],
@@ -197,3 +198,9 @@ def test_what_is_not_installed_is_named(module, extra, log, tmp_path, monkeypatc
 
     assert main(["tune", str(log), "--out", str(tmp_path / "report")]) == 2
     assert f"pip install '{extra}'" in capsys.readouterr().err
+
+
+def test_the_log_of_the_examples_that_the_demo_takes(capsys):
+    log = Path(__file__).parents[2] / "examples" / "requests.jsonl"
+    assert main(["tune", str(log), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["timers"] == len(log.read_text().splitlines())

@@ -141,7 +141,7 @@ def test_a_fault_in_what_is_installed_is_not_taken_for_its_absence(tmp_path):
     lost = python(path + "import hwheel.replay", without=[], cwd=tmp_path)
     assert lost.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'a_module_that_numpy_lost'"
     broken = python(path + COMMAND, "demo", without=[], cwd=tmp_path)
-    assert broken.stderr.splitlines()[-1] == "ImportError: rich is broken"
+    assert broken.stderr.splitlines()[0] == "hwheel demo: ImportError: rich is broken"
 
 
 def test_the_extras_are_those_of_the_metadata():

@@ -139,7 +139,7 @@ def test_the_example_of_the_page(spark, tmp_path):
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ({"start": ["x"]}, "column 'start' must be an integer of milliseconds or a timestamp, not string"),
+        ({"start": ["x"]}, "column 'start' must be a number of milliseconds or a timestamp, not string"),
         ({"start": [10], "end": [9]}, r"0.parquet, row 0: it ends before it starts"),
         (
             {"start": pa.array([], pa.int64()), "end": pa.array([], pa.int64()), "timeout": pa.array([], pa.int64())},

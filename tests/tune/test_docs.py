@@ -30,6 +30,6 @@ def test_the_commands_of_the_page_are_understood():
     page = PAGE.read_text()
     commands = re.findall(r"hwheel tune [^`\n#]*", page)
     commands = [command for command in commands if "/" in command]
-    assert len(commands) == 6
+    assert len(commands) == 7
     for command in commands:
         make_parser().parse_args(shlex.split(command)[1:])

@@ -60,9 +60,13 @@ def test_several_files_are_one_log_and_hidden_ones_are_not_read(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ({"start": ["a", "b"]}, "column 'start' must be an integer of milliseconds or a timestamp, not string"),
-        ({"timeout": [0.5, 1.0]}, "column 'timeout' must be an integer of milliseconds or a duration, not double"),
-        ({"end": pa.array([1, 2], pa.duration("s"))}, "column 'end' must be an integer of milliseconds or a timestamp"),
+        ({"start": ["a", "b"]}, "column 'start' must be a number of milliseconds or a timestamp, not string"),
+        ({"timeout": [True, False]}, "column 'timeout' must be a number of milliseconds or a duration, not bool"),
+        ({"timeout": [0.5, float("nan")]}, "row 1: 'timeout' is null"),
+        ({"timeout": [0.5, float("inf")]}, "log.parquet: "),
+        ({"start": [0.5, 1e300]}, "log.parquet: "),
+        ({"start": [0.0, -0.5]}, "row 1: 'start' is negative"),
+        ({"end": pa.array([1, 2], pa.duration("s"))}, "column 'end' must be a number of milliseconds or a timestamp"),
         ({"start": [1, None]}, "row 1: 'start' is null"),
         ({"timeout": [None, 1]}, "row 0: 'timeout' is null"),
         ({"start": [0, -1]}, "row 1: 'start' is negative"),
@@ -91,3 +95,90 @@ def test_what_is_no_file_or_no_parquet(tmp_path):
     (tmp_path / "text.parquet").write_text("not Parquet at all")
     with pytest.raises(LogError, match="text.parquet: "):
         read_file(str(tmp_path / "text.parquet"), COLUMNS)
+
+
+def columns_of(path):
+    log, dropped = read_file(str(path), COLUMNS)
+    assert dropped == 0
+    return log.starts_ms.tolist(), log.timeouts_ms.tolist(), log.ends_ms.tolist()
+
+
+def test_fractions_instants_are_rounded_down_and_lengths_up(tmp_path):
+    path = write(tmp_path / "log.parquet", start=[0.9, 1.0], timeout=[0.2, 3.0], end=[5.7, float("nan")])
+    assert columns_of(path) == ([0, 1], [1, 3], [5, NEVER])
+    half = write(tmp_path / "half.parquet", timeout=pa.array([0.5, 7], pa.float16()))
+    assert columns_of(half)[1] == [1, 7]
+
+
+JSON_LINES = """\
+{"start": 5, "timeout": 500, "end": 32.2, "path": "/a"}
+
+{"start": 2.7, "timeout": 500.1, "end": null}
+{"start": 5.3, "timeout": 500, "more": {"any": [1, 2]}}
+"""
+CSV = """\
+start,timeout,path,end
+5,500,"/a, b",32.2
+2.7,500.1,,
+5.3,500,/c,
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("log.jsonl", JSON_LINES), ("log.NDJSON", JSON_LINES), ("log.json", JSON_LINES), ("log.csv", CSV)],
+)
+def test_text(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    expected = ([2, 5, 5], [501, 500, 500], [NEVER, 32, NEVER])  # in order of their starts
+    assert columns_of(tmp_path / name) == expected
+    (tmp_path / name).write_text(text.replace("\n", "\r\n"))
+    assert columns_of(tmp_path / name) == expected
+    assert files_of([tmp_path / name]) == [str(tmp_path / name)]
+
+
+def test_the_type_of_a_column_is_that_of_all_its_lines(tmp_path):
+    """And not of those that happen to stand in the first megabyte."""
+    lines = ['{"start": 1, "timeout": 2, "end": 3}\n'] * 100_000 + ['{"start": 1.5, "timeout": 2.5, "end": 3.5}\n']
+    (tmp_path / "log.jsonl").write_text("".join(lines))
+    (tmp_path / "log.csv").write_text("start,timeout,end\n" + "1,2,3\n" * 500_000 + "1.5,2.5,3.5\n")
+    for name in ("log.jsonl", "log.csv"):
+        starts, timeouts, ends = columns_of(tmp_path / name)
+        assert (starts[-1], timeouts[-1], ends[-1]) == (1, 3, 3)
+
+
+def test_times_as_text_are_times(tmp_path):
+    (tmp_path / "log.jsonl").write_text(
+        '{"start": "2026-01-01T00:00:01", "timeout": 5, "end": "2026-01-01T00:00:02"}\n'
+    )
+    second = int(datetime.datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC).timestamp())
+    assert columns_of(tmp_path / "log.jsonl") == ([second * 1000], [5], [second * 1000 + 1000])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("log.jsonl", ""),
+        ("log.jsonl", "start,timeout,end\n1,2,3\n"),
+        ("log.jsonl", '{"start": 1, "timeout": 2, "end": 3'),
+        ("log.jsonl", '{"start": 1, "timeout": 2}\n'),
+        ("log.jsonl", '{"start": "soon", "timeout": 2, "end": 3}\n'),
+        ("log.jsonl", '{"start": 1, "timeout": 2, "end": 3}\n[1, 2]\n'),
+        ("log.csv", ""),
+        ("log.csv", "1,2,3\n"),
+        ("log.csv", "start,timeout,end\n1,2,3,4\n"),
+        ("log.csv", "start,timeout,end\nsoon,2,3\n"),
+        ("log.csv", "\x00\xff"),
+    ],
+)
+def test_text_that_is_no_log_is_named(tmp_path, name, text):
+    (tmp_path / name).write_text(text, encoding="latin-1")
+    with pytest.raises(LogError, match=name):
+        read_file(str(tmp_path / name), COLUMNS)
+
+
+def test_text_and_parquet_make_one_log(tmp_path):
+    (tmp_path / "log.csv").write_text("start,timeout,end\n7,8,9\n")
+    paths = [write(tmp_path / "log.parquet"), str(tmp_path / "log.csv")]
+    log, _ = read_files(paths, COLUMNS)
+    assert (log.starts_ms.tolist(), log.timeouts_ms.tolist()) == ([0, 1, 7], [10, 10, 8])

@@ -26,8 +26,9 @@ class LogError(HwheelError, ValueError):
 class LogColumns:
     """Which columns of a table mean what.
 
-    start and end are integers of ms or timestamps, timeout is an integer of ms or a duration; a null end: never
-    cancelled. (What tells timers apart, and what they belong to, is not looked at in a replay.)
+    start and end are numbers of ms or timestamps, timeout is a number of ms or a duration; a null end, or NaN: never
+    cancelled. Of what has a fraction, an instant is rounded down, a length up. (What tells timers apart, and what they
+    belong to, is not looked at in a replay.)
     """
 
     start: str = "start"
@@ -50,15 +51,21 @@ class LogColumns:
             kind = schema.field(name).type
             if not (
                 pa.types.is_integer(kind)
+                or pa.types.is_floating(kind)
                 or (pa.types.is_duration if is_length else pa.types.is_timestamp)(kind)
                 or (pa.types.is_null(kind) and name == self.end)
             ):
                 wanted = "a duration" if is_length else "a timestamp"
-                raise LogError(f"{where}: column {name!r} must be an integer of milliseconds or {wanted}, not {kind}")
+                raise LogError(f"{where}: column {name!r} must be a number of milliseconds or {wanted}, not {kind}")
 
     def arrays(self, table: pa.Table | pa.RecordBatch, where: str, first_row: int = 0) -> list[Column]:
         """starts, timeouts and ends in ms, NEVER for none. Raises LogError for rows that no timer can have."""
-        starts, timeouts, ends = (milliseconds(table.column(name)) for name in self.names)
+        try:
+            starts, timeouts, ends = (
+                milliseconds(table.column(name), is_length=name == self.timeout) for name in self.names
+            )
+        except pa.ArrowInvalid as error:  # infinite, or beyond 64 bits
+            raise LogError(f"{where}: {error}") from None
         for name, column in ((self.start, starts), (self.timeout, timeouts)):
             if column.null_count:
                 row = first_row + column.is_null().index(True).as_py()
@@ -70,9 +77,13 @@ class LogColumns:
         return arrays
 
 
-def milliseconds(column: Any) -> Any:
-    """int64 milliseconds; instants are rounded down, lengths up."""
+def milliseconds(column: Any, *, is_length: bool) -> Any:
+    """int64 milliseconds; instants are rounded down, lengths up. NaN becomes null."""
     kind = column.type
+    if pa.types.is_floating(kind):
+        column = column.cast(pa.float64())
+        rounded = (pc.ceil if is_length else pc.floor)(column)
+        return pc.if_else(pc.is_nan(column), None, rounded).cast(pa.int64())
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64())
     if pa.types.is_duration(kind):

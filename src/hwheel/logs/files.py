@@ -1,6 +1,7 @@
-"""Logs in Parquet files, here or wherever pyarrow finds them."""
+"""Logs in files, Parquet or text, here or wherever pyarrow finds them."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -14,11 +15,12 @@ with needed_by("hwheel.logs.files", "tune", without=("rich", "matplotlib")):
 
     from hwheel.logs.columns import LogColumns, LogError
     from hwheel.logs.schema import DROPPED
+    from hwheel.logs.text import is_text, read_text
     from hwheel.replay import Log
 
 
 def files_of(paths: Iterable[str | Path]) -> list[str]:
-    """The Parquet files that these paths name: files, and what lies in directories, at any depth.
+    """The files that these paths name: files, and the Parquet that lies in directories, at any depth.
 
     Names that begin with a dot or an underscore are left out, as Spark does. Raises LogError.
     """
@@ -40,19 +42,69 @@ def files_of(paths: Iterable[str | Path]) -> list[str]:
     return files
 
 
-def open_file(path: str, columns: LogColumns) -> pq.ParquetFile:
+class LogFile(AbstractContextManager["LogFile"]):
+    """A file of a log that is open. rows: how many it has; dropped: how many are missing, by what its recorder says."""
+
+    schema: pa.Schema
+    rows: int
+    dropped: int
+
+    def parts(self, names: list[str]) -> Iterator[pa.Table]:
+        """These columns, a part of the rows at a time."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Lets go of it."""
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+class ParquetLog(LogFile):
+    """A part is a row group."""
+
+    def __init__(self, source: pa.NativeFile) -> None:
+        self._file = pq.ParquetFile(source)
+        self.schema = self._file.schema_arrow
+        self.rows = self._file.metadata.num_rows
+        self.dropped = int((self.schema.metadata or {}).get(DROPPED.encode(), 0))
+
+    def parts(self, names: list[str]) -> Iterator[pa.Table]:
+        # In one thread: on Spark there is a core for each task.
+        for number in range(self._file.num_row_groups):
+            yield self._file.read_row_group(number, names, use_threads=False)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class TextLog(LogFile):
+    """A part is all of it."""
+
+    def __init__(self, path: str, source: pa.NativeFile) -> None:
+        self._table = read_text(path, source)
+        self.schema = self._table.schema
+        self.rows = self._table.num_rows
+        self.dropped = 0
+
+    def parts(self, names: list[str]) -> Iterator[pa.Table]:
+        yield self._table.select(names)
+
+
+def open_file(path: str, columns: LogColumns) -> LogFile:
     """A file of a log by its path or URL, its columns checked. Raises LogError."""
     try:
         parts = urlsplit(path)
         if len(parts.scheme) > 1 and parts.scheme != "file":
             filesystem, inside = fs.FileSystem.from_uri(path)
-            file = pq.ParquetFile(filesystem.open_input_file(inside))
         else:
-            file = pq.ParquetFile(unquote(parts.path) if parts.scheme == "file" else path)
+            filesystem, inside = fs.LocalFileSystem(), unquote(parts.path) if parts.scheme == "file" else path
+        source = filesystem.open_input_file(inside)
+        file = TextLog(inside, source) if is_text(inside) else ParquetLog(source)
     except (OSError, pa.ArrowException) as error:
         raise LogError(f"{path}: {error}") from None
     try:
-        columns.check(file.schema_arrow, path)
+        columns.check(file.schema, path)
     except LogError:
         file.close()
         raise
@@ -61,15 +113,7 @@ def open_file(path: str, columns: LogColumns) -> pq.ParquetFile:
 
 def read_file(path: str, columns: LogColumns) -> tuple[Log, int]:
     """All of a file, in one thread, and how many rows are missing in it by what its recorder says."""
-    with open_file(path, columns) as file:
-        table = file.read(columns.names, use_threads=False)
-        log = Log(*columns.arrays(table, path))
-        return log, dropped_rows(file)
-
-
-def dropped_rows(file: pq.ParquetFile) -> int:
-    """How many rows the recorder of this file could not write."""
-    return int((file.schema_arrow.metadata or {}).get(DROPPED.encode(), 0))
+    return read_files([path], columns)
 
 
 def rows_of(paths: list[str], columns: LogColumns) -> int:
@@ -77,7 +121,7 @@ def rows_of(paths: list[str], columns: LogColumns) -> int:
     count = 0
     for path in paths:
         with open_file(path, columns) as file:
-            count += file.metadata.num_rows
+            count += file.rows
     return count
 
 
@@ -86,26 +130,18 @@ def read_files(
 ) -> tuple[Log, int]:
     """All of several files as one log, and how many rows are missing in it by what its recorder says.
 
-    Takes 24 bytes a row, and as much as one row group of a file on top.
+    Takes 24 bytes a row, and as much as one row group of a file, or one file of text, on top.
     """
     arrays = [np.empty(rows_of(paths, columns), np.int64) for _ in columns.names]
     at = dropped = 0
     for path in paths:
         with open_file(path, columns) as file:
-            dropped += dropped_rows(file)
-            for part in row_groups(file, columns, path):
-                rows = len(part[0])
-                for array, column in zip(arrays, part, strict=True):
-                    array[at : at + rows] = column
-                at += rows
-                on_rows(rows)
+            dropped += file.dropped
+            row = 0
+            for table in file.parts(columns.names):
+                for array, column in zip(arrays, columns.arrays(table, path, row), strict=True):
+                    array[at : at + table.num_rows] = column
+                row += table.num_rows
+                at += table.num_rows
+                on_rows(table.num_rows)
     return Log(*(array[:at] for array in arrays)), dropped
-
-
-def row_groups(file: pq.ParquetFile, columns: LogColumns, path: str) -> Iterator[list[np.ndarray]]:
-    """The columns, a row group at a time."""
-    row = 0
-    for number in range(file.num_row_groups):
-        table = file.read_row_group(number, columns.names)
-        yield columns.arrays(table, path, row)
-        row += table.num_rows

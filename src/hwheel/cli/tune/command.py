@@ -17,14 +17,16 @@ and size to choose, and why; what other timeouts would have done; and writes a r
 """
 
 EPILOG = """\
-a log is Parquet, files or directories of them, with a row a timer in any order, and at least these columns:
-  start    when it was started: an integer of ms, from anywhere, or a timestamp
-  timeout  for how long: an integer of ms, or a duration
-  end      when it was cancelled, as start; null: never
-hwheel.recorder writes such a log from a running program.
+a log is Parquet, files or directories of them, JSON lines (.jsonl, .ndjson, .json) or CSV with a first line of names
+(.csv), with a row a timer in any order, and at least these columns:
+  start    when it was started: a number of ms, from anywhere, or a timestamp
+  timeout  for how long: a number of ms, or a duration
+  end      when it was cancelled, as start; null, or in CSV nothing: never
+hwheel.recorder writes such a log from a running program; of hwheel demo --log it takes the same.
 
 examples:
   hwheel tune log/                            a table, and what to choose
+  hwheel tune examples/requests.jsonl         a log of another program
   hwheel tune log/ --out report               a page with pictures as well, and the figures as JSON
   hwheel tune log/ --timeout 5000 30000       what if the timeout were 5 s, or 30 s?
   hwheel tune log/ --late 20                  no timer may be more than 20 ms late
@@ -45,7 +47,7 @@ def add_to(commands: Any) -> None:
         description=DESCRIPTION,
         epilog=EPILOG,
     )
-    parser.add_argument("log", metavar="LOG", nargs="+", help="a Parquet file, or a directory of them")
+    parser.add_argument("log", metavar="LOG", nargs="+", help="a file, or a directory of Parquet")
     parser.add_argument("--out", metavar="DIR", type=Path, help="write report.html, report.json and pictures into it")
     parser.add_argument("--json", action="store_true", help="write the figures to standard output, and nothing else")
     parser.add_argument(

@@ -56,11 +56,11 @@ class Packer:
             for number in numbers.column(0).to_pylist():
                 path = self.files[number]
                 with open_file(path, self.columns) as file:
-                    names = [self.key, *self.columns.names]
                     row = 0
-                    for batch in file.iter_batches(PACK_ROWS, columns=names, use_threads=False):
-                        yield pa.Table.from_batches([batch]), path, row
-                        row += batch.num_rows
+                    for part in file.parts([self.key, *self.columns.names]):
+                        for begin in range(0, part.num_rows, PACK_ROWS):
+                            yield part.slice(begin, PACK_ROWS), path, row + begin
+                        row += part.num_rows
 
     def packed(self, table: pa.Table, where: str, first_row: int) -> pa.RecordBatch:
         arrays = self.columns.arrays(table, where, first_row)

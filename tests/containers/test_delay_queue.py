@@ -2,6 +2,7 @@
 
 import queue
 import random
+import signal
 import threading
 import time
 import weakref
@@ -592,3 +593,27 @@ assert len(got) == len(set(got)) and len(got) > 100, len(got)
 """
     )
     assert done == (0, "", "")
+
+
+def test_an_interruption_in_the_middle_of_a_wake_up_loses_neither_the_item_nor_the_wake_up(timer):
+    """To wake a coroutine is Python code, and a signal handler may raise in it."""
+
+    class Waiter:
+        calls = woken = 0
+
+        def release(self):
+            self.calls += 1
+            if self.calls == 1:
+                raise KeyboardInterrupt
+            self.woken += 1
+
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        q, waiter = DelayQueue(timer=timer), Waiter()
+        assert q._get_or_wait(waiter) is waiter
+        with pytest.raises(KeyboardInterrupt):
+            q.put_nowait("a", 0)
+            time.sleep(10)  # it comes when put_nowait() is over
+        assert waiter.woken == 1 and q.drain() == ["a"]
+    finally:
+        signal.signal(signal.SIGINT, usual)

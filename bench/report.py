@@ -17,6 +17,7 @@ try:
 except ImportError as missing:
     sys.exit(f"{missing}. The benchmarks need: pip install --group bench (make bench does that)")
 
+from containers import expiring
 from core import growth, idle, lateness, memory, pause, targets, wheel_sizes, workload
 from core.operation_table import show_notes, show_operations
 from core.references import references
@@ -82,6 +83,12 @@ def run_idle(settings: Settings, console: Console, bar: "Bar") -> Any:
     return part
 
 
+def run_containers(settings: Settings, console: Console, bar: "Bar") -> Any:
+    part = expiring.measure(settings.container_entries, settings.rounds, bar.of())
+    expiring.show(part, console)
+    return part
+
+
 def run_kafka(settings: Settings, console: Console, bar: "Bar") -> Any:
     try:
         part = kafka_timer.measure(settings.sizes, settings.rounds, OUT / "kafka-jars", bar.of())
@@ -116,6 +123,7 @@ SECTIONS: dict[str, Callable[[Settings, Console, Bar], Any]] = {
     "wheel_sizes": run_wheel_sizes,
     "lateness": run_lateness,
     "idle": run_idle,
+    "containers": run_containers,
     "kafka": run_kafka,
 }
 ON_DEMAND = {"kafka"}  # KAFKA=1: it downloads

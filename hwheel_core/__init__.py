@@ -6,6 +6,11 @@ try:
         DEBUG,
         DEFAULT_WHEEL_SIZE,
         BaseTimer,
+        BlockingDelayQueueCore,
+        ContainerCore,
+        DelayKey,
+        DelayQueueCore,
+        ExpiringDictCore,
         HandedOut,
         LoopHandle,
         LoopTimers,
@@ -39,7 +44,7 @@ except ModuleNotFoundError as error:
         "or with `python -P`, so that the checkout is not found first; if not, run `pip install .`"
     ) from error
 
-from hwheel_core.errors import HwheelError, TimerClosed, TimerFull
+from hwheel_core.errors import HwheelError, ShutDown, TimerClosed, TimerFull
 from hwheel_core.snapshot import Bucket, Level, WheelSnapshot
 from hwheel_core.stats import Lateness, TimerStats
 
@@ -48,7 +53,12 @@ __all__ = [
     "DEBUG",
     "DEFAULT_WHEEL_SIZE",
     "BaseTimer",
+    "BlockingDelayQueueCore",
     "Bucket",
+    "ContainerCore",
+    "DelayKey",
+    "DelayQueueCore",
+    "ExpiringDictCore",
     "HandedOut",
     "HwheelError",
     "Lateness",
@@ -58,6 +68,7 @@ __all__ = [
     "OperationCore",
     "PurgatoryCore",
     "RLock",
+    "ShutDown",
     "TimerBatch",
     "TimerClosed",
     "TimerFull",

@@ -8,8 +8,9 @@ from cpython.contextvars cimport (PyContext_CheckExact, PyContext_CopyCurrent, P
                                   PyContext_New)
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
-from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc
-from cpython.object cimport PyCallable_Check
+from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
+from cpython.object cimport Py_EQ, PyCallable_Check, PyObject_Hash, PyObject_RichCompareBool
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
@@ -94,9 +95,11 @@ cdef extern from "native.h" nogil:
     int hw_alarm_open()
     void hw_alarm_set(int, int64_t)
     int hw_poll(int, int, int64_t)
+    void hw_pause()
 
 cdef extern from "native.h":
     PyObject** hw_tuple_items(PyObject*) nogil
+    void hw_list_shorten(PyObject*, Py_ssize_t)
     void hw_set_name(PyObject*, const char*)
     void hw_set_dealloc(PyObject*, void (*)(PyObject*) noexcept)
     void hw_type_free(PyObject*)
@@ -122,5 +125,6 @@ include "timer/structs.pxd"
 include "python/structs.pxd"
 include "loop/structs.pxd"
 include "purgatory/structs.pxd"
+include "containers/structs.pxd"
 include "columns/structs.pxd"
 include "replay/structs.pxd"

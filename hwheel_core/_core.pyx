@@ -6,7 +6,7 @@
 A folder is a room, and the rooms are included from the bottom up: no file calls a function of a file below it in this list,
 and tests/packaging/test_rooms.py sees to it. wheel/ is the algorithm: no lock, no Python. timer/ puts a lock around it.
 python/ is what Python sees of both: arguments, references, exceptions, and when to wait for a lock without the GIL. loop/,
-purgatory/, columns/ and replay/ are built on these, each with an algorithm of its own. The fields of its structs and classes
+purgatory/, containers/, columns/ and replay/ are built on these, each with an algorithm of its own. The fields of its structs and classes
 are in each room's structs.pxd, which _core.pxd includes.
 
 Names. A function is called `noun_verb`, by the noun of what it is about, which is its first argument unless that is the Timer
@@ -17,10 +17,13 @@ docs/glossary.md has the words.
 
 cimport cython
 
+import _thread
 import functools
 import os
 import threading
 import time
+import types
+import weakref
 
 from hwheel_core.errors import TimerClosed, TimerFull
 from hwheel_core.snapshot import Bucket as Bucket_, Level as Level_, WheelSnapshot
@@ -102,6 +105,16 @@ include "purgatory/check.pxi"
 include "purgatory/operation.pxi"
 include "purgatory/add.pxi"
 include "purgatory/core.pxi"
+include "containers/container.pxi"
+include "containers/alarm.pxi"
+include "containers/table.pxi"
+include "containers/expiring.pxi"
+include "containers/expiring_dict.pxi"
+include "containers/waiters.pxi"
+include "containers/delaying.pxi"
+include "containers/delay_key.pxi"
+include "containers/delay_queue.pxi"
+include "containers/check.pxi"
 include "columns/placement.pxi"
 include "columns/rows.pxi"
 include "columns/radix.pxi"

@@ -14,13 +14,22 @@ def debug_live():
 
 
 def debug_check(timer):
-    """Raises AssertionError if an invariant of a TimingWheel or timer does not hold, in a debug build."""
+    """Raises AssertionError if an invariant of a TimingWheel, a timer or a container does not hold, in a debug build."""
     cdef Timer* checked
     cdef Entry* running = NULL
     cdef Entry* offered = NULL
     cdef int64_t length = 0, offered_length = 0
     cdef const char* fault = NULL
     debug_only()
+    if isinstance(timer, ContainerCore):
+        container_ready(timer)
+        if isinstance(timer, ExpiringDictCore):
+            fault = dict_check(timer)
+        elif isinstance(timer, DelayQueueCore):
+            fault = delay_queue_check(timer)
+        if fault is not NULL:
+            raise AssertionError(fault.decode())
+        return
     if isinstance(timer, TimingWheel):
         timing_wheel_set_up(timer)
         checked = (<TimingWheel>timer).timer

@@ -138,6 +138,16 @@ static inline PyObject *hw_gc_new(PyObject *type) { return (PyObject *)_PyObject
 
 static inline PyObject **hw_tuple_items(PyObject *tuple) { return ((PyTupleObject *)tuple)->ob_item; }
 
+/* For a list that nobody else has: the items from `length` on are NULL, and are left out. */
+static inline void hw_list_shorten(PyObject *list, Py_ssize_t length) { Py_SET_SIZE((PyVarObject *)list, length); }
+
+/* A tenth of a millisecond: as long as another thread takes to wake up. */
+static inline void hw_pause(void)
+{
+    struct timespec pause = {0, 100000};
+    nanosleep(&pause, NULL);
+}
+
 /* A number in memory that another thread may be writing to: read once and wherever it lies, so that what was checked is
  * what is used. Without `volatile` the compiler might read it again after the check. */
 typedef struct {

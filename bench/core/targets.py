@@ -114,6 +114,17 @@ def of_idle(part: dict[str, Any]) -> Iterator[Row]:
     yield f"wake-ups in {part['seconds']:g} s, {part['tasks']:,} far-off tasks", [part["wakeups"]], "", 0, AT_MOST
 
 
+def of_containers(part: dict[str, Any]) -> Iterator[Row]:
+    cells = {(cell["operation"], cell["implementation"]): Cell(**cell) for cell in part["cells"]}
+    peer, ours = "cachetools.TTLCache", "hwheel.ExpiringDict"
+    if peer in part["bytes"]:
+        for operation in ("set a new key", "touch"):
+            times = ratios(cells[operation, peer], cells[operation, ours])
+            yield f"ExpiringDict, {operation}: {peer} / ours", times, "times", 3, AT_LEAST
+    looks = [one["longest_look_ms"] for one in part["expiry"][ours]]
+    yield f"ExpiringDict, longest look while {part['entries']:,} entries expire", looks, "ms", 2, AT_MOST
+
+
 PARTS: dict[str, Callable[[Any], Iterator[Row]]] = {
     "operations": of_operations,
     "wheel_sizes": of_wheel_sizes,
@@ -121,4 +132,5 @@ PARTS: dict[str, Callable[[Any], Iterator[Row]]] = {
     "pause": of_pause,
     "lateness": of_lateness,
     "idle": of_idle,
+    "containers": of_containers,
 }

@@ -11,7 +11,7 @@ from typing import Any
 import hwheel
 import hwheel_core
 
-PEERS = ("uvloop", "sortedcontainers", "apscheduler", "numpy")
+PEERS = ("uvloop", "sortedcontainers", "apscheduler", "numpy", "cachetools", "expiringdict")
 
 
 def machine() -> dict[str, Any]:

@@ -44,6 +44,7 @@ cdef enum TaskFlags:
     TASK_ONE_ARGUMENT = 4   # `arguments` is the only argument itself and no tuple
     TASK_KEYWORDS = 8       # the last item of `arguments` is a dict of keywords
     TASK_REPEATS = 16       # call_every: goes back into the wheel after it ran
+    TASK_OVER_LIMIT = 32    # needs no place under max_pending
 
 cdef struct Task:
     Entry entry

@@ -22,7 +22,7 @@ cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, When
         return DISOWNED
     if self.closed:
         return CLOSED
-    if self.pending + self.resting_count >= self.max_pending:
+    if self.pending + self.resting_count >= self.max_pending and not task.flags & TASK_OVER_LIMIT:
         return FULL
     task.entry.expiration_ms = expiration_ms
     status = timer_insert_locked(self, &task.entry, when_due)

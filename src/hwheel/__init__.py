@@ -7,6 +7,8 @@
 True
 """
 
+from hwheel.containers.delay_queue import DelayQueue
+from hwheel.containers.expiring_dict import ExpiringDict
 from hwheel.threading import Timer
 from hwheel.timers.manual import ManualTimer
 from hwheel.timers.system import SystemTimer
@@ -14,9 +16,11 @@ from hwheel.version import __version__
 from hwheel_core import (
     BaseTimer,
     Bucket,
+    DelayKey,
     HwheelError,
     Lateness,
     Level,
+    ShutDown,
     TimerBatch,
     TimerClosed,
     TimerFull,
@@ -29,10 +33,14 @@ from hwheel_core import (
 __all__ = [
     "BaseTimer",
     "Bucket",
+    "DelayKey",
+    "DelayQueue",
+    "ExpiringDict",
     "HwheelError",
     "Lateness",
     "Level",
     "ManualTimer",
+    "ShutDown",
     "SystemTimer",
     "Timer",
     "TimerBatch",

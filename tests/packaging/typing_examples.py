@@ -2,6 +2,7 @@
 
 import asyncio
 from array import array
+from collections.abc import MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 import hwheel.asyncio
 from hwheel import (
     BaseTimer,
+    DelayKey,
+    DelayQueue,
+    ExpiringDict,
     HwheelError,
     ManualTimer,
     SystemTimer,
@@ -135,3 +139,44 @@ with SystemTimer("typed", clock=lambda: 0.5, executor="inline", on_error=lambda 
     print(use(timer).lateness.p99)
 with ThreadPoolExecutor() as pool, SystemTimer(executor=pool, clock="boottime", fork="keep") as pooled:
     print(add_or_not(pooled))
+
+
+# --- containers ----------------------------------------------------------------------------------------------------
+
+
+def remember(timer: BaseTimer) -> "int | None":
+    def ended(pairs: "list[tuple[str, int]]") -> None:
+        print(dict(pairs))
+
+    seen: ExpiringDict[str, int] = ExpiringDict(30, maxsize=100, refresh=True, on_expire=ended, timer=timer)
+    seen["ada"] = 1
+    seen.set("bob", 2, ttl=0.5)
+    moved: bool = seen.touch("ada", 5) and seen.touch("bob")
+    left: float | None = seen.expires_in("ada")
+    both: int | str = seen.get("ada", "nobody")
+    mapping: MutableMapping[str, int] = seen
+    print(moved, left, both, seen.pop("bob", None), seen.popitem()[1] + 1, seen.setdefault("cid", 3), len(mapping))
+    for name, count in seen.items():
+        print(name.upper(), count + 1)
+    return seen.get("ada")
+
+
+def retry(timer: BaseTimer) -> str:
+    retries: DelayQueue[str] = DelayQueue(100, timer=timer)
+    key: DelayKey[str] = retries.put("send again", 5)
+    moved: bool = retries.reset(key, 1.5)
+    next_one = retries.peek()
+    if next_one is not None and next_one.item is not None:
+        print(next_one.item.upper(), next_one.deadline + 1, next_one.pending, moved, len(retries), retries.full())
+    left: list[str] = retries.drain()
+    retries.shutdown(immediate=True)
+    return retries.remove(key) + retries.get(timeout=5) + retries.get_nowait() + left[0]
+
+
+async def poll(timer: BaseTimer) -> None:
+    polls: hwheel.asyncio.DelayQueue[int] = hwheel.asyncio.DelayQueue(timer=timer)
+    key: DelayKey[int] = await polls.put(5, 0.5)
+    polls.reset(key, 1)
+    async for number in polls:
+        print(number + 1)
+    print(await polls.get() + 1)

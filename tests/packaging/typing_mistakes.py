@@ -4,7 +4,18 @@ run."""
 import asyncio
 from array import array
 
-from hwheel import BaseTimer, ManualTimer, SystemTimer, TimerBatch, TimerTask, TimingWheel
+import hwheel.asyncio
+from hwheel import (
+    BaseTimer,
+    DelayKey,
+    DelayQueue,
+    ExpiringDict,
+    ManualTimer,
+    SystemTimer,
+    TimerBatch,
+    TimerTask,
+    TimingWheel,
+)
 from hwheel.asyncio import Timeouts
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory, ThresholdPurgatory
 
@@ -131,3 +142,40 @@ def beside(loop: asyncio.AbstractEventLoop) -> None:
         timeouts.call_later(1, greet, "Ada").reschedule("2")  # error
         timeouts.cal_later(1, greet, "Ada")  # error
     Timeouts("loop")  # error
+
+
+# --- containers ----------------------------------------------------------------------------------------------------
+
+
+def remember(seen: ExpiringDict[str, int], timer: BaseTimer) -> None:
+    seen["ada"] = 1
+    seen["ada"] = "tea"  # error
+    seen[5] = 1  # error
+    seen.set("ada", 1, ttl=5)
+    seen.set("ada", 1, 5)  # error
+    seen.set("ada", 1, ttl="5")  # error
+    seen.touch("ada", "5")  # error
+    seen.expires_in("ada") + 1  # error
+    seen.get("ada").bit_length()  # error
+    seen.expire()  # error
+    ExpiringDict[str, int]()  # error
+    ExpiringDict[str, int]("5")  # error
+    ExpiringDict[str, int](5, 10)  # error
+    ExpiringDict[str, int](5, maxsize="10")  # error
+    ExpiringDict[str, int](5, on_expire=greet)  # error
+    ExpiringDict[str, int](5, timer=5)  # error
+
+
+async def poll(retries: DelayQueue[str], polls: hwheel.asyncio.DelayQueue[int], key: DelayKey[str]) -> None:
+    retries.put("send again")  # error
+    retries.put(5, 1)  # error
+    retries.put("send again", "1")  # error
+    retries.reset("send again", 1)  # error
+    retries.remove("send again")  # error
+    retries.peek().item  # error
+    key.item.upper()  # error
+    retries.get(timeout="5")  # error
+    polls.put_nowait("5", 1)  # error
+    (await polls.get()).upper()  # error
+    polls.get(timeout=5)  # error
+    DelayQueue[str]("5")  # error

@@ -25,8 +25,8 @@ import hwheel_core
 from hwheel_core import _core
 
 PATIENCE_S = 15
-# They wait by design, until there is work, for ever if need be: on a timer that is to end they come back.
-WAITS = {"_reap", "_await_work", "_advance_clock", "advance_clock"}
+# They wait by design, until there is work, for ever if need be: on a timer, or a queue, that is to end they come back.
+WAITS = {"_reap", "_await_work", "_advance_clock", "advance_clock", "get", "put", "_wait"}
 # fmt: off
 OF_OBJECT = {"__init__", "__repr__", "__str__", "__hash__", "__eq__", "__lt__", "__le__", "__ne__", "__reduce__",
              "__reduce_ex__", "__sizeof__", "__dir__", "__format__"}
@@ -44,7 +44,10 @@ def classes():
     found.append(type(a_periodic_task()))
     for cls in found:
         found += [sub for sub in cls.__subclasses__() if sub.__module__.startswith("hwheel") and sub not in found]
-    return {cls.__name__: cls for cls in found}
+    named = {}
+    for cls in found:
+        named[cls.__name__ if cls.__name__ not in named else f"{cls.__module__}.{cls.__name__}"] = cls
+    return named
 
 
 def is_compiled(cls):
@@ -200,12 +203,66 @@ def makers(name, cls):
             return made
 
         make |= {"set up": empty}
+    elif name == "ExpiringDict":
+        make |= {
+            "empty": lambda: cls(5, timer=hwheel.ManualTimer()),
+            "full": lambda: filled(cls(5, timer=hwheel.ManualTimer(), maxsize=4, refresh=True, on_expire=ignore)),
+            "expired": lambda: filled(cls(5, timer=hwheel.ManualTimer()), 5),
+            "ringing": lambda: ringing(cls),
+            "closed": lambda: close_timer(filled(cls(5, timer=hwheel.ManualTimer()))),
+            "set up twice": lambda: failed_init(filled(cls(5, timer=hwheel.ManualTimer())), 7),
+            "init failed": lambda: failed_init(bare(cls), "5"),
+        }
+    elif name == "DelayQueue":
+        make |= {
+            "empty": lambda: cls(timer=hwheel.ManualTimer()),
+            "full": lambda: queued(cls(4, timer=hwheel.ManualTimer())),
+            "due": lambda: queued(cls(timer=hwheel.ManualTimer()), 5000),
+            "shut": lambda: shut(queued(cls(timer=hwheel.ManualTimer()))),
+            "closed": lambda: close_timer(queued(cls(timer=hwheel.ManualTimer()))),
+            "set up twice": lambda: failed_init(queued(cls(timer=hwheel.ManualTimer())), 7),
+            "init failed": lambda: failed_init(bare(cls), "5"),
+        }
     elif name == "DelayedOperationPurgatory":
         make |= {
             "set up": lambda: cls("purgatory", hwheel.ManualTimer()),
             "closed": lambda: close(cls("purgatory", hwheel.ManualTimer())),
         }
     return make
+
+
+def filled(dictionary, seconds=0.0):
+    for key in (1, "a", (2,), None):
+        dictionary.set(key, object(), ttl=1 + len(dictionary))
+    dictionary.timer.advance(seconds)
+    return dictionary
+
+
+def queued(queue, seconds=0.0):
+    for delay in (0, 5, 300, 1e6):
+        queue.put_nowait(delay, delay)
+    queue.timer.advance(seconds)
+    return queue
+
+
+def shut(queue):
+    queue.shutdown()
+    return queue
+
+
+def ringing(cls):
+    """One whose alarm is ringing, because its on_expire has asked the timer for more, which refuses."""
+    made = cls(1, timer=hwheel.ManualTimer(), on_expire=lambda pairs: made.timer.advance(1))
+    try:
+        filled(made, 2)
+    except RuntimeError:
+        pass
+    return made
+
+
+def close_timer(container):
+    container.timer.close()
+    return container
 
 
 def handed_out(*called, batch=False):
@@ -257,6 +314,10 @@ NUMBERS = [0, 1, -1, 5, 2**31, 2**62, 2**63 - 1, -(2**63), 2**64, 0.5, -0.0, flo
 
 def odd_values(thing):
     timer = hwheel.ManualTimer()
+    try:
+        first_key = thing.peek()
+    except Exception:
+        first_key = None  # no queue, or never set up
     # fmt: off
     return [
         *NUMBERS, None, True, "", "skip", "monotonic", b"", (), [], {}, [1, 2], {"a": 1}, object(), ignore, Raises(),
@@ -265,7 +326,7 @@ def odd_values(thing):
         hwheel.TimerTask.__new__(hwheel.TimerTask), timer, timer.call_later(1.0, ignore), timer.call_every(1.0, ignore),
         timer.call_many(array("q", [1, 2]), ignore), bare(hwheel.SystemTimer), bare(hwheel.TimingWheel), ValueError(),
         bare(hwheel_core.OperationCore), bare(hwheel_core.TimerBatch), bare(hwheel_core.LoopHandle),
-        bare(_core.HandedOut),
+        bare(_core.HandedOut), bare(hwheel.DelayKey), hwheel.DelayQueue(timer=timer).put(1, 1), first_key,
     ]
     # fmt: on
 
@@ -287,6 +348,9 @@ def say(*words):
     os.write(1, (" ".join(str(word) for word in words) + "\n").encode())
 
 
+CHECKED = (hwheel_core.TimingWheel, hwheel_core.BaseTimer, hwheel_core.LoopTimers, hwheel_core.ContainerCore)
+
+
 def attempt(chance, thing, name, where, *, bare_call=False):
     values = [] if bare_call else arguments(chance, thing)
     # Without the values' repr(), which would be a call of its own.
@@ -294,6 +358,8 @@ def attempt(chance, thing, name, where, *, bare_call=False):
     try:
         if name in WAITS and isinstance(thing, hwheel_core.BaseTimer):
             thing._stop(False)
+        if name in WAITS and isinstance(thing, hwheel_core.DelayQueueCore):
+            thing.shutdown(immediate=True)
         if callable(getattr(type(thing), name)):
             getattr(thing, name)(*values)
         else:
@@ -305,11 +371,7 @@ def attempt(chance, thing, name, where, *, bare_call=False):
         raise
     except Exception:
         pass
-    if (
-        hwheel_core.DEBUG
-        and not name.startswith("_")
-        and isinstance(thing, (hwheel_core.TimingWheel, hwheel_core.BaseTimer, hwheel_core.LoopTimers))
-    ):
+    if hwheel_core.DEBUG and not name.startswith("_") and isinstance(thing, CHECKED):
         try:
             hwheel_core.debug_check(thing)
         except RuntimeError:

@@ -38,6 +38,9 @@ def test_the_classes_are_found():
         "PurgatoryCore",
         "WatchList",
         "Int64Buffer",
+        "ExpiringDict",
+        "DelayQueue",
+        "DelayKey",
     } <= {*NAMES}
 
 

@@ -12,6 +12,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from hwheel.asyncio.delay_queue import DelayQueue, QueueShutDown
 from hwheel.asyncio.loop import EventLoop, new_event_loop, run
 from hwheel.asyncio.loop_class import wheel_loop
 from hwheel.asyncio.timeouts import Timeouts
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from hwheel.asyncio.policy import EventLoopPolicy, install
 
 __all__ = [
+    "DelayQueue",
     "EventLoop",
     "EventLoopPolicy",
+    "QueueShutDown",
     "TimerHandle",
     "Timeouts",
     "install",

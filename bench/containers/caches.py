@@ -1,0 +1,83 @@
+"""Dicts whose entries expire, behind one face: ours, and those of others that are installed."""
+
+import importlib.util
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from hwheel import ExpiringDict, ManualTimer
+
+TTL_S = 3600.0
+
+
+class Cache:
+    """One of them, with room for `most` entries, each to live for an hour.
+
+    expire: lets that hour pass, and has what expired taken out; None: it has no way to.
+    locked_get: a look-up as several threads have to make it.
+    """
+
+    name: str
+    module: str | None = None
+    entries: Any
+    expire: Callable[[], object] | None = None
+
+    def locked_get(self, key: object) -> object:
+        return self.entries.get(key)
+
+
+class Ours(Cache):
+    name = "hwheel.ExpiringDict"
+
+    def __init__(self, most: int) -> None:
+        self.timer = ManualTimer()
+        self.entries = ExpiringDict[Any, Any](TTL_S, maxsize=most, timer=self.timer)
+        self.expire = lambda: self.timer.advance(2 * TTL_S)
+
+
+class OfCachetools(Cache):
+    module = "cachetools"
+    of = "TTLCache"
+    name = "cachetools.TTLCache"
+
+    def __init__(self, most: int) -> None:
+        import cachetools
+
+        self.now = 0.0
+        self.lock = threading.Lock()  # as its documentation asks for, where there are threads
+        ttl: Any = TTL_S if self.of == "TTLCache" else lambda key, value, now: now + TTL_S
+        self.entries = getattr(cachetools, self.of)(most, ttl, timer=lambda: self.now)
+        self.expire = self.expire_locked
+
+    def expire_locked(self) -> None:
+        self.now += 2 * TTL_S
+        with self.lock:
+            self.entries.expire()
+
+    def locked_get(self, key: object) -> object:
+        with self.lock:
+            return self.entries.get(key)
+
+
+class OfTlru(OfCachetools):
+    of = "TLRUCache"
+    name = "cachetools.TLRUCache"
+
+
+class OfExpiringdict(Cache):
+    module = "expiringdict"
+    name = "expiringdict"
+
+    def __init__(self, most: int) -> None:
+        from expiringdict import ExpiringDict as Other
+
+        self.entries = Other(max_len=most, max_age_seconds=TTL_S)
+
+
+ALL: list[Any] = [Ours, OfCachetools, OfTlru, OfExpiringdict]
+
+
+def available() -> tuple[list[Any], list[str]]:
+    """Those that can be measured here, and a line for each other."""
+    found = [make for make in ALL if make.module is None or importlib.util.find_spec(make.module)]
+    return found, [f"{make.name} is left out: pip install {make.module}" for make in ALL if make not in found]

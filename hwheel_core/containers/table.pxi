@@ -1,0 +1,164 @@
+# The table of an ExpiringDict: linear hashing (Litwin, "Linear Hashing: A New Tool for File and Table Addressing", 1980).
+# Chains, and one slot more for each entry more: the slot at `split` is divided into itself and a new last one. So the table
+# never moves all of its entries at once, as a dict does when it grows, and gives memory back as it becomes empty. (Only the
+# array of slots is reallocated as a whole, each time it is twice as long or half: the C library remaps large blocks.)
+#
+# It is no Python dict because an entry has to leave it by itself, when it falls due: without the hash and the comparison of
+# its key, which are somebody's code.
+
+cdef enum:
+    TABLE_LEAST = 8         # slots
+    SPARSE = 4              # slots an entry, beyond which slots are merged
+
+
+cdef inline uint64_t mixed_hash(object key) except? 0:
+    """The key's hash, so mixed that its low bits are as good as any. Two are the same if the hashes are."""
+    cdef uint64_t mixed = <uint64_t>PyObject_Hash(key)
+    mixed = (mixed ^ (mixed >> 32)) * <uint64_t>0x9E3779B97F4A7C15
+    return mixed ^ (mixed >> 29)
+
+
+cdef inline DictEntry** table_slot(const DictTable* self, uint64_t hash) noexcept nogil:
+    cdef uint64_t at = hash & self.mask
+    if at < self.split:
+        at = hash & (2 * self.mask + 1)
+    return &self.slots[at]
+
+
+cdef inline uint64_t table_length(const DictTable* self) noexcept nogil:
+    return self.mask + 1 + self.split
+
+
+cdef bint table_make(DictTable* self) noexcept nogil:
+    """False when there is no memory."""
+    if self.slots is NULL:
+        self.slots = <DictEntry**>PyMem_RawCalloc(TABLE_LEAST, sizeof(DictEntry*))
+        self.mask = TABLE_LEAST - 1
+        self.split = 0
+        self.room = TABLE_LEAST
+    return self.slots is not NULL
+
+
+cdef bint table_resize(DictTable* self, uint64_t room) noexcept nogil:
+    cdef DictEntry** slots = <DictEntry**>PyMem_RawRealloc(self.slots, room * sizeof(DictEntry*))
+    if slots is NULL:
+        return False
+    self.slots = slots
+    self.room = room
+    return True
+
+
+cdef void table_grow(DictTable* self) noexcept nogil:
+    """One slot more. Without memory for it chains become longer, and that is all."""
+    cdef uint64_t last = table_length(self)
+    cdef DictEntry** low
+    cdef DictEntry** high
+    cdef DictEntry* entry
+    if last == self.room and not table_resize(self, 2 * self.room):
+        return
+    low = &self.slots[self.split]
+    high = &self.slots[last]
+    high[0] = NULL
+    entry = low[0]
+    while entry is not NULL:
+        if entry.hash & (self.mask + 1):
+            low[0] = entry.chain
+            entry.chain = high[0]
+            high[0] = entry
+        else:
+            low = &entry.chain
+        entry = low[0]
+    self.split += 1
+    if self.split > self.mask:
+        self.mask = 2 * self.mask + 1
+        self.split = 0
+
+
+cdef void table_shrink(DictTable* self) noexcept nogil:
+    """One slot less."""
+    cdef DictEntry** end
+    if self.split == 0:
+        self.mask >>= 1
+        self.split = self.mask + 1
+    self.split -= 1
+    end = &self.slots[self.split]
+    while end[0] is not NULL:
+        end = &end[0].chain
+    end[0] = self.slots[self.split + self.mask + 1]
+    if 4 * table_length(self) <= self.room:
+        table_resize(self, self.room >> 1)
+
+
+cdef inline void table_add(DictTable* self, DictEntry* entry) noexcept nogil:
+    """A new entry becomes the newest. The table is made (table_make)."""
+    cdef DictEntry** slot
+    self.count += 1
+    self.version += 1
+    if <uint64_t>self.count > table_length(self):
+        table_grow(self)
+    slot = table_slot(self, entry.hash)
+    entry.chain = slot[0]
+    slot[0] = entry
+    order_append(self, entry)
+
+
+cdef inline void order_append(DictTable* self, DictEntry* entry) noexcept nogil:
+    cdef DictEntry* newest = self.order.older
+    entry.older = newest
+    entry.newer = &self.order
+    newest.newer = entry
+    self.order.older = entry
+
+
+cdef inline void order_unlink(DictEntry* entry) noexcept nogil:
+    entry.older.newer = entry.newer
+    entry.newer.older = entry.older
+    entry.older = entry.newer = NULL
+
+
+cdef inline void table_remove(DictTable* self, DictEntry* entry) noexcept nogil:
+    cdef DictEntry** slot = table_slot(self, entry.hash)
+    cdef int merges = SPARSE
+    while slot[0] is not entry:
+        slot = &slot[0].chain
+    slot[0] = entry.chain
+    order_unlink(entry)
+    self.version += 1
+    self.count -= 1
+    while merges and table_length(self) > TABLE_LEAST and table_length(self) > SPARSE * <uint64_t>self.count:
+        table_shrink(self)
+        merges -= 1
+
+
+cdef int table_find(DictTable* self, object key, uint64_t hash, DictEntry** found_out) except -1:
+    """Whether there is an entry of the key. The comparison of keys may be somebody's code, which may do anything; what is
+    found was found after that, and stays until somebody's code runs again."""
+    cdef DictEntry* entry
+    cdef object other
+    cdef uint64_t version
+    cdef bint equal
+    if self.slots is NULL:
+        return False
+    entry = table_slot(self, hash)[0]
+    while entry is not NULL:
+        if entry.hash == hash:
+            found_out[0] = entry
+            if entry.key is <PyObject*>key:
+                return True
+            other = <object>entry.key
+            version = self.version
+            equal = PyObject_RichCompareBool(other, key, Py_EQ)
+            if version != self.version:
+                # As in a dict the search goes on if the entry is still there, and else begins anew.
+                entry = table_slot(self, hash)[0]
+                while entry is not NULL and entry.key is not <PyObject*>other:
+                    entry = entry.chain
+                if entry is NULL:
+                    other = None        # which may die of it, and do anything
+                    entry = table_slot(self, hash)[0]
+                    continue
+                found_out[0] = entry
+            if equal:
+                return True
+        entry = entry.chain
+    return False

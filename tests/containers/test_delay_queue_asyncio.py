@@ -1,0 +1,236 @@
+"""hwheel.asyncio.DelayQueue: coroutines wait in it, of one loop or of several."""
+
+import asyncio
+import queue
+import threading
+import time
+
+import pytest
+
+import hwheel
+import hwheel.asyncio
+from hwheel import ManualTimer, TimerClosed
+from hwheel.asyncio import DelayQueue, QueueShutDown
+from waiting import eventually
+
+
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 60))
+
+
+async def settled(*tasks):
+    """Lets the loop go round until each task waits, or is done."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+    return [task.done() for task in tasks]
+
+
+async def turns():
+    """Waits for what another thread, or this one, has told the loop."""
+    for _ in range(3):
+        await asyncio.sleep(0.001)
+
+
+def test_items_are_awaited_in_order_and_none_is_early():
+    async def main():
+        q = DelayQueue()
+        begin = time.monotonic()
+        for item, delay in [("c", 0.05), ("a", 0.01), ("b", 0.03), ("a2", 0.01)]:
+            await q.put(item, delay)
+        got = [(await q.get(), time.monotonic() - begin) for _ in range(4)]
+        assert [item for item, _ in got] == ["a", "a2", "b", "c"]
+        assert all(seconds >= delay for (_, seconds), delay in zip(got, [0.01, 0.01, 0.03, 0.05], strict=True))
+
+    run(main())
+
+
+def test_async_for_ends_when_the_queue_is_shut_down_and_empty(timer):
+    async def main():
+        q = DelayQueue(timer=timer)
+        for i in range(5):
+            await q.put(i, i)
+        seen = []
+
+        async def consume():
+            async for item in q:
+                seen.append(item)
+
+        task = asyncio.create_task(consume())
+        await settled()
+        assert seen == [0]
+        timer.advance(2)
+        await turns()
+        assert seen == [0, 1, 2]
+        q.shutdown()
+        await settled()
+        assert not task.done()
+        timer.advance(10)
+        await task
+        assert seen == [0, 1, 2, 3, 4]
+        with pytest.raises(QueueShutDown):
+            await q.get()
+        with pytest.raises(QueueShutDown):
+            await q.put(1, 1)
+
+    run(main())
+
+
+@pytest.mark.parametrize("how", ["put now", "put soon", "reset", "remove"])
+def test_who_waits_is_woken_by_what_changes_that(timer, how):
+    async def main():
+        q = DelayQueue(timer=timer)
+        key = await q.put("far", 3600)
+        task = asyncio.create_task(q.get())
+        assert await settled(task) == [False] and len(timer) == 1
+        if how == "put now":
+            q.put_nowait("a", 0)
+        elif how == "put soon":
+            q.put_nowait("a", 1)
+            timer.advance(1)
+        elif how == "reset":
+            q.reset(key, 0)
+        else:
+            q.shutdown()
+            assert q.remove(key) == "far"
+            with pytest.raises(QueueShutDown):
+                await task
+            return
+        assert await task == ("far" if how == "reset" else "a")
+
+    run(main())
+
+
+def test_waiters_take_turns_and_each_item_goes_to_one(timer):
+    async def main():
+        q = DelayQueue(timer=timer)
+        tasks = [asyncio.create_task(q.get()) for _ in range(5)]
+        await settled()
+        for i in range(5):
+            await q.put(i, 1 + i % 2)
+        timer.advance(1)
+        await turns()
+        assert [task.done() for task in tasks] == [True, True, True, False, False]
+        timer.advance(1)
+        assert await asyncio.gather(*tasks) == [0, 2, 4, 1, 3]
+
+    run(main())
+
+
+def test_a_full_queue_is_awaited_and_the_errors_are_asyncios(timer):
+    async def main():
+        q = DelayQueue(1, timer=timer)
+        key = await q.put("a", 5)
+        with pytest.raises(asyncio.QueueFull):
+            q.put_nowait("b", 0)
+        with pytest.raises(asyncio.QueueEmpty):
+            q.get_nowait()
+        task = asyncio.create_task(q.put("b", 0))
+        assert await settled(task) == [False]
+        q.remove(key)
+        assert (await task).item == "b" and await q.get() == "b"
+
+    run(main())
+
+
+def test_who_is_cancelled_while_he_waits_leaves_nothing_and_passes_his_wake_up_on(timer):
+    async def main():
+        q = DelayQueue(timer=timer)
+        first, second = asyncio.create_task(q.get()), asyncio.create_task(q.get())
+        await settled()
+        first.cancel()
+        await settled()
+        q.put_nowait("a", 0)
+        assert await second == "a"
+        third, fourth = asyncio.create_task(q.get()), asyncio.create_task(q.get())
+        await settled()
+        q.put_nowait("b", 0)  # wakes the third, which is cancelled before it has run
+        third.cancel()
+        assert await fourth == "b"
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(q.get(), 0.01)
+        assert len(q) == 0
+
+    run(main())
+
+
+def test_a_cancelled_put_has_put_nothing(timer):
+    async def main():
+        q = DelayQueue(1, timer=timer)
+        await q.put("a", 0)
+        first, second = asyncio.create_task(q.put("b", 0)), asyncio.create_task(q.put("c", 0))
+        await settled()
+        q.get_nowait()  # wakes the first
+        first.cancel()
+        await second
+        assert q.drain() == ["c"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("runner", [asyncio.run, hwheel.asyncio.run])
+def test_threads_put_and_coroutines_of_two_loops_get(runner):
+    q = DelayQueue()
+    got = [[], []]
+
+    def consume(mine):
+        async def main():
+            async for item in q:
+                mine.append(item)
+
+        runner(main())
+
+    threads = [threading.Thread(target=consume, args=(mine,), daemon=True) for mine in got]
+    for thread in threads:
+        thread.start()
+    for i in range(500):
+        q.put_nowait(i, i % 20 / 1000)
+        if i % 100 == 0:
+            time.sleep(0.002)
+    eventually(lambda: len(q) == 0)
+    q.shutdown()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert sorted(got[0] + got[1]) == [*range(500)]
+
+
+def test_a_loop_that_was_closed_with_somebody_waiting_takes_no_wake_up_along(timer):
+    q = DelayQueue(timer=timer)
+    loop = asyncio.new_event_loop()
+    waits = loop.create_task(q.get())
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+    async def main():
+        task = asyncio.create_task(q.get())
+        await settled()
+        q.put_nowait("a", 0)
+        assert await task == "a"
+
+    run(main())
+    waits._log_destroy_pending = False
+
+
+def test_a_closed_timer_wakes_nobody_and_says_so(timer):
+    async def main():
+        q = DelayQueue(timer=timer)
+        await q.put("a", 0)
+        timer.close()
+        assert await q.get() == "a"
+        with pytest.raises(TimerClosed):
+            await q.get()
+        with pytest.raises(TimerClosed):
+            await q.put("b", 0)
+
+    run(main())
+
+
+def test_it_needs_a_loop_only_where_it_waits():
+    timer = ManualTimer()
+    q = DelayQueue(timer=timer)
+    key = q.put_nowait("a", 1)
+    q.reset(key, 2)
+    timer.advance(2)
+    assert q.get_nowait() == "a"
+    assert QueueShutDown is getattr(asyncio, "QueueShutDown", QueueShutDown)
+    assert not issubclass(QueueShutDown, queue.Empty)

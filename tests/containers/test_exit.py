@@ -1,0 +1,79 @@
+"""Exit does not hang, and is silent, with whatever a container holds and whoever waits."""
+
+import pytest
+
+
+@pytest.mark.parametrize("timer", ["None", "SystemTimer('own')", "SystemTimer('inline', executor='inline')"])
+def test_with_entries_pending_expiring_and_told(run_script, timer):
+    ended = run_script(
+        f"""
+from hwheel import ExpiringDict
+
+class Value:
+    def __del__(self):
+        ends.append(1)
+
+ends, told = [], []
+d = ExpiringDict(60, timer={timer}, on_expire=told.extend)
+for i in range(200_000):
+    d[i] = i
+for i in range(50_000):
+    d.set(-i, Value(), ttl=0.001 * (1 + i % 500))
+eventually(lambda: told)
+print(len(d) >= 200_000)
+"""
+    )
+    assert ended == (0, "True\n", "")
+
+
+def test_with_an_on_expire_that_does_not_end(run_script):
+    ended = run_script(
+        """
+from hwheel import ExpiringDict
+entered = threading.Event()
+d = ExpiringDict(0.001, on_expire=lambda pairs: (entered.set(), time.sleep(1000)))
+d["a"] = 1
+assert entered.wait(60)
+d["b"] = 2
+"""
+    )
+    assert ended == (0, "", "")
+
+
+def test_with_daemons_that_wait_for_an_item_or_for_room(run_script):
+    ended = run_script(
+        """
+from hwheel import DelayQueue
+q, full = DelayQueue(), DelayQueue(1, timer=ManualTimer())
+for i in range(100_000):
+    q.put([i], 60 + i)
+full.put("a", 5)
+for wait in [q.get, lambda: full.put("b", 1)]:
+    threading.Thread(target=wait, daemon=True).start()
+eventually(lambda: len(q.timer) == 1)
+time.sleep(0.05)
+"""
+    )
+    assert ended == (0, "", "")
+
+
+def test_with_a_coroutine_that_waits_and_a_queue_that_outlives_its_loop(run_script):
+    ended = run_script(
+        """
+import asyncio
+from hwheel.asyncio import DelayQueue
+q = DelayQueue()
+
+async def main():
+    task = asyncio.create_task(q.get())
+    await q.put("far", 3600)
+    await q.put("near", 0.001)
+    assert await task == "near"
+    asyncio.create_task(q.get())
+    await asyncio.sleep(0)
+
+asyncio.run(main())
+q.put_nowait("after it", 0.001)
+"""
+    )
+    assert ended == (0, "", "")

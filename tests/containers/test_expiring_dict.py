@@ -1,0 +1,488 @@
+"""An ExpiringDict is a dict, and forgets in time."""
+
+from collections.abc import MutableMapping
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hwheel import ExpiringDict, ManualTimer, SystemTimer, TimerClosed, TimerFull
+
+
+def test_an_entry_is_there_until_its_deadline_and_not_after(timer, make):
+    d = make(10)
+    d["a"] = 1
+    timer.advance(9.999)
+    assert d["a"] == 1 and "a" in d and len(d) == 1 and d.expires_in("a") == pytest.approx(0.001)
+    timer.advance(0.001)
+    assert "a" not in d and len(d) == 0 and d.get("a") is None and d.expires_in("a") is None
+    with pytest.raises(KeyError, match="'a'"):
+        d["a"]
+
+
+def test_a_key_may_have_a_time_of_its_own(timer, make):
+    d = make(10)
+    d.set("short", 1, ttl=2)
+    d.set("long", 2, ttl=3600)
+    d.set("usual", 3)
+    timer.advance(2)
+    assert [*d] == ["long", "usual"]
+    timer.advance(8)
+    assert [*d] == ["long"]
+    timer.advance(3590)
+    assert [*d] == []
+
+
+def test_setting_a_key_again_begins_anew_with_the_usual_time(timer, make):
+    d = make(10)
+    d.set("a", 1, ttl=3600)
+    d["a"] = 2
+    assert d.expires_in("a") == 10
+    timer.advance(9)
+    d["a"] = 3
+    timer.advance(9)
+    assert d["a"] == 3
+
+
+def test_touch_gives_the_key_its_own_time_again_or_another(timer, make):
+    d = make(10)
+    d.set("a", 1, ttl=60)
+    timer.advance(50)
+    assert d.touch("a") is True and d.expires_in("a") == 60
+    assert d.touch("a", 5) and d.expires_in("a") == 5
+    assert d.touch("a") and d.expires_in("a") == 5
+    assert d.touch("a", ttl=7) and d.expires_in("a") == 7
+    timer.advance(7)
+    assert d.touch("a") is False and d.touch("b") is False and len(d) == 0
+
+
+def test_only_with_refresh_does_a_look_set_back(timer, make):
+    for refresh, left in [(False, 4), (True, 10)]:
+        for look in [lambda d: d["a"], lambda d: d.get("a"), lambda d: d.setdefault("a", 5)]:
+            d = make(10, refresh=refresh)
+            d["a"] = 1
+            timer.advance(6)
+            assert look(d) == 1 and d.expires_in("a") == left
+    d = make(10, refresh=True)
+    d["a"] = 1
+    timer.advance(6)
+    assert "a" in d and d.expires_in("a") == 4 and [*d.items()] == [("a", 1)] and d.expires_in("a") == 4
+
+
+def test_on_expire_hears_of_what_expired_once_a_poll_in_order_of_the_deadlines(timer, make):
+    calls = []
+    d = make(10, on_expire=calls.append)
+    for key, ttl in [("c", 3), ("a", 1), ("b", 1), ("d", 3)]:
+        d.set(key, key.upper(), ttl=ttl)
+    timer.advance(5)
+    assert calls == [[("a", "A"), ("b", "B")], [("c", "C"), ("d", "D")]]
+
+
+def test_on_expire_hears_of_nothing_that_was_removed_replaced_or_pushed_out(timer, make):
+    calls = []
+    d = make(10, on_expire=calls.append, maxsize=3)
+    d.update(a=1, b=2, c=3)
+    d["d"] = 4  # pushes a out
+    del d["b"]
+    assert d.pop("c") == 3
+    d["d"] = 5
+    timer.advance(10)
+    assert calls == [[("d", 5)]]
+    d.update(a=1, b=2)
+    d.clear()
+    timer.advance(10)
+    assert len(calls) == 1
+
+
+def test_what_has_expired_but_was_not_taken_out_yet_is_not_there_and_is_heard_of_once(hand_clock):
+    """The clock goes on before the reaper comes."""
+    calls = []
+    with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:
+        d = ExpiringDict(10, timer=timer, on_expire=calls.append)
+        d.update(a=1, b=2, c=3, d=4)
+        hand_clock.ms += 10_000
+        assert "a" not in d and [*d] == [] and [*d.items()] == [] and d.get("a") is None and d == {}
+        assert not d.touch("a") and d.expires_in("b") is None
+        assert d.pop("a", "gone") == "gone"
+        with pytest.raises(KeyError):
+            d.popitem()
+        with pytest.raises(KeyError):
+            del d["b"]
+        d["a"] = 5
+        assert d.setdefault("b", 6) == 6 and d == {"a": 5, "b": 6}
+        timer.advance_clock(0)
+        assert sorted(pair for call in calls for pair in call) == [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
+        assert d == {"a": 5, "b": 6} and len(d) == 2
+
+
+def test_clear_leaves_what_has_expired_to_on_expire(hand_clock):
+    calls = []
+    with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:
+        d = ExpiringDict(10, timer=timer, on_expire=calls.append)
+        d["old"] = 1
+        hand_clock.ms += 10_000
+        d["new"] = 2
+        d.clear()
+        assert len(d) == 0
+        timer.advance_clock(0)
+        assert calls == [[("old", 1)]]
+
+
+def test_at_most_2048_expire_in_one_call(timer, make):
+    calls = []
+    d = make(10, on_expire=calls.append)
+    for i in range(5000):
+        d[i] = i
+    timer.advance(10)
+    assert [pair for call in calls for pair in call] == [(i, i) for i in range(5000)]
+    assert max(map(len, calls)) == 2048 and len(calls) == 3
+
+
+def test_maxsize_pushes_out_the_oldest(timer, make):
+    d = make(10, maxsize=3)
+    d.update(a=1, b=2, c=3)
+    d["a"] = 4
+    d.touch("b")
+    d["d"] = 5
+    assert [*d.items()] == [("a", 4), ("b", 2), ("d", 5)] and d.maxsize == 3
+    d["a"] = 6  # nothing more: nothing goes
+    assert len(d) == 3
+
+
+def test_maxsize_pushes_out_nothing_that_lives_while_something_has_expired(hand_clock):
+    with SystemTimer(clock=hand_clock, reaper=False) as timer:
+        for on_expire in [None, print]:
+            d = ExpiringDict(100, timer=timer, maxsize=3, on_expire=on_expire)
+            d["old"] = 1
+            d.set("brief", 2, ttl=10)
+            d.set("new", 3)
+            hand_clock.ms += 10_000
+            d["newest"] = 4
+            assert [*d] == ["old", "new", "newest"]
+
+
+def test_it_is_a_mutable_mapping_in_the_order_of_the_last_set_or_touch(timer, make):
+    d = make(10)
+    assert isinstance(d, MutableMapping) and not d
+    d.update({"a": 1}, b=2, c=3)
+    d["a"] = 4
+    assert [*d] == [*d.keys()] == ["b", "c", "a"] and [*d.values()] == [2, 3, 4]
+    assert [*d.items()] == [("b", 2), ("c", 3), ("a", 4)]
+    assert len(d.keys()) == len(d.items()) == len(d.values()) == 3
+    assert ("b", 2) in d.items() and ("b", 3) not in d.items() and 4 in d.values() and 5 not in d.values()
+    assert d.keys() & {"a", "z"} == {"a"} and d.keys() == {"a", "b", "c"}
+    assert d.popitem() == ("a", 4) and d.pop("z", 7) == 7 and d.setdefault("b", 9) == 2 and d.setdefault("n") is None
+    assert (
+        d == {"b": 2, "c": 3, "n": None}
+        and d != {"b": 2}
+        and d != 5
+        and repr(d) == ("<ExpiringDict {'b': 2, 'c': 3, 'n': None}>")
+    )
+    other = make(10)
+    other.update(d)
+    assert d == other and {**d} == dict(d)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(d)
+    with pytest.raises(TypeError, match="at most 2"):
+        d.pop("a", 1, 2)
+    assert (d.ttl, d.maxsize, d.refresh, d.on_expire, d.timer) == (10, None, False, None, timer)
+
+
+def test_a_loop_over_it_sees_one_moment(timer, make):
+    d = make(10)
+    d.update({i: i for i in range(100)})
+    seen = []
+    for key, value in d.items():
+        seen.append(key)
+        d.pop(key + 1, None)
+        d[1000 + key] = value
+        timer.advance(0.1)
+    assert seen == [*range(100)]
+    for _ in d:
+        timer.advance(10)
+    assert [*d.values()] == []
+
+
+def test_setdefault_can_say_how_long(timer, make):
+    d = make(10)
+    assert d.setdefault("a", 1, ttl=5) == 1 and d.expires_in("a") == 5
+    assert d.setdefault("a", 2, ttl=50) == 1 and d.expires_in("a") == 5
+
+
+@pytest.mark.parametrize("ttl", [1, 1.0, np.float64(1), np.int32(1), Fraction(1), Decimal(1)])
+def test_a_time_to_live_is_any_real_number(timer, make, ttl):
+    d = make(ttl)
+    d["a"] = 1
+    assert d.expires_in("a") == 1 and d.ttl == 1
+    d.set("b", 2, ttl=ttl)
+    assert d.touch("a", ttl)
+
+
+BAD = [
+    (float("nan"), ValueError, "NaN"),
+    (float("inf"), ValueError, "finite"),
+    (-1, ValueError, "negative"),
+    (-1e-12, ValueError, "ttl must"),
+    (0, ValueError, "ttl must be positive, but is 0"),
+    (0.0, ValueError, "positive"),
+    (True, TypeError, "bool"),
+    ("10", TypeError, "str"),
+    (10**30, OverflowError, "64 bits"),
+    (2**63 // 1000, OverflowError, "64 bits"),
+    (1e300, OverflowError, "64 bits"),
+]
+
+
+@pytest.mark.parametrize(("ttl", "error", "what"), BAD)
+def test_a_bad_time_to_live_is_refused_and_changes_nothing(timer, make, ttl, error, what):
+    timer.advance(1)
+    d = make(10)
+    d.set("a", 1, ttl=5)
+    if ttl != 2**63 // 1000:
+        with pytest.raises(error, match=what):
+            make(ttl)
+    for call in [
+        lambda: d.set("a", 2, ttl=ttl),
+        lambda: d.set("b", 2, ttl=ttl),
+        lambda: d.touch("a", ttl),
+        lambda: d.setdefault("c", 2, ttl=ttl),
+    ]:
+        with pytest.raises(error, match=what):
+            call()
+    assert [*d.items()] == [("a", 1)] and d.expires_in("a") == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"maxsize": 0}, ValueError),
+        ({"maxsize": -1}, ValueError),
+        ({"maxsize": True}, TypeError),
+        ({"maxsize": 1.5}, TypeError),
+        ({"maxsize": 2**64}, OverflowError),
+        ({"on_expire": 5}, TypeError),
+        ({"timer": 5}, TypeError),
+        ({"timer": "timer"}, TypeError),
+        ({"ttl": None}, TypeError),
+    ],
+)
+def test_a_bad_argument_is_refused(options, error):
+    with pytest.raises(error):
+        ExpiringDict(**{"ttl": 10, "timer": ManualTimer(), **options})
+
+
+def test_a_century_is_no_problem(timer, make):
+    d = make(100 * 365 * 86400)
+    d["a"] = 1
+    timer.advance(100 * 365 * 86400 - 0.001)
+    assert d["a"] == 1
+    timer.advance(0.001)
+    assert len(d) == 0
+
+
+def test_the_timer_has_one_task_for_all_entries_and_none_for_none(timer, make):
+    d = make(10)
+    assert len(timer) == 0
+    for i in range(1000):
+        d.set(i, i, ttl=1 + i)
+    assert len(timer) == 1
+    timer.advance(2000)
+    assert len(timer) == 0 and len(d) == 0
+    d["a"] = 1
+    assert len(timer) == 1
+    d.clear()
+    assert len(timer) == 0
+
+
+def test_a_dict_that_nobody_uses_any_more_leaves_no_task_behind(timer):
+    d = ExpiringDict(10, timer=timer)
+    d["a"] = 1
+    assert len(timer) == 1
+    del d
+    assert len(timer) == 0
+
+
+def test_a_task_that_somebody_cancels_is_set_anew(timer, make):
+    d = make(10)
+    d["a"] = 1
+    timer.pending()[0].cancel()
+    d["b"] = 2
+    timer.advance(10)
+    assert len(d) == 0
+
+
+def test_a_closed_timer_takes_nothing_more_and_what_is_there_expires_to_who_looks(hand_clock):
+    timer = SystemTimer(clock="monotonic", reaper=False)
+    d = ExpiringDict(3600, timer=timer)
+    d["a"] = 1
+    assert len(timer.close()) == 1
+    with pytest.raises(TimerClosed):
+        d["b"] = 2
+    with pytest.raises(TimerClosed):
+        d.touch("a")
+    assert d["a"] == 1 and d.pop("a") == 1
+    with pytest.raises(TimerClosed):
+        ExpiringDict(10, timer=timer)
+
+
+def test_close_running_the_rest_expires_nothing_before_its_time(timer):
+    calls = []
+    d = ExpiringDict(10, timer=timer, on_expire=calls.append)
+    d["a"] = 1
+    timer.close(run_pending=True)
+    assert calls == [] and d["a"] == 1
+
+
+def test_a_full_timer_takes_the_alarm_beyond_its_limit():
+    timer = ManualTimer(max_pending=1)
+    timer.call_later(5000, int)
+    d = ExpiringDict(10, timer=timer)
+    d["a"] = 1
+    with pytest.raises(TimerFull):
+        timer.call_later(1, int)
+    timer.advance(10)
+    assert len(d) == 0 and len(timer) == 1
+
+
+@pytest.mark.parametrize("tick_ms", [1, 10, 1000])
+@pytest.mark.parametrize("never_early", [True, False])
+def test_it_keeps_to_its_timers_tick(tick_ms, never_early):
+    timer = ManualTimer(tick_ms=tick_ms, never_early=never_early, start_ms=7)
+    calls = []
+    d = ExpiringDict(1.5, timer=timer, on_expire=lambda pairs: calls.append(timer.time()))
+    d["a"] = 1
+    timer.advance(4)
+    assert len(d) == 0
+    early = 0 if never_early else tick_ms
+    assert 1.507 - early / 1000 <= calls[0] <= 1.507 + tick_ms / 1000
+
+
+def test_a_clock_that_is_set_back_makes_nothing_early(hand_clock):
+    calls = []
+    with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:
+        d = ExpiringDict(10, timer=timer, on_expire=calls.append)
+        d["a"] = 1
+        d.set("far", 9, ttl=100_000)
+        hand_clock.ms += 9_000
+        timer.advance_clock(0)
+        hand_clock.ms -= 500_000
+        d["b"] = 2
+        assert d.expires_in("b") == 10 and d.expires_in("a") == 501
+        hand_clock.ms += 10_000
+        timer.advance_clock(0)
+        assert calls == [[("b", 2)]] and d.keys() == {"a", "far"}
+        hand_clock.ms += 491_000
+        timer.advance_clock(0)
+        timer.advance_clock(0)
+        assert calls == [[("b", 2)], [("a", 1)]] and d.keys() == {"far"}
+
+
+def test_what_is_pending_was_ready_and_is_not_due_by_a_clock_that_went_back(hand_clock):
+    d = None
+
+    def setting_back(pairs):
+        calls.append(pairs)
+        hand_clock.ms -= 1000
+
+    calls = []
+    with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:
+        d = ExpiringDict(10, timer=timer, on_expire=setting_back)
+        d.update({i: i for i in range(3000)})
+        hand_clock.ms += 10_000
+        timer.advance_clock(0)
+        assert [len(call) for call in calls] == [2048] and len(d) == 952
+        hand_clock.ms += 1000
+        timer.advance_clock(0)
+        assert [len(call) for call in calls] == [2048, 952] and len(d) == 0
+
+
+def test_what_on_expire_raises_is_the_timers_to_report_and_loses_nothing(timer, make):
+    calls = []
+
+    def failing(pairs):
+        calls.append(pairs)
+        raise ArithmeticError
+
+    d = make(10, on_expire=failing)
+    d.update({i: i for i in range(5000)})
+    for _ in range(3):
+        with pytest.raises(ArithmeticError):
+            timer.advance(10)
+    assert [pair[0] for call in calls for pair in call] == [*range(5000)]
+    assert len(d) == 0 and len(timer) == 0
+    reported = []
+    other = ManualTimer(on_error=lambda task, error: reported.append(error))
+    d = make(10, on_expire=failing, timer=other)
+    d["a"] = 1
+    other.advance(11)
+    assert [type(error) for error in reported] == [ArithmeticError]
+
+
+def test_on_expire_may_use_its_dict(timer, make):
+    calls = []
+
+    def again(pairs):
+        calls.append(pairs)
+        assert "a" not in d
+        if len(calls) < 3:
+            d["a"] = len(calls)
+            d.touch("b")
+
+    d = make(10, on_expire=again)
+    d.update(a=0)
+    d.set("b", 1, ttl=15)
+    timer.advance(20)
+    assert calls == [[("a", 0)], [("a", 1)]]
+    timer.advance(100)
+    assert calls[2:] == [[("a", 2)], [("b", 1)]]
+    assert len(d) == 0
+
+
+def test_without_a_timer_it_has_the_processs_own(eventually):
+    calls = []
+    d = ExpiringDict(0.02, on_expire=calls.extend)
+    e = ExpiringDict(5)
+    d["a"] = 1
+    assert d.timer is e.timer and d.timer.name == "expiring"
+    eventually(lambda: calls == [("a", 1)])
+    assert len(d) == 0
+
+
+def test_a_subclass_may_hold_more_and_refuses_to_be_made_twice(timer):
+    class Sessions(ExpiringDict):
+        def __init__(self, **options):
+            super().__init__(10, **options)
+            self.made = 0
+
+        def __setitem__(self, key, value):
+            self.made += 1
+            super().__setitem__(key, value)
+
+    d = Sessions(timer=timer)
+    d.update(a=1, b=2)
+    assert d.made == 2 and dict(d) == {"a": 1, "b": 2}
+    with pytest.raises(ValueError, match="already"):
+        d.__init__(timer=timer)
+    assert dict(d) == {"a": 1, "b": 2}
+
+
+def test_one_that_was_never_set_up_says_so():
+    d = ExpiringDict.__new__(ExpiringDict)
+    for call in [lambda: d["a"], lambda: len(d), lambda: d.touch("a"), lambda: [*d], lambda: d.timer, d.clear]:
+        with pytest.raises(RuntimeError, match="has not been set up"):
+            call()
+
+
+def test_an_entry_may_go_into_a_coarse_bucket_that_has_begun(hand_clock):
+    """The reaper is late: what was to be taken stands before the new entry's tick."""
+    with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:
+        d = ExpiringDict(10, timer=timer)
+        for ttl_ms in range(1, 300, 7):
+            d.set(ttl_ms, 1, ttl=ttl_ms / 1000)
+            hand_clock.ms += 40
+            d.set(-ttl_ms, 1, ttl=0.1)
+            d.set("far", 1, ttl=100 + ttl_ms)
+        hand_clock.ms += 1000
+        timer.advance_clock(0)
+        assert d.keys() == {"far"}

@@ -1,0 +1,110 @@
+"""An ExpiringDict when others fail: the clock, a full timer, on_expire, an end that looks where it should not."""
+
+import weakref
+
+import pytest
+
+from hwheel import ExpiringDict, ManualTimer, SystemTimer
+
+
+class Thing:
+    pass
+
+
+def test_what_has_expired_is_released_once_when_its_key_is_set_before_the_alarm(hand_clock):
+    """Nobody listens, so whoever finds it frees it."""
+    with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:
+        for use in [lambda d: d.set("a", 1), lambda d: d.setdefault("a", 1)]:
+            d = ExpiringDict(10, timer=timer)
+            thing, ends = Thing(), []
+            weakref.finalize(thing, ends.append, 1)
+            d["a"] = thing
+            del thing
+            hand_clock.ms += 10_000
+            others = [Thing() for _ in range(100)]
+            use(d)
+            others += [Thing() for _ in range(100)]
+            assert ends == [1] and d == {"a": 1} and len({*map(id, others)}) == 200
+
+
+def test_the_end_of_a_value_does_not_get_at_its_dict_that_is_dying(timer):
+    found = []
+
+    class Looks:
+        def __del__(self):
+            found.append(ref())
+
+    d = ExpiringDict(10, timer=timer)
+    ref = weakref.ref(d)
+    d["a"] = Looks()
+    del d
+    assert found == [None]
+
+
+def test_what_was_found_expired_is_told_also_if_on_expire_raises(hand_clock):
+    calls = []
+
+    def failing(pairs):
+        calls.append(len(pairs))
+        raise ArithmeticError
+
+    with SystemTimer(clock=hand_clock, reaper=False, executor="inline", on_error=lambda task, error: None) as timer:
+        d = ExpiringDict(10, timer=timer, on_expire=failing)
+        d.update({i: i for i in range(5000)})
+        hand_clock.ms += 10_000
+        assert [d.pop(i, None) for i in range(5000)] == [None] * 5000
+        d.update({i: i for i in range(5000)})
+        for _ in range(5):
+            timer.advance_clock(0)
+        assert calls == [2048, 2048, 904] and len(d) == 5000
+        d.clear()
+
+
+def test_a_timer_that_has_become_full_still_takes_the_alarm():
+    timer = ManualTimer(max_pending=2)
+    expired = []
+
+    def on_expire(pairs):
+        expired.extend(pairs)
+        while len(timer) < 2:
+            timer.call_later(1000, int)
+
+    d = ExpiringDict(10, timer=timer, on_expire=on_expire)
+    d["a"] = 1
+    d.set("b", 2, ttl=20)
+    timer.advance(100)
+    assert expired == [("a", 1), ("b", 2)]
+    d["c"] = 3
+    timer.advance(10)
+    assert expired[2:] == [("c", 3)] and len(timer) == 2
+
+
+@pytest.mark.parametrize("fails_at", range(1, 12))
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_clock_that_fails_for_a_while_delays_the_expiry_and_no_more(fails_at, times):
+    now, looks, told, errors = [1000], [], [], []
+
+    def clock():
+        if looks:
+            looks[0] += 1
+            if fails_at <= looks[0] < fails_at + times:
+                raise ArithmeticError
+        return now[0]
+
+    timer = SystemTimer(clock=clock, reaper=False, executor="inline", on_error=lambda task, error: errors.append(error))
+    d = ExpiringDict(10, timer=timer, on_expire=told.extend)
+    d["a"] = 1
+    d.set("b", 2, ttl=20)
+    looks.append(0)
+    for seconds in [10, 1, 9, 1, 1]:
+        now[0] += 1000 * seconds
+        try:
+            timer.advance_clock(0)
+        except ArithmeticError:
+            pass
+    looks.clear()
+    for _ in range(2):
+        now[0] += 1000
+        timer.advance_clock(0)
+    assert told == [("a", 1), ("b", 2)] and len(d) == 0
+    timer.close()

@@ -1,0 +1,236 @@
+"""Keys whose hash and comparison are somebody's code: it raises, comes back, forks the table under the search."""
+
+import random
+
+import pytest
+
+import hwheel_core
+
+
+class Key:
+    """Equal to another of the same number; all of them collide. `meddle` is called in each comparison."""
+
+    meddle = None
+
+    def __init__(self, number):
+        self.number = number
+
+    def __hash__(self):
+        return 7
+
+    def __eq__(self, other):
+        if Key.meddle is not None:
+            Key.meddle()
+        return isinstance(other, Key) and self.number == other.number
+
+    def __repr__(self):
+        return f"Key({self.number})"
+
+
+@pytest.fixture(autouse=True)
+def no_meddling():
+    yield
+    Key.meddle = None
+
+
+def test_keys_that_collide_are_told_apart(timer, make):
+    d = make(10)
+    for i in range(50):
+        d[Key(i)] = i
+    assert [d[Key(i)] for i in range(50)] == [*range(50)]
+    del d[Key(20)]
+    assert Key(20) not in d and len(d) == 49
+    timer.advance(10)
+    assert len(d) == 0
+
+
+def test_an_error_in_a_comparison_or_a_hash_is_the_callers_and_changes_nothing(make):
+    class Bad:
+        def __hash__(self):
+            raise ZeroDivisionError
+
+    d = make(10)
+    d[Key(1)] = 1
+    for use in USES:
+        with pytest.raises(ZeroDivisionError):
+            use(d, Bad())
+
+    def fail():
+        raise ArithmeticError
+
+    Key.meddle = fail
+    for use in USES:
+        with pytest.raises(ArithmeticError):
+            use(d, Key(2))
+    Key.meddle = None
+    assert [(key.number, value) for key, value in d.items()] == [(1, 1)]
+    for use in USES:
+        with pytest.raises(TypeError, match="unhashable"):
+            use(d, [])
+
+
+USES = [
+    lambda d, key: d[key],
+    lambda d, key: d.get(key),
+    lambda d, key: key in d,
+    lambda d, key: d.set(key, 1),
+    lambda d, key: d.touch(key),
+    lambda d, key: d.pop(key, None),
+    lambda d, key: d.setdefault(key, 1),
+    lambda d, key: d.expires_in(key),
+]
+
+
+def test_nan_is_found_by_identity_alone(make):
+    d = make(10)
+    nan = float("nan")
+    d[nan] = 1
+    assert d[nan] == 1 and float("nan") not in d
+
+
+def test_an_expiry_neither_hashes_nor_compares(timer, make):
+    expired = []
+    d = make(10, on_expire=expired.extend)
+    keys = [Key(i) for i in range(20)]
+    for key in keys:
+        d[key] = key.number
+
+    def fail():
+        raise ArithmeticError
+
+    Key.meddle = fail
+    timer.advance(10)
+    assert [value for _, value in expired] == [*range(20)]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_comparison_that_changes_the_dict_gives_some_answer_and_breaks_nothing(timer, make, seed):
+    chance = random.Random(seed)
+    told = []
+    d = make(10, on_expire=told.append if seed % 2 else None, maxsize=[None, 12][seed // 2 % 2], refresh=seed % 5 == 0)
+    depth = []
+
+    def meddle():
+        if len(depth) < 2 and chance.random() < 0.5:
+            depth.append(1)
+            try:
+                what = chance.randrange(7)
+                if what == 0:
+                    d.clear()
+                elif what == 1:
+                    timer_advance()
+                elif what == 2 and len(d):
+                    d.popitem()
+                elif what == 3:
+                    d.update({i: i for i in range(40)})  # the table grows
+                elif what == 4:
+                    for i in range(40):
+                        d.pop(i, None)
+                else:
+                    chance.choice(USES[3:7])(d, Key(chance.randrange(8)))
+            finally:
+                depth.pop()
+
+    def timer_advance():
+        try:
+            timer.advance(chance.choice([0.5, 6, 20]))
+        except RuntimeError:
+            pass  # one is under way
+
+    Key.meddle = meddle
+    for _ in range(200):
+        try:
+            chance.choice(USES)(d, Key(chance.randrange(8)))
+        except KeyError:
+            pass
+        if hwheel_core.DEBUG:
+            hwheel_core.debug_check(d)
+    Key.meddle = None
+    timer.advance(100)
+    assert len(d) == 0 and [*d] == []
+
+
+class Ends:
+    """A value whose end does something."""
+
+    def __init__(self, then):
+        self.then = then
+
+    def __del__(self):
+        self.then()
+
+
+@pytest.mark.parametrize("how", ["expires", "replaced", "deleted", "popped", "cleared", "pushed out"])
+def test_the_end_of_a_value_may_use_the_dict(timer, make, how):
+    ends = []
+    d = make(10, maxsize=5)
+
+    def then():
+        ends.append(len(d))
+        d[f"after {len(ends)}"] = len(ends)
+        d.pop("other", None)
+
+    d["a"] = Ends(then)
+    d["other"] = 1
+    if how == "expires":
+        timer.advance(10)
+    elif how == "replaced":
+        d["a"] = 2
+    elif how == "deleted":
+        del d["a"]
+    elif how == "popped":
+        d.pop("a")
+    elif how == "cleared":
+        d.clear()
+    else:
+        d.update({i: i for i in range(5)})
+    assert len(ends) == 1 and "other" not in d
+    if hwheel_core.DEBUG:
+        hwheel_core.debug_check(d)
+
+
+def test_the_end_of_a_key_that_the_search_alone_still_holds_may_use_the_dict(make):
+    """The comparison takes the entry out; its key dies in the search, and clears the dict."""
+    d = make(10)
+
+    class Dies(Key):
+        __hash__ = Key.__hash__
+
+        def __eq__(self, other):
+            if d.pop(self.itself, None) is not None:
+                self.itself = None
+            return False
+
+        def __del__(self):
+            d.clear()
+            d.update({i: i for i in range(100)})
+
+    class Other:
+        def __hash__(self):
+            return 7
+
+    dies = Dies(0)
+    dies.itself = dies
+    d[dies] = "dies"
+    del dies
+    d[Other()] = 1
+    assert len(d) == 101
+    if hwheel_core.DEBUG:
+        hwheel_core.debug_check(d)
+
+
+def test_clear_ends_also_where_each_end_puts_in_another(make):
+    d = make(10)
+
+    def then():
+        if len(made) < 500:
+            made.append(1)
+            d[object()] = Ends(then)
+
+    made = []
+    for i in range(10):
+        d[i] = Ends(then)
+    d.clear()
+    assert len(made) == 10
+    made.extend(range(500))
+    d.clear()

@@ -63,9 +63,8 @@ cdef class BaseTimer:
 
     def call_every(self, interval, callback, *args, missed="skip", context=None):
         """Calls `callback(*args)` every `interval` seconds, first in one interval, until cancelled.
-        Times stand on a grid and do not drift; no run starts while the one before it goes on. What
-        becomes of the times that a long run misses: "skip" leaves them out, "burst" makes up for
-        each, "delay" starts a new grid, a whole interval from the end of the run.
+        Times stand on a grid; no run starts while the one before it goes on. Of those that a long
+        run misses "skip" leaves out all, "burst" none, and "delay" starts a new grid at its end.
         Returns the TimerTask, pending between two runs; each counts as one added and one expired.
         `cancel()`, also in the callback, or `close()` ends it, no exception does; `reschedule()`
         moves the next run alone. ValueError: the interval is not positive. O(1) a run.

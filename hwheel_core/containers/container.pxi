@@ -56,7 +56,7 @@ cdef bint container_begin(ContainerCore self, int64_t now_ms) except False:
     elif now_ms < wheel.levels[0].current_time_ms:
         if self.timer.timer.clock == CLOCK_KIND_CALLABLE:
             container_set_back(self, now_ms)
-    elif list_is_empty(&wheel.flush) and list_is_empty(&wheel.due):
+    elif not wheel_is_advancing(wheel):
         # Nothing is to be taken before now: then the clock can be now, and what is added goes to a finer level.
         first = queue_first(wheel)
         if first is NULL or first.entries.expiration_ms > now_ms:
@@ -153,16 +153,7 @@ cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* readin
 
 cdef bint container_next_ms(ContainerCore self, int64_t* next_ms_out) noexcept:
     """When the wheel has something to do next. False: never."""
-    cdef Bucket* bucket
-    if self.wheel is NULL or self.pending == 0:
-        return False
-    if not list_is_empty(&self.wheel.flush) or not list_is_empty(&self.wheel.due):
-        next_ms_out[0] = self.wheel.taken_ms
-        return True
-    bucket = queue_first(self.wheel)
-    if bucket is not NULL:
-        next_ms_out[0] = bucket.entries.expiration_ms
-    return bucket is not NULL
+    return self.wheel is not NULL and self.pending and wheel_next(self.wheel, next_ms_out)
 
 
 cdef bint container_arm_again(ContainerCore self, int64_t at_ms) except False:

@@ -183,21 +183,12 @@ cdef inline void timer_record_locked(Timer* self, int64_t deadline_ms, const Ins
 
 cdef bint timer_next_locked(Timer* self, int64_t* next_ms_out) noexcept nogil:
     """When there is something to do next; False: never."""
-    cdef Bucket* bucket
-    if not list_is_empty(&self.wheel.flush) or not list_is_empty(&self.wheel.due):
-        next_ms_out[0] = self.wheel.taken_ms
-        return True
-    bucket = queue_first(&self.wheel)
-    if bucket is not NULL:
-        next_ms_out[0] = bucket.entries.expiration_ms
-    return bucket is not NULL
+    return wheel_next(&self.wheel, next_ms_out)
 
 
 cdef bint timer_is_due_locked(Timer* self, int64_t now_ms) noexcept nogil:
     """Whether an advance to now_ms has something to do."""
-    if not list_is_empty(&self.wheel.flush) or not list_is_empty(&self.wheel.due):
-        return True
-    return queue_first_until(&self.wheel, now_ms) is not NULL
+    return wheel_is_advancing(&self.wheel) or queue_first_until(&self.wheel, now_ms) is not NULL
 
 
 cdef int64_t timer_sleep_until_locked(Timer* self) noexcept nogil:

@@ -204,10 +204,27 @@ cdef void wheel_set_clocks(Wheel* self, int64_t time_ms) noexcept nogil:
     self.taken_ms = self.levels[0].current_time_ms
 
 
+cdef inline bint wheel_is_advancing(const Wheel* self) noexcept nogil:
+    """An advance is under way: something is still to be placed, or to be taken."""
+    return not list_is_empty(&self.flush) or not list_is_empty(&self.due)
+
+
+cdef bint wheel_next(Wheel* self, int64_t* next_ms_out) noexcept nogil:
+    """When there is something to do next; False: never."""
+    cdef Bucket* bucket
+    if wheel_is_advancing(self):
+        next_ms_out[0] = self.taken_ms
+        return True
+    bucket = queue_first(self)
+    if bucket is not NULL:
+        next_ms_out[0] = bucket.entries.expiration_ms
+    return bucket is not NULL
+
+
 cdef bint wheel_is_idle(Wheel* self) noexcept nogil:
     """No advance is under way, and nothing is left of the current tick."""
     cdef Bucket* bucket
-    if not list_is_empty(&self.flush) or not list_is_empty(&self.due):
+    if wheel_is_advancing(self):
         return False
     bucket = queue_first(self)
     return bucket is NULL or bucket.entries.expiration_ms > self.taken_ms

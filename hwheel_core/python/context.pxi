@@ -28,7 +28,7 @@ cdef inline object context_after(object context):
     return context_enter()
 
 
-cdef object context_run(object context, object callback):
+cpdef object context_run(object context, object callback):
     """What runs a callback in a context that was brought: its `run`, which takes the callback as its first argument."""
     callback_argument(callback)
     if not PyContext_CheckExact(context):

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, TypeVarTuple
 from hwheel.recorder.log_writer import Row
 from hwheel.recorder.recorder import Recorder
 from hwheel.timers.system import SystemTimer
-from hwheel_core import RLock, TimerTask, ceil_milliseconds
+from hwheel_core import RLock, TimerTask, ceil_milliseconds, context_run
 
 _Ts = TypeVarTuple("_Ts")
 _Task = TypeVar("_Task", bound=TimerTask)
@@ -166,10 +166,8 @@ class RecordingTimer(SystemTimer):
             raise TypeError("callback must be callable, not NoneType")
         if context is None:
             task = RecordedTask(delay_ms, callback, *args)
-        elif isinstance(context, Context) and callable(callback):
-            task = RecordedTask(delay_ms, context.run, callback, *args)
         else:
-            raise TypeError(f"context must be a contextvars.Context, not {context!r}, and callback callable")
+            task = RecordedTask(delay_ms, context_run(context, callback), callback, *args)
         task._timer, task._key, task._is_noted = self, self._key_of(callback, args), False
         return super().add(task)
 

@@ -13,7 +13,7 @@ with needed_by("hwheel.logs.files", "tune", without=("rich", "matplotlib")):
     import pyarrow.parquet as pq
     from pyarrow import fs
 
-    from hwheel.logs.columns import LogColumns, LogError
+    from hwheel.logs.columns import Column, LogColumns, LogError
     from hwheel.logs.schema import DROPPED
     from hwheel.logs.text import is_text, read_text
     from hwheel.replay import Log
@@ -113,7 +113,10 @@ def open_file(path: str, columns: LogColumns) -> LogFile:
 
 def read_file(path: str, columns: LogColumns) -> tuple[Log, int]:
     """All of a file, in one thread, and how many rows are missing in it by what its recorder says."""
-    return read_files([path], columns)
+    with open_file(path, columns) as file:
+        arrays = room_for(file.rows, columns)
+        fill(arrays, file, columns, path)
+        return Log(*arrays), file.dropped
 
 
 def rows_of(paths: list[str], columns: LogColumns) -> int:
@@ -126,22 +129,42 @@ def rows_of(paths: list[str], columns: LogColumns) -> int:
 
 
 def read_files(
-    paths: list[str], columns: LogColumns, on_rows: Callable[[int], object] = lambda rows: None
+    paths: list[str],
+    columns: LogColumns,
+    on_rows: Callable[[int], object] = lambda rows: None,
+    count: int | None = None,
 ) -> tuple[Log, int]:
     """All of several files as one log, and how many rows are missing in it by what its recorder says.
 
-    Takes 24 bytes a row, and as much as one row group of a file, or one file of text, on top.
+    count: what rows_of() says of them, if that has been asked. Takes 24 bytes a row, and as much as one row group of a
+    file, or one file of text, on top.
     """
-    arrays = [np.empty(rows_of(paths, columns), np.int64) for _ in columns.names]
+    arrays = room_for(rows_of(paths, columns) if count is None else count, columns)
     at = dropped = 0
     for path in paths:
         with open_file(path, columns) as file:
             dropped += file.dropped
-            row = 0
-            for table in file.parts(columns.names):
-                for array, column in zip(arrays, columns.arrays(table, path, row), strict=True):
-                    array[at : at + table.num_rows] = column
-                row += table.num_rows
-                at += table.num_rows
-                on_rows(table.num_rows)
+            fill([array[at:] for array in arrays], file, columns, path, on_rows)
+            at += file.rows
     return Log(*(array[:at] for array in arrays)), dropped
+
+
+def room_for(rows: int, columns: LogColumns) -> list[Column]:
+    """Arrays for so many rows, which are not set yet."""
+    return [np.empty(rows, np.int64) for _ in columns.names]
+
+
+def fill(
+    arrays: list[Column],
+    file: LogFile,
+    columns: LogColumns,
+    path: str,
+    on_rows: Callable[[int], object] = lambda rows: None,
+) -> None:
+    """Writes the rows of a file to the beginning of the arrays."""
+    row = 0
+    for table in file.parts(columns.names):
+        for array, column in zip(arrays, columns.arrays(table, path, row), strict=True):
+            array[row : row + table.num_rows] = column
+        row += table.num_rows
+        on_rows(table.num_rows)

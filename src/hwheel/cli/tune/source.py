@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hwheel.cli.extras import settings_of, spark_errors
 from hwheel.logs.columns import LogColumns
-from hwheel.logs.files import files_of, read_files, rows_of
+from hwheel.logs.files import files_of, read_file, read_files, rows_of
 from hwheel.tune.grid import Grid
 from hwheel.tune.study import Study, study
 
@@ -42,8 +42,9 @@ def source(options: argparse.Namespace, columns: LogColumns, progress: Progress)
 @contextmanager
 def on_one_wheel(files: list[str], columns: LogColumns, progress: Progress) -> Iterator[Replay]:
     """The log is read once, and stays in memory."""
-    progress.begin("reading", rows_of(files, columns))
-    log, dropped = read_files(files, columns, progress.advance)
+    count = rows_of(files, columns)
+    progress.begin("reading", count)
+    log, dropped = read_files(files, columns, progress.advance, count)
 
     def replay(grid: Grid, curves: bool) -> Study:
         progress.begin("replaying", len(grid))
@@ -60,7 +61,7 @@ def file_by_file(files: list[str], columns: LogColumns, progress: Progress) -> I
         progress.begin("replaying", len(grid) * len(files))
         parts = []
         for file in files:
-            log, dropped = read_files([file], columns)
+            log, dropped = read_file(file, columns)
             parts.append(study(log, grid, curves=curves, dropped=dropped, on_point=progress.advance))
         return Study.merged(parts)
 

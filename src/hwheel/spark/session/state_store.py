@@ -17,16 +17,14 @@ def set_up_state_store(spark: SparkSession) -> None:
         spark.conf.set(PROVIDER, ROCKSDB)
     elif "RocksDB" not in provider:
         raise ValueError(f"{PROVIDER} must be {ROCKSDB}, not {provider}: transformWithState needs it")
-    if chosen(spark, CHANGELOG) is None:
-        spark.conf.set(CHANGELOG, "true")
+    set_by_default(spark, CHANGELOG, "true")
 
 
 def set_up_transfer(spark: SparkSession) -> None:
     """Bounds the batches in which rows go to Python workers by bytes as well, where nothing was chosen: each core has
     several of them at a time, outside of the heap, in a memory that is as large as the heap.
     """
-    if chosen(spark, TRANSFER_BYTES) is None:
-        spark.conf.set(TRANSFER_BYTES, str(16 * 1024 * 1024))
+    set_by_default(spark, TRANSFER_BYTES, str(16 * 1024 * 1024))
 
 
 def set_up_local_checkpoint(spark: SparkSession) -> None:
@@ -37,8 +35,13 @@ def set_up_local_checkpoint(spark: SparkSession) -> None:
     beyond that is a rename that fails if somebody else has just written the same file: that is for two jobs on one
     checkpoint, which one_job.py refuses.
     """
-    if chosen(spark, FILE_MANAGER) is None:
-        spark.conf.set(FILE_MANAGER, BY_FILE_SYSTEM)
+    set_by_default(spark, FILE_MANAGER, BY_FILE_SYSTEM)
+
+
+def set_by_default(spark: SparkSession, name: str, value: str) -> None:
+    """Sets what nobody has chosen."""
+    if chosen(spark, name) is None:
+        spark.conf.set(name, value)
 
 
 def chosen(spark: SparkSession, name: str) -> str | None:

@@ -10,18 +10,9 @@ import weakref
 import pytest
 
 import hwheel_core
+from due_items import taken
 from hwheel import DelayQueue, ManualTimer, ShutDown, SystemTimer, TimerClosed
 from waiting import eventually
-
-
-def taken(q):
-    """All that is due now."""
-    items = []
-    while True:
-        try:
-            items.append(q.get_nowait())
-        except queue.Empty:
-            return items
 
 
 def test_an_item_comes_out_when_it_is_due_and_not_before(timer):

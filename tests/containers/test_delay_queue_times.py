@@ -4,22 +4,12 @@ These are the cases in which a queue on a wheel may go wrong: an entry that is m
 that is added before the one that the alarm is set for, that is beyond the wheel.
 """
 
-import queue
 import tracemalloc
 
 import pytest
 
+from due_items import taken
 from hwheel import DelayQueue
-
-
-def due(q):
-    """What is due now, in order."""
-    items = []
-    while True:
-        try:
-            items.append(q.get_nowait())
-        except queue.Empty:
-            return items
 
 
 @pytest.fixture
@@ -32,7 +22,7 @@ def q(timer, request):
 def test_what_is_due_when_it_is_put_comes_at_once_or_with_the_next_ms(timer, q, delay):
     keys = [q.put(i, delay) for i in range(3)]
     timer.advance(0.001)
-    assert due(q) == [0, 1, 2] and not any(key.pending for key in keys)
+    assert taken(q) == [0, 1, 2] and not any(key.pending for key in keys)
 
 
 @pytest.mark.parametrize(
@@ -43,11 +33,11 @@ def test_around_the_edge_of_each_level_an_item_comes_at_its_ms(timer, q, delay_m
         q.put("a", delay_ms / 1000)
         q.put("b", (delay_ms + 1) / 1000)
         timer.advance((delay_ms - 1) / 1000)
-        assert due(q) == []
+        assert taken(q) == []
         timer.advance(0.001)
-        assert due(q) == ["a"], start
+        assert taken(q) == ["a"], start
         timer.advance(0.001)
-        assert due(q) == ["b"]
+        assert taken(q) == ["b"]
 
 
 @pytest.mark.parametrize("delay_ms", [63, 64, 65, 4096])
@@ -59,29 +49,29 @@ def test_remove_at_the_edge_of_a_level_before_and_after_it_has_been_looked_at(ti
             assert q.peek() is keys[0]
         assert [q.remove(key) for key in keys] == [0, 1, 2]
         timer.advance(1)
-        assert due(q) == [] and len(q) == 0
+        assert taken(q) == [] and len(q) == 0
 
 
 def test_what_is_put_before_the_first_after_a_look_comes_first(timer, q):
     q.put("far", 0.2)
-    assert due(q) == []
+    assert taken(q) == []
     timer.advance(0.08)
     q.put("near", 0.05)
-    assert due(q) == [] and q.peek().item == "near"
+    assert taken(q) == [] and q.peek().item == "near"
     timer.advance(0.05)
-    assert due(q) == ["near"]
+    assert taken(q) == ["near"]
     timer.advance(0.07)
-    assert due(q) == ["far"]
+    assert taken(q) == ["far"]
 
 
 def test_what_is_put_in_the_past_after_a_look_comes_before_what_is_not_due(timer, q):
     q.put("later", 0.2)
-    assert due(q) == []
+    assert taken(q) == []
     timer.advance(0.08)
     q.put("past", -0.1)
-    assert due(q) == ["past"]
+    assert taken(q) == ["past"]
     timer.advance(0.12)
-    assert due(q) == ["later"]
+    assert taken(q) == ["later"]
 
 
 def test_what_is_put_after_everything_came_comes_too(timer, q):
@@ -89,9 +79,9 @@ def test_what_is_put_after_everything_came_comes_too(timer, q):
         q.put(delay, delay)
     timer.advance(0.1)
     for expected in [0.1, 0.2, 0.3]:
-        assert due(q) == [expected]
+        assert taken(q) == [expected]
         q.put("again", 0)
-        assert due(q) == ["again"]
+        assert taken(q) == ["again"]
         timer.advance(0.1)
 
 
@@ -99,9 +89,9 @@ def test_an_item_is_reset_again_and_again_and_comes_once(timer, q):
     key = q.put("a", 0.005)
     for _ in range(200):
         timer.advance(0.004)
-        assert q.reset(key, 0.005) and due(q) == []
+        assert q.reset(key, 0.005) and taken(q) == []
     timer.advance(0.005)
-    assert due(q) == ["a"] and q.reset(key, 1) is False
+    assert taken(q) == ["a"] and q.reset(key, 1) is False
 
 
 def test_two_are_reset_in_turn_and_keep_their_new_order(timer, q):
@@ -110,21 +100,21 @@ def test_two_are_reset_in_turn_and_keep_their_new_order(timer, q):
     q.reset(two, 0.35)
     q.reset(one, 0.4)
     timer.advance(0.39)
-    assert due(q) == ["two"]
+    assert taken(q) == ["two"]
     timer.advance(0.01)
-    assert due(q) == ["one"]
+    assert taken(q) == ["one"]
 
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_reset_to_an_earlier_time_makes_it_the_first(timer, q, which):
     keys = [q.put("one", 0.2), q.put("two", 0.3)]
-    assert due(q) == []
+    assert taken(q) == []
     q.reset(keys[which], 0.1)
     assert q.peek() is keys[which]
     timer.advance(0.1)
-    assert due(q) == [["one", "two"][which]]
+    assert taken(q) == [["one", "two"][which]]
     timer.advance(0.2)
-    assert due(q) == [["two", "one"][which]]
+    assert taken(q) == [["two", "one"][which]]
 
 
 def test_reset_of_the_first_to_a_later_time_lets_the_second_come(timer, q):
@@ -132,20 +122,20 @@ def test_reset_of_the_first_to_a_later_time_lets_the_second_come(timer, q):
     q.reset(one, 0.4)
     assert q.peek() is two
     timer.advance(0.3)
-    assert due(q) == ["two"]
+    assert taken(q) == ["two"]
     timer.advance(0.1)
-    assert due(q) == ["one"]
+    assert taken(q) == ["one"]
 
 
 @pytest.mark.parametrize("again", [0.2, 3600, 1e7])
 def test_reset_of_what_was_put_in_as_due_takes_it_back(timer, q, again):
     key = q.put("a", -0.1)
     q.put("b", 0)
-    assert q.reset(key, again) and due(q) == ["b"]
+    assert q.reset(key, again) and taken(q) == ["b"]
     timer.advance(again - 0.001)
-    assert due(q) == []
+    assert taken(q) == []
     timer.advance(0.001)
-    assert due(q) == ["a"]
+    assert taken(q) == ["a"]
 
 
 @pytest.mark.parametrize("earlier", [True, False])
@@ -155,21 +145,21 @@ def test_reset_within_a_coarse_slot_that_has_begun(timer, q, earlier):
     key = q.put("a", 0.15)
     other = q.put("b", 0.16)
     timer.advance(0.13)
-    assert due(q) == []
+    assert taken(q) == []
     q.reset(key, 0.01 if earlier else 0.05)
     timer.advance(0.01)
-    assert due(q) == (["a"] if earlier else [])
+    assert taken(q) == (["a"] if earlier else [])
     timer.advance(0.02)
-    assert due(q) == ["b"] and not other.pending
+    assert taken(q) == ["b"] and not other.pending
     timer.advance(0.02)
-    assert due(q) == ([] if earlier else ["a"])
+    assert taken(q) == ([] if earlier else ["a"])
 
 
 def test_a_due_item_is_removed_before_anybody_takes_it(timer, q):
     key = q.put("a", 0.01)
     q.put("b", 0.01)
     timer.advance(10)
-    assert q.remove(key) == "a" and due(q) == ["b"]
+    assert q.remove(key) == "a" and taken(q) == ["b"]
 
 
 def test_peek_goes_from_key_to_key_and_takes_nothing(timer, q):
@@ -192,7 +182,7 @@ def test_a_key_of_an_item_that_is_gone_never_means_another(timer, q):
         with pytest.raises(KeyError):
             q.remove(key)
     timer.advance(1)
-    assert due(q) == [*range(100)]
+    assert taken(q) == [*range(100)]
 
 
 def test_a_queue_that_was_full_and_is_empty_holds_no_more_memory_than_its_wheel(timer, q):
@@ -208,7 +198,7 @@ def test_a_queue_that_was_full_and_is_empty_holds_no_more_memory_than_its_wheel(
             for _ in range(10_000):
                 q.remove(q.peek())
             timer.advance(10_000)
-            assert len(due(q)) == 20_000
+            assert len(taken(q)) == 20_000
             after = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()

@@ -11,6 +11,7 @@ import pytest
 
 from hwheel import ManualTimer
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+from standard_locks import check_that_it_refuses_what_an_rlock_does
 
 
 def test_many_threads_hold_it_one_at_a_time_and_all_of_them_come_through(flagged, run_threads, many_switches):
@@ -52,14 +53,8 @@ def test_threads_that_wait_with_and_without_a_timeout_get_it_when_it_is_free(fla
 
 
 def test_its_arguments_and_errors_are_those_of_an_rlock(flagged):
-    lock, rlock = flagged().lock, threading.RLock()
-    for arguments in [(False, 1), (True, -2), (True, threading.TIMEOUT_MAX * 2), (True, "1")]:
-        with pytest.raises(Exception) as expected:
-            rlock.acquire(*arguments)
-        with pytest.raises(expected.type):
-            lock.acquire(*arguments)
-    with pytest.raises(RuntimeError):
-        lock.release()
+    lock = flagged().lock
+    check_that_it_refuses_what_an_rlock_does(lock)
     with lock:
         failed = []
 

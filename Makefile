@@ -4,17 +4,23 @@
 PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
-.PHONY: demo test test-core test-spark test-kafka test-debug soak chaos sanitize bench bench-spark bench-replay \
-        bench-pytest check check-workflows docs docs-links pictures format types changelog dist clean
+.PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-debug soak chaos sanitize bench \
+        bench-spark bench-replay bench-pytest check check-workflows docs docs-links pictures format types changelog dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
 
-# At the end it says how long each part took, in both builds.
-test: .venv/built .venv-debug/built
-	mkdir -p build && rm -f build/test-times
-	HWHEEL_TIMES=build/test-times .venv/bin/python -P -m pytest -q
-	HWHEEL_TIMES=build/test-times .venv-debug/bin/python -P -m pytest -q $(DEBUG_TESTS)
+# Two halves, which `make -j2 test` runs side by side. At the end it says how long each part of them took.
+test: test-release test-invariants
+	@cat build/test-times-release build/test-times-invariants
+
+test-release: .venv/built
+	mkdir -p build
+	HWHEEL_TIMES=build/test-times-release .venv/bin/python -P -m pytest -q
+
+test-invariants: .venv-debug/built
+	mkdir -p build
+	HWHEEL_TIMES=build/test-times-invariants .venv-debug/bin/python -P -m pytest -q $(DEBUG_TESTS)
 
 DEBUG_TESTS := tests/unit tests/model tests/threads tests/purgatory tests/promises
 

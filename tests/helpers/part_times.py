@@ -12,8 +12,7 @@ import hwheel_core
 
 
 class PartTimes:
-    """A line for each folder. The file that HWHEEL_TIMES names holds what earlier runs of one `make` took, and is shown
-    and extended."""
+    """A line for each folder, into the file that HWHEEL_TIMES names, too."""
 
     def __init__(self, tests):
         self._tests = tests
@@ -38,9 +37,7 @@ class PartTimes:
         lines = [f"{all_s:7.1f} s  {build}, Python {platform.python_version()}: all, of which"]
         lines += [f"{seconds:7.1f} s  {part}" for part, seconds in self._seconds.most_common()]
         if "HWHEEL_TIMES" in os.environ:
-            file = Path(os.environ["HWHEEL_TIMES"])
-            lines = [*(file.read_text().splitlines() if file.exists() else []), *lines]
-            file.write_text("".join(f"{line}\n" for line in lines))
+            Path(os.environ["HWHEEL_TIMES"]).write_text("".join(f"{line}\n" for line in lines))
         terminalreporter.section("how long each part took")
         for line in lines:
             terminalreporter.line(line)

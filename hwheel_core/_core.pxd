@@ -4,8 +4,8 @@ of its classes. What stands in a room's structs.pxd knows the rooms above it in 
 cimport cython
 from cpython cimport array
 from cpython.buffer cimport PyObject_CheckBuffer
-from cpython.contextvars cimport (PyContext_CheckExact, PyContext_CopyCurrent, PyContext_Enter, PyContext_Exit,
-                                  PyContext_New)
+from cpython.contextvars cimport (PyContext_CheckExact, PyContext_Copy, PyContext_CopyCurrent, PyContext_Enter,
+                                  PyContext_Exit, PyContext_New)
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.list cimport PyList_New, PyList_SET_ITEM
@@ -99,7 +99,7 @@ cdef extern from "native.h" nogil:
 
 cdef extern from "native.h":
     PyObject** hw_tuple_items(PyObject*) nogil
-    void hw_list_shorten(PyObject*, Py_ssize_t)
+    void hw_set_size(PyObject*, Py_ssize_t)
     void hw_set_name(PyObject*, const char*)
     void hw_set_dealloc(PyObject*, void (*)(PyObject*) noexcept)
     void hw_type_free(PyObject*)

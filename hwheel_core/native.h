@@ -138,8 +138,8 @@ static inline PyObject *hw_gc_new(PyObject *type) { return (PyObject *)_PyObject
 
 static inline PyObject **hw_tuple_items(PyObject *tuple) { return ((PyTupleObject *)tuple)->ob_item; }
 
-/* For a list that nobody else has: the items from `length` on are NULL, and are left out. */
-static inline void hw_list_shorten(PyObject *list, Py_ssize_t length) { Py_SET_SIZE((PyVarObject *)list, length); }
+/* For a list, of which the items from `length` on hold no reference, and are left out; and for an array. The room stays. */
+static inline void hw_set_size(PyObject *object, Py_ssize_t length) { Py_SET_SIZE((PyVarObject *)object, length); }
 
 /* A tenth of a millisecond: as long as another thread takes to wake up. */
 static inline void hw_pause(void)

@@ -160,12 +160,13 @@ cdef bint container_arm_again(ContainerCore self, int64_t at_ms) except False:
     """container_arm, after the alarm has rung: if it fails now, nobody else will do it. A timer that is closed rings no
     more."""
     cdef Timer* timer = self.timer.timer
+    cdef const Level* finest = &timer.wheel.levels[0]
     cdef Instant last
     try:
         container_arm(self, at_ms)
     except TimerClosed:
         pass
-    except BaseException:
+    except BaseException as error:
         # A clock that fails, say. Then by its last reading; but after that, because what would ring at once would only
         # look at such a clock again.
         if timer.clock == CLOCK_KIND_CALLABLE:
@@ -174,7 +175,10 @@ cdef bint container_arm_again(ContainerCore self, int64_t at_ms) except False:
             lock_release(timer)
         else:
             timer_read_clock(timer, &last)
-        container_arm(self, max(at_ms, last.ms + timer.wheel.levels[0].tick_ms), &last)
+        at_ms = max(at_ms, last.ms + finest.tick_ms)
+        if isinstance(error, MemoryError):      # for a coarser level: then soon, on the one that is always there
+            at_ms = min(at_ms, last.ms + finest.tick_ms * (timer.wheel.wheel_size // 2))
+        container_arm(self, at_ms, &last)
         raise
     return True
 

@@ -206,7 +206,7 @@ cdef list dict_flat(ExpiringDictCore self):
             room -= 2
         entry = entry.newer
     if at != len(flat):
-        hw_list_shorten(<PyObject*>flat, at)
+        hw_set_size(<PyObject*>flat, at)
     return flat
 
 
@@ -247,13 +247,29 @@ cdef bint dict_arm_again(ExpiringDictCore self) except False:
     return container_arm_again(self, at_ms)
 
 
+cdef tuple dict_new_pair(list pairs):
+    """For what is to be told next: not filled yet, and hidden from the garbage collector until then. The list has room."""
+    cdef tuple pair = PyTuple_New(2)
+    PyObject_GC_UnTrack(<PyObject*>pair)
+    pairs.append(None)
+    return pair
+
+
 cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) except -1:
     """Takes what fell due for as long as the GIL may be held at once. True: there is more. pairs: what is to be told."""
     cdef int64_t end_ns = now_ns() + TURN_NS
     cdef int budget = SLICE
     cdef int64_t taken = 0
     cdef DictEntry* entry
+    cdef tuple pair = None              # without memory for one, nothing is taken that has to be told
     while True:
+        if self.on_expire_ is not None and pair is None:
+            try:
+                pair = dict_new_pair(pairs)
+            except MemoryError:
+                if len(pairs):
+                    return True
+                raise
         if not list_is_empty(&self.lapsed):
             entry = <DictEntry*>self.lapsed.next
             container_unlink(self, &entry.entry)
@@ -272,8 +288,13 @@ cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) 
             key = <object>entry.key
             value = <object>entry.value
             entry_drop(entry)
-            pairs.append((key, value))
-            key = value = None
+            Py_INCREF(key)
+            PyTuple_SET_ITEM(pair, 0, key)
+            Py_INCREF(value)
+            PyTuple_SET_ITEM(pair, 1, value)
+            PyObject_GC_Track(<PyObject*>pair)
+            pairs[len(pairs) - 1] = pair
+            pair = key = value = None
             if taken >= SLICE:
                 return True
         else:
@@ -297,6 +318,7 @@ cdef bint dict_ring(ExpiringDictCore self) except False:
             timer_read_clock(self.timer.timer, &now)
             pairs = []
             more = dict_take_turn(self, &now, pairs)
+            list_drop_room(pairs)
             callback = self.on_expire_
             if pairs and callback is not None:
                 callback(pairs)

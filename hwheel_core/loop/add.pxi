@@ -124,25 +124,37 @@ cdef inline object timers_call_at(LoopTimers self, object when, object callback,
 cdef bint timers_move(LoopTimers self, LoopHandle handle, double now, double when) except -1:
     cdef Timer* timer = self.timer
     cdef int64_t tick = tick_of(when)
+    cdef double when_before = handle.deadline
+    cdef double added_before = handle.added
     cdef Status status
     timers_note_tick(self, tick, now)
     while True:
-        lock_with_gil(timer)
-        status = task_reschedule_locked(timer, &handle.task, tick, 0, 0, TAKE_DUE)
-        if status == OK:
-            handle.deadline = when
-            handle.added = now
-            handle.offered = False
-        lock_release(timer)
+        status = timers_place(timer, handle, tick, now, when)
         if not timers_make_room(timer, status):
             break
+    if status == NEEDS_LEVEL:
+        raise MemoryError
     if status == OK:
         try:
             timers_want_alarm(self, tick, when, now)
         except:
+            timers_place(timer, handle, tick_of(when_before), added_before, when_before)    # its level is there
             timers_ensure_alarm(self)
             raise
     return status == OK
+
+
+cdef Status timers_place(Timer* timer, LoopHandle handle, int64_t tick, double added, double when) noexcept:
+    """Moves a handle that is pending."""
+    cdef Status status
+    lock_with_gil(timer)
+    status = task_reschedule_locked(timer, &handle.task, tick, 0, 0, TAKE_DUE)
+    if status == OK:
+        handle.deadline = when
+        handle.added = added
+        handle.offered = False
+    lock_release(timer)
+    return status
 
 
 cdef void timers_drop_all(LoopTimers self) noexcept:

@@ -41,7 +41,7 @@ cdef inline int64_t timers_new_alarm(LoopTimers self) except -1:
     """The number of an alarm that the loop is about to be asked for; it has a context then."""
     self.last_number += 1
     if self.alarm_context is None:
-        self.alarm_context = PyContext_New()
+        self.alarm_context = PyContext_Copy(context_empty)
     return self.last_number
 
 
@@ -88,6 +88,13 @@ cdef void timers_ensure_alarm(LoopTimers self) noexcept:
             timers_set_soon(self, self.pass_s)
         except BaseException:
             tries += 1          # a second interrupt within microseconds; the first one is on its way already
+
+
+cdef void timers_heed_failure(LoopTimers self, object handle) noexcept:
+    """The loop could not call what this handle stands for. If that was the alarm, there is another one."""
+    if handle is not None and handle is self.alarm:
+        timers_forget_alarm(self)
+        timers_ensure_alarm(self)
 
 
 # --- when it is to ring ------------------------------------------------------------------------------------------

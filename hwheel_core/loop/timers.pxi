@@ -139,6 +139,10 @@ cdef class LoopTimers:
         if alarm is not None:
             alarm.cancel()
 
+    def _heed_failure(self, handle):
+        """The loop could not call what this handle stands for."""
+        timers_heed_failure(self, handle)
+
     def run(self, run_loop):
         """Runs the loop by `run_loop()`.
 

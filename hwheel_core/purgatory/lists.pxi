@@ -72,20 +72,15 @@ cdef object purgatory_unlink_watcher(PurgatoryCore self, Watcher* watcher, int64
     """Takes a watcher, which its operation has left, off all lists that it is on, and adds their number to `removed`.
     Returns `trouble`, or if that is None what the comparison of a key raised: it keeps nobody else on a list."""
     cdef WatchList watch_list
-    cdef list emptied = None
     cdef Py_ssize_t i
-    with cython.critical_section(self):
-        for i in range(watcher.count):
+    for i in range(watcher.count):
+        watch_list = None
+        with cython.critical_section(self):
             if watcher.nodes[i].next is not NULL:
                 watch_list = <WatchList>watcher.nodes[i].watch_list
                 node_unlink(&watcher.nodes[i])
                 removed[0] += 1
-                if watch_list.length == 0:
-                    if emptied is None:
-                        emptied = []
-                    emptied.append(watch_list)
-    if emptied is not None:
-        for watch_list in emptied:
+        if watch_list is not None and watch_list.length == 0:
             try:
                 purgatory_drop_list(self, watch_list)
             except BaseException as error:

@@ -14,7 +14,7 @@ cdef class BaseTimer:
 
     def __dealloc__(self):
         if self.timer is not NULL:
-            timer_return_all(self.timer, [])
+            timer_let_go(self.timer)
             timer_drop_clock(self.timer)
             timer_release(self.timer)
             debug_count(LIVE_TIMERS, -1)
@@ -86,6 +86,7 @@ cdef class BaseTimer:
         task_set_call(task, callback, args, None)
         task.task.flags |= TASK_REPEATS
         task.missed = modes[missed]
+        task.interval = length
         task.interval_ns = instant_ns(&length)
         task.next_ns = instant_ns(&now) + task.interval_ns
         task_own(task, self.timer)
@@ -208,8 +209,7 @@ cdef class BaseTimer:
             core_after_fork(self)
             self._close()
             self._end_threads(bool(run_pending), timeout)
-            core_return(self, [])
-            timer_return_all(self.timer, self.not_run)
+            timer_return_all(self.timer, core_not_run(self))
             self._give_back(self.not_run)
             timer_drop_clock(self.timer)
             self.is_over = True

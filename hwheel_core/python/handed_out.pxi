@@ -12,12 +12,12 @@ def no_operation():
     """Run for a task that has neither a callback nor a run() of its own."""
 
 
-cdef bint core_return(BaseTimer self, list tasks) except False:
-    """What close() is to return."""
+cdef list core_not_run(BaseTimer self):
+    """What close() is to return, so far."""
     if self.not_run is None:
         self.not_run = []
-    self.not_run.extend(tasks)
-    return True
+    list_drop_room(self.not_run)        # of a thread that is not here: this is the child of a fork
+    return self.not_run
 
 
 def call_elsewhere(callback, args, kwargs):
@@ -61,51 +61,81 @@ cdef int64_t handed_out_count = 0
 
 
 cdef HandedOut core_hand_out_next(BaseTimer self, dict registry):
-    """The next of what is ready, in the registry; None when there is nothing."""
-    cdef Instant now
-    cdef Entry* entry
-    cdef TimerTask task
-    cdef TimerBatch batch
+    """The next of what is ready, in the registry; None when there is nothing.
+
+    All memory is there before something cannot go back any more; where there is none, it stays the next."""
     cdef HandedOut handed = HandedOut.__new__(HandedOut)
     handed.timer = self
     handed.registry = registry
     handed.generation = self.timer.generation
-    handed.args = ()
-    handed.kwargs = {}
+    handed.number = hw_count_add(&handed_out_count, 1)
+    registry[handed.number] = None      # room for it
+    try:
+        if handed_take_next(handed):
+            registry[handed.number] = handed
+            return handed
+    finally:
+        if registry[handed.number] is None:
+            del registry[handed.number]
+    return None
+
+
+cdef bint handed_take_next(HandedOut self) except -1:
+    """Takes the next of what is ready. False: nothing is."""
+    cdef Timer* timer = self.timer.timer
+    cdef Instant now
+    cdef Entry* entry
+    cdef TimerBatch batch
+    self.kwargs = {}
     while True:
-        entry = timer_take_next(self.timer, &now)
+        entry = timer_take_next(timer, &now)
         if entry is NULL:
-            return None
-        if entry.place == ENTRY_OF_BATCH:
-            batch = <TimerBatch>entry_batch(entry).object
-            handed.source = batch
-            handed.callback = batch.callback_       # before the last index is out and somebody may release it
-            handed.indices = timer_batch_take(batch, &now)
-            if batch.batch.pending == 0:
-                batch.callback_ = None
-            if len(handed.indices) == 0:
-                continue
-            handed.args = (handed.indices,)
+            return False
+        if entry.place != ENTRY_OF_BATCH:
+            return handed_set_task(self, entry_task(entry))
+        batch = <TimerBatch>entry_batch(entry).object
+        self.source = batch
+        self.callback = batch.callback_         # before the last index is out and somebody may release it
+        self.indices = timer_batch_room(batch, None)
+        try:
+            self.args = (self.indices,)
+        except:
+            timer_batch_put_back(batch)
+            raise
+        timer_batch_take(batch, self.indices, &now)
+        if batch.batch.pending == 0:
+            batch.callback_ = None
+        if len(self.indices):
+            return True
+
+
+cdef bint handed_set_task(HandedOut self, TimerTask task) except -1:
+    """A task that was taken out. When there is no memory to hand it out, it goes back."""
+    cdef bint repeats = task.task.flags & TASK_REPEATS
+    cdef bint is_plain = not task_has_attributes(task)
+    self.source = task
+    self.args = ()
+    try:
+        if not is_plain:
+            task_track(task)
+        if not is_plain and not repeats:
+            self.callback = task.run
+        elif task.callback_ is None:
+            self.callback = no_operation
         else:
-            task = entry_task(entry)
-            Py_DECREF(task)             # the wheel's reference, of task_schedule
-            handed.source = task
-            if task_has_attributes(task):
-                task_track(task)
-            if task_has_attributes(task) and not task.task.flags & TASK_REPEATS:
-                handed.callback = task.run
-            else:
-                if task.callback_ is not None:
-                    handed.callback = task.callback_
-                    handed.args = task.args or ()
-                    handed.kwargs = task.kwargs or {}
-                else:
-                    handed.callback = no_operation
-                if not task.task.flags & TASK_REPEATS:
-                    task_drop_call(task)
-        handed.number = hw_count_add(&handed_out_count, 1)
-        registry[handed.number] = handed
-        return handed
+            self.callback = task.callback_
+            self.args = task.args or ()
+            self.kwargs = task.kwargs or {}
+    except MemoryError:
+        task_put_back(task)
+        raise
+    except:
+        Py_DECREF(task)
+        raise
+    if is_plain:
+        task_drop_call(task)
+    Py_DECREF(task)                     # the wheel's reference, of task_schedule
+    return True
 
 
 cdef bint handed_cancel_future(HandedOut self) except -1:
@@ -123,6 +153,7 @@ cdef bint handed_take_back(HandedOut self) except -1:
     cdef Timer* timer = self.timer.timer
     cdef TimerTask task = None
     cdef object source = self.source
+    cdef list not_run
     cdef int64_t count = 1
     cdef bint first = True
     self.is_taken_back = True           # so that the future's end means nothing any more
@@ -130,14 +161,21 @@ cdef bint handed_take_back(HandedOut self) except -1:
         self.is_taken_back = False
         return False
     self.is_finished = True
-    if self.indices is not None:
-        first = timer_batch_keep(self.source, self.indices)
-        (<TimerBatch>self.source).callback_ = self.callback
-        count = len(self.indices)
-    else:
-        task = self.source
-        if not task_has_attributes(task) and self.callback is not no_operation:
-            task_set_call(task, self.callback, self.args, self.kwargs)
+    not_run = core_not_run(self.timer)
+    try:
+        not_run.append(None)            # room for it
+        if self.indices is not None:
+            first = timer_batch_keep(self.source, self.indices)
+            (<TimerBatch>self.source).callback_ = self.callback
+            count = len(self.indices)
+        else:
+            task = self.source
+            if not task_has_attributes(task) and self.callback is not no_operation:
+                task_set_call(task, self.callback, self.args, self.kwargs)
+    except MemoryError:
+        list_drop_room(not_run)
+        self.is_finished = self.is_begun = False
+        raise
     lock_with_gil(timer)
     timer.expired -= count
     timer.returned += count
@@ -145,9 +183,11 @@ cdef bint handed_take_back(HandedOut self) except -1:
         task.task.state = TASK_CANCELLED
         task_rest_no_more_locked(timer, &task.task)
     lock_release(timer)
-    handed_drop_call(self)
     if first:
-        core_return(self.timer, [source])
+        not_run[len(not_run) - 1] = source
+    else:
+        list_drop_room(not_run)
+    handed_drop_call(self)
     return True
 
 
@@ -162,9 +202,12 @@ cdef class HandedOut:
         """The run, in a thread of this process. Nothing happens if it was begun or taken back before; nor in the child of a
         fork that the executor's queue has come through, where what was handed out is the parent's."""
         cdef BaseTimer timer = self.timer
-        if timer is None or self.generation != timer.timer.generation or not self.begin():
+        if timer is None or self.generation != timer.timer.generation or self.is_begun:
             return
-        context = context_enter()
+        context = context_enter()           # for which there may be no memory: then it has not begun
+        if not self.begin():
+            context_leave(context)
+            return
         try:
             if isinstance(self.source, PeriodicTask):
                 periodic_run(self.source)       # unless it was cancelled meanwhile

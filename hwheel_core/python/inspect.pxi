@@ -94,4 +94,7 @@ cdef list timer_pending(Timer* timer):
     cdef int32_t level_count
     cdef list found = timer_inspect(timer, levels, &level_count)
     tick_ms = levels[0].tick_ms
-    return [task for *_, task in sorted(found, key=lambda seen: (seen[0] > 0, seen[3] // tick_ms))]
+    # (Neither `*_, task` nor a lambda for a key: where there is no memory, Cython's code for them keeps a task for ever.)
+    numbered = [(found[j][0] > 0, found[j][3] // tick_ms, j) for j in range(len(found))]
+    numbered.sort()
+    return [found[place[2]][4] for place in numbered]

@@ -31,45 +31,57 @@ cdef object periodic_run(TimerTask self):
             (<PeriodicTask>self).runner = 0
 
 
+cdef bint periodic_next(PeriodicTask self, const Instant* now, Instant* delay_out) except False:
+    """How far away the next run is. Where there is no memory to reckon with: an interval, and the grid stays."""
+    cdef object now_ns, next_ns, wait_ns
+    delay_out[0] = self.interval
+    now_ns = instant_ns(now)
+    if self.missed == MISSED_DELAY:
+        next_ns = now_ns + self.interval_ns
+    else:
+        next_ns = self.next_ns + self.interval_ns
+        if self.missed == MISSED_SKIP and next_ns <= now_ns:
+            next_ns += ((now_ns - next_ns) // self.interval_ns + 1) * self.interval_ns
+    wait_ns = next_ns - now_ns
+    delay_out[0] = Instant(wait_ns // NS_PER_MS, wait_ns % NS_PER_MS)
+    self.next_ns = next_ns
+    return True
+
+
 cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
     """Puts the task back for its next run; False if it has been cancelled or the timer closed meanwhile.
 
     A run that takes longer than the interval misses the times in between: "skip" goes on at the next time of the grid
     that is yet to come, "burst" makes up for each one, "delay" waits a whole interval from now. A clock that fails does not
-    end it: the last reading will do, and the error is raised when the task is back.
+    end it, the last reading will do; nor does a lack of memory, an interval will do. The error is raised when the task is
+    back.
     """
     cdef Instant now, delay
     cdef int64_t deadline_ms, expiration_ms
-    cdef object now_ns, wait_ns, clock_error = None
+    cdef object failed = None
     try:
         timer_read_clock(timer, &now)
     except TimerClosed:
         task_cancel(self)
         return False
     except BaseException as error:
-        clock_error = error
+        failed = error
         lock_with_gil(timer)
         now = timer.manual_now
         lock_release(timer)
-    now_ns = instant_ns(&now)
-    if self.missed == MISSED_DELAY:
-        self.next_ns = now_ns + self.interval_ns
-    else:
-        self.next_ns += self.interval_ns
-        if self.missed == MISSED_SKIP and self.next_ns <= now_ns:
-            self.next_ns += ((now_ns - self.next_ns) // self.interval_ns + 1) * self.interval_ns
-    wait_ns = self.next_ns - now_ns
-    delay.ms = wait_ns // NS_PER_MS
-    delay.ns = wait_ns % NS_PER_MS
+    try:
+        periodic_next(self, &now, &delay)
+    except MemoryError as error:
+        failed = error
     if not timer_due(timer, &now, &delay, &deadline_ms, &expiration_ms):
         raise OverflowError("the next run is beyond 64 bits of milliseconds")
     self.task.deadline_ms = deadline_ms
     try:
         # With a clock that fails it is not asked again whether what is due is really due.
-        back = task_schedule(timer, self, expiration_ms, timer_when_due(timer, &delay) if clock_error is None else TAKE_DUE) == OK
+        back = task_schedule(timer, self, expiration_ms, timer_when_due(timer, &delay) if failed is None else TAKE_DUE) == OK
     except TimerClosed:
         task_cancel(self)
         return False
-    if clock_error is not None:
-        raise clock_error
+    if failed is not None:
+        raise failed
     return back

@@ -17,6 +17,7 @@ cdef class TimerTask:
 cdef class PeriodicTask(TimerTask):
     cdef object interval_ns     # Python ints: exact over any time, and not on the hot path
     cdef object next_ns         # the next time on the grid of intervals
+    cdef Instant interval       # for want of memory
     cdef uintptr_t runner       # the thread that runs it; 0: none
     cdef int32_t missed
 
@@ -86,7 +87,7 @@ cdef class HandedOut:
     cdef readonly object indices        # of a batch
     cdef readonly object callback, args, kwargs
     cdef readonly int64_t generation    # of the process
-    cdef int64_t number                 # its key in `registry`, of its HandOver, as long as it is not over
+    cdef object number                  # its key in `registry`, of its HandOver, as long as it is not over
     cdef dict registry
     cdef object future                  # what the executor's submit() returned, if it can be cancelled
     cdef public object finish_signal          # a lock that is released when it is finished

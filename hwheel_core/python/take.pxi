@@ -100,29 +100,57 @@ cdef inline Entry* timer_take_next(Timer* timer, Instant* now_out) except? NULL:
     return timer_take(timer, now_out)
 
 
+cdef bint task_put_back(TimerTask self) except False:
+    """Of a task that was taken out and cannot be handed out: it stays the next, if nobody has cancelled or added it
+    meanwhile. The wheel's reference is the wheel's again, or dropped."""
+    cdef Timer* timer = <Timer*>self.task.owner
+    cdef bint is_back
+    task_untrack(self)
+    lock_with_gil(timer)
+    is_back = task_put_back_locked(timer, &self.task)
+    lock_release(timer)
+    if not is_back:
+        task_track(self)
+        Py_DECREF(self)
+    return True
+
+
+cdef void list_drop_room(list items) noexcept:
+    """Takes away the None at the end of a list that kept room for an item. (list.pop may want memory, for a smaller one.)"""
+    cdef Py_ssize_t length = len(items)
+    if length and items[length - 1] is None:
+        hw_set_size(<PyObject*>items, length - 1)
+        Py_DECREF(None)                 # the list's
+
+
 cdef bint timer_return_ready(Timer* timer, list given_back) except False:
     """Takes everything that is ready out, cancelled, and appends it to a list.
 
     The GIL is not given up between the taking of a task and the append, because another thread might fork: the child has
-    the list, and not what this thread holds.
+    the list, and not what this thread holds. The list's last item is None meanwhile, because there must be room for a task
+    before it is taken.
     """
     cdef Entry* entry
     cdef TimerTask task
     cdef TimerBatch batch
     while True:
-        lock_with_gil(timer)
-        entry = timer_take_ahead_locked(timer, NULL)
-        lock_release(timer)
-        if entry is NULL:
-            return True
-        if entry.place == ENTRY_OF_BATCH:
-            batch = <TimerBatch>entry_batch(entry).object
-            timer_batch_return(batch, given_back)
-        else:
-            task = entry_task(entry)
-            task_track(task)
-            given_back.append(task)
-            Py_DECREF(task)             # the wheel's reference, of task_schedule
+        given_back.append(None)
+        try:
+            lock_with_gil(timer)
+            entry = timer_take_ahead_locked(timer, NULL)
+            lock_release(timer)
+            if entry is NULL:
+                return True
+            if entry.place == ENTRY_OF_BATCH:
+                batch = <TimerBatch>entry_batch(entry).object
+                timer_batch_return(batch, given_back)
+            else:
+                task = entry_task(entry)
+                task_track(task)
+                given_back[len(given_back) - 1] = task
+                Py_DECREF(task)             # the wheel's reference, of task_schedule
+        finally:
+            list_drop_room(given_back)
 
 
 cdef bint timer_return_all(Timer* timer, list given_back) except False:
@@ -134,6 +162,30 @@ cdef bint timer_return_all(Timer* timer, list given_back) except False:
     with nogil:
         timer_advance(timer, INT64_MAX)
     return timer_return_ready(timer, given_back)
+
+
+cdef bint timer_let_go(Timer* timer) except False:
+    """For the end of a timer that nobody has closed: as timer_return_all, but nobody asks for what comes back."""
+    cdef Entry* entry
+    cdef TimerTask task
+    cdef TimerBatch batch
+    try:
+        return timer_return_all(timer, [])
+    except MemoryError:
+        pass
+    # Then without the lists and arrays in which a batch would keep what had not run.
+    while True:
+        entry = timer_take(timer, NULL)
+        if entry is NULL:
+            return True
+        if entry.place == ENTRY_OF_BATCH:
+            batch = <TimerBatch>entry_batch(entry).object
+            timer_batch_put_back(batch)
+            batch.cancel()
+        else:
+            task = entry_task(entry)
+            task_track(task)
+            Py_DECREF(task)             # the wheel's reference, of task_schedule
 
 
 cdef object timer_cancel_all(Timer* timer):

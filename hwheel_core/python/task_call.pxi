@@ -34,18 +34,17 @@ cdef inline void task_set_call(TimerTask self, object callback, tuple args, dict
     # What was there before dies at the end, when all three fit together again: it may have a finalizer that uses the task.
     cdef object old_callback = self.callback_
     cdef object old_arguments = self.arguments
-    self.task.flags = flags
-    self.callback_ = callback
+    cdef object arguments = None
     if kwargs:
-        self.arguments = (*args, kwargs)
+        arguments = (*args, kwargs)
         flags |= TASK_KEYWORDS
     elif count == 1:
-        self.arguments = <object>PyTuple_GET_ITEM(args, 0)
+        arguments = <object>PyTuple_GET_ITEM(args, 0)
         flags |= TASK_ONE_ARGUMENT
     elif count:
-        self.arguments = args
-    else:
-        self.arguments = None
+        arguments = args
+    self.callback_ = callback
+    self.arguments = arguments
     self.task.flags = flags
 
 

@@ -254,54 +254,87 @@ cdef bint timer_batch_keep(TimerBatch self, array.array indices) except -1:
     return False
 
 
-cdef array.array timer_batch_room(TimerBatch self):
-    """An array for all that fell due of a batch."""
-    cdef int64_t limit
+cdef array.array timer_batch_room(TimerBatch self, array.array before):
+    """An array that begins with another one, if there is one, and has room for all that fell due of a batch whose node was
+    taken. When there is no memory for it, the node goes back."""
+    cdef array.array room
+    cdef int64_t limit, count = 0 if before is None else len(before)
     lock_with_gil(self.batch.timer)
     limit = self.batch.due_end - self.batch.due_begin
     lock_release(self.batch.timer)
-    return array.clone(INT64, limit, False)
+    try:
+        room = array.clone(INT64, count + limit, False)
+    except:
+        timer_batch_put_back(self)
+        raise
+    if count:
+        memcpy(room.data.as_longlongs, before.data.as_longlongs, count * sizeof(int64_t))
+    return room
 
 
-cdef bint timer_batch_taken(TimerBatch self, array.array indices, int64_t taken, bint finished) except False:
-    """After batch_take: the array is as long as what it took, and a batch at its end loses the timer's reference, of
-    timer_batch_add; the caller holds another."""
-    if taken != len(indices):
-        array.resize(indices, taken)
+cdef bint timer_batch_put_back(TimerBatch self) except False:
+    """Instead of timer_batch_take or timer_batch_return: what fell due stays the next to be taken."""
+    cdef void* block = NULL
+    cdef bint finished
+    lock_with_gil(self.batch.timer)
+    finished = batch_put_back_locked(self.batch, &block)
+    lock_release(self.batch.timer)
+    block_free(block)
+    return timer_batch_ended(self, finished)
+
+
+cdef bint timer_batch_ended(TimerBatch self, bint finished) except False:
+    """A batch at its end loses the timer's reference, of timer_batch_add; the caller holds another."""
     if finished:
         Py_DECREF(self)
     return True
 
 
-cdef array.array timer_batch_take(TimerBatch self, const Instant* now):
-    """What fell due of a batch whose node was taken, in order."""
-    cdef array.array indices = timer_batch_room(self)
-    cdef int64_t taken, limit = len(indices)
+cdef bint array_shorten(array.array numbers, int64_t count) except False:
+    """Nothing fails by it: where there is no memory for a smaller one, the room stays."""
+    if count == len(numbers):
+        return True
+    try:
+        array.resize(numbers, count)
+    except MemoryError:
+        hw_set_size(<PyObject*>numbers, count)
+    return True
+
+
+cdef array.array timer_batch_take(TimerBatch self, array.array room, const Instant* now):
+    """What fell due of a batch whose node was taken, in order, for which there is room."""
+    cdef int64_t taken, limit = len(room)
     cdef void* block = NULL
     cdef bint finished = False
     with nogil:
-        taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs, now, &block, &finished)
+        taken = batch_take(self.batch, limit, <int64_t*>room.data.as_longlongs, now, &block, &finished)
         block_free(block)
-    timer_batch_taken(self, indices, taken, finished)
-    return indices
+    timer_batch_ended(self, finished)
+    array_shorten(room, taken)
+    return room
 
 
 cdef bint timer_batch_return(TimerBatch self, list returned) except False:
     """For close(): what had not run of a batch whose node was taken, in order, becomes its `remaining`; and the batch one of
-    what is returned."""
-    cdef array.array indices = timer_batch_room(self)
-    cdef int64_t taken, limit = len(indices)
+    what is returned, whose last item, None, keeps the place for it."""
+    cdef array.array before = self.remaining
+    cdef array.array indices = timer_batch_room(self, before)
+    cdef int64_t count = 0 if before is None else len(before)
+    cdef int64_t taken, limit = len(indices) - count
     cdef void* block = NULL
     cdef bint finished = False
     with nogil:
-        taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs, NULL, &block, &finished)
+        taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs + count, NULL, &block, &finished)
     lock_with_gil(self.batch.timer)
     finished = batch_returned_locked(self.batch, &block)
     lock_release(self.batch.timer)
     # The GIL is not given up until the indices are where they last, because another thread might fork.
-    timer_batch_taken(self, indices, taken, finished)
-    if taken and timer_batch_keep(self, indices):
-        returned.append(self)
+    timer_batch_ended(self, finished)
+    array_shorten(indices, count + taken)
+    if taken:
+        self.remaining = indices
+        if before is None:
+            returned[len(returned) - 1] = self      # it is returned once
     with nogil:
         block_free(block)
     return True

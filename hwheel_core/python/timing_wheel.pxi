@@ -48,7 +48,7 @@ cdef class TimingWheel:
     def __dealloc__(self):
         if self.timer is not NULL:
             if self.depth == 0:
-                timer_return_all(self.timer, [])
+                timer_let_go(self.timer)
                 debug_count(LIVE_TIMERS, -1)
             timer_release(self.timer)
 
@@ -108,6 +108,8 @@ cdef class TimingWheel:
 
         The tasks count as expired; the caller runs them (`task.run()`). With nothing due no clock moves.
 
+        Where memory ends on the way, the list is shorter, and the rest comes with the next poll.
+
         Runtime complexity: O(levels) for each task that falls due or moves down, over its whole life.
         Thread-safety: any thread; each task is returned to one caller.
         """
@@ -120,12 +122,19 @@ cdef class TimingWheel:
         with nogil:
             timer_advance(self.timer, now)
         while True:
+            try:
+                due.append(None)        # room for a task, before it is taken
+            except MemoryError:
+                if due:
+                    return due          # the rest comes with the next poll
+                raise
             entry = timer_take_until(self.timer, &instant)
             if entry is NULL:
+                list_drop_room(due)
                 return due
             task = entry_task(entry)
             task_track(task)
-            due.append(task)
+            due[len(due) - 1] = task
             Py_DECREF(task)             # the wheel's reference, of task_schedule
 
     @property

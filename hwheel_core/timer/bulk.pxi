@@ -138,6 +138,15 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
     return taken
 
 
+cdef bint batch_put_back_locked(Batch* self, void** block_out) noexcept nogil:
+    """Undoes timer_take_locked: the batch's node is the next one again, unless nothing waits any more. True if the batch is
+    at its end: as batch_finish_locked."""
+    self.handing_out -= 1
+    if batch_waiting(self) and not entry_is_linked(&self.node):
+        list_push(&self.timer.ready, &self.node)
+    return batch_finish_locked(self, block_out)
+
+
 cdef bint batch_returned_locked(Batch* self, void** block_out) noexcept nogil:
     """After batch_take for close(). True if the batch is at its end: as batch_finish_locked."""
     self.returned = NULL

@@ -125,3 +125,16 @@ cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
             if task.flags & TASK_REPEATS:
                 task_rest_locked(self, task)
     return entry
+
+
+cdef bint task_put_back_locked(Timer* self, Task* task) noexcept nogil:
+    """Undoes timer_take_locked for a task that cannot be handed out after all: it is the next one again. False if somebody
+    has cancelled or added it meanwhile."""
+    if task.state != TASK_EXPIRED:
+        return False
+    task_rest_no_more_locked(self, task)
+    task.state = TASK_PENDING
+    self.pending += 1
+    self.expired -= 1
+    list_push(&self.ready, &task.entry)
+    return True

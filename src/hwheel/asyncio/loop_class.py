@@ -56,6 +56,11 @@ class WheelTimersMixin(Base):
         """Runs until stop() is called."""
         self._wheel_timers.run(super().run_forever)
 
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """As asyncio's. Where the loop had no memory to call what runs the timers, it is called again."""
+        self._wheel_timers._heed_failure(context.get("handle"))
+        super().call_exception_handler(context)  # pyright: ignore[reportAbstractUsage]
+
     def close(self) -> None:
         """Closes the loop; what is pending is let go of."""
         super().close()  # pyright: ignore[reportAbstractUsage]

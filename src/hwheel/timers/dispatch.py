@@ -140,7 +140,8 @@ class Foreign(HandOver):
         self._executor = executor
         processes = sys.modules.get("concurrent.futures.process")
         self._elsewhere = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
-        self._handed_out: dict[int, HandedOut] = {}  # and not over; in a forked child the parent's, too
+        # What is not over; in a forked child the parent's, too. None keeps a place for what is about to be taken out.
+        self._handed_out: dict[int, HandedOut | None] = {}
         self._again: deque[HandedOut] = deque()  # taken out, but submit() was interrupted
         # Released whenever something that was handed out is over. No Event: a Ctrl-C could leave that locked by its
         # waiter, and then the executor's threads would hang.
@@ -178,7 +179,7 @@ class Foreign(HandOver):
     def _outstanding(self, timer: BaseTimer) -> list[HandedOut]:
         """What was handed out by this process, and is not over."""
         generation = timer._generation()
-        return [one for one in [*self._handed_out.values()] if one.generation == generation]
+        return [one for one in [*self._handed_out.values()] if one is not None and one.generation == generation]
 
     def _submit(self, timer: BaseTimer, handed: HandedOut, in_caller: bool) -> None:
         handed.finish_signal = self._finish_signal
@@ -281,6 +282,9 @@ def _has_turn(timer: BaseTimer, turn: Callable[[int], bool], generation: int) ->
     except BaseException as error:  # the clock, a callable, failed, say: report it, and do not spin
         if timer._is_stopping():
             return False
-        timer._report(timer, error)
+        try:
+            timer._report(timer, error)
+        except BaseException:
+            pass  # there is no memory to tell of it with, say: what is due is tried again, and will tell
         time.sleep(0.1)
         return True

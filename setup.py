@@ -2,6 +2,7 @@
 
 HWHEEL_DEBUG=1 makes the debug build: invariant check, live counts, assertions (`make test` runs the models on it).
 HWHEEL_CFLAGS adds compiler and linker flags: `make sanitize` uses it.
+HWHEEL_PLATFORM=posix builds on Linux what other POSIX systems get: `make test-posix` uses it.
 """
 
 import os
@@ -12,23 +13,40 @@ from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 debug = os.environ.get("HWHEEL_DEBUG") == "1"
 flags = os.environ.get("HWHEEL_CFLAGS", "").split()
-# Without debug information, which Python's own flags ask for: it would be most of the wheel, and name folders of the
-# machine that built it.
-compile_flags = ["-O2", "-pthread", *(["-g"] if debug else ["-g0"]), *flags]
-# What `hwheel --version` tells.
-macros = [("HW_FLAGS", f'"{" ".join(compile_flags)}"'), *([("HWHEEL_DEBUG", "1")] if debug else [])]
+
+
+class build_core(build_ext):
+    """With the flags of the compiler that was found, which no other place knows."""
+
+    def build_extensions(self):
+        if self.compiler.compiler_type == "msvc":
+            compile_flags, link_flags = ["/O2", "/std:c11", *flags], []
+        else:
+            # Without debug information, which Python's own flags ask for: it would be most of the wheel, and name
+            # folders of the machine that built it.
+            compile_flags = ["-O2", "-pthread", "-g" if debug else "-g0", *flags]
+            link_flags = ["-pthread", *flags]
+        for extension in self.extensions:
+            extension.extra_compile_args = compile_flags
+            extension.extra_link_args = link_flags
+            # What `hwheel --version` tells.
+            extension.define_macros = [*extension.define_macros, ("HW_FLAGS", f'"{" ".join(compile_flags)}"')]
+        super().build_extensions()
+
 
 core = Extension(
     "hwheel_core._core",
     ["hwheel_core/_core.pyx"],
     include_dirs=["hwheel_core"],
     depends=[file for kind in ["p[xy]*", "h"] for file in glob(f"hwheel_core/**/*.{kind}", recursive=True)],
-    define_macros=macros,
-    extra_compile_args=compile_flags,
-    extra_link_args=["-pthread", *flags],
+    define_macros=[
+        *([("HWHEEL_DEBUG", "1")] if debug else []),
+        *([("HWHEEL_POSIX", "1")] if os.environ.get("HWHEEL_PLATFORM") == "posix" else []),
+    ],
 )
 
 
@@ -40,6 +58,7 @@ def long_description():
 
 
 setup(
+    cmdclass={"build_ext": build_core},
     ext_modules=cythonize([core], emit_linenums=bool(flags), show_all_warnings=False),
     long_description=long_description(),
     long_description_content_type="text/markdown",

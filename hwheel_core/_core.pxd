@@ -19,33 +19,45 @@ from libc.math cimport INFINITY, ceil, fabs, floor, isinf, isnan
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint32_t, uint64_t, uintptr_t, INT64_MAX, INT64_MIN, UINT64_MAX
 from libc.string cimport memcpy, memset
 
-cdef extern from "<pthread.h>" nogil:
-    ctypedef struct pthread_mutex_t:
+cdef extern from "native.h" nogil:      # and platform/platform.h, which says what each is
+    ctypedef struct hw_mutex:
         pass
-    ctypedef struct pthread_cond_t:
+    ctypedef struct hw_cond:
         pass
-    int pthread_atfork(void (*)() noexcept nogil, void (*)() noexcept nogil, void (*)() noexcept nogil)
-    int pthread_mutex_init(pthread_mutex_t*, void*)
-    int pthread_mutex_destroy(pthread_mutex_t*)
-    int pthread_mutex_lock(pthread_mutex_t*)
-    int pthread_mutex_trylock(pthread_mutex_t*)
-    int pthread_mutex_unlock(pthread_mutex_t*)
-    int pthread_cond_init(pthread_cond_t*, void*)
-    int pthread_cond_destroy(pthread_cond_t*)
-    int pthread_cond_wait(pthread_cond_t*, pthread_mutex_t*)
-    int pthread_cond_signal(pthread_cond_t*)
-    int pthread_cond_broadcast(pthread_cond_t*)
-
-cdef extern from "<time.h>" nogil:
-    ctypedef int clockid_t
-    cdef struct timespec:
-        long tv_sec
-        long tv_nsec
-    clockid_t CLOCK_MONOTONIC
-    int clock_gettime(clockid_t, timespec*)
-
-cdef extern from "<unistd.h>" nogil:
-    int close_fd "close"(int)
+    ctypedef struct hw_waker:
+        pass
+    bint HW_HAS_BOOTTIME
+    const char* HW_COMPILER
+    void hw_mutex_init(hw_mutex*)
+    void hw_mutex_destroy(hw_mutex*)
+    void hw_mutex_lock(hw_mutex*)
+    bint hw_mutex_trylock(hw_mutex*)
+    void hw_mutex_unlock(hw_mutex*)
+    void hw_cond_init(hw_cond*)
+    void hw_cond_destroy(hw_cond*)
+    void hw_cond_wait(hw_cond*, hw_mutex*)
+    void hw_cond_signal(hw_cond*)
+    void hw_cond_broadcast(hw_cond*)
+    int hw_at_fork(void (*)() noexcept nogil, void (*)() noexcept nogil, void (*)() noexcept nogil)
+    int64_t hw_clock_ns()
+    void hw_clock_read(bint, int64_t*, int32_t*)
+    void hw_waker_init(hw_waker*)
+    bint hw_waker_is_open(const hw_waker*)
+    bint hw_waker_open(hw_waker*, bint)
+    void hw_waker_close(hw_waker*)
+    void hw_waker_wake(hw_waker*)
+    void hw_waker_calm(hw_waker*)
+    int hw_waker_sleep(hw_waker*, int64_t, int64_t, void*)
+    void hw_pause()
+    void hw_advise_huge(void*, size_t)
+    void hw_prefetch(const void*)
+    bint hw_add_overflows(int64_t, int64_t, int64_t*)
+    bint hw_mul_overflows(int64_t, int64_t, int64_t*)
+    int hw_leading_zeros(uint64_t)
+    int64_t hw_read(const void*)
+    uintptr_t hw_load(uintptr_t*)
+    void hw_store(uintptr_t*, uintptr_t)
+    bint hw_flag(int*)
 
 cdef extern from "Python.h":
     void PyObject_GC_Track(PyObject*)
@@ -72,32 +84,14 @@ cdef extern from "native.h" nogil:
         pass
     int HW_DEBUG
     unsigned long HW_CYTHON
-    const char* HW_COMPILER
     const char* HW_FLAGS
-    clockid_t HW_BOOTTIME
-    void hw_prefetch(const void*)
-    bint hw_add_overflows(int64_t, int64_t, int64_t*)
-    bint hw_mul_overflows(int64_t, int64_t, int64_t*)
     hw_divisor hw_divisor_of(int64_t)
     int64_t hw_divide(int64_t, const hw_divisor*)
     int64_t hw_round(double)
-    int64_t hw_read(const void*)
-    void hw_advise_huge(void*, size_t)
-    int hw_leading_zeros(uint64_t)
     int64_t hw_count_add(int64_t*, int64_t)
-    uintptr_t hw_load(uintptr_t*)
-    void hw_store(uintptr_t*, uintptr_t)
-    bint hw_flag(int*)
-    int hw_wake_open(int*)
-    void hw_wake_close(int*)
-    void hw_wake_write(int)
-    void hw_wake_drain(int)
-    int hw_alarm_open()
-    void hw_alarm_set(int, int64_t)
-    int hw_poll(int, int, int64_t)
-    void hw_pause()
 
 cdef extern from "native.h":
+    void* hw_interruption()
     PyObject** hw_tuple_items(PyObject*) nogil
     void hw_set_size(PyObject*, Py_ssize_t)
     void hw_set_name(PyObject*, const char*)

@@ -10,12 +10,10 @@ cdef enum:
 
 cdef inline double timers_time(LoopTimers self) except? -1:
     """What loop.time() says, without the way there if it would only read the clock."""
-    cdef timespec now
     if not timers_are_as_known(self):
         timers_note_versions(self)
     if self.genuine_clock:
-        clock_gettime(CLOCK_MONOTONIC, &now)
-        return <double>(<int64_t>now.tv_sec * 1000000000 + now.tv_nsec) / 1e9      # rounded as time.monotonic() does
+        return <double>hw_clock_ns() / 1e9      # rounded as time.monotonic() does
     return self.loop.time()
 
 

@@ -36,7 +36,7 @@ cdef bint relock_renew(ReentrantLock* lock) noexcept:
     """The first look at a lock in this process. True if it frees the lock of a thread that did not come along."""
     cdef void* waiting = NULL
     cdef bint was_held = False
-    pthread_mutex_lock(&orphans)        # two threads may come to it at once, where there is no GIL
+    hw_mutex_lock(&orphans)        # two threads may come to it at once, where there is no GIL
     if lock.process != forks:
         if lock.owner != forker or lock.process < forker_since:
             was_held = lock.owner != 0
@@ -45,7 +45,7 @@ cdef bint relock_renew(ReentrantLock* lock) noexcept:
         waiting = lock.waiting
         lock.waiting = NULL
         hw_store(&lock.process, forks)
-    pthread_mutex_unlock(&orphans)
+    hw_mutex_unlock(&orphans)
     Py_XDECREF(<PyObject*>waiting)
     return was_held
 
@@ -120,13 +120,13 @@ cdef list relock_waiting(ReentrantLock* lock, bint make):
     cdef object fresh = [] if make else None
     cdef object waiting = None
     relock_renew_if_forked(lock)
-    pthread_mutex_lock(&orphans)
+    hw_mutex_lock(&orphans)
     if lock.waiting is NULL and make:
         Py_INCREF(fresh)                # dropped by relock_renew or relock_free
         lock.waiting = <void*>fresh
     if lock.waiting is not NULL:
         waiting = <object>lock.waiting
-    pthread_mutex_unlock(&orphans)
+    hw_mutex_unlock(&orphans)
     return waiting
 
 
@@ -203,7 +203,7 @@ def wake_those_who_forked():
                 waiter.release()
 
 
-if pthread_atfork(NULL, NULL, relocks_after_fork_in_child) != 0:
+if hw_at_fork(NULL, NULL, relocks_after_fork_in_child) != 0:
     raise MemoryError
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=wake_those_who_forked)

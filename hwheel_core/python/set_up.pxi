@@ -42,7 +42,7 @@ cdef bint core_make(BaseTimer self, object tick_ms, object wheel_size, object st
         kind = CLOCK_KIND_CALLABLE
     else:
         raise ValueError(f'clock must be "monotonic", "boottime" or a callable returning milliseconds, not {clock!r}')
-    if kind == CLOCK_KIND_BOOTTIME and HW_BOOTTIME < 0:
+    if kind == CLOCK_KIND_BOOTTIME and not HW_HAS_BOOTTIME:
         raise ValueError('there is no "boottime" clock on this platform')
     if max_pending is not None:
         limit = integer_argument(max_pending, "max_pending")

@@ -96,12 +96,12 @@ cdef bint task_cancel(TimerTask self) except -1:
     cdef Timer* timer = <Timer*>hw_load(&self.task.owner)
     cdef Status status = NOT_PENDING
     if timer is NULL:
-        pthread_mutex_lock(&orphans)
+        hw_mutex_lock(&orphans)
         timer = <Timer*>hw_load(&self.task.owner)
         if timer is NULL and self.task.state == TASK_NEW:
             self.task.state = TASK_CANCELLED
             status = WAS_CANCELLED
-        pthread_mutex_unlock(&orphans)
+        hw_mutex_unlock(&orphans)
     if timer is not NULL:
         # Three cache misses that need not wait for one another, nor for the lock.
         hw_prefetch(self.task.entry.prev)

@@ -14,11 +14,11 @@ cdef bint task_claim(TimerTask self, Timer* timer) except -1:
     cdef uintptr_t owner
     if task_has_attributes(self) and not self.task.flags & TASK_OWN_RUN and type(self).run is not TimerTask.run:
         self.task.flags |= TASK_OWN_RUN
-    pthread_mutex_lock(&orphans)
+    hw_mutex_lock(&orphans)
     owner = hw_load(&self.task.owner)
     if owner == 0:
         task_own(self, timer)
-    pthread_mutex_unlock(&orphans)
+    hw_mutex_unlock(&orphans)
     if owner and owner != <uintptr_t>timer:
         raise ValueError("the task belongs to another timer")
     return owner == 0
@@ -29,11 +29,11 @@ cdef void task_disown(TimerTask self, Timer* timer) noexcept:
     clock, has come in between and was not."""
     cdef bint disowned = False
     lock_with_gil(timer)
-    pthread_mutex_lock(&orphans)
+    hw_mutex_lock(&orphans)
     if self.task.state == TASK_NEW:
         hw_store(&self.task.owner, 0)
         disowned = True
-    pthread_mutex_unlock(&orphans)
+    hw_mutex_unlock(&orphans)
     lock_release(timer)
     if disowned:
         debug_count(LIVE_TASKS, -1)

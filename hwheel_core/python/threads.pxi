@@ -20,7 +20,7 @@ cdef bint core_prepare(BaseTimer self, bint has_worker) except False:
         lock_wait(timer)
         closed = timer.closed
         if not closed:
-            opened = timer_open_fds(timer)
+            opened = timer_open_waker(timer)
             timer.has_worker = has_worker
         lock_release(timer)
     if closed:
@@ -64,14 +64,14 @@ cdef bint core_reap(BaseTimer self, int64_t generation) except -1:
         if self.timer.clock == CLOCK_KIND_CALLABLE:
             timer_read_clock(self.timer, &now)
             with nogil:
-                status = timer_reap(self.timer, &now, -1, False)
+                status = timer_reap(self.timer, &now, -1, False, NULL)
         else:
             # With the GIL, if there is something to do at once: whoever waits for the GIL has 5 ms to wait before it may
             # ask for it, and begins to count anew at each time that it is given up for a moment.
             if timer_is_ready_at_once(self.timer):
                 return True
             with nogil:
-                status = timer_reap(self.timer, NULL, -1, False)
+                status = timer_reap(self.timer, NULL, -1, False, NULL)
         if status == REAP_STOPPED:
             return False
         if status == REAP_READY:
@@ -83,6 +83,7 @@ cdef bint core_advance_clock(BaseTimer self, int64_t timeout_ns) except -1:
     """One turn of a reaper that the caller is: True if a bucket was taken, or something is ready."""
     cdef Instant start, now
     cdef int64_t left_ns = timeout_ns
+    cdef void* interruption = hw_interruption()
     cdef ReapStatus status
     core_set_up(self)
     clock_read(CLOCK_KIND_MONOTONIC, &start)
@@ -90,10 +91,10 @@ cdef bint core_advance_clock(BaseTimer self, int64_t timeout_ns) except -1:
         if self.timer.clock == CLOCK_KIND_CALLABLE:
             timer_read_clock(self.timer, &now)
             with nogil:
-                status = timer_reap(self.timer, &now, left_ns, True)
+                status = timer_reap(self.timer, &now, left_ns, True, interruption)
         else:
             with nogil:
-                status = timer_reap(self.timer, NULL, left_ns, True)
+                status = timer_reap(self.timer, NULL, left_ns, True, interruption)
         if status == REAP_READY or status == REAP_TAKEN:
             return True
         if status == REAP_NOTHING or status == REAP_STOPPED:

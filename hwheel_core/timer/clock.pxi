@@ -6,10 +6,7 @@ cdef enum:
 
 
 cdef inline void clock_read(int32_t kind, Instant* now_out) noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC if kind == CLOCK_KIND_MONOTONIC else HW_BOOTTIME, &now)
-    now_out.ms = <int64_t>now.tv_sec * 1000 + now.tv_nsec // NS_PER_MS
-    now_out.ns = <int32_t>(now.tv_nsec % NS_PER_MS)
+    hw_clock_read(kind != CLOCK_KIND_MONOTONIC, &now_out.ms, &now_out.ns)
 
 
 cdef inline bint instant_add(const Instant* start, const Instant* length, Instant* end_out) noexcept nogil:

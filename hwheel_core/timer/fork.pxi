@@ -27,23 +27,23 @@ cdef void batch_forget_hand_out(Batch* self) noexcept nogil:
 
 cdef void before_fork() noexcept nogil:
     cdef Timer* timer
-    pthread_mutex_lock(&registry)
+    hw_mutex_lock(&registry)
     timer = registry_first
     while timer is not NULL:
         lock_wait(timer)
         while timer.adding:             # no half-added batch is copied
             lock_yield(timer)
         timer = timer.registry_next
-    pthread_mutex_lock(&orphans)
+    hw_mutex_lock(&orphans)
 
 
 cdef void after_fork_in_parent() noexcept nogil:
     cdef Timer* timer = registry_first
-    pthread_mutex_unlock(&orphans)
+    hw_mutex_unlock(&orphans)
     while timer is not NULL:
         lock_release(timer)
         timer = timer.registry_next
-    pthread_mutex_unlock(&registry)
+    hw_mutex_unlock(&registry)
 
 
 cdef void after_fork_in_child() noexcept nogil:
@@ -61,15 +61,15 @@ cdef void after_fork_in_child() noexcept nogil:
         timer.started = False
         timer.forked = True             # until core_after_fork (python/fork.pxi)
         timer.generation += 1
-        timer_close_fds(timer)          # only this process's copies
+        hw_waker_close(&timer.waker)    # only this process's copies
         batch = timer.batches
         while batch is not NULL:
             batch_forget_hand_out(batch)
             batch = batch.next
         timer = timer.registry_next
-    pthread_mutex_init(&orphans, NULL)
-    pthread_mutex_init(&registry, NULL)
+    hw_mutex_init(&orphans)
+    hw_mutex_init(&registry)
 
 
-if pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0:
+if hw_at_fork(before_fork, after_fork_in_parent, after_fork_in_child) != 0:
     raise MemoryError

@@ -1,35 +1,35 @@
 # The mutexes of a Timer, and the list of all Timers. The rules are in structs.pxd.
 
-cdef pthread_mutex_t orphans
-cdef pthread_mutex_t registry
+cdef hw_mutex orphans
+cdef hw_mutex registry
 cdef Timer* registry_first = NULL
 
-pthread_mutex_init(&orphans, NULL)
-pthread_mutex_init(&registry, NULL)
+hw_mutex_init(&orphans)
+hw_mutex_init(&registry)
 
 
 cdef inline bint lock_try(Timer* timer) noexcept nogil:
-    return pthread_mutex_trylock(&timer.lock) == 0
+    return hw_mutex_trylock(&timer.lock)
 
 
 cdef void lock_wait(Timer* timer) noexcept nogil:
     """Takes the lock; for a thread without the GIL. Whoever meets a cascade gets in after its current slice."""
-    if pthread_mutex_trylock(&timer.lock) != 0:
-        pthread_mutex_lock(&timer.turnstile)
-        pthread_mutex_lock(&timer.lock)
-        pthread_mutex_unlock(&timer.turnstile)
+    if not hw_mutex_trylock(&timer.lock):
+        hw_mutex_lock(&timer.turnstile)
+        hw_mutex_lock(&timer.lock)
+        hw_mutex_unlock(&timer.turnstile)
 
 
 cdef void lock_yield(Timer* timer) noexcept nogil:
     """Gives the lock up and takes it again behind everybody who waits at the turnstile now."""
-    pthread_mutex_unlock(&timer.lock)
-    pthread_mutex_lock(&timer.turnstile)
-    pthread_mutex_lock(&timer.lock)
-    pthread_mutex_unlock(&timer.turnstile)
+    hw_mutex_unlock(&timer.lock)
+    hw_mutex_lock(&timer.turnstile)
+    hw_mutex_lock(&timer.lock)
+    hw_mutex_unlock(&timer.turnstile)
 
 
 cdef inline void lock_release(Timer* timer) noexcept nogil:
-    pthread_mutex_unlock(&timer.lock)
+    hw_mutex_unlock(&timer.lock)
 
 
 cdef void lock_with_gil(Timer* timer) noexcept:
@@ -41,35 +41,35 @@ cdef void lock_with_gil(Timer* timer) noexcept:
 
 
 cdef void lock_init(Timer* timer) noexcept nogil:
-    pthread_mutex_init(&timer.lock, NULL)
-    pthread_mutex_init(&timer.turnstile, NULL)
-    pthread_cond_init(&timer.work, NULL)
+    hw_mutex_init(&timer.lock)
+    hw_mutex_init(&timer.turnstile)
+    hw_cond_init(&timer.work)
 
 
 cdef void lock_destroy(Timer* timer) noexcept nogil:
-    pthread_cond_destroy(&timer.work)
-    pthread_mutex_destroy(&timer.turnstile)
-    pthread_mutex_destroy(&timer.lock)
+    hw_cond_destroy(&timer.work)
+    hw_mutex_destroy(&timer.turnstile)
+    hw_mutex_destroy(&timer.lock)
 
 
 cdef void registry_enter(Timer* timer) noexcept nogil:
     global registry_first
-    pthread_mutex_lock(&registry)
+    hw_mutex_lock(&registry)
     timer.registry_prev = NULL
     timer.registry_next = registry_first
     if registry_first is not NULL:
         registry_first.registry_prev = timer
     registry_first = timer
-    pthread_mutex_unlock(&registry)
+    hw_mutex_unlock(&registry)
 
 
 cdef void registry_leave(Timer* timer) noexcept nogil:
     global registry_first
-    pthread_mutex_lock(&registry)
+    hw_mutex_lock(&registry)
     if timer.registry_prev is NULL:
         registry_first = timer.registry_next
     else:
         timer.registry_prev.registry_next = timer.registry_next
     if timer.registry_next is not NULL:
         timer.registry_next.registry_prev = timer.registry_prev
-    pthread_mutex_unlock(&registry)
+    hw_mutex_unlock(&registry)

@@ -1,22 +1,17 @@
 # The wait for what falls due next: the reaper's, and that of the executor's own thread. No polling: they sleep until the
 # earliest bucket, or until they are woken because an earlier one came in.
 #
-# Several threads may sleep at once (advance_clock). All of them poll the same descriptor, and a wake-up is for all of
-# them: it stays readable until the last one is back, because who reads it would hide it from the others.
+# Several threads may sleep at once (advance_clock). All of them sleep on the same waker, and a wake-up is for all of
+# them: it stays until the last one is back, because who takes it away would hide it from the others.
 
 
-cdef int64_t timer_sleep(Timer* self, const Instant* now, int64_t until_ms, int64_t give_up_ns) noexcept nogil:
+cdef int64_t timer_sleep(Timer* self, const Instant* now, int64_t until_ms, int64_t give_up_ns,
+                         void* interruption) noexcept nogil:
     """Sleeps until a time, a wake-up, or at most give_up_ns (-1: no such limit). Negative: a signal came."""
     cdef int64_t timeout_ns = -1 if until_ms == INT64_MAX else instant_until_ns(now, until_ms)
-    cdef int woken
-    if self.alarm_fd >= 0 and until_ms != INT64_MAX:
-        hw_alarm_set(self.alarm_fd, until_ms)       # this one also runs out while the machine sleeps
     if give_up_ns >= 0 and (timeout_ns < 0 or give_up_ns < timeout_ns):
         timeout_ns = give_up_ns
-    woken = hw_poll(self.wake_fds[0], self.alarm_fd, timeout_ns)
-    if woken > 0 and self.alarm_fd >= 0:
-        hw_wake_drain(self.alarm_fd)
-    return woken
+    return hw_waker_sleep(&self.waker, timeout_ns, until_ms, interruption)
 
 
 cdef inline void timer_lie_down_locked(Timer* self, int64_t until_ms) noexcept nogil:
@@ -33,10 +28,11 @@ cdef inline void timer_get_up_locked(Timer* self) noexcept nogil:
         self.reaper_until_ms = INT64_MIN
         if self.woken:
             self.woken = False
-            hw_wake_drain(self.wake_fds[0])
+            hw_waker_calm(&self.waker)
 
 
-cdef ReapStatus timer_reap_locked(Timer* self, const Instant* other_now, int64_t give_up_ns, bint once) noexcept nogil:
+cdef ReapStatus timer_reap_locked(Timer* self, const Instant* other_now, int64_t give_up_ns, bint once,
+                                  void* interruption) noexcept nogil:
     """timer_reap with the lock held, which is given up for the wait."""
     cdef Instant now, start
     cdef int64_t next_ms, left_ns = give_up_ns
@@ -76,7 +72,7 @@ cdef ReapStatus timer_reap_locked(Timer* self, const Instant* other_now, int64_t
         next_ms = timer_sleep_until_locked(self)
         timer_lie_down_locked(self, next_ms)
         lock_release(self)
-        woken = timer_sleep(self, &now, next_ms, left_ns)
+        woken = timer_sleep(self, &now, next_ms, left_ns, interruption)
         lock_wait(self)
         timer_get_up_locked(self)
         if woken < 0 and once:
@@ -89,7 +85,7 @@ cdef bint timer_is_ready_at_once(Timer* self) noexcept nogil:
     """Whether there is something to hand out without any wait, also for the lock."""
     cdef Instant now
     cdef bint ready = False
-    if pthread_mutex_trylock(&self.lock) != 0:
+    if not hw_mutex_trylock(&self.lock):
         return False
     if not self.has_worker and not self.stopping:
         clock_read(self.clock, &now)
@@ -100,20 +96,21 @@ cdef bint timer_is_ready_at_once(Timer* self) noexcept nogil:
     return ready
 
 
-cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_up_ns, bint once) noexcept nogil:
+cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_up_ns, bint once,
+                           void* interruption) noexcept nogil:
     """Waits for the next due bucket and cascades, over and over, until the caller is needed.
 
     other_now: the time on a clock that cannot be read from here; NULL: the timer's own clock. once: return after the
-    first cascade even if somebody else hands out what fell due.
+    first cascade even if somebody else hands out what fell due. interruption: of hw_waker_sleep.
     """
     cdef ReapStatus status
     lock_wait(self)
     self.reaping += 1
-    status = timer_reap_locked(self, other_now, give_up_ns, once)
+    status = timer_reap_locked(self, other_now, give_up_ns, once, interruption)
     self.reaping -= 1
-    if self.alarm_fd >= 0:
+    if self.clock == CLOCK_KIND_BOOTTIME:
         timer_wake_reaper_locked(self)      # whoever sleeps on sets the alarm, which all share, for what is next now
-    timer_close_fds_if_over_locked(self)
+    timer_close_waker_if_over_locked(self)
     lock_release(self)
     return status
 
@@ -123,7 +120,7 @@ cdef bint timer_await_work(Timer* self, int64_t generation) noexcept nogil:
     cdef bint go_on
     lock_wait(self)
     while list_is_empty(&self.ready) and not self.stopping and not self.draining and self.generation == generation:
-        pthread_cond_wait(&self.work, &self.lock)
+        hw_cond_wait(&self.work, &self.lock)
     go_on = not self.stopping and not list_is_empty(&self.ready) and self.generation == generation
     lock_release(self)
     return go_on

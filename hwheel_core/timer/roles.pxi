@@ -7,12 +7,12 @@
 cdef int64_t timer_take_role(Timer* self, int role) noexcept nogil:
     """The generation of the process, for the thread that has the role now; -1 if it is another's or the timer stops.
 
-    Without descriptors nothing could wake it: a signal handler has forked after they were opened, and before the thread was
+    Without a waker nothing could wake it: a signal handler has forked after that was opened, and before the thread was
     started, in the child. There the add under way begins anew, and starts another.
     """
     cdef int64_t generation = -1
     lock_wait(self)
-    if self.roles[role] != ROLE_TAKEN and not self.stopping and self.wake_fds[0] >= 0:
+    if self.roles[role] != ROLE_TAKEN and not self.stopping and hw_waker_is_open(&self.waker):
         self.roles[role] = ROLE_TAKEN
         generation = self.generation
     lock_release(self)

@@ -75,9 +75,9 @@ cdef struct Instant:
     int32_t ns
 
 cdef struct Timer:
-    pthread_mutex_t lock
-    pthread_mutex_t turnstile
-    pthread_cond_t work     # the executor's own thread waits here for `ready`
+    hw_mutex lock
+    hw_mutex turnstile
+    hw_cond work            # the executor's own thread waits here for `ready`
     Timer* registry_prev    # guarded by `registry`
     Timer* registry_next
     int64_t references      # its Python object and every task that was ever added (hw_count_add)
@@ -99,14 +99,13 @@ cdef struct Timer:
     int64_t reaper_until_ms # the latest time that a sleeper sleeps for: INT64_MAX for ever, INT64_MIN: no need to wake any
     int64_t added_before_sleep  # `added` when the last of the sleepers lay down
     int32_t sleepers        # threads that sleep until then, or are on their way out of that sleep
-    int woken               # wake_fds can be read, until the last of the sleepers has come back
+    int woken               # `waker` has a wake-up, until the last of the sleepers has come back
     int32_t clock           # ClockKind; constant
     int never_early         # constant
     int64_t round_up_ms     # what is added to a deadline so that its tick is not before it; constant
     void* clock_object      # CLOCK_KIND_CALLABLE: a reference to the callable; NULL once closed
     Instant manual_now      # CLOCK_KIND_MANUAL: the time; CLOCK_KIND_CALLABLE: the reading of the last cascade
-    int wake_fds[2]         # constant while any thread is reaping
-    int alarm_fd
+    hw_waker waker          # constant while any thread is reaping
     int reaping             # threads inside timer_reap
     int has_worker          # hand-out is by a thread that waits on `work`, not by the reaper itself
     int started             # adds need not ask for threads any more (read without lock)

@@ -18,14 +18,14 @@ cdef Timer* timer_new(int64_t tick_ms, int32_t wheel_size, int64_t start_ms, int
     self.never_early = never_early
     self.round_up_ms = tick_ms - 1 if never_early else 0
     self.manual_now.ms = start_ms
-    self.wake_fds[0] = self.wake_fds[1] = self.alarm_fd = -1
+    hw_waker_init(&self.waker)
     registry_enter(self)
     return self
 
 
 cdef void timer_free(Timer* self) noexcept nogil:
     registry_leave(self)
-    timer_close_fds(self)
+    hw_waker_close(&self.waker)
     wheel_destroy(&self.wheel)
     lock_destroy(self)
     PyMem_RawFree(self)
@@ -107,7 +107,7 @@ cdef bint timer_make_tick_ready_locked(Timer* self, int* budget) noexcept nogil:
     if entry is not due:
         return False
     if self.has_worker:
-        pthread_cond_signal(&self.work)
+        hw_cond_signal(&self.work)
     return True
 
 
@@ -239,7 +239,7 @@ cdef void timer_stop(Timer* self, bint drain) noexcept nogil:
         self.draining = True
     else:
         self.stopping = True
-    pthread_cond_broadcast(&self.work)
+    hw_cond_broadcast(&self.work)
     timer_wake_reaper_locked(self)
-    timer_close_fds_if_over_locked(self)
+    timer_close_waker_if_over_locked(self)
     lock_release(self)

@@ -1,6 +1,5 @@
 """What a callback raises under a ManualTimer is raised by advance(), so that a test that advances fails with it."""
 
-import os
 import signal
 import threading
 import time
@@ -102,7 +101,7 @@ def test_ctrl_c_ends_an_advance_in_which_all_callbacks_are_compiled():
     timer = ManualTimer()
     timer.call_every(0.001, int)  # no Python code runs, which would look for signals
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
-    killer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    killer = threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,))
     killer.start()
     began = time.monotonic()
     try:

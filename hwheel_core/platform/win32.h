@@ -1,0 +1,182 @@
+/* Windows, 64 bits: threads sleep in WaitForMultipleObjects() on an event and on a waitable timer. */
+#ifndef HWHEEL_WIN32_H
+#define HWHEEL_WIN32_H
+
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <stdint.h>
+#include <windows.h>
+
+/* Since Windows 10, version 1803. Without, a wait may end one tick of the system's clock later, 15.6 ms. */
+#ifndef CREATE_WAITABLE_TIMER_HIGH_RESOLUTION
+#define CREATE_WAITABLE_TIMER_HIGH_RESOLUTION 2
+#endif
+
+typedef SRWLOCK hw_mutex;
+typedef CONDITION_VARIABLE hw_cond;
+
+static inline void hw_mutex_init(hw_mutex *self) { InitializeSRWLock(self); }
+static inline void hw_mutex_destroy(hw_mutex *self) { (void)self; }
+static inline void hw_mutex_lock(hw_mutex *self) { AcquireSRWLockExclusive(self); }
+static inline int hw_mutex_trylock(hw_mutex *self) { return TryAcquireSRWLockExclusive(self) != 0; }
+static inline void hw_mutex_unlock(hw_mutex *self) { ReleaseSRWLockExclusive(self); }
+
+static inline void hw_cond_init(hw_cond *self) { InitializeConditionVariable(self); }
+static inline void hw_cond_destroy(hw_cond *self) { (void)self; }
+static inline void hw_cond_wait(hw_cond *self, hw_mutex *mutex) { SleepConditionVariableSRW(self, mutex, INFINITE, 0); }
+static inline void hw_cond_signal(hw_cond *self) { WakeConditionVariable(self); }
+static inline void hw_cond_broadcast(hw_cond *self) { WakeAllConditionVariable(self); }
+
+/* There is no fork(). */
+static inline int hw_at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void))
+{
+    (void)before, (void)in_parent, (void)in_child;
+    return 0;
+}
+
+/* Python's time.monotonic() is this one, before 3.13 in steps of 15.6 ms. A finer one would not do there: what runs at its
+ * deadline by that clock would be early by Python's. Both go on while the machine sleeps. */
+#if defined(PY_VERSION_HEX) && PY_VERSION_HEX < 0x030D0000
+static inline void hw_clock_read(int boottime, int64_t *ms_out, int32_t *ns_out)
+{
+    (void)boottime;
+    *ms_out = (int64_t)GetTickCount64();
+    *ns_out = 0;
+}
+#else
+static inline void hw_clock_read(int boottime, int64_t *ms_out, int32_t *ns_out)
+{
+    LARGE_INTEGER now, second;
+    int64_t part; /* of a second, in ns: far from 64 bits, because a second has some millions of ticks */
+    (void)boottime;
+    QueryPerformanceFrequency(&second);
+    QueryPerformanceCounter(&now);
+    part = now.QuadPart % second.QuadPart * 1000000000 / second.QuadPart;
+    *ms_out = now.QuadPart / second.QuadPart * 1000 + part / 1000000;
+    *ns_out = (int32_t)(part % 1000000);
+}
+#endif
+
+static inline int64_t hw_clock_ns(void)
+{
+    int64_t ms;
+    int32_t ns;
+    hw_clock_read(0, &ms, &ns);
+    return ms * 1000000 + ns;
+}
+
+/* The name "boottime" is refused, as where nothing else than "monotonic" is to be had. */
+#define HW_HAS_BOOTTIME 0
+
+typedef struct {
+    HANDLE wake; /* an event that is set from _wake until _calm */
+} hw_waker;
+
+static inline void hw_waker_init(hw_waker *self) { self->wake = NULL; }
+
+static inline int hw_waker_is_open(const hw_waker *self) { return self->wake != NULL; }
+
+static inline void hw_waker_close(hw_waker *self)
+{
+    if (self->wake != NULL)
+        CloseHandle(self->wake);
+    self->wake = NULL;
+}
+
+static inline int hw_waker_open(hw_waker *self, int boottime)
+{
+    (void)boottime;
+    if (self->wake == NULL)
+        self->wake = CreateEventW(NULL, TRUE, FALSE, NULL);
+    return self->wake != NULL;
+}
+
+static inline void hw_waker_wake(hw_waker *self) { SetEvent(self->wake); }
+
+static inline void hw_waker_calm(hw_waker *self) { ResetEvent(self->wake); }
+
+/* A timer of 100 ns a step, due after `steps` if that is negative, else at this time of the system's clock; NULL: none is to
+ * be had. Each sleeper has its own. */
+static inline HANDLE hw_win32_timer(int64_t steps)
+{
+    LARGE_INTEGER due;
+    HANDLE timer = CreateWaitableTimerExW(NULL, NULL, CREATE_WAITABLE_TIMER_HIGH_RESOLUTION, TIMER_ALL_ACCESS);
+    if (timer == NULL)
+        timer = CreateWaitableTimerExW(NULL, NULL, 0, TIMER_ALL_ACCESS);
+    due.QuadPart = steps;
+    if (timer != NULL && !SetWaitableTimer(timer, &due, 0, NULL, NULL, FALSE)) {
+        CloseHandle(timer);
+        timer = NULL;
+    }
+    return timer;
+}
+
+/* The same time by the system's clock. */
+static inline int64_t hw_win32_system_time(int64_t steps_from_now)
+{
+    FILETIME now;
+    GetSystemTimeAsFileTime(&now);
+    return (int64_t)((uint64_t)now.dwHighDateTime << 32 | now.dwLowDateTime) + steps_from_now;
+}
+
+/* A timer that counts steps stands still while the machine sleeps, but hw_clock_read does not. So a long wait has a second
+ * one, by the system's clock, which ends it when the machine wakes up. That clock may be set, so it cannot have the first
+ * one's place. */
+static inline int hw_waker_sleep(hw_waker *self, int64_t timeout_ns, int64_t alarm_ms, void *interruption)
+{
+    const int64_t long_wait = 10000000; /* a second */
+    HANDLE handles[4] = {self->wake, NULL, NULL, NULL};
+    DWORD count = 1, first_timer, event, timeout_ms = INFINITE;
+    (void)alarm_ms;
+    if (interruption != NULL)
+        handles[count++] = (HANDLE)interruption;
+    first_timer = count;
+    if (timeout_ns >= 0) {
+        int64_t steps = timeout_ns / 100 + (timeout_ns % 100 != 0);
+        handles[count] = hw_win32_timer(-steps);
+        if (handles[count] != NULL)
+            count++;
+        else
+            timeout_ms = steps < (int64_t)0x7FFFFFFF * 10000 ? (DWORD)((steps + 9999) / 10000) : 0x7FFFFFFF;
+        if (steps > long_wait && (handles[count] = hw_win32_timer(hw_win32_system_time(steps))) != NULL)
+            count++;
+    }
+    event = WaitForMultipleObjects(count, handles, FALSE, timeout_ms);
+    for (DWORD i = first_timer; i < count; i++)
+        CloseHandle(handles[i]);
+    if (event == WAIT_OBJECT_0)
+        return 1;
+    if (event < WAIT_OBJECT_0 + first_timer) {
+        ResetEvent((HANDLE)interruption);
+        return -1;
+    }
+    return 0;
+}
+
+#ifdef Py_PYTHON_H
+/* Of CPython's own, for its extension modules; no header that is installed has them. */
+PyAPI_FUNC(int) _PyOS_IsMainThread(void);
+PyAPI_FUNC(void *) _PyOS_SigintEvent(void);
+
+static inline void *hw_interruption(void) { return _PyOS_IsMainThread() ? _PyOS_SigintEvent() : NULL; }
+#endif
+
+/* Half a millisecond, the least that a thread can sleep here. */
+static inline void hw_pause(void)
+{
+    HANDLE timer = hw_win32_timer(-1000);
+    if (timer == NULL) {
+        Sleep(1);
+        return;
+    }
+    WaitForSingleObject(timer, INFINITE);
+    CloseHandle(timer);
+}
+
+static inline void hw_advise_huge(void *block, size_t size) { (void)block, (void)size; }
+
+#endif

@@ -1,0 +1,351 @@
+/* What platform/platform.h promises, asked of whichever file it took. Prints one line a promise; its status is how many were
+ * broken. It is compiled by tests/packaging/test_platforms.py and by `make check-windows`. */
+#include "platform/platform.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Threads are not what is tested, and each system has them. */
+#ifdef _WIN32
+#include <process.h>
+typedef HANDLE thread;
+typedef unsigned thread_end;
+#define THREAD_CALL __stdcall
+static thread thread_start(thread_end(THREAD_CALL *run)(void *))
+{
+    return (thread)_beginthreadex(NULL, 0, run, NULL, 0, NULL);
+}
+static void thread_join(thread other)
+{
+    WaitForSingleObject(other, INFINITE);
+    CloseHandle(other);
+}
+#else
+typedef pthread_t thread;
+typedef void *thread_end;
+#define THREAD_CALL
+static thread thread_start(thread_end (*run)(void *))
+{
+    pthread_t made;
+    if (pthread_create(&made, NULL, run, NULL) != 0)
+        abort();
+    return made;
+}
+static void thread_join(thread other) { pthread_join(other, NULL); }
+#endif
+
+#define MS 1000000LL
+
+static int broken;
+
+static void check(int kept, const char *promise)
+{
+    printf("%s %s\n", kept ? "kept  " : "BROKEN", promise);
+    fflush(stdout);
+    broken += !kept;
+}
+
+static hw_mutex mutex;
+static hw_cond cond;
+static hw_waker waker;
+static int64_t counted;
+static int stage;
+
+static thread_end THREAD_CALL count(void *none)
+{
+    (void)none;
+    for (int i = 0; i < 100000; i++) {
+        while (!hw_mutex_trylock(&mutex)) {
+            hw_mutex_lock(&mutex);
+            hw_mutex_unlock(&mutex);
+        }
+        counted++;
+        hw_mutex_unlock(&mutex);
+    }
+    return 0;
+}
+
+static void mutexes_exclude(void)
+{
+    thread others[4];
+    int taken_twice;
+    for (int i = 0; i < 4; i++)
+        others[i] = thread_start(count);
+    for (int i = 0; i < 4; i++)
+        thread_join(others[i]);
+    check(counted == 400000, "a mutex is one thread's at a time");
+    hw_mutex_lock(&mutex);
+    taken_twice = hw_mutex_trylock(&mutex);
+    hw_mutex_unlock(&mutex);
+    check(!taken_twice, "a mutex that is taken is not taken again");
+    check(hw_mutex_trylock(&mutex), "a mutex that is free is taken at once");
+    hw_mutex_unlock(&mutex);
+}
+
+static thread_end THREAD_CALL answer(void *none)
+{
+    (void)none;
+    hw_mutex_lock(&mutex);
+    for (int wanted = 1; wanted < 2000; wanted += 2) {
+        while (stage != wanted)
+            hw_cond_wait(&cond, &mutex);
+        stage++;
+        hw_cond_broadcast(&cond);
+    }
+    hw_mutex_unlock(&mutex);
+    return 0;
+}
+
+static void conditions_lose_no_signal(void)
+{
+    thread other = thread_start(answer);
+    hw_mutex_lock(&mutex);
+    for (int next = 0; next < 2000; next += 2) {
+        while (stage != next)
+            hw_cond_wait(&cond, &mutex);
+        stage++;
+        hw_cond_signal(&cond);
+    }
+    hw_mutex_unlock(&mutex);
+    thread_join(other);
+    check(stage == 2000, "of two threads that wait for each other in turns none waits for ever");
+}
+
+static void the_clock_goes_on(void)
+{
+    int64_t before_ms, after_ms, before = hw_clock_ns(), ns_before_ms;
+    int32_t before_ns, after_ns;
+    hw_clock_read(0, &before_ms, &before_ns);
+    ns_before_ms = before_ms * MS + before_ns;
+    check(ns_before_ms >= before && ns_before_ms - before < 1000 * MS, "both readings are of one clock");
+    check(before_ns >= 0 && before_ns < MS, "what comes on top of the milliseconds is less than one");
+    for (int i = 0; i < 500; i++)
+        hw_pause();
+    hw_clock_read(0, &after_ms, &after_ns);
+    check(after_ms - before_ms >= 30, "500 pauses take more than 30 ms, and the clock knows");
+    if (HW_HAS_BOOTTIME) {
+        hw_clock_read(1, &before_ms, &before_ns);
+        check(before_ms >= after_ms, "the clock that goes on while the machine sleeps is not behind the other");
+    }
+}
+
+/* How long a sleep took, in ms; what it came back with in `woken`. */
+static int64_t sleep_ms(int64_t timeout_ns, int64_t alarm_ms, int *woken)
+{
+    int64_t before = hw_clock_ns();
+    *woken = hw_waker_sleep(&waker, timeout_ns, alarm_ms, NULL);
+    return (hw_clock_ns() - before) / MS;
+}
+
+static thread_end THREAD_CALL wake_later(void *none)
+{
+    (void)none;
+    for (int i = 0; i < 300; i++)
+        hw_pause();
+    hw_waker_wake(&waker);
+    return 0;
+}
+
+static int sleepers_woken;
+
+static thread_end THREAD_CALL sleep_for_ever(void *none)
+{
+    int woken = hw_waker_sleep(&waker, -1, INT64_MAX, NULL);
+    (void)none;
+    hw_mutex_lock(&mutex);
+    sleepers_woken += woken > 0;
+    hw_mutex_unlock(&mutex);
+    return 0;
+}
+
+static void sleeps_end_when_they_should(void)
+{
+    thread other, others[3];
+    int64_t total = 0, ms;
+    int woken;
+    check(!hw_waker_is_open(&waker), "a waker is closed at first");
+    check(hw_waker_open(&waker, HW_HAS_BOOTTIME) && hw_waker_is_open(&waker), "it can be opened");
+    check(hw_waker_open(&waker, HW_HAS_BOOTTIME), "what is open may be opened again");
+    for (int i = 0; i < 20; i++)
+        total += sleep_ms(20 * MS, INT64_MAX, &woken);
+    check(woken == 0 && total >= 300 && total < 8000, "20 sleeps of 20 ms take 400 ms and not a multiple of it");
+    ms = sleep_ms(0, INT64_MAX, &woken);
+    check(woken == 0 && ms < 3000, "a sleep of no length is over at once");
+    ms = sleep_ms(MS / 3, INT64_MAX, &woken);
+    check(woken == 0 && ms < 3000, "one of a third of a millisecond soon");
+
+    other = thread_start(wake_later);
+    sleep_ms(-1, INT64_MAX, &woken);
+    check(woken > 0, "a sleep without an end is ended by a wake-up");
+    thread_join(other);
+    ms = sleep_ms(60000 * MS, INT64_MAX, &woken);
+    check(woken > 0 && ms < 30000, "the wake-up is there for who lies down after it");
+    hw_waker_calm(&waker);
+    ms = sleep_ms(50 * MS, INT64_MAX, &woken);
+    check(woken == 0 && ms >= 30, "until it is taken away");
+    hw_waker_wake(&waker);
+    hw_waker_wake(&waker);
+    hw_waker_calm(&waker);
+    ms = sleep_ms(50 * MS, INT64_MAX, &woken);
+    check(woken == 0 && ms >= 30, "two of them are taken away at once");
+
+    for (int i = 0; i < 3; i++)
+        others[i] = thread_start(sleep_for_ever);
+    for (int i = 0; i < 300; i++)
+        hw_pause();
+    hw_waker_wake(&waker);
+    for (int i = 0; i < 3; i++)
+        thread_join(others[i]);
+    check(sleepers_woken == 3, "one wake-up is for all who sleep");
+    hw_waker_calm(&waker);
+
+    other = thread_start(wake_later);
+    ms = sleep_ms(INT64_MAX, INT64_MAX, &woken);
+    check(woken > 0 && ms < 30000, "a sleep of centuries is one, and ends by a wake-up");
+    thread_join(other);
+    hw_waker_calm(&waker);
+
+    if (HW_HAS_BOOTTIME) {
+        int64_t now_ms;
+        int32_t now_ns;
+        hw_clock_read(1, &now_ms, &now_ns);
+        ms = sleep_ms(-1, now_ms + 100, &woken);
+        check(woken > 0 && ms >= 50 && ms < 30000, "an alarm on the clock that goes on ends a sleep");
+    }
+    hw_waker_close(&waker);
+    hw_waker_close(&waker);
+    check(!hw_waker_is_open(&waker), "a waker may be closed twice");
+}
+
+#ifdef _WIN32
+static void ctrl_c_ends_a_sleep(void)
+{
+    HANDLE event = CreateEventW(NULL, TRUE, TRUE, NULL);
+    hw_waker_open(&waker, 0);
+    check(hw_waker_sleep(&waker, 60000 * MS, INT64_MAX, event) < 0, "Ctrl-C ends a sleep");
+    check(hw_waker_sleep(&waker, 50 * MS, INT64_MAX, event) == 0, "and that once");
+    hw_waker_close(&waker);
+    CloseHandle(event);
+}
+#endif
+
+#ifdef HWHEEL_POSIX
+#include <sys/resource.h>
+/* The waker of a program that has very many descriptors open, which pselect() cannot know. */
+static void descriptors_beyond_pselect(void)
+{
+    struct rlimit limit = {FD_SETSIZE + 50, FD_SETSIZE + 50};
+    int high = 0, woken;
+    int64_t ms;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        printf("       so many descriptors are not allowed here\n");
+        return;
+    }
+    while (high < FD_SETSIZE)
+        high = dup(1);
+    check(hw_waker_open(&waker, 0) && waker.fds[0] > FD_SETSIZE, "there is a waker beyond FD_SETSIZE");
+    ms = sleep_ms(20 * MS + 1, INT64_MAX, &woken);
+    check(woken == 0 && ms >= 20, "a sleep on it takes its time");
+    hw_waker_wake(&waker);
+    sleep_ms(-1, INT64_MAX, &woken);
+    check(woken > 0, "and it is woken");
+    while (dup(1) >= 0)
+        ;
+    hw_waker_close(&waker);
+    dup(1);
+    check(!hw_waker_open(&waker, 0) && !hw_waker_is_open(&waker), "where a pipe is too much, none is left half open");
+}
+#endif
+
+static void arithmetic_tells_when_it_overflows(void)
+{
+    int64_t result, high = INT64_MAX, low = INT64_MIN;
+    check(hw_add_overflows(high, 1, &result) && hw_add_overflows(low, -1, &result), "sums beyond 64 bits overflow");
+    check(!hw_add_overflows(high, low, &result) && result == -1, "sums within 64 bits do not");
+    check(hw_mul_overflows(high, 2, &result) && hw_mul_overflows(low, -1, &result) && hw_mul_overflows(low, 2, &result) &&
+              hw_mul_overflows((int64_t)1 << 32, (int64_t)1 << 31, &result),
+          "products beyond 64 bits overflow");
+    check(!hw_mul_overflows(low, 1, &result) && result == low && !hw_mul_overflows(high, -1, &result) &&
+              result == -high && !hw_mul_overflows((int64_t)1 << 31, (int64_t)1 << 31, &result) &&
+              !hw_mul_overflows(-((int64_t)1 << 32), (int64_t)1 << 31, &result) && result == low &&
+              !hw_mul_overflows(0, low, &result) && result == 0,
+          "products within 64 bits do not");
+    check(hw_leading_zeros(1) == 63 && hw_leading_zeros((uint64_t)1 << 63) == 0 && hw_leading_zeros(255) == 56,
+          "leading zeros are counted");
+    check(hw_multiply_high(UINT64_MAX, UINT64_MAX) == UINT64_MAX - 1 && hw_multiply_high((uint64_t)1 << 63, 6) == 3,
+          "the upper half of a product is found");
+}
+
+static void memory_is_read_and_written(void)
+{
+    char bytes[sizeof(int64_t) + 1] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+    uintptr_t word = 5;
+    int64_t count = 40;
+    int flag = 1;
+    hw_prefetch(bytes);
+    check(hw_read(bytes + 1) == 0x0807060504030201LL, "a number may lie anywhere");
+    hw_store(&word, 7);
+    check(hw_load(&word) == 7 && hw_flag(&flag) == 1, "what was stored is loaded");
+    hw_atomic_store(&word, 0);
+    check(hw_atomic_take(&word, 9) && !hw_atomic_take(&word, 8) && hw_atomic_load(&word) == 9,
+          "a word is taken by one, when nobody has it");
+    check(hw_atomic_add(&count, 2) == 42 && hw_atomic_add(&count, -42) == 0 && count == 0, "a sum is returned");
+    hw_advise_huge(bytes, sizeof bytes);
+}
+
+static int seen[3];
+static void before_fork(void) { seen[0]++; }
+static void after_fork_in_parent(void) { seen[1]++; }
+static void after_fork_in_child(void) { seen[2]++; }
+
+#ifdef _WIN32
+static void forks(void)
+{
+    check(hw_at_fork(before_fork, after_fork_in_parent, after_fork_in_child) == 0 && seen[0] + seen[1] + seen[2] == 0,
+          "where nothing forks, nothing is called");
+}
+#else
+#include <sys/wait.h>
+#include <unistd.h>
+static void forks(void)
+{
+    int status = -1;
+    pid_t child;
+    check(hw_at_fork(before_fork, after_fork_in_parent, after_fork_in_child) == 0, "functions for a fork are taken");
+    hw_waker_open(&waker, 0);
+    child = fork();
+    if (child == 0) {
+        hw_waker_close(&waker);
+        _exit(seen[0] == 1 && seen[1] == 0 && seen[2] == 1 ? 0 : 1);
+    }
+    waitpid(child, &status, 0);
+    check(status == 0 && seen[0] == 1 && seen[1] == 1 && seen[2] == 0, "each is called where it belongs");
+    hw_waker_wake(&waker);
+    check(hw_waker_sleep(&waker, 0, INT64_MAX, NULL) > 0, "what the child closes stays open in the parent");
+    hw_waker_close(&waker);
+}
+#endif
+
+int main(void)
+{
+    printf("%s\n", HW_COMPILER);
+    hw_mutex_init(&mutex);
+    hw_cond_init(&cond);
+    hw_waker_init(&waker);
+    arithmetic_tells_when_it_overflows();
+    memory_is_read_and_written();
+    mutexes_exclude();
+    conditions_lose_no_signal();
+    the_clock_goes_on();
+    sleeps_end_when_they_should();
+    forks();
+#ifdef _WIN32
+    ctrl_c_ends_a_sleep();
+#endif
+#ifdef HWHEEL_POSIX
+    descriptors_beyond_pselect();
+#endif
+    hw_cond_destroy(&cond);
+    hw_mutex_destroy(&mutex);
+    return broken;
+}

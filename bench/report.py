@@ -18,7 +18,7 @@ except ImportError as missing:
     sys.exit(f"{missing}. The benchmarks need: pip install --group bench (make bench does that)")
 
 from containers import expiring
-from core import growth, idle, lateness, memory, pause, targets, wheel_sizes, workload
+from core import growth, huge_pages, idle, lateness, memory, pause, targets, wheel_sizes, workload
 from core.operation_table import show_notes, show_operations
 from core.references import references
 from core.rounds import measure, turns_of
@@ -54,6 +54,12 @@ def run_workload(settings: Settings, console: Console, bar: "Bar") -> Any:
 def run_memory(settings: Settings, console: Console, bar: "Bar") -> Any:
     part = memory.measure(settings.memory_timers, bar.of())
     memory.show(part, console)
+    return part
+
+
+def run_huge_pages(settings: Settings, console: Console, bar: "Bar") -> Any:
+    part = huge_pages.measure(settings.page_timers, settings.rounds, bar.of())
+    huge_pages.show(part, console)
     return part
 
 
@@ -119,6 +125,7 @@ SECTIONS: dict[str, Callable[[Settings, Console, Bar], Any]] = {
     "operations": run_operations,
     "workload": run_workload,
     "memory": run_memory,
+    "huge_pages": run_huge_pages,
     "pause": run_pause,
     "wheel_sizes": run_wheel_sizes,
     "lateness": run_lateness,

@@ -12,6 +12,8 @@ from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from cpython.object cimport Py_EQ, PyCallable_Check, PyObject_Hash, PyObject_RichCompareBool
 from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.pythread cimport (PyThread_acquire_lock, PyThread_allocate_lock, PyThread_release_lock, PyThread_type_lock,
+                               WAIT_LOCK)
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
 from cpython.unicode cimport PyUnicode_CheckExact
@@ -50,6 +52,10 @@ cdef extern from "native.h" nogil:      # and platform/platform.h, which says wh
     int hw_waker_sleep(hw_waker*, int64_t, int64_t, void*)
     void hw_pause()
     void hw_advise_huge(void*, size_t)
+    void* hw_huge_new(size_t)
+    void hw_huge_free(void*, size_t)
+    void hw_huge_discard(void*, size_t)
+    int HW_FREE_THREADED
     void hw_prefetch(const void*)
     bint hw_add_overflows(int64_t, int64_t, int64_t*)
     bint hw_mul_overflows(int64_t, int64_t, int64_t*)
@@ -77,6 +83,12 @@ cdef extern from "Python.h":
     object PyNumber_Index(object)
     PyObject* PyDict_GetItem(object, object)
     PyObject* PyObject_Vectorcall(object, PyObject**, size_t, PyObject*)
+    ctypedef struct PyObjectArenaAllocator:
+        void* ctx
+        void* (*alloc)(void*, size_t) noexcept nogil
+        void (*free)(void*, void*, size_t) noexcept nogil
+    void PyObject_GetArenaAllocator(PyObjectArenaAllocator*)
+    void PyObject_SetArenaAllocator(PyObjectArenaAllocator*)
     PyObject* PyObject_VectorcallDict(object, PyObject**, size_t, PyObject*)
 
 cdef extern from "native.h" nogil:

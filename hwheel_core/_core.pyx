@@ -58,6 +58,7 @@ include "timer/fork.pxi"
 
 # What Python sees.
 include "python/build.pxi"
+include "python/huge_pages.pxi"
 include "python/live.pxi"
 include "python/arguments.pxi"
 include "python/context.pxi"

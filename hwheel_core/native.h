@@ -105,6 +105,12 @@ static inline PyObject *hw_gc_new(PyObject *type) { return (PyObject *)_PyObject
 
 static inline PyObject **hw_tuple_items(PyObject *tuple) { return ((PyTupleObject *)tuple)->ob_item; }
 
+#ifdef Py_GIL_DISABLED
+#define HW_FREE_THREADED 1
+#else
+#define HW_FREE_THREADED 0
+#endif
+
 /* For a list, of which the items from `length` on hold no reference, and are left out; and for an array. The room stays. */
 static inline void hw_set_size(PyObject *object, Py_ssize_t length) { Py_SET_SIZE((PyVarObject *)object, length); }
 

@@ -96,4 +96,28 @@ static inline void hw_advise_huge(void *block, size_t size)
 #endif
 }
 
+static inline void *hw_huge_new(size_t size)
+{
+#ifdef MADV_HUGEPAGE
+    char *mapped = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *aligned;
+    if (mapped == MAP_FAILED)
+        return NULL;
+    aligned = (char *)(((uintptr_t)mapped + size - 1) & ~(uintptr_t)(size - 1));
+    if (aligned > mapped)
+        munmap(mapped, (size_t)(aligned - mapped));
+    if (aligned < mapped + size)
+        munmap(aligned + size, (size_t)(mapped + size - aligned));
+    if (madvise(aligned, size, MADV_HUGEPAGE) == 0)
+        return aligned;
+    munmap(aligned, size); /* the kernel was built without them */
+#endif
+    (void)size;
+    return NULL;
+}
+
+static inline void hw_huge_free(void *memory, size_t size) { munmap(memory, size); }
+
+static inline void hw_huge_discard(void *memory, size_t size) { madvise(memory, size, MADV_DONTNEED); }
+
 #endif

@@ -28,6 +28,7 @@ from hwheel_core import (
     TimerTask,
     TimingWheel,
     WheelSnapshot,
+    use_huge_pages,
 )
 
 __all__ = [
@@ -51,4 +52,5 @@ __all__ = [
     "TimingWheel",
     "WheelSnapshot",
     "__version__",
+    "use_huge_pages",
 ]

@@ -191,7 +191,7 @@ def test_an_alarm_that_a_loop_has_lost_is_asked_for_again():
     loop.close()
 
 
-def test_a_handle_whose_new_alarm_the_loop_refuses_is_not_late():
+def test_a_handle_whose_new_alarm_the_loop_refuses_is_not_moved():
     class Refusing(asyncio.SelectorEventLoop):
         refuse = False
 
@@ -205,9 +205,12 @@ def test_a_handle_whose_new_alarm_the_loop_refuses_is_not_late():
         timers = loop if hasattr(loop, "_wheel_timers") else Timeouts(loop)
         ran = []
         handle = timers.call_later(500, ran.append, 1)
+        when = handle.when()
         loop.refuse = True
         with pytest.raises(MemoryError):
             handle.reschedule(0.01)
+        assert handle.when() == when
+        assert handle.reschedule(0.01)
         run_until_count(loop, ran, 1)
         assert ran == [1]
         loop.close()

@@ -102,8 +102,8 @@ def test_a_clock_that_is_set_back_under_a_look(make_timer, looking, hand_clock):
     assert held(timer._look(COLUMNS)) == len(timer)
 
 
-def test_adds_get_in_between(make_timer, eventually):
-    """A look at very many is no one hold of the lock: while it lasts others add, on a thread without the GIL as well."""
+def test_adds_get_in_between(make_timer):
+    """A look at very many is no one hold of the lock: while it lasts others add."""
     timer = make_timer(executor="inline")
     timer.call_many(array("q", [FAR_S * 1000]) * 1_000_000, len)
     began, over, between = threading.Event(), threading.Event(), []

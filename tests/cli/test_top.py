@@ -50,8 +50,8 @@ def path(tmp_path):
     return str(tmp_path / "live.sock")
 
 
-@pytest.fixture
-def timer():
+def requests():
+    """A timer, not as a fixture: pytest holds on to those while others look for what is left behind."""
     timer = ManualTimer("requests")
     for i in range(1, 1001):
         timer.call_later(i / 10, int)
@@ -84,7 +84,8 @@ def top(capsys, monkeypatch, *arguments, width=80):
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_one_look_fits_and_has_it_all(width, timer, path, capsys, monkeypatch):
+def test_one_look_fits_and_has_it_all(width, path, capsys, monkeypatch):
+    timer = requests()
     other = ManualTimer("a timer whose name is longer than there is room for on a line of many figures", tick_ms=1000)
     hostile = ManualTimer("red \x1b[31m \a[bold]")
     with hwheel.live.serve(path, timer, other, hostile):
@@ -102,7 +103,8 @@ def test_one_look_fits_and_has_it_all(width, timer, path, capsys, monkeypatch):
     assert ("wake/s" in out) == (width >= 80)
 
 
-def test_without_unicode_there_are_bars_too(timer, path, monkeypatch):
+def test_without_unicode_there_are_bars_too(path, monkeypatch):
+    timer = requests()
     with hwheel.live.serve(path, timer):
         told = subprocess.run(
             [sys.executable, "-m", "hwheel", "top", path, "--once", "--interval", "0.1"],
@@ -121,7 +123,8 @@ def test_no_timers_are_no_fault(path, capsys, monkeypatch):
         assert "There is no timer at the moment." in top(capsys, monkeypatch, path, "--interval", "0.1")[1]
 
 
-def test_json_has_what_the_program_says_and_the_rates(timer, path, capsys, monkeypatch):
+def test_json_has_what_the_program_says_and_the_rates(path, capsys, monkeypatch):
+    timer = requests()
     stop = threading.Event()
 
     def work():
@@ -148,7 +151,8 @@ def test_json_has_what_the_program_says_and_the_rates(timer, path, capsys, monke
     assert rates["late_p50_ms"] == rates["late_p99_ms"] == 0
 
 
-def test_by_a_port_and_by_a_url(timer, capsys, monkeypatch):
+def test_by_a_port_and_by_a_url(capsys, monkeypatch):
+    timer = requests()
     with hwheel.live.serve(0, timer) as server:
         port = server.address[1]
         for address in (f"{port}", f":{port}", f"localhost:{port}", f"http://127.0.0.1:{port}/"):
@@ -227,7 +231,8 @@ def test_somebody_who_says_nothing(path, capsys, monkeypatch):
         assert "no answer within 0.1 s" in refused(capsys, monkeypatch, path)
 
 
-def test_a_host_that_the_program_does_not_know(timer, capsys, monkeypatch):
+def test_a_host_that_the_program_does_not_know(capsys, monkeypatch):
+    timer = requests()
     monkeypatch.setattr("hwheel.live.answer.host_is_ours", lambda host, own: False)
     with hwheel.live.serve(0, timer) as server:
         assert "give the address in figures" in refused(capsys, monkeypatch, str(server.address[1]))
@@ -250,7 +255,8 @@ def test_a_bad_address_is_said(arguments, said, capsys, monkeypatch):
     assert said in refused(capsys, monkeypatch, *arguments)
 
 
-def test_a_program_that_ends_between_the_two_looks(path, timer, capsys, monkeypatch):
+def test_a_program_that_ends_between_the_two_looks(path, capsys, monkeypatch):
+    timer = requests()
     server = hwheel.live.serve(path, timer)
     monkeypatch.setattr("hwheel.cli.top.command.time.sleep", lambda _: server.close())
     status, out, err = top(capsys, monkeypatch, path, "--once")

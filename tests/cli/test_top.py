@@ -16,7 +16,6 @@ import subprocess
 import sys
 import termios
 import threading
-import time
 
 import pytest
 
@@ -270,25 +269,23 @@ class Terminal:
     """A command on a terminal of its own."""
 
     def __init__(self, *arguments, columns=60, lines=30):
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            os.environ.update(environment(), TERM="xterm-256color")
-            for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
-                os.environ.pop(name, None)
-            time.sleep(0.2)  # until the size is set
-            os.execv(sys.executable, [sys.executable, "-m", "hwheel", *arguments])
+        self.fd, slave = pty.openpty()
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        env = {**environment(), "TERM": "xterm-256color"}
+        for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
+            env.pop(name, None)
+        command = [sys.executable, "-m", "hwheel", *arguments]
+        self.running = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=env)
+        os.close(slave)
         self.out = ""
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exc_info):
+        self.running.kill()
+        self.running.wait()
         os.close(self.fd)
-        with contextlib.suppress(ProcessLookupError, ChildProcessError):
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
 
     def shows(self, text, times=1):
         def look():
@@ -299,20 +296,16 @@ class Terminal:
 
         eventually(look, f"{text!r} in {self.out!r}")
 
-    def ended(self):
-        _, status = os.waitpid(self.pid, 0)
-        return os.waitstatus_to_exitcode(status)
-
 
 RESTORED = "\x1b[?1049l"
 
 
-def test_ctrl_c_ends_it_and_leaves_the_terminal_as_it_was(program, path):
+def test_ctrl_c_ends_it_and_leaves_the_terminal_as_it_was(program, path, ctrl_c_reaches_children):
     with Terminal("top", path, "--interval", "0.1") as terminal:
         terminal.shows(f"pid {program.pid}", times=3)
-        os.write(terminal.fd, b"\x03")
+        terminal.running.send_signal(signal.SIGINT)
         terminal.shows(RESTORED)
-        assert terminal.ended() == 0
+        assert terminal.running.wait(PATIENCE_S) == 0
         assert "Traceback" not in terminal.out and "interrupted" not in terminal.out
 
 
@@ -321,7 +314,7 @@ def test_when_the_program_ends_it_says_so(program, path):
         terminal.shows(f"pid {program.pid}", times=2)
         program.stdin.close()
         terminal.shows(f"The program has ended (pid {program.pid}).")
-        assert terminal.ended() == 0
+        assert terminal.running.wait(PATIENCE_S) == 0
         assert terminal.out.index(RESTORED) < terminal.out.index("The program has ended")
 
 

@@ -32,8 +32,8 @@ def check_sdist(sdist: Path) -> None:
 
 
 def wanted_in_wheel() -> set[str]:
-    """The Python files, the types, and no source of the core."""
-    kinds = (".py", ".pyi", "/py.typed")
+    """The Python files, the types, the page of the live look, and no source of the core."""
+    kinds = (".py", ".pyi", "/py.typed", "/live/page.html")
     files = {name.removeprefix("src/") for name in released_files() if name.endswith(kinds)}
     return {name for name in files if name.startswith(("hwheel/", "hwheel_core/"))}
 

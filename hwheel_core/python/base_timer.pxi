@@ -186,6 +186,19 @@ cdef class BaseTimer:
         lock_release(timer)
         return added, expired, cancelled, cascaded, wakeups, pending, levels, p50, p99, worst
 
+    def _look(self, int32_t columns):
+        """For a live page: (_counters(), timers that fell due and wait for the executor, whether they are more than that,
+        [(us late at most, how many)], and of each level (tick_ms, interval_ms, how many buckets hold something, buckets to
+        a column, [timers of each column]), the columns from the level's clock on, `columns` at most, an even number).
+
+        The counters are of one moment; the rest is counted after it, in slices, with lock and GIL given up in between.
+        O(pending + levels * wheel_size).
+        """
+        if not 2 <= columns <= 4096 or columns % 2:
+            raise ValueError(f"columns must be even, from 2 to 4096, not {columns}")
+        counters = self._counters()
+        return (counters, *timer_look_at(self.timer, counters[6], columns))
+
     def __repr__(self):
         state = "closed" if self.closed else f"{len(self)} pending"
         return f"<{type(self).__name__} {self.name!r}, {state}>"

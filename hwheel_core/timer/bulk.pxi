@@ -58,6 +58,8 @@ cdef inline void batch_prefetch_cancel(const Batch* self, const int64_t* indices
 
 cdef inline bint batch_cancel_one_locked(Batch* self, Entry* entry) noexcept nogil:
     if entry_is_linked(entry):
+        if self.timer.wheel.bookmarks is not NULL:
+            bookmarks_leave(&self.timer.wheel, entry)
         entry_unlink(entry)     # and no wheel_remove: the caller counts removals, all at once
         return True
     if batch_is_due(self, entry):

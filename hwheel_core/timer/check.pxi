@@ -90,6 +90,8 @@ cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
             return "what is due of a batch is out of its bounds"
         total += batch_waiting(batch) + batch.adding
         batch = batch.next
+    if fault is NULL and wheel.bookmarks is not NULL:
+        return "a bookmark is left of nobody"       # who looks and who checks are not to be at work at once
     if fault is NULL and total != timer.pending:
         return "the count of pending timers is wrong"
     if fault is NULL and timer.added != timer.expired + timer.cancelled + timer.returned + timer.pending:

@@ -28,17 +28,20 @@ cdef inline void lateness_record(Lateness* self, int64_t late_us) noexcept nogil
         self.buckets[(shift + 1) * 16 + ((late_us >> shift) & 15)] += 1
 
 
+cdef inline uint64_t lateness_upper_us(int step) noexcept nogil:
+    """The upper edge of a step, which belongs to it. The last step ends at 2**64."""
+    return step if step < 16 else (<uint64_t>(17 + step % 16) << (step // 16 - 1)) - 1
+
+
 cdef double lateness_quantile_ms(const Lateness* self, double quantile) noexcept nogil:
     """The upper edge of the step that the quantile falls into; 0 when there is nothing."""
     cdef int64_t rank = <int64_t>ceil(quantile * self.count)
     cdef int64_t seen = 0
-    cdef uint64_t upper_us          # the last step ends at 2**64
     cdef int i
     if self.count == 0:
         return 0.0
     for i in range(LATENESS_BUCKETS):
         seen += self.buckets[i]
         if seen >= rank and seen > 0:
-            upper_us = i if i < 16 else (<uint64_t>(17 + i % 16) << (i // 16 - 1)) - 1
-            return <int64_t>min(upper_us, <uint64_t>self.max_us) / 1000.0
+            return <int64_t>min(lateness_upper_us(i), <uint64_t>self.max_us) / 1000.0
     return self.max_us / 1000.0

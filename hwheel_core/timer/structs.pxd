@@ -62,6 +62,18 @@ cdef struct Lateness:
     int64_t max_us
     int64_t buckets[976]
 
+cdef struct Look:
+    # What timer_look finds: how many entries are in the buckets of each level.
+    Level levels[64]        # MAX_LEVELS; as they were when the look began
+    int32_t filled[64]      # how many buckets of the level hold something
+    int64_t widths[64]      # buckets to a column: the least power of two with which all that is filled has a column
+    int32_t level_count
+    int32_t columns         # an even number
+    int64_t* counts         # `columns` for each level, from the bucket of the level's clock on
+    int64_t ready           # timers that fell due and wait for the executor
+    int ready_is_more       # they are more than it has counted
+    Lateness lateness
+
 cdef enum ClockKind:
     CLOCK_KIND_MONOTONIC
     CLOCK_KIND_BOOTTIME

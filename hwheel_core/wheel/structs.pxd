@@ -42,6 +42,12 @@ cdef struct Level:
     Bucket* buckets
     int32_t current_index   # the bucket of current_time_ms
 
+cdef struct Bookmark:
+    # How far somebody who counts a bucket has come: see bookmark.pxi.
+    Bookmark* next
+    const Bucket* bucket    # NULL: it was taken since
+    const Entry* entry      # what is to be counted next; the bucket's head at the end
+
 cdef struct Wheel:
     int32_t wheel_size
     int32_t level_count
@@ -51,6 +57,7 @@ cdef struct Wheel:
     Entry due               # what is due at the tick of the level 1 clock, in order
     int64_t taken_ms        # expiration of the bucket taken last
     int64_t removals        # entries taken out by something else than a cascade: remembered nodes may be gone
+    Bookmark* bookmarks     # of those who count a bucket and have given the lock up; NULL while nobody looks
     int64_t cascaded
     Level levels[64]        # MAX_LEVELS
 

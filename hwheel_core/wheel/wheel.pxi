@@ -115,6 +115,8 @@ cdef inline AddStatus wheel_add(Wheel* self, Entry* entry, int64_t* bucket_ms_ou
 
 cdef inline void wheel_remove(Wheel* self, Entry* entry) noexcept nogil:
     """Takes an entry out of whatever list it is in: cancelled, moved, or handed out. It may be freed after."""
+    if self.bookmarks is not NULL:
+        bookmarks_leave(self, entry)
     entry_unlink(entry)
     self.removals += 1
 
@@ -182,6 +184,7 @@ cdef StepStatus wheel_step(Wheel* self, int64_t now_ms, int* budget) noexcept no
             return STEP_MORE
         queue_remove(self, bucket)
         bucket.pushed.entry = NULL
+        bookmarks_lose(self, bucket)
         self.taken_ms = bucket.entries.expiration_ms
         wheel_advance_clock(self, bucket.entries.expiration_ms)
         if bucket.level == 1:

@@ -11,12 +11,13 @@
 hwheel_timer_added_total{timer="requests"} 1.0
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hwheel.extras import needed_by
-from hwheel.purgatory import DelayedOperationPurgatory
+from hwheel.purgatory import DelayedOperationPurgatory, PurgatoryStats
 from hwheel.timers.base import BaseTimer
+from hwheel_core import TimerStats
 
 with needed_by("hwheel.metrics", "metrics"):
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -58,17 +59,7 @@ class TimerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """What prometheus_client asks for: the counters at this moment."""
-        stats = {name: timer.stats() for name, timer in self._timers.items()}
-        yield from _families("timer", _TIMER_COUNTERS, _TIMER_GAUGES, stats)
-        lateness = GaugeMetricFamily(
-            "hwheel_timer_lateness_seconds",
-            "How long after its deadline a timer was handed out, since the timer was made.",
-            labels=["timer", "quantile"],
-        )
-        for name, counters in stats.items():
-            for quantile, late_ms in zip(("0.5", "0.99", "1"), counters.lateness, strict=True):
-                lateness.add_metric([name, quantile], late_ms / 1000)
-        yield lateness
+        return timer_families({name: timer.stats() for name, timer in self._timers.items()})
 
 
 class PurgatoryCollector(Collector):
@@ -88,8 +79,26 @@ class PurgatoryCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """What prometheus_client asks for: the counters at this moment."""
-        stats = {name: purgatory.stats() for name, purgatory in self._purgatories.items()}
-        return _families("purgatory", _PURGATORY_COUNTERS, _PURGATORY_GAUGES, stats)
+        return purgatory_families({name: purgatory.stats() for name, purgatory in self._purgatories.items()})
+
+
+def timer_families(stats: Mapping[str, TimerStats]) -> Iterator[Metric]:
+    """What Prometheus is told of timers, by the names that they have there."""
+    yield from _families("timer", _TIMER_COUNTERS, _TIMER_GAUGES, stats)
+    lateness = GaugeMetricFamily(
+        "hwheel_timer_lateness_seconds",
+        "How long after its deadline a timer was handed out, since the timer was made.",
+        labels=["timer", "quantile"],
+    )
+    for name, counters in stats.items():
+        for quantile, late_ms in zip(("0.5", "0.99", "1"), counters.lateness, strict=True):
+            lateness.add_metric([name, quantile], late_ms / 1000)
+    yield lateness
+
+
+def purgatory_families(stats: Mapping[str, PurgatoryStats]) -> Iterator[Metric]:
+    """The same of purgatories."""
+    return _families("purgatory", _PURGATORY_COUNTERS, _PURGATORY_GAUGES, stats)
 
 
 def _by_name(sources: tuple[Any, ...], kind: type[Any]) -> dict[str, Any]:
@@ -104,7 +113,7 @@ def _by_name(sources: tuple[Any, ...], kind: type[Any]) -> dict[str, Any]:
 
 
 def _families(
-    label: str, counters: dict[str, str], gauges: dict[str, str], stats: dict[str, Any]
+    label: str, counters: dict[str, str], gauges: dict[str, str], stats: Mapping[str, Any]
 ) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
     """A family for each counter, with a value for each source."""
     for kind, descriptions in ((CounterMetricFamily, counters), (GaugeMetricFamily, gauges)):

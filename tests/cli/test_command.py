@@ -42,7 +42,7 @@ def test_python_dash_m_hwheel_tells_its_version_and_how_it_was_built(tmp_path):
     assert re.fullmatch(rf"python: CPython {re.escape(platform.python_version())} with(out)? the GIL, \w+ \w+", python)
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["trace"], ["deliver"], ["pending"]])
+@pytest.mark.parametrize("command", [[], ["demo"], ["trace"], ["deliver"], ["pending"], ["top"]])
 def test_help_teaches_by_examples(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([*command, "--help"])

@@ -1,5 +1,6 @@
 """`hwheel demo`, for real but small."""
 
+import os
 import re
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from asking import seen
 from hwheel.cli.demo import drive, engines
 from hwheel.cli.demo.request_log import read_log
 from hwheel.cli.main import main
@@ -59,6 +61,30 @@ def test_a_coarse_tick_is_never_early(capsys):
     status, text = demo(capsys, *QUICK, "--tick-ms", "100", "--wheel-size", "2", "--cancel-ratio", "0")
     assert status == 0
     assert "500 timers: 0 cancelled, 500 ran; lost 0, doubled 0, early 0" in text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
+def test_a_demo_can_be_looked_at_while_it_runs(tmp_path, eventually):
+    path = str(tmp_path / "demo.sock")
+    command = [sys.executable, "-P", "-m", "hwheel", "demo", *QUICK, "--live", path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            eventually(lambda: os.path.exists(path))
+            told = seen(path)
+            out, err = running.communicate(timeout=100)
+        finally:
+            running.kill()
+    assert told["pid"] == running.pid and [timer["name"] for timer in told["timers"]] in ([], ["demo"])
+    assert (running.returncode, err) == (0, "") and "lost 0, doubled 0, early 0" in out
+    assert not os.path.exists(path)
+
+
+def test_a_demo_that_cannot_be_looked_at_there_does_not_begin(tmp_path, capsys):
+    (tmp_path / "mine").touch()
+    for address, said in ((tmp_path / "mine", "this is no socket"), ("/nowhere/a", "No such"), ("99999", "65535")):
+        assert main(["demo", *QUICK, "--live", str(address)]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == "" and captured.err.startswith("hwheel demo: --live: ") and said in captured.err
 
 
 class Losing(engines.WheelEngine):

@@ -28,6 +28,7 @@ COMMANDS = {
     "tune --spark": ("tune,spark", ["log", "--spark", "--json"]),
     "deliver": ("spark", ["--from", "a", "--to", "b", "--checkpoint", "c"]),
     "pending": ("spark", ["--checkpoint", "c"]),
+    "top": ("cli", ["9000"]),
 }
 
 # None in sys.modules is what an import of something that is not installed comes to.

@@ -23,6 +23,7 @@ MODULES = [
     "hwheel.asyncio",
     "hwheel.purgatory",
     "hwheel.metrics",
+    "hwheel.live",
     "hwheel.replay",
     "hwheel.recorder",
     "hwheel.spark",

@@ -1,7 +1,8 @@
 """The parser of the whole command line, and how the command ends.
 
-Exit status: 0, all is well; 1, a demo lost, doubled or hurried a timer, a query failed, or the message asked for is not
-pending; 2, the command was not understood or cannot be carried out; 130, interrupted.
+Exit status: 0, all is well; 1, a demo lost, doubled or hurried a timer, a query failed, the message asked for is not
+pending, or the program that `top` looked at has ended; 2, the command was not understood or cannot be carried out; 130,
+interrupted.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from hwheel.cli.deliver import command as deliver_command
 from hwheel.cli.demo import command as demo_command
 from hwheel.cli.errors import CommandError
 from hwheel.cli.options import Parser
+from hwheel.cli.top import command as top_command
 from hwheel.cli.trace import command as trace_command
 from hwheel.cli.tune import command as tune_command
 from hwheel.extras import MissingExtraError
@@ -34,10 +36,11 @@ examples:
   hwheel trace --tick 20 --wheel-size 10 --start 0 --delays 5 23 230
   hwheel trace --json                       the same for programs
   hwheel tune log/ --out report             which tick, wheel size and timeout suit a log of timers
+  hwheel top /tmp/app.sock                  a live look at the timers of a running program
   hwheel deliver --from in --to out --checkpoint state      messages in files, held until they are due, on Spark
 
-Each command has a --help of its own. demo and trace need pip install 'hwheel[cli]', tune 'hwheel[tune]', deliver and
-pending 'hwheel[spark]', and say so where something of it is not installed.
+Each command has a --help of its own. demo, trace and top need pip install 'hwheel[cli]', tune 'hwheel[tune]', deliver
+and pending 'hwheel[spark]', and say so where something of it is not installed.
 """
 
 
@@ -68,6 +71,7 @@ def make_parser() -> Parser:
     tune_command.add_to(commands)
     deliver_command.add_to(commands)
     pending.add_to(commands)
+    top_command.add_to(commands)
     for command in commands.choices.values():
         command.add_argument("--verbose", action="store_true", help="of what goes wrong, show all that is known")
     return parser

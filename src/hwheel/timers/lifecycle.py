@@ -32,6 +32,12 @@ def follow_process(follower: Any) -> None:
     _followers[number] = weakref.ref(follower, is_gone)
 
 
+def followers() -> list[Any]:
+    """Who follows the process now, in the order in which they were made."""
+    found = [follower() for follower in [*_followers.values()]]
+    return [one for one in found if one is not None]
+
+
 def main_thread_has_ended() -> bool:
     """Whether the interpreter is at its end: the main thread has nothing more to run but what waits for that."""
     return getattr(threading, "_SHUTTING_DOWN", False) or not threading.main_thread().is_alive()

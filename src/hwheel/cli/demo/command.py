@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,6 +38,7 @@ examples:
   hwheel demo --count 1000000 --no-peers
   hwheel demo --cancel-ratio 0 --timeout-ms 100 2000      every timer expires
   hwheel demo --tick-ms 100 --wheel-size 20               coarse and small, as Kafka's
+  hwheel demo --live /tmp/demo.sock                       in another terminal: hwheel top /tmp/demo.sock
   hwheel demo --log examples/requests.jsonl --speed 2     a recorded log, twice as fast
 
 A log has a request a line, as JSON lines or as CSV with a first line of names; times in ms from anywhere:
@@ -103,6 +104,9 @@ def add_to(commands: Any) -> None:
         help="buckets a level (default: %(default)s)",
     )
     parser.add_argument(
+        "--live", metavar="ADDRESS", help="show the timer there, a path or a port: try hwheel top in another terminal"
+    )
+    parser.add_argument(
         "--peers",
         action=argparse.BooleanOptionalAction,
         default=True,
@@ -131,8 +135,10 @@ def run(options: argparse.Namespace) -> int:
     except (ValueError, OverflowError) as error:
         raise CommandError(str(error)) from None
     workload = workload_of(requests, speed)
-    console.print(headline(options, workload, wheel))
-    with Board(console) as board:
+    with ExitStack() as stack:
+        stack.enter_context(live_look(options.live))
+        console.print(headline(options, workload, wheel))
+        board = stack.enter_context(Board(console))
         wheel_run = drive_on(make_wheel, workload, board)
         outcomes = [figures(wheel_run, speed, make_wheel, WheelEngine.most_for_memory)]
         if options.peers:
@@ -145,6 +151,20 @@ def run(options: argparse.Namespace) -> int:
     verdict = account(wheel_run.deadlines, wheel_run.runs, wheel_run.cancels)
     draw_account(verdict, console)
     return 0 if verdict.is_clean else 1
+
+
+def live_look(address: str | None) -> AbstractContextManager[object]:
+    """What `hwheel top` looks at, while the demo runs."""
+    if address is None:
+        return nullcontext()
+    import hwheel.live
+
+    try:
+        return hwheel.live.serve(int(address) if address.isdecimal() else address)
+    except OSError as error:
+        raise CommandError(f"--live: {error.filename}: {error.strerror}") from None
+    except ValueError as error:
+        raise CommandError(f"--live: {error}") from None
 
 
 def check_together(options: argparse.Namespace) -> None:

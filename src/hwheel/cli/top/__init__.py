@@ -1,0 +1,1 @@
+"""`hwheel top`: a live look at the timers of a running program."""

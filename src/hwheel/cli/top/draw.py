@@ -1,0 +1,202 @@
+"""`hwheel top` for people: the page, for a terminal of any width."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hwheel.cli.top.rates import Rates, octaves
+
+QUIET = "dim"
+LATE = "yellow"
+BAR = "cyan"
+HEIGHTS = " ▁▂▃▄▅▆▇█"
+PLAIN_HEIGHTS = " .:-=+*#"
+NOTHING = "-"
+SIDE_BY_SIDE = 100  # columns from which on the levels and the lateness stand beside each other
+MORE = 80  # columns from which on the table has all figures
+LEAST = 40
+
+
+class Page:
+    """Draws looks on a console."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.heights = PLAIN_HEIGHTS if console.options.ascii_only else HEIGHTS
+        self.block = "#" if console.options.ascii_only else "█"
+
+    def draw(
+        self, look: Mapping[str, Any], rates: Mapping[str, Rates], place: str, state: str = "", lines: int | None = None
+    ) -> RenderableType:
+        """All of it; lines: as much of it as fits into so many, whole timers only."""
+        head = Text.assemble((plain(look["program"]), "bold"), (f"  pid {look['pid']}, {place}", QUIET))
+        if state:
+            head.append(f"  {state}", "bold red")
+        parts: list[RenderableType] = [head]
+        timers, purgatories = look["timers"], look.get("purgatories", [])
+        if not timers and not purgatories:
+            parts.append(Text("There is no timer at the moment.", QUIET))
+        if timers:
+            parts += ["", self._overview(timers, rates)]
+        if purgatories:
+            parts += ["", self._purgatories(purgatories)]
+        left = None if lines is None else lines - self._lines(parts) - 1
+        hidden = 0
+        for timer in timers:
+            detail = self._detail(timer, rates.get(timer["name"]))
+            needed = self._lines([detail])
+            if left is not None and needed > left:
+                hidden += 1
+                continue
+            left = None if left is None else left - needed
+            parts.append(detail)
+        if hidden:
+            parts.append(Text(f"{hidden} more where the terminal is higher", QUIET))
+        return Group(*parts)
+
+    def _lines(self, parts: Sequence[RenderableType]) -> int:
+        return len(self.console.render_lines(Group(*parts), pad=False))
+
+    @property
+    def width(self) -> int:
+        return max(self.console.width, LEAST)
+
+    # --- tables ------------------------------------------------------------------------------------------------------
+
+    def _overview(self, timers: Sequence[Mapping[str, Any]], rates: Mapping[str, Rates]) -> Table:
+        """A line for each timer."""
+        wide = self.width >= MORE
+        heads = ["pending", "add/s", "cancel/s", "expire/s"] + ["wake/s", "due"] * wide + ["late 99%"]
+        rows = []
+        for timer in timers:
+            now = rates.get(timer["name"])
+            row = [number(timer["pending"])]
+            row += [NOTHING] * 3 if now is None else [rate(now.added), rate(now.cancelled), rate(now.expired)]
+            if wide:
+                row += [NOTHING if now is None else rate(now.wakeups), number(timer["ready"], timer["ready_is_more"])]
+            rows.append((timer["name"], [*row, ms_text(timer["lateness"]["p99_ms"])]))
+        return self._table("timer", heads, rows)
+
+    def _purgatories(self, purgatories: Sequence[Mapping[str, Any]]) -> Table:
+        heads = ["delayed", "watched", "completed", "expired"] + ["purged"] * (self.width >= MORE)
+        rows = [(purgatory["name"], [number(purgatory[head]) for head in heads]) for purgatory in purgatories]
+        return self._table("purgatory", heads, rows)
+
+    def _table(self, kind: str, heads: list[str], rows: list[tuple[str, list[str]]]) -> Table:
+        """Figures by name. Where there is not enough room the names are cut, and not the figures."""
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        taken = sum(2 + max(map(len, column)) for column in zip(heads, *(row for _, row in rows), strict=True))
+        room = max(self.width - taken - 2, len(kind))
+        table.add_column(kind, overflow="ellipsis", no_wrap=True, style="bold", max_width=room)
+        for head in heads:
+            table.add_column(head, justify="right", no_wrap=True)
+        for name, row in rows:
+            table.add_row(Text(plain(name)), *row)
+        return table
+
+    # --- one timer ---------------------------------------------------------------------------------------------------
+
+    def _detail(self, timer: Mapping[str, Any], now: Rates | None) -> RenderableType:
+        kind = f"{plain(timer['kind'])}, tick {ms_text(timer['tick_ms'])}, {timer['wheel_size']:,} buckets a level"
+        head = Text.assemble((plain(timer["name"]), "bold"), (f"  {kind}", QUIET), no_wrap=True, overflow="ellipsis")
+        late = timer["lateness"]
+        said = f"late: median {ms_text(late['p50_ms'])}, 99 % {ms_text(late['p99_ms'])}, most {ms_text(late['max_ms'])}"
+        if now is not None and now.late_p50_ms is not None and now.late_p99_ms is not None:
+            break_ = "; " if self.width >= MORE else "\n      "
+            said += f"{break_}just now: median {ms_text(now.late_p50_ms)}, 99 % {ms_text(now.late_p99_ms)}"
+        steps = octaves([(upper, count) for upper, count in late["histogram_us"]])
+        body: RenderableType
+        if self.width >= SIDE_BY_SIDE:
+            half = self.width // 2 - 2
+            body = Table.grid(padding=(0, 4, 0, 0))
+            body.add_column(width=half)
+            body.add_column(width=half)
+            body.add_row(self._levels(timer["levels"], half), self._lateness(steps, half))
+        else:
+            body = Group(self._levels(timer["levels"], self.width), self._lateness(steps, self.width))
+        return Group("", head, Text(said, QUIET), body)
+
+    def _levels(self, levels: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
+        """A line for each level: what waits from now to how far ahead, in its buckets."""
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        grid.add_column(no_wrap=True)
+        grid.add_column(no_wrap=True, justify="right", style=QUIET)
+        grid.add_column(no_wrap=True, style=BAR)
+        grid.add_column(no_wrap=True, justify="right")
+        counts = [number(sum(level["bars"])) for level in levels]
+        room = width - max(map(len, counts), default=0) - len("level 10 to 100 min   ")
+        for level, count in zip(levels, counts, strict=True):
+            bars = merged(level["bars"], max(room, 8))
+            reach_ms = min(len(level["bars"]) * level["buckets_per_bar"] * level["tick_ms"], level["interval_ms"])
+            grid.add_row(f"level {level['level']}", f"to {ms_text(reach_ms)}", self._bars(bars), count)
+        return grid
+
+    def _bars(self, counts: Sequence[int]) -> str:
+        """A character to each. What is there at all is seen."""
+        most, steps = max(counts, default=0), len(self.heights) - 1
+        return "".join(self.heights[math.ceil(steps * count / most) if count else 0] for count in counts)
+
+    def _lateness(self, steps: Sequence[tuple[float, int]], width: int) -> RenderableType:
+        """A line for each power of two."""
+        if not steps:
+            return Text("nothing has expired yet", QUIET)
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        grid.add_column(no_wrap=True, justify="right", style=QUIET)
+        grid.add_column(no_wrap=True, style=LATE)
+        grid.add_column(no_wrap=True, justify="right")
+        most = max(count for _, count in steps)
+        room = max(8, width - len("to 0.512 ms  ") - len(number(most)) - 1)
+        for upper_ms, count in steps:
+            bar = self.block * math.ceil(room * count / most)
+            grid.add_row(f"to {ms_text(upper_ms)}", bar.ljust(room), number(count))
+        return grid
+
+
+def merged(bars: Sequence[int], room: int) -> list[int]:
+    """As many neighbours put together as it takes to have room."""
+    each = -(-len(bars) // room)
+    return [sum(bars[at : at + each]) for at in range(0, len(bars), each)]
+
+
+def plain(text: str) -> str:
+    """A name that a program has chosen, without what a terminal would take for an order."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
+def number(count: int, is_more: bool = False) -> str:
+    """A count.
+
+    >>> number(1234567), number(512, True)
+    ('1,234,567', '512+')
+    """
+    return f"{count:,}{'+' if is_more else ''}"
+
+
+def rate(a_second: float) -> str:
+    """What happens a second.
+
+    >>> [rate(one) for one in (0, 0.123, 5, 1234.5)]
+    ['0', '0.12', '5', '1,234']
+    """
+    return f"{a_second:,.0f}" if a_second >= 10 or a_second == 0 else f"{a_second:.2g}"
+
+
+def ms_text(ms: float) -> str:
+    """A length of time, to two figures; above 100 of a unit to all.
+
+    >>> [ms_text(ms) for ms in (0, 0.128, 0.0421, 16.384, 512, 30720, 262144, 7.2e7, 8.64e8)]
+    ['0 ms', '0.13 ms', '0.042 ms', '16 ms', '512 ms', '31 s', '4.4 min', '20 h', '10 d']
+    """
+    for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
+        if ms >= length:
+            return f"{figures(ms / length)} {unit}"
+    return f"{figures(ms)} ms"
+
+
+def figures(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"

@@ -1,0 +1,176 @@
+"""What the live look shows is what the timers count."""
+
+import gc
+import json
+import sys
+import threading
+from array import array
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import hwheel.live
+from asking import ask, seen
+from hwheel import ManualTimer, SystemTimer
+from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
+COUNTERS = ("added", "expired", "cancelled", "cascaded", "wakeups", "pending")
+
+
+@pytest.fixture(params=["socket", "port"])
+def serve(request, tmp_path):
+    """hwheel.live.serve() at an address of its own, closed at the end."""
+    servers = []
+
+    def start(*timers):
+        servers.append(hwheel.live.serve(str(tmp_path / "live.sock") if request.param == "socket" else 0, *timers))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+def names(address):
+    return [timer["name"] for timer in seen(address)["timers"]]
+
+
+def test_a_look_is_what_stats_say(serve):
+    requests, sessions = ManualTimer("requests"), ManualTimer("sessions", tick_ms=10, wheel_size=64)
+    server = serve(requests, sessions)
+    for i in range(1, 201):
+        requests.call_later(i / 10, int)
+    requests.call_later(5000, int).cancel()
+    requests.call_many(array("q", [5, 600, 70_000]), len)
+    sessions.call_later(3, int)
+    requests.advance(12.3)
+    told = seen(server.address)
+    assert told["hwheel"] == hwheel.__version__ and told["purgatories"] == []
+    assert [timer["name"] for timer in told["timers"]] == ["requests", "sessions"]
+    for timer, look in zip([requests, sessions], told["timers"], strict=True):
+        stats = timer.stats()
+        assert {name: look[name] for name in COUNTERS} == {name: getattr(stats, name) for name in COUNTERS}
+        late = look["lateness"]
+        assert (late["p50_ms"], late["p99_ms"], late["max_ms"]) == stats.lateness
+        assert sum(count for _, count in late["histogram_us"]) == stats.expired
+        assert (look["kind"], look["tick_ms"], look["wheel_size"]) == ("ManualTimer", timer.tick_ms, timer.wheel_size)
+        assert [level["level"] for level in look["levels"]] == [*range(1, stats.levels + 1)]
+        assert sum(sum(level["bars"]) for level in look["levels"]) == stats.pending == len(timer)
+        for level in look["levels"]:
+            assert level["interval_ms"] == level["tick_ms"] * timer.wheel_size
+            assert 0 < len(level["bars"]) <= 60 and level["filled"] >= sum(map(bool, level["bars"]))
+
+
+def test_time_passes_from_look_to_look(serve):
+    server = serve(ManualTimer())
+    first = seen(server.address)["time"]
+    assert seen(server.address)["time"] > first
+
+
+def test_timers_are_held_weakly_and_what_is_closed_is_not_shown(serve):
+    gone, closed, stays = ManualTimer("gone"), SystemTimer("closed"), ManualTimer("stays")
+    server = serve(gone, closed, stays)
+    assert names(server.address) == ["gone", "closed", "stays"]
+    del gone
+    gc.collect()
+    closed.close()
+    assert names(server.address) == ["stays"]
+    del stays
+    gc.collect()
+    assert names(server.address) == []
+    assert ask(server.address, "/").status == 200
+
+
+def test_timers_of_one_name_are_told_apart_and_keep_their_names(serve):
+    timers = [ManualTimer("a"), ManualTimer("a"), ManualTimer("a #2"), ManualTimer("a")]
+    server = serve(*timers)
+    assert names(server.address) == ["a", "a #2", "a #2 #2", "a #3"]
+    del timers[0]
+    gc.collect()
+    assert names(server.address) == ["a #2", "a #2 #2", "a #3"]
+
+
+def test_without_timers_all_of_the_process_are_shown_also_later_ones(serve, make_timer):
+    class Order(DelayedOperation):
+        def try_complete(self):
+            return False
+
+    server = serve()
+    make_timer("first made")
+    assert "first made" in names(server.address)
+    make_timer("made later")
+    with DelayedOperationPurgatory("orders") as orders:
+        orders.try_complete_else_watch(Order(60_000), ["tea", "jam"])
+        told = seen(server.address)
+        assert {"first made", "made later", "orders"} <= {timer["name"] for timer in told["timers"]}
+        assert {"name": "orders", **orders.stats()._asdict()} in told["purgatories"]
+        assert orders.stats().watched == 2
+    assert "orders" not in names(server.address)
+
+
+def test_a_name_is_anything(serve):
+    name = '</script><b>"\u2028 \ud800 \x1b[31m'
+    assert names(serve(ManualTimer(name)).address) == [name]
+
+
+def test_prometheus_gets_the_text_of_its_client(serve):
+    client = pytest.importorskip("prometheus_client")
+    from hwheel.metrics import TimerCollector
+
+    timer, other = ManualTimer("requests"), ManualTimer("requests")
+    server = serve(timer, other)
+    timer.call_later(1, int)
+    timer.advance(1)
+    answer = ask(server.address, "/metrics")
+    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    registry = client.CollectorRegistry()
+    registry.register(TimerCollector(timer))
+    mine = [line for line in answer.body.decode().splitlines() if '"requests #2"' not in line]
+    assert mine == client.generate_latest(registry).decode().splitlines()
+    assert 'hwheel_timer_pending{timer="requests #2"} 0.0' in answer.body.decode()
+    with DelayedOperationPurgatory("orders", timer) as orders:
+        text = ask(serve_again(server, orders), "/metrics").body.decode()
+    assert 'hwheel_purgatory_delayed{purgatory="orders"} 0.0' in text
+
+
+def serve_again(server, *timers):
+    """The same address, another server, which the one before closes with it."""
+    address = server.address
+    server.close()
+    server.__init__(address, *timers)
+    return server.address
+
+
+def test_without_prometheus_client_metrics_say_what_to_install(serve, monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    answer = ask(serve(ManualTimer()).address, "/metrics")
+    assert answer.status == 501
+    assert answer.body.decode().startswith("/metrics needs prometheus_client, which is not installed: pip install")
+
+
+def test_looks_while_timers_work_and_end(serve, many_switches):
+    """Each of many looks at once is whole: its counters are of one moment."""
+    server = serve()
+    stop = threading.Event()
+
+    def churn(number):
+        while not stop.is_set():
+            with SystemTimer(f"churn {number}", executor="inline") as timer:
+                tasks = [timer.call_later(60, int) for _ in range(300)]
+                for task in tasks[::2]:
+                    task.cancel()
+
+    with ThreadPoolExecutor(8) as pool:
+        churning = [pool.submit(churn, number) for number in range(2)]
+        looks = [look for round in range(10) for look in pool.map(lambda _: seen(server.address), range(6))]
+        stop.set()
+        for one in churning:
+            one.result()
+    assert len(looks) == 60
+    for look in looks:
+        for timer in look["timers"]:
+            if timer["name"].startswith("churn"):
+                # What close() has returned is none of these three.
+                assert timer["added"] >= timer["expired"] + timer["cancelled"] + timer["pending"]
+    assert json.dumps(looks[-1])

@@ -1,0 +1,81 @@
+"""The page for browsers needs no other file, and nothing but its own script may run in it."""
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+
+import hwheel.live
+from asking import ask
+from hwheel import ManualTimer
+from hwheel.live.answer import PAGE
+
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+LEADS_ELSEWHERE = {"src", "href", "srcset", "action", "data", "poster", "cite", "background", "xlink:href"}
+
+
+class Reader(HTMLParser):
+    """The tags of a page, whether each is closed, and where it refers to."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.references, self.handlers = [], [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        self.references += [value for name, value in attributes if name in LEADS_ELSEWHERE]
+        self.handlers += [name for name, _ in attributes if name.startswith("on") or name == "style"]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def served():
+    with hwheel.live.serve(0, ManualTimer()) as server:
+        return ask(server.address, "/")
+
+
+def test_the_page_is_whole_and_refers_to_nothing_else():
+    answer = served()
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    text = answer.body.decode()
+    assert text == PAGE
+    reader = Reader()
+    reader.feed(text)
+    assert reader.open == [] and reader.tags[0] == "html"
+    assert reader.references == ["data:,"]  # the icon, so that no browser asks for one
+    assert reader.handlers == []  # which the policy would not let run
+    text = text.replace("http://www.w3.org/2000/svg", "")  # the name of a kind of elements, which nobody loads
+    assert not re.search(r"https?:|@import|url\(|import\(|//\w+\.", text)
+    assert re.findall(r"fetch\(\"([^\"]*)\"", text) == ["live.json"]
+
+
+def test_the_policy_lets_run_what_stands_in_the_page_and_nothing_else():
+    answer = served()
+    policy = dict(part.strip().split(" ", 1) for part in answer.headers["Content-Security-Policy"].split(";"))
+    assert policy["default-src"] == "'none'" and policy["connect-src"] == "'self'"
+    for kind in ("script", "style"):
+        (text,) = re.findall(f"<{kind}>(.*?)</{kind}>", answer.body.decode(), re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert policy[f"{kind}-src"] == f"'sha256-{digest}'"
+
+
+def test_names_of_timers_are_put_in_as_text():
+    script = PAGE.partition("<script>")[2]
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", script)
+
+
+def test_the_page_uses_names_that_the_look_has():
+    from hwheel.live.look import Sources, look_at
+
+    timer = ManualTimer()
+    look = look_at(Sources([timer]), 0.0)
+    (shown,) = look["timers"]
+    script = PAGE.partition("<script>")[2]
+    known = {*look, *shown, *shown["lateness"], *shown["levels"][0]}
+    for holder in ("look", "timer", "late", "level"):
+        used = {*re.findall(rf"\b{holder}\.(\w+)", script)} - {"name", "has", "get", "set", "replaceChildren"}
+        assert used <= known, holder
+    assert {"pending", "added", "levels", "lateness"} <= {*re.findall(r"\btimer\.(\w+)", script)}

@@ -1,0 +1,321 @@
+"""The server of the live look: who may ask, who is in whose way, and what is left when it ends."""
+
+import os
+import socket
+import stat
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import hwheel.live
+from asking import PATIENCE_S, ask, connected, seen
+from hwheel import ManualTimer
+from hwheel.live.server import MOST
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "live.sock")
+
+
+@pytest.fixture(params=["socket", "port"])
+def address(request, path):
+    return path if request.param == "socket" else 0
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("hwheel-live")]
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
+
+
+def leave_stale(path):
+    """What a program leaves that was killed."""
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+        dead.listen()
+
+
+# --- who may ask ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1", "127.0.0.1:9000", "[::1]:9000", "10.1.2.3"])
+def test_who_asks_by_figures_or_localhost_is_answered(host):
+    with hwheel.live.serve(0, ManualTimer()) as server:
+        assert ask(server.address, host=host).status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["", "evil.example", "evil.example:9000", "127.0.0.1.evil.example", "localhost.evil", "[]"]
+)
+@pytest.mark.parametrize("page", ["/", "/live.json", "/metrics", "/other"])
+def test_a_page_whose_name_was_made_to_lead_here_is_told_nothing(page, host):
+    timer = ManualTimer("secret")
+    with hwheel.live.serve(0, timer) as server:
+        answer = ask(server.address, page, host=host)
+        assert answer.status == 403 and b"secret" not in answer.body
+
+
+def test_the_name_that_it_was_told_to_listen_on_is_its_own():
+    with hwheel.live.serve(("localhost", 0), ManualTimer()) as server:
+        assert server.address[0] == "localhost" and server.address[1] > 0
+        assert ask(server.address).status == 200
+
+
+def test_on_a_unix_socket_the_name_is_anybodys(path):
+    with hwheel.live.serve(path, ManualTimer()) as server:
+        assert server.address == path
+        assert ask(path, host="requests.internal").status == 200
+
+
+def test_no_other_site_is_let_in_and_nothing_can_be_changed(address):
+    timer = ManualTimer()
+    timer.call_later(1, int)
+    with hwheel.live.serve(address, timer) as server:
+        for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
+            assert ask(server.address, method=method).status == 501
+        for page in ("/", "/live.json", "/nothing"):
+            answer = ask(server.address, page)
+            assert not [name for name in answer.headers if name.lower().startswith("access-control-")]
+            assert answer.headers["Cache-Control"] == "no-store"
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert ask(server.address, "/nothing").status == 404
+        assert ask(server.address, "/../../etc/passwd").status == 404
+        head = ask(server.address, "/live.json", method="HEAD")
+        assert head.status == 200 and head.body == b"" and int(head.headers["Content-Length"]) > 100
+        assert len(timer) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (None, TypeError),
+        (True, TypeError),
+        (9000.0, TypeError),
+        (b"socket", TypeError),
+        (("127.0.0.1",), TypeError),
+        ((9000, "127.0.0.1"), TypeError),
+        (-1, ValueError),
+        (65536, ValueError),
+        (("", 9000), ValueError),
+        ("", ValueError),
+        ("a\0b", ValueError),
+        ("/tmp/" + "a" * 200, ValueError),
+        ("/nowhere/live.sock", FileNotFoundError),
+        (("no.such.host.invalid", 0), OSError),
+    ],
+)
+def test_a_bad_address_is_an_error_at_the_call_and_leaves_nothing(wrong, error):
+    before = descriptors()
+    with pytest.raises(error) as said:
+        hwheel.live.serve(wrong, ManualTimer())
+    assert str(said.value) and threads() == [] and descriptors() == before
+
+
+@pytest.mark.parametrize("wrong", [None, "requests", hwheel.TimingWheel(1, 20), {}])
+def test_only_timers_and_purgatories_can_be_shown(wrong, path):
+    with pytest.raises(
+        TypeError, match=r"a SystemTimer, a ManualTimer or a DelayedOperationPurgatory is wanted, not \w+"
+    ):
+        hwheel.live.serve(path, ManualTimer(), wrong)
+    assert not os.path.exists(path)
+
+
+# --- who is in whose way ----------------------------------------------------------------------------------------------
+
+
+def test_many_at_once(address):
+    timer = ManualTimer("requests")
+    with hwheel.live.serve(address, timer) as server, ThreadPoolExecutor(50) as pool:
+        together = threading.Barrier(50)
+
+        def look(_):
+            together.wait()
+            return seen(server.address)["timers"][0]["name"]
+
+        assert [*pool.map(look, range(50))] == ["requests"] * 50
+
+
+def test_clients_that_say_nothing_keep_nobody_waiting(address):
+    timer = ManualTimer()
+    with ExitStack() as stack, hwheel.live.serve(address, timer) as server:
+        for number in range(60):
+            client = stack.enter_context(connected(server.address))
+            if number % 2:
+                client.sendall(b"GET /live.json HTTP/1.1\r\nHost:")
+        began = time.monotonic()
+        assert seen(server.address)["timers"]
+        assert time.monotonic() - began < PATIENCE_S / 2
+
+
+def test_a_client_that_says_nothing_is_let_go_of(path, monkeypatch, eventually):
+    monkeypatch.setattr("hwheel.live.answer.Answer.timeout", 0.2)
+    with hwheel.live.serve(path, ManualTimer()), connected(path) as client:
+        eventually(lambda: len(threads()) == 2)
+        assert client.recv(1) == b""
+        eventually(lambda: len(threads()) == 1)
+
+
+def test_of_too_many_the_oldest_has_to_go(path, eventually):
+    with ExitStack() as stack, hwheel.live.serve(path, ManualTimer()) as server:
+        clients = [stack.enter_context(connected(path)) for _ in range(MOST)]
+        eventually(lambda: len(threads()) == 1 + MOST)
+        assert ask(path).status == 200
+        assert clients[0].recv(1) == b""
+        clients[-1].settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            clients[-1].recv(1)
+        assert len(server._answering) <= MOST
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.0\r\n", b"GET / HTTP/1.0\r\n\r\n"])
+def test_close_ends_everything_with_clients_there(said, address, path, monkeypatch):
+    monkeypatch.setattr("hwheel.live.answer.Answer.timeout", 600)  # it does not wait for that
+    before = descriptors()
+    server = hwheel.live.serve(address, ManualTimer())
+    where = server.address
+    clients = [connected(where) for _ in range(20)]
+    for client in clients:
+        client.sendall(said)
+    server.close()
+    assert server.closed and threads() == []
+    assert not os.path.exists(path)
+    with pytest.raises(OSError):
+        connected(where).close()
+    for client in clients:
+        client.close()
+    assert descriptors() == before
+    server.close()
+    with hwheel.live.serve(where, ManualTimer()) as again:
+        assert ask(again.address).status == 200
+
+
+def test_threads_that_close_it_at_once(path):
+    server = hwheel.live.serve(path, ManualTimer())
+    with connected(path), ThreadPoolExecutor(8) as pool:
+        for closing in [pool.submit(server.close) for _ in range(8)]:
+            closing.result(PATIENCE_S)
+    assert threads() == [] and not os.path.exists(path)
+
+
+def test_who_reads_nothing_is_cut_off_by_close(path, monkeypatch):
+    monkeypatch.setattr("hwheel.live.answer.PAGE", "x" * 50_000_000)
+    monkeypatch.setattr("hwheel.live.answer.Answer.timeout", 600)
+    server = hwheel.live.serve(path, ManualTimer())
+    with connected(path) as client:
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert client.recv(9) == b"HTTP/1.0 "
+        server.close()
+    assert threads() == []
+
+
+# --- the file of a socket ---------------------------------------------------------------------------------------------
+
+
+def test_the_socket_is_its_owners_alone(path):
+    with hwheel.live.serve(path, ManualTimer()):
+        mode = os.lstat(path).st_mode
+        assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600
+
+
+def test_a_stale_socket_is_replaced(path):
+    leave_stale(path)
+    timer = ManualTimer("new")
+    with hwheel.live.serve(path, timer):
+        assert seen(path)["timers"][0]["name"] == "new"
+    assert not os.path.exists(path)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda path: path.write_text("mine"), lambda path: path.mkdir(), lambda path: path.symlink_to("a")]
+)
+def test_what_is_no_socket_stays(make, tmp_path):
+    path = tmp_path / "mine"
+    make(path)
+    before = os.lstat(path)
+    with pytest.raises(FileExistsError, match="this is no socket, so it stays"):
+        hwheel.live.serve(path, ManualTimer())
+    assert os.lstat(path) == before
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_socket_on_which_somebody_answers_stays(busy, path):
+    with ExitStack() as stack:
+        other = stack.enter_context(socket.socket(socket.AF_UNIX))
+        other.bind(path)
+        other.listen(0)
+        if busy:  # nobody takes its calls
+            clients = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2)]
+            for client in clients:
+                client.setblocking(False)
+                client.connect_ex(path)
+        with pytest.raises(OSError, match="another program answers on this socket"):
+            hwheel.live.serve(path, ManualTimer())
+        assert stat.S_ISSOCK(os.lstat(path).st_mode)
+
+
+def test_two_servers_on_one_path(path):
+    first, second = ManualTimer("first"), ManualTimer("second")
+    with hwheel.live.serve(path, first):
+        with pytest.raises(OSError, match="another program answers on this socket"):
+            hwheel.live.serve(path, second)
+        assert seen(path)["timers"][0]["name"] == "first"
+    assert threads() == []
+
+
+def test_of_many_that_find_a_stale_socket_at_once_one_gets_it(path):
+    for _ in range(20):
+        leave_stale(path)
+        together = threading.Barrier(6)
+        servers, refused = [], []
+
+        def start(together=together, servers=servers, refused=refused):
+            together.wait()
+            try:
+                servers.append(hwheel.live.serve(path, ManualTimer()))
+            except OSError as error:
+                refused.append(error)
+
+        starting = [threading.Thread(target=start) for _ in range(6)]
+        for thread in starting:
+            thread.start()
+        for thread in starting:
+            thread.join()
+        answers = ask(path).status if len(servers) == 1 else None
+        for server in servers:
+            server.close()
+        assert (len(servers), len(refused), answers) == (1, 5, 200), refused
+        assert not os.path.exists(path)
+
+
+def test_close_leaves_what_another_has_put_there(path):
+    server = hwheel.live.serve(path, ManualTimer())
+    os.rename(path, f"{path}.old")  # so that the new one has another inode
+    Path(path).write_text("mine")
+    server.close()
+    assert Path(path).read_text() == "mine"
+    os.unlink(f"{path}.old")
+
+
+def test_a_path_is_where_it_was_when_it_was_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with hwheel.live.serve("live.sock", ManualTimer()):
+        monkeypatch.chdir(tmp_path / "elsewhere")
+    assert not (tmp_path / "live.sock").exists()
+
+
+def test_a_port_that_is_taken_is_an_error_that_names_it():
+    with hwheel.live.serve(0, ManualTimer()) as server:
+        with pytest.raises(OSError) as said:
+            hwheel.live.serve(server.address)
+        assert said.value.filename == "{}:{}".format(*server.address)

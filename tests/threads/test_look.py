@@ -1,0 +1,182 @@
+"""Looks at a timer that runs: they hold nobody up for long, and what goes on meanwhile does them no harm."""
+
+import random
+import threading
+import time
+from array import array
+
+import pytest
+
+from programs import run_python
+
+COLUMNS = 60
+FAR_S = 600
+
+
+def held(look):
+    return sum(sum(bars) for *_, bars in look[4])
+
+
+@pytest.fixture
+def looking():
+    """looking(timer): threads that look at it again and again, until the test is over; what they raise fails it."""
+    stop, threads, errors = threading.Event(), [], []
+
+    def look(timer, seen):
+        try:
+            while not stop.is_set():
+                seen.append(held(timer._look(COLUMNS)))
+        except BaseException as error:
+            errors.append(error)
+
+    def start(timer, count=2):
+        seen = []
+        for _ in range(count):
+            threads.append(threading.Thread(target=look, args=(timer, seen)))
+            threads[-1].start()
+        return seen
+
+    yield start
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_a_batch_that_is_cancelled_under_a_look(make_timer, looking):
+    """One long bucket: the look comes from its end, the cancels from its beginning, and they meet."""
+    timer = make_timer(executor="inline")
+    seen = looking(timer)
+    for _ in range(15):
+        batch = timer.call_many(array("q", [FAR_S * 1000]) * 100_000, len)
+        assert batch.cancel() == 100_000
+    assert max(seen) <= 100_000
+    assert held(timer._look(COLUMNS)) == 0
+
+
+def test_tasks_that_are_cancelled_and_moved_under_a_look(make_timer, looking, soak_seconds, many_switches):
+    timer = make_timer(executor="inline")
+    seen = looking(timer)
+    chance = random.Random(7)
+    end = time.monotonic() + soak_seconds
+    while time.monotonic() < end:
+        tasks = [timer.call_later(FAR_S, int) for _ in range(5_000)]
+        for task in tasks[::2]:
+            task.cancel()
+        for task in tasks[1::2]:
+            task.reschedule(chance.uniform(FAR_S, 2 * FAR_S))
+        chance.shuffle(tasks)
+        for task in tasks:
+            task.cancel()
+    assert max(seen) <= 10_000  # what was moved on may be counted in both places
+    assert len(timer) == held(timer._look(COLUMNS)) == 0
+
+
+def test_cascades_under_a_look(make_timer, looking, hand_clock, soak_seconds):
+    timer = make_timer(executor="inline", clock=hand_clock, reaper=False, wheel_size=4)
+    seen = looking(timer)
+    ran = []
+    chance = random.Random(8)
+    end = time.monotonic() + soak_seconds
+    added = 0
+    while time.monotonic() < end:
+        delays_ms = array("q", [chance.randrange(1, 500) for _ in range(3_000)])
+        timer.call_many(delays_ms, ran.extend)
+        added += len(delays_ms)
+        hand_clock.ms += chance.randrange(300)
+        timer.advance_clock(0)
+    hand_clock.ms += 1_000
+    timer.advance_clock(0)
+    assert len(ran) == added
+    assert seen and held(timer._look(COLUMNS)) == 0
+
+
+def test_a_clock_that_is_set_back_under_a_look(make_timer, looking, hand_clock):
+    timer = make_timer(executor="inline", clock=hand_clock, reaper=False, wheel_size=8)
+    looking(timer)
+    for _ in range(30):
+        timer.call_many(array("q", range(1_000, 3_000)), len)
+        hand_clock.ms -= 700
+        timer.call_later(1, int)
+    timer.advance_clock(0)
+    assert held(timer._look(COLUMNS)) == len(timer)
+
+
+def test_adds_get_in_between(make_timer):
+    """A look at very many is no one hold of the lock: while it lasts others add."""
+    timer = make_timer(executor="inline")
+    timer.call_many(array("q", [FAR_S * 1000]) * 1_000_000, len)
+    began, over, between = threading.Event(), threading.Event(), []
+
+    def look():
+        began.set()
+        for _ in range(50):
+            timer._look(COLUMNS)
+        over.set()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    began.wait()
+    while not over.is_set():
+        timer.call_later(FAR_S, int)
+        between.append(timer.stats().added)
+    thread.join()
+    assert len(between) > 100
+
+
+def test_what_waits_for_the_executor_is_counted_up_to_a_bound(make_timer, eventually):
+    timer = make_timer()
+    release = threading.Event()
+    timer.call_later(0, release.wait, 60)
+    for _ in range(100):
+        timer.call_later(0.001, int)
+    eventually(lambda: timer._look(COLUMNS)[1:3] == (100, False))
+    for _ in range(1_000):
+        timer.call_later(0.001, int)
+    eventually(lambda: timer._look(COLUMNS)[1:3] == (512, True))
+    release.set()
+    eventually(lambda: timer._look(COLUMNS)[1:3] == (0, False))
+
+
+FORKS = """
+import os, threading
+from array import array
+import hwheel_core
+from hwheel import SystemTimer
+
+timer = SystemTimer(executor="inline", fork="keep")
+batch = timer.call_many(array("q", [600_000]) * 200_000, len)
+stop = threading.Event()
+
+
+def look():
+    while not stop.is_set():
+        timer._look(60)
+
+
+threads = [threading.Thread(target=look) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for _ in range(15):
+    pid = os.fork()
+    if pid == 0:
+        if hwheel_core.DEBUG:
+            hwheel_core.debug_check(timer)
+        held = sum(map(sum, (level[4] for level in timer._look(60)[4])))
+        os._exit(0 if held == 200_000 == batch.cancel() and len(timer) == 0 else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+stop.set()
+for thread in threads:
+    thread.join()
+assert batch.cancel() == 200_000
+timer.close()
+print("well")
+"""
+
+
+@pytest.mark.skipif("not hasattr(__import__('os'), 'fork')")
+def test_a_fork_in_the_middle_of_a_look_leaves_no_trace_in_the_child(tmp_path):
+    path = tmp_path / "forks.py"
+    path.write_text(FORKS)
+    ended = run_python("-W", "ignore::DeprecationWarning", path)
+    assert (ended.status, ended.out, ended.err) == (0, "well\n", "")

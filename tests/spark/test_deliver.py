@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -16,6 +17,8 @@ from pyspark.sql import functions as F
 
 import chaos
 from hwheel.cli.deliver import progress as deliver_progress
+from hwheel.cli.errors import CommandError
+from hwheel.cli.extras import spark_errors
 from hwheel.cli.pending import show_message
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.delivery import MESSAGES, STARTS, Delivery, start_delivery
@@ -28,6 +31,7 @@ from hwheel.spark.deliver.pending import histogram, message, rows_held
 from hwheel.spark.deliver.sink import BatchNotWrittenError
 from hwheel.spark.deliver.source import SCHEMA, Source
 from hwheel.spark.deliver.unreadable_files import why_unreadable
+from hwheel.spark.deliver.whole_checkpoint import check_logs
 from hwheel.spark.session import java
 from java_here import java_is_missing
 
@@ -241,28 +245,39 @@ def sent(tmp_path, name):
 
 
 def test_files_that_cannot_be_read_are_left_out(deliver, tmp_path):
-    """The job goes on without them, whole, and tells; so it does after a restart."""
+    """The job goes on without them, whole, and tells; so it does after a restart. Directories it does not look into,
+    and what is called like a pattern stands for itself alone."""
     lines = [json.dumps({"id": f"t{i}", "due": 1000, "x": os.urandom(8).hex()}).encode() for i in range(5000)]
     packed = gzip.compress(b"\n".join(lines))
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "cut \u00e4%.json.gz").write_bytes(packed[: len(packed) // 2])
     (tmp_path / "in" / "plain.json.gz").write_bytes(lines[0])
     (tmp_path / "in" / "good.json").write_text('{"id": "good", "due": 1000}')
+    (tmp_path / "in" / "2026-11-22T10:30.json").write_text('{"id": "colon", "due": 1000}')
+    for directory in ("sub", "value=1"):
+        (tmp_path / "in" / directory).mkdir()
+        (tmp_path / "in" / directory / "a.json").write_text('{"id": "not looked at", "due": 1000}')
+    (tmp_path / "in" / "*o[n]{e,}.json").write_text('{"id": "one", "due": 1000}')
+    (tmp_path / "in" / "none.json").write_text("{}")
     assert deliver(lambda delivery: sent(tmp_path, "state")) is None
-    assert [row["id"] for row in rows_of(tmp_path / "out")] == ["good"], "nothing of the half that can be read"
+    out = sorted(row["id"] for row in rows_of(tmp_path / "out"))
+    assert out == ["good", "one"], "nothing of the half that can be read"
     letters = {unquote(row["file"]).rpartition("/")[2]: row["reason"] for row in rows_of(tmp_path / "dead")}
     assert letters == {
+        "2026-11-22T10:30.json": "the file cannot be read: there is a colon in its name, which Hadoop's local file "
+        "system does not take",
+        "none.json": "id is null",
         "cut \u00e4%.json.gz": "the file cannot be read: Unexpected end of input stream",
         "plain.json.gz": "the file cannot be read: not a gzip file",
     }
-    assert len(rows_of(tmp_path / "dead")) == 2 and len(deliver.told) == 2
+    assert len(rows_of(tmp_path / "dead")) == 4 and len(deliver.told) == 3
     assert all(
         re.match(r"file:.*cannot be read and is left out: .*\nmend it and move it in", told) for told in deliver.told
     )
     (tmp_path / "in" / "more.json").write_text('{"id": "more", "due": 1000}')
     assert deliver(lambda delivery: delivery.sink.rows) is None
-    assert sorted(row["id"] for row in rows_of(tmp_path / "out")) == ["good", "more"]
-    assert len(rows_of(tmp_path / "dead")) == 2 and len(deliver.told) == 2
+    assert sorted(row["id"] for row in rows_of(tmp_path / "out")) == ["good", "more", "one"]
+    assert len(rows_of(tmp_path / "dead")) == 4 and len(deliver.told) == 3
 
 
 def test_parquet_of_other_types_is_left_out(spark, deliver, tmp_path):
@@ -271,8 +286,11 @@ def test_parquet_of_other_types_is_left_out(spark, deliver, tmp_path):
     good.withColumn("due", F.lit("soon")).write.mode("append").parquet(str(tmp_path / "in"))
     latin = good.withColumn("id", F.lit("latin")).withColumn("payload", F.unhex(F.lit("e4")).cast("string"))
     latin.write.mode("append").parquet(str(tmp_path / "in"))
+    aside = good.withColumn("id", F.lit("not looked at"))
+    aside.write.parquet(str(tmp_path / "in" / "due=5"))  # which is no column
     assert deliver(lambda delivery: sent(tmp_path, "state"), format="parquet") is None
-    assert [row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()] == ["good"]
+    out = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert [(row.id, row.due) for row in out] == [("good", 1000)]
     letters = {row.reason: row for row in spark.read.parquet(str(tmp_path / "dead")).collect()}
     other, text = sorted(letters)
     assert "the file cannot be read" in text and "due" in text and letters[text].file.endswith(".parquet")
@@ -481,12 +499,20 @@ def test_what_an_older_version_kept_is_read(spark, tmp_path):
         (json.dumps({**FIRST_VERSION, "version": 3}), "of version 3, and this hwheel knows 2"),
         (json.dumps({**FIRST_VERSION, "version": "x"}), "of an unknown version, 'x'"),
         (json.dumps({**FIRST_VERSION, "version": 2}), "without a whole number of tick_ms"),
+        (None, "not there"),
     ],
 )
 def test_what_is_kept_and_cannot_be_read(spark, tmp_path, text, says):
+
+    def spoil():
+        if text is None:
+            (tmp_path / "state" / "hwheel.json").unlink()
+        else:
+            (tmp_path / "state" / "hwheel.json").write_text(text, encoding="latin-1")
+
     directory = Directory(spark, str(tmp_path / "state"))
     kept_options(directory, GIVEN, DEFAULTS)
-    (tmp_path / "state" / "hwheel.json").write_text(text, encoding="latin-1")
+    spoil()
     (tmp_path / "state" / "messages" / "offsets").mkdir(parents=True)
     with pytest.raises(CheckpointOptionsError, match="hwheel.json is .*" + says) as caught:
         kept_options(directory, GIVEN, DEFAULTS)
@@ -494,10 +520,31 @@ def test_what_is_kept_and_cannot_be_read(spark, tmp_path, text, says):
     (tmp_path / "state" / "hwheel.json").write_text(second.partition("looks like this: ")[2])
     assert kept_options(directory, GIVEN, DEFAULTS) == WheelOptions("1 second", 64, 4, 4, "10 minutes"), "as it says"
     # Where no query has begun, nothing hangs on it.
-    (tmp_path / "state" / "hwheel.json").write_text(text, encoding="latin-1")
+    spoil()
     (tmp_path / "state" / "messages" / "offsets").rmdir()
     assert kept_options(directory, GIVEN, DEFAULTS) == WheelOptions("1 second", 64, 4, 4, "10 minutes")
     assert json.loads((tmp_path / "state" / "hwheel.json").read_text())["tick_ms"] == 1000
+
+
+def test_a_batch_that_is_done_and_of_which_nothing_is_known(spark, tmp_path):
+    directory = Directory(spark, str(tmp_path))
+    check_logs(directory)
+    for log, batches in {"offsets": ["9", "10", ".11.crc"], "commits": ["9", "10", ".10.crc", ".11.tmp"]}.items():
+        (tmp_path / "dead-letters" / log).mkdir(parents=True)
+        for batch in batches:
+            (tmp_path / "dead-letters" / log / batch).write_text("v1")
+    check_logs(directory)
+    (tmp_path / "dead-letters" / "offsets" / "10").unlink()
+    with (
+        pytest.raises(CommandError, match="^the checkpoint lacks .*/offsets/10 is not there\nput back"),
+        spark_errors(),
+    ):
+        check_logs(directory)
+    (tmp_path / "dead-letters" / "commits" / "10").unlink()
+    check_logs(directory)
+    shutil.rmtree(tmp_path / "dead-letters" / "offsets")
+    with pytest.raises(CommandError, match="/offsets/9 is not there"), spark_errors():
+        check_logs(directory)
 
 
 def test_a_directory(spark, tmp_path):

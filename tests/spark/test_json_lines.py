@@ -40,6 +40,8 @@ UNREADABLE = [
     (b"{", "not a JSON object"),
     (b'{"id"', "not a JSON object"),
     (b'{"id": "a", "unknown": ' + b"[" * 100_000 + b"]" * 100_000 + b', "payload": 1}', "nested too deeply"),
+    (b'{"id": "a", "due": 1, "unknown": ' + b"[" * 500 + b"]" * 500 + b"}", "nested too deeply"),
+    (b'{"id": "a", "due": 1, "payload": ' + b'{"[": [' * 300 + b"]}" * 300 + b"}", "nested too deeply"),
 ]
 READABLE = [
     (b'{"id": 5, "key": 1.50, "due": 7}', {"id": "5", "key": "1.50", "due": 7}),
@@ -55,6 +57,8 @@ READABLE = [
     ),
     (b'{"id": "a", "due": 7, "payload": 1.10}', {"id": "a", "due": 7, "payload": "1.10"}),
     (b'{"id": "a", "due": 7, "x": "}{", "x": 2}', {"id": "a", "due": 7}),
+    (b'{"id": "a", "due": 7, "x": ' + b"[" * 499 + b"]" * 499 + b"}", {"id": "a", "due": 7}),
+    (b'{"id": "a", "due": 7, "x": ' + b'[[], "[\\"", {}, ' * 400 + b"1" + b"]" * 400 + b"}", {"id": "a", "due": 7}),
     (b"{}", {}),
 ]
 

@@ -219,6 +219,20 @@ def test_the_horizon_begins_when_a_message_goes_out_and_not_when_it_was_due():
     assert shard.batch(messages, after_a_pause_ms + 9_999) == []
 
 
+@pytest.mark.parametrize("other_ms", [5_000, 600_000, 10**9])
+def test_what_went_out_is_known_after_a_restart_with_another_horizon(other_ms):
+    """For as long as the horizon was when it went out; what goes out from then on, for the new one."""
+    shard = Shard(dedup_ms=10_000, tick_ms=10)
+    first, second = (Record(id, "k", START_MS + 500) for id in "ab")
+    assert shard.batch([first], START_MS + 1000) == [first]
+    shard.settings = replace(shard.settings, dedup_ms=other_ms)
+    assert shard.batch([first, second], START_MS + 2000) == [second]
+    assert shard.batch([first, second], START_MS + 6_000) == []
+    assert shard.batch([], START_MS + 2000 + max(other_ms, 10_000)) == []
+    assert not shard.delivered and shard.next_ms is None
+    assert shard.batch([first], START_MS + 2001 + max(other_ms, 10_000)) == [first]
+
+
 def test_a_backlog_of_old_messages_is_deduplicated_as_well():
     shard = Shard(dedup_ms=10_000)
     old = [Record(f"m{i}", "k", START_MS - (i + 1) * 3_600_000) for i in range(1000)]

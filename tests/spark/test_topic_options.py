@@ -8,8 +8,10 @@ import pytest
 from hwheel.cli.deliver import kafka_options
 from hwheel.cli.deliver.places import Places
 from hwheel.cli.errors import CommandError
+from hwheel.cli.extras import spark_errors
 from hwheel.cli.main import main, make_parser
-from hwheel.spark.deliver.delivery import STARTS, WORKER_LATE, Delivery
+from hwheel.spark.deliver.delivery import STARTS, Delivery
+from hwheel.spark.deliver.failures import WORKER_KILLED, WORKER_LATE
 from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
 from hwheel.spark.deliver.topic import KafkaOptions, Topic
 from hwheel.spark.session import connector
@@ -79,6 +81,10 @@ def test_the_dead_letters_lie_beside_what_is_delivered():
         (["--from", "hdfs://n/in", "--to", "hdfs://n/x/../in"], "must be four places"),
         (["--from", "../here", "--to", "in/out"], "--to: in/out lies in the directory of --from"),
         (["--from", "in", "--to", "out", "--tick", "banana"], "--tick must be a number and a unit"),
+        (["--from", "../here", "--to", "_x=1/out"], "--to: _x=1/out lies in the directory of --from"),
+        (["--from", "in", "--to", "out", "--tick", "0s"], "--tick must be at least 1ms, not '0s'"),
+        (["--from", "in", "--to", "out", "--trigger", "999999999999 weeks"], "--trigger must be shorter than"),
+        (["--from", "in", "--to", "out", "--dead-letters-every", "10000000000000000ms"], "every must be shorter than"),
         (["--from", "in", "--to", "out", "--dedup", "5"], "--dedup must be a number and a unit"),
         (["--from", "in", "--to", "out", "--trigger", "soon"], "--trigger must be a number and a unit"),
         (["--from", "in", "--to", "out", "--dead-letters-every", "x"], "--dead-letters-every must be a number"),
@@ -97,6 +103,29 @@ def test_places_that_cannot_be(arguments, says, capsys, tmp_path, monkeypatch):
     told = capsys.readouterr()
     assert told.out == "" and told.err.count("\n") <= 2
     assert re.search(says, told.err), told.err
+
+
+@pytest.mark.parametrize(
+    ("source", "to", "says"),
+    [
+        ("{here}/a[1]", "out", r"--from: Spark takes file:.*/a\[1\] for a pattern.*\n.*without any of"),
+        ("{here}/file", "out", "--from: .*/file is a file, and must be a directory"),
+        ("{here}/a1", "{here}/file", "--to: .*/file is a file, and must be a directory"),
+        ("{here}/a1", "x:y", "'x:y' cannot be a directory: .*\n.*without a colon"),
+        ("{here}/a1", "foo://h/x", "'foo://h/x' cannot be a directory: No FileSystem for scheme .*\n.*or a URL"),
+        ("{here}/a2", "out", "--from: there is no directory .*/a2"),
+    ],
+)
+def test_directories_that_cannot_be(spark, source, to, says, tmp_path):
+    for name in ("a[1]", "a1"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").write_text("")
+    before = sorted(tmp_path.iterdir())
+    source, to = (place.format(here=tmp_path) for place in (source, to))
+    found = places("--checkpoint", f"{tmp_path}/cp", "--dead-letters", f"{tmp_path}/dead", "--from", source, "--to", to)
+    with pytest.raises(CommandError, match=says), spark_errors():
+        found.check(spark, KafkaOptions())
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_settings_of_clients(tmp_path):
@@ -166,11 +195,12 @@ def test_a_checkpoint_stays_with_its_source(spark, tmp_path):
         kept_options(directory, {"source": "a topic with JSON"}, defaults)
 
 
-def test_a_worker_that_starts_too_late_is_given_another_try():
+@pytest.mark.parametrize("says", [WORKER_LATE, WORKER_KILLED])
+def test_a_worker_that_starts_too_late_or_is_killed_is_given_another_try(says):
     def query(error):
         return SimpleNamespace(isActive=error is None, exception=lambda: error)
 
-    late, made = RuntimeError(f"...{WORKER_LATE}..."), []
+    late, made = RuntimeError(f"...{says}..."), []
     sinks = [SimpleNamespace(failure=None, like_seconds=0) for _ in range(2)]
     start = {"messages": lambda: made.append("messages") or query(late), "dead": lambda: made.append("dead")}
     delivery = Delivery(query(None), query(RuntimeError("that")), *sinks, start)
@@ -181,4 +211,4 @@ def test_a_worker_that_starts_too_late_is_given_another_try():
     assert made == ["messages"]
     for _ in range(2 * STARTS):
         delivery.tend()
-    assert made == ["messages"] * STARTS and WORKER_LATE in delivery.error(), "but not for ever"
+    assert made == ["messages"] * STARTS and says in delivery.failure().details, "but not for ever"

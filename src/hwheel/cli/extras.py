@@ -15,14 +15,23 @@ def spark_errors() -> Iterator[None]:
     from pyspark.errors import PySparkException
 
     from hwheel.spark.deliver.failures import failure_of
+    from hwheel.spark.deliver.files import DirectoryError
     from hwheel.spark.deliver.one_job import CheckpointInUseError
     from hwheel.spark.deliver.options import CheckpointOptionsError
+    from hwheel.spark.deliver.whole_checkpoint import CheckpointBrokenError
     from hwheel.spark.session.connector import KafkaError
     from hwheel.spark.session.java import JavaNotUsableError
 
     try:
         yield
-    except (KafkaError, JavaNotUsableError, CheckpointOptionsError, CheckpointInUseError) as error:
+    except (
+        KafkaError,
+        JavaNotUsableError,
+        CheckpointOptionsError,
+        CheckpointInUseError,
+        CheckpointBrokenError,
+        DirectoryError,
+    ) as error:
         raise CommandError(str(error)) from None
     except (PySparkException, Py4JError) as error:
         failure = failure_of(error)

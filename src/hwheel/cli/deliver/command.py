@@ -120,6 +120,7 @@ def run(options: argparse.Namespace) -> int:
         from hwheel.spark.deliver.options import WheelOptions, kept_options
         from hwheel.spark.deliver.pending import rows_held
         from hwheel.spark.deliver.source import Source
+        from hwheel.spark.deliver.whole_checkpoint import check_logs
         from hwheel.spark.hold import SHARDS_MOST
         from hwheel.spark.session.local import make_session
 
@@ -128,9 +129,13 @@ def run(options: argparse.Namespace) -> int:
         kafka = kafka_options.kafka_of(options)
         spark = make_session(options.master, places.settings(settings), quiet=not options.verbose)
         try:
+            if stop.is_set():
+                say("stopped before it began")
+                return 0
             places.check(spark, kafka)
             checkpoint = Directory(spark, options.checkpoint)
             with only_job(checkpoint):
+                check_logs(checkpoint)
                 cores = min(spark.sparkContext.defaultParallelism, SHARDS_MOST)
                 wheel = kept_options(
                     checkpoint,
@@ -164,14 +169,20 @@ def run(options: argparse.Namespace) -> int:
 
 def check_times(options: argparse.Namespace) -> None:
     """Raises CommandError for a length of time that is none, before anything is started or written."""
+    from hwheel.spark.deliver.options import LONGEST_MS
     from hwheel.spark.durations import duration_ms
 
     for name in ("tick", "dedup", "trigger", "dead_letters_every"):
         if (given := getattr(options, name)) is not None:
+            option = f"--{name.replace('_', '-')}"
             try:
-                duration_ms(given, f"--{name.replace('_', '-')}")
+                length_ms = duration_ms(given, option)
             except ValueError as error:
                 raise CommandError(str(error)) from None
+            if length_ms > LONGEST_MS:
+                raise CommandError(f"{option} must be shorter than some million days, not {given!r}")
+            if name == "tick" and not length_ms:
+                raise CommandError(f"{option} must be at least 1ms, not {given!r}")
 
 
 def java_may_be_gone() -> AbstractContextManager[None]:

@@ -3,6 +3,7 @@
 import argparse
 import os
 import posixpath
+import re
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -11,6 +12,9 @@ from hwheel.cli.errors import CommandError
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic, is_topic
 from hwheel.spark.session.connector import KafkaError, check_connector, with_connector
+
+HIDDEN = re.compile(r"\.|_[^=/]*(?:/|$)")  # Spark passes over names that begin so
+PATTERN = re.compile(r"[*?\[\]{}\\]")
 
 
 @dataclass(frozen=True)
@@ -78,8 +82,18 @@ class Places:
                     check_topic(spark, Topic.of(place), kafka)
                 except KafkaError as error:
                     raise CommandError(f"{name}: {error}") from None
-        if not is_topic(self.source) and not Directory(spark, self.source).exists():
+            elif Directory(spark, place).is_file():
+                raise CommandError(f"{name}: {place} is a file, and must be a directory")
+        if is_topic(self.source):
+            return
+        source = Directory(spark, self.source)
+        if not source.exists():
             raise CommandError(f"--from: there is no directory {self.source}")
+        if PATTERN.search(source.url):
+            raise CommandError(
+                f"--from: Spark takes {source.url} for a pattern, and would read what fits it\n"
+                "take a directory without any of * ? [ ] { } \\ in its name and the names above it"
+            )
 
 
 def check_apart(places: dict[str, str]) -> None:
@@ -89,7 +103,7 @@ def check_apart(places: dict[str, str]) -> None:
         raise CommandError("--from, --to, --checkpoint and --dead-letters must be four places")
     source = found.pop("--from").rstrip("/") + "/"
     for name, place in found.items():
-        if place.startswith(source) and place[len(source)] not in "._":
+        if place.startswith(source) and not HIDDEN.match(place[len(source) :]):
             raise CommandError(
                 f"{name}: {places[name]} lies in the directory of --from, and would be read from there\n"
                 "take one elsewhere, or one whose name begins with a dot"

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hwheel.spark.deliver.directory_sink import DirectorySink
-from hwheel.spark.deliver.failures import GO_ON, WORKER_LATE, Failure, failure_of
+from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, Failure, failure_of
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.options import WheelOptions
 from hwheel.spark.deliver.sink import Sink
@@ -52,8 +52,9 @@ class Delivery:
         """Starts a query again that has ended for a reason that is none to give up; returns one that is. (One that ends
         meanwhile is seen at the next call.)
 
-        A Python worker was too slow to start: Spark gives it ten seconds, which is little on a busy machine. An input
-        file cannot be read: it is left out. A file could not be read and now can be.
+        A Python worker was too slow to start: Spark gives it ten seconds, which is little on a busy machine. One was
+        killed: on one machine Spark does not try again by itself. An input file cannot be read: it is left out. A file
+        could not be read and now can be.
         """
         for name, start in self.start_again.items():
             if getattr(self, name).isActive or (failure := self.failure_of(name)) is None:
@@ -65,7 +66,7 @@ class Delivery:
                     f"{file} cannot be read and is left out: {reason}\n"
                     "mend it and move it in under another name; the dead letters have its name"
                 )
-            elif self.starts_left and (failure.file is not None or WORKER_LATE in failure.details):
+            elif self.starts_left and (file or WORKER_LATE in failure.details or WORKER_KILLED in failure.details):
                 self.starts_left -= 1
             else:
                 return failure

@@ -11,9 +11,12 @@ from hwheel_core import HwheelError
 
 LINE_MOST = 400
 WORKER_LATE = "Python worker failed to connect back"
+WORKER_KILLED = "Python worker exited unexpectedly"
 GO_ON = "start it again to go on, nothing is lost by that; with --verbose it shows all that Spark says"
 OTHER_JOB = "another job runs on this checkpoint"
 ONE_JOB = "let only one of them run; what it holds is not harmed"
+BROKEN_CHECKPOINT = "the checkpoint lacks something, or cannot be read: {said}"
+RESTORE = "put back what was there from a copy; where there is none, start with a new checkpoint and a new output"
 
 # What is looked for in all that was said, and the two lines. The first that is found counts.
 KNOWN = [
@@ -41,16 +44,18 @@ KNOWN = [
         "allow more: --kafka-conf max.request.size=BYTES, and max.message.bytes of the topic",
     ),
     (
-        r"CONFLICTING_DIRECTORY_STRUCTURES",
-        "the directory of --from has directories with files in it, and only files of its own are read",
-        "move them elsewhere, or call them by a name that begins with a dot or an underscore",
+        WORKER_KILLED,
+        "a Python worker of Spark's was killed, or had no memory",
+        "start it again, nothing is lost by that; --files-a-batch or --offsets-a-batch makes batches smaller",
     ),
     (r"AccessControlException|Permission denied", "Spark may not read or write here", "{said}"),
     (
         r"CANNOT_LOAD_STATE_STORE|CANNOT_READ_(?:MISSING|DELTA|SNAPSHOT)|FAILED_TO_GET_CHANGELOG|"
-        r"STREAM_CHECKPOINT|batch \d+ doesn't exist|CheckpointFileManager.*FileNotFound",
-        "the checkpoint lacks something, or cannot be read: {said}",
-        "put back what was there from a copy; where there is none, start with a new checkpoint and a new output",
+        r"STREAM(?:ING)?_CHECKPOINT|STREAMING_STATEFUL_OPERATOR_MISSING|STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY|"
+        r"batch \d+ doesn't exist|CheckpointFileManager.*FileNotFound|Incomplete log file|Failed to read log file|"
+        r"STDS_|MismatchedInputException|JsonParseException",
+        BROKEN_CHECKPOINT,
+        RESTORE,
     ),
 ]
 

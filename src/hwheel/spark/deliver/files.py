@@ -2,7 +2,16 @@
 
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+from hwheel.spark.deliver.failures import failure_of
+from hwheel_core import HwheelError
+
+
+class DirectoryError(HwheelError, ValueError):
+    """What is given as a directory cannot be one."""
 
 
 class Directory:
@@ -12,13 +21,29 @@ class Directory:
         jvm: Any = spark._jvm
         self._jvm = jvm
         self.path = path
-        self._path = self._jvm.org.apache.hadoop.fs.Path(path)
         session: Any = spark._jsparkSession
-        self._files = self._path.getFileSystem(session.sessionState().newHadoopConf())
+        try:
+            self._path = self._jvm.org.apache.hadoop.fs.Path(path)
+            self._files = self._path.getFileSystem(session.sessionState().newHadoopConf())
+        except (Py4JError, PySparkException) as error:
+            said = failure_of(error).what
+            raise DirectoryError(
+                f"{path!r} cannot be a directory: {said}\n"
+                "give a path without a colon, or a URL like hdfs://HOST/PATH of a file system that Spark knows"
+            ) from None
         # Small files are without the checksums that Hadoop keeps beside local files, because a user may edit them.
         is_local = self._files.getScheme() == "file" and hasattr(self._files, "getRawFileSystem")
         self._small_files = self._files.getRawFileSystem() if is_local else self._files
         self.local_path = str(self._files.makeQualified(self._path).toUri().getPath()) if is_local else None
+
+    @property
+    def url(self) -> str:
+        """With its scheme, from the root on, as it is written."""
+        return str(self._files.makeQualified(self._path).toString())
+
+    def is_file(self) -> bool:
+        """Whether it is a file, and so no directory."""
+        return self.exists() and bool(self._files.getFileStatus(self._path).isFile())
 
     def child(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._path, name)

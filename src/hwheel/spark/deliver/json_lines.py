@@ -41,8 +41,12 @@ PARTS = 8
 BYTES_AT_ONCE = 2**30
 FAST = pj.ParseOptions(explicit_schema=MESSAGE, unexpected_field_behavior="ignore", newlines_in_values=False)
 SHOWN = 60  # so much of a value stands in a reason
+# Arrow's reader goes to any depth, and Python's as deep as its stack allows, which hangs on who calls; a line must be a
+# message or none whatever stands beside it.
+DEEPEST = 500
 
 space = re.compile(r"[ \t\r\n]*").match
+bracket_or_string = re.compile(r'[\[\]{}"]').search
 
 
 class UnreadableError(HwheelError, ValueError):
@@ -114,6 +118,8 @@ def read_plain(lines: pa.Array) -> pa.RecordBatch | None:
         joined = pc.binary_join(whole, "\n")[0].as_buffer().to_pybytes()
         if b"NaN" in joined or b"Inf" in joined:  # which Arrow takes for numbers
             return None
+        if any_too_deep(joined, texts):
+            return None
         options = pj.ReadOptions(use_threads=False, block_size=len(joined) + 1)
         table = pj.read_json(pa.BufferReader(joined), read_options=options, parse_options=FAST)
     except pa.ArrowException:
@@ -122,6 +128,33 @@ def read_plain(lines: pa.Array) -> pa.RecordBatch | None:
         return None
     batch: pa.RecordBatch = one_batch(table)
     return batch.append_column("unreadable", pa.nulls(len(lines), pa.string()))
+
+
+def any_too_deep(joined: bytes, texts: pa.Array) -> bool:
+    """Whether a line is nested too deeply. There are few that have so many brackets at all."""
+    if joined.count(b"{") + joined.count(b"[") - len(texts) < DEEPEST:
+        return False
+    brackets = pc.add(pc.count_substring(texts, "{"), pc.count_substring(texts, "["))
+    return any(map(too_deep, texts.filter(pc.greater(brackets, DEEPEST)).to_pylist()))
+
+
+def too_deep(text: str) -> bool:
+    """Whether it is nested too deeply, if it is JSON."""
+    if text.count("{") + text.count("[") <= DEEPEST:
+        return False
+    depth = at = 0
+    while (found := bracket_or_string(text, at)) is not None:
+        at = found.end()
+        if found[0] == '"':
+            try:
+                at = scanstring(text, at, False)[1]
+            except json.JSONDecodeError:
+                return False  # it is none
+        else:
+            depth += 1 if found[0] in "{[" else -1
+            if depth > DEEPEST:
+                return True
+    return False
 
 
 def read_one_by_one(lines: pa.Array) -> pa.RecordBatch:
@@ -141,12 +174,12 @@ def read_line(line: bytes) -> dict[str, Any]:
         text = line.decode()
     except UnicodeDecodeError as error:
         raise UnreadableError(f"not UTF-8: byte {error.object[error.start]:#04x} at {error.start}") from None
+    if too_deep(text):
+        raise UnreadableError("nested too deeply")
     try:
         fields, end = read_object(text, space(text).end())  # type: ignore[union-attr]
     except (StopIteration, IndexError, json.JSONDecodeError):
         raise UnreadableError("not a JSON object") from None
-    except RecursionError:
-        raise UnreadableError("nested too deeply") from None
     if end != len(text):
         raise UnreadableError(f"more behind the message: {cut(text[end:])}")
     return {name: of_type(name, *fields[name]) for name in fields}

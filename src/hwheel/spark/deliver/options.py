@@ -115,6 +115,8 @@ def kept_options(checkpoint: Directory, given: dict[str, Any], defaults: WheelOp
                 check_same(name, getattr(kept, name), getattr(options, name))
             return kept
         checkpoint.delete(OPTIONS_FILE)  # nothing hangs on it yet
+    elif checkpoint.exists(BEGUN):
+        raise unreadable(checkpoint, ValueError("not there"), options)
     checkpoint.make()
     checkpoint.write(OPTIONS_FILE, options.to_json())
     return options

@@ -1,6 +1,7 @@
 """Where the messages of a delivery come from: a stream of the files in a directory, or of the records of a topic."""
 
 import operator
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import reduce
@@ -10,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.json_lines import READ, JsonLines
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
 
@@ -20,6 +22,8 @@ FILE = "file"  # where it came from
 RECORD = "record"  # the record as it came, for a topic of dead letters
 UNITS_MS = {"ms": 1, "s": 1000}  # of a due
 BLANK = " \t\r"  # of this alone a line may be that is none
+SLASHES = "/+"  # file:/a and file:///a are the same
+TAKE_FOR_PATTERNS = "__globPaths__"  # whether a file called `a[1].json` stands for others, too
 
 
 @dataclass(frozen=True)
@@ -60,18 +64,23 @@ class Source:
         return rows.withColumn("due", in_ms("due", UNITS_MS[self.due_unit]))
 
     def of_files(self, without: Collection[str], beside: list[str]) -> DataFrame:
-        """Oldest files first."""
+        """Oldest files first, and only those of the directory itself."""
         reader = self.spark.readStream.option("maxFileAge", "36500d")  # Spark's week would leave out old files
+        # Spark takes `due=5` among the directories in it for a column, which would stand in place of the files' own;
+        # unless it shall take the files of all directories, of which those at another depth are passed over here.
+        reader = reader.option("recursiveFileLookup", True)
+        reader = reader.option(TAKE_FOR_PATTERNS, False)
         if self.files_a_batch:
             reader = reader.option("maxFilesPerTrigger", self.files_a_batch)
         if self.format != "json":
             reader = reader.schema(SCHEMA)
         files = reader.format(self.file_format).load(self.place)
         path = F.col("_metadata.file_path")
+        # Conditions on this one Spark applies to the list of files: what is not wanted is not opened.
+        steps = len(steps_of(Directory(self.spark, self.place).url)) + 1
+        files = files.where(F.size(F.split(F.regexp_replace(path, SLASHES, "/"), "/")) == steps)
         if without:
-            files = files.where(
-                ~path.isin(*without)
-            )  # which Spark applies to the list of files: none of them is opened
+            files = files.where(~path.isin(*without))
         rest = [path.alias(FILE)] if FILE in beside else []
         if self.format == "json":
             lines = files.where(F.length(F.trim("value", F.lit(BLANK))) > 0)
@@ -118,6 +127,11 @@ class Source:
         read = cast(StructType, StructType.fromDDL(READ))
         schema = StructType([*read.fields, *lines.schema.fields[1:]])
         return lines.mapInArrow(JsonLines(UNITS_MS[self.due_unit]), schema)
+
+
+def steps_of(url: str) -> list[str]:
+    """The names in a path, and its scheme."""
+    return re.sub(SLASHES, "/", url).rstrip("/").split("/")
 
 
 def in_ms(name: str, unit_ms: int) -> Column:

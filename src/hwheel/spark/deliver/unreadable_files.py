@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
 
 from hwheel.spark.deliver.failures import failure_of
@@ -60,6 +60,10 @@ def why_unreadable(spark: SparkSession, file: str, format: str, schema: str) -> 
             stream.transferTo(jvm.java.io.OutputStream.nullOutputStream())
         finally:
             stream.close()
+    except IllegalArgumentException:
+        if ":" not in path.getName():
+            raise
+        return "there is a colon in its name, which Hadoop's local file system does not take"
     except Py4JJavaError:
         return None
     reader = spark.read.format(format)

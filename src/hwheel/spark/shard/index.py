@@ -24,8 +24,9 @@ class ShardIndex:
     sequence: int = 0  # of the next message to arrive
     timer_ms: int | None = None  # the timer that is registered
     buckets: dict[Key, Entry] = field(default_factory=dict)  # (level, expiration)
-    delivered: dict[Key, Entry] = field(default_factory=dict)  # (level, number of the slice)
+    delivered: dict[Key, Entry] = field(default_factory=dict)  # (level and length, number of the slice)
     delivered_until_ms: dict[Key, int] = field(default_factory=dict)
+    slices_ms: list[int] = field(default_factory=list)  # the lengths of these slices
 
     def to_json(self) -> str:
         """The index as it is put into the state."""

@@ -57,6 +57,7 @@ class ShardWheel:
             index.delivered_until_ms,
             settings.dedup_ms,
             settings.placement.tick_ms,
+            index.slices_ms,
         )
 
     @staticmethod

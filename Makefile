@@ -4,8 +4,9 @@
 PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
-.PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-debug soak chaos sanitize bench \
-        bench-spark bench-replay bench-pytest check check-workflows docs docs-links pictures format types changelog dist clean
+.PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-debug soak proof chaos sanitize \
+        bench bench-spark bench-replay bench-pytest check check-workflows docs docs-links pictures format types \
+        changelog dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
@@ -53,6 +54,11 @@ soak: .venv-debug/built
 	HWHEEL_SEED=$(HWHEEL_SEED) HWHEEL_MODEL_EXAMPLES=50 HWHEEL_SOAK_SECONDS=60 .venv-debug/bin/python -P -m pytest -q \
 		tests/model tests/threads tests/lifetime tests/purgatory tests/promises tests/recorder tests/tune/test_curves.py \
 		tests/dropin/test_interruptions.py $(patsubst %,tests/dropin/asyncio/test_%.py,interruptions model clocks)
+
+# Every state that a small wheel, and a small timer with two threads asleep, can come to: see proof/wheel_order.py and
+# proof/wake_up.py. ARGUMENTS=--quick: seconds instead of minutes.
+proof: .venv/built
+	.venv/bin/python -P proof $(ARGUMENTS)
 
 # `hwheel deliver` killed 20 times with -9, and every message counted: some 5 minutes.
 chaos: .venv/built

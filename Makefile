@@ -4,9 +4,9 @@
 PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
-.PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-debug soak proof chaos sanitize \
-        bench bench-spark bench-replay bench-pytest check check-workflows docs docs-links pictures format types \
-        changelog dist clean
+.PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-debug test-posix check-windows soak \
+        proof chaos sanitize bench bench-spark bench-replay bench-pytest check check-workflows docs docs-links \
+        pictures format types changelog dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
@@ -46,6 +46,15 @@ test-kafka: .venv-kafka/built
 # The whole suite on the debug build: invariants and live counts are checked after each test.
 test-debug: .venv-debug/built
 	.venv-debug/bin/python -P -m pytest -q
+
+# On Linux, with what the core does on macOS and on other POSIX systems: hwheel_core/platform/posix.h.
+test-posix: .venv-posix/built
+	.venv-posix/bin/python -P -m pytest -q tests/unit tests/threads tests/dropin tests/containers tests/lifetime
+
+# The core compiled for Windows by MinGW, and run under Wine with a CPython for Windows, which Maven brings. What is missing of
+# these is said, and the rest is done.
+check-windows: .venv/built
+	.venv/bin/python -P tests/packaging/platforms/check_windows.py
 
 # What searches, for as long as it takes to find what is rare, and something new each time: the seed is printed at the start
 # and at the end, and `make soak HWHEEL_SEED=<it>` tries the same again.
@@ -151,6 +160,9 @@ dist:
 .venv-debug/built: $(SOURCES)
 	$(call build,.venv-debug,HWHEEL_DEBUG=1)
 
+.venv-posix/built: $(SOURCES)
+	$(call build,.venv-posix,HWHEEL_PLATFORM=posix)
+
 .venv-kafka/built: $(SOURCES)
 	$(call build,.venv-kafka,,--group kafka)
 
@@ -171,4 +183,4 @@ define build
 endef
 
 clean:
-	rm -rf .venv .venv-debug .venv-kafka .venv-sanitize .venv-dist .venv-workflows build dist
+	rm -rf .venv .venv-debug .venv-posix .venv-kafka .venv-sanitize .venv-dist .venv-workflows build dist

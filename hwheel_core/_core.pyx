@@ -7,7 +7,8 @@ A folder is a room, and the rooms are included from the bottom up: no file calls
 and tests/packaging/test_rooms.py sees to it. wheel/ is the algorithm: no lock, no Python. timer/ puts a lock around it.
 python/ is what Python sees of both: arguments, references, exceptions, and when to wait for a lock without the GIL. loop/,
 purgatory/, containers/, columns/ and replay/ are built on these, each with an algorithm of its own. The fields of its structs and classes
-are in each room's structs.pxd, which _core.pxd includes.
+are in each room's structs.pxd, which _core.pxd includes. platform/ is headers of C: what differs between systems and between
+compilers, which no room names.
 
 Names. A function is called `noun_verb`, by the noun of what it is about, which is its first argument unless that is the Timer
 whose lock it needs. `noexcept nogil` in its

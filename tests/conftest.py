@@ -17,6 +17,7 @@ import exploring
 import waiting
 from part_times import PartTimes
 from programs import run_python
+from systems import skip_unless_there
 
 SEED_SAID = "the searches of this run start from the seed {0}: HWHEEL_SEED={0} repeats them"
 FAILED = pytest.StashKey[bool]()
@@ -178,6 +179,7 @@ def run_script(tmp_path):
     """run_script(text) -> (exit code, stdout, stderr) of the text as a Python program of its own, after a prelude."""
 
     def run(text, *options):
+        skip_unless_there(text)
         path = tmp_path / "script.py"
         path.write_text(PRELUDE + text)
         # From 3.12 on Python warns of every fork in a process with threads, which is what is tested here.

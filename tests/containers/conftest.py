@@ -11,7 +11,7 @@ def the_shared_timer_runs():
     """What all dicts of the process share, and all queues, is made once and stays: it is no test's to clean up."""
     hwheel.ExpiringDict(1)["a"] = 1
     q = hwheel.DelayQueue()
-    q.put("a", 0.001)
+    q.put("a", 0.05)  # long enough for its thread to be needed, also by a coarse clock
     q.get()
 
 

@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from systems import skip_unless_clock
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 USE_IT = """
@@ -28,6 +30,8 @@ def use_it(timer):
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
 @pytest.mark.parametrize("clock", ["'monotonic'", "'boottime'", "lambda: time.monotonic() * 1000"])
 def test_the_child_uses_the_timer_and_the_parent_loses_nothing(ends_well, executor, clock):
+    if clock == "'boottime'":
+        skip_unless_clock("boottime")
     ends_well(
         USE_IT
         + f"""

@@ -9,6 +9,7 @@ import pytest
 
 from exploring import seconds
 from programs import environment
+from systems import skip_unless_there
 
 
 @pytest.fixture
@@ -51,6 +52,7 @@ def script(tmp_path):
     started = []
 
     def start(text):
+        skip_unless_there(text)
         path = tmp_path / f"script{len(started)}.py"
         path.write_text(
             f"import faulthandler\nfaulthandler.dump_traceback_later({100 + 3 * seconds(2)}, exit=True)\n" + text

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from exploring import dice_of
+from systems import skip_unless_clock
 
 DELAYS = 1500
 PATIENCE_S = 60
@@ -20,8 +21,7 @@ PATIENCE_S = 60
     ],
 )
 def test_nothing_runs_early_on_a_clock_of_the_system(make_timer, executor, eventually, clock, read_ns, tick_ms):
-    if clock == "boottime" and not hasattr(time, "CLOCK_BOOTTIME"):
-        pytest.skip("no such clock here")
+    skip_unless_clock(clock)
     dice = dice_of(tick_ms)
     timer = make_timer(executor=executor, clock=clock, tick_ms=tick_ms)
     early_ns = []

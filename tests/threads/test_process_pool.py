@@ -4,6 +4,7 @@ SCRIPT = """
 import contextvars
 from array import array
 from concurrent.futures import ProcessPoolExecutor
+from glob import glob
 from multiprocessing import get_context
 from hwheel import SystemTimer
 from waiting import eventually
@@ -11,7 +12,8 @@ import os
 
 
 def note(path, text):
-    with open(path, "a") as file:
+    # A file a process, because on Windows what two of them append to one may be written to the same place.
+    with open(f"{path}-{os.getpid()}", "a") as file:
         file.write(text + "\\n")
 
 
@@ -37,8 +39,7 @@ class Note:
 
 def main():
     path = os.path.join(os.getcwd(), "notes")
-    open(path, "w").close()
-    lines = lambda: open(path).read().splitlines()
+    lines = lambda: [line for file in glob(f"{path}-*") for line in open(file).read().splitlines()]
     errors = []
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         with SystemTimer(executor=pool, on_error=lambda task, error: errors.append((task, error))) as timer:

@@ -60,7 +60,7 @@ def kafka_of(options: argparse.Namespace) -> "KafkaOptions":
 def conf_file(path: str) -> dict[str, str]:
     """A properties file as Kafka's own tools take it. What stands in it is not shown."""
     try:
-        text = Path(path).read_text()
+        text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"--kafka-conf-file: {path} cannot be read: {error}") from None
     conf = {}

@@ -1,13 +1,16 @@
 """One job a checkpoint: the second is refused, where that can be told."""
 
-import fcntl
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hwheel.spark.deliver.failures import ONE_JOB, OTHER_JOB
 from hwheel.spark.deliver.files import Directory
 from hwheel_core import HwheelError
+
+if sys.platform != "win32":
+    import fcntl
 
 LOCK = ".hwheel-lock"
 
@@ -20,11 +23,11 @@ class CheckpointInUseError(HwheelError, RuntimeError):
 def only_job(checkpoint: Directory) -> Iterator[None]:
     """Raises CheckpointInUseError where another job of this machine has the checkpoint. The lock ends with its process.
 
-    On a file system that is not this machine's there is no such lock. There the two are told from each other when one
-    writes down a batch that the other has written down, which ends it.
+    On a file system that is not this machine's there is no such lock, nor on Windows. There the two are told from each
+    other when one writes down a batch that the other has written down, which ends it.
     """
     local = checkpoint.local_path
-    if local is None:
+    if local is None or sys.platform == "win32":
         yield
         return
     checkpoint.make()

@@ -3,6 +3,7 @@
 import gc
 import signal
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -96,6 +97,13 @@ def the_engine_runs():
 def eventually():
     """eventually(condition): waits until condition() is true, and fails if it never is."""
     return waiting.eventually
+
+
+@pytest.fixture
+def short_path():
+    """A directory for Unix sockets, whose paths have some 100 bytes at most: pytest's own are longer on macOS."""
+    with tempfile.TemporaryDirectory(prefix="hwheel-", dir="/tmp") as directory:
+        yield Path(directory)
 
 
 @pytest.fixture

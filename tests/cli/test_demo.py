@@ -64,8 +64,8 @@ def test_a_coarse_tick_is_never_early(capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
-def test_a_demo_can_be_looked_at_while_it_runs(tmp_path, eventually):
-    path = str(tmp_path / "demo.sock")
+def test_a_demo_can_be_looked_at_while_it_runs(short_path, eventually):
+    path = str(short_path / "demo.sock")
     command = [sys.executable, "-P", "-m", "hwheel", "demo", *QUICK, "--live", path]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         try:
@@ -79,9 +79,9 @@ def test_a_demo_can_be_looked_at_while_it_runs(tmp_path, eventually):
     assert not os.path.exists(path)
 
 
-def test_a_demo_that_cannot_be_looked_at_there_does_not_begin(tmp_path, capsys):
-    (tmp_path / "mine").touch()
-    for address, said in ((tmp_path / "mine", "this is no socket"), ("/nowhere/a", "No such"), ("99999", "65535")):
+def test_a_demo_that_cannot_be_looked_at_there_does_not_begin(short_path, capsys):
+    (short_path / "mine").touch()
+    for address, said in ((short_path / "mine", "this is no socket"), ("/nowhere/a", "No such"), ("99999", "65535")):
         assert main(["demo", *QUICK, "--live", str(address)]) == 2
         captured = capsys.readouterr()
         assert captured.out == "" and captured.err.startswith("hwheel demo: --live: ") and said in captured.err

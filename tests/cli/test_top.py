@@ -2,11 +2,9 @@
 
 import contextlib
 import doctest
-import fcntl
 import importlib
 import json
 import os
-import pty
 import re
 import select
 import signal
@@ -14,7 +12,6 @@ import socket
 import struct
 import subprocess
 import sys
-import termios
 import threading
 
 import pytest
@@ -30,6 +27,7 @@ from programs import PATIENCE_S, environment
 from waiting import eventually
 
 pytest.importorskip("rich")
+fcntl, pty, termios = map(pytest.importorskip, ("fcntl", "pty", "termios"))  # there are none on Windows
 PROGRAM = """
 import faulthandler, sys
 faulthandler.dump_traceback_later(100, exit=True)
@@ -45,8 +43,8 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "live.sock")
+def path(short_path):
+    return str(short_path / "live.sock")
 
 
 def requests():

@@ -19,12 +19,12 @@ COUNTERS = ("added", "expired", "cancelled", "cascaded", "wakeups", "pending")
 
 
 @pytest.fixture(params=["socket", "port"])
-def serve(request, tmp_path):
+def serve(request, short_path):
     """hwheel.live.serve() at an address of its own, closed at the end."""
     servers = []
 
     def start(*timers):
-        servers.append(hwheel.live.serve(str(tmp_path / "live.sock") if request.param == "socket" else 0, *timers))
+        servers.append(hwheel.live.serve(str(short_path / "live.sock") if request.param == "socket" else 0, *timers))
         return servers[-1]
 
     yield start

@@ -52,8 +52,8 @@ def start(tmp_path):
 
 
 @pytest.fixture(params=["socket", "port"])
-def address(request, tmp_path):
-    return str(tmp_path / "live.sock") if request.param == "socket" else 0
+def address(request, short_path):
+    return str(short_path / "live.sock") if request.param == "socket" else 0
 
 
 def ended(program):
@@ -61,17 +61,17 @@ def ended(program):
     return program.returncode, out, err
 
 
-def test_a_program_is_looked_at_and_ends_without_a_word(start, address, tmp_path):
+def test_a_program_is_looked_at_and_ends_without_a_word(start, address, short_path):
     program, where = start("sys.stdin.read()", address)
     told = seen(where)
     assert told["pid"] == program.pid and told["program"] == "program0.py"
     assert [(timer["name"], timer["pending"]) for timer in told["timers"]] == [("requests", 1)]
     assert ended(program) == (0, "", "")  # with its timer pending, and its server open
-    assert not (tmp_path / "live.sock").exists()
+    assert not (short_path / "live.sock").exists()
 
 
-def test_what_a_killed_program_leaves_is_no_obstacle(start, tmp_path):
-    path = tmp_path / "live.sock"
+def test_what_a_killed_program_leaves_is_no_obstacle(start, short_path):
+    path = short_path / "live.sock"
     killed, _ = start("time.sleep(100)", path)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
@@ -81,12 +81,12 @@ def test_what_a_killed_program_leaves_is_no_obstacle(start, tmp_path):
     assert ended(program) == (0, "", "")
 
 
-def test_ctrl_c_ends_a_program_that_serves(start, address, tmp_path, ctrl_c_reaches_children):
+def test_ctrl_c_ends_a_program_that_serves(start, address, short_path, ctrl_c_reaches_children):
     program, where = start("try: time.sleep(100)\nexcept KeyboardInterrupt: server.close(); print('closed')", address)
     seen(where)
     program.send_signal(signal.SIGINT)
     assert ended(program) == (0, "closed\n", "")
-    assert not (tmp_path / "live.sock").exists()
+    assert not (short_path / "live.sock").exists()
 
 
 FORK = """
@@ -178,6 +178,6 @@ print("well")
 """
 
 
-def test_forks_under_looks(start, tmp_path):
-    program, _ = start(FORK_UNDER_LOOKS, tmp_path / "live.sock")
+def test_forks_under_looks(start, short_path):
+    program, _ = start(FORK_UNDER_LOOKS, short_path / "live.sock")
     assert ended(program) == (0, "well\n", "")

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 
 
 @pytest.fixture
-def path(tmp_path):
-    return str(tmp_path / "live.sock")
+def path(short_path):
+    return str(short_path / "live.sock")
 
 
 @pytest.fixture(params=["socket", "port"])
@@ -238,8 +238,8 @@ def test_a_stale_socket_is_replaced(path):
 @pytest.mark.parametrize(
     "make", [lambda path: path.write_text("mine"), lambda path: path.mkdir(), lambda path: path.symlink_to("a")]
 )
-def test_what_is_no_socket_stays(make, tmp_path):
-    path = tmp_path / "mine"
+def test_what_is_no_socket_stays(make, short_path):
+    path = short_path / "mine"
     make(path)
     before = os.lstat(path)
     with pytest.raises(FileExistsError, match="this is no socket, so it stays"):
@@ -306,12 +306,12 @@ def test_close_leaves_what_another_has_put_there(path):
     os.unlink(f"{path}.old")
 
 
-def test_a_path_is_where_it_was_when_it_was_given(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "elsewhere").mkdir()
+def test_a_path_is_where_it_was_when_it_was_given(short_path, monkeypatch):
+    monkeypatch.chdir(short_path)
+    (short_path / "elsewhere").mkdir()
     with hwheel.live.serve("live.sock", ManualTimer()):
-        monkeypatch.chdir(tmp_path / "elsewhere")
-    assert not (tmp_path / "live.sock").exists()
+        monkeypatch.chdir(short_path / "elsewhere")
+    assert not (short_path / "live.sock").exists()
 
 
 def test_a_port_that_is_taken_is_an_error_that_names_it():

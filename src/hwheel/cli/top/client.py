@@ -7,16 +7,17 @@ from typing import Any
 
 from hwheel.cli.errors import CommandError
 from hwheel.cli.top.place import Place
+from hwheel_core import HwheelError
 
 PATIENCE_S = 5.0
 MOST_BYTES = 64_000_000
 
 
-class EndedError(Exception):
+class EndedError(HwheelError):
     """A program that has answered before does not listen any more."""
 
 
-class SilentError(Exception):
+class SilentError(HwheelError):
     """A program that has answered before listens, and says nothing."""
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
 from hwheel.spark.deliver.options import WheelOptions
-from hwheel.spark.deliver.pending import message
+from hwheel.spark.deliver.pending import messages
 from hwheel.spark.deliver.source import Source
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic
 from hwheel.spark.deliver.topic_sink import TopicSink
@@ -150,7 +150,7 @@ def test_headers_and_bytes(broker, spark, deliver, read, tmp_path):
         ]
     )
     wait_for((tmp_path / "state" / MESSAGES / "commits" / "0").exists, delivery)
-    (far,) = message(spark, str(tmp_path / "state" / MESSAGES), "far")
+    (far,) = messages(spark, str(tmp_path / "state" / MESSAGES), "far")
     assert (far["key"], far["payload"]) == ("\\xff\0k", ["\\xfe later"])
 
 

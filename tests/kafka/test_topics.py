@@ -11,7 +11,7 @@ import pytest
 
 from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
 from hwheel.spark.deliver.options import WheelOptions
-from hwheel.spark.deliver.pending import message
+from hwheel.spark.deliver.pending import messages
 from hwheel.spark.deliver.source import Source
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic
 from hwheel.spark.deliver.topic_sink import TopicSink
@@ -150,7 +150,7 @@ def test_headers_and_bytes(broker, spark, deliver, read, tmp_path):
         ]
     )
     wait_for((tmp_path / "state" / MESSAGES / "commits" / "0").exists, delivery)
-    (far,) = message(spark, str(tmp_path / "state" / MESSAGES), "far")
+    (far,) = messages(spark, str(tmp_path / "state" / MESSAGES), "far")
     assert (far["key"], far["payload"]) == ("\\xff\0k", ["\\xfe later"])
 
 
@@ -233,7 +233,7 @@ def test_a_topic_into_files(broker, deliver, tmp_path):
     wait_for(lambda: len(rows("out")) >= 202 and rows("dead"), second)
     assert second.error() is None
     second.stop()
-    keys = {f"m{i}": f"k{i % 5}" for i in range(200)} | {"m200": "\ufffd", "later": "own"}
+    keys = {f"m{i}": f"k{i % 5}" for i in range(200)} | {"m200": "\\xff", "later": "own"}
     assert sorted(row["id"] for row in rows("out")) == sorted(keys), "exactly once"
     assert all(row["key"] == keys[row["id"]] for row in rows("out"))
     (row,) = rows("dead")

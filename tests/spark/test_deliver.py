@@ -8,18 +8,21 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from datetime import timedelta
 from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 import chaos
 from hwheel.cli.deliver import progress as deliver_progress
 from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import spark_errors
-from hwheel.cli.pending import show_message
+from hwheel.cli.main import main
+from hwheel.cli.pending import due_before_ms, show_histogram, show_messages, watch
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.delivery import MESSAGES, STARTS, Delivery, start_delivery
 from hwheel.spark.deliver.directory_sink import DirectorySink
@@ -27,7 +30,7 @@ from hwheel.spark.deliver.failures import Failure
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.one_job import CheckpointInUseError, only_job
 from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
-from hwheel.spark.deliver.pending import histogram, message, rows_held
+from hwheel.spark.deliver.pending import histogram, messages, rows_held
 from hwheel.spark.deliver.sink import BatchNotWrittenError
 from hwheel.spark.deliver.source import SCHEMA, Source
 from hwheel.spark.deliver.unreadable_files import why_unreadable
@@ -103,7 +106,7 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
         counts = histogram(spark, checkpoint, now_ms)
         assert {name: count for name, count in counts.items() if count} == {"within an hour": 19, "later": 1}
         assert (
-            message(spark, checkpoint, "far3")
+            messages(spark, checkpoint, "far3")
             == [
                 {
                     "id": "far3",
@@ -116,8 +119,8 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
             ]
             * 2
         )
-        assert [row["cancelled"] for row in message(spark, checkpoint, "far7")] == [False, False, True]
-        assert message(spark, checkpoint, "nobody") == []
+        assert [row["cancelled"] for row in messages(spark, checkpoint, "far7")] == [False, False, True]
+        assert messages(spark, checkpoint, "nobody") == []
         assert delivery.error() is None
     finally:
         delivery.stop()
@@ -357,7 +360,7 @@ def test_what_is_pending_where_one_column_stands_for_two_things(spark, tmp_path,
     try:
         counts = histogram(spark, checkpoint, far_ms)
         assert {name: count for name, count in counts.items() if count} == {"due already": 1, "within a minute": 1}
-        (row,) = message(spark, checkpoint, "b")
+        (row,) = messages(spark, checkpoint, "b")
         shown = {"id": "b", "key": "b" if key == "name" else str(far_ms + 1), "due": far_ms + 1, "payload": ["p", "q"]}
         assert {name: row[name] for name in shown} == shown and not row["cancelled"]
     finally:
@@ -382,18 +385,87 @@ def test_what_is_pending_of_ids_that_are_bytes_and_of_keys_that_share_an_id(spar
     try:
         counts = histogram(spark, checkpoint, far_ms)
         assert {name: count for name, count in counts.items() if count} == {"due already": 4}
-        found = message(spark, checkpoint, "x")
+        found = messages(spark, checkpoint, "x")
         assert sorted(str((row["key"], row["cancelled"])) for row in found) == sorted(
             ["('al', False)"] * 2 + ["('bob', False)", "('bob', True)"] + ["(None, False)"] * 2
         )
-        assert [row["key"] for row in message(spark, checkpoint, "\\xff")] == ["\\xfe"] * 2
-        asked = SimpleNamespace(id="?", json=False)
-        assert show_message(found, asked) == 0
-        assert show_message([row for row in found if row["key"] == "bob"], asked) == 1
-        assert show_message(message(spark, checkpoint, "gone"), asked) == 1
+        assert [row["key"] for row in messages(spark, checkpoint, "\\xff")] == ["\\xfe"] * 2
+        assert [(row["id"], row["cancelled"]) for row in messages(spark, checkpoint, key="bob")] == [
+            ("x", False),
+            ("x", True),
+        ]
+        # A message and its cancel are shown together, wherever in the tick they are due.
+        bytes_of = messages(spark, checkpoint, key="\\xfe", before_ms=far_ms)
+        assert [(row["id"], row["due"] - far_ms, row["cancelled"]) for row in bytes_of] == [
+            ("gone", 0, False),
+            ("gone", -1, True),
+        ]
+        every = messages(spark, checkpoint, key="\\xfe")
+        assert every[:2] == bytes_of and len(every) == 4
+        assert messages(spark, checkpoint, key="\\xfe", most=3) == every[:3]
+        assert messages(spark, checkpoint, "x", "\\xfe") == messages(spark, checkpoint, key="nobody") == []
+        assert sum(histogram(spark, checkpoint, far_ms, far_ms + 1).values()) == 4
+        assert sum(histogram(spark, checkpoint, far_ms, far_ms).values()) == 0
+        asked = SimpleNamespace(id="?", key=None, json=False, most=100, prog="hwheel pending")
+        assert show_messages(found, asked) == 0
+        assert show_messages([row for row in found if row["key"] == "bob"], asked) == 1
+        assert show_messages(messages(spark, checkpoint, "gone"), asked) == 1
         assert capsys.readouterr().out.count("cancel x  key bob") == 2
+        asked.most = 3
+        assert show_messages(messages(spark, checkpoint, key="\\xfe", most=asked.most + 1), asked) == 0
+        told = capsys.readouterr()
+        assert told.out.count("\n") == 3 and told.err == "hwheel pending: there are more; --most N shows more\n"
     finally:
         query.stop()
+
+
+@pytest.mark.parametrize(
+    ("given", "ms"),
+    [
+        ("1795176000000", 1795176000000),
+        ("2026-11-20T12:00:00Z", 1795176000000),
+        ("2026-11-20 12:00", 1795176000000),
+        ("2026-11-20T13:00:00.500+01:00", 1795176000500),
+        ("1h", 1795176000000 + 3_600_000),
+        ("9" * 5000, 2**62),
+        ("9999999999999999 weeks", 2**62),
+        (None, None),
+    ],
+)
+def test_times_that_what_is_asked_for_is_due_before(given, ms):
+    assert due_before_ms(given, 1795176000000) == ms
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--due-before", "soon"], "--due-before must be a time like .* not 'soon'"),
+        (["--watch", "banana"], "--watch must be a number and a unit"),
+        (["--watch", "1ms"], "--watch must be from 100ms"),
+        (["--watch", "1s", "--id", "m1"], "--watch counts: leave out --id and --key"),
+        (["--most", "0"], "--most: must be at least 1"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_at_once(arguments, says, capsys):
+    with suppress(SystemExit):  # argparse's way
+        assert main(["pending", "--checkpoint", "state", *arguments]) == 2
+    told = capsys.readouterr()
+    assert re.search(says, told.err) and told.err.count("\n") == 1 and not told.out
+
+
+def test_counts_are_shown_again_and_again_until_it_is_told_to_stop(capsys):
+    answers = iter([None, PySparkException("the job clears old files away"), None])
+    waits = iter([False, False, False, True])
+    waited = []
+
+    def count():
+        if (answer := next(answers)) is not None:
+            raise answer
+        show_histogram({"later": 1}, SimpleNamespace(json=False, watch="2s"), 1795176000000)
+
+    watch(count, 2.0, SimpleNamespace(wait=lambda seconds: waited.append(seconds) or next(waits)))
+    assert waited == [2.0] * 4
+    assert capsys.readouterr().out.count("1 pending at 2026-11-20 12:00:00 UTC\n") == 2
 
 
 def test_the_output_of_another_checkpoint_is_left_alone(spark, tmp_path):

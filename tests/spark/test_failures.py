@@ -7,6 +7,7 @@ from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import spark_errors
 from hwheel.spark.deliver.directory_sink import DirectoryTakenError
 from hwheel.spark.deliver.failures import GO_ON, LINE_MOST, failure_of
+from hwheel.spark.session.local import no_traces_of_accumulators
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,8 @@ from hwheel.spark.deliver.failures import GO_ON, LINE_MOST, failure_of
         ("[STREAMING_CHECKPOINT_MISSING_METADATA_FILE] The", "the checkpoint lacks something", "from a copy"),
         ("[STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY]", "the checkpoint lacks something", "from a copy"),
         ("com.fasterxml.jackson.databind.exc.MismatchedInputException: No content", "the checkpoint lacks", "a copy"),
+        ("[STDS_INVALID_OPTION_VALUE.WITH_MESSAGE] Invalid", "without hold_until_due", "of `hwheel deliver`"),
+        ("[STDS_COMMITTED_BATCH_UNAVAILABLE] No committed", "has not completed a batch yet", "ask again"),
         ("Python worker exited unexpectedly (crashed). Consider", "was killed, or had no memory", "--files-a-batch"),
         ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error", "the checkpoint lacks something", "from a copy"),
         ("something else", "something else", GO_ON),
@@ -59,3 +62,18 @@ def test_what_a_query_and_a_command_make_of_java_errors(spark, tmp_path):
         query.awaitTermination()
     failure = failure_of(query.exception())
     assert "Division by zero" in failure.what and "\n" not in failure.what and "SQLSTATE" not in failure.what
+
+
+def test_java_that_is_ended_leaves_no_traceback(spark, capsys):
+    """Of the thread that takes accumulators."""
+    server = spark.sparkContext._accumulatorServer
+    had_own = "handle_error" in vars(server)
+    no_traces_of_accumulators(spark)
+    try:
+        raise EOFError
+    except EOFError:
+        server.handle_error(None, None)
+    told = capsys.readouterr()
+    if not had_own:
+        del server.handle_error
+    assert told == ("", "")

@@ -200,6 +200,15 @@ def test_only_streams_are_held(spark):
         hold(spark.createDataFrame([], SCHEMA))
 
 
+def test_batches_without_input_are_needed(spark, stream):
+    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "False")
+    try:
+        with pytest.raises(ValueError, match="noDataMicroBatches.enabled must be true: batches without input"):
+            hold(stream)
+    finally:
+        spark.conf.unset("spark.sql.streaming.noDataMicroBatches.enabled")
+
+
 def test_another_state_store_is_refused(spark, stream):
     name = "spark.sql.streaming.stateStore.providerClass"
     before = spark.conf.get(name)

@@ -13,6 +13,7 @@ from hwheel.cli.main import main, make_parser
 from hwheel.spark.deliver.delivery import STARTS, Delivery
 from hwheel.spark.deliver.failures import WORKER_KILLED, WORKER_LATE
 from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
+from hwheel.spark.deliver.source import as_text
 from hwheel.spark.deliver.topic import KafkaOptions, Topic
 from hwheel.spark.session import connector
 
@@ -181,6 +182,13 @@ def test_where_the_connector_comes_from():
 def test_a_session_without_the_connector(spark):
     with pytest.raises(connector.KafkaError, match=f"--packages {connector.package()}.*spark.jars="):
         connector.check_connector(spark)
+
+
+def test_keys_of_bytes_that_differ_are_different_keys(spark):
+    keys = {b"k\xc3\xa4": "k\u00e4", b"\x00\x00\x85": r"\x000085", b"\x00\x00\x86": r"\x000086", b"": "", None: None}
+    frame = spark.createDataFrame([(key,) for key in keys], "record_key binary")
+    found = frame.select("record_key", as_text("record_key").alias("key")).collect()
+    assert {None if row.record_key is None else bytes(row.record_key): row.key for row in found} == keys
 
 
 def test_a_checkpoint_stays_with_its_source(spark, tmp_path):

@@ -62,7 +62,8 @@ def hold_until_due(
         The messages that are due: id, key, due and the payload columns, as they came in.
     Raises:
         TypeError, ValueError: a column is not there or of the wrong type, or another argument is out of its range; the
-            message names it. The frame is no streaming frame. The session's state store is not RocksDB.
+            message names it. The frame is no streaming frame. The session's state store is not RocksDB, or
+            batches without input are switched off.
 
     tick, wheel_size, shards, spark.sql.shuffle.partitions and the columns, their names, types and order, stay as they
     are for the life of a checkpoint.

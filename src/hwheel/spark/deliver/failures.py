@@ -50,10 +50,20 @@ KNOWN = [
     ),
     (r"AccessControlException|Permission denied", "Spark may not read or write here", "{said}"),
     (
+        r"STDS_INVALID_OPTION_VALUE",
+        "the checkpoint is of a query without hold_until_due",
+        "name the one of `hwheel deliver`, or of a query of your own that holds messages",
+    ),
+    (
+        r"STDS_COMMITTED_BATCH_UNAVAILABLE|STDS_FAILED_TO_READ_OPERATOR_METADATA",
+        "the query of this checkpoint has not completed a batch yet",
+        "ask again in some seconds, while it runs",
+    ),
+    (
         r"CANNOT_LOAD_STATE_STORE|CANNOT_READ_(?:MISSING|DELTA|SNAPSHOT)|FAILED_TO_GET_CHANGELOG|"
         r"STREAM(?:ING)?_CHECKPOINT|STREAMING_STATEFUL_OPERATOR_MISSING|STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY|"
         r"batch \d+ doesn't exist|CheckpointFileManager.*FileNotFound|Incomplete log file|Failed to read log file|"
-        r"STDS_|MismatchedInputException|JsonParseException",
+        r"MismatchedInputException|JsonParseException",
         BROKEN_CHECKPOINT,
         RESTORE,
     ),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from hwheel.spark.arrow import from_chunk
@@ -14,6 +14,7 @@ from hwheel.spark.shard.index import ShardIndex
 from hwheel.spark.shard.settings import ColumnNames
 
 DECODED = "id binary, key binary, due bigint, tick bigint, cancelled boolean, sequence bigint"
+IDENTITY = ("id", "key", "tick")
 MINUTE_MS = 60_000
 EDGES_MS = {
     "due already": 0,
@@ -101,13 +102,17 @@ def records(spark: SparkSession, checkpoint: str, payload: tuple[str, ...] = ())
     return chunks.mapInArrow(decoder, ", ".join([DECODED, *[f"p{number} string" for number in range(len(payload))]]))
 
 
-def histogram(spark: SparkSession, checkpoint: str, now_ms: int) -> dict[str, int]:
-    """How many messages are pending, by how far away they are; duplicates and cancelled ones are not counted."""
+def histogram(spark: SparkSession, checkpoint: str, now_ms: int, before_ms: int | None = None) -> dict[str, int]:
+    """How many messages are pending, by how far away they are; duplicates and cancelled ones are not counted.
+    `before_ms`: only those that are due before.
+    """
     counts = dict.fromkeys([*EDGES_MS, LATER], 0)
     rows = records(spark, checkpoint)
     if rows is None:
         return counts
-    messages = rows.groupBy("id", "key", "tick").agg(F.max("cancelled").alias("cancelled"), F.min("due").alias("due"))
+    messages = rows.groupBy(*IDENTITY).agg(F.max("cancelled").alias("cancelled"), F.min("due").alias("due"))
+    if before_ms is not None:
+        messages = messages.where(F.col("due") < before_ms)
     name = F.lit(LATER)
     for label, edge_ms in reversed(EDGES_MS.items()):
         name = F.when(F.col("due") <= now_ms + edge_ms, label).otherwise(name)
@@ -116,9 +121,17 @@ def histogram(spark: SparkSession, checkpoint: str, now_ms: int) -> dict[str, in
     return counts
 
 
-def message(spark: SparkSession, checkpoint: str, id: str) -> list[dict[str, object]]:
-    """The rows in buckets that have this id, as they arrived: id, key, due, tick, payload columns, cancelled. An id of
-    bytes is asked for as it is shown, those that are no text with a backslash.
+def messages(
+    spark: SparkSession,
+    checkpoint: str,
+    id: str | None = None,
+    key: str | None = None,
+    before_ms: int | None = None,
+    most: int | None = None,
+) -> list[dict[str, object]]:
+    """The rows in buckets that have this id, or key, or are due before: id, key, due, tick, payload columns, cancelled.
+    The next due first, what belongs together as it arrived; `most` of them. Ids and keys of bytes are asked for as they
+    are shown, those that are no text with a backslash.
     """
     found = indexes(spark, checkpoint)
     if not found:
@@ -127,7 +140,14 @@ def message(spark: SparkSession, checkpoint: str, id: str) -> list[dict[str, obj
     payload = tuple(name for name in found[0].arrow_schema.names if name not in (*names, SEQUENCE, TOMBSTONE))
     rows = records(spark, checkpoint, payload)
     assert rows is not None
-    asked = {id.encode(), shown_as(id)}
+    for name, asked in {"id": id, "key": key}.items():
+        if asked is not None:
+            rows = rows.where(F.col(name).isin(asked.encode(), shown_as(asked)))
+    # A message, its duplicates and its cancel are in one tick, and each may be due in another millisecond of it.
+    rows = rows.withColumn("first", F.min("due").over(Window.partitionBy(*IDENTITY)))
+    if before_ms is not None:
+        rows = rows.where(F.col("first") < before_ms)
+    rows = rows.orderBy("first", "id", "key", "sequence")
     return [
         {
             "id": shown(bytes(row["id"])),
@@ -137,7 +157,7 @@ def message(spark: SparkSession, checkpoint: str, id: str) -> list[dict[str, obj
             "payload": [row[f"p{number}"] for number in range(len(payload))],
             "cancelled": row["cancelled"],
         }
-        for row in rows.where(F.col("id").isin(*asked)).orderBy("sequence").collect()
+        for row in (rows if most is None else rows.limit(most)).collect()
     ]
 
 

@@ -91,8 +91,8 @@ class Source:
         return files.select("id", "key", "due", "cancel", "payload", unreadable, *rest)
 
     def of_records(self, beside: list[str]) -> DataFrame:
-        """As JSON the key of the message is the record's where the JSON has none. With headers, key and payload are the
-        record's key and value as they are, bytes.
+        """As JSON the key of the message is the record's, as text, where the JSON has none. With headers, key and
+        payload are the record's key and value as they are, bytes.
         """
         topic, options = Topic.of(self.place), self.kafka
         reader = (
@@ -119,8 +119,7 @@ class Source:
                 *beside,
             )
         found = self.of_json(records.select("value", F.col("key").alias("record_key"), *beside))
-        key = F.coalesce("key", F.make_valid_utf8(F.col("record_key").cast("string")))
-        return found.withColumn("key", key).drop("record_key")
+        return found.withColumn("key", F.coalesce("key", as_text("record_key"))).drop("record_key")
 
     def of_json(self, lines: DataFrame) -> DataFrame:
         """The fields of lines, which are the first column, and the others."""
@@ -140,6 +139,13 @@ def in_ms(name: str, unit_ms: int) -> Column:
     if unit_ms == 1:
         return due
     return F.coalesce(F.try_multiply(due, F.lit(unit_ms)), F.when(due.isNotNull(), F.lit(2**63 - 1)))
+
+
+def as_text(name: str) -> Column:
+    """Bytes as text, and such as are none with their digits: two that differ are two keys."""
+    return F.coalesce(
+        F.try_validate_utf8(F.col(name).cast("string")), F.concat(F.lit("\\x"), F.lower(F.hex(F.col(name))))
+    )
 
 
 def header_is_boolean(name: str) -> Column:

@@ -56,7 +56,17 @@ def make_session(master: str | None, settings: dict[str, str], quiet: bool = Fal
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+        no_traces_of_accumulators(spark)
     return spark
+
+
+def no_traces_of_accumulators(spark: SparkSession) -> None:
+    """The thread that takes Spark's accumulators from Java prints a traceback when Java is ended, as a service manager
+    does that ends all processes of a service: nobody is to do anything about that.
+    """
+    server = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, client_address: None
 
 
 @contextmanager

@@ -5,18 +5,23 @@ from pyspark.sql import SparkSession
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 TRANSFER_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+BATCHES_WITHOUT_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 def set_up_state_store(spark: SparkSession) -> None:
-    """Chooses RocksDB where nothing was chosen; ValueError where something else was."""
+    """Chooses RocksDB where nothing was chosen; ValueError where something else was, or where there would be no batch
+    while nothing comes in.
+    """
     provider = chosen(spark, PROVIDER)
     if provider is None:
         spark.conf.set(PROVIDER, ROCKSDB)
     elif "RocksDB" not in provider:
         raise ValueError(f"{PROVIDER} must be {ROCKSDB}, not {provider}: transformWithState needs it")
+    if (chosen(spark, BATCHES_WITHOUT_DATA) or "true").lower() != "true":
+        raise ValueError(f"{BATCHES_WITHOUT_DATA} must be true: batches without input are what releases messages")
     set_by_default(spark, CHANGELOG, "true")
 
 

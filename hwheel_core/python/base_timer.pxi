@@ -140,7 +140,7 @@ cdef class BaseTimer:
         cdef bint found
         cdef Instant now
         core_set_up(self)
-        if self.timer.closed or self.timer.pending == 0:
+        if self.timer.pending == 0:
             return None
         timer_read_clock(self.timer, &now)
         lock_with_gil(self.timer)
@@ -255,6 +255,7 @@ cdef class BaseTimer:
     def _make_all_ready(self):
         """Everything that is pending is ready at once, in order."""
         core_set_up(self)
+        self.timer.hurried = True
         with nogil:
             timer_advance(self.timer, INT64_MAX)
 

@@ -68,7 +68,7 @@ cdef bint timer_is_still_due(Timer* timer) except -1:
     cdef int64_t due_ms
     cdef bint is_ready, have_memory
     lock_with_gil(timer)
-    is_ready = not list_is_empty(&timer.ready) and not timer.closed     # what close() has run need not be due
+    is_ready = not list_is_empty(&timer.ready) and not timer.hurried
     due_ms = timer_ready_tick_locked(timer) if is_ready else 0
     lock_release(timer)
     if not is_ready:

@@ -126,6 +126,7 @@ cdef struct Timer:
     int roles[2]            # for each role whether a thread has taken it: RoleState
     uintptr_t starters[2]   # who is starting a thread for it
     int closed              # adds are refused
+    int hurried             # close() runs what is ready, due or not
     int stopping            # threads shall end at once
     int draining            # threads shall end when nothing is ready any more
     int adding              # batches that are being placed, which give the lock up in between

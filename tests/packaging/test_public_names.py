@@ -53,12 +53,12 @@ def test_a_class_says_that_it_lives_where_users_import_it_from(module):
             assert pickle.loads(pickle.dumps(public)) is public
 
 
-@pytest.mark.parametrize(("make", "most"), [(hwheel.SystemTimer, 144), (hwheel.ManualTimer, 132)])
+@pytest.mark.parametrize(("make", "most"), [(hwheel.SystemTimer, 149), (hwheel.ManualTimer, 132)])
 def test_help_fits_on_two_screens_and_names_what_is_public(make, most):
     lines = pydoc.plain(pydoc.render_doc(make)).splitlines()
     # From 3.13 on a signature has a line for each argument.
     assert len(lines) - (2 * len(inspect.signature(make).parameters) + 4 if sys.version_info >= (3, 13) else 0) <= most
-    signatures = [line for line in lines if "name: str" in line]
+    signatures = [line for line in lines if "name: str" in line or "(self, " in line]
     assert max(len(line) for line in lines if line not in signatures) <= 100
     for hidden in ("hwheel_core", "hwheel.timers", "Core", "Face", "cython"):
         assert not [line for line in lines if hidden in line], hidden

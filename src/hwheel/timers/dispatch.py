@@ -25,6 +25,8 @@ from hwheel_core import BaseTimer, HandedOut
 REAPER, EXECUTOR = range(2)  # Role, in the core
 NAMES = ("reaper", "executor")
 LOOK_S = 0.2  # how often close() looks whether a thread that it waits for is at work,
+DRAIN_LOOK_S = 0.5  # how often drain() looks whether what it waits for was cancelled,
+BUSY_LOOK_S = 0.005  # and whether what is due has been begun
 PATIENCE_S = 1.0  # and how long it waits for one that is not
 
 
@@ -80,6 +82,20 @@ class HandOver:
             timer._stop(True)
             self.join(give_up)
 
+    def is_here(self, timer: BaseTimer) -> bool:
+        """Whether this is inside a callback of the timer."""
+        return self._is_own_thread()
+
+    def wait_for_due(self, timer: BaseTimer, give_up: float | None) -> None:
+        """Lets some time pass, until about when something is due. Where there is no reaper, this thread is it."""
+        if not self.has_reaper:
+            timer._advance_clock(int(_at_most(DRAIN_LOOK_S, give_up) * 1e9))
+            self.hand_out(timer, in_caller=True)
+            return
+        due = timer.next_deadline
+        wait = DRAIN_LOOK_S if due is None else min(max(due - timer.time(), BUSY_LOOK_S), DRAIN_LOOK_S)
+        time.sleep(_at_most(wait, give_up))
+
     def take_back(self, timer: BaseTimer) -> None:
         """At the end of close(): what was taken out of the timer and never reached its executor comes back."""
 
@@ -98,7 +114,7 @@ class HandOver:
         """A thread's very beginning and end are not waited for without end: for these it needs a lock of the module
         threading, which this thread has if the close() comes from a finalizer in the middle of Thread.start()."""
         patience = time.monotonic() + PATIENCE_S
-        while thread.is_alive() and _left(give_up) != 0:
+        while thread.is_alive() and time_left(give_up) != 0:
             if thread in self._at_work:
                 patience = time.monotonic() + PATIENCE_S
             elif time.monotonic() > patience:
@@ -151,6 +167,9 @@ class Foreign(HandOver):
     def hand_out(self, timer: BaseTimer, *, in_caller: bool = False) -> None:
         timer._hand_out(self._handed_out, self._again, lambda handed: self._submit(timer, handed, in_caller), in_caller)
 
+    def is_here(self, timer: BaseTimer) -> bool:
+        return self._is_own_thread() or runs_here(timer)
+
     def drain(self, timer: BaseTimer, give_up: float | None) -> None:
         if not self._is_own_thread():
             timer._stop(True)
@@ -158,8 +177,8 @@ class Foreign(HandOver):
         self.hand_out(timer, in_caller=True)
         if runs_here(timer):
             return  # the executor may have no thread but this one
-        while self._outstanding(timer) and _left(give_up) != 0:
-            left = _left(give_up)
+        while self._outstanding(timer) and time_left(give_up) != 0:
+            left = time_left(give_up)
             self._finish_signal.acquire(True, -1 if left is None else left)
         for handed in self._outstanding(timer):
             timer._take_back(handed)
@@ -226,11 +245,17 @@ class Foreign(HandOver):
 
 
 def _at_most(seconds: float, give_up: float | None) -> float:
-    left = _left(give_up)
+    left = time_left(give_up)
     return seconds if left is None else min(seconds, left)
 
 
-def _left(give_up: float | None) -> float | None:
+def end_of(timeout: float | None) -> float | None:
+    """When a wait of so many seconds is over; None: it has no end."""
+    return None if timeout is None or timeout > threading.TIMEOUT_MAX else time.monotonic() + timeout
+
+
+def time_left(give_up: float | None) -> float | None:
+    """Seconds until then; None: there is no such time."""
     return None if give_up is None else max(0.0, give_up - time.monotonic())
 
 

@@ -1,23 +1,21 @@
 """SystemTimer: the wheel on a real clock, with its threads."""
 
-import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Literal
 
 from hwheel.timers.arguments import whole_number
 from hwheel.timers.base import BaseTimer, OnError, begin_timer, report
-from hwheel.timers.dispatch import HandOver, hand_over_to
+from hwheel.timers.dispatch import HandOver, end_of, hand_over_to, time_left
 from hwheel.timers.lifecycle import follow_process
-from hwheel_core import DEFAULT_WHEEL_SIZE, TimerClosed
+from hwheel_core import DEFAULT_WHEEL_SIZE, TimerBatch, TimerClosed, TimerTask, check_timeout
 
 
 class SystemTimer(BaseTimer):
     """A timer for very many timeouts: Kafka's SystemTimer, on a real clock, with its threads.
 
     Adding: call_later(), call_at(), call_every(), call_many(), add(). Looking: len(timer),
-    pending(), time(), stats(). Ending: task.cancel(), close(), or a `with` block, which closes.
+    pending(), time(), stats(). Ending: task.cancel(), drain(), close(), or a `with` block, which closes.
 
     name: in the names of its threads, `reaper-<name>` and `executor-<name>`.
     tick_ms: the resolution in ms. wheel_size: buckets a level; Kafka's is 20.
@@ -96,9 +94,25 @@ class SystemTimer(BaseTimer):
         self._hand_over.hand_out(self, in_caller=True)
         return found
 
+    def drain(self, timeout: float | None = None) -> list[TimerTask | TimerBatch]:
+        """Refuses timers from now on, waits until what is pending has run, each at its own time (of
+        call_every once more), and closes. After `timeout` seconds: returns the rest, as close() does.
+        RuntimeError: in a callback of the timer, which it would wait for.
+        """
+        give_up = end_of(check_timeout(timeout))
+        if self._hand_over.is_here(self):
+            raise RuntimeError("drain() in a callback would wait for itself")
+        if len(self) and not self.closed:
+            self._be_started()  # this may be the child of a fork, which keeps what was pending
+        self._close()
+        while len(self) and time_left(give_up) != 0:
+            self._hand_over.wait_for_due(self, give_up)
+        is_done = not len(self)
+        return self.close(run_pending=is_done, timeout=time_left(give_up) if is_done else 0)
+
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
         """The part of close() that waits."""
-        give_up = None if timeout is None or timeout > threading.TIMEOUT_MAX else time.monotonic() + timeout
+        give_up = end_of(timeout)
         if run_pending:
             self._make_all_ready()
             self._hand_over.drain(self, give_up)

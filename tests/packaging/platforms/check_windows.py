@@ -22,6 +22,8 @@ MADE = ROOT / "build" / "windows"
 FOR_64_BITS = "-DMS_WIN64"
 WARNINGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]
 
+WINE = shutil.which("wine") or shutil.which("wine64")
+
 # NumPy of a time when it asked less of the C library than Wine 8 has. Arrow asks more, so what needs that is left out.
 PACKAGES = ["pytest>=8", "hypothesis>=6.100", "colorama", "numpy==1.26.4"]
 TESTS = ["tests/unit", *(f"tests/threads/test_{name}.py" for name in ("without_reaper", "never_early", "exactly_once"))]
@@ -38,7 +40,7 @@ def wine(program, *arguments):
     settings = {"WINEPREFIX": str(MADE / "wine"), "WINEDEBUG": "-all", "PYTHONDONTWRITEBYTECODE": "1"}
     print("$ wine", program.name, *arguments, flush=True)
     with subprocess.Popen(
-        ["wine", str(program), *arguments],
+        [WINE or "wine", str(program), *arguments],
         cwd=ROOT,
         env={**os.environ, **settings},
         stdin=subprocess.DEVNULL,
@@ -105,7 +107,7 @@ def main():
         print("no x86_64-w64-mingw32-gcc here (Debian has it as gcc-mingw-w64-x86-64): nothing was checked")
         return
     MADE.mkdir(parents=True, exist_ok=True)
-    has_wine = shutil.which("wine") is not None
+    has_wine = WINE is not None
     program = MADE / "promises.exe"
     run(gcc, *WARNINGS, "-I", CORE, HERE / "platform_test.c", "-o", program)
     if has_wine:

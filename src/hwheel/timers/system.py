@@ -15,7 +15,7 @@ class SystemTimer(BaseTimer):
     """A timer for very many timeouts: Kafka's SystemTimer, on a real clock, with its threads.
 
     Adding: call_later(), call_at(), call_every(), call_many(), add(). Looking: len(timer),
-    pending(), time(), stats(). Ending: task.cancel(), drain(), close(), or a `with` block, which closes.
+    pending(), time(), stats(). Ending: task.cancel(), drain(), close(), or a `with` block.
 
     name: in the names of its threads, `reaper-<name>` and `executor-<name>`.
     tick_ms: the resolution in ms. wheel_size: buckets a level; Kafka's is 20.

@@ -319,6 +319,20 @@ def test_a_file_that_was_not_at_fault_is_read_again(spark, tmp_path):
     assert failure is passing and len(started) == STARTS, "but not for ever"
 
 
+def test_the_files_of_a_directory_are_its_own_however_it_is_called(spark, tmp_path):
+    (tmp_path / "in" / "due=5").mkdir(parents=True)
+    (tmp_path / "in" / "a b%.json").write_text('{"id": "own", "due": 1000}')
+    (tmp_path / "in" / "due=5" / "a.json").write_text('{"id": "not looked at", "due": 1000}')
+    (tmp_path / "link").symlink_to("in")
+    found = []
+    for number, name in enumerate(["link/", "in/due=5/../../in", "/in/."]):
+        source = Source(spark, f"{'file://' * (number == 2)}{tmp_path}/{name}").messages()
+        writer = source.writeStream.foreachBatch(lambda batch, _: found.extend(row.id for row in batch.collect()))
+        query = writer.option("checkpointLocation", str(tmp_path / f"{number}")).trigger(availableNow=True).start()
+        query.awaitTermination()
+    assert found == ["own"] * 3
+
+
 def test_due_in_seconds(deliver, tmp_path):
     (tmp_path / "in").mkdir()
     soon, far = int(time.time()) - 5, int(time.time()) + 10**6

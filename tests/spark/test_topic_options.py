@@ -15,6 +15,7 @@ from hwheel.spark.deliver.failures import WORKER_KILLED, WORKER_LATE
 from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
 from hwheel.spark.deliver.source import as_text
 from hwheel.spark.deliver.topic import KafkaOptions, Topic
+from hwheel.spark.deliver.topic_sink import dead_records
 from hwheel.spark.session import connector
 
 
@@ -182,6 +183,26 @@ def test_where_the_connector_comes_from():
 def test_a_session_without_the_connector(spark):
     with pytest.raises(connector.KafkaError, match=f"--packages {connector.package()}.*spark.jars="):
         connector.check_connector(spark)
+
+
+def test_dead_letters_have_the_headers_of_kafka_connect(spark):
+    record = "struct<key: binary, value: binary, headers: array<struct<key: string, value: binary>>>"
+    rows = [
+        ("t", 3, 2**40, (b"k", b"\xff", [("trace", b"\xfe")]), "id is null"),
+        ("t", 0, 0, (None, None, None), "due is null"),
+    ]
+    frame = spark.createDataFrame(rows, f"topic string, partition int, offset bigint, record {record}, reason string")
+    first, second = dead_records(frame).collect()
+    assert (bytes(first.key), bytes(first.value)) == (b"k", b"\xff") and second.key is second.value is None
+    assert [(name, bytes(value)) for name, value in first.headers] == [
+        ("trace", b"\xfe"),
+        ("reason", b"id is null"),
+        ("__connect.errors.topic", b"t"),
+        ("__connect.errors.partition", b"3"),
+        ("__connect.errors.offset", b"1099511627776"),
+        ("__connect.errors.exception.message", b"id is null"),
+    ]
+    assert [name for name, _ in second.headers][:2] == ["reason", "__connect.errors.topic"]
 
 
 def test_keys_of_bytes_that_differ_are_different_keys(spark):

@@ -19,6 +19,7 @@ SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
 UNREADABLE = "unreadable"  # why a row cannot be a message, whatever its columns say; null: it can
 LINE = "line"  # the JSON of a malformed row, as it came
 FILE = "file"  # where it came from
+PLACE_IN_TOPIC = ("topic", "partition", "offset")
 RECORD = "record"  # the record as it came, for a topic of dead letters
 UNITS_MS = {"ms": 1, "s": 1000}  # of a due
 BLANK = " \t\r"  # of this alone a line may be that is none
@@ -51,9 +52,9 @@ class Source:
 
     def all_rows(self, without: Collection[str] = ()) -> DataFrame:
         """The same rows, with all that dead letters tell of one: its LINE if it is JSON, and the FILE that it is from,
-        or `partition`, `offset` and the RECORD itself.
+        or its PLACE_IN_TOPIC and the RECORD itself.
         """
-        return self.rows(without, ["partition", "offset", RECORD] if is_topic(self.place) else [FILE])
+        return self.rows(without, [*PLACE_IN_TOPIC, RECORD] if is_topic(self.place) else [FILE])
 
     def rows(self, without: Collection[str], beside: list[str]) -> DataFrame:
         """The columns of a message, UNREADABLE, LINE if it is JSON, and those beside."""

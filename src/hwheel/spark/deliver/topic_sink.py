@@ -13,13 +13,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from hwheel.spark.deliver.sink import Sink
-from hwheel.spark.deliver.source import FILE, LINE, RECORD
+from hwheel.spark.deliver.source import FILE, LINE, PLACE_IN_TOPIC, RECORD
 from hwheel.spark.deliver.topic import KafkaOptions, Topic
 
 # A send that is given up after some time while later ones succeed would leave a gap, and the repeated batch would fill
 # it out of order. So none is given up: without brokers the job waits.
 PRODUCER = {"enable.idempotence": "true", "acks": "all", "delivery.timeout.ms": str(2**31 - 1)}
 OLDER_WAY = "spark.sql.sources.useV1SourceList"
+CONNECT = "__connect.errors."
 HEADERS = "array<struct<key string, value binary>>"
 
 
@@ -70,11 +71,16 @@ def identity() -> Column:
 
 
 def dead_records(rows: DataFrame) -> DataFrame:
-    """What was no message, as it came, with a header `reason`."""
+    """What was no message, as it came, with a header `reason`, and with those by which Kafka Connect's own dead letters
+    say where a record was and why it is there: so whoever reads such can read these.
+    """
     reason = F.array(header("reason", F.col("reason")))
     if RECORD in rows.columns:
         came_with = F.coalesce(F.col(RECORD)["headers"], F.array().cast(HEADERS))
-        return rows.select(f"{RECORD}.key", f"{RECORD}.value", F.concat(came_with, reason).alias("headers"))
+        place = F.array(*(header(f"{CONNECT}{name}", F.col(name)) for name in PLACE_IN_TOPIC))
+        why = F.array(header(f"{CONNECT}exception.message", F.col("reason")))
+        headers = F.concat(came_with, reason, place, why)
+        return rows.select(f"{RECORD}.key", f"{RECORD}.value", headers.alias("headers"))
     names = [name for name in rows.columns if name not in ("reason", LINE, FILE)]
     value = F.to_json(F.struct(*names))
     if LINE in rows.columns:

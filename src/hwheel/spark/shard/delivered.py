@@ -67,7 +67,7 @@ class Delivered:
     def length_ms(self, level: int) -> int:
         """How long the slices of a level are."""
         length, above = divmod(level, LEVELS)
-        return self.slices_ms[length] * SLICES ** (above - 1)
+        return int(self.slices_ms[length] * SLICES ** (above - 1))
 
     def lengths(self, levels: pa.Array) -> pa.Array:
         """The same for each of many."""

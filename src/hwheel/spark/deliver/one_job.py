@@ -9,9 +9,6 @@ from hwheel.spark.deliver.failures import ONE_JOB, OTHER_JOB
 from hwheel.spark.deliver.files import Directory
 from hwheel_core import HwheelError
 
-if sys.platform != "win32":
-    import fcntl
-
 LOCK = ".hwheel-lock"
 
 
@@ -30,6 +27,8 @@ def only_job(checkpoint: Directory) -> Iterator[None]:
     if local is None or sys.platform == "win32":
         yield
         return
+    import fcntl  # which Windows has not
+
     checkpoint.make()
     descriptor = os.open(os.path.join(local, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

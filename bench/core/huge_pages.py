@@ -14,7 +14,7 @@ from hwheel import ManualTimer, TimerTask, use_huge_pages
 from lib.isolated import isolated
 from lib.table import show_rows, three
 
-OPERATIONS = ("add", "cancel at random", "expiry with a callback")
+OPERATIONS = ("add to new memory", "cancel at random", "add to memory that is there", "expiry with a callback")
 
 
 def measure(timers: int, rounds: int, on_turn: Callable[[str], object] = lambda turn: None) -> dict[str, Any]:
@@ -37,23 +37,26 @@ def measure_one(timers: int, huge: bool) -> dict[str, float] | None:
     delays = [chance.uniform(1, 60) for _ in range(timers)]
     tasks: list[TimerTask] = []
 
-    def add() -> None:
+    def add(delays: list[float]) -> None:
         call_later, keep = timer.call_later, tasks.append
         for delay in delays:
             keep(call_later(delay, nothing, delay))
 
-    def cancel() -> None:
-        for task in tasks[: timers // 2]:
+    def cancel(half: list[TimerTask]) -> None:
+        for task in half:
             task.cancel()
 
-    add_s = timed(add, time.process_time)
+    seconds = [timed(lambda: add(delays), time.process_time) / timers]
     grown = resident_bytes() - before
     chance.shuffle(tasks)
-    cancel_s = timed(cancel, time.process_time)
+    half = tasks[: timers // 2]
+    seconds.append(timed(lambda: cancel(half), time.process_time) / len(half))
+    del tasks[: timers // 2]
+    half.clear()
+    seconds.append(timed(lambda: add(delays[: timers // 2]), time.process_time) / (timers // 2))
     tasks.clear()
-    expiry_s = timed(lambda: timer.advance(60), time.process_time)
-    ns = zip(OPERATIONS, (add_s / timers, cancel_s / (timers // 2), expiry_s / (timers - timers // 2)), strict=True)
-    return {**{what: seconds * 1e9 for what, seconds in ns}, "bytes": grown / timers}
+    seconds.append(timed(lambda: timer.advance(60), time.process_time) / timers)
+    return {**{what: each * 1e9 for what, each in zip(OPERATIONS, seconds, strict=True)}, "bytes": grown / timers}
 
 
 def show(part: dict[str, Any], console: Console) -> None:

@@ -8,7 +8,7 @@ from collections import deque
 import hwheel_core
 from hwheel import SystemTimer, TimerTask
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
-from starving import LEAKING, MOST, named, no_faults, scene
+from starving import IN_PYTHON, MOST, named, no_faults, scene
 from waiting import wait_until
 
 
@@ -214,4 +214,4 @@ def replayed(world):
     return lambda: hwheel_core.replay(starts, timeouts, ends, order, 1, 8), no_faults
 
 
-LEAKING |= {"hand_out_to_executor", "take_back"}
+IN_PYTHON |= {"hand_out_to_executor", "take_back"}

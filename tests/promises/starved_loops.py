@@ -4,7 +4,7 @@ from collections import deque
 
 import hwheel_core
 from hwheel.asyncio import new_event_loop
-from starving import ENDLESS, FAR, LEAKING, MOST, named, print_nothing, scene
+from starving import ENDLESS, FAR, IN_PYTHON, MOST, named, print_nothing, scene
 
 
 class LoopCase:
@@ -58,4 +58,4 @@ def loop_pass(world):
 
 MOST["loop_pass"] = 30
 ENDLESS.add("loop_pass")
-LEAKING.add("loop_pass")
+IN_PYTHON.add("loop_pass")

@@ -77,8 +77,9 @@ class World:
 SCENES = {}
 MOST = {}  # scene -> how many allocations are tried where there is no end to them, because time goes on
 ENDLESS = set()  # scenes that do not end while there is no memory at all
-# Scenes that call Python functions with cells: CPython 3.11 loses a reference when there is no memory for a cell.
-LEAKING = set()
+# Scenes that call Python functions. When there is no memory for one of them, or for a cell, CPython 3.11 loses a
+# reference, and 3.13 crashes: these are played on 3.11 alone, without a look at what is left.
+IN_PYTHON = set()
 
 
 def scene(function):
@@ -113,7 +114,7 @@ def play(name):
             if not alone and error is None and name not in MOST:
                 most = n
                 break
-    if live() != before and name not in LEAKING:
+    if live() != before and name not in IN_PYTHON:
         print(f"{name}: of timers, tasks, batches, watchers {before} there were before, {live()} after")
 
 
@@ -146,5 +147,6 @@ def once(prepare, n, alone):
 def play_all(names):
     threading.excepthook = sys.unraisablehook = print_nothing
     for name in names:
-        play(name)
+        if name not in IN_PYTHON or sys.version_info < (3, 12):
+            play(name)
         print(name, flush=True)

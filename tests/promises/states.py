@@ -26,7 +26,7 @@ from hwheel_core import _core
 
 PATIENCE_S = 15
 # They wait by design, until there is work, for ever if need be: on a timer, or a queue, that is to end they come back.
-WAITS = {"_reap", "_await_work", "_advance_clock", "advance_clock", "get", "put", "_wait"}
+WAITS = {"_reap", "_await_work", "_advance_clock", "advance_clock", "drain", "get", "put", "_wait"}
 # fmt: off
 OF_OBJECT = {"__init__", "__repr__", "__str__", "__hash__", "__eq__", "__lt__", "__le__", "__ne__", "__reduce__",
              "__reduce_ex__", "__sizeof__", "__dir__", "__format__"}

@@ -105,7 +105,7 @@ class SystemTimer(BaseTimer):
         if len(self) and not self.closed:
             self._be_started()  # this may be the child of a fork, which keeps what was pending
         self._close()
-        while len(self) and time_left(give_up) != 0:
+        while len(self) and time_left(give_up) != 0 and not self._is_stopping():
             self._hand_over.wait_for_due(self, give_up)
         is_done = not len(self)
         return self.close(run_pending=is_done, timeout=time_left(give_up) if is_done else 0)

@@ -10,7 +10,8 @@ cdef const char* container_check_wheel(ContainerCore self, int64_t* linked_out) 
     if self.wheel is NULL:
         return NULL
     lists = [<uintptr_t>&self.due, <uintptr_t>&self.wheel.due, <uintptr_t>&self.wheel.flush]
-    lists += [<uintptr_t>&self.wheel.queue[i].entries for i in range(self.wheel.queue_length)]
+    for i in range(self.wheel.queue_length):
+        lists.append(<uintptr_t>&self.wheel.queue[i].entries)
     for head in lists:
         fault = list_check(<const Entry*><uintptr_t>head, &length)
         if fault is not NULL:

@@ -50,4 +50,8 @@ cdef bint waiters_wake(ContainerCore self, list waiters, Py_ssize_t count) excep
 cdef list waiters_after_fork(list waiters):
     """Those whose thread came along: the one that has forked, in a signal handler."""
     cdef object forker = threading.main_thread().ident
-    return [one for one in waiters if one[0] == forker]
+    cdef list here = []
+    for one in waiters:
+        if one[0] == forker:
+            here.append(one)
+    return here

@@ -10,8 +10,13 @@ cdef object common_call_at = None
 cdef object core_call_slowly(object method, PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
     """Calls Cython's method, which knows about keywords and missing arguments."""
     cdef tuple names = () if keywords is NULL else <tuple>keywords
-    cdef list positional = [<object>args[i] for i in range(count)]
-    cdef dict named = {name: <object>args[count + i] for i, name in enumerate(names)}
+    cdef list positional = []
+    cdef dict named = {}
+    cdef Py_ssize_t i
+    for i in range(count):
+        positional.append(<object>args[i])
+    for i in range(len(names)):
+        named[names[i]] = <object>args[count + i]
     return method(<object>self, *positional, **named)
 
 

@@ -70,18 +70,24 @@ cdef object timer_snapshot(Timer* timer, int32_t first_level):
     cdef int32_t level_count, k
     cdef dict buckets = {}
     cdef list pictures = []
+    cdef list queue = []
+    cdef list of_level
     cdef list due = []
     for level, index, bucket_ms, _, task in timer_inspect(timer, levels, &level_count):
         if level == 0:
             due.append(task)
         elif level > first_level:
             buckets.setdefault((bucket_ms, level, index), []).append(task)
-    queue = tuple([Bucket_(level, index, bucket_ms, tuple(tasks))
-                   for (bucket_ms, level, index), tasks in sorted(buckets.items(), key=first_item)])
+    for (bucket_ms, level, index), tasks in sorted(buckets.items(), key=first_item):
+        queue.append(Bucket_(level, index, bucket_ms, tuple(tasks)))
     for k in range(first_level, level_count):
+        of_level = []
+        for bucket in queue:
+            if bucket.level == k + 1:
+                of_level.append(bucket)
         pictures.append(Level_(levels[k].tick_ms, <object>levels[k].tick_ms * timer.wheel.wheel_size,
-                               levels[k].current_time_ms, tuple([b for b in queue if b.level == k + 1])))
-    return WheelSnapshot(tuple(pictures), queue, tuple(due) if first_level == 0 else ())
+                               levels[k].current_time_ms, tuple(of_level)))
+    return WheelSnapshot(tuple(pictures), tuple(queue), tuple(due) if first_level == 0 else ())
 
 
 def first_item(pair):
@@ -93,8 +99,13 @@ cdef list timer_pending(Timer* timer):
     cdef Level levels[MAX_LEVELS]
     cdef int32_t level_count
     cdef list found = timer_inspect(timer, levels, &level_count)
+    cdef list numbered = []
+    cdef list tasks = []
     tick_ms = levels[0].tick_ms
-    # (Neither `*_, task` nor a lambda for a key: where there is no memory, Cython's code for them keeps a task for ever.)
-    numbered = [(found[j][0] > 0, found[j][3] // tick_ms, j) for j in range(len(found))]
+    # Neither `*_, task` nor a lambda for a key: where there is no memory, Cython's code for them keeps a task for ever.
+    for j in range(len(found)):
+        numbered.append((found[j][0] > 0, found[j][3] // tick_ms, j))
     numbered.sort()
-    return [found[place[2]][4] for place in numbered]
+    for place in numbered:
+        tasks.append(found[place[2]][4])
+    return tasks

@@ -19,7 +19,9 @@ cdef list look_levels(const Look* self, int64_t wheel_size):
     cdef int32_t i, k
     for k in range(self.level_count):
         columns = min(self.columns, (wheel_size + self.widths[k] - 1) // self.widths[k])
-        counts = [self.counts[k * self.columns + i] for i in range(columns)]
+        counts = []
+        for i in range(columns):
+            counts.append(self.counts[k * self.columns + i])
         interval_ms = <object>self.levels[k].tick_ms * wheel_size
         levels.append((self.levels[k].tick_ms, interval_ms, self.filled[k], self.widths[k], counts))
     return levels

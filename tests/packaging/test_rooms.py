@@ -201,6 +201,13 @@ def test_no_file_of_the_core_uses_a_function_of_one_that_is_included_later():
     assert [*calls_up(ROOT / "hwheel_core")] == []
 
 
+def test_no_file_of_the_core_has_a_list_comprehension():
+    """Where there is no memory for its list, the code that Cython 3.3 makes of one lets go of an item twice."""
+    for file in sorted((ROOT / "hwheel_core").rglob("*.pxi")):
+        code = re.sub(r'""".*?"""|#[^\n]*', "", file.read_text(), flags=re.DOTALL)
+        assert not re.search(r"\[[^\[\]]*\bfor\b[^\[\]]*\bin\b", code), file.name
+
+
 def test_no_room_of_the_core_knows_the_structs_and_classes_of_one_above_it():
     assert [*kinds_from_above(ROOT / "hwheel_core")] == []
 

@@ -55,7 +55,6 @@ cdef extern from "native.h" nogil:      # and platform/platform.h, which says wh
     void* hw_huge_new(size_t)
     void hw_huge_free(void*, size_t)
     void hw_huge_discard(void*, size_t)
-    int HW_FREE_THREADED
     void hw_prefetch(const void*)
     bint hw_add_overflows(int64_t, int64_t, int64_t*)
     bint hw_mul_overflows(int64_t, int64_t, int64_t*)
@@ -95,6 +94,7 @@ cdef extern from "native.h" nogil:
     ctypedef struct hw_divisor:
         pass
     int HW_DEBUG
+    int HW_FREE_THREADED
     unsigned long HW_CYTHON
     const char* HW_FLAGS
     hw_divisor hw_divisor_of(int64_t)

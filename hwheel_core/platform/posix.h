@@ -3,6 +3,7 @@
 #define HWHEEL_POSIX_H
 
 #include "pthreads.h"
+#include "small_pages.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -95,17 +96,5 @@ static inline int hw_waker_sleep(hw_waker *self, int64_t timeout_ns, int64_t ala
         return poll(&one, 1, timeout_ns < 0 ? -1 : (int)((timeout_ns + 999999) / 1000000));
     }
 }
-
-static inline void hw_advise_huge(void *block, size_t size) { (void)block, (void)size; }
-
-static inline void *hw_huge_new(size_t size)
-{
-    (void)size;
-    return NULL;
-}
-
-static inline void hw_huge_free(void *memory, size_t size) { (void)memory, (void)size; }
-
-static inline void hw_huge_discard(void *memory, size_t size) { (void)memory, (void)size; }
 
 #endif

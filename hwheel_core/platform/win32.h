@@ -8,6 +8,7 @@
 #ifndef NOMINMAX
 #define NOMINMAX
 #endif
+#include "small_pages.h"
 #include <stdint.h>
 #include <windows.h>
 
@@ -176,17 +177,5 @@ static inline void hw_pause(void)
     WaitForSingleObject(timer, INFINITE);
     CloseHandle(timer);
 }
-
-static inline void hw_advise_huge(void *block, size_t size) { (void)block, (void)size; }
-
-static inline void *hw_huge_new(size_t size)
-{
-    (void)size;
-    return NULL;
-}
-
-static inline void hw_huge_free(void *memory, size_t size) { (void)memory, (void)size; }
-
-static inline void hw_huge_discard(void *memory, size_t size) { (void)memory, (void)size; }
 
 #endif

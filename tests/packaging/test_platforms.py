@@ -12,7 +12,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "hwheel_core"
 HERE = Path(__file__).parent / "platforms"
-SYSTEMS = {"linux": ["linux.h", "pthreads.h"], "posix": ["posix.h", "pthreads.h"], "windows": ["win32.h"]}
+SYSTEMS = {
+    "linux": ["linux.h", "pthreads.h"],
+    "posix": ["posix.h", "pthreads.h", "small_pages.h"],
+    "windows": ["win32.h", "small_pages.h"],
+}
 COMPILERS = {"gcc": ["gnuc.h"], "msvc": ["msvc.h"]}
 WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Werror"]
 

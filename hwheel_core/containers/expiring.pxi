@@ -251,7 +251,7 @@ cdef tuple dict_new_pair(list pairs):
     """For what is to be told next: not filled yet, and hidden from the garbage collector until then. The list has room."""
     cdef tuple pair = PyTuple_New(2)
     PyObject_GC_UnTrack(<PyObject*>pair)
-    pairs.append(None)
+    list_make_room(pairs)
     return pair
 
 
@@ -293,7 +293,7 @@ cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) 
             Py_INCREF(value)
             PyTuple_SET_ITEM(pair, 1, value)
             PyObject_GC_Track(<PyObject*>pair)
-            pairs[len(pairs) - 1] = pair
+            list_fill_room(pairs, pair)
             pair = key = value = None
             if taken >= SLICE:
                 return True

@@ -163,7 +163,7 @@ cdef bint handed_take_back(HandedOut self) except -1:
     self.is_finished = True
     not_run = core_not_run(self.timer)
     try:
-        not_run.append(None)            # room for it
+        list_make_room(not_run)
         if self.indices is not None:
             first = timer_batch_keep(self.source, self.indices)
             (<TimerBatch>self.source).callback_ = self.callback
@@ -184,7 +184,7 @@ cdef bint handed_take_back(HandedOut self) except -1:
         task_rest_no_more_locked(timer, &task.task)
     lock_release(timer)
     if first:
-        not_run[len(not_run) - 1] = source
+        list_fill_room(not_run, source)
     else:
         list_drop_room(not_run)
     handed_drop_call(self)

@@ -115,26 +115,17 @@ cdef bint task_put_back(TimerTask self) except False:
     return True
 
 
-cdef void list_drop_room(list items) noexcept:
-    """Takes away the None at the end of a list that kept room for an item. (list.pop may want memory, for a smaller one.)"""
-    cdef Py_ssize_t length = len(items)
-    if length and items[length - 1] is None:
-        hw_set_size(<PyObject*>items, length - 1)
-        Py_DECREF(None)                 # the list's
-
-
 cdef bint timer_return_ready(Timer* timer, list given_back) except False:
     """Takes everything that is ready out, cancelled, and appends it to a list.
 
     The GIL is not given up between the taking of a task and the append, because another thread might fork: the child has
-    the list, and not what this thread holds. The list's last item is None meanwhile, because there must be room for a task
-    before it is taken.
+    the list, and not what this thread holds.
     """
     cdef Entry* entry
     cdef TimerTask task
     cdef TimerBatch batch
     while True:
-        given_back.append(None)
+        list_make_room(given_back)
         try:
             lock_with_gil(timer)
             entry = timer_take_ahead_locked(timer, NULL)
@@ -147,7 +138,7 @@ cdef bint timer_return_ready(Timer* timer, list given_back) except False:
             else:
                 task = entry_task(entry)
                 task_track(task)
-                given_back[len(given_back) - 1] = task
+                list_fill_room(given_back, task)
                 Py_DECREF(task)             # the wheel's reference, of task_schedule
         finally:
             list_drop_room(given_back)

@@ -316,7 +316,7 @@ cdef array.array timer_batch_take(TimerBatch self, array.array room, const Insta
 
 cdef bint timer_batch_return(TimerBatch self, list returned) except False:
     """For close(): what had not run of a batch whose node was taken, in order, becomes its `remaining`; and the batch one of
-    what is returned, whose last item, None, keeps the place for it."""
+    what is returned, where there is room for it."""
     cdef array.array before = self.remaining
     cdef array.array indices = timer_batch_room(self, before)
     cdef int64_t count = 0 if before is None else len(before)
@@ -334,7 +334,7 @@ cdef bint timer_batch_return(TimerBatch self, list returned) except False:
     if taken:
         self.remaining = indices
         if before is None:
-            returned[len(returned) - 1] = self      # it is returned once
+            list_fill_room(returned, self)      # it is returned once
     with nogil:
         block_free(block)
     return True

@@ -123,7 +123,7 @@ cdef class TimingWheel:
             timer_advance(self.timer, now)
         while True:
             try:
-                due.append(None)        # room for a task, before it is taken
+                list_make_room(due)
             except MemoryError:
                 if due:
                     return due          # the rest comes with the next poll
@@ -134,7 +134,7 @@ cdef class TimingWheel:
                 return due
             task = entry_task(entry)
             task_track(task)
-            due[len(due) - 1] = task
+            list_fill_room(due, task)
             Py_DECREF(task)             # the wheel's reference, of task_schedule
 
     @property

@@ -1,7 +1,7 @@
 # What the garbage collector sees of a loop's timers. The wheel owns a reference to each pending handle, and the collector
 # is led through it, because an event loop that nobody closed must be collectable with its timers. (A TimerTask that is
 # pending is out of its sight instead.) While a loop runs nothing of it can be garbage, and so what is added meanwhile is
-# hidden, because many pending handles would only slow the collector down.
+# hidden, because many pending handles would only slow the collector down; when it is shown again, at_rest.pxi says.
 #
 # The collector runs with the GIL held, or with all threads stopped at a point where they are attached to the
 # interpreter: a LoopTimers' lists are whole then (see structs.pxd).

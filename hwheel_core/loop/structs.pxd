@@ -53,6 +53,7 @@ cdef class LoopTimers:
     cdef int64_t behind         # what was added for a time that the wheel's clock has passed: see clock.pxi
     cdef bint unsorted          # Timer.ready may be out of order
     cdef int hides              # how many run() there are: what is pending is hidden from the garbage collector
+    cdef Entry at_rest          # in the list of loops that have run and stand still: see at_rest.pxi
     cdef bint interrupted       # the last run() ended by an exception
     cdef public bint debug      # whether calls are checked and timed, as in asyncio's debug mode
     cdef object __weakref__

@@ -94,6 +94,7 @@ cdef class LoopTimers:
         debug_count(LIVE_TIMERS, 1)
 
     def __dealloc__(self):
+        timers_leave_rest(self)
         if self.timer is not NULL:
             timers_drop_all(self)
             timer_release(self.timer)
@@ -147,11 +148,12 @@ cdef class LoopTimers:
         """Runs the loop by `run_loop()`.
 
         While a loop runs nothing of it can be garbage, and what is added need not be looked at. Afterwards it may be
-        dropped unclosed, and the garbage collector has to see all of it again. (Compiled, because an interrupt between
-        two lines of Python would leave it hidden.)
+        dropped unclosed, and the garbage collector has to see all of it again: see at_rest.pxi. (Compiled, because an
+        interrupt between two lines of Python would leave it hidden.)
         """
         if self.interrupted:
             timers_recover(self)
+        timers_leave_rest(self)
         self.hides += 1
         try:
             run_loop()
@@ -161,7 +163,7 @@ cdef class LoopTimers:
         finally:
             self.hides -= 1
             if self.hides == 0:         # else a loop that runs was asked to run, and refused
-                timers_show_all(self)
+                timers_come_to_rest(self)
 
     def _ring(self, int64_t number):
         """What the loop calls when the alarm goes off."""

@@ -54,11 +54,78 @@ def test_so_is_one_that_has_run():
     loop.call_soon(add)
     loop.run_forever()
     assert tracked == [False] * 4  # hidden while the loop runs
-    assert all(gc.is_tracked(handle) and gc.is_tracked(handle.get_context()) for handle in holder.handles)
     gone = weakref.ref(holder), weakref.ref(loop)
     holder = loop = add = None
     collect()
     assert [each() for each in gone] == [None, None]
+
+
+def test_leaving_a_run_does_not_look_at_what_is_pending():
+    loop = EventLoop()
+
+    def add():
+        handles.extend(loop.call_later(10, int) for _ in range(100))
+        loop.stop()
+
+    handles = []
+    loop.call_soon(add)
+    loop.run_forever()
+    assert not any(gc.is_tracked(handle) for handle in handles)
+    gc.collect(0)  # could not free the loop, which has been seen by a collection before
+    gc.collect()
+    assert all(gc.is_tracked(handle) and gc.is_tracked(handle.get_context()) for handle in handles)
+    loop.close()
+
+
+def run_and_add(loop, delay):
+    """Lets the loop run, and in it adds a timer that leads back to the loop."""
+
+    def add():
+        holder.handle = loop.call_later(delay, holder.callback)
+        loop.stop()
+
+    holder = Holder()
+    holder.loop = loop
+    loop.call_soon(add)
+    loop.run_forever()
+    return holder
+
+
+def test_what_a_loop_at_rest_holds_is_shown_again_after_each_run():
+    loop = EventLoop()
+    for delay in (10, 20):
+        holder = run_and_add(loop, delay)
+        gc.collect()
+        assert gc.is_tracked(holder.handle)
+    gone = weakref.ref(loop)
+    holder = loop = None
+    collect()
+    assert gone() is None
+
+
+def test_a_program_that_empties_the_collectors_callbacks_loses_a_loop_only_until_the_next_run():
+    loops = [EventLoop() for _ in range(2)]
+    others = gc.callbacks[:]
+    run_and_add(loops[0], 10)
+    gc.callbacks.clear()
+    try:
+        run_and_add(loops[1], 10)
+        gone = [weakref.ref(loop) for loop in loops]
+        loops = None
+        collect()
+        assert [each() for each in gone] == [None, None]
+    finally:
+        gc.callbacks.extend(each for each in others if each not in gc.callbacks)
+
+
+def test_a_loop_that_was_freed_at_rest_is_forgotten():
+    loop = EventLoop()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    gone = weakref.ref(loop)
+    del loop
+    assert gone() is None
+    gc.collect()  # walks the loops at rest
 
 
 def test_pending_timers_of_a_running_loop_are_left_alone():

@@ -167,4 +167,5 @@ def test_a_second_run_that_is_refused_leaves_handles_hidden():
     with asyncio.Runner(loop_factory=EventLoop) as runner:
         hidden, *handles = runner.run(main())
         assert hidden == [False, False]
+        gc.collect()
         assert [gc.is_tracked(handle) for handle in handles] == [True, True]

@@ -17,7 +17,7 @@ try:
 except ImportError as missing:
     sys.exit(f"{missing}. The benchmarks need: pip install --group bench (make bench does that)")
 
-from containers import expiring
+from containers import delaying, expiring
 from core import growth, huge_pages, idle, lateness, memory, pause, targets, wheel_sizes, workload
 from core.operation_table import show_notes, show_operations
 from core.references import references
@@ -95,6 +95,12 @@ def run_containers(settings: Settings, console: Console, bar: "Bar") -> Any:
     return part
 
 
+def run_queues(settings: Settings, console: Console, bar: "Bar") -> Any:
+    part = delaying.measure(settings.container_entries, settings.rounds, bar.of())
+    delaying.show(part, console)
+    return part
+
+
 def run_kafka(settings: Settings, console: Console, bar: "Bar") -> Any:
     try:
         part = kafka_timer.measure(settings.sizes, settings.rounds, OUT / "kafka-jars", bar.of())
@@ -131,6 +137,7 @@ SECTIONS: dict[str, Callable[[Settings, Console, Bar], Any]] = {
     "lateness": run_lateness,
     "idle": run_idle,
     "containers": run_containers,
+    "queues": run_queues,
     "kafka": run_kafka,
 }
 ON_DEMAND = {"kafka"}  # KAFKA=1: it downloads

@@ -71,8 +71,10 @@ def test_every_part_of_the_report_has_its_figures(report):
     ours = [cell for cell in result["containers"]["cells"] if cell["implementation"] == "hwheel.ExpiringDict"]
     assert len(ours) == 4 and all(min(cell["ns"]) > 0 for cell in ours)
     assert len(result["containers"]["expiry"]["hwheel.ExpiringDict"]) == settings["rounds"]
+    ours = [cell for cell in result["queues"]["cells"] if cell["implementation"] == "hwheel.DelayQueue"]
+    assert len(ours) == 4 and all(min(cell["ns"]) > 0 for cell in ours)
     titles = ("growth", "workload", "memory", "how long one add takes", "wheel sizes", "lateness", "core is held to")
-    titles += ("dicts that forget",)
+    titles += ("dicts that forget", "queues whose items come out")
     assert [title for title in titles if title not in shown] == []
 
 

@@ -1,0 +1,145 @@
+"""Queues whose items come out when they are due, behind one face: ours, and what Python programs use instead."""
+
+import heapq
+import importlib.util
+import queue
+import threading
+from itertools import count
+from typing import Any
+
+from hwheel import DelayQueue, ManualTimer
+
+FAR_S = 1e6  # later than anything is due
+
+
+class Delaying:
+    """One of them, for several threads.
+
+    put: the item, due in so many seconds; returns what reset and remove take.
+    get: the first item, all being due.
+    lacks: what it cannot do.
+    """
+
+    name: str
+    module: str | None = None
+    lacks: frozenset[str] = frozenset()
+
+    def put(self, item: Any, delay_s: float) -> Any:
+        raise NotImplementedError
+
+    def reset(self, key: Any, delay_s: float) -> object:
+        raise NotImplementedError
+
+    def remove(self, key: Any) -> object:
+        raise NotImplementedError
+
+    def let_all_fall_due(self) -> None:
+        """So much time passes."""
+
+    def get(self) -> Any:
+        raise NotImplementedError
+
+
+class Ours(Delaying):
+    name = "hwheel.DelayQueue"
+
+    def __init__(self) -> None:
+        self.timer = ManualTimer()
+        items = DelayQueue[Any](timer=self.timer)
+        self.put = items.put  # type: ignore[method-assign]
+        self.reset = items.reset  # type: ignore[method-assign]
+        self.remove = items.remove  # type: ignore[method-assign]
+        self.get = items.get  # type: ignore[method-assign]
+
+    def let_all_fall_due(self) -> None:
+        self.timer.advance(FAR_S)
+
+
+class OfPriorityQueue(Delaying):
+    """Tuples (when, number, item). Nobody looks whether they are due."""
+
+    name = "queue.PriorityQueue"
+    lacks = frozenset({"reset", "remove"})
+
+    def __init__(self) -> None:
+        self.items: queue.PriorityQueue[Any] = queue.PriorityQueue()
+        self.numbers = count()
+
+    def put(self, item: Any, delay_s: float) -> None:
+        self.items.put((delay_s, next(self.numbers), item))
+
+    def get(self) -> Any:
+        return self.items.get()[2]
+
+
+class OfHeap(Delaying):
+    """Lists [when, number, item] in a heap under a lock; what is taken out stays there with None for its item."""
+
+    name = "heapq and a lock"
+
+    def __init__(self) -> None:
+        self.heap: list[list[Any]] = []
+        self.numbers = count()
+        self.lock = threading.Lock()
+
+    def put(self, item: Any, delay_s: float) -> list[Any]:
+        entry = [delay_s, next(self.numbers), item]
+        with self.lock:
+            heapq.heappush(self.heap, entry)
+        return entry
+
+    def remove(self, key: list[Any]) -> Any:
+        with self.lock:
+            item, key[2] = key[2], None
+        return item
+
+    def reset(self, key: list[Any], delay_s: float) -> list[Any]:
+        return self.put(self.remove(key), delay_s)
+
+    def get(self) -> Any:
+        with self.lock:
+            while True:
+                item = heapq.heappop(self.heap)[2]
+                if item is not None:
+                    return item
+
+
+class OfSortedList(Delaying):
+    """Tuples (when, number, item) in a sorted list under a lock."""
+
+    name = "sortedcontainers and a lock"
+    module = "sortedcontainers"
+
+    def __init__(self) -> None:
+        from sortedcontainers import SortedList
+
+        self.items = SortedList()
+        self.numbers = count()
+        self.lock = threading.Lock()
+
+    def put(self, item: Any, delay_s: float) -> tuple[Any, ...]:
+        entry = (delay_s, next(self.numbers), item)
+        with self.lock:
+            self.items.add(entry)
+        return entry
+
+    def remove(self, key: tuple[Any, ...]) -> Any:
+        with self.lock:
+            self.items.remove(key)
+        return key[2]
+
+    def reset(self, key: tuple[Any, ...], delay_s: float) -> tuple[Any, ...]:
+        return self.put(self.remove(key), delay_s)
+
+    def get(self) -> Any:
+        with self.lock:
+            return self.items.pop(0)[2]
+
+
+ALL: list[Any] = [Ours, OfHeap, OfPriorityQueue, OfSortedList]
+
+
+def available() -> tuple[list[Any], list[str]]:
+    """Those that can be measured here, and a line for each other."""
+    found = [make for make in ALL if make.module is None or importlib.util.find_spec(make.module)]
+    return found, [f"{make.name} is left out: pip install {make.module}" for make in ALL if make not in found]

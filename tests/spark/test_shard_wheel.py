@@ -309,8 +309,23 @@ def test_state_of_the_format_before_is_refused():
     for name in ("format", "columns"):
         del fields[name]
     shard.index = json.dumps(fields)
-    with pytest.raises(ValueError, match="has format 1, and this version reads 2. .* start with a new checkpoint"):
+    with pytest.raises(ValueError, match="has format 1, and this version reads 3. .* start with a new checkpoint"):
         shard.batch([], START_MS + 5000)
+
+
+@pytest.mark.parametrize("what", ["index", "a bucket", "what was delivered"])
+def test_a_byte_of_the_state_that_has_become_another_stops_the_batch(what):
+    shard = Shard()
+    shard.batch([Record("a", "k", START_MS + 5000), Record("b", "k", START_MS)], START_MS + 1000)
+    if what == "index":
+        shard.index = shard.index.replace(f'"clock_ms":{START_MS + 1000}', f'"clock_ms":{START_MS + 1001}')
+    else:
+        chunks = shard.buckets if what == "a bucket" else shard.delivered
+        [(key, chunk)] = chunks.items()
+        at = chunk.index(b"a" if what == "a bucket" else b"b", len(chunk) // 2)
+        chunks[key] = chunk[:at] + b"c" + chunk[at + 1 :]
+    with pytest.raises(ValueError, match="damaged: its checksum is another"):
+        shard.batch([Record("b", "k", START_MS)], START_MS + 9000)
 
 
 def test_the_index_is_json_that_can_be_read_back():

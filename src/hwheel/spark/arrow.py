@@ -1,9 +1,11 @@
 """Rows as Arrow bytes, and the compiled core's arrays as Arrow arrays.
 
 What travels between the stages of the query is an IPC stream, which names its columns. What lies in the state is a
-record batch alone: the schema is kept once a shard, in its index, not once a chunk.
+record batch alone: the schema is kept once a shard, in its index, not once a chunk. Behind it stands a checksum,
+because Arrow takes most bytes for rows, and rows that nobody has sent are worse than a job that stops.
 """
 
+import zlib
 from array import array
 from collections.abc import Iterable, Iterator
 
@@ -23,14 +25,27 @@ def from_stream(blob: bytes | pa.Buffer) -> pa.Table:
     return pa.ipc.open_stream(pa.py_buffer(blob)).read_all()
 
 
+CHECKSUM_BYTES = 4
+
+
+def checksum(data: bytes | pa.Buffer) -> bytes:
+    return zlib.crc32(data).to_bytes(CHECKSUM_BYTES, "little")
+
+
 def to_chunk(batch: pa.RecordBatch) -> bytes:
-    """The rows without their schema."""
-    return bytes(batch.serialize())
+    """The rows without their schema, and their checksum."""
+    rows = batch.serialize()
+    return b"".join((rows, checksum(rows)))
 
 
-def from_chunk(blob: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of `to_chunk`, without a copy."""
-    return pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
+def from_chunk(blob: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows of `to_chunk`, without a copy. Raises ValueError where they are not what it was given."""
+    chunk = pa.py_buffer(blob)
+    size = max(chunk.size - CHECKSUM_BYTES, 0)
+    rows = chunk.slice(0, size)
+    if checksum(rows) != chunk.slice(size).to_pybytes():
+        raise ValueError("a chunk of the state is damaged: its checksum is another")
+    return pa.ipc.read_record_batch(rows, schema)
 
 
 def gathered(batches: Iterable[pa.RecordBatch], most_rows: int, most_bytes: int) -> Iterator[pa.Table]:

@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from hwheel.spark.arrow import checksum
 from hwheel.spark.shard.chunk_map import Entry, Key
 from hwheel.spark.shard.settings import Column, ColumnNames, Placement
 
-FORMAT = 2  # of the state: 1 knew neither the columns' names nor the keys of what was delivered
+FORMAT = 3  # of the state: 1 knew neither the columns' names nor the keys of what was delivered, 2 no checksums
+
+DAMAGED = "the index of a shard, in the state of this checkpoint, is damaged: its checksum is another"
 
 
 @dataclass
@@ -41,12 +44,16 @@ class ShardIndex:
             }
         )
         del fields["delivered_until_ms"]
-        return json.dumps(fields, separators=(",", ":"))
+        return sealed(json.dumps(fields, separators=(",", ":"))[:-1])
 
     @classmethod
     def from_json(cls, text: str) -> "ShardIndex":
-        """The index that to_json put into the state. ValueError where another version of hwheel has written it."""
-        fields = json.loads(text)
+        """The index that to_json put into the state. ValueError: another version of hwheel has written it, or it is
+        damaged."""
+        try:
+            fields = dict(json.loads(text))
+        except (ValueError, TypeError, RecursionError):
+            raise ValueError(DAMAGED) from None
         found = fields.pop("format", 1)
         if found != FORMAT:
             raise ValueError(
@@ -54,6 +61,9 @@ class ShardIndex:
                 f"version reads {FORMAT}. Let the version that wrote it deliver what it holds, and start with a new "
                 "checkpoint"
             )
+        if sealed(text[:-SEAL_LENGTH]) != text:
+            raise ValueError(DAMAGED)
+        del fields["crc32"]
         delivered = fields.pop("delivered")
         return cls(
             **fields
@@ -71,6 +81,14 @@ class ShardIndex:
     def arrow_schema(self) -> pa.Schema:
         """The columns of the messages."""
         return pa.ipc.read_schema(pa.py_buffer(b64decode(self.schema)))
+
+
+def sealed(text: str) -> str:
+    """An object of JSON whose last field is the checksum of all before it. text: without the last brace."""
+    return f'{text},"crc32":"{checksum(text.encode()).hex()}"}}'
+
+
+SEAL_LENGTH = len(sealed(""))
 
 
 def schema_text(schema: pa.Schema) -> str:

@@ -5,7 +5,7 @@ PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
 .PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-debug test-posix check-windows soak \
-        proof chaos sanitize bench bench-spark bench-replay bench-pytest check check-workflows docs docs-links \
+        proof fuzz chaos sanitize bench bench-spark bench-replay bench-pytest check check-workflows docs docs-links \
         pictures format types changelog dist clean
 
 demo: .venv/built
@@ -68,6 +68,12 @@ soak: .venv-debug/built
 # proof/wake_up.py. ARGUMENTS=--quick: seconds instead of minutes.
 proof: .venv/built
 	.venv/bin/python -P proof $(ARGUMENTS)
+
+# Inputs that break a promise, looked for by libFuzzer, which sees what each reaches in the core: see fuzz/__main__.py. Needs
+# clang, and an interpreter that Atheris has a wheel for. ARGUMENTS=--keep puts what reaches something new into fuzz/corpus.
+SECONDS ?= 60
+fuzz: .venv-fuzz/built
+	.venv-fuzz/bin/python -P fuzz --seconds $(SECONDS) $(ARGUMENTS)
 
 # `hwheel deliver` killed 20 times with -9, and every message counted: some 5 minutes.
 chaos: .venv/built
@@ -166,6 +172,9 @@ dist:
 .venv-kafka/built: $(SOURCES)
 	$(call build,.venv-kafka,,--group kafka)
 
+.venv-fuzz/built: $(SOURCES)
+	$(call build,.venv-fuzz,CC=clang LDSHARED="clang -shared" HWHEEL_CFLAGS="-fsanitize=fuzzer-no-link$(comma)undefined",--group fuzz)
+
 .venv-sanitize/built: $(SOURCES)
 	$(call build,.venv-sanitize,HWHEEL_DEBUG=1 HWHEEL_CFLAGS="-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -g -O1")
 
@@ -183,4 +192,4 @@ define build
 endef
 
 clean:
-	rm -rf .venv .venv-debug .venv-posix .venv-kafka .venv-sanitize .venv-dist .venv-workflows build dist
+	rm -rf .venv .venv-debug .venv-posix .venv-kafka .venv-sanitize .venv-fuzz .venv-dist .venv-workflows build dist

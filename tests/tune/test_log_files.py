@@ -97,6 +97,13 @@ def test_what_is_no_file_or_no_parquet(tmp_path):
         read_file(str(tmp_path / "text.parquet"), COLUMNS)
 
 
+def test_names_of_columns_that_are_no_text_are_refused(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"st\xfert,timeout,end\n1,2,3\n")
+    with pytest.raises(LogError, match="log.csv: the names of its columns are not in UTF-8"):
+        read_file(str(path), COLUMNS)
+
+
 def columns_of(path):
     log, dropped = read_file(str(path), COLUMNS)
     assert dropped == 0

@@ -108,6 +108,9 @@ def open_file(path: str, columns: LogColumns) -> LogFile:
     except LogError:
         file.close()
         raise
+    except UnicodeDecodeError:
+        file.close()
+        raise LogError(f"{path}: the names of its columns are not in UTF-8") from None
     return file
 
 

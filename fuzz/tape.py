@@ -1,0 +1,25 @@
+"""How a fuzzer's bytes are read: as a tape of choices. After its end come zeros, so that every tape has a meaning."""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+Tape = Iterator[int]
+LAST_MS = 2**63 - 1
+FAR = (LAST_MS, LAST_MS - 1, 2**62, 2**53, 2**50, 2**40, 86_400_000, 2**31, 2**32)
+
+
+def number(tape: Tape) -> int:
+    """Not negative: mostly a small one, in few bytes."""
+    first = next(tape, 0)
+    if first < 192:
+        return first
+    if first < 224:
+        return (first - 192 << 8) + next(tape, 0)
+    if first < 224 + len(FAR):
+        return FAR[first - 224]
+    return (1 << first - 192) + next(tape, 0)
+
+
+def one_of(tape: Tape, choices: Sequence[T]) -> T:
+    return choices[next(tape, 0) % len(choices)]

@@ -1,0 +1,50 @@
+"""Files that are no logs, or not quite: LogError, or a log."""
+
+import io
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tape import number
+
+from hwheel.logs.columns import LogColumns, LogError
+from hwheel.logs.files import read_files
+
+KINDS = ("jsonl", "csv", "parquet")
+ROWS = {"start": [0, 5, 9], "timeout": [30, 30, 1], "end": [7, None, 9]}
+
+
+def parquet() -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table(ROWS), sink)
+    return sink.getvalue()
+
+
+PARQUET = parquet()
+FOLDER = tempfile.TemporaryDirectory(prefix="hwheel-fuzz-")
+
+
+def run(data: bytes) -> int:
+    """Reads the bytes as a log; as Parquet, what they make of a good file. Returns 1."""
+    kind, data = KINDS[data[0] % len(KINDS)] if data else "csv", data[1:]
+    path = Path(FOLDER.name) / f"log.{kind}"
+    path.write_bytes(altered(PARQUET, data) if kind == "parquet" else data)
+    try:
+        log, _ = read_files([str(path)], LogColumns())
+    except LogError:
+        return 1
+    log.replay()
+    return 1
+
+
+def altered(good: bytes, edits: bytes) -> bytes:
+    """Other bytes at some places, which count from the end as Parquet's footer does; or cut off."""
+    made, tape = bytearray(good), iter(edits)
+    for choice in tape:
+        at = max(len(made) - 1 - number(tape), 0)
+        if choice == 255:
+            del made[at:]
+        elif made:
+            made[at] = choice
+    return bytes(made)

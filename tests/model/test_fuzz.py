@@ -1,5 +1,5 @@
-"""The targets of fuzz/: on the inputs that were kept, and on some random ones, they find nothing; in wrong subjects they
-find what is wrong."""
+"""The targets of fuzz/: on the inputs that were kept, and on some random ones, they find nothing; in wrong subjects
+they find what is wrong."""
 
 import importlib
 import sys

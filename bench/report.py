@@ -18,7 +18,7 @@ except ImportError as missing:
     sys.exit(f"{missing}. The benchmarks need: pip install --group bench (make bench does that)")
 
 from containers import delaying, expiring
-from core import growth, huge_pages, idle, lateness, memory, pause, targets, wheel_sizes, workload
+from core import growth, huge_pages, idle, lateness, memory, pause, slack, targets, wheel_sizes, workload
 from core.operation_table import show_notes, show_operations
 from core.references import references
 from core.rounds import measure, turns_of
@@ -89,6 +89,12 @@ def run_idle(settings: Settings, console: Console, bar: "Bar") -> Any:
     return part
 
 
+def run_slack(settings: Settings, console: Console, bar: "Bar") -> Any:
+    part = slack.measure(settings.slack_connections, settings.slack_s, bar.of(len(slack.SLACKS_S)))
+    slack.show(part, console)
+    return part
+
+
 def run_containers(settings: Settings, console: Console, bar: "Bar") -> Any:
     part = expiring.measure(settings.container_entries, settings.rounds, bar.of())
     expiring.show(part, console)
@@ -136,6 +142,7 @@ SECTIONS: dict[str, Callable[[Settings, Console, Bar], Any]] = {
     "wheel_sizes": run_wheel_sizes,
     "lateness": run_lateness,
     "idle": run_idle,
+    "slack": run_slack,
     "containers": run_containers,
     "queues": run_queues,
     "kafka": run_kafka,

@@ -38,6 +38,9 @@ class _NumPyArray(Protocol):
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
 
+class _Random(Protocol):
+    def random(self) -> float: ...
+
 _Int64s: TypeAlias = Buffer | _ArrowArray | _NumPyArray
 
 BUILD: str
@@ -63,11 +66,19 @@ class TimerTask:
     @property
     def cancelled(self) -> bool: ...
     @property
+    def missed(self) -> bool: ...
+    @property
     def callback(self) -> Callable[..., object] | None: ...
     @property
     def args(self) -> tuple[Any, ...] | None: ...
     @property
     def kwargs(self) -> dict[str, Any] | None: ...
+
+@disjoint_base
+class TermsTask(TimerTask):
+    def _set_terms(self, slack: _Seconds, max_lateness: _Seconds | None) -> None: ...
+    @property
+    def _put_off_ms(self) -> int: ...
 
 _Task = TypeVar("_Task", bound=TimerTask)
 
@@ -120,6 +131,7 @@ class HandedOut:
     is_taken_back: Final[bool]
     finish_signal: Any
     def run(self) -> None: ...
+    def is_too_late(self) -> bool: ...
     def begin(self) -> bool: ...
     def give_up(self) -> None: ...
     def finish(self) -> None: ...
@@ -130,10 +142,22 @@ class BaseTimer:
     name: str
     def add(self, task: _Task) -> _Task: ...
     def call_later(
-        self, delay: _Seconds, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+        self,
+        delay: _Seconds,
+        callback: Callable[[*_Ts], object],
+        *args: *_Ts,
+        slack: _Seconds = 0,
+        max_lateness: _Seconds | None = None,
+        context: Context | None = None,
     ) -> TimerTask: ...
     def call_at(
-        self, when: _Seconds, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+        self,
+        when: _Seconds,
+        callback: Callable[[*_Ts], object],
+        *args: *_Ts,
+        slack: _Seconds = 0,
+        max_lateness: _Seconds | None = None,
+        context: Context | None = None,
     ) -> TimerTask: ...
     def call_every(
         self,
@@ -141,6 +165,10 @@ class BaseTimer:
         callback: Callable[[*_Ts], object],
         *args: *_Ts,
         missed: Literal["skip", "burst", "delay"] = "skip",
+        slack: _Seconds = 0,
+        jitter: _Seconds = 0,
+        random: _Random | None = None,
+        max_lateness: _Seconds | None = None,
         context: Context | None = None,
     ) -> TimerTask: ...
     def call_many(self, delays_ms: _Int64s, callback: Callable[[array[int]], object]) -> TimerBatch: ...
@@ -172,11 +200,11 @@ class BaseTimer:
         never_early: bool,
         max_pending: SupportsIndex | None,
     ) -> None: ...
-    def _counters(self) -> tuple[int, int, int, int, int, int, int, float, float, float]: ...
+    def _counters(self) -> tuple[int, int, int, int, int, int, int, int, float, float, float]: ...
     def _look(
         self, columns: int
     ) -> tuple[
-        tuple[int, int, int, int, int, int, int, float, float, float],
+        tuple[int, int, int, int, int, int, int, int, float, float, float],
         int,
         bool,
         list[tuple[int, int]],
@@ -212,6 +240,7 @@ class BaseTimer:
     def _start(self) -> None: ...
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None: ...
     def _report(self, source: Any, error: BaseException) -> None: ...
+    def _miss(self, task: TimerTask) -> None: ...
     def _after_fork(self) -> None: ...
     def _keeps_at_fork(self) -> bool: ...
 

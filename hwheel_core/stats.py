@@ -24,7 +24,8 @@ class TimerStats(NamedTuple):
     added == expired + cancelled + pending + what close() returned.
 
     cascaded: how often an entry moved down a level. wakeups: how often the reaper woke up. levels: how many levels the
-    wheel has. lateness: see Lateness.
+    wheel has. lateness: see Lateness. missed: how many of what has expired were not run, because they were later than
+    their max_lateness.
     """
 
     added: int
@@ -35,6 +36,7 @@ class TimerStats(NamedTuple):
     pending: int
     levels: int
     lateness: Lateness
+    missed: int
 
 
 TimerStats.__module__ = "hwheel"

@@ -1,17 +1,13 @@
 # A task, or a call, goes into a timer.
 
 
-cdef inline bint timer_due_or_raise(Timer* timer, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
-                                    int64_t* expiration_ms_out) except False:
-    if not timer_due(timer, now, delay, deadline_ms_out, expiration_ms_out):
-        raise OverflowError(f"the deadline does not fit into 64 bits of milliseconds: now + {delay.ms} ms")
-    return True
-
-
 cdef inline bint core_schedule(BaseTimer self, TimerTask task, const Instant* now, const Instant* delay) except False:
     """Sets a task's times and puts it into the wheel."""
     cdef int64_t deadline_ms, expiration_ms
-    timer_due_or_raise(self.timer, now, delay, &deadline_ms, &expiration_ms)
+    if isinstance(task, TermsTask):
+        terms_due(self.timer, task, now, delay, &deadline_ms, &expiration_ms)
+    else:
+        timer_due_or_raise(self.timer, now, delay, &deadline_ms, &expiration_ms)
     if task.task.state == TASK_NEW:
         task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
     elif task.task.state == TASK_PENDING:
@@ -36,6 +32,17 @@ cdef inline TimerTask core_add_call(BaseTimer self, const Instant* now, const In
     return task
 
 
+cdef TimerTask core_add_on_terms(BaseTimer self, const Instant* now, const Instant* delay, object callback, tuple args,
+                                 const Terms* terms):
+    """core_add_call, for a call that asks for more than its time."""
+    cdef TermsTask task = TermsTask.__new__(TermsTask)
+    task.terms = terms[0]
+    task_set_call(task, callback, args, None)
+    task_own(task, self.timer)
+    core_schedule(self, task, now, delay)
+    return task
+
+
 # The common way into call_later and call_at: positional arguments, and no tuple made of them.
 
 
@@ -56,11 +63,32 @@ cdef TimerTask core_call_at(BaseTimer self, object when, object callback, PyObje
     callback_argument(callback)
     core_ready(self)
     timer_read_clock(self.timer, &now)
-    # The way from now to then; neither is beyond a quarter of what fits, or the sum of both is refused.
+    way_until(when, &now, &length)
+    return core_add_call(self, &now, &length, callback, args, count)
+
+
+cdef inline bint way_until(object when, const Instant* now, Instant* length) except False:
+    """From a point in time to the way that it is to it; neither is beyond a quarter of what fits, or the sum of both is
+    refused."""
     if hw_add_overflows(length.ms, -now.ms, &length.ms):
         raise OverflowError(f"when does not fit into 64 bits of milliseconds: {when!r}")
     length.ns -= now.ns
     if length.ns < 0:
         length.ns += NS_PER_MS
         length.ms -= 1
-    return core_add_call(self, &now, &length, callback, args, count)
+    return True
+
+
+cdef TimerTask core_call_on_terms(BaseTimer self, object time, bint is_way, object callback, tuple args, object slack,
+                                  object max_lateness):
+    """call_later, or else call_at, on terms."""
+    cdef Instant now, length
+    cdef Terms terms
+    seconds_argument(time, "delay" if is_way else "when", &length)
+    callback_argument(callback)
+    terms_argument(slack, max_lateness, &terms)
+    core_ready(self)
+    timer_read_clock(self.timer, &now)
+    if not is_way:
+        way_until(time, &now, &length)
+    return core_add_on_terms(self, &now, &length, callback, args, &terms)

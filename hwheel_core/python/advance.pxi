@@ -7,6 +7,8 @@ cdef bint core_live_until(BaseTimer self, int64_t target_ms) except False:
     cdef int64_t next_ms = 0, mine
     cdef bint ready, more
     core_set_up(self)
+    if timer.clock != CLOCK_KIND_MANUAL:
+        raise RuntimeError("this timer's clock is not moved by hand")
     if timer.closed:
         raise TimerClosed("the timer is closed")
     mine = timer.generation + 1

@@ -109,6 +109,15 @@ cdef bint seconds_argument(object value, str name, Instant* length_out) except F
     return True
 
 
+cdef object instant_ns(const Instant* instant):
+    return <object>instant.ms * NS_PER_MS + instant.ns
+
+
+cdef bint instant_set_ns(Instant* instant_out, object ns) except False:
+    instant_out[0] = Instant(ns // NS_PER_MS, ns % NS_PER_MS)
+    return True
+
+
 def ceil_milliseconds(seconds, name):
     """A time in seconds, rounded up to a whole ms, as deadlines are."""
     cdef Instant length

@@ -47,30 +47,40 @@ cdef class BaseTimer:
             raise
         return task
 
-    def call_later(self, delay, callback, *args, context=None):
+    def call_later(self, delay, callback, *args, slack=0, max_lateness=None, context=None):
         """Calls `callback(*args)` in `delay` seconds. Returns the TimerTask, to cancel or reschedule.
         Zero or less: at once, but never in the caller. O(1). context: the one it runs in, or empty.
+        slack: by so many seconds it may be put off, to a tick at which others run, too; then that
+        is its deadline. max_lateness: later than that after its deadline it is not run: see missed.
         """
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)
+        if terms_are_asked_for(slack, max_lateness):
+            return core_call_on_terms(self, delay, True, callback, args, slack, max_lateness)
         return core_call_later(self, delay, callback, hw_tuple_items(<PyObject*>args), len(args))
 
-    def call_at(self, when, callback, *args, context=None):
+    def call_at(self, when, callback, *args, slack=0, max_lateness=None, context=None):
         """The same at a time on the timer's clock, in seconds as `time()` gives them. O(1)."""
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)
+        if terms_are_asked_for(slack, max_lateness):
+            return core_call_on_terms(self, when, False, callback, args, slack, max_lateness)
         return core_call_at(self, when, callback, hw_tuple_items(<PyObject*>args), len(args))
 
-    def call_every(self, interval, callback, *args, missed="skip", context=None):
+    def call_every(self, interval, callback, *args, missed="skip", slack=0, jitter=0, random=None, max_lateness=None,
+                   context=None):
         """Calls `callback(*args)` every `interval` seconds, first in one interval, until cancelled.
         Times stand on a grid; no run starts while the one before it goes on. Of those that a long
         run misses "skip" leaves out all, "burst" none, and "delay" starts a new grid at its end.
         Returns the TimerTask, pending between two runs; each counts as one added and one expired.
         `cancel()`, also in the callback, or `close()` ends it, no exception does; `reschedule()`
-        moves the next run alone. ValueError: the interval is not positive. O(1) a run.
+        moves the next run alone. ValueError: the interval is not positive. O(1) a run. slack and
+        max_lateness: of each run. jitter: each is later by a random time of at most so many seconds,
+        drawn by random.random(), a random.Random say, or from the system. Neither moves the grid.
         """
         cdef PeriodicTask task
-        cdef Instant now, length
+        cdef Instant now, length, delay
+        cdef Terms terms
         cdef dict modes = {"skip": MISSED_SKIP, "burst": MISSED_BURST, "delay": MISSED_DELAY}
         seconds_argument(interval, "interval", &length)
         callback_argument(callback)
@@ -78,6 +88,8 @@ cdef class BaseTimer:
             raise ValueError(f"interval must be positive, not {interval!r}")
         if not isinstance(missed, str) or missed not in modes:
             raise ValueError(f'missed must be "skip", "burst" or "delay", not {missed!r}')
+        terms_argument(slack, max_lateness, &terms)
+        jitter_ns, draw = jitter_argument(jitter, random)
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)
         core_ready(self)
@@ -89,8 +101,14 @@ cdef class BaseTimer:
         task.interval = length
         task.interval_ns = instant_ns(&length)
         task.next_ns = instant_ns(&now) + task.interval_ns
+        task.terms = terms
+        task.jitter_ns, task.draw = jitter_ns, draw
+        delay = length
+        if draw is not None:
+            instant_set_ns(&delay, task.interval_ns + jitter_drawn(task))
         task_own(task, self.timer)
-        core_schedule(self, task, &now, &length)
+        core_schedule(self, task, &now, &delay)
+        task.task.delay_ms = length.ms + (1 if length.ns else 0)
         return task
 
     def call_many(self, delays_ms, callback):
@@ -128,8 +146,8 @@ cdef class BaseTimer:
 
     def stats(self):
         """A TimerStats: all counters at one moment."""
-        *counters, p50, p99, worst = self._counters()
-        return TimerStats(*counters, Lateness_(p50, p99, worst))
+        *counters, missed, p50, p99, worst = self._counters()
+        return TimerStats(*counters, Lateness_(p50, p99, worst), missed)
 
     @property
     def next_deadline(self):
@@ -170,21 +188,21 @@ cdef class BaseTimer:
         return self.timer.wheel.wheel_size
 
     def _counters(self):
-        """added, expired, cancelled, cascaded, wakeups, pending, levels, and lateness p50, p99, max in ms."""
+        """added, expired, cancelled, cascaded, wakeups, pending, levels, missed, and lateness p50, p99, max in ms."""
         cdef Timer* timer = self.timer
-        cdef int64_t added, expired, cancelled, cascaded, wakeups, pending
+        cdef int64_t added, expired, cancelled, cascaded, wakeups, pending, missed
         cdef int32_t levels
         cdef double p50, p99, worst
         core_set_up(self)
         lock_with_gil(timer)
         added, expired, cancelled = timer.added, timer.expired, timer.cancelled
         cascaded, wakeups, pending = timer.wheel.cascaded, timer.wakeups, timer.pending
-        levels = timer.wheel.level_count
+        levels, missed = timer.wheel.level_count, timer.missed
         p50 = lateness_quantile_ms(&timer.lateness, 0.5)
         p99 = lateness_quantile_ms(&timer.lateness, 0.99)
         worst = timer.lateness.max_us / 1000.0
         lock_release(timer)
-        return added, expired, cancelled, cascaded, wakeups, pending, levels, p50, p99, worst
+        return added, expired, cancelled, cascaded, wakeups, pending, levels, missed, p50, p99, worst
 
     def _look(self, int32_t columns):
         """For a live page: (_counters(), timers that fell due and wait for the executor, whether they are more than that,
@@ -343,6 +361,9 @@ cdef class BaseTimer:
         """For subclasses: a callback of a task or batch has raised this."""
         raise NotImplementedError
 
+    def _miss(self, task):
+        """For subclasses: a task was too late to run."""
+
     def _after_fork(self):
         """In a forked child: no thread of the timer is there, and what was pending is dropped or kept. It comes by itself,
         or else before the first add."""
@@ -380,6 +401,8 @@ cdef class BaseTimer:
             except BaseException as error:
                 if task.task.state != TASK_PENDING:
                     task_cancel(task)
+                if self._raises:
+                    raise
                 self._report(task, error)
 
     def _advance_by(self, seconds):

@@ -109,10 +109,15 @@ cdef bint handed_take_next(HandedOut self) except -1:
             return True
 
 
+cdef inline bint task_is_only_a_call(TimerTask self) noexcept:
+    """Nothing of it needs to be there for its run but the callback and its arguments."""
+    return type(self) is TimerTask or type(self) is TermsTask
+
+
 cdef bint handed_set_task(HandedOut self, TimerTask task) except -1:
     """A task that was taken out. When there is no memory to hand it out, it goes back."""
     cdef bint repeats = task.task.flags & TASK_REPEATS
-    cdef bint is_plain = not task_has_attributes(task)
+    cdef bint is_plain = task_is_only_a_call(task)
     self.source = task
     self.args = ()
     try:
@@ -148,6 +153,31 @@ cdef bint handed_cancel_future(HandedOut self) except -1:
         return True
 
 
+cdef bint handed_set_call_back(HandedOut self, TimerTask task) except False:
+    """Undoes that of handed_set_task which has moved the call out of the task."""
+    if task_is_only_a_call(task) and self.callback is not no_operation:
+        task_set_call(task, self.callback, self.args, self.kwargs)
+    return True
+
+
+cdef bint handed_is_too_late(HandedOut self) except -1:
+    """Whether its time is over for it. Where the clock fails nobody can say so."""
+    cdef Instant now
+    if not isinstance(self.source, TermsTask):
+        return False
+    try:
+        timer_read_clock(self.timer.timer, &now)
+    except Exception:
+        return False
+    return core_is_too_late(self.timer, self.source, &now)
+
+
+cdef bint handed_miss(HandedOut self) except False:
+    """In the place of its run."""
+    handed_set_call_back(self, self.source)
+    return core_miss(self.timer, self.source)
+
+
 cdef bint handed_take_back(HandedOut self) except -1:
     """Undoes core_hand_out_next, if the run has not begun. It may be interrupted, and called again."""
     cdef Timer* timer = self.timer.timer
@@ -170,8 +200,7 @@ cdef bint handed_take_back(HandedOut self) except -1:
             count = len(self.indices)
         else:
             task = self.source
-            if not task_has_attributes(task) and self.callback is not no_operation:
-                task_set_call(task, self.callback, self.args, self.kwargs)
+            handed_set_call_back(self, task)
     except MemoryError:
         list_drop_room(not_run)
         self.is_finished = self.is_begun = False
@@ -209,7 +238,9 @@ cdef class HandedOut:
             context_leave(context)
             return
         try:
-            if isinstance(self.source, PeriodicTask):
+            if handed_is_too_late(self):
+                handed_miss(self)
+            elif isinstance(self.source, PeriodicTask):
                 periodic_run(self.source)       # unless it was cancelled meanwhile
             else:
                 self.callback(*self.args, **self.kwargs)
@@ -220,6 +251,10 @@ cdef class HandedOut:
         finally:
             context_leave(context)
             self.finish()
+
+    def is_too_late(self):
+        """Whether run() would tell of it as missed: for who hands it to another process, where nobody would."""
+        return self.timer is not None and handed_is_too_late(self)
 
     def begin(self):
         """True for one caller."""

@@ -7,12 +7,8 @@ cdef enum Missed:
 
 
 @cython.trashcan(True)      # one may be the argument of the next, and so on
-cdef class PeriodicTask(TimerTask):
+cdef class PeriodicTask(TermsTask):
     """What `call_every` returns: a TimerTask that runs again and again until it is cancelled."""
-
-
-cdef object instant_ns(const Instant* instant):
-    return <object>instant.ms * NS_PER_MS + instant.ns
 
 
 cdef object periodic_run(TimerTask self):
@@ -31,19 +27,19 @@ cdef object periodic_run(TimerTask self):
             (<PeriodicTask>self).runner = 0
 
 
-cdef bint periodic_next(PeriodicTask self, const Instant* now, Instant* delay_out) except False:
-    """How far away the next run is. Where there is no memory to reckon with: an interval, and the grid stays."""
-    cdef object now_ns, next_ns, wait_ns
+cdef bint periodic_next(PeriodicTask self, const Instant* now, object later_ns, Instant* delay_out) except False:
+    """How far away the next run is, when it comes so much later than its time on the grid. Where there is no memory to
+    reckon with: an interval, and the grid stays."""
+    cdef object now_ns, next_ns
     delay_out[0] = self.interval
     now_ns = instant_ns(now)
     if self.missed == MISSED_DELAY:
         next_ns = now_ns + self.interval_ns
     else:
         next_ns = self.next_ns + self.interval_ns
-        if self.missed == MISSED_SKIP and next_ns <= now_ns:
+        if self.missed == MISSED_SKIP and next_ns + later_ns <= now_ns:
             next_ns += ((now_ns - next_ns) // self.interval_ns + 1) * self.interval_ns
-    wait_ns = next_ns - now_ns
-    delay_out[0] = Instant(wait_ns // NS_PER_MS, wait_ns % NS_PER_MS)
+    instant_set_ns(delay_out, next_ns + later_ns - now_ns)
     self.next_ns = next_ns
     return True
 
@@ -53,12 +49,13 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
 
     A run that takes longer than the interval misses the times in between: "skip" goes on at the next time of the grid
     that is yet to come, "burst" makes up for each one, "delay" waits a whole interval from now. A clock that fails does not
-    end it, the last reading will do; nor does a lack of memory, an interval will do. The error is raised when the task is
-    back.
+    end it, the last reading will do; nor does a lack of memory, an interval will do; nor a source of random numbers, the time
+    of the grid will do. The error is raised when the task is back.
     """
     cdef Instant now, delay
     cdef int64_t deadline_ms, expiration_ms
     cdef object failed = None
+    cdef object later_ns = 0
     try:
         timer_read_clock(timer, &now)
     except TimerClosed:
@@ -70,10 +67,15 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
         now = timer.manual_now
         lock_release(timer)
     try:
-        periodic_next(self, &now, &delay)
+        if self.draw is not None:
+            later_ns = jitter_drawn(self)
+    except BaseException as error:
+        failed = error
+    try:
+        periodic_next(self, &now, later_ns, &delay)
     except MemoryError as error:
         failed = error
-    if not timer_due(timer, &now, &delay, &deadline_ms, &expiration_ms):
+    if not timer_due_within(timer, &now, &delay, &self.terms.slack, &deadline_ms, &expiration_ms):
         raise OverflowError("the next run is beyond 64 bits of milliseconds")
     self.task.deadline_ms = deadline_ms
     try:

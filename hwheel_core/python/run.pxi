@@ -9,10 +9,12 @@ cdef bint core_callback_failed(BaseTimer self, object source, object error, bint
     return True
 
 
-cdef bint core_run_subclass(BaseTimer self, TimerTask task, bint in_caller) except False:
+cdef bint core_run_subclass(BaseTimer self, TimerTask task, const Instant* now, bint in_caller) except False:
     try:
         task_track(task)
-        if task.task.flags & TASK_REPEATS:
+        if core_is_too_late(self, task, now):
+            core_miss(self, task)
+        elif task.task.flags & TASK_REPEATS:
             periodic_run(task)
         else:
             task.run()
@@ -24,9 +26,9 @@ cdef bint core_run_subclass(BaseTimer self, TimerTask task, bint in_caller) exce
     return True
 
 
-cdef inline bint core_run_task(BaseTimer self, TimerTask task, bint in_caller) except False:
+cdef inline bint core_run_task(BaseTimer self, TimerTask task, const Instant* now, bint in_caller) except False:
     if task_has_attributes(task):
-        return core_run_subclass(self, task, in_caller)
+        return core_run_subclass(self, task, now, in_caller)
     # No try block on this way: it costs as much as the rest of what is done here.
     if not task_called_once(task):
         try:
@@ -53,7 +55,7 @@ cdef inline bint core_run_entry(BaseTimer self, Entry* entry, const Instant* now
     else:
         task = entry_task(entry)
         Py_DECREF(task)                 # the wheel's reference, of task_schedule
-        core_run_task(self, task, in_caller)
+        core_run_task(self, task, now, in_caller)
     return True
 
 

@@ -125,6 +125,12 @@ cdef class TimerTask:
         return self.task.state == TASK_CANCELLED
 
     @property
+    def missed(self):
+        """True if the task has expired and did not run, because it was later than its `max_lateness`; of `call_every`, if
+        that was so the last time."""
+        return self.task.flags & TASK_MISSED != 0
+
+    @property
     def callback(self):
         """The callback. None if there is none (any more)."""
         return self.callback_

@@ -65,9 +65,15 @@ cdef Status task_link_or_fail(Timer* timer, TimerTask self, int64_t expiration_m
     return status
 
 
+cdef inline bint timer_due_or_raise(Timer* timer, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
+                                    int64_t* expiration_ms_out) except False:
+    if not timer_due(timer, now, delay, deadline_ms_out, expiration_ms_out):
+        raise OverflowError(f"the deadline does not fit into 64 bits of milliseconds: now + {delay.ms} ms")
+    return True
+
+
 cdef bint task_reschedule(Timer* timer, TimerTask self, Instant* delay) except -1:
     """Moves a pending task; False if it is not pending."""
-    cdef Status status
     cdef int64_t deadline_ms, expiration_ms
     cdef int64_t delay_ms = delay.ms + (1 if delay.ns else 0)
     cdef Instant now
@@ -75,8 +81,14 @@ cdef bint task_reschedule(Timer* timer, TimerTask self, Instant* delay) except -
     timer_read_clock(timer, &now)
     if timer.clock == CLOCK_KIND_WHEEL:         # which knows whole milliseconds only
         delay[0] = Instant(delay_ms, 0)
-    if not timer_due(timer, &now, delay, &deadline_ms, &expiration_ms):
-        raise OverflowError(f"the deadline does not fit into 64 bits of milliseconds: now + {delay_ms} ms")
+    timer_due_or_raise(timer, &now, delay, &deadline_ms, &expiration_ms)
+    return task_move(timer, self, &now, expiration_ms, delay_ms, deadline_ms, due)
+
+
+cdef inline bint task_move(Timer* timer, TimerTask self, const Instant* now, int64_t expiration_ms, int64_t delay_ms,
+                           int64_t deadline_ms, WhenDue due) except -1:
+    """The second half of task_reschedule, when all times are known."""
+    cdef Status status
     while True:
         if lock_try(timer):
             status = task_reschedule_locked(timer, &self.task, expiration_ms, delay_ms, deadline_ms, due)
@@ -87,7 +99,7 @@ cdef bint task_reschedule(Timer* timer, TimerTask self, Instant* delay) except -
                 status = task_reschedule_locked(timer, &self.task, expiration_ms, delay_ms, deadline_ms, due)
                 lock_release(timer)
         if not timer_make_room(timer, self, status, &due):
-            timer_heed_clock(timer, &now)
+            timer_heed_clock(timer, now)
             return status == OK
 
 

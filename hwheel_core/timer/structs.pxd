@@ -45,6 +45,7 @@ cdef enum TaskFlags:
     TASK_KEYWORDS = 8       # the last item of `arguments` is a dict of keywords
     TASK_REPEATS = 16       # call_every: goes back into the wheel after it ran
     TASK_OVER_LIMIT = 32    # needs no place under max_pending
+    TASK_MISSED = 64        # it was too late to run; set and cleared with the GIL
 
 cdef struct Task:
     Entry entry
@@ -107,6 +108,7 @@ cdef struct Timer:
     int64_t cancelled
     int64_t returned        # by close()
     int64_t wakeups
+    int64_t missed          # of what has expired: they were too late to run
     Lateness lateness
     int64_t reaper_until_ms # the latest time that a sleeper sleeps for: INT64_MAX for ever, INT64_MIN: no need to wake any
     int64_t added_before_sleep  # `added` when the last of the sleepers lay down

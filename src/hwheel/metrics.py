@@ -28,6 +28,7 @@ __all__ = ["PurgatoryCollector", "TimerCollector"]
 _TIMER_COUNTERS = {
     "added": "Timers that were added.",
     "expired": "Timers that were handed out to be run.",
+    "missed": "Of these, timers that were not run, because they were later than their max_lateness.",
     "cancelled": "Timers that were cancelled in time.",
     "cascaded": "How often an entry moved down a level of the wheel.",
     "wakeups": "How often the reaper woke up.",

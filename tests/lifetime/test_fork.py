@@ -390,3 +390,32 @@ in_child(child)
 subprocess.run(["true"], preexec_fn=timer.close, timeout=60, check=True)
 """
     )
+
+
+def test_what_was_called_on_terms_is_kept_or_dropped_as_all_else(ends_well):
+    ends_well(
+        """
+now_ms = [1000.0]
+for keep in ("keep", "drop"):
+    ran, missed = [], []
+    timer = SystemTimer(clock=lambda: now_ms[0], fork=keep, executor="inline", reaper=False, on_missed=missed.append)
+    late = timer.call_later(1, ran.append, "late", max_lateness=5)
+    put_off = timer.call_later(9, ran.append, "put off", slack=1, max_lateness=5)
+    every = timer.call_every(9, ran.append, "every", slack=1, jitter=1)
+
+    def child():
+        now_ms[0] += 12_000
+        while timer.advance_clock(0):
+            pass
+        kept = keep == "keep"
+        assert sorted(ran) == ["every", "put off"] * kept, ran
+        assert missed == [late] * kept and late.missed == kept
+        assert every.pending == kept
+        assert timer.call_later(100, print, slack=1).cancel()
+        timer.close()
+
+    in_child(child)
+    assert len(timer) == 3 and ran == missed == []
+    timer.close()
+"""
+    )

@@ -37,7 +37,10 @@ def test_adding_and_cancelling(make_timer):
         for i in range(1000):
             timer.call_later(60 + i, print, i, [i]).cancel()
             timer.add(TimerTask(5000, print, i, end=i)).cancel()
-            task = timer.call_every(60, print, i)
+            task = timer.call_every(60, print, i, slack=1, jitter=1)
+            task.reschedule(10_000)
+            task.cancel()
+            task = timer.call_later(60, print, i, [i], slack=1, max_lateness=1)
             task.reschedule(10_000)
             task.cancel()
 

@@ -15,7 +15,7 @@ from hwheel import ManualTimer, SystemTimer
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
-COUNTERS = ("added", "expired", "cancelled", "cascaded", "wakeups", "pending")
+COUNTERS = ("added", "expired", "missed", "cancelled", "cascaded", "wakeups", "pending")
 
 
 @pytest.fixture(params=["socket", "port"])

@@ -68,13 +68,15 @@ def test_every_part_of_the_report_has_its_figures(report):
         assert row["late_ms"]["count"] == row["rate"] * settings["lateness_s"] / settings["lateness_rounds"]
         assert len(row["p99_ms"]) == settings["lateness_rounds"]
     assert result["idle"]["wakeups"] == 0
+    slacks = [row["slack_s"] for row in result["slack"]["rows"]]
+    assert slacks[0] == 0 < slacks[-1] and all(row["wakeups_a_second"] >= 0 for row in result["slack"]["rows"])
     ours = [cell for cell in result["containers"]["cells"] if cell["implementation"] == "hwheel.ExpiringDict"]
     assert len(ours) == 4 and all(min(cell["ns"]) > 0 for cell in ours)
     assert len(result["containers"]["expiry"]["hwheel.ExpiringDict"]) == settings["rounds"]
     ours = [cell for cell in result["queues"]["cells"] if cell["implementation"] == "hwheel.DelayQueue"]
     assert len(ours) == 4 and all(min(cell["ns"]) > 0 for cell in ours)
     titles = ("growth", "workload", "memory", "how long one add takes", "wheel sizes", "lateness", "core is held to")
-    titles += ("dicts that forget", "queues whose items come out")
+    titles += ("dicts that forget", "queues whose items come out", "idle connections")
     assert [title for title in titles if title not in shown] == []
 
 

@@ -39,9 +39,9 @@ class Account:
 
     # --- adds; one that is interrupted leaves its number without a task ---
 
-    def later(self, timer, delay, run=None):
+    def later(self, timer, delay, run=None, **terms):
         number = next(self._numbers)
-        self.tasks[number] = timer.call_later(delay, run or self.run, self._argument(number))
+        self.tasks[number] = timer.call_later(delay, run or self.run, self._argument(number), **terms)
         return self.tasks[number]
 
     def many(self, timer, delays):

@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import random
 from array import array
 from collections import deque
 from contextvars import copy_context
@@ -29,6 +30,7 @@ def adds(name, prepare, runs=1):
 
 
 CONTEXT = copy_context()
+TERMS = {"slack": 1, "max_lateness": 1}
 DELAYS = array("q", [1, 5, FAR])
 
 adds("call_later", lambda world, ran: lambda: world.timer.call_later(0.003, ran.append, 1))
@@ -37,6 +39,8 @@ adds("call_at_far", lambda world, ran: lambda: world.timer.call_at(FAR / 1000, r
 adds("call_later_at_once", lambda world, ran: lambda: world.timer.call_later(0, ran.append, 1))
 adds("call_later_with_none", lambda world, ran: lambda: world.timer.call_later(0.003, ran.append, None))
 adds("call_later_in_context", lambda world, ran: lambda: world.timer.call_later(1, ran.append, 1, context=CONTEXT))
+adds("call_later_on_terms", lambda world, ran: lambda: world.timer.call_later(1, ran.append, 1, **TERMS))
+adds("call_at_on_terms_far", lambda world, ran: lambda: world.timer.call_at(FAR / 1000, ran.append, 1, slack=10**6))
 adds("add", lambda world, ran: functools.partial(world.timer.add, TimerTask(5, ran.append, 1)))
 adds("add_far", lambda world, ran: functools.partial(world.timer.add, TimerTask(FAR, ran.append, 1)))
 adds("new_task_and_add", lambda world, ran: lambda: world.timer.add(TimerTask(FAR, ran.append, 1)))
@@ -60,6 +64,57 @@ def call_every(world):
             made[0].cancel()
 
     return add, faults
+
+
+@scene
+def call_every_on_terms(world):
+    ran = deque(maxlen=3)
+    world.later(0.002)
+    source = random.Random(7)
+    made = [None]
+
+    def add():
+        made[0] = world.timer.call_every(0.5, ran.append, 1, slack=0.01, jitter=0.01, random=source, max_lateness=1)
+
+    def faults(error):
+        world.timer.advance(0.6)
+        if len(ran) != (error is None):
+            yield f"ran {len(ran)} times after {error!r}"
+        if made[0]:
+            made[0].cancel()
+
+    return add, faults
+
+
+@scene
+def miss(world):
+    """What is too late is told, or that is reported; either way it is over, and what comes behind it runs."""
+    told = deque()
+    world.timer = ManualTimer(wheel_size=4, start_ms=5000, on_missed=told.append)
+    missed = world.timer.call_at(1, world.ran.append, None, max_lateness=1)
+    task = world.timer.call_every(0.3, int, jitter=0.1, random=random.Random(7), max_lateness=1)
+    world.later(0.3)
+
+    def faults(error):
+        world.timer.advance(0.4)
+        if not task.pending:
+            yield f"call_every has ended after {error!r}"
+        if missed.callback or len(told) > 1 or (error is None and [*told] != [missed]):
+            yield f"told of {[*told]} after {error!r}"
+        task.cancel()
+
+    return lambda: world.timer.advance(0.65), faults
+
+
+@scene
+def reschedule_on_terms(world):
+    task = world.timer.call_later(0.5, int, slack=0.02)
+
+    def faults(error):
+        if task.deadline_ms != (512 if error else 999_999_520):
+            yield f"deadline {task.deadline_ms} after {error!r}"
+
+    return lambda: task.reschedule(FAR / 1000 - 0.5), faults
 
 
 @scene

@@ -83,6 +83,9 @@ def busy(timer):
     """A timer with something of every kind in it."""
     timer.call_later(1000.0, ignore, 1)
     timer.call_every(9e11, ignore)  # few runs, however far somebody advances
+    timer.call_every(9e11, ignore, slack=9, jitter=9, max_lateness=9)
+    timer.call_later(9.0, ignore, 1, slack=9, max_lateness=9)
+    timer.call_at(-9.0, ignore, 1, max_lateness=1)
     timer.call_many(array("q", [10**6, 0, 2 * 10**6]), ignore)
     timer.add(hwheel.TimerTask(3 * 10**6, ignore, 1, 2, key=3))
     return timer
@@ -173,6 +176,7 @@ def makers(name, cls):
             "expired": lambda: expired(cls(5, ignore)),
             "init failed": lambda: failed_init(bare(cls), "5"),
             "set up twice": lambda: failed_init(cls(5, ignore, 1), 6, ignore, 2, 3),
+            "on terms": lambda: THE_TIMER.call_later(5, ignore, 1, slack=1, max_lateness=1),
         }
     elif name == "TimerBatch":
         make |= {

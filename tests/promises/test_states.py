@@ -28,6 +28,7 @@ def test_the_classes_are_found():
         "TimingWheel",
         "TimerTask",
         "PeriodicTask",
+        "TermsTask",
         "TimerBatch",
         "LoopTimers",
         "TimerHandle",

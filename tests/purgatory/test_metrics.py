@@ -54,15 +54,17 @@ def test_a_timer_is_exported_with_its_lateness_in_seconds(registry):
         for delay in (0.010, 0.020, 3600):
             timer.call_later(delay, int)
         timer.call_later(5, int).cancel()
+        timer.call_at(-1, int, max_lateness=0.5)
         timer.advance(0.015)
 
         def value(name, **labels):
             return registry.get_sample_value(f"hwheel_timer_{name}", {"timer": "requests", **labels})
 
         stats = timer.stats()
-        for name in ("added", "expired", "cancelled", "cascaded", "wakeups"):
+        for name in ("added", "expired", "missed", "cancelled", "cascaded", "wakeups"):
             assert value(f"{name}_total") == getattr(stats, name)
-        assert (value("added_total"), value("expired_total"), value("cancelled_total")) == (4, 1, 1)
+        assert (value("added_total"), value("expired_total"), value("cancelled_total")) == (5, 2, 1)
+        assert value("missed_total") == 1
         assert (value("pending"), value("levels")) == (2, stats.levels)
         for quantile, late_ms in zip(("0.5", "0.99", "1"), stats.lateness, strict=True):
             assert value("lateness_seconds", quantile=quantile) == late_ms / 1000

@@ -101,6 +101,30 @@ def test_key_start_timeout_and_end(tmp_path, hand_clock):
     ]
 
 
+def test_what_slack_puts_off_waits_longer_and_what_is_missed_has_expired(tmp_path, hand_clock):
+    missed = []
+    with (
+        Recorder(tmp_path) as recorder,
+        RecordingTimer(
+            recorder, clock=hand_clock, reaper=False, executor="inline", on_missed=missed.append, key=lambda *call: None
+        ) as timer,
+    ):
+        put_off = timer.call_later(0.25, print, slack=0.1)
+        late = timer.call_at(1000.020, print, max_lateness=0.5)
+        assert put_off.deadline_ms == 1_000_320
+        assert timer.call_later(5, print, slack=0.1).reschedule(1)
+        hand_clock.ms += 600
+        timer.advance_clock(0)
+        assert missed == [late]
+    rows = [{name: row[name] for name in ("start", "timeout", "end")} for row in table_of(tmp_path).to_pylist()]
+    assert sorted(rows, key=lambda row: row["timeout"]) == [
+        {"start": 1_000_000, "timeout": 20, "end": None},
+        {"start": 1_000_000, "timeout": 320, "end": None},
+        {"start": 1_000_000, "timeout": 1088, "end": 1_000_600},
+        {"start": 1_000_000, "timeout": 5056, "end": 1_000_000},
+    ]
+
+
 def test_times_are_ms_since_1970_and_keys_the_names_of_callbacks(tmp_path):
     before = time.time() * 1000
     with Recorder(tmp_path) as recorder, RecordingTimer(recorder, tick_ms=10) as timer:

@@ -115,3 +115,18 @@ for name in ("one", "two", "three", "four"):
 eventually(lambda: lines() == ["nobody"] * 4)
 """,
     )
+
+
+def test_what_is_too_late_to_be_submitted_is_told_here_and_a_call_on_terms_runs_there(script):
+    run(
+        script,
+        """
+missed = []
+timer._on_missed = lambda task: missed.append(task.args)
+timer.call_at(timer.time() - 60, note, path, "late", max_lateness=1)
+task = timer.call_later(0.01, note, path, "in time", slack=0.01, max_lateness=3600)
+eventually(lambda: lines() == ["in time"])
+assert missed == [(path, "late")] and timer.stats().missed == 1, missed
+assert errors == [] and not task.missed, errors
+""",
+    )

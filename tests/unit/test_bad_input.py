@@ -32,7 +32,15 @@ BUFFER = [(None, TypeError), (5, TypeError), ([5], TypeError), ("5", TypeError),
 MISSED = [(None, ValueError), ("SKIP", ValueError), (5, ValueError), (["skip"], ValueError), ("", ValueError)]
 TIMEOUT = [(True, TypeError), ("5", TypeError), ([5], TypeError), (-1, ValueError), (-0.5, ValueError),
            (NAN, ValueError), (-INF, ValueError)]
+LATENESS = [*LENGTH_S[1:], (0, ValueError), (0.0, ValueError), (1e-12, ValueError)]     # None is no limit
+NO_SOURCE = [(5, TypeError), ("random", TypeError), (print, TypeError)]
 # fmt: on
+
+TAKE_TERMS = [
+    ("call_later", lambda timer, **terms: timer.call_later(1, print, **terms)),
+    ("call_at", lambda timer, **terms: timer.call_at(5000, print, **terms)),
+    ("call_every", lambda timer, **terms: timer.call_every(1, print, **terms)),
+]
 
 TICK_MS = [*WHOLE_MS, (0, ValueError), (-1, ValueError)]
 WHEEL_SIZE = [*WHOLE_MS, (1, ValueError), (0, ValueError), (-20, ValueError), (2**20 + 1, ValueError)]
@@ -108,6 +116,13 @@ CALLS = cases(
     ),
     ("call_every", "callback", lambda stage, value: stage.timer.call_every(1, value), CALLBACK),
     ("call_every", "missed", lambda stage, value: stage.timer.call_every(1, print, missed=value), MISSED),
+    *(
+        (name, argument, lambda stage, value, call=call, name=argument: call(stage.timer, **{name: value}), bad)
+        for name, call in TAKE_TERMS
+        for argument, bad in (("slack", LENGTH_S), ("max_lateness", LATENESS))
+    ),
+    ("call_every", "jitter", lambda stage, value: stage.timer.call_every(1, print, jitter=value), LENGTH_S),
+    ("call_every", "random", lambda stage, value: stage.timer.call_every(1, print, random=value), NO_SOURCE),
     ("call_many", "delays_ms", lambda stage, value: stage.timer.call_many(value, print), BUFFER),
     ("call_many", "callback", lambda stage, value: stage.timer.call_many(array("q", [5]), value), CALLBACK),
     ("advance", "seconds", lambda stage, value: stage.timer.advance(value), LENGTH_S),

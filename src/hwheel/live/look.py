@@ -136,7 +136,7 @@ def program() -> str:
 def timer_seen(name: str, timer: BaseTimer) -> dict[str, Any]:
     """One timer."""
     counters, ready, ready_is_more, steps, levels = timer._look(COLUMNS)
-    added, expired, cancelled, cascaded, wakeups, pending, _, p50, p99, worst = counters
+    added, expired, cancelled, cascaded, wakeups, pending, _, missed, p50, p99, worst = counters
     return {
         "name": name,
         "kind": type(timer).__name__,
@@ -144,6 +144,7 @@ def timer_seen(name: str, timer: BaseTimer) -> dict[str, Any]:
         "wheel_size": timer.wheel_size,
         "added": added,
         "expired": expired,
+        "missed": missed,
         "cancelled": cancelled,
         "cascaded": cascaded,
         "wakeups": wakeups,

@@ -15,13 +15,13 @@ from typing import Any, TypeVar, TypeVarTuple
 from hwheel.recorder.log_writer import Row
 from hwheel.recorder.recorder import Recorder
 from hwheel.timers.system import SystemTimer
-from hwheel_core import RLock, TimerTask, ceil_milliseconds, context_run
+from hwheel_core import RLock, TermsTask, TimerTask, ceil_milliseconds, context_run
 
 _Ts = TypeVarTuple("_Ts")
 _Task = TypeVar("_Task", bound=TimerTask)
 
 
-class RecordedTask(TimerTask):
+class RecordedTask(TermsTask):
     """What call_later and call_at of a RecordingTimer return."""
 
     __slots__ = ("_is_noted", "_key", "_timer")
@@ -85,7 +85,8 @@ class RecordingTimer(SystemTimer):
 
     In the log times are ms since 1970, shifted from the timer's clock by whole ticks, so that a replay rounds as the
     timer did; those of a clock that is a callable are left as they are. A cancel that came in time because the timer
-    was late, after its tick, is too late in a replay, where nothing is.
+    was late, after its tick, is too late in a replay, where nothing is. What `slack` has put off waited for so much
+    longer, and what was missed has expired.
 
     Runtime complexity: as SystemTimer, and about 3 us a timer.
     Thread-safety: as SystemTimer.
@@ -125,17 +126,31 @@ class RecordingTimer(SystemTimer):
         recorder._follow(self)
 
     def call_later(
-        self, delay: Any, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+        self,
+        delay: Any,
+        callback: Callable[[*_Ts], object],
+        *args: *_Ts,
+        slack: Any = 0,
+        max_lateness: Any = None,
+        context: Context | None = None,
     ) -> TimerTask:
         """As SystemTimer.call_later, and recorded."""
-        return self._start_task(ceil_milliseconds(delay, "delay"), callback, args, context)
+        delay_ms = ceil_milliseconds(delay, "delay")
+        return self._start_task(delay_ms, callback, args, slack, max_lateness, context)
 
     def call_at(
-        self, when: Any, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+        self,
+        when: Any,
+        callback: Callable[[*_Ts], object],
+        *args: *_Ts,
+        slack: Any = 0,
+        max_lateness: Any = None,
+        context: Context | None = None,
     ) -> TimerTask:
         """As SystemTimer.call_at, and recorded."""
         ceil_milliseconds(when, "when")
-        return self._start_task(ceil_milliseconds(float(when) - self.time(), "when"), callback, args, context)
+        delay_ms = ceil_milliseconds(float(when) - self.time(), "when")
+        return self._start_task(delay_ms, callback, args, slack, max_lateness, context)
 
     def add(self, task: _Task) -> _Task:
         """As SystemTimer.add; not recorded."""
@@ -159,8 +174,19 @@ class RecordingTimer(SystemTimer):
             self._note(source, None)
         super()._report(source, error)
 
+    def _miss(self, task: TimerTask) -> None:
+        if isinstance(task, RecordedTask):
+            self._note(task, None)  # in the log it has expired
+        super()._miss(task)
+
     def _start_task(
-        self, delay_ms: int, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
+        self,
+        delay_ms: int,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        slack: Any,
+        max_lateness: Any,
+        context: Context | None,
     ) -> TimerTask:
         if callback is None:  # which is no mistake in a TimerTask
             raise TypeError("callback must be callable, not NoneType")
@@ -168,6 +194,7 @@ class RecordingTimer(SystemTimer):
             task = RecordedTask(delay_ms, callback, *args)
         else:
             task = RecordedTask(delay_ms, context_run(context, callback), callback, *args)
+        task._set_terms(slack, max_lateness)
         task._timer, task._key, task._is_noted = self, self._key_of(callback, args), False
         return super().add(task)
 
@@ -224,10 +251,11 @@ class RecordingTimer(SystemTimer):
 
     def _row_of(self, task: RecordedTask, end_ms: int | None) -> Row:
         assert task.deadline_ms is not None
-        start_ms = task.deadline_ms - task.delay_ms  # the deadline was rounded up to a whole ms, and so is the start
+        waits_ms = task.delay_ms + task._put_off_ms
+        start_ms = task.deadline_ms - waits_ms  # the deadline was rounded up to a whole ms, and so is the start
         if end_ms is not None:
             end_ms = max(start_ms, end_ms) + self._shift_ms
-        return Row(task._key, start_ms + self._shift_ms, max(task.delay_ms, 0), end_ms)
+        return Row(task._key, start_ms + self._shift_ms, max(waits_ms, 0), end_ms)
 
     # --- the process ---------------------------------------------------------------------------------------------
 

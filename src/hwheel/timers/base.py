@@ -5,20 +5,23 @@ from collections.abc import Callable
 from typing import Any
 
 from hwheel.timers.uncaught import report_uncaught
-from hwheel_core import BaseTimer
+from hwheel_core import BaseTimer, TimerTask
 
-__all__ = ["BaseTimer", "OnError", "begin_timer", "report"]
+__all__ = ["BaseTimer", "OnError", "OnMissed", "begin_timer", "report"]
 
 OnError = Callable[[Any, BaseException], object]
+OnMissed = Callable[[TimerTask], object]
 
 
-def begin_timer(timer: BaseTimer, name: str, on_error: OnError | None) -> None:
+def begin_timer(timer: BaseTimer, name: str, on_error: OnError | None, on_missed: OnMissed | None) -> None:
     """The first part of a timer's __init__()."""
     timer._check_new()
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, not {type(name).__name__}")
     if on_error is not None and not callable(on_error):
         raise TypeError(f"on_error must be callable, not {type(on_error).__name__}")
+    if on_missed is not None and not callable(on_missed):
+        raise TypeError(f"on_missed must be callable, not {type(on_missed).__name__}")
     timer.name = name
 
 

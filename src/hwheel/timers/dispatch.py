@@ -202,6 +202,9 @@ class Foreign(HandOver):
 
     def _submit(self, timer: BaseTimer, handed: HandedOut, in_caller: bool) -> None:
         handed.finish_signal = self._finish_signal
+        if self._elsewhere and handed.is_too_late():
+            handed.run()  # which tells of it, and runs nothing
+            return
         try:
             future = self._executor.submit(run_handed_out, handed)
         except BaseException as error:

@@ -2,8 +2,8 @@
 
 from typing import Any, Literal, SupportsFloat, SupportsIndex
 
-from hwheel.timers.base import BaseTimer, OnError, begin_timer, report
-from hwheel_core import DEFAULT_WHEEL_SIZE
+from hwheel.timers.base import BaseTimer, OnError, OnMissed, begin_timer, report
+from hwheel_core import DEFAULT_WHEEL_SIZE, TimerTask
 
 
 class ManualTimer(BaseTimer):
@@ -42,12 +42,14 @@ class ManualTimer(BaseTimer):
         never_early: bool = True,
         max_pending: int | None = None,
         on_error: OnError | Literal["raise"] | None = "raise",
+        on_missed: OnMissed | None = None,
     ) -> None:
         # Another string than "raise" is refused by begin_timer, as whatever else cannot be called.
         reports_to: Any = None if isinstance(on_error, str) and on_error == "raise" else on_error
-        begin_timer(self, name, reports_to)
+        begin_timer(self, name, reports_to, on_missed)
         self._on_error: OnError | None = reports_to
         self._raises = reports_to is not on_error
+        self._on_missed = on_missed
         self._set_up(tick_ms, wheel_size, start_ms, "manual", bool(never_early), max_pending)
         self._set_started()
 
@@ -70,6 +72,10 @@ class ManualTimer(BaseTimer):
 
     def _report(self, source: Any, error: BaseException) -> None:
         report(self._on_error, source, error)
+
+    def _miss(self, task: TimerTask) -> None:
+        if self._on_missed is not None:
+            self._on_missed(task)
 
     def _start(self) -> None:
         """In a forked child, where the timer goes on as it was."""

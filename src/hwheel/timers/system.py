@@ -5,7 +5,7 @@ from concurrent.futures import Executor
 from typing import Any, Literal
 
 from hwheel.timers.arguments import whole_number
-from hwheel.timers.base import BaseTimer, OnError, begin_timer, report
+from hwheel.timers.base import BaseTimer, OnError, OnMissed, begin_timer, report
 from hwheel.timers.dispatch import HandOver, end_of, hand_over_to, time_left
 from hwheel.timers.lifecycle import follow_process
 from hwheel_core import DEFAULT_WHEEL_SIZE, TimerBatch, TimerClosed, TimerTask, check_timeout
@@ -31,6 +31,8 @@ class SystemTimer(BaseTimer):
     max_pending: refuse more pending timers than this with TimerFull. None: no limit.
     on_error: called as on_error(task or batch, exception) for an exception in a callback, in the
         thread that ran it (processes: here). None: threading.excepthook. Neither stops the timer.
+    on_missed: called as on_missed(task) in the place of a callback that is not run because it would
+        be later than its max_lateness; task.run() runs it after all. See stats().missed, too.
     fork: "drop": a forked child cancels what was pending; "keep": it runs it, too, also a task of
         call_every that another thread was running; but nothing that a foreign executor had. A
         callback that forks in a thread of the timer's ends the child by returning, unless another
@@ -64,11 +66,13 @@ class SystemTimer(BaseTimer):
         never_early: bool = True,
         max_pending: int | None = None,
         on_error: OnError | None = None,
+        on_missed: OnMissed | None = None,
         fork: Literal["drop", "keep"] = "drop",
         reaper: bool = True,
     ) -> None:
-        begin_timer(self, name, on_error)
+        begin_timer(self, name, on_error, on_missed)
         self._on_error = on_error
+        self._on_missed = on_missed
         if fork not in ("drop", "keep"):
             raise ValueError(f'fork must be "drop" or "keep", not {fork!r}')
         if clock == "manual":  # type: ignore[comparison-overlap]     # from a program that nobody has checked
@@ -124,6 +128,10 @@ class SystemTimer(BaseTimer):
         # A callback that is still running while the interpreter ends may be refused an add: nobody wants to see that.
         if not (self._exiting and isinstance(error, TimerClosed)):
             report(self._on_error, source, error)
+
+    def _miss(self, task: TimerTask) -> None:
+        if self._on_missed is not None:
+            self._on_missed(task)
 
     def _start(self) -> None:
         self._after_fork()

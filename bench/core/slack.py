@@ -1,0 +1,74 @@
+"""What a slack saves: wake-ups of a timer with a great many idle connections, each with a heartbeat of its own."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+
+from core.idle import settle, switches
+from hwheel import SystemTimer
+from lib.table import show_rows
+
+SLACKS_S = (0.0, 0.1, 1.0, 5.0)
+HEARTBEAT_S = 60.0  # of each connection
+SETTLED_S = 1.5  # the first of them comes when all are there
+SEED = 11
+
+
+def measure(connections: int, seconds: float, on_turn: Callable[[str], None]) -> dict[str, Any]:
+    """The same heartbeats with each slack."""
+    rows = []
+    for slack_s in SLACKS_S:
+        on_turn(f"slack of {slack_s:g} s")
+        rows.append(with_slack(slack_s, connections, seconds))
+    return {"connections": connections, "heartbeat_s": HEARTBEAT_S, "seconds": seconds, "rows": rows}
+
+
+def with_slack(slack_s: float, connections: int, seconds: float) -> dict[str, Any]:
+    """Wake-ups by the timer's own count, and how often its threads went to sleep by the system's. The heartbeats are as
+    far apart as those of connections that were made at any time; each is set anew when it has come."""
+    dice = random.Random(SEED)
+    beats = 0
+    with SystemTimer("slack") as timer:
+
+        def beat() -> None:
+            nonlocal beats
+            beats += 1
+            timer.call_later(HEARTBEAT_S, beat, slack=slack_s)
+
+        for _ in range(connections):
+            timer.call_later(dice.uniform(SETTLED_S, HEARTBEAT_S + SETTLED_S), beat, slack=slack_s)
+        threads = [thread for thread in threading.enumerate() if thread.name.endswith(f"-{timer.name}")]
+        settle(threads)
+        time.sleep(SETTLED_S)
+        before, slept, used, begun = timer.stats().wakeups, switches(threads), time.process_time(), time.monotonic()
+        beats = 0
+        time.sleep(seconds)
+        wakeups, passed = timer.stats().wakeups - before, time.monotonic() - begun
+        return {
+            "slack_s": slack_s,
+            "beats_a_second": beats / passed,
+            "wakeups_a_second": wakeups / passed,
+            "switches_a_second": None if slept is None else ((switches(threads) or 0) - slept) / passed,
+            "processor_ms_a_second": (time.process_time() - used) * 1e3 / passed,
+        }
+
+
+def show(part: dict[str, Any], console: Console) -> None:
+    """A row a slack."""
+    rows = [
+        [
+            f"{row['slack_s']:g} s" if row["slack_s"] else "none",
+            row["beats_a_second"],
+            row["wakeups_a_second"],
+            "not counted here" if row["switches_a_second"] is None else row["switches_a_second"],
+            row["processor_ms_a_second"],
+        ]
+        for row in part["rows"]
+    ]
+    title = f"a second of {part['connections']:,} idle connections, a heartbeat of each every {part['heartbeat_s']:g} s"
+    headers = ["slack", "heartbeats", "wake-ups", "context switches", "ms of a processor"]
+    show_rows(title, headers, rows, console)

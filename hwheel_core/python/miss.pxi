@@ -1,0 +1,28 @@
+# A task misses its time when it would begin later than its max_lateness: it is not run, but counted, and told.
+
+
+cdef bint core_is_too_late(BaseTimer self, TimerTask task, const Instant* now) noexcept:
+    """now: when it would begin."""
+    if not isinstance(task, TermsTask):
+        return False
+    if not terms_are_over(task, now):
+        with cython.critical_section(task):
+            task.task.flags &= ~TASK_MISSED     # of an earlier run of call_every
+        return False
+    return True
+
+
+cdef bint core_miss(BaseTimer self, TimerTask task) except False:
+    """In the place of its run. Who is told may look at the callback and its arguments, and run it after all."""
+    cdef Timer* timer = self.timer
+    with cython.critical_section(task):
+        task.task.flags |= TASK_MISSED
+    lock_with_gil(timer)
+    timer.missed += 1
+    lock_release(timer)
+    try:
+        self._miss(task)
+    finally:
+        if not task.task.flags & TASK_REPEATS:
+            task_drop_call(task)
+    return True

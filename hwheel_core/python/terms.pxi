@@ -1,0 +1,80 @@
+# Terms: what a call may ask for besides its time. With a slack it may be put off by so much, so that it shares a wake-up
+# with others (timer/slack.pxi); with a most lateness it is not run at all when it would begin later than that.
+#
+# They stand in a subclass, because what nobody asks for should cost a plain task neither room nor time.
+
+
+cdef bint term_argument(object value, str name, Instant* length_out) except False:
+    """A length of time in seconds that is not negative."""
+    seconds_argument(value, name, length_out)
+    if length_out.ms < 0:
+        raise ValueError(f"{name} must not be negative, but is {value!r}")
+    return True
+
+
+cdef bint terms_argument(object slack, object max_lateness, Terms* terms_out) except False:
+    """The two arguments that are called so."""
+    memset(terms_out, 0, sizeof(Terms))
+    term_argument(slack, "slack", &terms_out.slack)
+    if max_lateness is not None:
+        term_argument(max_lateness, "max_lateness", &terms_out.max_lateness)
+        if terms_out.max_lateness.ms == 0 and terms_out.max_lateness.ns == 0:
+            raise ValueError("max_lateness must be positive: nothing runs at the very nanosecond of its deadline")
+    return True
+
+
+cdef inline bint terms_are_asked_for(object slack, object max_lateness) except -1:
+    return max_lateness is not None or not PyLong_CheckExact(slack) or slack != 0
+
+
+cdef bint terms_due(Timer* timer, TermsTask self, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
+                    int64_t* expiration_ms_out) except False:
+    """timer_due_or_raise, and then put off as the slack allows."""
+    cdef int64_t asked_ms, ignored_ms
+    timer_due_or_raise(timer, now, delay, &asked_ms, &ignored_ms)
+    if not timer_due_within(timer, now, delay, &self.terms.slack, deadline_ms_out, expiration_ms_out):
+        raise OverflowError("the deadline and its slack do not fit into 64 bits of milliseconds: "
+                            f"now + {delay.ms} ms + {self.terms.slack.ms} ms")
+    self.terms.put_off_ms = deadline_ms_out[0] - asked_ms
+    return True
+
+
+cdef bint terms_are_over(TermsTask self, const Instant* now) noexcept:
+    """Whether it is too late to begin, at this time."""
+    cdef Instant deadline = Instant(self.task.deadline_ms, 0)
+    cdef Instant latest
+    if self.terms.max_lateness.ms == 0 and self.terms.max_lateness.ns == 0:
+        return False
+    if not instant_add(&deadline, &self.terms.max_lateness, &latest):
+        return False
+    return now.ms > latest.ms or (now.ms == latest.ms and now.ns > latest.ns)
+
+
+@cython.trashcan(True)      # as of PeriodicTask
+cdef class TermsTask(TimerTask):
+    """What a call with `slack` or `max_lateness` returns: a TimerTask that keeps to them, also when it is moved."""
+
+    def _set_terms(self, slack, max_lateness):
+        """Before it is added."""
+        cdef Terms terms
+        terms_argument(slack, max_lateness, &terms)
+        self.terms = terms
+
+    @property
+    def _put_off_ms(self):
+        """By how much slack has put its deadline off."""
+        return self.terms.put_off_ms
+
+    def reschedule(self, delay):
+        """As TimerTask.reschedule; the slack and the most lateness that it was made with go on to hold."""
+        cdef Instant length, now
+        cdef int64_t deadline_ms, expiration_ms
+        cdef Timer* timer
+        seconds_argument(delay, "delay", &length)
+        timer = <Timer*>hw_load(&self.task.owner)
+        if timer is NULL or self.task.state != TASK_PENDING:
+            return False
+        timer_read_clock(timer, &now)
+        terms_due(timer, self, &now, &length, &deadline_ms, &expiration_ms)
+        return task_move(timer, self, &now, expiration_ms, length.ms + (1 if length.ns else 0), deadline_ms,
+                         timer_when_due(timer, &length))

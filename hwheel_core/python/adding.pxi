@@ -56,11 +56,17 @@ cdef TimerTask core_call_at(BaseTimer self, object when, object callback, PyObje
     callback_argument(callback)
     core_ready(self)
     timer_read_clock(self.timer, &now)
-    # The way from now to then; neither is beyond a quarter of what fits, or the sum of both is refused.
-    if hw_add_overflows(length.ms, -now.ms, &length.ms):
-        raise OverflowError(f"when does not fit into 64 bits of milliseconds: {when!r}")
-    length.ns -= now.ns
-    if length.ns < 0:
-        length.ns += NS_PER_MS
-        length.ms -= 1
+    delay_until(when, &now, &length)
     return core_add_call(self, &now, &length, callback, args, count)
+
+
+cdef inline bint delay_until(object when, const Instant* now, Instant* then) except False:
+    """From a point of time to the way from now to it."""
+    # Neither is beyond a quarter of what fits, or the sum of both is refused.
+    if hw_add_overflows(then.ms, -now.ms, &then.ms):
+        raise OverflowError(f"when does not fit into 64 bits of milliseconds: {when!r}")
+    then.ns -= now.ns
+    if then.ns < 0:
+        then.ns += NS_PER_MS
+        then.ms -= 1
+    return True

@@ -69,29 +69,7 @@ cdef class BaseTimer:
         `cancel()`, also in the callback, or `close()` ends it, no exception does; `reschedule()`
         moves the next run alone. ValueError: the interval is not positive. O(1) a run.
         """
-        cdef PeriodicTask task
-        cdef Instant now, length
-        cdef dict modes = {"skip": MISSED_SKIP, "burst": MISSED_BURST, "delay": MISSED_DELAY}
-        seconds_argument(interval, "interval", &length)
-        callback_argument(callback)
-        if length.ms < 0 or (length.ms == 0 and length.ns == 0):
-            raise ValueError(f"interval must be positive, not {interval!r}")
-        if not isinstance(missed, str) or missed not in modes:
-            raise ValueError(f'missed must be "skip", "burst" or "delay", not {missed!r}')
-        if context is not None:
-            callback, args = context_run(context, callback), (callback, *args)
-        core_ready(self)
-        timer_read_clock(self.timer, &now)
-        task = PeriodicTask.__new__(PeriodicTask)
-        task_set_call(task, callback, args, None)
-        task.task.flags |= TASK_REPEATS
-        task.missed = modes[missed]
-        task.interval = length
-        task.interval_ns = instant_ns(&length)
-        task.next_ns = instant_ns(&now) + task.interval_ns
-        task_own(task, self.timer)
-        core_schedule(self, task, &now, &length)
-        return task
+        return core_call_every(self, None, interval, callback, args, missed, context)
 
     def call_many(self, delays_ms, callback):
         """Adds a timer for each delay, with no Python object for any. Returns a TimerBatch. O(1) each.
@@ -102,6 +80,10 @@ cdef class BaseTimer:
         """
         core_ready(self)
         return timer_batch_add(self.timer, delays_ms, callback)
+
+    def group(self):
+        """A new TimerGroup: timers that belong together, of one connection, say, to cancel at once."""
+        return core_group(self)
 
     # --- looking -------------------------------------------------------------------------------------------------
 

@@ -171,7 +171,7 @@ cdef bint handed_take_back(HandedOut self) except -1:
         else:
             task = self.source
             if not task_has_attributes(task) and self.callback is not no_operation:
-                task_set_call(task, self.callback, self.args, self.kwargs)
+                task_set_call(task, self.callback, self.args, self.kwargs)      # its group has been left
     except MemoryError:
         list_drop_room(not_run)
         self.is_finished = self.is_begun = False
@@ -182,6 +182,8 @@ cdef bint handed_take_back(HandedOut self) except -1:
     if task is not None and task.task.state != TASK_PENDING:
         task.task.state = TASK_CANCELLED
         task_rest_no_more_locked(timer, &task.task)
+        if task.task.flags & TASK_MEMBER:
+            group_leave_locked(&task.task)
     lock_release(timer)
     if first:
         list_fill_room(not_run, source)

@@ -29,6 +29,8 @@ def test_the_classes_are_found():
         "TimerTask",
         "PeriodicTask",
         "TimerBatch",
+        "TimerGroup",
+        "GroupTask",
         "LoopTimers",
         "TimerHandle",
         "OperationCore",

@@ -18,7 +18,7 @@ except ImportError as missing:
     sys.exit(f"{missing}. The benchmarks need: pip install --group bench (make bench does that)")
 
 from containers import delaying, expiring
-from core import growth, huge_pages, idle, lateness, memory, pause, slack, targets, wheel_sizes, workload
+from core import groups, growth, huge_pages, idle, lateness, memory, pause, slack, targets, wheel_sizes, workload
 from core.operation_table import show_notes, show_operations
 from core.references import references
 from core.rounds import measure, turns_of
@@ -107,6 +107,12 @@ def run_queues(settings: Settings, console: Console, bar: "Bar") -> Any:
     return part
 
 
+def run_groups(settings: Settings, console: Console, bar: "Bar") -> Any:
+    part = groups.measure(settings.group_timers, settings.rounds, bar.of(settings.rounds))
+    groups.show(part, console)
+    return part
+
+
 def run_kafka(settings: Settings, console: Console, bar: "Bar") -> Any:
     try:
         part = kafka_timer.measure(settings.sizes, settings.rounds, OUT / "kafka-jars", bar.of())
@@ -145,6 +151,7 @@ SECTIONS: dict[str, Callable[[Settings, Console, Bar], Any]] = {
     "slack": run_slack,
     "containers": run_containers,
     "queues": run_queues,
+    "groups": run_groups,
     "kafka": run_kafka,
 }
 ON_DEMAND = {"kafka"}  # KAFKA=1: it downloads

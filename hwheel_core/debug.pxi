@@ -14,7 +14,8 @@ def debug_live():
 
 
 def debug_check(timer):
-    """Raises AssertionError if an invariant of a TimingWheel, a timer or a container does not hold, in a debug build."""
+    """Raises AssertionError if an invariant of a TimingWheel, a timer, a group or a container does not hold, in a debug
+    build."""
     cdef Timer* checked
     cdef Entry* running = NULL
     cdef Entry* offered = NULL
@@ -27,6 +28,14 @@ def debug_check(timer):
             fault = dict_check(timer)
         elif isinstance(timer, DelayQueueCore):
             fault = delay_queue_check(timer)
+        if fault is not NULL:
+            raise AssertionError(fault.decode())
+        return
+    if isinstance(timer, TimerGroup):
+        group_ready(timer)
+        lock_with_gil((<TimerGroup>timer).timer.timer)
+        fault = group_check_locked((<TimerGroup>timer).group, (<TimerGroup>timer).timer.timer)
+        lock_release((<TimerGroup>timer).timer.timer)
         if fault is not NULL:
             raise AssertionError(fault.decode())
         return

@@ -32,12 +32,14 @@ cdef inline TimerTask core_add_call(BaseTimer self, const Instant* now, const In
     return task
 
 
-cdef TimerTask core_add_on_terms(BaseTimer self, const Instant* now, const Instant* delay, object callback, tuple args,
-                                 const Terms* terms):
-    """core_add_call, for a call that asks for more than its time."""
-    cdef TermsTask task = TermsTask.__new__(TermsTask)
+cdef TimerTask core_add_on_terms(BaseTimer self, TimerGroup group, const Instant* now, const Instant* delay,
+                                 object callback, tuple args, const Terms* terms):
+    """core_add_call, for a call that asks for more than its time; with a group, for one of that."""
+    cdef TermsTask task = TermsTask.__new__(TermsTask) if group is None else GroupTermsTask.__new__(GroupTermsTask)
     task.terms = terms[0]
     task_set_call(task, callback, args, None)
+    if group is not None:
+        member_init(&task.task, &(<GroupTermsTask>task).member, group.group)
     task_own(task, self.timer)
     core_schedule(self, task, now, delay)
     return task
@@ -79,9 +81,9 @@ cdef inline bint way_until(object when, const Instant* now, Instant* length) exc
     return True
 
 
-cdef TimerTask core_call_on_terms(BaseTimer self, object time, bint is_way, object callback, tuple args, object slack,
-                                  object max_lateness):
-    """call_later, or else call_at, on terms."""
+cdef TimerTask core_call_on_terms(BaseTimer self, TimerGroup group, object time, bint is_way, object callback, tuple args,
+                                  object slack, object max_lateness):
+    """call_later, or else call_at, on terms; with a group, the group's."""
     cdef Instant now, length
     cdef Terms terms
     seconds_argument(time, "delay" if is_way else "when", &length)
@@ -91,4 +93,4 @@ cdef TimerTask core_call_on_terms(BaseTimer self, object time, bint is_way, obje
     timer_read_clock(self.timer, &now)
     if not is_way:
         way_until(time, &now, &length)
-    return core_add_on_terms(self, &now, &length, callback, args, &terms)
+    return core_add_on_terms(self, group, &now, &length, callback, args, &terms)

@@ -56,7 +56,7 @@ cdef class BaseTimer:
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)
         if terms_are_asked_for(slack, max_lateness):
-            return core_call_on_terms(self, delay, True, callback, args, slack, max_lateness)
+            return core_call_on_terms(self, None, delay, True, callback, args, slack, max_lateness)
         return core_call_later(self, delay, callback, hw_tuple_items(<PyObject*>args), len(args))
 
     def call_at(self, when, callback, *args, slack=0, max_lateness=None, context=None):
@@ -64,7 +64,7 @@ cdef class BaseTimer:
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)
         if terms_are_asked_for(slack, max_lateness):
-            return core_call_on_terms(self, when, False, callback, args, slack, max_lateness)
+            return core_call_on_terms(self, None, when, False, callback, args, slack, max_lateness)
         return core_call_at(self, when, callback, hw_tuple_items(<PyObject*>args), len(args))
 
     def call_every(self, interval, callback, *args, missed="skip", slack=0, jitter=0, random=None, max_lateness=None,
@@ -78,38 +78,7 @@ cdef class BaseTimer:
         max_lateness: of each run. jitter: each is later by a random time of at most so many seconds,
         drawn by random.random(), a random.Random say, or from the system. Neither moves the grid.
         """
-        cdef PeriodicTask task
-        cdef Instant now, length, delay
-        cdef Terms terms
-        cdef dict modes = {"skip": MISSED_SKIP, "burst": MISSED_BURST, "delay": MISSED_DELAY}
-        seconds_argument(interval, "interval", &length)
-        callback_argument(callback)
-        if length.ms < 0 or (length.ms == 0 and length.ns == 0):
-            raise ValueError(f"interval must be positive, not {interval!r}")
-        if not isinstance(missed, str) or missed not in modes:
-            raise ValueError(f'missed must be "skip", "burst" or "delay", not {missed!r}')
-        terms_argument(slack, max_lateness, &terms)
-        jitter_ns, draw = jitter_argument(jitter, random)
-        if context is not None:
-            callback, args = context_run(context, callback), (callback, *args)
-        core_ready(self)
-        timer_read_clock(self.timer, &now)
-        task = PeriodicTask.__new__(PeriodicTask)
-        task_set_call(task, callback, args, None)
-        task.task.flags |= TASK_REPEATS
-        task.missed = modes[missed]
-        task.interval = length
-        task.interval_ns = instant_ns(&length)
-        task.next_ns = instant_ns(&now) + task.interval_ns
-        task.terms = terms
-        task.jitter_ns, task.draw = jitter_ns, draw
-        delay = length
-        if draw is not None:
-            instant_set_ns(&delay, task.interval_ns + jitter_drawn(task))
-        task_own(task, self.timer)
-        core_schedule(self, task, &now, &delay)
-        task.task.delay_ms = length.ms + (1 if length.ns else 0)
-        return task
+        return core_call_every(self, None, interval, callback, args, missed, slack, jitter, random, max_lateness, context)
 
     def call_many(self, delays_ms, callback):
         """Adds a timer for each delay, with no Python object for any. Returns a TimerBatch. O(1) each.
@@ -120,6 +89,10 @@ cdef class BaseTimer:
         """
         core_ready(self)
         return timer_batch_add(self.timer, delays_ms, callback)
+
+    def group(self):
+        """A new TimerGroup: timers that belong together, of one connection, say, to cancel at once."""
+        return core_group(self)
 
     # --- looking -------------------------------------------------------------------------------------------------
 

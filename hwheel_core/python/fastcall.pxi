@@ -1,10 +1,14 @@
-# The common way into call_later and call_at: positional arguments, and no tuple made of them.
+# The common way into call_later and call_at, of a timer and of a group: positional arguments, and no tuple made of them.
 
 
 cdef PyMethodDef core_call_later_def
 cdef PyMethodDef core_call_at_def
+cdef PyMethodDef group_call_later_def
+cdef PyMethodDef group_call_at_def
 cdef object common_call_later = None
 cdef object common_call_at = None
+cdef object common_group_call_later = None
+cdef object common_group_call_at = None
 
 
 cdef object core_call_slowly(object method, PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
@@ -32,7 +36,22 @@ cdef object core_call_at_fast(PyObject* self, PyObject** args, Py_ssize_t count,
     return core_call_at(<BaseTimer>self, <object>args[0], <object>args[1], args + 2, count - 2)
 
 
+cdef object group_call_later_fast(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    if count < 2 or keywords is not NULL:
+        return core_call_slowly(common_group_call_later, self, args, count, keywords)
+    return group_call_later(<TimerGroup>self, <object>args[0], <object>args[1], args + 2, count - 2)
+
+
+cdef object group_call_at_fast(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    if count < 2 or keywords is not NULL:
+        return core_call_slowly(common_group_call_at, self, args, count, keywords)
+    return group_call_at(<TimerGroup>self, <object>args[0], <object>args[1], args + 2, count - 2)
+
+
 # A method in the type's dict is replaced by one with another calling convention. If there were no such method, importing the
 # core would fail here. If CPython kept using the old one, calls would be right and slower: no test, but `make bench` tells.
 common_call_later = <object>hw_speed_up(<PyObject*>BaseTimer, "call_later", &core_call_later_def, <void*>core_call_later_fast)
 common_call_at = <object>hw_speed_up(<PyObject*>BaseTimer, "call_at", &core_call_at_def, <void*>core_call_at_fast)
+common_group_call_later = <object>hw_speed_up(<PyObject*>TimerGroup, "call_later", &group_call_later_def,
+                                              <void*>group_call_later_fast)
+common_group_call_at = <object>hw_speed_up(<PyObject*>TimerGroup, "call_at", &group_call_at_def, <void*>group_call_at_fast)

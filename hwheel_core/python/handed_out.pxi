@@ -111,7 +111,7 @@ cdef bint handed_take_next(HandedOut self) except -1:
 
 cdef inline bint task_is_only_a_call(TimerTask self) noexcept:
     """Nothing of it needs to be there for its run but the callback and its arguments."""
-    return type(self) is TimerTask or type(self) is TermsTask
+    return not task_has_attributes(self) or type(self) is TermsTask or type(self) is GroupTermsTask
 
 
 cdef bint handed_set_task(HandedOut self, TimerTask task) except -1:
@@ -200,7 +200,7 @@ cdef bint handed_take_back(HandedOut self) except -1:
             count = len(self.indices)
         else:
             task = self.source
-            handed_set_call_back(self, task)
+            handed_set_call_back(self, task)            # its group has been left
     except MemoryError:
         list_drop_room(not_run)
         self.is_finished = self.is_begun = False
@@ -211,6 +211,8 @@ cdef bint handed_take_back(HandedOut self) except -1:
     if task is not None and task.task.state != TASK_PENDING:
         task.task.state = TASK_CANCELLED
         task_rest_no_more_locked(timer, &task.task)
+        if task.task.flags & TASK_MEMBER:
+            group_leave_locked(&task.task)
     lock_release(timer)
     if first:
         list_fill_room(not_run, source)

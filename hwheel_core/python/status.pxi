@@ -10,6 +10,8 @@ cdef int status_raise(Timer* timer, Status status) except -1:
     """The one place where a status becomes an exception; the lock is free by now."""
     if status == CLOSED:
         raise TimerClosed("the timer is closed")
+    if status == GROUP_CLOSED:
+        raise TimerClosed("the group is closed")
     if status == FULL:
         raise TimerFull(f"the timer holds max_pending={timer.max_pending} timers already")
     if status == WAS_PENDING:

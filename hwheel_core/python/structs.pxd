@@ -32,6 +32,15 @@ cdef class PeriodicTask(TermsTask):
     cdef uintptr_t runner       # the thread that runs it; 0: none
     cdef int32_t missed
 
+cdef class GroupTask(TimerTask):
+    cdef Member member
+
+cdef class GroupTermsTask(TermsTask):
+    cdef Member member
+
+cdef class GroupPeriodicTask(PeriodicTask):
+    cdef Member member
+
 cdef extern from *:
     """
     /* The Arrow C data interface: a stable ABI, defined by its specification, made to be declared by who uses it. */
@@ -91,6 +100,11 @@ cdef class BaseTimer:           # whose functions are called core_...
     cdef list not_run           # what close() has taken out, until it returns it
     cdef int64_t advancing      # 1 + the generation of the process in which an advance is under way; 0: none is
     cdef public bint _raises    # an exception in a callback that runs in its caller's thread is the caller's
+
+cdef class TimerGroup:
+    cdef readonly BaseTimer timer
+    cdef Group* group
+    cdef object __weakref__
 
 cdef class HandedOut:
     cdef readonly BaseTimer timer

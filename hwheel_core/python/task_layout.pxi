@@ -16,7 +16,7 @@ cdef inline PyObject** task_slots(PyObject* self) noexcept:
 
 cdef inline bint task_has_attributes(TimerTask self) noexcept:
     """A subclass may hold more than what a callback task releases, and be part of a cycle through that."""
-    return type(self) is not TimerTask
+    return type(self) is not TimerTask and type(self) is not GroupTask
 
 
 # Cython lays a class out in the order of its fields, behind CPython's head of an object (and its own table of methods, if

@@ -28,6 +28,8 @@ cdef bint timer_make_room(Timer* timer, TimerTask self, Status status, WhenDue* 
 cdef Status task_schedule(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except STATUS_ERROR:
     """Links a task that the timer owns. Raises where there is no room; else OK, WAS_DUE or WAS_CANCELLED."""
     task_untrack(self)
+    if self.task.flags & TASK_MEMBER:
+        return task_link_member(timer, self, expiration_ms, when_due)
     return task_link(timer, self, expiration_ms, when_due)
 
 
@@ -43,6 +45,18 @@ cdef inline Status task_link(Timer* timer, TimerTask self, int64_t expiration_ms
     return task_link_or_fail(timer, self, expiration_ms, when_due, status)
 
 
+cdef inline Status task_link_member(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except STATUS_ERROR:
+    """task_link for a task that a group has made."""
+    cdef Status status = TRY_AGAIN
+    Py_INCREF(self)                     # as in task_link
+    if lock_try(timer):
+        status = group_add_locked(timer, &self.task, expiration_ms, when_due)
+        lock_release(timer)
+        if status == OK:
+            return OK
+    return task_link_or_fail(timer, self, expiration_ms, when_due, status)
+
+
 cdef Status task_link_or_fail(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due,
                               Status status) except STATUS_ERROR:
     """The rest of task_link, after a try that gave this status."""
@@ -50,7 +64,7 @@ cdef Status task_link_or_fail(Timer* timer, TimerTask self, int64_t expiration_m
         while status == TRY_AGAIN or timer_make_room(timer, self, status, &when_due):
             with nogil:
                 lock_wait(timer)
-                status = task_add_locked(timer, &self.task, expiration_ms, when_due)
+                status = task_enter_locked(timer, &self.task, expiration_ms, when_due)
                 lock_release(timer)
         if status == OK:
             return OK

@@ -97,3 +97,28 @@ cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
     if fault is NULL and timer.added != timer.expired + timer.cancelled + timer.returned + timer.pending:
         return "the counters do not add up"
     return fault
+
+
+cdef const char* group_check_locked(const Group* self, const Timer* timer) noexcept nogil:
+    """What is wrong with a group of this timer, or NULL."""
+    cdef const Member* member = self.members.next
+    cdef const Task* task
+    cdef int64_t count = 0, number = 0
+    while member is not &self.members:
+        task = member_task(member)
+        count += 1
+        if member.group is not self or task_member(task) is not member:
+            return "a member does not know its group, or its task"
+        if member.next.prev is not member or member.prev.next is not member:
+            return "a link of a group does not lead back"
+        if member.number // MEMBER_STEP <= number:
+            return "members do not stand in the order in which they joined"
+        number = member.number // MEMBER_STEP
+        if task.owner != <uintptr_t>timer:
+            return "a member is another timer's"
+        if task.state != TASK_PENDING and not (task.state == TASK_EXPIRED and task.flags & TASK_REPEATS):
+            return "a member is neither pending nor one that comes back"
+        member = member.next
+    if count != self.count or number > self.joined:
+        return "the count of members is wrong"
+    return NULL

@@ -46,6 +46,7 @@ cdef enum TaskFlags:
     TASK_REPEATS = 16       # call_every: goes back into the wheel after it ran
     TASK_OVER_LIMIT = 32    # needs no place under max_pending
     TASK_MISSED = 64        # it was too late to run; set and cleared with the GIL
+    TASK_MEMBER = 0x7FFF0000    # of a group: how many bytes behind the task its Member lies (task_member); 0: it has none
 
 cdef struct Task:
     Entry entry
@@ -54,6 +55,23 @@ cdef struct Task:
     int64_t deadline_ms
     int32_t state           # TaskState
     int32_t flags           # TaskFlags; constant after construction
+
+cdef struct Member:
+    # A task's place in its group. Only tasks that a group has made have one, behind all that other tasks are.
+    Member* prev
+    Member* next            # NULL: it has left the group
+    Group* group            # one reference, as long as the task lives; NULL: no group has made it
+    int64_t number          # MEMBER_STEP times the how-many-th of its group it is, and how many bytes before it its task lies
+
+cdef enum:
+    MEMBER_STEP = 65536
+
+cdef struct Group:
+    Member members          # the head of a circular list, in the order in which they joined
+    int64_t count           # of them
+    int64_t joined          # how many ever did
+    int64_t references      # its Python object and every task that it has made (hw_count_add)
+    int closed              # it makes no more
 
 cdef enum:
     LATENESS_BUCKETS = 976  # 16 steps for each power of two of microseconds: within 6 %
@@ -177,6 +195,7 @@ cdef enum Status:
     NEEDS_LEVEL             # timer_grow, then again
     NOT_YET                 # due by the wheel's clock, perhaps not by the timer's: timer_set_back, then again
     CLOSED
+    GROUP_CLOSED
     FULL
     WAS_CANCELLED
     WAS_PENDING

@@ -65,10 +65,14 @@ cdef Status task_cancel_locked(Timer* self, Task* task) noexcept nogil:
         task.state = TASK_CANCELLED
         self.pending -= 1
         self.cancelled += 1
+        if task.flags & TASK_MEMBER:
+            group_leave_locked(task)
         return OK
     if task.state == TASK_NEW or (task.state == TASK_EXPIRED and task.flags & TASK_REPEATS):
         task.state = TASK_CANCELLED
         task_rest_no_more_locked(self, task)
+        if task.flags & TASK_MEMBER:
+            group_leave_locked(task)
         return WAS_CANCELLED
     return NOT_PENDING
 
@@ -118,12 +122,17 @@ cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
         if now is NULL:
             task.state = TASK_CANCELLED
             self.returned += 1
+            if task.flags & TASK_MEMBER:
+                group_leave_locked(task)
         else:
             task.state = TASK_EXPIRED
             self.expired += 1
             timer_record_locked(self, task.deadline_ms, now)
-            if task.flags & TASK_REPEATS:
-                task_rest_locked(self, task)
+            if task.flags & (TASK_REPEATS | TASK_MEMBER):   # one look for both, because most tasks are neither
+                if task.flags & TASK_REPEATS:
+                    task_rest_locked(self, task)
+                else:
+                    group_leave_locked(task)
     return entry
 
 
@@ -137,4 +146,6 @@ cdef bint task_put_back_locked(Timer* self, Task* task) noexcept nogil:
     self.pending += 1
     self.expired -= 1
     list_push(&self.ready, &task.entry)
+    if task.flags & TASK_MEMBER:
+        group_join_locked(task)
     return True

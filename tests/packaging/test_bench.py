@@ -75,8 +75,10 @@ def test_every_part_of_the_report_has_its_figures(report):
     assert len(result["containers"]["expiry"]["hwheel.ExpiringDict"]) == settings["rounds"]
     ours = [cell for cell in result["queues"]["cells"] if cell["implementation"] == "hwheel.DelayQueue"]
     assert len(ours) == 4 and all(min(cell["ns"]) > 0 for cell in ours)
+    assert all(len(ns) == settings["rounds"] for ns in result["groups"]["ns"].values())
+    assert result["groups"]["bytes"]["plain"] < result["groups"]["bytes"]["grouped"]
     titles = ("growth", "workload", "memory", "how long one add takes", "wheel sizes", "lateness", "core is held to")
-    titles += ("dicts that forget", "queues whose items come out", "idle connections")
+    titles += ("dicts that forget", "queues whose items come out", "idle connections", "groups, and timers that are moved")
     assert [title for title in titles if title not in shown] == []
 
 

@@ -159,7 +159,7 @@ def uses(code, name):
     """Whether a file calls a function or takes its address, and has no variable of that name instead."""
     is_variable = re.search(rf"\b\w+[\s*&]+{name}\s*[,)=:]|\bfor {name}\b|\b{name}\s*=(?!=)", code)
     end = r"\(" if is_variable else r"\b"
-    return re.search(rf"(?<![\w.]){name}{end}", code) is not None
+    return re.search(rf"(?<![\w.])(?<!def ){name}{end}", code) is not None  # a method may be called so, too
 
 
 def calls_up(core):

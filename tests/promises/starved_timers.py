@@ -8,7 +8,7 @@ from collections import deque
 from contextvars import copy_context
 
 from hwheel import ManualTimer, TimerTask, TimingWheel
-from starving import END, FAR, named, no_faults, scene
+from starving import END, FAR, named, no_faults, print_nothing, scene
 
 
 def adds(name, prepare, runs=1):
@@ -45,6 +45,71 @@ adds("add", lambda world, ran: functools.partial(world.timer.add, TimerTask(5, r
 adds("add_far", lambda world, ran: functools.partial(world.timer.add, TimerTask(FAR, ran.append, 1)))
 adds("new_task_and_add", lambda world, ran: lambda: world.timer.add(TimerTask(FAR, ran.append, 1)))
 adds("call_many", lambda world, ran: lambda: world.timer.call_many(DELAYS, ran.append), runs=3)
+
+
+def group_adds(name, method, *arguments, runs=1):
+    def prepare(world, ran):
+        add = getattr(world.timer.group(), method)
+        return lambda: add(*[ran.append if one is None else one for one in arguments])
+
+    adds(name, prepare, runs)
+
+
+group_adds("group_call_later", "call_later", 0.003, None, 1)
+group_adds("group_call_at_far", "call_at", FAR / 1000, None, 1)
+group_adds("group_call_with_two", "call_later", 1, print_nothing, 1, 2, runs=0)
+adds("new_group", lambda world, ran: lambda: world.timer.group().call_later(0.003, ran.append, 1))
+
+
+@scene
+def group_cancel(world):
+    group = world.timer.group()
+    tasks = [group.call_later(0.5 + i, print_nothing, i) for i in range(3)]
+    every = group.call_every(1e7, print_nothing)
+    world.later(0.5)
+
+    def faults(error):
+        if error is not None:
+            yield f"{error!r}"
+        if len(group) or not every.cancelled or not all(task.cancelled for task in tasks):
+            yield "not all were cancelled"
+
+    return group.cancel, faults
+
+
+@scene
+def group_call_every(world):
+    group, ran, made = world.timer.group(), deque(maxlen=3), [None]
+
+    def add():
+        made[0] = group.call_every(0.5, ran.append, 1)
+
+    def faults(error):
+        if len(group) != (error is None):
+            yield f"{len(group)} in the group after {error!r}"
+        world.timer.advance(0.6)
+        if len(ran) != (error is None):
+            yield f"ran {len(ran)} times after {error!r}"
+        group.close()
+
+    return add, faults
+
+
+@scene
+def advance_group(world):
+    """What is taken out and cannot be handed out for want of memory is a member again."""
+    group, ran = world.timer.group(), deque(maxlen=8)
+    group.call_later(0.001, ran.append, 1)
+    group.call_later(FAR / 1000, ran.append, 2)
+    every = group.call_every(0.3, ran.append, 3)
+
+    def faults(error):
+        world.timer.advance(1)
+        if len(group) != 2 or not every.pending or 1 not in ran:
+            yield f"{len(group)} in the group, {ran}"
+        every.cancel()
+
+    return lambda: world.timer.advance(0.65), faults
 
 
 @scene

@@ -128,6 +128,24 @@ def pending(task):
 THE_TIMER = hwheel.ManualTimer("the one that tasks are pending in")
 
 
+def grouped(timer, method="stats", *args):
+    """A group with something of every kind in it, of a timer of which a method is called then."""
+    group = timer.group()
+    group.call_later(1.0, ignore, 1)
+    group.call_at(5.0, ignore)
+    group.call_every(9e11, ignore)
+    getattr(timer, method)(*args)
+    return group
+
+
+def one_of_a_group(name, seconds=0.0):
+    timer = hwheel.ManualTimer()
+    group = timer.group()
+    task = group.call_later(5.0, ignore, 1) if name == "GroupTask" else group.call_every(5.0, ignore)
+    timer.advance(seconds)
+    return task
+
+
 def timers_batch(rest):
     timer = hwheel.ManualTimer()
     return rest(timer, timer.call_many(array("q", [5, 0, 7, 10**7, -1]), ignore))
@@ -166,9 +184,9 @@ def makers(name, cls):
         }
     elif issubclass(cls, hwheel_core.OperationCore):
         make |= {"set up": lambda: cls(5), "cancelled": lambda: cancelled(cls(5))}
-    elif cls is type(a_periodic_task()):
+    elif cls is type(a_periodic_task()) and name == "PeriodicTask":
         make |= {"pending": a_periodic_task, "cancelled": lambda: cancelled(a_periodic_task())}
-    elif issubclass(cls, hwheel.TimerTask) and name not in ("RecordedTask",):
+    elif issubclass(cls, hwheel.TimerTask) and name not in ("RecordedTask", "GroupTask", "GroupPeriodicTask"):
         make |= {
             "set up": lambda: cls(5, ignore),
             "pending": lambda: pending(cls(5, ignore, 1)),
@@ -183,6 +201,21 @@ def makers(name, cls):
             "pending": lambda: timers_batch(lambda timer, batch: batch),
             "cancelled": lambda: timers_batch(lambda timer, batch: cancelled(batch)),
             "returned": lambda: timers_batch(lambda timer, batch: timer.close()[0]),
+        }
+    elif name == "TimerGroup":
+        make |= {
+            "empty": lambda: hwheel.ManualTimer().group(),
+            "full": lambda: grouped(hwheel.ManualTimer()),
+            "closed": lambda: close(grouped(hwheel.ManualTimer())),
+            "of a closed timer": lambda: grouped(hwheel.ManualTimer(), "close"),
+            "expired": lambda: grouped(hwheel.ManualTimer(), "advance", 10.0),
+        }
+    elif name in ("GroupTask", "GroupPeriodicTask"):
+        make |= {
+            "pending": lambda: one_of_a_group(name),
+            "cancelled": lambda: cancelled(one_of_a_group(name)),
+            "expired": lambda: one_of_a_group(name, 6.0),
+            "by hand": lambda: cls(5, ignore),
         }
     elif name == "LoopTimers":
         make |= {"set up": new_loop_timers, "closed": lambda: close(new_loop_timers())}
@@ -352,7 +385,13 @@ def say(*words):
     os.write(1, (" ".join(str(word) for word in words) + "\n").encode())
 
 
-CHECKED = (hwheel_core.TimingWheel, hwheel_core.BaseTimer, hwheel_core.LoopTimers, hwheel_core.ContainerCore)
+CHECKED = (
+    hwheel_core.TimingWheel,
+    hwheel_core.BaseTimer,
+    hwheel_core.TimerGroup,
+    hwheel_core.LoopTimers,
+    hwheel_core.ContainerCore,
+)
 
 
 def attempt(chance, thing, name, where, *, bare_call=False):

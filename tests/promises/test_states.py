@@ -30,6 +30,8 @@ def test_the_classes_are_found():
         "PeriodicTask",
         "TermsTask",
         "TimerBatch",
+        "TimerGroup",
+        "GroupTask",
         "LoopTimers",
         "TimerHandle",
         "OperationCore",

@@ -75,7 +75,8 @@ class RecordingTimer(SystemTimer):
     it was cancelled, if it was. What `close()` returns, and what is pending at interpreter exit, counts as cancelled
     then. What `close(run_pending=True)` runs counts as expired.
 
-    Recorded are the timers of `call_later` and `call_at`. `call_every`, `call_many` and `add` work, and are not.
+    Recorded are the timers of `call_later` and `call_at`. `call_every`, `call_many`, `add` and groups work, and are
+    not.
 
     Arguments:
         recorder: where to; it may be that of several timers. Close it after them.

@@ -1,0 +1,121 @@
+"""Groups that several threads use while their tasks are handed out: each task is accounted for, and none is left."""
+
+import itertools
+import threading
+import time
+
+import pytest
+
+import hwheel_core
+from exploring import dice_of
+from hwheel import TimerClosed
+
+THREADS = 4
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["a group a thread", "one group for all"])
+def test_every_task_runs_or_was_cancelled_and_leaves_its_group(make_timer, executor, many_switches, soak_seconds, own):
+    timer = make_timer(executor=executor)
+    shared = timer.group()
+    ran, errors, numbers = [], [], itertools.count()
+    cancelled = [0] * THREADS
+    tasks = [[] for _ in range(THREADS)]
+    groups = [timer.group() if own else shared for _ in range(THREADS)]
+    stop = threading.Event()
+
+    def play(me):
+        dice = dice_of(me)
+        try:
+            while not stop.is_set():
+                action, group = dice.random(), groups[me]
+                if action < 0.85:
+                    delay = dice.choice([0, 0.001, 0.003, 0.01, 3600])
+                    tasks[me].append(group.call_later(delay, ran.append, next(numbers)))
+                elif action < 0.9 and tasks[me]:
+                    cancelled[me] += dice.choice(tasks[me]).cancel()
+                elif action < 0.95 and tasks[me]:
+                    dice.choice(tasks[me]).reschedule(0.002)
+                else:
+                    cancelled[me] += group.cancel()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=play, args=(me,)) for me in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    time.sleep(max(1.0, soak_seconds))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    cancelled.extend(group.close() for group in {*groups})
+    assert errors == []
+    give_up = time.monotonic() + 30
+    while len(ran) + sum(cancelled) < sum(map(len, tasks)) and time.monotonic() < give_up:
+        time.sleep(0.01)
+    assert len({*ran}) == len(ran) == sum(task.expired for some in tasks for task in some)
+    assert sum(cancelled) == sum(task.cancelled for some in tasks for task in some)
+    assert len(ran) + sum(cancelled) == sum(map(len, tasks))
+    assert all(len(group) == 0 for group in groups) and len(timer) == 0
+    if hwheel_core.DEBUG:
+        for group in groups:
+            hwheel_core.debug_check(group)
+
+
+def test_close_of_a_group_races_with_adds_and_nothing_is_left_pending(make_timer, many_switches):
+    timer = make_timer(executor="inline")
+    for _ in range(200):
+        group, tasks, begin = timer.group(), [], threading.Barrier(3)
+
+        def add(group=group, tasks=tasks, begin=begin):
+            begin.wait()
+            try:
+                while True:
+                    tasks.append(group.call_later(3600, print))
+            except TimerClosed:
+                pass
+
+        threads = [threading.Thread(target=add) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        begin.wait()
+        closed = group.close()
+        for thread in threads:
+            thread.join()
+        assert closed == len(tasks) == sum(task.cancelled for task in tasks)
+        assert len(group) == len(timer) == 0
+
+
+def test_a_task_of_call_every_is_cancelled_with_its_group_while_it_runs_elsewhere(make_timer, executor, eventually):
+    timer = make_timer(executor=executor)
+    group, begun, go_on, ran = timer.group(), threading.Event(), threading.Event(), []
+
+    def run():
+        ran.append(1)
+        begun.set()
+        go_on.wait(30)
+
+    task = group.call_every(0.001, run)
+    begun.wait(30)
+    assert len(group) == 1 and group.cancel() == 1 and task.cancelled
+    go_on.set()
+    probe = timer.call_later(0.02, int)
+    eventually(lambda: probe.expired)
+    assert ran == [1] and len(group) == len(timer) == 0
+
+
+def test_what_an_executor_has_and_close_takes_back_has_left_its_group(make_timer):
+    kept = []
+
+    class Keeps:
+        def submit(self, function, handed_out):
+            kept.append(handed_out)
+
+    timer = make_timer(executor=Keeps(), reaper=False)
+    group = timer.group()
+    task, every = group.call_later(0, print, 1), group.call_every(0.001, print, 2)
+    while len(kept) < 2:
+        timer.advance_clock(100)
+    assert len(group) == 1 and task.expired
+    back = timer.close(run_pending=True, timeout=0)
+    assert {*back} == {task, every} and task.args == (1,) and len(group) == 0 and group.cancel() == 0
+    kept.clear()

@@ -1,0 +1,385 @@
+"""TimerGroup: timers that belong together, and are cancelled at once."""
+
+import gc
+import pickle
+import sys
+import weakref
+from array import array
+from contextvars import ContextVar, copy_context
+
+import pytest
+
+from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerFull, TimerGroup, TimerTask
+
+
+def timer_and_group():
+    """No fixtures, which would outlive the look for what is left behind."""
+    timer = ManualTimer()
+    return timer, timer.group()
+
+
+def test_timers_of_a_group_run_as_all_others_and_in_their_order(ran):
+    timer, group = timer_and_group()
+    timer.call_later(0.005, ran.append, "before")
+    tasks = [group.call_later(0.005, ran.append, "later"), group.call_at(0.005, ran.append, "at")]
+    timer.call_later(0.005, ran.append, "after")
+    group.call_every(0.003, ran.append, "every")
+    assert [task.deadline_ms for task in tasks] == [5, 5] and all(isinstance(task, TimerTask) for task in tasks)
+    timer.advance(0.006)
+    assert ran == ["every", "before", "later", "at", "after", "every"]
+    assert all(task.expired and task.callback is None and task.args is None for task in tasks)
+
+
+def test_arguments_of_any_number_come_as_they_were_given(ran):
+    timer, group = timer_and_group()
+    for args in [(), (None,), ((1,),), (1, "two", [3])]:
+        task = group.call_later(1, lambda *given: ran.append(given), *args)
+        assert task.args == args and task.kwargs == {}
+    timer.advance(1)
+    assert ran == [(), (None,), ((1,),), (1, "two", [3])]
+
+
+def test_cancel_cancels_all_of_the_group_and_nothing_else(ran):
+    timer, group = timer_and_group()
+    other = timer.group()
+    kept = [timer.call_later(1, ran.append, "timer"), other.call_later(1, ran.append, "other")]
+    tasks = [group.call_later(1, ran.append, i) for i in range(3)]
+    tasks.append(group.call_at(50_000, ran.append, "far"))
+    tasks.append(group.call_every(0.3, ran.append, "every"))
+    assert (len(group), len(other), len(timer)) == (5, 1, 7)
+    assert group.cancel() == 5
+    assert all(task.cancelled and task.callback is None for task in tasks)
+    assert (len(group), len(other), len(timer)) == (0, 1, 2) and group.cancel() == 0
+    timer.advance(60_000)
+    assert ran == ["timer", "other"] and not any(task.pending for task in kept)
+    assert timer.stats().cancelled == 5
+
+
+def test_a_group_goes_on_after_cancel(ran):
+    timer, group = timer_and_group()
+    group.call_later(1, ran.append, 1)
+    group.cancel()
+    group.call_later(1, ran.append, 2)
+    assert len(group) == 1 and not group.closed
+    timer.advance(1)
+    assert ran == [2] and len(group) == 0
+
+
+def test_close_cancels_all_and_refuses_more(ran):
+    timer, group = timer_and_group()
+    group.call_later(1, ran.append, 1)
+    assert (group.close(), group.close(), group.closed) == (1, 0, True)
+    for add in (group.call_later, group.call_at, group.call_every):
+        with pytest.raises(TimerClosed, match="the group is closed"):
+            add(1, ran.append, 2)
+    assert (len(group), len(timer), timer.stats().added) == (0, 0, 1)
+    timer.call_later(1, ran.append, 3)
+    timer.advance(1)
+    assert ran == [3]
+
+
+def test_a_with_block_closes_it(ran):
+    timer = ManualTimer()
+    with timer.group() as group:
+        group.call_later(1, ran.append, 1)
+    assert group.closed and len(timer) == 0
+    with pytest.raises(ZeroDivisionError), timer.group() as group:
+        group.call_later(1, ran.append, 1)
+        raise ZeroDivisionError
+    assert group.closed and len(timer) == 0
+
+
+@pytest.mark.parametrize("end", ["expiry", "cancel", "close of the timer", "close that runs"])
+def test_a_task_leaves_its_group_when_it_is_over(end):
+    timer, group = timer_and_group()
+    task = group.call_later(1, int)
+    assert len(group) == 1
+    if end == "expiry":
+        timer.advance(1)
+    elif end == "cancel":
+        assert task.cancel() and not task.cancel()
+    elif end == "close of the timer":
+        assert timer.close() == [task] and task.callback is int
+        task.run()
+    else:
+        assert timer.close(run_pending=True) == [] and task.expired
+    assert len(group) == 0 and group.cancel() == 0
+
+
+def test_inside_its_callback_a_task_has_left(ran):
+    timer, group = timer_and_group()
+    group.call_later(1, lambda: ran.append((len(group), group.cancel())))
+    timer.advance(1)
+    assert ran == [(0, 0)]
+
+
+def test_a_task_of_call_every_stays_in_its_group_while_it_runs(ran):
+    timer, group = timer_and_group()
+    task = group.call_every(1, lambda: ran.append(len(group)))
+    timer.advance(3)
+    assert ran == [1, 1, 1] and len(group) == 1 and task.pending
+    assert group.cancel() == 1 and task.cancelled
+    timer.advance(3)
+    assert len(ran) == 3
+
+
+@pytest.mark.parametrize("way", ["cancel", "close"])
+def test_a_group_that_is_cancelled_in_a_callback_of_call_every_runs_it_no_more(ran, way):
+    timer, group = timer_and_group()
+    task = group.call_every(1, lambda: ran.append(getattr(group, way)()))
+    timer.advance(5)
+    assert ran == [1] and task.cancelled and task.callback is None and len(group) == len(timer) == 0
+
+
+def test_what_has_fallen_due_and_waits_can_still_be_cancelled(ran):
+    timer = SystemTimer(executor="inline", reaper=False)
+    group = timer.group()
+    first = group.call_later(0, lambda: ran.append(group.cancel()))
+    others = [group.call_later(0, ran.append, "never"), group.call_every(0.001, ran.append, "never")]
+    while first.pending:
+        timer.advance_clock(100)
+    timer.advance_clock(5)
+    assert ran == [2] and all(task.cancelled for task in others)
+    timer.close()
+
+
+def test_reschedule_leaves_a_task_in_its_group(ran):
+    timer, group = timer_and_group()
+    task = group.call_later(1, ran.append, 1)
+    assert task.reschedule(2) and task.reschedule(100_000) and task.reschedule(0.5)
+    assert len(group) == 1
+    timer.advance(0.5)
+    assert ran == [1] and len(group) == 0 and not task.reschedule(1)
+
+
+def test_a_task_of_a_group_is_not_added_again():
+    timer, group = timer_and_group()
+    task = group.call_later(1, int)
+    with pytest.raises(ValueError, match="pending already"):
+        timer.add(task)
+    timer.advance(1)
+    with pytest.raises(ValueError, match="has expired"):
+        timer.add(task)
+    cancelled = group.call_later(1, int)
+    cancelled.cancel()
+    assert timer.add(cancelled) is cancelled and cancelled.cancelled
+    assert len(group) == len(timer) == 0
+
+
+@pytest.mark.parametrize("add", ["call_later", "call_at", "call_every"])
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((None, print), TypeError),
+        (("1", print), TypeError),
+        ((True, print), TypeError),
+        ((float("nan"), print), ValueError),
+        ((float("inf"), print), ValueError),
+        ((1e300, print), OverflowError),
+        ((2**63, print), OverflowError),
+        ((1, None), TypeError),
+        ((1, "print"), TypeError),
+        ((1,), TypeError),
+        ((), TypeError),
+    ],
+)
+def test_bad_input_is_an_error_and_changes_nothing(add, arguments, error):
+    timer, group = timer_and_group()
+    with pytest.raises(error):
+        getattr(group, add)(*arguments)
+    assert (len(group), len(timer), timer.stats().added) == (0, 0, 0)
+
+
+def test_bad_input_by_name_is_an_error_and_changes_nothing():
+    timer, group = timer_and_group()
+    with pytest.raises(TypeError, match="context"):
+        group.call_later(1, print, context=5)
+    with pytest.raises(ValueError, match="missed"):
+        group.call_every(1, print, missed="never")
+    with pytest.raises(ValueError, match="interval"):
+        group.call_every(0, print)
+    assert len(group) == len(timer) == 0
+
+
+def test_a_callback_runs_in_the_context_that_was_brought(ran):
+    timer, group = timer_and_group()
+    variable = ContextVar("variable", default="empty")
+    variable.set("mine")
+    group.call_later(1, lambda: ran.append(variable.get()))
+    group.call_later(1, lambda: ran.append(variable.get()), context=copy_context())
+    group.call_at(1, lambda: ran.append(variable.get()), context=copy_context())
+    timer.advance(1)
+    variable.set("default")
+    assert ran == ["empty", "mine", "mine"]
+
+
+def test_max_pending_counts_them_as_all_others(ran):
+    timer = ManualTimer(max_pending=2)
+    group = timer.group()
+    group.call_later(1, ran.append, 1)
+    timer.call_later(1, ran.append, 2)
+    for add in (group.call_later, group.call_at, group.call_every):
+        with pytest.raises(TimerFull):
+            add(1, ran.append, 3)
+    assert len(group) == 1 and group.cancel() == 1
+    group.call_later(1, ran.append, 4)
+    timer.advance(1)
+    assert ran == [2, 4]
+
+
+def test_a_closed_timer_refuses_what_a_group_adds():
+    timer, group = timer_and_group()
+    timer.close()
+    with pytest.raises(TimerClosed, match="the timer is closed"):
+        group.call_later(1, print)
+    assert group.close() == 0 and timer.group().cancel() == 0
+
+
+def test_a_group_that_is_dropped_lets_its_timers_go_on(ran):
+    timer = ManualTimer()
+    group = timer.group()
+    tasks = [group.call_later(i / 10, ran.append, i) for i in range(5)]
+    every = group.call_every(0.25, ran.append, "every")
+    dropped = weakref.ref(group)
+    del group
+    assert dropped() is None
+    assert tasks[3].cancel() and tasks[4].reschedule(0.1)
+    timer.advance(0.3)
+    assert ran == [0, 1, 4, 2, "every"] and every.pending
+    every.cancel()
+    assert len(timer) == 0
+
+
+def test_a_group_of_a_dropped_timer_is_harmless():
+    group = ManualTimer().group()
+    task = group.call_later(1, print)
+    timer = weakref.ref(group.timer)
+    assert timer() is not None and task.pending
+    del group
+    assert timer() is None and task.cancelled
+    del task
+
+
+def test_a_group_keeps_its_place_in_no_cycle():
+    timer = ManualTimer()
+
+    class Connection:
+        pass
+
+    connection = Connection()
+    connection.group = timer.group()
+    connection.task = connection.group.call_later(1, print, connection)
+    connection.again = connection.group.call_every(1, print, connection)
+    gone = weakref.ref(connection)
+    connection.group.close()
+    del connection
+    gc.collect()
+    assert gone() is None
+
+
+def test_callbacks_are_released_at_cancel_by_reference_count_alone():
+    timer, group = timer_and_group()
+    gc.disable()
+    try:
+        arguments = [array("q"), array("q"), array("q")]
+        group.call_later(1, print, arguments[0])
+        group.call_later(1, print, arguments[1], arguments[1])
+        group.call_every(1, print, arguments[2])
+        left = [weakref.ref(argument) for argument in arguments]
+        arguments.clear()
+        group.cancel()
+        assert [one() for one in left] == [None] * 3
+    finally:
+        gc.enable()
+
+
+def test_a_finalizer_that_uses_the_group_while_it_is_cancelled(ran):
+    timer, group = timer_and_group()
+
+    class Ends:
+        def __del__(self):
+            ran.append((group.cancel(), group.call_later(1, ran.append, "added meanwhile").pending))
+
+    ends = Ends()
+    group.call_later(1, print, ends)
+    group.call_later(1, print)
+    del ends
+    assert group.cancel() == 2 and ran == [(0, True)] and len(group) == 1
+
+
+def test_more_than_a_slice_is_cancelled_whole():
+    timer, group = timer_and_group()
+    tasks = [group.call_later(1 + i % 977, int, i) for i in range(10_000)]
+    for task in tasks[::7]:
+        task.cancel()
+    assert group.cancel() == 10_000 - len(tasks[::7]) and len(group) == len(timer) == 0
+    assert all(task.cancelled for task in tasks)
+
+
+def test_a_group_is_true_and_says_what_it_is():
+    timer, group = timer_and_group()
+    assert bool(group) and group.timer is timer
+    group.call_later(1, print)
+    assert repr(group) == "<TimerGroup of <ManualTimer 'timer', 1 pending>, 1>"
+    group.close()
+    assert repr(group) == "<TimerGroup of <ManualTimer 'timer', 0 pending>, closed>"
+
+
+def test_a_group_is_made_by_a_timer_alone():
+    with pytest.raises(TypeError, match=r"made by group\(\)"):
+        TimerGroup()
+    bare = TimerGroup.__new__(TimerGroup)
+    adds = [lambda: bare.call_later(1, print), lambda: bare.call_at(1, print), lambda: bare.call_every(1, print)]
+    for use in (bare.cancel, bare.close, bare.__enter__, *adds):
+        with pytest.raises(RuntimeError, match="not been set up"):
+            use()
+    assert (len(bare), bare.closed, bare.timer) == (0, True, None) and repr(bare)
+    with pytest.raises(TypeError):
+        type("Group", (TimerGroup,), {})()
+    with pytest.raises(TypeError, match="cannot pickle"):
+        pickle.dumps(ManualTimer().group())
+
+
+def test_a_task_without_a_group_is_no_larger_for_it():
+    timer, group = timer_and_group()
+    plain, grouped = timer.call_later(1, print, 1), group.call_later(1, print, 1)
+    assert sys.getsizeof(plain) == sys.getsizeof(TimerTask(1)) < sys.getsizeof(grouped) <= sys.getsizeof(plain) + 32
+
+
+# --- with slack, max_lateness and jitter ------------------------------------------------------------------------------
+
+
+def test_timers_on_terms_are_of_their_group_as_all_others(ran):
+    timer, group = timer_and_group()
+    late = group.call_later(0.005, ran.append, "put off", slack=0.01)
+    missed = group.call_at(0.006, ran.append, "missed", max_lateness=0.001)
+    every = group.call_every(0.01, ran.append, "every", slack=0.006, max_lateness=5, jitter=0.001)
+    assert len(group) == 3 and late.deadline_ms == 8
+    assert late.reschedule(0.009) and late.deadline_ms == 16
+    assert group.cancel() == 3 and len(group) == len(timer) == 0
+    assert late.cancelled and missed.cancelled and every.cancelled
+    timer.advance(1)
+    assert ran == []
+
+
+def test_a_timer_on_terms_leaves_its_group_when_it_runs_and_when_it_is_missed(ran):
+    now = 0.0
+    timer = SystemTimer(clock=lambda: now, reaper=False, executor="inline")
+    with timer, timer.group() as group:
+        group.call_later(1, ran.append, "in time", slack=0.5)
+        group.call_later(1, ran.append, "missed", max_lateness=0.5)
+        now = 3.0
+        timer.advance_clock(0)
+        assert ran == ["in time"] and timer.stats().missed == 1
+        assert len(group) == len(timer) == 0
+
+
+def test_a_group_that_is_closed_takes_nothing_on_terms():
+    timer, group = timer_and_group()
+    group.close()
+    for add in (group.call_later, group.call_at):
+        with pytest.raises(TimerClosed):
+            add(1, int, slack=1)
+    with pytest.raises(ValueError, match="slack must not be negative"):
+        timer.group().call_later(1, int, slack=-1)
+    assert len(timer) == 0

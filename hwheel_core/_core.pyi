@@ -41,6 +41,7 @@ class _NumPyArray(Protocol):
 _Int64s: TypeAlias = Buffer | _ArrowArray | _NumPyArray
 
 BUILD: str
+C_API: object  # a PyCapsule, for hwheel.h
 DEBUG: bool
 DEFAULT_WHEEL_SIZE: int
 

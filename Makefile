@@ -23,7 +23,7 @@ test-invariants: .venv-debug/built
 	mkdir -p build
 	HWHEEL_TIMES=build/test-times-invariants .venv-debug/bin/python -P -m pytest -q $(DEBUG_TESTS)
 
-DEBUG_TESTS := tests/unit tests/model tests/threads tests/purgatory tests/promises
+DEBUG_TESTS := tests/unit tests/model tests/threads tests/purgatory tests/promises tests/c_api
 
 # For who edits the wheel: under a minute. No Spark, no drawing, no command. Boundaries and worked examples but for very long
 # chains and very large wheels, a tenth of what the models try, and the threads' tests of order and of exactly once, half a
@@ -83,7 +83,7 @@ chaos: .venv/built
 sanitize: .venv-sanitize/built
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc \
-	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/promises/test_no_memory.py
+	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/c_api tests/promises/test_no_memory.py
 
 # Everything measured in one run, see bench/README.md; QUICK=1: a look; KAFKA=1: beside Kafka's own timer, too.
 bench: .venv/built

@@ -3,6 +3,7 @@
 try:
     from hwheel_core._core import (
         BUILD,
+        C_API,
         DEBUG,
         DEFAULT_WHEEL_SIZE,
         BaseTimer,
@@ -54,6 +55,7 @@ from hwheel_core.stats import Lateness, TimerStats
 
 __all__ = [
     "BUILD",
+    "C_API",
     "DEBUG",
     "DEFAULT_WHEEL_SIZE",
     "BaseTimer",

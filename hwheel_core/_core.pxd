@@ -11,7 +11,7 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from cpython.object cimport Py_EQ, PyCallable_Check, PyObject_Hash, PyObject_RichCompareBool
-from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.pythread cimport (PyThread_acquire_lock, PyThread_allocate_lock, PyThread_release_lock, PyThread_type_lock,
                                WAIT_LOCK)
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
@@ -135,3 +135,4 @@ include "purgatory/structs.pxd"
 include "containers/structs.pxd"
 include "columns/structs.pxd"
 include "replay/structs.pxd"
+include "c_api/structs.pxd"

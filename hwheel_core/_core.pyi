@@ -44,6 +44,7 @@ class _Random(Protocol):
 _Int64s: TypeAlias = Buffer | _ArrowArray | _NumPyArray
 
 BUILD: str
+C_API: object  # a PyCapsule, for hwheel.h
 DEBUG: bool
 DEFAULT_WHEEL_SIZE: int
 

@@ -6,7 +6,8 @@
 A folder is a room, and the rooms are included from the bottom up: no file calls a function of a file below it in this list,
 and tests/packaging/test_rooms.py sees to it. wheel/ is the algorithm: no lock, no Python. timer/ puts a lock around it.
 python/ is what Python sees of both: arguments, references, exceptions, and when to wait for a lock without the GIL. loop/,
-purgatory/, containers/, columns/ and replay/ are built on these, each with an algorithm of its own. The fields of its structs and classes
+purgatory/, containers/, columns/ and replay/ are built on these, each with an algorithm of its own; c_api/ is what programs in C
+and Cython see of wheel/, without a lock and without Python. The fields of its structs and classes
 are in each room's structs.pxd, which _core.pxd includes. platform/ is headers of C: what differs between systems and between
 compilers, which no room names.
 
@@ -137,6 +138,8 @@ include "columns/radix.pxi"
 include "columns/functions.pxi"
 include "replay/replay.pxi"
 include "replay/function.pxi"
+include "c_api/open_wheel.pxi"
+include "c_api/capsule.pxi"
 
 # What a debug build shows of all of them.
 include "debug.pxi"

@@ -32,8 +32,9 @@ def check_sdist(sdist: Path) -> None:
 
 
 def wanted_in_wheel() -> set[str]:
-    """The Python files, the types, the page of the live look, and no source of the core."""
-    kinds = (".py", ".pyi", "/py.typed", "/live/page.html")
+    """The Python files, the types, the page of the live look, what extensions in C compile with, and no source of the
+    core."""
+    kinds = (".py", ".pyi", "/py.typed", "/live/page.html", "/c_api.pxd", "/c_api/hwheel.h")
     files = {name.removeprefix("src/") for name in released_files() if name.endswith(kinds)}
     return {name for name in files if name.startswith(("hwheel/", "hwheel_core/"))}
 

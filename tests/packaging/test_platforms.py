@@ -21,7 +21,7 @@ COMPILERS = {"gcc": ["gnuc.h"], "msvc": ["msvc.h"]}
 WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Werror"]
 
 # What the core may take from elsewhere: these are the same everywhere.
-HEADERS = {"Python.h", "native.h", "platform/platform.h"}
+HEADERS = {"Python.h", "native.h", "platform/platform.h", "c_api/hwheel.h", "stdint.h"}
 MODULES = {"libc.math", "libc.stdint", "libc.string"}
 # Names of a system's or of a compiler's, as far as anybody would think of them.
 NAMES = r"""\b(?:pthread_\w+|\w*timespec|timeval|clock_\w*time\w*|CLOCK_(?!KIND_)[A-Z]+|nanosleep|usleep|

@@ -19,6 +19,7 @@ from hwheel import purgatory
 pytestmark = pytest.mark.usefixtures("the_engine_runs")
 MODULES = [
     "hwheel",
+    "hwheel.c_api",
     "hwheel.threading",
     "hwheel.sched",
     "hwheel.asyncio",

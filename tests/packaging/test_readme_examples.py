@@ -17,6 +17,7 @@ from page_examples import examples_of
 pytestmark = pytest.mark.usefixtures("the_engine_runs")
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
+    "docs/c_api.md": "tests/c_api/test_docs.py",
     "docs/purgatory.md": "tests/purgatory/test_docs.py",
     "docs/replay.md": "tests/tune/test_docs.py",
     "docs/spark.md": "tests/spark/test_docs.py",

@@ -14,14 +14,15 @@ ROOT = Path(__file__).parents[2]
 FACE = "__init__"
 # fmt: off
 ROOMS = {
-    "hwheel": ["version", "extras", "timers", "threading", "containers", FACE, "asyncio", "sched", "purgatory",
+    "hwheel": ["version", "extras", "timers", "threading", "containers", FACE, "c_api", "asyncio", "sched", "purgatory",
                "metrics", "live", "replay", "logs", "recorder", "tune", "spark", "cli", "__main__"],
     "hwheel.spark": ["durations", "arrow", "message", "shard", "session", "packing", "processor", "hold", FACE,
                      "deliver", "replay"],
     "hwheel.cli": [FACE, "errors", "options", "extras", "demo", "trace", "tune", "deliver", "pending", "top", "main"],
 }
 # The check of the debug build looks into every room, so it stands above them, beside the folders.
-CORE_ROOMS = ["wheel", "timer", "python", "loop", "purgatory", "containers", "columns", "replay", "debug.pxi"]
+CORE_ROOMS = ["wheel", "timer", "python", "loop", "purgatory", "containers", "columns", "replay", "c_api",
+              "debug.pxi"]
 
 
 # --- Python -----------------------------------------------------------------------------------------------------------

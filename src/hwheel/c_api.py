@@ -1,0 +1,21 @@
+"""For extensions in C and Cython: a wheel of their own, with callbacks in C, and no GIL.
+
+`hwheel.h` and `hwheel/c_api.pxd`, which are installed with the package, are the interface; here is where to find them.
+"""
+
+from pathlib import Path
+
+import hwheel_core
+
+__all__ = ["get_include"]
+
+
+def get_include() -> str:
+    """The folder of hwheel.h, for the include path of a compiler.
+
+    >>> from pathlib import Path
+    >>> from hwheel.c_api import get_include
+    >>> (Path(get_include()) / "hwheel.h").exists()
+    True
+    """
+    return str(Path(hwheel_core.__file__).parent / "c_api")

@@ -1,0 +1,47 @@
+"""The examples of docs/c_api.md are compiled, and print what the page shows."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from extensions import compiled
+from page_examples import examples_of
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/c_api.md"
+
+
+def sources():
+    """{file name: text} of what the page shows in C and Cython."""
+    blocks = re.findall(r"```(?:c|cython)\n((?s:.*?))```", PAGE.read_text())
+    return {re.search(r"[/#]\*? (\w+\.(?:c|pyx))\b", block)[1]: block for block in blocks}
+
+
+def test_the_examples_print_what_is_shown_below_them(tmp_path):
+    assert [*sources()] == ["sessions.c", "retries.pyx"]
+    (tmp_path / "sources").mkdir()
+    for name, text in sources().items():
+        (tmp_path / "sources" / name).write_text(text)
+        compiled(tmp_path / "sources" / name, tmp_path)
+    scripts = {example.file: example for example in examples_of(PAGE)}
+    assert [*scripts] == ["setup.py", "serve.py", "retry.py"]
+    for name in ("serve.py", "retry.py"):
+        (tmp_path / name).write_text(scripts[name].code)
+        done = subprocess.run([sys.executable, name], cwd=tmp_path, capture_output=True, text=True, timeout=100)
+        assert (done.stdout, done.stderr) == (scripts[name].shown, "")
+
+
+def test_the_page_and_cython_know_every_function_of_the_header():
+    header = (ROOT / "hwheel_core/c_api/hwheel.h").read_text()
+    functions = re.findall(r"\(\*(\w+)\)\(", header.partition("typedef struct hwheel_api")[2])
+    assert len(functions) == 12
+    for where in ("docs/c_api.md", "src/hwheel/c_api.pxd", "hwheel_core/c_api/structs.pxd"):
+        text = (ROOT / where).read_text()
+        found = re.findall(r"\(\*(\w+)\)\(", text) or re.findall(r"`(\w+)\(", text)
+        assert [name for name in functions if name not in found] == [], where
+        if where.endswith(".pxd"):
+            assert [name for name in found if name != "hwheel_callback"] == functions, where
+    page = PAGE.read_text()
+    for name in {*re.findall(r"\bHWHEEL_\w+|\bhwheel_\w+\(", page)}:
+        assert name in header or name in ("hwheel_wheel", "hwheel_entry"), name

@@ -1,0 +1,280 @@
+"""The wheel of the C API, function by function."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from extensions import compiled, imported
+from hwheel.c_api import get_include
+from programs import run_python
+
+LAST = 2**63 - 1
+
+
+def test_an_entry_is_called_once_at_its_deadline_and_not_before(wheels):
+    wheel = wheels.Wheel()
+    assert wheel.add(1, 30) == wheels.OK
+    assert (wheel.advance(29), wheel.called, len(wheel)) == (0, [], 1)
+    assert (wheel.advance(30), wheel.called, len(wheel)) == (1, [1], 0)
+    assert (wheel.advance(10**6), wheel.called, wheel.next()) == (0, [1], wheels.NEVER)
+
+
+def test_a_coarse_tick_rounds_up(wheels):
+    wheel = wheels.Wheel(10, 4, 5)
+    for number, deadline in enumerate([11, 20, 21, 10, 6]):
+        assert wheel.add(number, deadline) == wheels.OK
+    assert (wheel.advance(9), wheel.called) == (0, [])
+    assert (wheel.advance(19), wheel.called) == (2, [3, 4])
+    assert (wheel.advance(29), wheel.called) == (2, [3, 4, 0, 1])
+    assert (wheel.advance(30), wheel.called) == (1, [3, 4, 0, 1, 2])
+
+
+def test_entries_of_one_tick_are_called_in_the_order_of_add_and_move_across_levels(wheels):
+    wheel = wheels.Wheel(1, 4)
+    for number in range(6):
+        wheel.add(number, 1000)
+    wheel.advance(990)
+    for number in range(6, 9):
+        wheel.add(number, 1000)
+    wheel.move(2, 1000)
+    wheel.advance(999)
+    wheel.add(9, 1000)
+    wheel.advance(1000)
+    assert wheel.called == [0, 1, 3, 4, 5, 6, 7, 8, 2, 9]
+
+
+def test_cancel_says_whether_it_kept_the_entry_from_being_called(wheels):
+    wheel = wheels.Wheel()
+    wheel.add(1, 10)
+    assert [wheel.cancel(1), wheel.cancel(1)] == [1, 0]
+    assert (wheel.advance(10), len(wheel)) == (0, 0)
+
+
+def test_move_needs_something_to_move_and_add_something_that_is_not_pending(wheels):
+    wheel = wheels.Wheel()
+    assert wheel.move(1, 10) == wheels.NOT_PENDING
+    assert [wheel.add(1, 10), wheel.add(1, 5)] == [wheels.OK, wheels.PENDING]
+    assert wheel.move(1, 20) == wheels.OK
+    assert [wheel.advance(19), wheel.advance(20)] == [0, 1]
+
+
+@pytest.mark.parametrize("tick", [1, 1000])
+def test_a_time_that_does_not_fit_changes_nothing(wheels, tick):
+    wheel = wheels.Wheel(tick)
+    wheel.add(1, 5000)
+    assert [wheel.add(2, -1), wheel.move(1, -1), wheel.advance(-1), wheel.reserve(-1)] == [wheels.BAD_TIME] * 4
+    if tick > 1:
+        assert [wheel.add(2, LAST), wheel.move(1, LAST)] == [wheels.BAD_TIME] * 2
+    assert wheel.add(3, LAST - tick + 1) == wheels.OK
+    assert (len(wheel), wheel.check()) == (2, None)
+    assert (wheel.advance(5000), wheel.called) == (1, [1])
+    assert (wheel.advance(LAST), wheel.called) == (1, [1, 3])
+
+
+@pytest.mark.parametrize(
+    ("tick", "wheel_size", "now"), [(0, 20, 0), (-1, 20, 0), (1, 1, 0), (1, 2**21, 0), (1, 20, -1)]
+)
+def test_a_wheel_that_cannot_be_is_not_made(wheels, tick, wheel_size, now):
+    with pytest.raises(ValueError, match="NULL"):
+        wheels.Wheel(tick, wheel_size, now)
+
+
+def test_what_is_late_when_it_is_added_is_called_by_the_next_advance_before_all_else(wheels):
+    wheel = wheels.Wheel(1, 20, 100)
+    wheel.add(1, 101)
+    wheel.add(2, 100)
+    wheel.add(3, 0)
+    assert (wheel.next(), wheel.called) == (100, [])
+    assert (wheel.advance(101), wheel.called) == (3, [2, 3, 1])
+
+
+def test_a_callback_that_adds_itself_for_a_time_that_is_over_does_not_hold_up_the_advance(wheels):
+    wheel = wheels.Wheel()
+    wheel.on_call = lambda number: wheel.add(number, 0)
+    wheel.add(1, 10)
+    assert [wheel.advance(10), wheel.next(), wheel.advance(10), wheel.advance(10)] == [1, 10, 1, 1]
+
+
+def test_a_callback_may_cancel_and_move_what_is_due_at_the_same_time(wheels):
+    wheel = wheels.Wheel()
+    answers = []
+
+    def on_call(number):
+        if number == 0:
+            answers.extend([wheel.cancel(1), wheel.move(2, 50), wheel.move(3, 10), wheel.cancel(0)])
+
+    wheel.on_call = on_call
+    for number in range(5):
+        wheel.add(number, 10)
+    assert (wheel.advance(10), wheel.called, answers) == (2, [0, 4], [1, wheels.OK, wheels.OK, 0])
+    assert (wheel.advance(10), wheel.called[2:]) == (1, [3])  # it was due when it was moved
+    assert (wheel.advance(50), wheel.called[3:]) == (1, [2])
+
+
+def test_what_would_pull_the_wheel_from_under_a_callback_is_refused(wheels):
+    wheel = wheels.Wheel()
+    answers = []
+    wheel.on_call = lambda number: answers.extend([wheel.advance(99), wheel.clear(), wheel.destroy()])
+    wheel.add(1, 10)
+    wheel.add(2, 11)
+    assert (wheel.advance(10), answers) == (1, [wheels.BUSY] * 3)
+    assert (wheel.advance(11), wheel.destroy()) == (1, wheels.OK)
+
+
+def test_a_limit_spreads_an_advance_over_several_and_next_says_that_there_is_more(wheels):
+    wheel = wheels.Wheel(1, 4)
+    for number in range(1000):
+        wheel.add(number, 5000 + number % 7)
+    most, turns = 0, 0
+    while wheel.next() <= 6000:
+        most = max(most, wheel.advance(6000, 10))
+        turns += 1
+        assert wheel.check() is None
+    assert most == 10 and turns > 100
+    assert wheel.called == sorted(range(1000), key=lambda number: number % 7)
+
+
+def test_a_time_before_that_of_an_earlier_advance_does_nothing(wheels):
+    wheel = wheels.Wheel()
+    wheel.advance(100)
+    wheel.add(1, 60)
+    assert (wheel.advance(50), wheel.now(), wheel.called) == (0, 100, [])
+    assert (wheel.advance(100), wheel.called) == (1, [1])
+
+
+def test_clear_takes_out_everything_in_order_and_the_wheel_goes_on(wheels):
+    wheel = wheels.Wheel(1, 4, 100)
+    for number, deadline in enumerate([500, 40, 101, 500, 10**9, 90]):
+        wheel.add(number, deadline)
+    added = []
+    wheel.on_call = lambda number: added.append(wheel.add(number + 10, 100 + number))
+    assert (wheel.clear(), wheel.called, added) == (6, [1, 5, 2, 0, 3, 4], [wheels.OK] * 6)
+    wheel.on_call = None
+    assert (len(wheel), wheel.check(), wheel.advance(105)) == (6, None, 6)
+    assert wheel.called[6:] == [10, 11, 12, 13, 14, 15]
+
+
+def test_after_an_advance_over_nothing_entries_go_into_the_finest_bucket(wheels):
+    wheel = wheels.Wheel(1, 20)
+    wheel.advance(10**9 + 7)
+    wheel.add(1, 10**9 + 20)
+    assert wheel.next() == 10**9 + 20  # a coarser one would begin before
+
+
+def test_check_finds_an_entry_whose_memory_was_used_for_something_else(wheels):
+    wheel = wheels.Wheel()
+    wheel.add(1, 30)
+    wheel.add(2, 30)
+    assert wheel.check() is None
+    before = wheel.swap_first_word(2, 0)
+    assert wheel.check() == "a link does not lead back"
+    wheel.swap_first_word(2, before)
+    assert wheel.check() is None
+
+
+def test_without_memory_an_add_changes_nothing_and_what_was_reserved_needs_none(wheels):
+    testcapi = pytest.importorskip("_testcapi")
+    wheel, reserved = wheels.Wheel(1, 4), wheels.Wheel(1, 4, 10**6)
+    wheel.add(1, 2)
+    assert reserved.add(1, 10**6) == reserved.reserve(10**9) == wheels.OK
+    reserved.add(2, 10**6 + 3)
+    testcapi.set_nomemory(0, 0)
+    try:
+        answers = wheel.move(1, 10**6), reserved.move(2, 10**6 + 10**9), wheel.reserve(10**6)
+    finally:
+        testcapi.remove_mem_hooks()
+    assert answers == (wheels.NO_MEMORY, wheels.OK, wheels.NO_MEMORY)
+    assert (wheel.check(), wheel.advance(2)) == (None, 1)
+    assert (reserved.advance(10**6 + 10**9 - 1), reserved.advance(10**6 + 10**9)) == (1, 1)
+    assert wheel.add(1, 10**6) == wheels.OK
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no os.fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_has_its_own_copy_and_the_parent_loses_nothing(wheels):
+    wheel = wheels.Wheel()
+    for number in range(100):
+        wheel.add(number, number * 100)
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if wheel.advance(9900) == 100 and wheel.called == [*range(100)] else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert (wheel.advance(9900), wheel.called) == (100, [*range(100)])
+
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+
+
+def in_threads(count, function):
+    answers = []
+
+    def run(number):
+        try:
+            answers.append(function(number))
+        except AssertionError as fault:
+            answers.append(fault)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [answer for answer in answers if not isinstance(answer, int)] == []
+    return answers
+
+
+def test_wheels_of_different_threads_keep_their_promises_without_the_gil(hammer):
+    for first in range(0, 12, 4):
+        calls = in_threads(4, lambda number, first=first: hammer.hammer(first + number, 4000))
+        assert min(calls) > 500
+
+
+def test_one_wheel_for_several_threads_keeps_its_promises_under_a_lock_of_theirs(hammer):
+    assert max(in_threads(4, lambda number: hammer.shared(3000))) > 1000
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+
+IMPORTER = """
+#include <Python.h>
+#include "hwheel.h"
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "importer", NULL, -1, NULL, NULL, NULL, NULL, NULL};
+PyMODINIT_FUNC PyInit_importer(void) { return hwheel_import() == NULL ? NULL : PyModule_Create(&module); }
+"""
+
+
+def with_header(tmp_path, before, after):
+    """An extension that was compiled with another hwheel.h."""
+    text = (Path(get_include()) / "hwheel.h").read_text(encoding="utf-8")
+    assert text.count(before) == 1
+    (tmp_path / "hwheel.h").write_text(text.replace(before, after), encoding="utf-8")
+    (tmp_path / "importer.c").write_text(IMPORTER, encoding="utf-8")
+    (tmp_path / "built").mkdir()
+    return compiled(tmp_path / "importer.c", tmp_path / "built", str(tmp_path))
+
+
+def test_an_extension_of_this_version_is_imported(tmp_path):
+    assert imported(with_header(tmp_path, "HWHEEL_API_VERSION 1", "HWHEEL_API_VERSION 1")).__name__ == "importer"
+
+
+def test_an_extension_of_another_version_is_refused_when_it_is_imported(tmp_path):
+    other = with_header(tmp_path, "HWHEEL_API_VERSION 1", "HWHEEL_API_VERSION 2")
+    with pytest.raises(ImportError, match="version 2 of hwheel's C API, .* has version 1: compile it again"):
+        imported(other)
+
+
+def test_an_extension_that_wants_more_than_is_there_is_refused(tmp_path):
+    end = "} hwheel_api;"
+    newer = with_header(tmp_path, end, f"    int (*of_next_year)(hwheel_wheel *wheel);\n{end}")
+    with pytest.raises(ImportError, match="more of hwheel's C API .* a newer one is needed"):
+        imported(newer)
+
+
+def test_a_hwheel_without_c_api_is_an_import_error(hammer):
+    script = "import hwheel_core, sys; del hwheel_core._core.C_API; sys.path.insert(0, sys.argv[1]); import hammer"
+    ended = run_python("-c", script, Path(hammer.__file__).parent)
+    assert ended.status == 1
+    assert "ImportError: the hwheel that is installed has no C API: a newer one is needed" in ended.err

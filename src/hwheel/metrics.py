@@ -93,13 +93,18 @@ def timer_families(stats: Mapping[str, TimerStats]) -> Iterator[Metric]:
     )
     for name, counters in stats.items():
         for quantile, late_ms in zip(("0.5", "0.99", "1"), counters.lateness, strict=True):
-            lateness.add_metric([name, quantile], late_ms / 1000)
+            lateness.add_metric([_label(name), quantile], late_ms / 1000)
     yield lateness
 
 
 def purgatory_families(stats: Mapping[str, PurgatoryStats]) -> Iterator[Metric]:
     """The same of purgatories."""
     return _families("purgatory", _PURGATORY_COUNTERS, _PURGATORY_GAUGES, stats)
+
+
+def _label(name: str) -> str:
+    """The name, as far as it is text: what is no character, and cannot be sent, is shown by its number."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _by_name(sources: tuple[Any, ...], kind: type[Any]) -> dict[str, Any]:
@@ -121,5 +126,5 @@ def _families(
         for counter, description in descriptions.items():
             family = kind(f"hwheel_{label}_{counter}", description, labels=[label])
             for name, values in stats.items():
-                family.add_metric([name], getattr(values, counter))
+                family.add_metric([_label(name)], getattr(values, counter))
             yield family

@@ -1,6 +1,7 @@
 """The command line: help, version, bad options, and JSON without rich."""
 
 import json
+import os
 import platform
 import re
 import subprocess
@@ -62,6 +63,23 @@ def test_without_rich_trace_json_works(tmp_path):
     told = run("-c", WITHOUT_RICH, "trace", "--json", cwd=tmp_path)
     assert (told.returncode, told.stderr) == (0, "")
     assert len(json.loads(told.stdout)["steps"]) == 15
+
+
+@pytest.mark.parametrize(
+    ("where", "status", "said"),
+    [(">&-", 0, ""), ("> /dev/full", 2, "hwheel trace: cannot write: No space left on device\n")],
+)
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux")
+def test_nowhere_to_write_to(where, status, said, tmp_path):
+    told = subprocess.run(
+        f"'{sys.executable}' -P -m hwheel trace --json {where}",
+        shell=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=120,
+    )
+    assert (told.returncode, told.stderr) == (status, said)
 
 
 def test_a_reader_that_goes_away_is_no_traceback(tmp_path):

@@ -113,6 +113,31 @@ def test_without_unicode_there_are_bars_too(path, monkeypatch):
     assert re.search(rb"to 0.13 ms #+ ", told.stdout) and re.search(rb"level 2 +to 2 min #+[.] +898\b", told.stdout)
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_names_that_the_terminal_has_no_characters_for(encoding, path):
+    timers = [ManualTimer(name) for name in ("Zeitlimit für Anfragen an den Dienst nebenan", "日本語", "\udcff")]
+    with hwheel.live.serve(path, *timers):
+        told = subprocess.run(
+            [sys.executable, "-m", "hwheel", "top", path, "--once", "--interval", "0.1"],
+            capture_output=True,
+            env={**environment(), "PYTHONIOENCODING": encoding, "COLUMNS": "60"},
+            timeout=PATIENCE_S,
+        )
+    assert (told.returncode, told.stderr) == (0, b"")
+    assert ("日本語" if encoding == "utf-8" else "???") in told.stdout.decode(encoding)
+
+
+@pytest.mark.parametrize("width", [60, 80, 90, 100])
+def test_no_line_is_broken_where_it_need_not_be(width, path, capsys, monkeypatch):
+    timer = requests()
+    monkeypatch.setattr("hwheel.cli.top.draw.ms_text", lambda ms: "0.0123 ms")
+    monkeypatch.setattr("hwheel.cli.top.command.time.sleep", lambda _: timer.advance(1))
+    with hwheel.live.serve(path, timer):
+        _, out, _ = top(capsys, monkeypatch, path, "--once", width=width)
+    before, now = "late: median 0.0123 ms, 99 % 0.0123 ms, most 0.0123 ms", "just now: median 0.0123 ms, 99 % 0.0123 ms"
+    assert f"{before}; {now}" in out if width == 100 else f"{before}\n      {now}\n" in out
+
+
 def test_no_timers_are_no_fault(path, capsys, monkeypatch):
     gone = ManualTimer("gone")
     with hwheel.live.serve(path, gone):
@@ -211,6 +236,7 @@ def test_nobody_there(how, path, capsys, monkeypatch):
         b"HTTP/1.0 404 no\r\n\r\n",
         b"HTTP/1.0 200 OK\r\n\r\n[]",
         b'HTTP/1.0 200 OK\r\n\r\n{"pid": 1}',
+        b"HTTP/1.0 200 OK\r\n\r\n" + b"[" * 100_000,
         b"SSH-2.0-OpenSSH_9.2\r\n",
         b"",
     ],
@@ -246,6 +272,9 @@ def test_a_host_that_the_program_does_not_know(capsys, monkeypatch):
         (["http://127.0.0.1:x/"], "http://127.0.0.1:x/"),
         (["unix://a"], "is no address"),
         (["no.such.host.invalid:80"], "no.such.host.invalid:80: "),
+        (["host..example:80"], "host..example:80: that is no name of a host"),
+        ([f"http://{'a' * 64}:80/"], "that is no name of a host"),
+        (["1" * 5000], "AF_UNIX path too long"),
     ],
 )
 def test_a_bad_address_is_said(arguments, said, capsys, monkeypatch):
@@ -266,10 +295,10 @@ def test_a_program_that_ends_between_the_two_looks(path, capsys, monkeypatch):
 class Terminal:
     """A command on a terminal of its own."""
 
-    def __init__(self, *arguments, columns=60, lines=30):
+    def __init__(self, *arguments, columns=60, lines=30, term="xterm-256color"):
         self.fd, slave = pty.openpty()
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        env = {**environment(), "TERM": "xterm-256color"}
+        env = {**environment(), "TERM": term}
         for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
             env.pop(name, None)
         command = [sys.executable, "-m", "hwheel", *arguments]
@@ -307,6 +336,36 @@ def test_ctrl_c_ends_it_and_leaves_the_terminal_as_it_was(program, path, ctrl_c_
         assert "Traceback" not in terminal.out and "interrupted" not in terminal.out
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_it_leaves_the_terminal_as_it_was(number, program, path):
+    with Terminal("top", path, "--interval", "0.1") as terminal:
+        terminal.shows(f"pid {program.pid}", times=3)
+        terminal.running.send_signal(number)
+        terminal.shows(RESTORED)
+        assert terminal.running.wait(PATIENCE_S) == 128 + number
+        assert "Traceback" not in terminal.out
+
+
+@pytest.mark.parametrize("term", ["dumb", "unknown"])
+def test_a_terminal_without_a_cursor_is_shown_one_look(term, program, path):
+    with Terminal("top", path, "--interval", "0.1", term=term) as terminal:
+        terminal.shows("requests", times=2)
+        assert terminal.running.wait(PATIENCE_S) == 0
+        assert "\x1b[?" not in terminal.out
+
+
+def test_colours_on_request_make_no_terminal_of_a_file(program, path):
+    told = subprocess.run(
+        [sys.executable, "-m", "hwheel", "top", path, "--interval", "0.1"],
+        capture_output=True,
+        text=True,
+        env={**environment(), "FORCE_COLOR": "1"},
+        timeout=PATIENCE_S,
+    )
+    assert (told.returncode, told.stderr, told.stdout.count(f"pid {program.pid}")) == (0, "", 1)
+    assert "\x1b[1m" in told.stdout and "\x1b[?" not in told.stdout
+
+
 def test_when_the_program_ends_it_says_so(program, path):
     with Terminal("top", path, "--interval", "0.1", columns=120) as terminal:
         terminal.shows(f"pid {program.pid}", times=2)
@@ -336,6 +395,11 @@ def test_a_path_that_looks_like_a_port_is_the_file_if_there_is_one(tmp_path, mon
     assert place_of("9000").port == 9000
     (tmp_path / "9000").touch()
     assert place_of("9000").path == "9000"
+
+
+def test_the_path_of_a_url_is_sent_as_it_has_to_be():
+    assert place_of("http://127.0.0.1:9000/a b/é?x").page == "/a%20b/%C3%A9/live.json"
+    assert place_of("http://127.0.0.1:9000/a%20b/live.json").page == "/a%20b/live.json"
 
 
 def test_a_url_without_a_scheme_of_ours_is_refused():

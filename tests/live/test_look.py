@@ -134,6 +134,16 @@ def test_prometheus_gets_the_text_of_its_client(serve):
     assert 'hwheel_purgatory_delayed{purgatory="orders"} 0.0' in text
 
 
+def test_a_name_that_is_no_text_keeps_no_counter_from_prometheus(serve):
+    parser = pytest.importorskip("prometheus_client.parser")
+    timers = [ManualTimer(name) for name in ('\ud800 "a"\n\\', "requests")]
+    text = ask(serve(*timers).address, "/metrics").body.decode()
+    added = next(
+        family for family in parser.text_string_to_metric_families(text) if family.name == "hwheel_timer_added"
+    )
+    assert [sample.labels["timer"] for sample in added.samples] == ['\\ud800 "a"\n\\', "requests"]
+
+
 def serve_again(server, *timers):
     """The same address, another server, which the one before closes with it."""
     address = server.address

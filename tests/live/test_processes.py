@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import zipapp
 
 import pytest
 
@@ -68,6 +69,20 @@ def test_a_program_is_looked_at_and_ends_without_a_word(start, address, short_pa
     assert [(timer["name"], timer["pending"]) for timer in told["timers"]] == [("requests", 1)]
     assert ended(program) == (0, "", "")  # with its timer pending, and its server open
     assert not (short_path / "live.sock").exists()
+
+
+@pytest.mark.parametrize("run", ["app", "app.pyz", "-m app", "-m package"])
+def test_a_program_is_called_what_its_user_calls_it(run, tmp_path):
+    code = "import hwheel.live.look\nprint(hwheel.live.look.program())\n"
+    for directory in ("app", "package"):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "__main__.py").write_text(code)
+    (tmp_path / "package" / "__init__.py").touch()
+    zipapp.create_archive(tmp_path / "app", tmp_path / "app.pyz")
+    command = [sys.executable, *run.split()]
+    env = {**environment(), "PYTHONPATH": str(tmp_path)}
+    told = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (told.stdout, told.stderr) == (f"{run}\n", "")
 
 
 def test_what_a_killed_program_leaves_is_no_obstacle(start, short_path):

@@ -1,5 +1,7 @@
 """The server of the live look: who may ask, who is in whose way, and what is left when it ends."""
 
+import contextlib
+import http.client
 import os
 import socket
 import stat
@@ -9,13 +11,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import hwheel.live
 from asking import PATIENCE_S, ask, connected, seen
 from hwheel import ManualTimer
-from hwheel.live.server import MOST
+from hwheel.live.server import MOST, LiveServer
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 
@@ -104,6 +107,7 @@ def test_no_other_site_is_let_in_and_nothing_can_be_changed(address):
         (b"socket", TypeError),
         (("127.0.0.1",), TypeError),
         ((9000, "127.0.0.1"), TypeError),
+        (("127.0.0.1", True), TypeError),
         (-1, ValueError),
         (65536, ValueError),
         (("", 9000), ValueError),
@@ -216,6 +220,40 @@ def test_who_reads_nothing_is_cut_off_by_close(path, monkeypatch):
         assert client.recv(9) == b"HTTP/1.0 "
         server.close()
     assert threads() == []
+
+
+@pytest.mark.parametrize("where", ["answers", "accepts"])
+def test_a_finalizer_may_close_it_in_a_thread_of_its_own(where, path, monkeypatch, eventually):
+    class ClosesIt(ManualTimer):
+        @property
+        def tick_ms(self):  # a look comes by here, in the thread of the connection
+            if where == "answers":
+                server.close()
+            return 1
+
+    def begin(connection, began=LiveServer._begin):
+        if where == "accepts":
+            server.close()
+        began(server, connection)
+
+    timer = ClosesIt()
+    server = LiveServer(path, timer)
+    monkeypatch.setattr(server, "_begin", begin)
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        ask(path)
+    eventually(lambda: threads() == [])
+    assert server.closed and not os.path.exists(path)
+
+
+def test_what_accept_raises_again_and_again_is_no_reason_to_hurry(path, monkeypatch, eventually):
+    naps = []
+    monkeypatch.setattr("hwheel.live.server.time", SimpleNamespace(sleep=lambda s: (naps.append(s), time.sleep(s))))
+    with hwheel.live.serve(path, ManualTimer()) as server:
+        with socket.socket(socket.AF_UNIX) as other:  # it does not listen; a program may close descriptors, too
+            os.dup2(other.fileno(), server._listener.socket.fileno())
+        with contextlib.suppress(OSError):
+            connected(path).close()  # who waits for the one before looks again
+        eventually(lambda: len(naps) > 2)
 
 
 # --- the file of a socket ---------------------------------------------------------------------------------------------

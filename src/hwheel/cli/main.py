@@ -6,12 +6,14 @@ interrupted.
 """
 
 import argparse
+import errno
 import os
 import platform
 import sys
 import sysconfig
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 from hwheel.cli import pending
 from hwheel.cli.deliver import command as deliver_command
@@ -26,6 +28,7 @@ from hwheel.version import __version__
 from hwheel_core import BUILD
 
 LINE_MOST = 400
+FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 DESCRIPTION = "Timers for programs that hold very many timeouts: Kafka's hierarchical timing wheel, compiled."
 
 EPILOG = """\
@@ -84,9 +87,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.run is None:
         parser.print_help(sys.stderr)
         return 2
+    say_what_can_be_said(sys.stdout)
     try:
         status: int = options.run(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by who has started this
+            sys.stdout.flush()
         return status
     except MissingExtraError as error:
         print(error, file=sys.stderr)
@@ -103,9 +108,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except Exception as error:
         what = " ".join(str(error).split("\n\n")[0].split())[:LINE_MOST]
+        if isinstance(error, OSError) and error.errno in FULL:
+            say(options, f"cannot write: {error.strerror}", traceback.format_exc())
+            return 2
         advice = "that was not foreseen; with --verbose it shows where it happened: please report that"
         say(options, f"{type(error).__name__}: {what}\n{advice}", traceback.format_exc())
         return 2
+
+
+def say_what_can_be_said(stream: Any) -> None:
+    """From now on the stream takes any text: what its encoding does not have, of a name or path, is a question mark."""
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")
 
 
 def say(options: argparse.Namespace, lines: str, details: str = "") -> None:

@@ -76,7 +76,8 @@ class Listener:
 
 def check_port(address: tuple[str, int]) -> tuple[str, int]:
     """(host, port), if that is what it is."""
-    if len(address) != 2 or not isinstance(address[0], str) or not isinstance(address[1], int):
+    is_port = len(address) == 2 and isinstance(address[1], int) and not isinstance(address[1], bool)
+    if not is_port or not isinstance(address[0], str):
         raise TypeError(f"(host, port) is wanted, not {address!r}")
     host, port = address
     if not host:

@@ -128,7 +128,7 @@ def look_at(sources: Sources, now: float) -> dict[str, Any]:
 def program() -> str:
     """What a person knows the program by: the file or module that was run."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    if main is not None and main.name:
+    if main is not None and main.name not in ("", "__main__"):  # so are archives and directories called that are run
         return f"-m {main.name.removesuffix('.__main__')}"
     return os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
 

@@ -8,7 +8,6 @@ read by single steps that no thread can divide.
 """
 
 import contextlib
-import errno
 import os
 import selectors
 import socket
@@ -26,7 +25,7 @@ from hwheel.timers.start_thread import start_thread
 from hwheel.timers.uncaught import report_uncaught
 
 MOST = 100
-SHORT_OF_DESCRIPTORS_S = 0.1
+SHORT_S = 0.1  # how long it waits where the system has no descriptor or memory for a connection
 Selector: Callable[[], selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
@@ -114,20 +113,24 @@ class LiveServer:
 
     def close(self) -> None:
         """Ends it: the file is gone, the port is free, and no thread is left. Clients that are being answered are cut
-        off. Closing again does nothing, but after one that was interrupted, it goes on."""
+        off. Closing again does nothing, but after one that was interrupted, it goes on. A finalizer may close it in
+        one of its own threads, which waits for none of the others, because they may be closing it, too."""
         self._closed = True
         self._listener.remove_file()
         with contextlib.suppress(OSError):
             self._wake.send(b"\0")
-        self._join(self._thread)
+        here = threading.current_thread()
+        waits = here is not self._thread and here not in [*self._answering.values()]
+        if waits:
+            self._thread.join()
         while True:
             left = [*self._answering.items()]
             for connection, _ in left:
                 cut_off(connection)
-            if not left:
+            if not left or not waits:
                 break
             for _, thread in left:
-                self._join(thread)
+                thread.join()
         self._wake.close()
 
     def __enter__(self) -> Self:
@@ -143,10 +146,6 @@ class LiveServer:
 
     # --- threads -----------------------------------------------------------------------------------------------------
 
-    def _join(self, thread: threading.Thread) -> None:
-        if thread is not threading.current_thread():
-            thread.join()
-
     def _accept(self) -> None:
         """The thread that waits for connections."""
         listener = self._listener.socket
@@ -158,10 +157,11 @@ class LiveServer:
                 selector.select()
                 try:
                     connection, _ = listener.accept()
-                except OSError as error:
-                    if error.errno in (errno.EMFILE, errno.ENFILE):
-                        time.sleep(SHORT_OF_DESCRIPTORS_S)
+                except (BlockingIOError, ConnectionError):
                     continue  # nobody is there, or not any more
+                except OSError:
+                    time.sleep(SHORT_S)
+                    continue
                 self._begin(connection)
 
     def _begin(self, connection: socket.socket) -> None:

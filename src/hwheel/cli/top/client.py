@@ -57,6 +57,8 @@ class Program:
             raise CommandError(
                 f"{self.place}: no answer within {PATIENCE_S:g} s\nis it a program that has called hwheel.live.serve()?"
             ) from None
+        except UnicodeError:
+            raise CommandError(f"{self.place}: that is no name of a host") from None
         except (OSError, http.client.HTTPException) as error:
             if self.pid is not None:
                 raise EndedError from None
@@ -76,7 +78,7 @@ class Program:
             raise CommandError(f"{self.place}: refused\ngive the address in figures, or localhost")
         try:
             seen = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             seen = None
         if answer.status != 200 or not isinstance(seen, dict) or not {"hwheel", "pid", "time", "timers"} <= seen.keys():
             raise CommandError(f"{self.place}: what answers there is no hwheel.live.serve() (status {answer.status})")

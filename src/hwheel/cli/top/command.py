@@ -10,6 +10,7 @@ from typing import Any
 from hwheel.cli.errors import CommandError
 from hwheel.cli.options import add_subcommand, positive_number
 from hwheel.cli.top.client import EndedError, Program, SilentError
+from hwheel.cli.top.ending import ended_in_order
 from hwheel.cli.top.place import place_of
 from hwheel.cli.top.rates import Rates, rates_between
 from hwheel.extras import require
@@ -19,7 +20,7 @@ LEAST_INTERVAL_S = 0.1
 DESCRIPTION = """\
 Shows the timers of a running program, anew each second: how many are pending, added, cancelled and expired a second,
 how late they were, and how full the buckets of each level of the wheel are, from now on to the right. Ctrl-C ends it.
-Where standard output is no terminal it prints one look, and ends.
+Where standard output is no terminal, or one without a cursor, it prints one look, and ends.
 """
 
 EPILOG = """\
@@ -73,14 +74,16 @@ def run(options: argparse.Namespace) -> int:
 
     console = Console(highlight=False)
     page = Page(console)
-    if options.once or not console.is_terminal:
+    # Rich takes a file for a terminal where FORCE_COLOR is set; and on a dumb one it shows nothing that moves.
+    if options.once or not console.file.isatty() or console.is_dumb_terminal:
 
         def show(look: Mapping[str, Any], rates: Mapping[str, Rates]) -> None:
             console.print(page.draw(look, rates, str(program.place)))
 
         return show_once(program, options, show)
     try:
-        show_live(program, options.interval, page)
+        with ended_in_order():
+            show_live(program, options.interval, page)
     except EndedError:
         console.print(f"The program has ended (pid {program.pid}).")
     except KeyboardInterrupt:

@@ -107,8 +107,8 @@ class Page:
         late = timer["lateness"]
         said = f"late: median {ms_text(late['p50_ms'])}, 99 % {ms_text(late['p99_ms'])}, most {ms_text(late['max_ms'])}"
         if now is not None and now.late_p50_ms is not None and now.late_p99_ms is not None:
-            break_ = "; " if self.width >= MORE else "\n      "
-            said += f"{break_}just now: median {ms_text(now.late_p50_ms)}, 99 % {ms_text(now.late_p99_ms)}"
+            just_now = f"just now: median {ms_text(now.late_p50_ms)}, 99 % {ms_text(now.late_p99_ms)}"
+            said += f"; {just_now}" if len(said) + 2 + len(just_now) <= self.width else f"\n      {just_now}"
         steps = octaves([(upper, count) for upper, count in late["histogram_us"]])
         body: RenderableType
         if self.width >= SIDE_BY_SIDE:

@@ -3,7 +3,7 @@
 import os
 import re
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from hwheel.cli.errors import CommandError
 
@@ -35,7 +35,7 @@ def place_of(text: str) -> Place:
     if "://" in text:
         return place_of_url(text)
     if not os.path.exists(text):
-        found = re.fullmatch(r"(?:(\[[\da-fA-F:.]+\]|[\w.-]+)?:)?(\d+)", text)
+        found = re.fullmatch(r"(?:(\[[\da-fA-F:.]+\]|[\w.-]+)?:)?(\d{1,99})", text)
         if found:
             return Place(None, (found[1] or "127.0.0.1").strip("[]"), checked_port(int(found[2])))
     return Place(text, "", 0)
@@ -52,7 +52,7 @@ def place_of_url(text: str) -> Place:
         raise CommandError(f"{text} is no address: a path, a port, host:port, or http://host:port is wanted")
     directory = url.path if url.path.endswith("/") else f"{url.path}/"
     page = url.path if url.path.endswith("/live.json") else f"{directory}live.json"
-    return Place(None, url.hostname, checked_port(port), page)
+    return Place(None, url.hostname, checked_port(port), quote(page, safe="/%"))
 
 
 def checked_port(port: int) -> int:

@@ -1,6 +1,9 @@
 """The compiled core of hwheel. Use the `hwheel` package; nothing here is a public name."""
 
+from hwheel_core.main_interpreter import refuse_subinterpreter
+
 try:
+    refuse_subinterpreter()  # before anything of the core is loaded
     from hwheel_core._core import (
         BUILD,
         C_API,

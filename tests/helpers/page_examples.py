@@ -1,6 +1,7 @@
 """The Python of a page: blocks that print what is shown below them, and files that a reader is told to save."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,3 +22,9 @@ def examples_of(page: Path) -> list[Example]:
         name = re.match(r"# ([\w.]+\.py)\n", code)
         made.append(Example(code, re.sub("^    ", "", shown, flags=re.MULTILINE), name and name[1]))
     return made
+
+
+def commands_of(page: Path, program: str) -> list[list[str]]:
+    """The lines of a page's blocks of shell that start a program, in words."""
+    blocks = re.findall(r"```sh\n((?s:.*?))```", page.read_text())
+    return [words for line in "".join(blocks).splitlines() if (words := shlex.split(line)) and words[0] == program]

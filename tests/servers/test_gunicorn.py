@@ -1,0 +1,97 @@
+"""What docs/processes.md says of gunicorn: its files and its command, with and without --preload, under load, reloaded,
+with a worker killed. Each worker's timers are its own, and what is pending in one that ends runs."""
+
+import json
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from exploring import times
+from page_examples import commands_of, examples_of
+from servers import Load, Server
+
+pytest.importorskip("gunicorn")
+PAGE = Path(__file__).parents[2] / "docs/processes.md"
+[COMMAND] = commands_of(PAGE, "gunicorn")
+
+# An application around the page's, which tells what its timer does, and leaves a timer pending for each request. What
+# it adds at import is the process's that imports it.
+PROBE = """
+import json, os, threading, time
+from wsgi import application as told, timer
+
+IMPORTED_IN = os.getpid()
+
+def note(*words):
+    with open("notes", "a") as file:        # short lines, each written at once
+        file.write(" ".join(map(str, [os.getpid(), *words])) + "\\n")
+
+timer.call_every(0.1, note, "import")
+
+def application(environ, start_response):
+    number = environ["PATH_INFO"].strip("/")
+    if not number:
+        return told(environ, start_response)
+    timer.call_later(3600, note, "request", number)
+    ran, began = threading.Event(), time.monotonic()
+    timer.call_later(0.02, ran.set)
+    came = ran.wait(60)
+    lasted = time.monotonic() - began
+    start_response("200 OK", [("Content-Type", "application/json")])
+    return [json.dumps([os.getpid(), IMPORTED_IN, came and lasted >= 0.02]).encode()]
+"""
+
+
+@pytest.fixture
+def serve(tmp_path, short_path):
+    def start(*, preload):
+        for example in examples_of(PAGE):
+            if example.file:
+                (tmp_path / example.file).write_text(example.code)
+        (tmp_path / "probe.py").write_text(PROBE)
+        words = [word for word in COMMAND[1:-1] if preload or word != "--preload"]
+        assert COMMAND[-1] == "wsgi:application"
+        at = short_path / "socket"
+        arguments = ["-m", *COMMAND[:1], *words, "--bind", f"unix:{at}", "probe:application"]
+        return Server(arguments, tmp_path, at)
+
+    return start
+
+
+@pytest.mark.parametrize("preload", [False, True], ids=["without preload", "with preload"])
+def test_workers_have_their_own_timers_and_lose_nothing_when_they_are_replaced(serve, preload, tmp_path):
+    with serve(preload=preload) as server:
+        server.wait_for(lambda: server.answers("/") == b"...", "an answer of the page's application")
+        killed = []
+        with Load(server) as load:
+            for _ in range(times(2)):
+                load.goes_on()
+                server.tell(signal.SIGHUP)
+                load.goes_on()
+            killed.append(json.loads([*load.answered.values()][-1])[0])
+            before = len(load.answered)
+            os.kill(killed[0], signal.SIGKILL)
+            load.goes_on()
+            server.wait_for(lambda: server.log.count("has its own timer") > 4, "the page's heartbeat")
+        assert server.end() == 0
+        log = server.log
+    assert "Traceback" not in log and "TIMEOUT" not in log, log
+    answered = {number: json.loads(body) for number, body in load.answered.items()}
+    workers = {pid for pid, _, _ in answered.values()}
+    assert all(on_time for _, _, on_time in answered.values())
+    assert len(workers) > 3, "a reload has started new ones"
+    assert any(pid not in killed for number, (pid, _, _) in answered.items() if number > before)
+    notes = [line.split() for line in (tmp_path / "notes").read_text().splitlines()]
+    at_import = {int(words[0]) for words in notes if words[1] == "import"}
+    if preload:
+        assert {imported for _, imported, _ in answered.values()} == {server.pid} == at_import
+    else:
+        assert all(pid == imported for pid, imported, _ in answered.values())
+        assert server.pid not in at_import and at_import & workers
+    ran = Counter((int(pid), int(number)) for pid, what, *rest in notes if what == "request" for number in rest)
+    assert not [one for one, count in ran.items() if count > 1]
+    left = {(pid, number) for number, (pid, _, _) in answered.items() if pid not in killed}
+    assert left and left <= ran.keys(), "lost in a worker that ended"

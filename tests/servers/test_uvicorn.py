@@ -1,0 +1,142 @@
+"""What docs/processes.md says of uvicorn: its application and its commands, workers that are replaced under load, and
+an application that is reloaded, each beside a timer that was made and used in the process that starts them."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from page_examples import commands_of, examples_of
+from servers import Load, Server
+
+pytest.importorskip("uvicorn")
+PAGE = Path(__file__).parents[2] / "docs/processes.md"
+COMMANDS = commands_of(PAGE, "uvicorn")
+
+# uvicorn as a program of one's own starts it, which has used timers before; what the page's command says are its
+# arguments. Under multiprocessing's spawn each worker imports it again.
+PROGRAM = """
+import os, sys, threading
+import uvicorn.main
+from hwheel import SystemTimer, Timer
+
+def note(name):
+    with open(name, "a") as file:
+        file.write(f"{os.getpid()}\\n")
+
+before = SystemTimer("before")
+if __name__ == "__main__":
+    before.call_every(0.05, note, "beats")
+    far_off = Timer(3600, note, ["never"])
+    far_off.daemon = True
+    far_off.start()
+    try:
+        uvicorn.main.main()
+    finally:
+        before.close()
+else:
+    before.call_later(0, note, "workers")
+"""
+# The page's application, which tells its process, and leaves a timer pending for each request.
+PROBE = """
+import os
+import app as page
+
+VERSION = 1
+
+def note(number):
+    with open("ran", "a") as file:
+        file.write(f"{number}\\n")
+
+async def app(scope, receive, send):
+    async def tell(message):
+        if message["type"] == "http.response.body":
+            message["body"] = f"{VERSION} {os.getpid()} ".encode() + message["body"]
+        await send(message)
+    if scope["type"] == "http" and (number := scope["path"].strip("/")):
+        page.timer.call_later(3600, note, number)
+    await page.app(scope, receive, tell)
+"""
+
+
+@pytest.fixture
+def serve(tmp_path, short_path):
+    def start(command):
+        for example in examples_of(PAGE):
+            if example.file:
+                (tmp_path / example.file).write_text(example.code)
+        (tmp_path / "program.py").write_text(PROGRAM)
+        (tmp_path / "probe.py").write_text(PROBE)
+        assert command[-1] == "app:app"
+        at = short_path / "socket"
+        return Server(["program.py", *command[1:-1], "--uds", at, "probe:app"], tmp_path, at)
+
+    return start
+
+
+def command_with(*words):
+    [found] = [
+        command
+        for command in COMMANDS
+        if {*words} == {*command} & {"--workers", "--reload", "hwheel.asyncio:EventLoop"}
+    ]
+    return found
+
+
+def pids_of(load):
+    return {int(body.split()[1]) for body in load.answered.values()}
+
+
+def lines_of(file):
+    return file.read_text().split() if file.exists() else []
+
+
+def ended_well(server, load, folder):
+    assert server.end() in (0, -signal.SIGTERM)
+    log = server.log
+    assert "Traceback" not in log and "rror" not in log, log
+    assert all(body.endswith(b" ...") for body in load.answered.values())
+    ran = lines_of(folder / "ran")
+    assert len(ran) == len({*ran})
+    assert {str(number) for number in load.answered} <= {*ran}, "lost in a worker that ended"
+    assert {*lines_of(folder / "beats")} == {str(server.pid)}, "what was added before is of one process"
+    assert lines_of(folder / "never") == []
+
+
+@pytest.mark.parametrize("words", [["hwheel.asyncio:EventLoop"], []], ids=["asyncio", "uvloop"])
+def test_one_process(serve, tmp_path, words):
+    if not words:
+        pytest.importorskip("uvloop")
+    with serve(command_with(*words)) as server:
+        with Load(server) as load:
+            load.goes_on()
+        assert pids_of(load) == {server.pid}
+        ended_well(server, load, tmp_path)
+
+
+def test_workers_are_replaced_under_load(serve, tmp_path):
+    with serve(command_with("hwheel.asyncio:EventLoop", "--workers")) as server:
+        with Load(server) as load:
+            load.goes_on()
+            first = pids_of(load)
+            server.tell(signal.SIGHUP)
+            server.wait_for(lambda: len(pids_of(load) - first) >= 4, "four new workers")
+        assert server.pid not in pids_of(load)
+        ended_well(server, load, tmp_path)
+        assert {*map(int, lines_of(tmp_path / "workers"))} >= pids_of(load)
+
+
+def test_an_application_that_changes_is_loaded_again(serve, tmp_path):
+    with serve(command_with("hwheel.asyncio:EventLoop", "--reload")) as server:
+        with Load(server) as load:
+            for version in (2, 3):
+                load.goes_on()
+                changed = (
+                    (tmp_path / "probe.py").read_text().replace(f"VERSION = {version - 1}", f"VERSION = {version}")
+                )
+                (tmp_path / "probe.py").write_text(changed)
+                server.wait_for(
+                    lambda: any(body.startswith(b"%d" % version) for body in [*load.answered.values()]), "it"
+                )
+        assert len(pids_of(load)) >= 3 and server.pid not in pids_of(load)
+        ended_well(server, load, tmp_path)

@@ -5,7 +5,8 @@ PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
 .PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-debug test-posix check-windows soak \
-        proof fuzz chaos sanitize bench bench-spark bench-replay bench-pytest check check-workflows docs docs-links \
+        proof fuzz chaos sanitize sanitize-threads bench bench-spark bench-replay bench-pytest check check-workflows docs \
+        docs-links \
         pictures format types changelog dist clean
 
 demo: .venv/built
@@ -84,6 +85,11 @@ sanitize: .venv-sanitize/built
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc \
 	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/c_api tests/promises/test_no_memory.py
+
+# ThreadSanitizer under threads of C over the plain half of the core, which holds no Python object; BROKEN=batch_take:
+# without the locks of that function, and it has to say so.
+sanitize-threads: .venv/built
+	.venv/bin/python -P tests/threads/plain/run.py --seconds $(or $(SECONDS),60) $(if $(BROKEN),--broken "$(BROKEN)")
 
 # Everything measured in one run, see bench/README.md; QUICK=1: a look; KAFKA=1: beside Kafka's own timer, too.
 bench: .venv/built

@@ -64,6 +64,7 @@ cdef extern from "native.h" nogil:      # and platform/platform.h, which says wh
     uintptr_t hw_load(uintptr_t*)
     void hw_store(uintptr_t*, uintptr_t)
     bint hw_flag(int*)
+    void hw_set_flag(int*)
 
 cdef extern from "Python.h":
     void PyObject_GC_Track(PyObject*)

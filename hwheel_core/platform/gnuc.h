@@ -49,6 +49,8 @@ static inline void hw_store(uintptr_t *place, uintptr_t value) { __atomic_store_
 
 static inline int hw_flag(int *flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
 
+static inline void hw_set_flag(int *flag) { __atomic_store_n(flag, 1, __ATOMIC_RELEASE); }
+
 /* The next four stand in one order for all threads. The sum is returned. */
 static inline int64_t hw_atomic_add(int64_t *count, int64_t n) { return __atomic_add_fetch(count, n, __ATOMIC_ACQ_REL); }
 

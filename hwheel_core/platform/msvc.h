@@ -75,6 +75,12 @@ static inline int hw_flag(int *flag)
     return value;
 }
 
+static inline void hw_set_flag(int *flag)
+{
+    HW_FENCE();
+    *(volatile int *)flag = 1;
+}
+
 /* The next four stand in one order for all threads. The sum is returned. */
 static inline int64_t hw_atomic_add(int64_t *count, int64_t n)
 {

@@ -39,8 +39,11 @@ cdef inline void timer_release(Timer* self) noexcept nogil:
 
 cdef bint timer_grow(Timer* self) noexcept nogil:
     """Adds a level to the wheel; takes the lock itself. False when there is no memory."""
-    cdef int32_t level_count = self.wheel.level_count
+    cdef int32_t level_count
     cdef LevelMemory memory
+    lock_wait(self)
+    level_count = self.wheel.level_count
+    lock_release(self)
     if not level_memory_new(&memory, self.wheel.wheel_size, level_count + 1):
         return False
     lock_wait(self)
@@ -238,7 +241,7 @@ cdef void timer_stop(Timer* self, bint drain) noexcept nogil:
     if drain:
         self.draining = True
     else:
-        self.stopping = True
+        hw_set_flag(&self.stopping)
     hw_cond_broadcast(&self.work)
     timer_wake_reaper_locked(self)
     timer_close_waker_if_over_locked(self)

@@ -281,11 +281,12 @@ static void memory_is_read_and_written(void)
     char bytes[sizeof(int64_t) + 1] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     uintptr_t word = 5;
     int64_t count = 40;
-    int flag = 1;
+    int flag = 1, raised = 0;
     hw_prefetch(bytes);
     check(hw_read(bytes + 1) == 0x0807060504030201LL, "a number may lie anywhere");
     hw_store(&word, 7);
-    check(hw_load(&word) == 7 && hw_flag(&flag) == 1, "what was stored is loaded");
+    hw_set_flag(&raised);
+    check(hw_load(&word) == 7 && hw_flag(&flag) == 1 && hw_flag(&raised) == 1, "what was stored is loaded");
     hw_atomic_store(&word, 0);
     check(hw_atomic_take(&word, 9) && !hw_atomic_take(&word, 8) && hw_atomic_load(&word) == 9,
           "a word is taken by one, when nobody has it");

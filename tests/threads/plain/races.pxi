@@ -1,0 +1,374 @@
+# Threads of a C program over the plain half of the core: nothing here is Python's, so ThreadSanitizer sees every access and every
+# lock. run.py puts this behind the rooms wheel/ and timer/ and compiles it with races.c, which starts the threads.
+#
+# A scene is a timer with what is added to it. Any thread does anything to any task and any batch, as Python's threads may. What
+# the garbage collector and the reference counts do for Python is done here by hand: tasks live as long as the scene, and a
+# batch has references, one of them the timer's, as a TimerBatch has.
+
+cdef extern from "races.h" nogil:
+    int64_t hw_atomic_add(int64_t*, int64_t)
+
+cdef enum:
+    TASKS = 192
+    SLOTS = 6
+    LONGEST = 400           # timers of a batch
+    COLUMNS = 8
+
+cdef struct Shared:
+    int64_t references      # the slot's, the timer's, and those of who uses it
+    Batch* batch
+
+cdef struct Scene:
+    Timer* timer
+    uintptr_t hand_ms       # the time, where the clock is one that is moved by hand
+    uintptr_t over          # the threads that change things shall end
+    hw_mutex slots_lock
+    Shared* slots[6]        # SLOTS
+    Task tasks[192]         # TASKS
+
+
+cdef public void races_begin() noexcept nogil:
+    """What importing the core would do."""
+    hw_mutex_init(&orphans)
+    hw_mutex_init(&registry)
+    hw_at_fork(before_fork, after_fork_in_parent, after_fork_in_child)
+
+
+cdef uint64_t draw(uint64_t* chance, uint64_t below) noexcept nogil:
+    chance[0] ^= chance[0] << 13
+    chance[0] ^= chance[0] >> 7
+    chance[0] ^= chance[0] << 17
+    return chance[0] % below
+
+
+cdef int64_t draw_delay(uint64_t* chance) noexcept nogil:
+    """Mostly due within some ms; sometimes levels away, now and then at once."""
+    cdef uint64_t kind = draw(chance, 16)
+    if kind == 0:
+        return 0
+    return <int64_t>draw(chance, 1 << (4 if kind < 10 else 10 if kind < 15 else 30))
+
+
+cdef public Scene* scene_new(int by_hand) noexcept nogil:
+    cdef Scene* self = <Scene*>PyMem_RawCalloc(1, sizeof(Scene))
+    cdef Instant now
+    cdef int i
+    self.timer = timer_new(1, 4, 0, CLOCK_KIND_CALLABLE if by_hand else CLOCK_KIND_MONOTONIC, True)
+    self.timer.max_pending = 1000
+    self.timer.has_worker = not by_hand
+    self.hand_ms = 1000
+    scene_now(self, &now)
+    wheel_advance_clock(&self.timer.wheel, now.ms)
+    self.timer.wheel.taken_ms = now.ms
+    hw_mutex_init(&self.slots_lock)
+    timer_open_waker(self.timer)
+    for i in range(TASKS):
+        self.tasks[i].owner = <uintptr_t>self.timer
+        self.tasks[i].entry.place = ENTRY_OF_TASK
+        self.tasks[i].flags = TASK_OWN_RUN | (TASK_REPEATS if i % 4 == 0 else 0)
+    return self
+
+
+cdef void scene_now(Scene* self, Instant* now) noexcept nogil:
+    if self.timer.clock == CLOCK_KIND_CALLABLE:
+        now[0] = Instant(<int64_t>hw_load(&self.hand_ms), 0)
+    else:
+        clock_read(self.timer.clock, now)
+
+
+cdef bint scene_make_room(Scene* self, Status status, WhenDue* due) noexcept nogil:
+    """timer_make_room, without Python."""
+    cdef Instant now
+    if status == NOT_YET:
+        scene_now(self, &now)
+        due[0] = TAKE_DUE
+        return timer_set_back(self.timer, now.ms)
+    return status == NEEDS_LEVEL and timer_grow(self.timer)
+
+
+# --- tasks -------------------------------------------------------------------------------------------------------
+
+
+cdef void scene_change_task(Scene* self, uint64_t* chance) noexcept nogil:
+    cdef Timer* timer = self.timer
+    cdef Task* task = &self.tasks[draw(chance, TASKS)]
+    cdef uint64_t what = draw(chance, 8)
+    cdef Instant now, delay = Instant(draw_delay(chance), 0)
+    cdef int64_t deadline_ms, expiration_ms
+    cdef WhenDue due = ASK_WHEN_DUE if timer.clock == CLOCK_KIND_CALLABLE and delay.ms else TAKE_DUE
+    cdef Status status = TRY_AGAIN
+    scene_now(self, &now)
+    timer_due(timer, &now, &delay, &deadline_ms, &expiration_ms)
+    while status == TRY_AGAIN or scene_make_room(self, status, &due):
+        if not lock_try(timer):
+            lock_wait(timer)
+        if what < 4:
+            if task.state == TASK_CANCELLED:
+                task.state = TASK_NEW               # a new task in its place
+            if task.state != TASK_PENDING:
+                task.deadline_ms = deadline_ms
+            status = task_add_locked(timer, task, expiration_ms, due)
+        elif what < 6:
+            status = task_cancel_locked(timer, task)
+        else:
+            status = task_reschedule_locked(timer, task, expiration_ms, delay.ms, deadline_ms, due)
+        lock_release(timer)
+
+
+cdef public void scene_change_tasks(Scene* self, uint64_t chance) noexcept nogil:
+    while not hw_load(&self.over):
+        scene_change_task(self, &chance)
+
+
+# --- batches -----------------------------------------------------------------------------------------------------
+
+
+cdef void shared_release(Shared* self) noexcept nogil:
+    if hw_atomic_add(&self.references, -1) == 0:
+        block_free(self.batch.entries)
+        PyMem_RawFree(self.batch)
+        PyMem_RawFree(self)
+
+
+cdef void shared_ended(Shared* self, void* block, bint finished) noexcept nogil:
+    block_free(block)
+    if finished:
+        shared_release(self)            # the timer's reference
+
+
+cdef Shared* scene_share(Scene* self, uint64_t slot, Shared* another) noexcept nogil:
+    """What is in a slot, with a reference for the caller; or another one is put there, whose reference is given away."""
+    cdef Shared* found
+    hw_mutex_lock(&self.slots_lock)
+    found = self.slots[slot]
+    if another is not NULL:
+        self.slots[slot] = another
+    elif found is not NULL:
+        hw_atomic_add(&found.references, 1)
+    hw_mutex_unlock(&self.slots_lock)
+    return found
+
+
+cdef Shared* scene_add_batch(Scene* self, uint64_t* chance, const int64_t* delays_ms) noexcept nogil:
+    """A batch in the timer, with a reference for the caller; NULL: there was no room."""
+    cdef Shared* shared = <Shared*>PyMem_RawCalloc(1, sizeof(Shared))
+    cdef Batch* batch = batch_new(1 + draw(chance, LONGEST))
+    cdef WhenDue due = ASK_WHEN_DUE if self.timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
+    cdef const char* delays = <const char*>delays_ms
+    cdef Instant now
+    cdef int64_t base_ms, last_ms
+    cdef Status status
+    shared.references = 2               # the caller's and the timer's
+    shared.batch = batch
+    batch.object = <void*>shared
+    batch.timer = self.timer
+    scene_now(self, &now)
+    batch_check(delays, sizeof(int64_t), batch.length, self.timer, &now, &base_ms, &last_ms)
+    while True:
+        status = batch_add(batch, self.timer, delays, sizeof(int64_t), now.ms, base_ms, last_ms, due)
+        if status != NOT_YET or not scene_make_room(self, status, &due):
+            break
+    if status != OK:
+        shared.references = 1
+        shared_release(shared)
+        return NULL
+    return shared
+
+
+cdef void scene_change_batch(Scene* self, uint64_t* chance) noexcept nogil:
+    cdef int64_t indices[400]           # LONGEST
+    cdef int64_t delays_ms[400]
+    cdef uint64_t slot = draw(chance, SLOTS), what = draw(chance, 8)
+    cdef Shared* shared = NULL if what == 0 else scene_share(self, slot, NULL)
+    cdef int64_t count, base_ms, last_ms, moved = 0, i
+    cdef void* block = NULL
+    cdef bint finished = False
+    cdef Instant now
+    cdef WhenDue due = ASK_WHEN_DUE if self.timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
+    cdef Status status
+    for i in range(LONGEST):
+        delays_ms[i] = draw_delay(chance)
+        indices[i] = <int64_t>draw(chance, LONGEST)
+    if shared is NULL:
+        shared = scene_add_batch(self, chance, delays_ms)
+        if shared is not NULL:
+            shared = scene_share(self, slot, shared)
+    elif what < 5:
+        count = shared.batch.length if what == 1 else <int64_t>draw(chance, 40)
+        batch_cancel(shared.batch, NULL if what == 1 else indices, count, &block, &finished)
+        shared_ended(shared, block, finished)
+    else:
+        count = shared.batch.length
+        scene_now(self, &now)
+        batch_check(<const char*>delays_ms, sizeof(int64_t), count, self.timer, &now, &base_ms, &last_ms)
+        while True:
+            status = batch_reschedule(shared.batch, NULL if what == 5 else indices, count, <const char*>delays_ms,
+                                      sizeof(int64_t), now.ms, base_ms, last_ms, due, &moved)
+            if status != NOT_YET or not scene_make_room(self, status, &due):
+                break
+    if shared is not NULL:
+        shared_release(shared)
+
+
+cdef public void scene_change_batches(Scene* self, uint64_t chance) noexcept nogil:
+    while not hw_load(&self.over):
+        scene_change_batch(self, &chance)
+
+
+# --- the reaper, the executor, and who looks ---------------------------------------------------------------------
+
+
+cdef bint scene_take(Scene* self, uint64_t* chance) noexcept nogil:
+    """Takes the next of what is ready. False: nothing is."""
+    cdef Timer* timer = self.timer
+    cdef Instant now
+    cdef Entry* entry
+    cdef Shared* shared
+    cdef int64_t indices[400]           # LONGEST
+    cdef int64_t limit
+    cdef void* block = NULL
+    cdef bint finished = False, back = draw(chance, 16) == 0
+    if hw_flag(&timer.stopping):
+        return False
+    scene_now(self, &now)
+    lock_wait(timer)
+    entry = timer_take_locked(timer, &now)
+    lock_release(timer)
+    if entry is NULL:
+        return False
+    if entry.place == ENTRY_OF_BATCH:
+        shared = <Shared*>entry_batch(entry).object
+        hw_atomic_add(&shared.references, 1)
+        if back:
+            lock_wait(timer)
+            finished = batch_put_back_locked(shared.batch, &block)
+            lock_release(timer)
+        else:
+            limit = <int64_t>draw(chance, LONGEST)
+            batch_take(shared.batch, limit, indices, &now, &block, &finished)
+        shared_ended(shared, block, finished)
+        shared_release(shared)
+    elif back:
+        lock_wait(timer)
+        task_put_back_locked(timer, <Task*>entry)
+        lock_release(timer)
+    return True
+
+
+cdef public void scene_reap(Scene* self, uint64_t chance) noexcept nogil:
+    """The reaper; with a clock that is moved by hand, a thread that hands out as well."""
+    cdef Instant now
+    cdef ReapStatus status
+    cdef int64_t generation = timer_take_role(self.timer, ROLE_REAPER)
+    while not hw_flag(&self.timer.stopping):
+        if self.timer.clock == CLOCK_KIND_CALLABLE:
+            scene_now(self, &now)
+            status = timer_reap(self.timer, &now, NS_PER_MS, True, NULL)
+        else:
+            timer_is_ready_at_once(self.timer)
+            status = timer_reap(self.timer, NULL, -1, False, NULL)
+        if status == REAP_READY:
+            while scene_take(self, &chance):
+                pass
+    if generation >= 0:
+        timer_leave_role(self.timer, ROLE_REAPER, generation)
+
+
+cdef public void scene_execute(Scene* self, uint64_t chance) noexcept nogil:
+    cdef int64_t generation = timer_take_role(self.timer, ROLE_EXECUTOR)
+    while timer_await_work(self.timer, generation):
+        while scene_take(self, &chance):
+            pass
+    if generation >= 0:
+        timer_leave_role(self.timer, ROLE_EXECUTOR, generation)
+
+
+cdef public void scene_look(Scene* self, uint64_t chance) noexcept nogil:
+    """Looks, starts roles that are taken, and moves the clock, where it is moved by hand, also back."""
+    cdef Look* look
+    cdef int64_t next_ms = 0
+    cdef bint ask_again
+    while not hw_load(&self.over):
+        look = <Look*>PyMem_RawCalloc(1, sizeof(Look))
+        look.columns = COLUMNS
+        lock_wait(self.timer)
+        look.level_count = self.timer.wheel.level_count
+        timer_next_locked(self.timer, &next_ms)
+        lock_release(self.timer)
+        look.counts = <int64_t*>PyMem_RawCalloc(<size_t>look.level_count * COLUMNS, sizeof(int64_t))
+        timer_look(self.timer, look)
+        PyMem_RawFree(look.counts)
+        PyMem_RawFree(look)
+        if timer_start_role(self.timer, ROLE_REAPER, 1 + chance % 2, True, &ask_again):
+            timer_not_started(self.timer, ROLE_REAPER, 1 + chance % 2)
+        hw_store(&self.hand_ms, hw_load(&self.hand_ms) + 5 - draw(&chance, 8))
+
+
+# --- the end -----------------------------------------------------------------------------------------------------
+
+
+cdef public void scene_close(Scene* self) noexcept nogil:
+    timer_close(self.timer)
+
+
+cdef public void scene_stop(Scene* self) noexcept nogil:
+    timer_stop(self.timer, False)
+
+
+cdef public void scene_over(Scene* self) noexcept nogil:
+    hw_store(&self.over, True)
+
+
+cdef public const char* scene_free(Scene* self, int64_t* added_out) noexcept nogil:
+    """Returns all that has not run, as close() does. What is wrong in the end, or NULL."""
+    cdef Timer* timer = self.timer
+    cdef Entry* entry
+    cdef Shared* shared
+    cdef int64_t indices[8192]
+    cdef void* block
+    cdef const char* fault
+    cdef int i
+    timer_advance(timer, INT64_MAX)
+    while True:
+        lock_wait(timer)
+        entry = timer_take_locked(timer, NULL)
+        lock_release(timer)
+        if entry is NULL:
+            break
+        if entry.place == ENTRY_OF_BATCH:
+            shared = <Shared*>entry_batch(entry).object
+            block = NULL
+            batch_take(shared.batch, 8192, indices, NULL, NULL, NULL)
+            lock_wait(timer)
+            finished = batch_returned_locked(shared.batch, &block)
+            lock_release(timer)
+            shared_ended(shared, block, finished)
+    lock_wait(timer)
+    fault = timer_check_locked(timer)
+    if fault is NULL and (timer.pending or timer.batches is not NULL):
+        fault = "something is left in a timer that gave all back"
+    lock_release(timer)
+    added_out[0] += timer.added
+    for i in range(SLOTS):
+        if self.slots[i] is not NULL:
+            shared_release(self.slots[i])
+    timer_free(timer)
+    PyMem_RawFree(self)
+    return fault
+
+
+cdef public void timers_come_and_go(uint64_t chance) noexcept nogil:
+    """A timer that is made, used by its thread alone, and freed: the registry of all timers."""
+    cdef Timer* timer = timer_new(1, 2, 0, CLOCK_KIND_MANUAL, False)
+    cdef Task task
+    memset(&task, 0, sizeof(Task))
+    task.owner = <uintptr_t>timer
+    task.entry.place = ENTRY_OF_TASK
+    lock_wait(timer)
+    task_add_locked(timer, &task, 1, TAKE_DUE)
+    lock_release(timer)
+    timer_live_until(timer, <int64_t>draw(&chance, 4))
+    lock_wait(timer)
+    task_cancel_locked(timer, &task)
+    lock_release(timer)
+    timer_free(timer)

@@ -12,13 +12,13 @@ SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py py
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
 
-# Two halves, which `make -j2 test` runs side by side. At the end it says how long each part of them took.
-test: test-release test-invariants
-	@cat build/test-times-release build/test-times-invariants
+# Three parts, of which `make -j2 test` runs two side by side. At the end it says how long each folder of them took.
+test: test-release test-spark test-invariants
+	@cat build/test-times-release build/test-times-spark build/test-times-invariants
 
 test-release: .venv/built
 	mkdir -p build
-	HWHEEL_TIMES=build/test-times-release .venv/bin/python -P -m pytest -q
+	HWHEEL_TIMES=build/test-times-release .venv/bin/python -P -m pytest -q --ignore=tests/spark
 
 test-invariants: .venv-debug/built
 	mkdir -p build
@@ -36,7 +36,8 @@ test-core: .venv-debug/built
 
 # The tests of hwheel.spark alone. They need Java 17 or later.
 test-spark: .venv/built
-	.venv/bin/python -P -m pytest -q tests/spark
+	mkdir -p build
+	HWHEEL_TIMES=build/test-times-spark .venv/bin/python -P -m pytest -q tests/spark
 
 # hwheel deliver between topics of a real broker, which is started here: needs Java 17 or later, and Maven, which brings
 # the jars of Kafka and of Spark's connector the first time. An environment of its own, since the connector's version is

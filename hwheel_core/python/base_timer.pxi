@@ -75,8 +75,8 @@ cdef class BaseTimer:
         Returns the TimerTask, pending between two runs; each counts as one added and one expired.
         `cancel()`, also in the callback, or `close()` ends it, no exception does; `reschedule()`
         moves the next run alone. ValueError: the interval is not positive. O(1) a run. slack and
-        max_lateness: of each run. jitter: each is later by a random time of at most so many seconds,
-        drawn by random.random(), a random.Random say, or from the system. Neither moves the grid.
+        max_lateness: of each run. jitter: each is later by a random time of at most so many
+        seconds, by random.random(), a random.Random say, or the system. Neither moves the grid.
         """
         return core_call_every(self, None, interval, callback, args, missed, slack, jitter, random, max_lateness, context)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hwheel.asyncio.delay_queue import DelayQueue, QueueShutDown
 from hwheel.asyncio.loop import EventLoop, new_event_loop, run
 from hwheel.asyncio.loop_class import wheel_loop
+from hwheel.asyncio.periodic import PeriodicCall, call_every
 from hwheel.asyncio.timeouts import Timeouts
 from hwheel_core import LoopHandle as TimerHandle
 
@@ -25,9 +26,11 @@ __all__ = [
     "DelayQueue",
     "EventLoop",
     "EventLoopPolicy",
+    "PeriodicCall",
     "QueueShutDown",
     "TimerHandle",
     "Timeouts",
+    "call_every",
     "install",
     "new_event_loop",
     "run",

@@ -204,29 +204,62 @@ cdef class BaseTimer:
         no wait for that one. Closing again returns an empty list; but where a close() was
         interrupted, or a callback raised in it, it goes on, and returns what the first would have.
         """
-        cdef list not_run
         timeout = check_timeout(timeout)
         if self.timer is NULL or self.is_over or self.closer != 0:
             return []                   # never set up, or another close() returns what there is
-        self.closer = PyThread_get_thread_ident()
-        try:
-            core_after_fork(self)
-            self._close()
-            self._end_threads(bool(run_pending), timeout)
-            timer_return_all(self.timer, core_not_run(self))
-            self._give_back(self.not_run)
-            timer_drop_clock(self.timer)
-            self.is_over = True
-            not_run, self.not_run = self.not_run, None
-            return not_run
-        finally:
-            self.closer = 0
+        return core_close(self, bool(run_pending), timeout, None)
+
+    def dump(self, *, timeout=None, now=None):
+        """Closes the timer as close() does, and returns what had not run as bytes for load().
+        DumpError: something cannot be pickled; nothing has changed then. now: the seconds since
+        1970 that it is, time.time() by itself. What an executor has been given runs there.
+        """
+        # What is written does not pass through Python code, where an interruption could come, before the caller has it.
+        timeout = check_timeout(timeout)
+        core_set_up(self)
+        write = self._begin_dump(now)
+        if self.is_over or self.closer != 0:
+            raise TimerClosed("the timer is closed")
+        self.timer.dumping = True
+        return core_close(self, False, timeout, write)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exc_info):
         self.close()
+
+    def _facts(self, TimerTask task not None):
+        """For dump(): (deadline_ms, None or, of call_every, (interval_ns, missed, next_ns)); None: no class that is written."""
+        return task_facts(task)
+
+    def _writable(self, bint anew):
+        """For dump(): what is pending, or runs and comes back, and was not given to _set_writable. anew: all of it."""
+        core_set_up(self)
+        return core_writable(self, anew)
+
+    def _set_writable(self, TimerTask task not None):
+        task.task.flags |= TASK_WRITABLE
+
+    def _has_batches(self):
+        """Whether anything is pending of a batch."""
+        core_set_up(self)
+        return self.timer.batches is not NULL
+
+    def _close_if_writable(self):
+        """For dump(): closes the timer if all that is pending at this moment was given to _set_writable. Whether it did."""
+        core_set_up(self)
+        return core_close_if_writable(self)
+
+    def _begin_dump(self, now):
+        """For subclasses: closes the timer when all can be written. Returns the function that writes what had not run."""
+        raise NotImplementedError
+
+    def _add_records(self, list records not None):
+        """For load(): adds a task for each (callback, args, kwargs, ns from now, None or (interval_ns, missed, ns from now to
+        the next time of the grid)); all or none."""
+        core_set_up(self)
+        return core_add_records(self, records)
 
     def _close(self):
         """Refuses adds from now on. False if it was closed before."""

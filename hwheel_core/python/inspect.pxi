@@ -109,3 +109,19 @@ cdef list timer_pending(Timer* timer):
     for place in numbered:
         tasks.append(found[place[2]][4])
     return tasks
+
+
+cdef list timer_resting(Timer* timer):
+    """The tasks of call_every that were handed out and have not come back."""
+    cdef list found = [None] * timer.resting_count
+    cdef Entry* entry
+    cdef Py_ssize_t i
+    lock_with_gil(timer)
+    entry = timer.resting.next
+    for i in range(min(len(found), timer.resting_count)):
+        found[i] = entry_task(entry)
+        entry = entry.next
+    lock_release(timer)
+    while found and found[len(found) - 1] is None:
+        found.pop()
+    return found

@@ -44,6 +44,14 @@ cdef bint periodic_next(PeriodicTask self, const Instant* now, object later_ns, 
     return True
 
 
+cdef bint periodic_end(Timer* timer, PeriodicTask self) except -1:
+    """The timer is closed, and the task does not come back. Where that was dump(), it stays among those that rest, and is
+    written."""
+    if not timer.dumping:
+        task_cancel(self)
+    return False
+
+
 cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
     """Puts the task back for its next run; False if it has been cancelled or the timer closed meanwhile.
 
@@ -59,8 +67,7 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
     try:
         timer_read_clock(timer, &now)
     except TimerClosed:
-        task_cancel(self)
-        return False
+        return periodic_end(timer, self)
     except BaseException as error:
         failed = error
         lock_with_gil(timer)
@@ -82,8 +89,7 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
         # With a clock that fails it is not asked again whether what is due is really due.
         back = task_schedule(timer, self, expiration_ms, timer_when_due(timer, &delay) if failed is None else TAKE_DUE) == OK
     except TimerClosed:
-        task_cancel(self)
-        return False
+        return periodic_end(timer, self)
     if failed is not None:
         raise failed
     return back

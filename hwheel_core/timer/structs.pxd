@@ -46,6 +46,7 @@ cdef enum TaskFlags:
     TASK_REPEATS = 16       # call_every: goes back into the wheel after it ran
     TASK_OVER_LIMIT = 32    # needs no place under max_pending
     TASK_MISSED = 64        # it was too late to run; set and cleared with the GIL
+    TASK_WRITABLE = 4096    # dump() has found that it can be written; set with the GIL
     TASK_MEMBER = 0x7FFF0000    # of a group: how many bytes behind the task its Member lies (task_member); 0: it has none
 
 cdef struct Task:
@@ -148,6 +149,7 @@ cdef struct Timer:
     int closed              # adds are refused
     int hurried             # close() runs what is ready, due or not
     int stopping            # threads shall end at once
+    int dumping             # what close() takes out is to be written: a task of call_every is not over when it cannot come back
     int draining            # threads shall end when nothing is ready any more
     int adding              # batches that are being placed, which give the lock up in between
 

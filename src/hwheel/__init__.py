@@ -10,6 +10,7 @@ True
 from hwheel.containers.delay_queue import DelayQueue
 from hwheel.containers.expiring_dict import ExpiringDict
 from hwheel.threading import Timer
+from hwheel.timers.dump import DumpError, Loaded
 from hwheel.timers.manual import ManualTimer
 from hwheel.timers.system import SystemTimer
 from hwheel.version import __version__
@@ -37,10 +38,12 @@ __all__ = [
     "Bucket",
     "DelayKey",
     "DelayQueue",
+    "DumpError",
     "ExpiringDict",
     "HwheelError",
     "Lateness",
     "Level",
+    "Loaded",
     "ManualTimer",
     "ShutDown",
     "SystemTimer",

@@ -183,6 +183,40 @@ def never_started(interruption, executor, **options):
     return faults + world.settle()
 
 
+def nothing(number):
+    """What a dump can write, because it is found by its name."""
+
+
+def dumping(then):
+    def scenario(interruption, executor, **options):
+        """Each task is in the dump, or still pending, or comes back from what is called then."""
+        world = World(executor, **options)
+        timer, data = world.timer, []
+        for number in range(3):
+            timer.call_later(3600 + number, nothing, number)
+        timer.call_every(3600, nothing, 3)
+        faults = world.do(interruption, lambda: data.append(timer.dump()))
+        if not data and not timer.closed and len(timer) != 4:
+            faults.append(f"{len(timer)} of 4 are pending")
+        if not data and then == "dump":
+            data.append(timer.dump())
+        left = timer.close()
+        if data and left:
+            faults.append(f"{len(left)} are in the dump, and close() returned them")
+        with ManualTimer() as other:
+            tasks = other.load(data[0]).tasks if data else left
+            numbers = sorted(task.args[0] for task in tasks)
+        if numbers != [0, 1, 2, 3]:
+            faults.append(f"of 0 to 3 there are {numbers}")
+        if world.executor is not None and world.executor != "inline":
+            world.executor.shutdown()
+        if threads := world.account.threads_left():
+            faults.append(f"threads are left: {threads}")
+        return faults
+
+    return scenario
+
+
 def leaving_the_block(interruption, executor, **options):
     """What __exit__ throws away is nobody's: only what is not thrown away has to be accounted for."""
     world = World(executor, **options)
@@ -347,6 +381,8 @@ SCENARIOS = {
         "own inline pool duck",
     ),
     "close of what never started": (never_started, "own pool manual"),
+    "dump, then close": (dumping("close"), "own inline pool manual"),
+    "dump, then dump": (dumping("dump"), "inline own pool manual"),
     "leaving the block": (leaving_the_block, "own inline pool manual"),
     "advance": (moving_on, "manual"),
     "in a callback": (callback_interrupted, "manual"),

@@ -8,7 +8,7 @@ from collections import deque
 from contextvars import copy_context
 
 from hwheel import ManualTimer, TimerTask, TimingWheel
-from starving import END, FAR, named, no_faults, print_nothing, scene
+from starving import END, FAR, IN_PYTHON, named, no_faults, print_nothing, scene
 
 
 def adds(name, prepare, runs=1):
@@ -344,6 +344,56 @@ def close_and_run(world):
             yield f"{len(timer)} are pending"
 
     return lambda: world.timer.close(run_pending=True), faults
+
+
+@scene
+def dump(world):
+    world.later(0.5)
+    world.later(FAR / 1000)
+    world.timer.call_every(1e7, world.ran.append, -1)
+    # What has to be there before the memory ends: a method of an object that cannot be pickled would be refused.
+    world.timer.close()
+    world.start_anew()
+    world.timer.call_later(0.5, print_nothing, 1)
+    world.timer.call_later(FAR / 1000, print_nothing, [2])
+    world.timer.call_every(1e7, print_nothing)
+    dumps = [None]
+
+    def act():
+        dumps[0] = world.timer.dump(now=0)
+
+    def faults(error):
+        if error is not None:
+            if not world.timer.closed and len(world.timer) != 3:
+                yield f"{len(world.timer)} of 3 are pending after {error!r}"
+            act()
+        if len(ManualTimer().load(dumps[0], now=0).tasks) != 3:
+            yield "not all were written"
+        world.start_anew()
+
+    return act, faults
+
+
+@scene
+def load(world):
+    with ManualTimer() as timer:
+        for delay in (0.5, 7, FAR / 1000):
+            timer.call_later(delay, print_nothing, delay)
+        timer.call_every(1e7, print_nothing)
+        data = timer.dump(now=0)
+    world.later(0.5)
+
+    def faults(error):
+        if len(world.timer) != (1 if error else 5):
+            yield f"{len(world.timer)} are pending after {error!r}"
+        for task in world.timer.pending():
+            if task not in world.tasks:
+                task.cancel()
+
+    return lambda: world.timer.load(data, now=0), faults
+
+
+IN_PYTHON.update(("dump", "load"))
 
 
 @scene

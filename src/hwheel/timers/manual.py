@@ -3,6 +3,7 @@
 from typing import Any, Literal, SupportsFloat, SupportsIndex
 
 from hwheel.timers.base import BaseTimer, OnError, OnMissed, begin_timer, report
+from hwheel.timers.dump import Loaded, Write, begin_dump, load_timer
 from hwheel_core import DEFAULT_WHEEL_SIZE, TimerTask
 
 
@@ -64,11 +65,18 @@ class ManualTimer(BaseTimer):
         """Advances until time() is `when`, in seconds. ValueError: that is over."""
         self._advance_to(when)
 
+    def load(self, data: bytes, *, overdue: Literal["run", "return"] = "run", now: float | None = None) -> Loaded:
+        """As SystemTimer.load()."""
+        return load_timer(self, data, overdue, now)
+
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
         if run_pending:
             self._make_all_ready()
             self._run_ready(True)
         self._stop(False)
+
+    def _begin_dump(self, now: float | None) -> Write:
+        return begin_dump(self, now)
 
     def _report(self, source: Any, error: BaseException) -> None:
         report(self._on_error, source, error)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from hwheel.timers.arguments import whole_number
 from hwheel.timers.base import BaseTimer, OnError, OnMissed, begin_timer, report
 from hwheel.timers.dispatch import HandOver, end_of, hand_over_to, time_left
+from hwheel.timers.dump import Loaded, Write, begin_dump, load_timer
 from hwheel.timers.lifecycle import follow_process
 from hwheel_core import DEFAULT_WHEEL_SIZE, TimerBatch, TimerClosed, TimerTask, check_timeout
 
@@ -14,8 +15,9 @@ from hwheel_core import DEFAULT_WHEEL_SIZE, TimerBatch, TimerClosed, TimerTask, 
 class SystemTimer(BaseTimer):
     """A timer for very many timeouts: Kafka's SystemTimer, on a real clock, with its threads.
 
-    Adding: call_later(), call_at(), call_every(), call_many(), add(). Looking: len(timer),
-    pending(), time(), stats(). Ending: task.cancel(), drain(), close(), or a `with` block.
+    Adding: call_later(), call_at(), call_every(), call_many(), add(), group(), load(). Looking:
+    len(timer), pending(), time(), stats(). Ending: task.cancel(), drain(), dump(), close(), or a
+    `with` block.
 
     name: in the names of its threads, `reaper-<name>` and `executor-<name>`.
     tick_ms: the resolution in ms. wheel_size: buckets a level; Kafka's is 20.
@@ -114,6 +116,13 @@ class SystemTimer(BaseTimer):
         is_done = not len(self)
         return self.close(run_pending=is_done, timeout=time_left(give_up) if is_done else 0)
 
+    def load(self, data: bytes, *, overdue: Literal["run", "return"] = "run", now: float | None = None) -> Loaded:
+        """Adds the tasks of a dump(), for the times of day that they had; all or none.
+        overdue: what was due meanwhile runs at once, or comes back in the Loaded. DumpError: these
+        are other bytes. Like all pickles they can do anything: load only what you have written.
+        """
+        return load_timer(self, data, overdue, now)
+
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
         """The part of close() that waits."""
         give_up = end_of(timeout)
@@ -123,6 +132,9 @@ class SystemTimer(BaseTimer):
         self._stop(False)
         self._hand_over.join(give_up)
         self._hand_over.take_back(self)
+
+    def _begin_dump(self, now: float | None) -> Write:
+        return begin_dump(self, now)
 
     def _report(self, source: Any, error: BaseException) -> None:
         # A callback that is still running while the interpreter ends may be refused an add: nobody wants to see that.

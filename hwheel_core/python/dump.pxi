@@ -1,0 +1,169 @@
+# What dump() and load() need of the core: tasks are looked at, the timer is closed at a moment when all that is pending is
+# known, and tasks come into a timer all at once. What is written, and how, is in src/hwheel/timers/dump.py.
+
+
+cdef bint task_is_of_calls(TimerTask self) noexcept:
+    """Whether all that there is of it is its times and its call: no subclass, which may hold more."""
+    cdef object kind = type(self)
+    return kind is TimerTask or kind is GroupTask or kind is PeriodicTask or kind is GroupPeriodicTask
+
+
+cdef object task_facts(TimerTask self):
+    """(deadline_ms, None), or of call_every (deadline_ms, (interval_ns, missed, next_ns)); None: it cannot be written."""
+    cdef PeriodicTask periodic
+    if not task_is_of_calls(self):
+        return None
+    if not self.task.flags & TASK_REPEATS:
+        return self.task.deadline_ms, None
+    periodic = self
+    return self.task.deadline_ms, (periodic.interval_ns, ("skip", "burst", "delay")[periodic.missed], periodic.next_ns)
+
+
+cdef list core_writable(BaseTimer self, bint anew):
+    """What is pending, or runs and comes back, and was not found to be writable yet."""
+    cdef list found = []
+    cdef TimerTask task
+    for task in timer_pending(self.timer) + timer_resting(self.timer):
+        if anew:
+            task.task.flags &= ~TASK_WRITABLE
+        if not task.task.flags & TASK_WRITABLE:
+            found.append(task)
+    return found
+
+
+cdef bint core_close_if_writable(BaseTimer self) except -1:
+    """Closes the timer, if at this moment all that is pending was found to be writable."""
+    cdef Timer* timer = self.timer
+    cdef bint closed, writable
+    lock_with_gil(timer)
+    closed = timer.closed
+    writable = timer_is_writable_locked(timer)
+    if writable and not closed:
+        timer.dumping = True
+        timer.closed = True
+    lock_release(timer)
+    if closed:
+        raise TimerClosed("the timer is closed")
+    return writable
+
+
+cdef bint core_take_resting(BaseTimer self, list not_run) except False:
+    """At the end of dump(): tasks of call_every that ran while the timer was closed do not come back by themselves. They are
+    among what had not run, at the time of their next run."""
+    cdef Timer* timer = self.timer
+    cdef PeriodicTask task
+    cdef Instant now, delay
+    cdef int64_t deadline_ms, expiration_ms
+    cdef bint taken
+    for task in timer_resting(timer):
+        timer_read_clock(timer, &now)
+        list_make_room(not_run)
+        try:
+            periodic_next(task, &now, &delay)
+            timer_due_or_raise(timer, &now, &delay, &deadline_ms, &expiration_ms)
+            lock_with_gil(timer)
+            taken = task.task.state == TASK_EXPIRED
+            if taken:
+                task.task.state = TASK_CANCELLED
+                task.task.deadline_ms = deadline_ms
+                task_rest_no_more_locked(timer, &task.task)
+                if task.task.flags & TASK_MEMBER:
+                    group_leave_locked(&task.task)
+            lock_release(timer)
+            if taken:
+                list_fill_room(not_run, task)
+        finally:
+            list_drop_room(not_run)
+    return True
+
+
+cdef TimerTask task_of_record(BaseTimer self, object callback, tuple args, dict kwargs, object periodic,
+                              const Instant* now):
+    """A new task of this timer. periodic: None, or (interval_ns, missed, ns from now to the next time of its grid)."""
+    cdef TimerTask task
+    cdef PeriodicTask repeats
+    if periodic is None:
+        task = TimerTask.__new__(TimerTask)
+        task_set_call(task, callback, args, kwargs)
+    else:
+        interval_ns, missed, next_ns = periodic
+        task = repeats = PeriodicTask.__new__(PeriodicTask)
+        task_set_call(task, callback, args, kwargs)
+        task.task.flags |= TASK_REPEATS
+        repeats.missed = {"skip": MISSED_SKIP, "burst": MISSED_BURST, "delay": MISSED_DELAY}[missed]
+        repeats.interval = Instant(interval_ns // NS_PER_MS, interval_ns % NS_PER_MS)
+        repeats.interval_ns = interval_ns
+        repeats.next_ns = instant_ns(now) + next_ns
+    task_own(task, self.timer)
+    return task
+
+
+cdef list core_add_records(BaseTimer self, list records):
+    """Adds a task for each (callback, args, kwargs, ns from now, periodic), in this order; or an exception says why none is
+    added. They are all there at one moment."""
+    cdef Timer* timer = self.timer
+    cdef list tasks = []
+    cdef Task** pointers = NULL
+    cdef TimerTask task
+    cdef Instant now, delay
+    cdef int64_t deadline_ms, count, last_ms, i
+    cdef WhenDue due = ASK_WHEN_DUE if timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
+    cdef Status status = NOT_YET
+    core_ready(self)
+    timer_read_clock(timer, &now)
+    last_ms = now.ms
+    try:
+        for callback, args, kwargs, ns, periodic in records:
+            task = task_of_record(self, callback, args, kwargs, periodic, &now)
+            tasks.append(task)
+            delay = Instant(integer_argument(ns // NS_PER_MS, "a delay"), ns % NS_PER_MS)
+            timer_due_or_raise(timer, &now, &delay, &deadline_ms, &task.task.entry.expiration_ms)
+            task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
+            task.task.deadline_ms = deadline_ms
+            last_ms = max(last_ms, task.task.entry.expiration_ms)
+        count = len(tasks)
+        pointers = <Task**>PyMem_RawMalloc((count + 1) * sizeof(Task*))
+        if pointers is NULL:
+            raise MemoryError
+        for i in range(count):
+            task = tasks[i]
+            pointers[i] = &task.task
+            task_untrack(task)
+            Py_INCREF(task)             # the wheel's, as in task_link; dropped below if it is not added
+        try:
+            while True:
+                with nogil:
+                    status = tasks_add(timer, pointers, count, now.ms, last_ms, due)
+                if status != NOT_YET or not timer_make_room(timer, None, status, &due):
+                    break
+        finally:
+            if status != OK:
+                for task in tasks:
+                    task_track(task)
+                    Py_DECREF(task)
+        if status != OK:
+            status_raise(timer, status)
+        timer_heed_clock(timer, &now)
+        return tasks
+    finally:
+        PyMem_RawFree(pointers)
+
+
+cdef object core_close(BaseTimer self, bint run_pending, object timeout, object write):
+    """close(). write: what to call with what had not run, for its result; only when that is back is it given away."""
+    self.closer = PyThread_get_thread_ident()
+    try:
+        core_after_fork(self)
+        self._close()
+        self._end_threads(run_pending, timeout)
+        timer_return_all(self.timer, core_not_run(self))
+        if self.timer.dumping:
+            core_take_resting(self, self.not_run)
+        self._give_back(self.not_run)
+        result = self.not_run if write is None else write(self.not_run)
+        timer_drop_clock(self.timer)
+        self.is_over = True
+        self.not_run = None
+        return result
+    finally:
+        self.closer = 0

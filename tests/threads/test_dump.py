@@ -1,0 +1,123 @@
+"""dump() while threads add and callbacks run: every task runs here or is in the dump, never both."""
+
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+from hwheel import DumpError, ManualTimer, TimerClosed
+
+RAN = []
+HOLD = threading.Event()
+BEGUN = threading.Event()
+
+
+def note(number):
+    RAN.append(number)
+
+
+def wait_here(number):
+    BEGUN.set()
+    HOLD.wait(30)
+    RAN.append(number)
+
+
+@pytest.fixture(autouse=True)
+def anew():
+    RAN.clear()
+    HOLD.clear()
+    BEGUN.clear()
+
+
+def numbers_in(data):
+    timer = ManualTimer()
+    loaded = timer.load(data)
+    numbers = [task.args[0] for task in loaded.tasks]
+    timer.close()
+    return numbers
+
+
+def test_each_task_runs_or_is_in_the_dump(make_timer, executor, many_switches):
+    for _ in range(20):
+        RAN.clear()
+        timer = make_timer(executor=executor)
+        added, stop = [], threading.Event()
+
+        def add(me, timer=timer, added=added):
+            for number in range(me * 1000, me * 1000 + 300):
+                try:
+                    timer.call_later((number % 7) / 1000 if number % 3 else 3600, note, number)
+                except TimerClosed:
+                    return
+                added.append(number)
+
+        threads = [threading.Thread(target=add, args=(me,)) for me in range(3)]
+        for thread in threads:
+            thread.start()
+        data = None
+        while data is None:
+            try:
+                data = timer.dump()
+            except DumpError as error:
+                assert "faster" in str(error)
+        for thread in threads:
+            thread.join()
+        stop.set()
+        left = numbers_in(data)
+        give_up = time.monotonic() + 30
+        while len(RAN) + len(left) < len(added) and time.monotonic() < give_up:
+            time.sleep(0.001)  # an executor of the user's has what it was given
+        assert Counter([*RAN, *left]) == Counter(added)
+        stats = timer.stats()
+        assert stats.added == stats.expired + len(left) and stats.pending == 0
+
+
+@pytest.mark.parametrize("timeout", [None, 0])
+def test_a_task_of_call_every_that_runs_elsewhere_is_written(make_timer, executor, timeout):
+    timer = make_timer(executor=executor)
+    task = timer.call_every(0.001, wait_here, 5)
+    timer.call_later(3600, note, 6)
+    BEGUN.wait(30)
+    if timeout is None:
+        threading.Timer(0.05, HOLD.set).start()
+    data = timer.dump(timeout=timeout)
+    HOLD.set()
+    assert sorted(numbers_in(data)) == [5, 6] and task.cancelled
+    give_up = time.monotonic() + 30
+    while not RAN and time.monotonic() < give_up:
+        time.sleep(0.001)
+    time.sleep(0.01)
+    assert RAN == [5]
+
+
+def test_a_task_of_call_every_that_is_cancelled_while_it_runs_is_not_written(make_timer):
+    timer = make_timer(executor="inline")
+    task = timer.call_every(0.001, wait_here, 5)
+    BEGUN.wait(30)
+    assert task.cancel()
+    threading.Timer(0.05, HOLD.set).start()
+    assert numbers_in(timer.dump()) == []
+
+
+def test_two_dumps_at_once_have_each_task_once(make_timer):
+    for _ in range(30):
+        timer, dumps = make_timer(), []
+        for number in range(20):
+            timer.call_later(3600, note, number)
+        begin = threading.Barrier(2)
+
+        def dump(timer=timer, dumps=dumps, begin=begin):
+            begin.wait()
+            try:
+                dumps.append(timer.dump())
+            except TimerClosed:
+                pass
+
+        threads = [threading.Thread(target=dump) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        numbers = [number for data in dumps for number in numbers_in(data)]
+        assert sorted(numbers) == [*range(20)]

@@ -20,9 +20,9 @@ cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, When
         return task_add_again_locked(self, task, expiration_ms, when_due)
     if task.owner != <uintptr_t>self:
         return DISOWNED
-    if self.closed:
+    if self.closed and not (self.finishing and task.flags & TASK_ALARM):
         return CLOSED
-    if self.pending + self.resting_count >= self.max_pending and not task.flags & TASK_OVER_LIMIT:
+    if self.pending + self.resting_count >= self.max_pending and not task.flags & TASK_ALARM:
         return FULL
     task.entry.expiration_ms = expiration_ms
     status = timer_insert_locked(self, &task.entry, when_due)
@@ -124,7 +124,15 @@ cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
             timer_record_locked(self, task.deadline_ms, now)
             if task.flags & TASK_REPEATS:
                 task_rest_locked(self, task)
+            if task.flags & TASK_ALARM:
+                self.ringing += 1
     return entry
+
+
+cdef inline void alarm_over_locked(Timer* self) noexcept nogil:
+    """An alarm that was taken has run."""
+    if self.ringing > 0:                # else it is one of before a fork
+        self.ringing -= 1
 
 
 cdef bint task_put_back_locked(Timer* self, Task* task) noexcept nogil:
@@ -136,5 +144,7 @@ cdef bint task_put_back_locked(Timer* self, Task* task) noexcept nogil:
     task.state = TASK_PENDING
     self.pending += 1
     self.expired -= 1
+    if task.flags & TASK_ALARM:
+        alarm_over_locked(self)
     list_push(&self.ready, &task.entry)
     return True

@@ -1,5 +1,6 @@
 """SystemTimer: the wheel on a real clock, with its threads."""
 
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Literal
@@ -104,11 +105,17 @@ class SystemTimer(BaseTimer):
             raise RuntimeError("drain() in a callback would wait for itself")
         if len(self) and not self.closed:
             self._be_started()  # this may be the child of a fork, which keeps what was pending
-        self._close()
-        while len(self) and time_left(give_up) != 0 and not self._is_stopping():
+        self._close(True)
+        while self._has_more() and time_left(give_up) != 0 and not self._is_stopping():
+            with contextlib.suppress(TimerClosed):  # a close() has just begun
+                self._be_started()  # a signal handler may have forked, and this be the child
             self._hand_over.wait_for_due(self, give_up)
-        is_done = not len(self)
+        is_done = not self._has_more()
         return self.close(run_pending=is_done, timeout=time_left(give_up) if is_done else 0)
+
+    def _has_more(self) -> bool:
+        pending, ringing = self._left()
+        return pending > 0 or (ringing > 0 and self._hand_over.has_taken(self))
 
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
         """The part of close() that waits."""
@@ -136,7 +143,7 @@ class SystemTimer(BaseTimer):
         """No thread of the timer came along. The next add starts them, or what was kept does."""
         self._hand_over.after_fork_in_child()
         self._after_fork()
-        if len(self) and not self.closed:
+        if len(self) and (not self.closed or self._is_finishing()):
             self._start()
 
     def _at_exit(self) -> None:

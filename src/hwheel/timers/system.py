@@ -97,8 +97,9 @@ class SystemTimer(BaseTimer):
 
     def drain(self, timeout: float | None = None) -> list[TimerTask | TimerBatch]:
         """Refuses timers from now on, waits until what is pending has run, each at its own time
-        (of call_every once more), and closes. After `timeout` seconds it returns the rest, as
-        close() does. RuntimeError: in a callback of the timer, which it would wait for.
+        (of call_every once more, of a container all that it holds), and closes. After `timeout`
+        seconds it returns the rest, as close() does. RuntimeError: in a callback of the timer,
+        which it would wait for.
         """
         give_up = end_of(check_timeout(timeout))
         if self._hand_over.is_here(self):

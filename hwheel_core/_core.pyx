@@ -22,6 +22,7 @@ cimport cython
 import _thread
 import functools
 import os
+import sys
 import threading
 import time
 import types

@@ -92,7 +92,7 @@ cdef bint container_set_back(ContainerCore self, int64_t now_ms) except False:
 cdef ContainerAlarm alarm_new(ContainerCore container):
     cdef ContainerAlarm self = ContainerAlarm.__new__(ContainerAlarm)
     # Beyond max_pending, because nobody is there to be told that there is no room when it has rung and is set anew.
-    self.task.flags = TASK_OWN_RUN | TASK_OVER_LIMIT
+    self.task.flags = TASK_OWN_RUN | TASK_ALARM
     self.container = weakref.ref(container)
     return self
 
@@ -121,7 +121,7 @@ cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* readin
             now = reading[0]
         if container_is_armed(self, max(at_ms, now.ms)):
             return True
-        if core.timer.closed:
+        if core.timer.closed and not core.timer.finishing:
             raise TimerClosed("the timer is closed")
         delay.ms = at_ms - now.ms
         delay.ns = -now.ns

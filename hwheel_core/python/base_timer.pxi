@@ -261,13 +261,29 @@ cdef class BaseTimer:
         core_set_up(self)
         return core_add_records(self, records)
 
-    def _close(self):
-        """Refuses adds from now on. False if it was closed before."""
+    def _close(self, bint finishing=False):
+        """Refuses adds from now on. False if it was closed before. finishing: but for alarms of containers, until the next
+        _close(), unless that has been already."""
         cdef bint first
         core_set_up(self)
         with nogil:
-            first = timer_close(self.timer)
+            first = timer_close(self.timer, finishing)
         return first
+
+    def _is_finishing(self):
+        """Whether it is between _close(True) and _close()."""
+        core_set_up(self)
+        return self.timer.finishing != 0
+
+    def _left(self):
+        """How many are pending, and how many alarms of containers were taken and have not been set again yet, if they are to
+        be. Both of one moment, because an alarm goes to and fro between the two."""
+        cdef int64_t pending, ringing
+        core_set_up(self)
+        lock_with_gil(self.timer)
+        pending, ringing = self.timer.pending, self.timer.ringing
+        lock_release(self.timer)
+        return pending, ringing
 
     def _give_back(self, tasks):
         """For subclasses: close() is about to return these. It may come more than once, if it is interrupted."""

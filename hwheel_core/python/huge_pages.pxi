@@ -98,8 +98,9 @@ def use_huge_pages():
 
     Address space is taken 64 MiB at a time, and memory 2 MiB at a time, where CPython takes 1 MiB and the system gives it
     4 KiB at a time: a small program is up to 2 MiB larger by it. 2 MiB go back to the system when nothing in them is in
-    use. False on systems other than Linux, with a kernel without huge pages, and on a free-threaded CPython, which has no
-    arenas. Linux has a switch, /sys/kernel/mm/transparent_hugepage/enabled: with "never" there nothing changes.
+    use. False on systems other than Linux, with a kernel without huge pages, or with "never" in its switch, the file
+    /sys/kernel/mm/transparent_hugepage/enabled; on a free-threaded CPython, and with PYTHONMALLOC=malloc, which have no
+    arenas.
 
     Thread-safety: any thread. O(1).
     """
@@ -108,7 +109,7 @@ def use_huge_pages():
     global huge_regions, huge_lock
     if huge_lock is not NULL:
         return True
-    if HW_FREE_THREADED:
+    if HW_FREE_THREADED or not sys.getallocatedblocks():    # it counts what lies in arenas
         return False
     first = huge_region_new()           # also to see whether there are any
     if first is NULL:

@@ -18,7 +18,7 @@ cdef bint core_prepare(BaseTimer self, bint has_worker) except False:
     core_set_up(self)
     with nogil:
         lock_wait(timer)
-        closed = timer.closed
+        closed = timer.closed and not timer.finishing     # what a drain() waits for goes on in the child of a fork
         if not closed:
             opened = timer_open_waker(timer)
             timer.has_worker = has_worker

@@ -44,7 +44,7 @@ cdef enum TaskFlags:
     TASK_ONE_ARGUMENT = 4   # `arguments` is the only argument itself and no tuple
     TASK_KEYWORDS = 8       # the last item of `arguments` is a dict of keywords
     TASK_REPEATS = 16       # call_every: goes back into the wheel after it ran
-    TASK_OVER_LIMIT = 32    # needs no place under max_pending
+    TASK_ALARM = 32         # a container's: needs no place under max_pending, and may come again while drain() waits
     TASK_MISSED = 64        # it was too late to run; set and cleared with the GIL
     TASK_WRITABLE = 4096    # dump() has found that it can be written; set with the GIL
     TASK_MEMBER = 0x7FFF0000    # of a group: how many bytes behind the task its Member lies (task_member); 0: it has none
@@ -146,7 +146,9 @@ cdef struct Timer:
     int64_t generation      # of processes: one more after each fork (read without lock)
     int roles[2]            # for each role whether a thread has taken it: RoleState
     uintptr_t starters[2]   # who is starting a thread for it
-    int closed              # adds are refused
+    int closed              # adds are refused,
+    int finishing           # but drain() lets alarms of containers be set again, until close()
+    int ringing             # alarms that were taken and have not been set again yet, if they are to be
     int hurried             # close() runs what is ready, due or not
     int stopping            # threads shall end at once
     int dumping             # what close() takes out is to be written: a task of call_every is not over when it cannot come back

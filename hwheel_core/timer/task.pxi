@@ -20,9 +20,9 @@ cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, When
         return task_add_again_locked(self, task, expiration_ms, when_due)
     if task.owner != <uintptr_t>self:
         return DISOWNED
-    if self.closed:
+    if self.closed and not (self.finishing and task.flags & TASK_ALARM):
         return CLOSED
-    if self.pending + self.resting_count >= self.max_pending and not task.flags & TASK_OVER_LIMIT:
+    if self.pending + self.resting_count >= self.max_pending and not task.flags & TASK_ALARM:
         return FULL
     task.entry.expiration_ms = expiration_ms
     status = timer_insert_locked(self, &task.entry, when_due)
@@ -128,12 +128,21 @@ cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
             task.state = TASK_EXPIRED
             self.expired += 1
             timer_record_locked(self, task.deadline_ms, now)
-            if task.flags & (TASK_REPEATS | TASK_MEMBER):   # one look for both, because most tasks are neither
+            # One look for all, because most tasks are none of these.
+            if task.flags & (TASK_REPEATS | TASK_MEMBER | TASK_ALARM):
                 if task.flags & TASK_REPEATS:
                     task_rest_locked(self, task)
-                else:
+                elif task.flags & TASK_MEMBER:
                     group_leave_locked(task)
+                else:
+                    self.ringing += 1
     return entry
+
+
+cdef inline void alarm_over_locked(Timer* self) noexcept nogil:
+    """An alarm that was taken has run."""
+    if self.ringing > 0:                # else it is one of before a fork
+        self.ringing -= 1
 
 
 cdef bint task_put_back_locked(Timer* self, Task* task) noexcept nogil:
@@ -145,6 +154,8 @@ cdef bint task_put_back_locked(Timer* self, Task* task) noexcept nogil:
     task.state = TASK_PENDING
     self.pending += 1
     self.expired -= 1
+    if task.flags & TASK_ALARM:
+        alarm_over_locked(self)
     list_push(&self.ready, &task.entry)
     if task.flags & TASK_MEMBER:
         group_join_locked(task)

@@ -223,12 +223,13 @@ cdef void timer_make_all_ready(Timer* self) noexcept nogil:
     lock_release(self)
 
 
-cdef bint timer_close(Timer* self) noexcept nogil:
+cdef bint timer_close(Timer* self, bint finishing) noexcept nogil:
     """Refuses adds from now on, once those under way are through. False if it was closed before."""
     cdef bint first
     lock_wait(self)
     first = not self.closed
     self.closed = True
+    self.finishing = finishing and (first or self.finishing)    # what has begun to end does not go on
     while self.adding:
         lock_yield(self)
     lock_release(self)

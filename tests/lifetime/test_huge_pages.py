@@ -80,6 +80,26 @@ def test_the_environment_asks_for_them_at_the_first_import():
     assert megabytes[0] - megabytes[1] > 30
 
 
+@pytest.mark.parametrize("malloc", ["malloc", "malloc_debug", "debug"])
+def test_without_arenas_it_says_so(malloc):
+    told = output_of("-c", "import hwheel; print(hwheel.use_huge_pages())", env={"PYTHONMALLOC": malloc})
+    assert told == f"{malloc == 'debug'}\n"
+
+
+def test_a_process_that_may_have_none_is_told_so():
+    told = output_of(
+        "-c",
+        """
+import ctypes
+PR_SET_THP_DISABLE = 41
+assert ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0
+import hwheel
+print(hwheel.use_huge_pages(), hwheel.use_huge_pages())
+""",
+    )
+    assert told == "False False\n"
+
+
 def test_the_child_of_a_fork_uses_them_and_leaves_the_parent_s_alone(run_script):
     ended = run_script(
         FILL

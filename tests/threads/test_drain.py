@@ -1,5 +1,6 @@
 """drain(): no more timers, and what is pending runs at its own time."""
 
+import os
 import threading
 import time
 from array import array
@@ -7,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hwheel import SystemTimer, TimerClosed
+from hwheel import DelayQueue, ExpiringDict, SystemTimer, TimerClosed
+from programs import run_python
 
 EXECUTORS = {"own": lambda: None, "inline": lambda: "inline", "pool": lambda: ThreadPoolExecutor(2)}
 
@@ -88,6 +90,107 @@ def test_in_a_callback_it_would_wait_for_itself(executor):
         time.sleep(0.001)
     assert isinstance(errors[0], RuntimeError) and not timer.closed
     timer.close()
+
+
+@pytest.mark.parametrize("how", ["advance_clock", "drain", "close"])
+def test_also_in_a_callback_that_the_caller_runs(how):
+    timer, said = SystemTimer(executor="inline", reaper=False), []
+
+    def drain():
+        with pytest.raises(RuntimeError, match="would wait for itself"):
+            timer.drain()
+        said.append(len(timer))
+
+    timer.call_later(0.001, drain)
+    timer.call_later(0.002, said.append, "later")
+    if how == "advance_clock":
+        while len(said) < 2:
+            timer.advance_clock(1000)
+        timer.close()
+    else:
+        assert (timer.drain() if how == "drain" else timer.close(run_pending=True)) == []
+    assert said[0] in (0, 1) and said[1] == "later"
+
+
+# --- containers, whose alarm is one task for many entries -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("reaper", [True, False])
+def test_what_a_dict_holds_expires_at_its_own_time(executor, reaper):
+    timer, told = SystemTimer(executor=executor, reaper=reaper), []
+    begin = time.monotonic()
+    entries = ExpiringDict(0.3, on_expire=lambda pairs: told.append((time.monotonic() - begin, pairs)), timer=timer)
+    for i in range(10):
+        entries.set(i, i, ttl=0.1 + i / 20)
+    assert timer.drain() == []
+    assert [key for _, pairs in told for key, _ in pairs] == [*range(10)] and len(entries) == 0
+    assert all(late >= 0.1 + key / 20 for late, pairs in told for key, _ in pairs)
+    with pytest.raises(TimerClosed):
+        entries["new"] = 1
+
+
+def test_what_a_dict_holds_after_the_timeout_is_not_told_of():
+    timer, told = SystemTimer(), []
+    entries = ExpiringDict(3600, on_expire=told.extend, timer=timer)
+    entries.set("soon", 1, ttl=0.1)
+    entries["late"] = 2
+    assert len(timer.drain(timeout=0.5)) == 1 and told == [("soon", 1)] and dict(entries) == {"late": 2}
+    assert len(timer) == 0
+
+
+def test_who_waits_for_an_item_of_a_queue_gets_it():
+    timer, got = SystemTimer(), []
+    queue = DelayQueue(timer=timer)
+    queue.put("item", delay=0.3)
+    waits = threading.Thread(target=lambda: got.append(queue.get()))
+    waits.start()
+    while not len(timer):
+        time.sleep(0.001)
+    assert timer.drain() == []
+    waits.join(60)
+    assert got == ["item"]
+
+
+# --- forks ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
+@pytest.mark.parametrize("executor", ["None", "'inline'"])
+@pytest.mark.parametrize("fork", ["keep", "drop"])
+@pytest.mark.parametrize("where", ["elsewhere", "in a signal handler"])
+def test_a_child_goes_on_with_it(where, fork, executor):
+    told = run_python(
+        "-c",
+        f"""
+import faulthandler, os, signal, threading, time
+faulthandler.dump_traceback_later(60, exit=True)
+from hwheel import SystemTimer
+timer, ran, children = SystemTimer(executor={executor}, fork={fork!r}), [], []
+timer.call_later(0.5, ran.append, 1)
+if {where!r} == "elsewhere":
+    drain = threading.Thread(target=timer.drain)
+    drain.start()
+    while not timer.closed:
+        time.sleep(0.001)
+    children.append(os.fork())
+    if children[0]:
+        drain.join()
+    else:
+        while {fork!r} == "keep" and not ran:  # nobody need call anything
+            time.sleep(0.001)
+        assert timer.drain() == []
+else:
+    signal.signal(signal.SIGALRM, lambda *_: children.append(os.fork()))
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    assert timer.drain() == []
+assert ran == ([1] if children[0] or {fork!r} == "keep" else []), ran
+assert timer.closed and len(timer) == 0
+if not children[0]:
+    os._exit(0)  # faulthandler's thread is the parent's
+assert os.waitpid(children[0], 0)[1] == 0
+""",
+    )
+    assert (told.status, told.out, told.err) == (0, "", "")
 
 
 def test_cancelled_tasks_are_not_waited_for():

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Executor
+from types import FrameType
 from typing import Any, Literal
 
 from hwheel.timers.handed_out import run_handed_out, runs_here
@@ -84,7 +85,11 @@ class HandOver:
 
     def is_here(self, timer: BaseTimer) -> bool:
         """Whether this is inside a callback of the timer."""
-        return self._is_own_thread()
+        return self._is_own_thread() or _is_called_by_callback(timer)
+
+    def has_taken(self, timer: BaseTimer) -> bool:
+        """Whether what was taken out may still be run."""
+        return True
 
     def wait_for_due(self, timer: BaseTimer, give_up: float | None) -> None:
         """Lets some time pass, until about when something is due. Where there is no reaper, this thread is it."""
@@ -93,7 +98,7 @@ class HandOver:
             self.hand_out(timer, in_caller=True)
             return
         due = timer.next_deadline
-        wait = DRAIN_LOOK_S if due is None else min(max(due - timer.time(), BUSY_LOOK_S), DRAIN_LOOK_S)
+        wait = BUSY_LOOK_S if due is None else min(max(due - timer.time(), BUSY_LOOK_S), DRAIN_LOOK_S)
         time.sleep(_at_most(wait, give_up))
 
     def take_back(self, timer: BaseTimer) -> None:
@@ -170,6 +175,9 @@ class Foreign(HandOver):
     def is_here(self, timer: BaseTimer) -> bool:
         return self._is_own_thread() or runs_here(timer)
 
+    def has_taken(self, timer: BaseTimer) -> bool:
+        return bool(self._outstanding(timer) or self._again) or None in [*self._handed_out.values()]
+
     def drain(self, timer: BaseTimer, give_up: float | None) -> None:
         if not self._is_own_thread():
             timer._stop(True)
@@ -245,6 +253,18 @@ class Foreign(HandOver):
             timer._report(handed.source, error)
         if error is not None or not early:
             handed.give_up()
+
+
+def _is_called_by_callback(timer: BaseTimer) -> bool:
+    """Whether this thread is the user's, and further up in it callbacks of the timer are run: by advance_clock(), say.
+
+    Nobody keeps account of that, because a Ctrl-C could come in between; the stack always says what is so."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code in (HandOver.hand_out.__code__, HandOver.drain.__code__) and frame.f_locals["timer"] is timer:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _at_most(seconds: float, give_up: float | None) -> float:

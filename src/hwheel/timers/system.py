@@ -1,5 +1,6 @@
 """SystemTimer: the wheel on a real clock, with its threads."""
 
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Literal
@@ -102,18 +103,21 @@ class SystemTimer(BaseTimer):
 
     def drain(self, timeout: float | None = None) -> list[TimerTask | TimerBatch]:
         """Refuses timers from now on, waits until what is pending has run, each at its own time
-        (of call_every once more), and closes. After `timeout` seconds it returns the rest, as
-        close() does. RuntimeError: in a callback of the timer, which it would wait for.
+        (of call_every once more, of a container all that it holds), and closes. After `timeout`
+        seconds it returns the rest, as close() does. RuntimeError: in a callback of the timer,
+        which it would wait for.
         """
         give_up = end_of(check_timeout(timeout))
         if self._hand_over.is_here(self):
             raise RuntimeError("drain() in a callback would wait for itself")
         if len(self) and not self.closed:
             self._be_started()  # this may be the child of a fork, which keeps what was pending
-        self._close()
-        while len(self) and time_left(give_up) != 0 and not self._is_stopping():
+        self._close(True)
+        while self._has_more() and time_left(give_up) != 0 and not self._is_stopping():
+            with contextlib.suppress(TimerClosed):  # a close() has just begun
+                self._be_started()  # a signal handler may have forked, and this be the child
             self._hand_over.wait_for_due(self, give_up)
-        is_done = not len(self)
+        is_done = not self._has_more()
         return self.close(run_pending=is_done, timeout=time_left(give_up) if is_done else 0)
 
     def load(self, data: bytes, *, overdue: Literal["run", "return"] = "run", now: float | None = None) -> Loaded:
@@ -122,6 +126,10 @@ class SystemTimer(BaseTimer):
         are other bytes. Like all pickles they can do anything: load only what you have written.
         """
         return load_timer(self, data, overdue, now)
+
+    def _has_more(self) -> bool:
+        pending, ringing = self._left()
+        return pending > 0 or (ringing > 0 and self._hand_over.has_taken(self))
 
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
         """The part of close() that waits."""
@@ -156,7 +164,7 @@ class SystemTimer(BaseTimer):
         """No thread of the timer came along. The next add starts them, or what was kept does."""
         self._hand_over.after_fork_in_child()
         self._after_fork()
-        if len(self) and not self.closed:
+        if len(self) and (not self.closed or self._is_finishing()):
             self._start()
 
     def _at_exit(self) -> None:

@@ -5,8 +5,8 @@ PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
 .PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-debug test-posix check-windows soak \
-        proof fuzz chaos sanitize sanitize-threads bench bench-spark bench-replay bench-pytest check check-workflows docs \
-        docs-links \
+        forks search proof fuzz chaos sanitize sanitize-threads bench bench-spark bench-replay bench-pytest check \
+        check-workflows docs docs-links \
         pictures format types changelog dist clean
 
 demo: .venv/built
@@ -58,10 +58,25 @@ test-posix: .venv-posix/built
 check-windows: .venv/built
 	.venv/bin/python -P tests/packaging/platforms/check_windows.py
 
-# What searches, for as long as it takes to find what is rare, and something new each time: the seed is printed at the start
-# and at the end, and `make soak HWHEEL_SEED=<it>` tries the same again.
+# Timers under load: a million pending, 200,000 operations a second, forks, signals, a clock that jumps, slow and failing
+# callbacks. Every task is accounted for at the end, with a histogram of how late they came. The seed is printed.
+MINUTES ?= 60
+PENDING ?= 1000000
+RATE ?= 200000
 HWHEEL_SEED ?= random
-soak: .venv-debug/built
+soak: .venv/built
+	.venv/bin/python -P -W ignore::DeprecationWarning soak --seed $(HWHEEL_SEED) load --minutes $(MINUTES) \
+		--pending $(PENDING) --rate $(RATE) --picture build/soak.png
+
+# Children forked and programs ended under load, in many ways: none hangs.
+FORKS ?= 1000
+EXITS ?= 200
+forks: .venv/built
+	.venv/bin/python -P soak --seed $(HWHEEL_SEED) ends --forks $(FORKS) --exits $(EXITS)
+
+# What searches, for as long as it takes to find what is rare, and something new each time: the seed is printed at the start
+# and at the end, and `make search HWHEEL_SEED=<it>` tries the same again.
+search: .venv-debug/built
 	HWHEEL_SEED=$(HWHEEL_SEED) HWHEEL_MODEL_EXAMPLES=50 HWHEEL_SOAK_SECONDS=60 .venv-debug/bin/python -P -m pytest -q \
 		tests/model tests/threads tests/lifetime tests/purgatory tests/promises tests/recorder tests/tune/test_curves.py \
 		tests/dropin/test_interruptions.py $(patsubst %,tests/dropin/asyncio/test_%.py,interruptions model clocks)

@@ -109,7 +109,7 @@ def test_a_completed_operation_is_released_at_once_though_no_one_checks_its_keys
 
 
 def test_memory_is_back_where_it_was_when_999_of_1000_operations_have_completed(make_purgatory, timer, flagged):
-    """A million in `make soak`. Their other keys are never checked. What remains is one in a thousand, and fewer than
+    """A million in `make search`. Their other keys are never checked. What remains is one in a thousand, and fewer than
     purge_interval empty entries."""
     purgatory = make_purgatory(timer)
 

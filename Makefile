@@ -4,7 +4,7 @@
 PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
-.PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-debug test-posix check-windows soak \
+.PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-cluster test-debug test-posix check-windows soak \
         proof chaos sanitize bench bench-spark bench-replay bench-pytest check check-workflows docs docs-links \
         pictures format types changelog dist clean
 
@@ -42,6 +42,11 @@ test-spark: .venv/built
 # that of pyspark.
 test-kafka: .venv-kafka/built
 	.venv-kafka/bin/python -P -m pytest -q tests/kafka
+
+# hwheel deliver on a standalone cluster, a master and two workers on 127.0.0.1, of which one is killed, and the driver too; and
+# a query over Spark Connect. Needs Java 17 or later. An environment of its own, for what Connect wants.
+test-cluster: .venv-cluster/built
+	HWHEEL_CLUSTER=1 .venv-cluster/bin/python -P -m pytest -q tests/cluster
 
 # The whole suite on the debug build: invariants and live counts are checked after each test.
 test-debug: .venv-debug/built
@@ -166,6 +171,9 @@ dist:
 .venv-kafka/built: $(SOURCES)
 	$(call build,.venv-kafka,,--group kafka)
 
+.venv-cluster/built: $(SOURCES)
+	$(call build,.venv-cluster,,--group cluster)
+
 .venv-sanitize/built: $(SOURCES)
 	$(call build,.venv-sanitize,HWHEEL_DEBUG=1 HWHEEL_CFLAGS="-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -g -O1")
 
@@ -183,4 +191,4 @@ define build
 endef
 
 clean:
-	rm -rf .venv .venv-debug .venv-posix .venv-kafka .venv-sanitize .venv-dist .venv-workflows build dist
+	rm -rf .venv .venv-debug .venv-posix .venv-kafka .venv-cluster .venv-sanitize .venv-dist .venv-workflows build dist

@@ -4,9 +4,9 @@
 PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
-.PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-debug test-posix check-windows soak \
-        forks search proof fuzz chaos sanitize sanitize-threads bench bench-spark bench-replay bench-pytest check \
-        check-workflows docs docs-links \
+.PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-cluster test-debug test-posix \
+        check-windows soak forks search proof fuzz chaos sanitize sanitize-threads bench bench-spark bench-replay bench-pytest \
+        check check-workflows docs docs-links \
         pictures format types changelog dist clean
 
 demo: .venv/built
@@ -44,6 +44,11 @@ test-spark: .venv/built
 # that of pyspark.
 test-kafka: .venv-kafka/built
 	.venv-kafka/bin/python -P -m pytest -q tests/kafka
+
+# hwheel deliver on a standalone cluster, a master and two workers on 127.0.0.1, of which one is killed, and the driver too; and
+# a query over Spark Connect. Needs Java 17 or later. An environment of its own, for what Connect wants.
+test-cluster: .venv-cluster/built
+	HWHEEL_CLUSTER=1 .venv-cluster/bin/python -P -m pytest -q tests/cluster
 
 # The whole suite on the debug build: invariants and live counts are checked after each test.
 test-debug: .venv-debug/built
@@ -194,6 +199,9 @@ dist:
 .venv-kafka/built: $(SOURCES)
 	$(call build,.venv-kafka,,--group kafka)
 
+.venv-cluster/built: $(SOURCES)
+	$(call build,.venv-cluster,,--group cluster)
+
 .venv-fuzz/built: $(SOURCES)
 	$(call build,.venv-fuzz,CC=clang LDSHARED="clang -shared" HWHEEL_CFLAGS="-fsanitize=fuzzer-no-link$(comma)undefined",--group fuzz)
 
@@ -214,4 +222,4 @@ define build
 endef
 
 clean:
-	rm -rf .venv .venv-debug .venv-posix .venv-kafka .venv-sanitize .venv-fuzz .venv-dist .venv-workflows build dist
+	rm -rf .venv .venv-debug .venv-posix .venv-kafka .venv-cluster .venv-sanitize .venv-fuzz .venv-dist .venv-workflows build dist

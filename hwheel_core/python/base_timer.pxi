@@ -230,7 +230,7 @@ cdef class BaseTimer:
         self.close()
 
     def _facts(self, TimerTask task not None):
-        """For dump(): (deadline_ms, None or, of call_every, (interval_ns, missed, next_ns)); None: no class that is written."""
+        """For dump(): what task_facts says of a task."""
         return task_facts(task)
 
     def _writable(self, bint anew):
@@ -256,8 +256,7 @@ cdef class BaseTimer:
         raise NotImplementedError
 
     def _add_records(self, list records not None):
-        """For load(): adds a task for each (callback, args, kwargs, ns from now, None or (interval_ns, missed, ns from now to
-        the next time of the grid)); all or none."""
+        """For load(): adds a task for each (callback, args, kwargs, random, ns from now, terms, repeats); all or none."""
         core_set_up(self)
         return core_add_records(self, records)
 

@@ -5,18 +5,28 @@
 cdef bint task_is_of_calls(TimerTask self) noexcept:
     """Whether all that there is of it is its times and its call: no subclass, which may hold more."""
     cdef object kind = type(self)
-    return kind is TimerTask or kind is GroupTask or kind is PeriodicTask or kind is GroupPeriodicTask
+    return (kind is TimerTask or kind is TermsTask or kind is PeriodicTask
+            or kind is GroupTask or kind is GroupTermsTask or kind is GroupPeriodicTask)
 
 
 cdef object task_facts(TimerTask self):
-    """(deadline_ms, None), or of call_every (deadline_ms, (interval_ns, missed, next_ns)); None: it cannot be written."""
+    """(deadline_ms, terms, repeats, random); None: it cannot be written.
+
+    terms: None, or (slack_ns, max_lateness_ns). repeats: None, or of call_every (interval_ns, missed, next_ns, jitter_ns).
+    random: what draws its jitter, or None for the system.
+    """
     cdef PeriodicTask periodic
+    cdef object terms = None, repeats = None, random = None
     if not task_is_of_calls(self):
         return None
-    if not self.task.flags & TASK_REPEATS:
-        return self.task.deadline_ms, None
-    periodic = self
-    return self.task.deadline_ms, (periodic.interval_ns, ("skip", "burst", "delay")[periodic.missed], periodic.next_ns)
+    if isinstance(self, TermsTask):
+        terms = instant_ns(&(<TermsTask>self).terms.slack), instant_ns(&(<TermsTask>self).terms.max_lateness)
+    if self.task.flags & TASK_REPEATS:
+        periodic = self
+        missed = ("skip", "burst", "delay")[periodic.missed]
+        repeats = periodic.interval_ns, missed, periodic.next_ns, periodic.jitter_ns
+        random = None if periodic.draw is system_random else periodic.draw
+    return self.task.deadline_ms, terms, repeats, random
 
 
 cdef list core_writable(BaseTimer self, bint anew):
@@ -59,7 +69,7 @@ cdef bint core_take_resting(BaseTimer self, list not_run) except False:
         timer_read_clock(timer, &now)
         list_make_room(not_run)
         try:
-            periodic_next(task, &now, &delay)
+            periodic_next(task, &now, 0, &delay)       # load() draws anew
             timer_due_or_raise(timer, &now, &delay, &deadline_ms, &expiration_ms)
             lock_with_gil(timer)
             taken = task.task.state == TASK_EXPIRED
@@ -77,30 +87,39 @@ cdef bint core_take_resting(BaseTimer self, list not_run) except False:
     return True
 
 
-cdef TimerTask task_of_record(BaseTimer self, object callback, tuple args, dict kwargs, object periodic,
-                              const Instant* now):
-    """A new task of this timer. periodic: None, or (interval_ns, missed, ns from now to the next time of its grid)."""
+cdef TimerTask task_of_record(BaseTimer self, object callback, tuple args, dict kwargs, object random, object terms,
+                              object periodic, const Instant* now):
+    """A new task of this timer, of what task_facts says, but that its times are counted from now."""
     cdef TimerTask task
     cdef PeriodicTask repeats
-    if periodic is None:
-        task = TimerTask.__new__(TimerTask)
-        task_set_call(task, callback, args, kwargs)
+    if periodic is not None:
+        task = PeriodicTask.__new__(PeriodicTask)
+    elif terms is not None:
+        task = TermsTask.__new__(TermsTask)
     else:
-        interval_ns, missed, next_ns = periodic
-        task = repeats = PeriodicTask.__new__(PeriodicTask)
-        task_set_call(task, callback, args, kwargs)
+        task = TimerTask.__new__(TimerTask)
+    task_set_call(task, callback, args, kwargs)
+    if terms is not None:
+        slack_ns, max_lateness_ns = terms
+        instant_set_ns(&(<TermsTask>task).terms.slack, slack_ns)
+        instant_set_ns(&(<TermsTask>task).terms.max_lateness, max_lateness_ns)
+    if periodic is not None:
+        interval_ns, missed, next_ns, jitter_ns = periodic
+        repeats = task
         task.task.flags |= TASK_REPEATS
         repeats.missed = {"skip": MISSED_SKIP, "burst": MISSED_BURST, "delay": MISSED_DELAY}[missed]
         repeats.interval = Instant(interval_ns // NS_PER_MS, interval_ns % NS_PER_MS)
         repeats.interval_ns = interval_ns
         repeats.next_ns = instant_ns(now) + next_ns
+        repeats.jitter_ns = jitter_ns
+        repeats.draw = None if not jitter_ns else system_draw() if random is None else random
     task_own(task, self.timer)
     return task
 
 
 cdef list core_add_records(BaseTimer self, list records):
-    """Adds a task for each (callback, args, kwargs, ns from now, periodic), in this order; or an exception says why none is
-    added. They are all there at one moment."""
+    """Adds a task for each (callback, args, kwargs, random, ns from now, terms, periodic), in this order; or an exception says
+    why none is added. They are all there at one moment."""
     cdef Timer* timer = self.timer
     cdef list tasks = []
     cdef Task** pointers = NULL
@@ -113,8 +132,8 @@ cdef list core_add_records(BaseTimer self, list records):
     timer_read_clock(timer, &now)
     last_ms = now.ms
     try:
-        for callback, args, kwargs, ns, periodic in records:
-            task = task_of_record(self, callback, args, kwargs, periodic, &now)
+        for callback, args, kwargs, random, ns, terms, periodic in records:
+            task = task_of_record(self, callback, args, kwargs, random, terms, periodic, &now)
             tasks.append(task)
             delay = Instant(integer_argument(ns // NS_PER_MS, "a delay"), ns % NS_PER_MS)
             timer_due_or_raise(timer, &now, &delay, &deadline_ms, &task.task.entry.expiration_ms)

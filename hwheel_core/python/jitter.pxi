@@ -5,13 +5,20 @@
 cdef object system_random = None    # the function random.SystemRandom().random, once it is needed
 
 
+cdef object system_draw():
+    global system_random
+    if system_random is None:
+        from random import SystemRandom
+        system_random = SystemRandom().random
+    return system_random
+
+
 cdef tuple jitter_argument(object jitter, object random):
     """(its length in ns, what draws a part of it), or (0, None).
 
     By itself it is the system's source: it has no state, which the child of a fork would share with its parent, to do the
     same at the same times, and nobody's own random numbers come out otherwise because of it.
     """
-    global system_random
     cdef Instant length
     term_argument(jitter, "jitter", &length)
     draw = None
@@ -22,12 +29,7 @@ cdef tuple jitter_argument(object jitter, object random):
                             f"but is of type {type(random).__name__}")
     if length.ms == 0 and length.ns == 0:
         return 0, None
-    if draw is None:
-        if system_random is None:
-            from random import SystemRandom
-            system_random = SystemRandom().random
-        draw = system_random
-    return instant_ns(&length), draw
+    return instant_ns(&length), system_draw() if draw is None else draw
 
 
 cdef object jitter_drawn(PeriodicTask self):

@@ -1,8 +1,6 @@
 """A real broker: one node of Kafka in KRaft mode, from the official jars, on 127.0.0.1."""
 
 import base64
-import os
-import signal
 import socket
 import subprocess
 import time
@@ -10,41 +8,12 @@ import uuid
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from guarded import Guarded
+from ports import free_ports
+
 START_PATIENCE_S = 120
 JAVA = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 STARTS = 3  # between the choice of a port and its use somebody else may take it
-
-
-class Guard:
-    """Kills a group of processes when we are gone, however that comes about: its standard input ends then."""
-
-    def __init__(self, group):
-        self.process = subprocess.Popen(
-            ["sh", "-c", 'read word || kill -9 -"$0"', str(group)], stdin=subprocess.PIPE, start_new_session=True
-        )
-
-    def release(self):
-        """The group has ended."""
-        if not self.process.stdin.closed:
-            self.process.communicate(b"ended\n")
-
-
-class Guarded:
-    """A process in a session of its own; with its children it does not outlive us."""
-
-    def __init__(self, command, log, **options):
-        with open(log, "ab") as out:
-            self.process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True, **options)
-        self.guard = Guard(self.process.pid)
-
-    def kill(self):
-        """Ends it at once, with its children."""
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self.process.wait()
-        self.guard.release()
 
 
 class Broker:
@@ -126,14 +95,3 @@ class Broker:
 
     def kill(self):
         self.java.kill()
-
-
-def free_ports(count):
-    """Ports that nobody has at the moment."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

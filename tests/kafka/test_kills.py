@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 
 import chaos
-from broker import Guard
+from guarded import Guard
 from topics import Careless, Reader, as_json, headers_of
 
 KILLS = 2

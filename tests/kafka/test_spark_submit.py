@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hwheel.__main__
-from broker import Guarded
+from guarded import Guarded
 from topics import Careless, Reader, as_json, headers_of
 
 SUBMIT = Path(sys.executable).parent / "spark-submit"

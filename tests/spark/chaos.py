@@ -21,17 +21,17 @@ CONF = ["spark.driver.memory=1g", "spark.driver.extraJavaOptions=-XX:+UseSerialG
 
 
 class Sender(threading.Thread):
-    """Writes a file with new messages, duplicates and cancels four times a second."""
+    """Writes a file with new messages, duplicates and cancels, four times a second unless told otherwise."""
 
-    def __init__(self, directory, chance):
+    def __init__(self, directory, chance, every_s=0.25):
         super().__init__(name="sender")
-        self.directory, self.chance = directory, chance
+        self.directory, self.chance, self.every_s = directory, chance, every_s
         self.records, self.cancelled = {}, set()
         self.done = threading.Event()
 
     def run(self):
         number = 0
-        while not self.done.wait(0.25):
+        while not self.done.wait(self.every_s):
             number += 1
             self.send(number, [*self.some()])
 
@@ -71,34 +71,30 @@ class Sender(threading.Thread):
 class Job:
     """The process. `places` are the options that say from where to where."""
 
+    OPTIONS = ["--trigger", "500ms", "--dead-letters-every", "10s", "--partitions", "2", "--dedup", "1 hour"]
+
     def __init__(self, directory, places=("--from", "in", "--to", "out"), conf=()):
         self.directory, self.places, self.conf = directory, places, [*CONF, *conf]
 
+    def command(self):
+        """What is run, but for the options below, which are the same wherever it runs."""
+        conf = [word for setting in self.conf for word in ("--conf", setting)]
+        places = [*self.places, "--checkpoint", "state"]
+        return [sys.executable, "-P", "-m", "hwheel", "deliver", *places, "--master", "local[2]", *conf, *self.OPTIONS]
+
+    def environment(self):
+        return None
+
     def start(self):
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "hwheel",
-            "deliver",
-            *self.places,
-            "--checkpoint",
-            "state",
-            "--trigger",
-            "500ms",
-            "--dead-letters-every",
-            "10s",
-            "--partitions",
-            "2",
-            "--dedup",
-            "1 hour",
-            "--master",
-            "local[2]",
-        ]
-        for setting in self.conf:
-            command += ["--conf", setting]
         with open(self.directory / "log", "ab") as log:
-            self.process = subprocess.Popen(command, cwd=self.directory, stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen(
+                self.command(),
+                cwd=self.directory,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=self.environment(),
+            )
 
     def batches(self):
         commits = self.directory / "state" / "messages" / "commits"
@@ -131,11 +127,8 @@ def delivered(directory):
 def run(directory, kills, seed=0):
     """Returns how many messages were to go out; AssertionError if not all did, once, in order, not early."""
     chance = random.Random(seed)
-    (directory / "in").mkdir()
-    sender, job = Sender(directory / "in", chance), Job(directory)
-    sender.start()
-    try:
-        job.start()
+
+    def kill(job):
         for number in range(kills):
             if number % 3 == 2:
                 time.sleep(chance.uniform(0, 8))  # somewhere in its start
@@ -147,6 +140,19 @@ def run(directory, kills, seed=0):
         job.wait_for_a_batch()
         assert job.stop(signal.SIGTERM) == 0, "a clean stop"
         job.start()
+
+    return run_through(Job(directory), kill, chance)
+
+
+def run_through(job, trouble, chance, every_s=0.25):
+    """The same, of a job that gets into trouble while messages come."""
+    directory = job.directory
+    (directory / "in").mkdir()
+    sender = Sender(directory / "in", chance, every_s)
+    sender.start()
+    try:
+        job.start()
+        trouble(job)
         job.wait_for_a_batch()
         sender.done.set()
         sender.join()

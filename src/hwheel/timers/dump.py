@@ -91,13 +91,14 @@ def _close_when_writable(timer: BaseTimer) -> None:
 
 
 def _try(tries: pickle.Pickler, timer: BaseTimer, task: TimerTask) -> None:
-    if timer._facts(task) is None:
+    facts = timer._facts(task)
+    if facts is None:
         raise DumpError(
             f"{task!r} cannot be written, because its class is {type(task).__qualname__}: dump() writes what "
             "call_later, call_at and call_every make, and plain TimerTasks"
         )
     try:
-        tries.dump(_call_of(task))
+        tries.dump(_call_of(task, facts[-1]))
     except MemoryError:
         raise
     except Exception as error:
@@ -106,8 +107,8 @@ def _try(tries: pickle.Pickler, timer: BaseTimer, task: TimerTask) -> None:
         raise DumpError(f"{task!r} cannot be written, because its call cannot be pickled: {error}") from error
 
 
-def _call_of(task: TimerTask) -> tuple[Any, Any, Any]:
-    return task.callback, task.args or (), task.kwargs or {}
+def _call_of(task: TimerTask, random: Any) -> tuple[Any, Any, Any, Any]:
+    return task.callback, task.args or (), task.kwargs or {}, random
 
 
 def _written(timer: BaseTimer, not_run: list[Any], wall_ns: int) -> bytes:
@@ -121,13 +122,13 @@ def _written(timer: BaseTimer, not_run: list[Any], wall_ns: int) -> bytes:
         facts = None if isinstance(task, TimerBatch) else timer._facts(task)
         if facts is None:
             raise DumpError(f"{task!r} cannot be written; close() returns what had not run")
-        deadline_ms, repeats = facts
+        deadline_ms, terms, repeats, random = facts
         if repeats is not None:
-            interval_ns, missed, next_ns = repeats
-            repeats = interval_ns, missed, next_ns + shift_ns
-        times.append((deadline_ms * NS_PER_MS + shift_ns, repeats))
+            interval_ns, missed, next_ns, jitter_ns = repeats
+            repeats = interval_ns, missed, next_ns + shift_ns, jitter_ns
+        times.append((deadline_ms * NS_PER_MS + shift_ns, terms, repeats))
         try:
-            pickler.dump(_call_of(task))
+            pickler.dump(_call_of(task, random))
         except MemoryError:
             raise
         except Exception as error:
@@ -156,20 +157,20 @@ def load_timer(timer: BaseTimer, data: Any, overdue: str, now: float | None) -> 
     if timer.closed:
         raise TimerClosed("the timer is closed")
     records, late = [], []
-    for (due_ns, repeats), (callback, args, kwargs) in _read(bytes(data)):
+    for (due_ns, terms, repeats), (callback, args, kwargs, random) in _read(bytes(data)):
         wait_ns = due_ns - wall_ns
         if repeats is not None:
-            interval_ns, missed, next_ns = repeats
+            interval_ns, missed, next_ns, jitter_ns = repeats
             next_ns -= wall_ns
             if overdue == "return" and wait_ns <= 0:
                 # It has no end, so it is not over: it goes on at the next time of its grid.
                 next_ns += max(0, -next_ns // interval_ns + 1) * interval_ns
                 wait_ns = next_ns
-            repeats = interval_ns, missed, next_ns
+            repeats = interval_ns, missed, next_ns, jitter_ns
         elif overdue == "return" and wait_ns <= 0:
             late.append(TimerTask(-(-wait_ns // NS_PER_MS), callback, *args, **kwargs))
             continue
-        records.append((callback, args, kwargs, wait_ns, repeats))
+        records.append((callback, args, kwargs, random, wait_ns, terms, repeats))
     return Loaded(timer._add_records(records), late)
 
 
@@ -185,7 +186,7 @@ def _read(data: bytes) -> list[tuple[Any, Any]]:
         reader = pickle.Unpickler(file)
         for one in times:
             call = reader.load()
-            _check(_is_call(call, one[1]))
+            _check(_is_call(call, one[-1]))
             found.append((one, call))
         _check(file.tell() == len(body))
     except (DumpError, MemoryError):
@@ -216,25 +217,33 @@ def _check(condition: bool) -> None:
 
 
 def _is_time(one: Any) -> bool:
-    if not (isinstance(one, tuple) and len(one) == 2 and type(one[0]) is int):
+    if not (isinstance(one, tuple) and len(one) == 3 and type(one[0]) is int):
         return False
-    repeats = one[1]
+    _, terms, repeats = one
+    if terms is not None and not (isinstance(terms, tuple) and len(terms) == 2 and all(map(_is_length, terms))):
+        return False
     return repeats is None or (
         isinstance(repeats, tuple)
-        and len(repeats) == 3
-        and type(repeats[0]) is int
-        and 0 < repeats[0] <= 2**63 * NS_PER_MS
+        and len(repeats) == 4
+        and _is_length(repeats[0])
+        and repeats[0] > 0
         and repeats[1] in MISSED
         and type(repeats[2]) is int
+        and _is_length(repeats[3])
     )
+
+
+def _is_length(ns: Any) -> bool:
+    return type(ns) is int and 0 <= ns < 2**63 * NS_PER_MS
 
 
 def _is_call(call: Any, repeats: Any) -> bool:
     return (
         isinstance(call, tuple)
-        and len(call) == 3
+        and len(call) == 4
         and (callable(call[0]) or (call[0] is None and repeats is None))
         and type(call[1]) is tuple
         and type(call[2]) is dict
         and all(type(name) is str for name in call[2])
+        and (call[3] is None or (callable(call[3]) and repeats is not None))
     )

@@ -1,0 +1,72 @@
+"""`hwheel deliver` on a cluster, as the docs say: a worker is killed with -9, then the driver, and all is counted."""
+
+import os
+import random
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import chaos
+from guarded import Guard
+from standalone import environment, submit
+
+STOPPED = "\nhwheel deliver: stopped; nothing is lost, start it again to go on\n"
+PAGE = Path(__file__).parents[2] / "docs" / "spark_cluster.md"
+
+
+class SubmittedJob(chaos.Job):
+    """The command of the docs, under spark-submit; it does not outlive the test."""
+
+    def __init__(self, directory, master):
+        super().__init__(directory)
+        self.master = master
+
+    def command(self):
+        (command,) = re.findall(r"^```sh\n(spark-submit --master spark:.*?)^```", PAGE.read_text(), re.M | re.S)
+        for placeholder, here in {
+            "spark://MASTER:7077": self.master,
+            "/opt/hwheel/bin/python": sys.executable,
+            "hdfs://": f"file://{self.directory}",
+            "--partitions 64": "",
+        }.items():
+            assert placeholder in command, f"{placeholder} is no longer in the command of the docs"
+            command = command.replace(placeholder, here)
+        command = command.replace("spark-submit ", f"exec {shlex.join(submit(self.master))} ", 1)
+        return ["sh", "-c", f"{command.rstrip()} {shlex.join(self.OPTIONS)}"]
+
+    def environment(self):
+        return environment()
+
+    def start(self):
+        super().start()
+        self.guard = Guard(self.process.pid)
+
+    def kill(self):
+        super().kill()
+        self.guard.release()
+
+    def stop(self, number):
+        """As Ctrl-C does, to all of the group. The status is that of spark-submit, which ends by the signal; the job
+        says by itself that it has stopped."""
+        os.killpg(self.process.pid, number)
+        assert self.process.wait(chaos.PATIENCE_S) in (0, 128 + number, -number)
+        self.guard.release()
+        return 0 if STOPPED in (self.directory / "log").read_text() else 1
+
+
+def test_a_killed_worker_and_a_killed_driver_lose_and_double_nothing(cluster, tmp_path):
+    chance = random.Random(3)
+
+    def kill(job):
+        job.wait_for_a_batch()
+        cluster.kill_worker(0)
+        job.wait_for_a_batch()
+        job.wait_for_a_batch()  # on the one that is left
+        cluster.add_workers(1)
+        job.kill()
+        job.start()
+
+    assert chaos.run_through(SubmittedJob(tmp_path, cluster.url), kill, chance, every_s=1) > 500
+    log = (cluster.directory / "worker-1.log").read_text()
+    assert log.count("Asked to launch executor") >= 2, "it was on the cluster, each time"

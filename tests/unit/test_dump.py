@@ -88,6 +88,27 @@ def test_all_that_was_pending_runs_in_the_other_timer_at_its_time_and_in_order()
     assert len(new) == 1 and loaded.tasks[0].cancel() and len(new) == 0
 
 
+def test_slack_max_lateness_and_jitter_come_back_too():
+    old = ManualTimer()
+    old.call_later(0.005, note, "put off", slack=0.01)
+    old.group().call_later(0.006, note, "missed", max_lateness=0.5)
+    old.call_every(10, note, "every", jitter=0.5, random=random.Random(3), slack=0.25, max_lateness=60)
+    old.call_every(10, note, "system", jitter=0.5)
+    new, loaded = moved(old, 1)
+    missed, put_off, *every = loaded.tasks
+    new.advance(0)
+    assert RAN == [("put off",)] and missed.missed and new.stats().missed == 1
+    assert all(9000 <= task.delay_ms <= 9750 for task in every)
+    new.advance(20)
+    assert RAN.count(("every",)) == RAN.count(("system",)) == 2
+    # The numbers that come next are those that would have come: the first, 0.238, was drawn by the old timer.
+    dice = random.Random(3)
+    drawn = [dice.random() for _ in range(3)]
+    deadline_ms = next(task.deadline_ms for task in new.pending() if task.args == ("every",))
+    assert deadline_ms - 29_000 >= drawn[2] * 500 and (deadline_ms - 29_000) - drawn[2] * 500 <= 251
+    new.close()
+
+
 def test_the_dump_counts_as_a_close():
     timer = full()
     timer.dump(now=NOW)
@@ -420,24 +441,30 @@ def test_a_dump_whose_function_is_gone_says_so_and_which_task_it_is(monkeypatch)
     [
         (None, ()),
         ({}, ()),
-        ([5], ((print, (), {}),)),
-        ([(5,)], ((print, (), {}),)),
-        ([(5.0, None)], ((print, (), {}),)),
-        ([(True, None)], ((print, (), {}),)),
-        ([(5, (0, "skip", 1))], ((print, (), {}),)),
-        ([(5, (-1, "skip", 1))], ((print, (), {}),)),
-        ([(5, (1, "never", 1))], ((print, (), {}),)),
-        ([(5, (1, [], 1))], ((print, (), {}),)),
-        ([(5, (1, "skip", 1.0))], ((print, (), {}),)),
-        ([(5, (2**90, "skip", 1))], ((print, (), {}),)),
-        ([(5, (1, "skip", 1))], ((None, (), {}),)),
-        ([(5, None)], ()),
-        ([(5, None)], ((5, (), {}),)),
-        ([(5, None)], ((print, [], {}),)),
-        ([(5, None)], ((print, (), {1: 2}),)),
-        ([(5, None)], ((print, ()),)),
-        ([(5, None)], ((print, (), {}), (print, (), {}))),
-        ([(5, None), (6, None)], ((print, (), {}),)),
+        ([5], ((print, (), {}, None),)),
+        ([(5,)], ((print, (), {}, None),)),
+        ([(5.0, None, None)], ((print, (), {}, None),)),
+        ([(True, None, None)], ((print, (), {}, None),)),
+        ([(5, None, (0, "skip", 1, 0))], ((print, (), {}, None),)),
+        ([(5, None, (-1, "skip", 1, 0))], ((print, (), {}, None),)),
+        ([(5, None, (1, "never", 1, 0))], ((print, (), {}, None),)),
+        ([(5, None, (1, [], 1, 0))], ((print, (), {}, None),)),
+        ([(5, None, (1, "skip", 1.0, 0))], ((print, (), {}, None),)),
+        ([(5, None, (1, "skip", 1, -1))], ((print, (), {}, None),)),
+        ([(5, None, (2**90, "skip", 1, 0))], ((print, (), {}, None),)),
+        ([(5, None, (1, "skip", 1, 0))], ((None, (), {}, None),)),
+        ([(5, None, (1, "skip", 1, 1))], ((print, (), {}, 5),)),
+        ([(5, (1,), None)], ((print, (), {}, None),)),
+        ([(5, (1, -1), None)], ((print, (), {}, None),)),
+        ([(5, (1, "2"), None)], ((print, (), {}, None),)),
+        ([(5, None, None)], ()),
+        ([(5, None, None)], ((5, (), {}, None),)),
+        ([(5, None, None)], ((print, [], {}, None),)),
+        ([(5, None, None)], ((print, (), {1: 2}, None),)),
+        ([(5, None, None)], ((print, (), {}, random.random),)),
+        ([(5, None, None)], ((print, (), {}),)),
+        ([(5, None, None)], ((print, (), {}, None), (print, (), {}, None))),
+        ([(5, None, None), (6, None, None)], ((print, (), {}, None),)),
         ([], (5,)),
     ],
 )
@@ -447,11 +474,11 @@ def test_a_dump_that_holds_something_else_is_refused(times, calls):
 
 
 def test_a_time_beyond_64_bits_is_refused_and_nothing_is_added():
-    calls = [(note, (), {})] * 2
+    calls = [(note, (), {}, None)] * 2
     for far in (2**64 * 10**6, 2**200, -(2**200)):
         timer = ManualTimer()
         with pytest.raises(OverflowError):
-            timer.load(dump_of([(NOW * 10**9, None), (far, None)], *calls), now=NOW)
+            timer.load(dump_of([(NOW * 10**9, None, None), (far, None, None)], *calls), now=NOW)
         assert len(timer) == 0 and timer.stats().added == 0
 
 

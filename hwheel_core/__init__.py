@@ -26,6 +26,7 @@ try:
         TimerGroup,
         TimerTask,
         TimingWheel,
+        call_for_result,
         ceil_milliseconds,
         check_timeout,
         context_run,
@@ -52,7 +53,7 @@ except ModuleNotFoundError as error:
         "or with `python -P`, so that the checkout is not found first; if not, run `pip install .`"
     ) from error
 
-from hwheel_core.errors import HwheelError, ShutDown, TimerClosed, TimerFull
+from hwheel_core.errors import HwheelError, ShutDown, TimerClosed, TimerFull, TimerMissed
 from hwheel_core.snapshot import Bucket, Level, WheelSnapshot
 from hwheel_core.stats import Lateness, TimerStats
 
@@ -83,10 +84,12 @@ __all__ = [
     "TimerClosed",
     "TimerFull",
     "TimerGroup",
+    "TimerMissed",
     "TimerStats",
     "TimerTask",
     "TimingWheel",
     "WheelSnapshot",
+    "call_for_result",
     "ceil_milliseconds",
     "check_timeout",
     "context_run",

@@ -28,7 +28,7 @@ import time
 import types
 import weakref
 
-from hwheel_core.errors import TimerClosed, TimerFull
+from hwheel_core.errors import TimerClosed, TimerFull, TimerMissed
 from hwheel_core.snapshot import Bucket as Bucket_, Level as Level_, WheelSnapshot
 from hwheel_core.stats import Lateness as Lateness_, TimerStats
 
@@ -78,6 +78,7 @@ include "python/read_clock.pxi"
 include "python/task_layout.pxi"
 include "python/task_owner.pxi"
 include "python/task_call.pxi"
+include "python/awaiting.pxi"
 include "python/task_link.pxi"
 include "python/task.pxi"
 include "python/terms.pxi"

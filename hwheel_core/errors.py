@@ -21,6 +21,12 @@ class TimerFull(HwheelError, RuntimeError):
     __module__ = "hwheel"
 
 
+class TimerMissed(HwheelError, TimeoutError):
+    """A task that was awaited did not run, because it was later than its max_lateness."""
+
+    __module__ = "hwheel"
+
+
 if sys.version_info >= (3, 13):
     from queue import ShutDown as ShutDown
 else:

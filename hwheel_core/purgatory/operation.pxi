@@ -42,6 +42,9 @@ cdef class OperationCore(TimerTask):
         self.task.delay_ms = delay
         self.task.flags = TASK_OWN_RUN
 
+    def __await__(self):
+        raise TypeError("an operation is not awaited as a task is, because it may complete before its time: await the purgatory")
+
     @property
     def is_completed(self):
         """True from the moment that somebody has begun to complete the operation."""

@@ -20,8 +20,16 @@ cdef list core_not_run(BaseTimer self):
     return self.not_run
 
 
-def call_elsewhere(callback, args, kwargs):
+def call_for_result(callback, *args, **kwargs):
+    """In another process, where what the callback returns is to be sent back. Otherwise it is not, because nobody who does
+    not want it should have to return something that can be pickled."""
+    return callback(*args, **kwargs)
+
+
+def call_elsewhere(callback, args, kwargs, is_awaited):
     """What arrives of a HandedOut in another process."""
+    if is_awaited:
+        return functools.partial(call_for_result, callback, *args, **kwargs)
     return functools.partial(callback, *args, **kwargs)
 
 
@@ -219,6 +227,8 @@ cdef bint handed_take_back(HandedOut self) except -1:
     else:
         list_drop_room(not_run)
     handed_drop_call(self)
+    if task is not None:
+        task_tell(task, None, None, True)
     return True
 
 
@@ -227,7 +237,9 @@ cdef class HandedOut:
         raise TypeError("made by a timer that hands out")
 
     def __reduce__(self):
-        return call_elsewhere, (self.callback, self.args, self.kwargs)
+        callback = task_unwrapped(self.callback)
+        is_awaited = type(self.callback) is Awaited and bool((<Awaited>self.callback).waiters)
+        return call_elsewhere, (no_operation if callback is None else callback, self.args, self.kwargs, is_awaited)
 
     def run(self):
         """The run, in a thread of this process. Nothing happens if it was begun or taken back before; nor in the child of a
@@ -245,14 +257,23 @@ cdef class HandedOut:
             elif isinstance(self.source, PeriodicTask):
                 periodic_run(self.source)       # unless it was cancelled meanwhile
             else:
-                self.callback(*self.args, **self.kwargs)
+                result = self.callback(*self.args, **self.kwargs)
+                if isinstance(self.source, TimerTask):
+                    task_tell(self.source, result, None)    # of a run() of its own
         except BaseException as error:
             if self.caller == PyThread_get_thread_ident() and isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
-            timer._report(self.source, error)
+            if not (isinstance(self.source, TimerTask) and isinstance(error, Exception)
+                    and task_tell(self.source, None, error)):
+                timer._report(self.source, error)
         finally:
             context_leave(context)
             self.finish()
+
+    def answer(self, result, error):
+        """Of a run in another process: tells who awaits the task. False: nobody does."""
+        callback = self.callback
+        return type(callback) is Awaited and awaited_tell(callback, result, error)
 
     def is_too_late(self):
         """Whether run() would tell of it as missed: for who hands it to another process, where nobody would."""

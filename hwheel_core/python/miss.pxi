@@ -21,6 +21,7 @@ cdef bint core_miss(BaseTimer self, TimerTask task) except False:
     timer.missed += 1
     lock_release(timer)
     try:
+        task_tell(task, None, TimerMissed("the task was later than its max_lateness, and did not run"))
         self._miss(task)
     finally:
         if not task.task.flags & TASK_REPEATS:

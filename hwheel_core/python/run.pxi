@@ -17,9 +17,10 @@ cdef bint core_run_subclass(BaseTimer self, TimerTask task, const Instant* now, 
         elif task.task.flags & TASK_REPEATS:
             periodic_run(task)
         else:
-            task.run()
+            task_tell(task, task.run(), None)
     except BaseException as error:
-        core_callback_failed(self, task, error, in_caller)
+        if not (isinstance(error, Exception) and task_tell(task, None, error)):
+            core_callback_failed(self, task, error, in_caller)
     finally:
         if task.task.flags & TASK_REPEATS:
             self._restart(task)

@@ -14,6 +14,10 @@ cdef class TimerTask:
     cdef object callback_
     cdef object arguments       # None, the only argument (TASK_ONE_ARGUMENT), or a tuple that nobody else has
 
+cdef class Awaited:
+    cdef object callback        # in whose place it stands; None: the task has none
+    cdef list waiters           # (loop, future, process) of those who wait
+
 cdef struct Terms:
     # When a task may run, besides its deadline. A length of zero is none.
     Instant slack           # by so much it may be put off

@@ -140,6 +140,7 @@ cdef bint timer_return_ready(Timer* timer, list given_back) except False:
                 task_track(task)
                 list_fill_room(given_back, task)
                 Py_DECREF(task)             # the wheel's reference, of task_schedule
+                task_tell(task, None, None, True)
         finally:
             list_drop_room(given_back)
 
@@ -177,6 +178,10 @@ cdef bint timer_let_go(Timer* timer) except False:
             task = entry_task(entry)
             task_track(task)
             Py_DECREF(task)             # the wheel's reference, of task_schedule
+            try:
+                task_tell(task, None, None, True)
+            except MemoryError:
+                pass
 
 
 cdef object timer_cancel_all(Timer* timer):

@@ -75,6 +75,19 @@ cdef class TimerTask:
         """
         return task_cancel(self)
 
+    def __await__(self):
+        """`await task`, in a coroutine on any asyncio loop: waits until the task has run, and gives what the callback
+        returns, or raises what it raises, which is not reported then; of `call_every` the next run's.
+
+        Raises:
+            asyncio.CancelledError: the task was cancelled, or `close()` has returned it.
+            TimerMissed: it was later than its `max_lateness`.
+            RuntimeError: its run has begun already, and what it returned was not kept.
+
+        Thread-safety: the timer may run the task on any thread; several coroutines may wait for one task.
+        """
+        return task_wait(self)
+
     def reschedule(self, delay):
         """Moves a pending task in place: it now runs `delay` seconds from now, behind all others of its new tick.
 
@@ -133,7 +146,7 @@ cdef class TimerTask:
     @property
     def callback(self):
         """The callback. None if there is none (any more)."""
-        return self.callback_
+        return task_unwrapped(self.callback_)
 
     @property
     def args(self):
@@ -155,7 +168,8 @@ cdef class TimerTask:
 
     def __repr__(self):
         cdef str state = ("new", "pending", "expired", "cancelled")[self.task.state]
-        cdef str what = "" if self.callback_ is None else f", {self.callback_!r}"
+        cdef object callback = task_unwrapped(self.callback_)
+        cdef str what = "" if callback is None else f", {callback!r}"
         return f"<{type(self).__name__} {state}, delay {self.task.delay_ms} ms{what}>"
 
 

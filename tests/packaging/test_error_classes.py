@@ -56,5 +56,5 @@ def test_what_was_a_ValueError_or_a_RuntimeError_still_is():
 
 def test_an_error_says_what_it_is_by_its_name():
     for error in our_errors():
-        assert error.__name__.endswith(("Error", "Closed", "Full", "ShutDown")), error
+        assert error.__name__.endswith(("Error", "Closed", "Full", "Missed", "ShutDown")), error
         assert error.__doc__

@@ -1,5 +1,6 @@
 """Scenes of starving.py: event loops."""
 
+import asyncio
 from collections import deque
 
 import hwheel_core
@@ -59,3 +60,29 @@ def loop_pass(world):
 MOST["loop_pass"] = 30
 ENDLESS.add("loop_pass")
 IN_PYTHON.add("loop_pass")
+
+
+@scene
+def await_task(world):
+    """Who begins to await a task, or not; the task runs either way, and who awaits it hears of it or is cancelled."""
+    case = LoopCase()
+    task = world.later(0.5)
+    wait = task.__await__()
+    waits = []
+
+    def act():
+        waits.append(None)
+        asyncio._set_running_loop(case.loop)
+        waits[0] = wait.send(None)
+
+    def faults(error):
+        asyncio._set_running_loop(None)
+        world.timer.advance(1)
+        if error is None:
+            case.loop.run_until_complete(asyncio.wait_for(waits[0], 30))
+        yield from case.faults((2, 4, 4))
+
+    return act, faults
+
+
+IN_PYTHON.add("await_task")

@@ -245,11 +245,13 @@ class Foreign(HandOver):
         try:
             if future.cancelled():
                 error: BaseException | None = CancelledError("the executor was shut down before it ran this")
+                told = False
             else:
                 error = future.exception()
+                told = not early and handed.answer(None if error is not None else future.result(), error)
         except BaseException as another:
-            error = another
-        if error is not None:
+            error, told = another, False
+        if error is not None and not told:
             timer._report(handed.source, error)
         if error is not None or not early:
             handed.give_up()

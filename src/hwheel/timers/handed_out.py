@@ -5,16 +5,20 @@ import threading
 from contextvars import Context
 from typing import Any
 
+from hwheel_core import call_for_result
 
-def run_handed_out(handed_out: Any) -> None:
+
+def run_handed_out(handed_out: Any) -> Any:
     """handed_out: the core's HandedOut, which runs the callback and reports its exception in the thread in which it
     happens. To another process no timer can be sent; there it is the call alone, and the exception goes home with the
     future."""
     if isinstance(handed_out, functools.partial):
-        Context().run(handed_out)
+        result = Context().run(handed_out)
+        return result if handed_out.func is call_for_result else None
     else:
         with _RunningFor(handed_out.timer):
             handed_out.run()
+            return None
 
 
 def runs_here(timer: Any) -> bool:

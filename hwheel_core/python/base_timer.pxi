@@ -246,11 +246,13 @@ cdef class BaseTimer:
         """For subclasses: closes the timer when all can be written. Returns the function that writes what had not run."""
         raise NotImplementedError
 
-    def _add_records(self, list records not None):
+    def _add_records(self, list records not None, list tasks not None):
         """For load(): adds a task for each (callback, args, kwargs, ns from now, None or (interval_ns, missed, ns from now to
-        the next time of the grid)); all or none."""
+        the next time of the grid)), all or none, and appends them to the empty list."""
         core_set_up(self)
-        return core_add_records(self, records)
+        if tasks:
+            raise ValueError("the list for the tasks must be empty")
+        core_add_records(self, records, tasks)
 
     def _close(self):
         """Refuses adds from now on. False if it was closed before."""

@@ -255,10 +255,13 @@ cdef class BaseTimer:
         """For subclasses: closes the timer when all can be written. Returns the function that writes what had not run."""
         raise NotImplementedError
 
-    def _add_records(self, list records not None):
-        """For load(): adds a task for each (callback, args, kwargs, random, ns from now, terms, repeats); all or none."""
+    def _add_records(self, list records not None, list tasks not None):
+        """For load(): adds a task for each (callback, args, kwargs, random, ns from now, terms, repeats), all or none, and
+        appends them to the empty list."""
         core_set_up(self)
-        return core_add_records(self, records)
+        if tasks:
+            raise ValueError("the list for the tasks must be empty")
+        core_add_records(self, records, tasks)
 
     def _close(self, bint finishing=False):
         """Refuses adds from now on. False if it was closed before. finishing: but for alarms of containers, until the next

@@ -117,11 +117,11 @@ cdef TimerTask task_of_record(BaseTimer self, object callback, tuple args, dict 
     return task
 
 
-cdef list core_add_records(BaseTimer self, list records):
-    """Adds a task for each (callback, args, kwargs, random, ns from now, terms, periodic), in this order; or an exception says
-    why none is added. They are all there at one moment."""
+cdef bint core_add_records(BaseTimer self, list records, list tasks) except False:
+    """Adds a task for each (callback, args, kwargs, random, ns from now, terms, periodic), in this order, and appends them to
+    an empty list; or an exception says why none is added. They are all there at one moment, and no memory is wanted after
+    it."""
     cdef Timer* timer = self.timer
-    cdef list tasks = []
     cdef Task** pointers = NULL
     cdef TimerTask task
     cdef Instant now, delay
@@ -163,7 +163,7 @@ cdef list core_add_records(BaseTimer self, list records):
         if status != OK:
             status_raise(timer, status)
         timer_heed_clock(timer, &now)
-        return tasks
+        return True
     finally:
         PyMem_RawFree(pointers)
 

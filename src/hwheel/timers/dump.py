@@ -171,7 +171,9 @@ def load_timer(timer: BaseTimer, data: Any, overdue: str, now: float | None) -> 
             late.append(TimerTask(-(-wait_ns // NS_PER_MS), callback, *args, **kwargs))
             continue
         records.append((callback, args, kwargs, random, wait_ns, terms, repeats))
-    return Loaded(timer._add_records(records), late)
+    loaded = Loaded([], late)  # before anything is added, because there may be no memory for it
+    timer._add_records(records, loaded.tasks)
+    return loaded
 
 
 def _read(data: bytes) -> list[tuple[Any, Any]]:

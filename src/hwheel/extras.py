@@ -13,6 +13,7 @@ EXTRAS = {
     "recorder": {"pyarrow": "pyarrow"},
     "replay": {"numpy": "NumPy"},
     "tune": {"numpy": "NumPy", "pyarrow": "pyarrow", "rich": "rich", "matplotlib": "matplotlib"},
+    "twisted": {"twisted": "Twisted"},
     "spark": {
         "pyspark": "pyspark",
         "pyarrow": "pyarrow",

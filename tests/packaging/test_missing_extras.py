@@ -18,7 +18,7 @@ from hwheel.extras import EXTRAS
 EVERYTHING = sorted({module for modules in EXTRAS.values() for module in modules})
 SENTENCE = r"{} needs [\w ,]+, which (is|are) not installed: pip install 'hwheel\[{}\]'"
 EXTRA_OF = {"metrics": "metrics", "recorder": "recorder", "replay": "replay", "logs": "(recorder|tune)", "tune": "tune",
-            "spark": "spark"}  # fmt: skip
+            "spark": "spark", "twisted": "twisted"}  # fmt: skip
 COMMANDS = {
     "demo": ("cli", []),
     "trace": ("cli", []),

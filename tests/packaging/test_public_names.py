@@ -21,6 +21,7 @@ MODULES = [
     "hwheel",
     "hwheel.c_api",
     "hwheel.threading",
+    "hwheel.twisted",
     "hwheel.sched",
     "hwheel.asyncio",
     "hwheel.purgatory",

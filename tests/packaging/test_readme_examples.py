@@ -52,6 +52,8 @@ def test_an_example_prints_what_is_shown_below_it(page, example):
 
 @pytest.mark.parametrize(("page", "example"), FILES)
 def test_a_file_that_a_page_shows_does_what_the_page_says(page, example, tmp_path):
+    if "hwheel.twisted" in example.code:
+        pytest.importorskip("twisted")
     if "uvloop" in example.code:
         pytest.importorskip("uvloop")
     for other in examples_of(page):

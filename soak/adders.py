@@ -34,7 +34,7 @@ class Adder:
         self.life_s = life_s
         self.chance = random.Random(seed)
         self.counts: Counter = Counter()
-        self.failing: list[int] = []  # a place each, because threads of a pool append without a race
+        self.failing: list[int] = []  # a 0 each, because threads of a pool append without a race
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self._pace, name=f"adder-{timer.name}")
         self._young: deque = deque()
@@ -95,7 +95,7 @@ class Adder:
             self.counts["slow"] += 1
             time.sleep(SLOW_S)
         elif place % 1010 == 0:
-            self.failing.append(place)
+            self.failing.append(0)
             raise Planned
         elif place % 505 == 0:
             self.counts["added by callbacks"] += 1

@@ -259,3 +259,35 @@ def test_what_is_said_when_a_topic_cannot_be_had(broker, spark):
         check_topic(spark, Topic("nowhere.invalid:9092", "e"), options)
     with pytest.raises(KafkaError, match="KafkaClient"):
         check_topic(spark, Topic(broker.servers, "e"), KafkaOptions(conf={"security.protocol": "SASL_PLAINTEXT"}))
+
+
+@pytest.mark.parametrize("format", ["json", "headers"])
+def test_the_topic_that_a_message_names_and_the_headers_it_came_with(format, broker, deliver, read):
+    source, to, other, dead = (broker.make_topic(f"t-{format}-{name}") for name in ("in", "out", "other", "dead"))
+    named = other.rpartition("/")[2]
+    due = int(time.time() * 1000) + 2000
+    came_with = {"m1": [("trace", b"1"), ("id", b"of another"), ("trace", b"2")], "m2": None, "m3": [("trace", b"3")]}
+    topics = {"m1": named, "m2": None, "m3": "nowhere"}
+
+    def record(id):
+        topic = topics[id]
+        if format == "json":
+            fields = {"id": id, "key": "k", "due": due, "payload": "p"} | ({"topic": topic} if topic else {})
+            return b"k", json.dumps(fields).encode(), came_with[id]
+        own = [("id", id.encode()), ("due", str(due).encode()), *([("topic", topic.encode())] if topic else [])]
+        return b"k", b"p", [*(came_with[id] or []), *own]
+
+    Careless(broker.servers).send(f"t-{format}-in", [record(id) for id in topics])
+    kafka = KafkaOptions(format, topics=(named, to.rpartition("/")[2]), headers=True)
+    delivery = deliver(source, to, dead, kafka)
+    (first,) = read(other).until(lambda found: len(found) >= 1, alive(delivery))
+    (second,) = read(to).until(lambda found: len(found) >= 1, alive(delivery))
+    (third,) = read(dead).until(lambda found: len(found) >= 1, alive(delivery))
+    identity = [("id", b"m1"), ("due", str(due).encode())]
+    assert first.headers() == [("trace", b"1"), ("trace", b"2"), *identity]
+    assert second.headers() == [("id", b"m2"), ("due", str(due).encode())]
+    value = {"id": "m1", "key": "k", "due": due, "payload": "p"}
+    assert (json.loads(first.value()) == value) if format == "json" else (first.value() == b"p")
+    assert first.key() == b"k" and first.timestamp()[1] >= due, "never early"
+    assert headers_of(third)["reason"].startswith("topic is none of --to-topics: ")
+    assert (third.key(), third.value()) == record("m3")[:2]

@@ -18,7 +18,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 import chaos
-from hwheel.cli.deliver import progress as deliver_progress
+from hwheel.cli.deliver.command import count_pending
+from hwheel.cli.deliver.counts import Counts
 from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import spark_errors
 from hwheel.cli.main import main
@@ -30,13 +31,14 @@ from hwheel.spark.deliver.failures import Failure
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.one_job import CheckpointInUseError, only_job
 from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
-from hwheel.spark.deliver.pending import histogram, messages, rows_held
+from hwheel.spark.deliver.pending import EDGES_MS, LATER, histogram, messages, rows_held
 from hwheel.spark.deliver.sink import BatchNotWrittenError
 from hwheel.spark.deliver.source import SCHEMA, Source
 from hwheel.spark.deliver.unreadable_files import why_unreadable
 from hwheel.spark.deliver.whole_checkpoint import check_logs
 from hwheel.spark.session import java
 from java_here import java_is_missing
+from reports import batch, reported
 
 DEFAULTS = WheelOptions("1 second", 16, 2, 2, "10 minutes")
 
@@ -72,7 +74,7 @@ def test_three_kills_lose_and_double_nothing(tmp_path):
     assert json.loads(told.stdout)["pending"] == 0
 
 
-def test_parquet_and_what_is_pending(spark, tmp_path):
+def test_parquet_and_what_is_pending(spark, tmp_path, capsys):
     now_ms = int(time.time() * 1000)
     rows = [(f"m{i}", "k", now_ms - 1000 + i, None, "p") for i in range(10)]
     rows += [(f"far{i}", "k", now_ms + 3_000_000 + i, None, f"payload {i}") for i in range(20)] * 2
@@ -103,6 +105,18 @@ def test_parquet_and_what_is_pending(spark, tmp_path):
             time.sleep(0.001)
         # While the job runs:
         assert rows_held(spark, checkpoint) == 42
+        counts = Counts(delivery, lambda: count_pending(Directory(spark, str(tmp_path / "state"))))
+        while counts.last_batch < 0:
+            assert time.monotonic() < give_up
+            counts.look_at = 0
+            counts.look()
+        assert (counts.rows_in, counts.rows_out, counts.pending, counts.dead_letters) == (len(rows), 10, 42, 1)
+        assert sum(counts.batch_times.counts) == counts.last_batch + 1 and counts.batch_times.sum_s > 0
+        assert main(["pending", "--checkpoint", str(tmp_path / "state"), "--last", "--json"]) == 0
+        last = json.loads(capsys.readouterr().out)
+        assert last["rows"] == 42
+        assert last["by_due"] == dict.fromkeys([*EDGES_MS, LATER], 0) | {"within an hour": 41, "later": 1}
+        assert counts.state_bytes.keys() == {"disk", "memory"} and counts.state_bytes["memory"] > 0
         counts = histogram(spark, checkpoint, now_ms)
         assert {name: count for name, count in counts.items() if count} == {"within an hour": 19, "later": 1}
         assert (
@@ -617,8 +631,8 @@ def test_a_batch_that_is_done_and_of_which_nothing_is_known(spark, tmp_path):
     check_logs(directory)
     for log, batches in {"offsets": ["9", "10", ".11.crc"], "commits": ["9", "10", ".10.crc", ".11.tmp"]}.items():
         (tmp_path / "dead-letters" / log).mkdir(parents=True)
-        for batch in batches:
-            (tmp_path / "dead-letters" / log / batch).write_text("v1")
+        for number in batches:
+            (tmp_path / "dead-letters" / log / number).write_text("v1")
     check_logs(directory)
     (tmp_path / "dead-letters" / "offsets" / "10").unlink()
     with (
@@ -700,40 +714,14 @@ exit 1
     assert "Traceback" not in told.stderr
 
 
-def test_the_line_on_the_terminal(monkeypatch, capsys):
-    batches = [SimpleNamespace(batchId=3, numInputRows=1000), SimpleNamespace(batchId=4, numInputRows=500)]
-    delivery = SimpleNamespace(
-        messages=SimpleNamespace(recentProgress=batches),
-        sink=SimpleNamespace(rows=1200, lag_ms=1234),
-        dead_sink=SimpleNamespace(rows=0),
-    )
-    counted = []
-    progress = deliver_progress.Progress(delivery, lambda: counted.append(1) or 7)
-    progress.show()
-    assert capsys.readouterr().err == "", "it is not yet time"
-    monkeypatch.setattr(deliver_progress, "LOG_EVERY_S", 0)
-    progress.show()
-    assert capsys.readouterr().err == "in 1,500  out 1,200  pending 7  lag 1.2 s\n"
-    batches.append(SimpleNamespace(batchId=5, numInputRows=1))
-    delivery.dead_sink.rows = 2
-    progress.show()
-    assert capsys.readouterr().err == "in 1,501  out 1,200  pending 7  lag 1.2 s  malformed 2\n"
-    assert len(counted) == 1, "counting is dear"
-
-
-def test_a_count_that_fails_does_not_stop_the_delivery(spark, tmp_path, monkeypatch, capsys):
+def test_a_count_that_fails_does_not_stop_the_delivery(spark, tmp_path):
     # As it is while there has been no input: Spark tells of an idle batch 0, and there is no state to read.
-    monkeypatch.setattr(deliver_progress, "LOG_EVERY_S", 0)
-    delivery = SimpleNamespace(
-        messages=SimpleNamespace(recentProgress=[SimpleNamespace(batchId=0, numInputRows=0)]),
-        sink=SimpleNamespace(rows=0, lag_ms=None),
-        dead_sink=SimpleNamespace(rows=0),
-    )
+    delivery = reported([batch(0, 0)])
     (tmp_path / "offsets").mkdir()
     (tmp_path / "commits").mkdir()
-    progress = deliver_progress.Progress(delivery, lambda: rows_held(spark, str(tmp_path)))
-    progress.show()
-    assert capsys.readouterr().err == "in 0  out 0  pending ?  lag ?\n"
+    counts = Counts(delivery, lambda: rows_held(spark, str(tmp_path)))
+    counts.look()
+    assert (counts.last_batch, counts.pending) == (0, None)
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_many_lines_of_which_few_are_malformed(monkeypatch):
     """Those that are plain are read at once; only the neighbours of the malformed are looked at one by one."""
     looked_at = []
     read_line = json_lines.read_line
-    monkeypatch.setattr(json_lines, "read_line", lambda line: looked_at.append(line) or read_line(line))
+    monkeypatch.setattr(json_lines, "read_line", lambda line, names: looked_at.append(line) or read_line(line, names))
     lines = [json.dumps({"id": f"m{i}", "due": i, "payload": "ä" * (i % 9)}).encode() for i in range(10_000)]
     lines[3] = lines[9000] = b"no message"
     found = read(*lines)
@@ -153,3 +153,28 @@ def test_the_line_is_kept_of_what_is_malformed_and_the_other_columns_of_all(unit
     assert [row["n"] for row in found] == [*range(len(rows))]
     for row, (line, kept) in zip(found, rows, strict=True):
         assert row["line"] == (line.decode(errors="replace") if kept else None)
+
+
+def test_the_topic_that_a_message_names():
+    lines = [
+        b'{"id": "a", "due": 1, "topic": "one"}',
+        b'{"id": "b", "due": 1, "topic": "other"}',
+        b'{"id": "c", "due": 1}',
+        b'{"id": "d", "due": 1, "topic": 5}',
+        b'{"id": "e", "due": 1, "topic": "one", "topic": "two"}',
+        b'{"id": "f", "due": 1, "topic": null}',
+        b'{"id": "g", "due": 1, "topic": "two"}',
+    ]
+    batch = pa.RecordBatch.from_arrays([pa.array(lines, pa.binary()), pa.array(range(7))], names=["value", "offset"])
+    rows = [row for part in JsonLines(1, ("one", "two"))([batch]) for row in part.to_pylist()]
+    assert [row["id"] for row in rows] == ["a", None, "c", None, None, "f", "g"]
+    assert [row["target"] for row in rows] == ["one", None, None, None, None, None, "two"]
+    assert [row["offset"] for row in rows] == [*range(7)]
+    assert [row["unreadable"] for row in rows if row["unreadable"]] == [
+        'topic is none of --to-topics: "other"',
+        "topic is no string: 5",
+        "topic is there twice",
+    ]
+    assert [row["line"] for row in rows if row["line"]] == [lines[i].decode() for i in (1, 3, 4)]
+    plain = [row for part in JsonLines(1)([batch]) for row in part.to_pylist()]
+    assert [row["id"] for row in plain] == [*"abcdefg"] and "target" not in plain[0], "without topics it is no field"

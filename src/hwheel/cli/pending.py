@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from hwheel.cli.deliver.command import stop_event
+from hwheel.cli.deliver.counts import LAST_COUNT
 from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import settings_of, spark_errors
 from hwheel.cli.options import add_subcommand, whole_number
@@ -29,6 +31,7 @@ It reads the state of the last batch that was completed, and does not disturb th
 EPILOG = """\
 examples:
   hwheel pending --checkpoint state
+  hwheel pending --checkpoint state --last
   hwheel pending --checkpoint state --watch 10s
   hwheel pending --checkpoint state --id m1
   hwheel pending --checkpoint state --key user-7 --due-before 1h
@@ -61,6 +64,12 @@ def add_to(commands: Any) -> None:
         "--most", metavar="N", type=whole_number(1), default=100, help="show so many at most (default: %(default)s)"
     )
     parser.add_argument("--watch", metavar="TIME", help="count again each time that so long has passed, until Ctrl-C")
+    parser.add_argument(
+        "--last",
+        action="store_true",
+        help="at once and without Spark: what the job counted last, at most some minutes ago while it runs. Rows, so "
+        "repeats and cancels count; of a checkpoint in a local directory",
+    )
     parser.add_argument("--json", action="store_true", help="write JSON, on a line")
     parser.add_argument("--master", metavar="URL", help="default: local[*], or what spark-submit says")
     parser.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting of Spark's")
@@ -70,6 +79,8 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Shows it. Status 1: the message that was asked for is not pending."""
     settings = settings_of(options.conf)
+    if options.last:
+        return show_last(options)
     require(options.prog, "spark")
     with spark_errors():
         from hwheel.spark.deliver.delivery import MESSAGES
@@ -160,6 +171,29 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
+def show_last(options: argparse.Namespace) -> int:
+    """Prints what `hwheel deliver` counted last."""
+    if not (options.id is options.key is options.due_before is options.watch is None):
+        raise CommandError("--last is a count of all: leave out --id, --key, --due-before and --watch")
+    file = Path(re.sub("^file:/*(?=/)", "", options.checkpoint)) / LAST_COUNT
+    try:
+        last = json.loads(file.read_text(encoding="utf-8"))
+        at_ms, rows, by_due = int(last["at"]), int(last["rows"]), {name: int(n) for name, n in last["by_due"].items()}
+    except FileNotFoundError:
+        raise CommandError(
+            f"--last: there is no {file}\n"
+            "the job writes it when it has completed a batch; the checkpoint has to be in a local directory"
+        ) from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CommandError(f"--last: {file} cannot be read: {error}") from None
+    if options.json:
+        print(json.dumps({"at": at_ms, "rows": rows, "by_due": by_due}))
+        return 0
+    print(f"{rows:,} rows pending at {utc(at_ms)}, {max(0, now_ms() - at_ms) / 1000:,.0f} s ago")
+    show_bars(by_due)
+    return 0
+
+
 def show_messages(rows: list[dict[str, Any]], options: argparse.Namespace) -> int:
     """Prints what the state has of what was asked for; 1 if there is no message among it that will go out."""
     more, rows = rows[options.most :], rows[: options.most]
@@ -186,11 +220,16 @@ def show_histogram(counts: dict[str, int], options: argparse.Namespace, at_ms: i
         print(json.dumps({"at": at_ms, "pending": total, "by_due": counts}), flush=True)
         return
     print(f"{total:,} pending" + (f" at {utc(at_ms)}" if options.watch else ""))
-    most = max(counts.values())
+    show_bars(counts)
+    sys.stdout.flush()
+
+
+def show_bars(counts: dict[str, int]) -> None:
+    """Prints the bars."""
+    most = max(counts.values(), default=0)
     for name, count in counts.items():
         if count:
             print(f"  {name:<18} {count:>14,}  {'#' * max(1, count * BAR // most)}")
-    sys.stdout.flush()
 
 
 def utc(ms: int) -> str:

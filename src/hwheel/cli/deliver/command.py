@@ -1,14 +1,18 @@
 """`hwheel deliver`: messages in files or a topic are held until they are due, durably, on Spark."""
 
 import argparse
+import json
 import signal
 import sys
 import threading
-from contextlib import AbstractContextManager, suppress
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hwheel.cli.deliver import kafka_options
+from hwheel.cli.deliver.counts import LAST_COUNT, Counts
 from hwheel.cli.deliver.progress import Progress
 from hwheel.cli.errors import CommandError
 from hwheel.cli.extras import settings_of, spark_errors
@@ -18,6 +22,7 @@ from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
     from hwheel.spark.deliver.delivery import Delivery
+    from hwheel.spark.deliver.files import Directory
 
 JAVA_FIRST_S = 2.0
 KEPT = ("tick", "wheel_size", "shards", "partitions", "dedup", "due_unit")  # for the life of a checkpoint
@@ -40,8 +45,10 @@ a message is a line of JSON, or a row of Parquet with these columns, or a record
 examples:
   hwheel deliver --from in --to out --checkpoint state
   hwheel deliver --from in --to out --checkpoint state --tick 100ms --trigger 200ms
+  hwheel deliver --from in --to out --checkpoint state --clean-source delete --metrics-port 9464
   hwheel deliver --from kafka://127.0.0.1:9092/later --to kafka://127.0.0.1:9092/now --checkpoint state
   hwheel pending --checkpoint state                       what it holds, while it runs
+  hwheel pending --checkpoint state --last                at once: what the job itself counted last
   spark-submit --master yarn $(python -c 'import hwheel.__main__ as m; print(m.__file__)') deliver \\
       --from hdfs:///in --to hdfs:///out --checkpoint hdfs:///state
 
@@ -84,6 +91,27 @@ def add_to(commands: Any) -> None:
         "--trigger", metavar="TIME", default="1 second", help="time between two looks (default: %(default)s)"
     )
     parser.add_argument("--files-a-batch", metavar="N", type=whole_number(1), help="files at one look, at most")
+    cleaning = parser.add_argument_group("input files that were read")
+    cleaning.add_argument(
+        "--clean-source", choices=["archive", "delete"], help="move them into --archive, or delete them (default: stay)"
+    )
+    cleaning.add_argument("--archive", metavar="DIR", help="a directory on the same file system")
+    cleaning.add_argument(
+        "--forget-files",
+        metavar="TIME",
+        help="with --clean-source: remember the name of a file for as long as its time of change is no further behind "
+        "that of the newest, which bounds memory; a file that comes later than that is not read (default: for good)",
+    )
+    watching = parser.add_argument_group("to watch")
+    watching.add_argument(
+        "--metrics-port",
+        metavar="PORT",
+        type=whole_number(0, 65535),
+        help="serve counts for Prometheus at this port, 0: any that is free; needs the extra metrics",
+    )
+    watching.add_argument(
+        "--metrics-host", metavar="HOST", default="127.0.0.1", help="and at this address (default: %(default)s)"
+    )
     kafka_options.add_to(parser)
     kept = parser.add_argument_group("kept with the checkpoint, for its life")
     kept.add_argument("--tick", metavar="TIME", help="how finely due times are told apart (default: 1 second)")
@@ -110,15 +138,14 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs until it is told to stop: 0. A query that fails: 1."""
     settings = settings_of(options.conf)
-    require(options.prog, "spark")
+    require(options.prog, "spark", *([] if options.metrics_port is None else ["metrics"]))
     stop = stop_event()
     with spark_errors():
         from hwheel.cli.deliver.places import Places
-        from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
+        from hwheel.spark.deliver.delivery import DoneFiles, start_delivery
         from hwheel.spark.deliver.files import Directory
         from hwheel.spark.deliver.one_job import only_job
         from hwheel.spark.deliver.options import WheelOptions, kept_options
-        from hwheel.spark.deliver.pending import rows_held
         from hwheel.spark.deliver.source import Source
         from hwheel.spark.deliver.whole_checkpoint import check_logs
         from hwheel.spark.hold import SHARDS_MOST
@@ -143,7 +170,15 @@ def run(options: argparse.Namespace) -> int:
                     WheelOptions("1 second", DEFAULT_WHEEL_SIZE, cores, cores, "10 minutes"),
                 )
                 delivery = start_delivery(
-                    Source(spark, places.source, options.format, options.files_a_batch, kafka, wheel.due_unit),
+                    Source(
+                        spark,
+                        places.source,
+                        options.format,
+                        options.files_a_batch,
+                        kafka,
+                        wheel.due_unit,
+                        options.forget_files,
+                    ),
                     places.to,
                     places.dead_letters,
                     options.format,
@@ -152,10 +187,12 @@ def run(options: argparse.Namespace) -> int:
                     options.trigger,
                     kafka,
                     options.dead_letters_every,
+                    None if options.clean_source is None else DoneFiles(options.archive),
                 )
                 try:
-                    count_pending = partial(rows_held, spark, f"{options.checkpoint}/{MESSAGES}")
-                    return watch(delivery, stop, Progress(delivery, count_pending), options.verbose)
+                    counts = Counts(delivery, partial(count_pending, checkpoint))
+                    with metrics(counts, options):
+                        return watch(delivery, stop, counts, options.verbose)
                 finally:
                     with java_may_be_gone():
                         spark.sparkContext.setLogLevel("OFF")  # of tasks that are cut off: that is no error
@@ -167,12 +204,37 @@ def run(options: argparse.Namespace) -> int:
                 spark.stop()
 
 
+@contextmanager
+def metrics(counts: Counts, options: argparse.Namespace) -> Iterator[None]:
+    """Serves them, if that is wanted, and says where."""
+    if options.metrics_port is None:
+        yield
+        return
+    from hwheel.cli.deliver.metrics import served
+
+    with served(counts, options.metrics_host, options.metrics_port) as url:
+        say(f"metrics at {url}")
+        yield
+
+
+def count_pending(checkpoint: "Directory") -> int:
+    """Counts the rows that are held, and leaves the count in the checkpoint."""
+    from hwheel.spark.deliver.delivery import MESSAGES
+    from hwheel.spark.deliver.pending import rows_by_due
+
+    at_ms = int(time.time() * 1000)
+    by_due = rows_by_due(checkpoint.spark, f"{checkpoint.path}/{MESSAGES}", at_ms)
+    rows = sum(by_due.values())
+    checkpoint.write(LAST_COUNT, json.dumps({"at": at_ms, "rows": rows, "by_due": by_due}))
+    return rows
+
+
 def check_times(options: argparse.Namespace) -> None:
     """Raises CommandError for a length of time that is none, before anything is started or written."""
     from hwheel.spark.deliver.options import LONGEST_MS
     from hwheel.spark.durations import duration_ms
 
-    for name in ("tick", "dedup", "trigger", "dead_letters_every"):
+    for name in ("tick", "dedup", "trigger", "dead_letters_every", "forget_files"):
         if (given := getattr(options, name)) is not None:
             option = f"--{name.replace('_', '-')}"
             try:
@@ -200,13 +262,14 @@ def stop_event() -> threading.Event:
     return stop
 
 
-def watch(delivery: "Delivery", stop: threading.Event, progress: Progress, verbose: bool = False) -> int:
-    """Shows how it goes until it is to stop."""
+def watch(delivery: "Delivery", stop: threading.Event, counts: Counts, verbose: bool = False) -> int:
+    """Counts and shows how it goes until it is to stop."""
     from py4j.protocol import Py4JNetworkError
 
     from hwheel.spark.deliver.failures import GO_ON
 
     say("running; Ctrl-C stops it")
+    progress = Progress(counts)
     told = 0
     while not stop.wait(0.2):
         try:
@@ -224,6 +287,7 @@ def watch(delivery: "Delivery", stop: threading.Event, progress: Progress, verbo
                 print(failure.details, file=sys.stderr)
             say(str(failure))
             return 1
+        counts.look()
         progress.show()
     say("stopped; nothing is lost, start it again to go on")
     return 0

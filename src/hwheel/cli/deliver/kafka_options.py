@@ -35,6 +35,17 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         help="go on when the topic no longer has what comes next, since its retention was over (default: stop)",
     )
     kafka.add_argument(
+        "--to-topics",
+        metavar="NAME,NAME",
+        help="the topics, at the brokers of --to, that a message may name in its field or header `topic`; one that "
+        "names none goes to that of --to. Stays as it is for the life of a checkpoint",
+    )
+    kafka.add_argument(
+        "--carry-headers",
+        action="store_true",
+        help="the headers of a record go out with its message. Stays as it is for the life of a checkpoint",
+    )
+    kafka.add_argument(
         "--kafka-conf",
         metavar="NAME=VALUE",
         action="append",
@@ -53,8 +64,35 @@ def kafka_of(options: argparse.Namespace) -> "KafkaOptions":
         conf |= conf_file(options.kafka_conf_file)
     conf |= settings_of(options.kafka_conf, "--kafka-conf")
     return KafkaOptions(
-        options.kafka_format, conf, options.starting_offsets, options.offsets_a_batch, options.skip_lost_offsets
+        options.kafka_format,
+        conf,
+        options.starting_offsets,
+        options.offsets_a_batch,
+        options.skip_lost_offsets,
+        topics_of(options),
+        options.carry_headers,
     )
+
+
+def topics_of(options: argparse.Namespace) -> tuple[str, ...] | None:
+    """Those of --to-topics. Raises CommandError where it or --carry-headers goes with places that have none."""
+    from hwheel.spark.deliver.topic import NAME, Topic, is_topic
+
+    if options.carry_headers and not (is_topic(options.source) and is_topic(options.to)):
+        raise CommandError("--carry-headers is for records: --from and --to must be topics")
+    if options.to_topics is None:
+        return None
+    if not is_topic(options.to):
+        raise CommandError("--to-topics is for records: --to must be a topic")
+    if not is_topic(options.source) and options.format != "json":
+        raise CommandError("--to-topics: a message in Parquet has no field for its topic")
+    names = tuple(name.strip() for name in options.to_topics.split(","))
+    for name in names:
+        if not NAME.fullmatch(name) or name in (".", ".."):
+            raise CommandError(f"--to-topics must be names of topics with commas between them, not {name!r}")
+    if (to := Topic.of(options.to)).name not in names:
+        names = (*names, to.name)
+    return names
 
 
 def conf_file(path: str) -> dict[str, str]:

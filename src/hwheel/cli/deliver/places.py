@@ -4,7 +4,7 @@ import argparse
 import os
 import posixpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
@@ -26,21 +26,23 @@ class Places:
     dead_letters: str
     checkpoint: str
     headers: bool
+    archive: str | None = None
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> "Places":
         """As they were given. Raises CommandError for what cannot be, as far as that shows without looking."""
         dead_letters = options.dead_letters or f"{options.to.rstrip('/')}-dead-letters"
         headers = options.kafka_format == "headers"
-        places = cls(options.source, options.to, dead_letters, options.checkpoint, headers)
+        places = cls(options.source, options.to, dead_letters, options.checkpoint, headers, archive_of(options))
         for name, place in places.named().items():
             if is_topic(place):
                 try:
                     Topic.of(place)
                 except ValueError as error:
                     raise CommandError(f"{name}: {error}") from None
-        if is_topic(places.checkpoint):
-            raise CommandError("--checkpoint: must be a directory, not a topic")
+        for name in ("--checkpoint", "--archive"):
+            if is_topic(places.named().get(name, "")):
+                raise CommandError(f"{name}: must be a directory, not a topic")
         for name, place in places.named().items():
             if not place.strip():
                 raise CommandError(f"{name}: must be a directory or a topic, not nothing")
@@ -61,7 +63,7 @@ class Places:
             "--to": self.to,
             "--dead-letters": self.dead_letters,
             "--checkpoint": self.checkpoint,
-        }
+        } | ({} if self.archive is None else {"--archive": self.archive})
 
     def kind_of_source(self) -> str:
         """What decides how held messages are stored, and how the checkpoint says what was read."""
@@ -78,8 +80,11 @@ class Places:
         for name, place in self.named().items():
             if is_topic(place):
                 check_connector(spark)
+                topic = Topic.of(place)
+                others = kafka.topics or () if name == "--to" else ()
                 try:
-                    check_topic(spark, Topic.of(place), kafka)
+                    for one in dict.fromkeys([topic.name, *others]):
+                        check_topic(spark, replace(topic, name=one), kafka)
                 except KafkaError as error:
                     raise CommandError(f"{name}: {error}") from None
             elif Directory(spark, place).is_file():
@@ -96,11 +101,25 @@ class Places:
             )
 
 
+def archive_of(options: argparse.Namespace) -> str | None:
+    """Where input files go that were read, if they go anywhere. Raises CommandError."""
+    archive: str | None = options.archive
+    if (archive is not None) != (options.clean_source == "archive"):
+        raise CommandError("--clean-source archive and --archive DIR go together: give both, or neither")
+    if options.clean_source is not None and is_topic(options.source):
+        raise CommandError("--clean-source is for files: what a topic keeps is its own to say (retention.ms)")
+    if options.forget_files is not None and options.clean_source is None:
+        raise CommandError("--forget-files needs --clean-source: what is left in the directory tells what was not read")
+    return archive
+
+
 def check_apart(places: dict[str, str]) -> None:
     """Raises CommandError where two are the same, or one would be read as input."""
     found = {name: normal(place) for name, place in places.items()}
     if len({*found.values()}) < len(found):
-        raise CommandError("--from, --to, --checkpoint and --dead-letters must be four places")
+        *names, last = found
+        count = {4: "four", 5: "five"}[len(found)]
+        raise CommandError(f"{', '.join(names)} and {last} must be {count} places")
     source = found.pop("--from").rstrip("/") + "/"
     for name, place in found.items():
         if place.startswith(source) and not HIDDEN.match(place[len(source) :]):

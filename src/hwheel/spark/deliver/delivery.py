@@ -2,17 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from hwheel.spark.deliver.batch_logs import begin_next_batch
+from hwheel.spark.deliver.clean_source import SourceCleaner
 from hwheel.spark.deliver.directory_sink import DirectorySink
 from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, Failure, failure_of
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.options import WheelOptions
 from hwheel.spark.deliver.sink import Sink
-from hwheel.spark.deliver.source import FILE, RECORD, SCHEMA, UNREADABLE, Source
+from hwheel.spark.deliver.source import FILE, RECORD, SCHEMA, UNREADABLE, Source, steps_of
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
 from hwheel.spark.deliver.topic_sink import TopicSink, dead_records, header_records, json_records
 from hwheel.spark.deliver.unreadable_files import UnreadableFiles, letter_name, why_unreadable
@@ -30,6 +33,13 @@ SECONDS = (
 )
 
 
+@dataclass(frozen=True)
+class DoneFiles:
+    """What becomes of input files that were read: they go into a directory, or if there is none, away."""
+
+    archive: str | None
+
+
 @dataclass
 class Delivery:
     """The two queries of a delivery while they run, each with the sink that counts what it writes.
@@ -43,6 +53,7 @@ class Delivery:
     dead_sink: Sink
     start_again: dict[str, Callable[[], StreamingQuery]]
     leave_out: Callable[[str], str | None] = lambda file: None
+    clean: Callable[[], list[str]] = list
     due_unit: str = "ms"
     starts_left: int = STARTS
     notices: list[str] = field(default_factory=list)
@@ -73,6 +84,8 @@ class Delivery:
             setattr(self, name, start())
         if self.sink.like_seconds and self.due_unit == "ms":
             self.tell(SECONDS)
+        for notice in self.clean():
+            self.tell(notice)
         return None
 
     def tell(self, notice: str) -> None:
@@ -116,8 +129,11 @@ def start_delivery(
     trigger: str,
     kafka: KafkaOptions = KafkaOptions(),
     dead_letters_every: str = DEAD_LETTERS_EVERY,
+    done_files: DoneFiles | None = None,
 ) -> Delivery:
-    """Starts the queries. `to` and `dead_to` are directories, or topics as kafka://BROKERS/TOPIC."""
+    """Starts the queries. `to` and `dead_to` are directories, or topics as kafka://BROKERS/TOPIC. `done_files`: what
+    becomes of input files that both queries are through with; None: they stay.
+    """
     duration_ms(dead_letters_every, "dead_letters_every")
     spark = source.spark
     spark.conf.set("spark.sql.shuffle.partitions", options.partitions)
@@ -131,7 +147,7 @@ def start_delivery(
             hold_until_due,
             **NAMES,
             cancel="cancel",
-            payload="payload",
+            payload=["payload", *source.kafka.carried],
             tick=options.tick,
             wheel_size=options.wheel_size,
             shards=options.shards,
@@ -139,7 +155,7 @@ def start_delivery(
         )
 
     def dead() -> DataFrame:
-        found = letters(source.all_rows(left_out.names()))
+        found = letters(source.all_rows(left_out.names())).drop(*source.kafka.carried)
         return found if is_topic(dead_to) else found.drop(RECORD)
 
     def leave_out(file: str) -> str | None:
@@ -159,10 +175,26 @@ def start_delivery(
     # Which task reads which malformed rows depends on the cores of this start.
     dead_sink = sink_at(spark, dead_to, format, kafka, dead_records, one_file=True)
     start: dict[str, Callable[[], StreamingQuery]] = {
-        "messages": lambda: started(held(), sink, f"{checkpoint}/{MESSAGES}", trigger),
+        "messages": lambda: going_on(held(), sink, state.child_directory(MESSAGES), trigger),
         "dead": lambda: started(dead(), dead_sink, f"{checkpoint}/{DEAD_LETTERS}", dead_letters_every),
     }
-    return Delivery(start["messages"](), start["dead"](), sink, dead_sink, start, leave_out, source.due_unit)
+
+    def clean() -> list[str]:
+        return [] if cleaner is None else cleaner.clean()
+
+    cleaner = None
+    if done_files is not None:
+        cleaner = SourceCleaner(
+            Directory(spark, source.place),
+            None if done_files.archive is None else Directory(spark, done_files.archive),
+            [Directory(spark, f"{checkpoint}/{query}") for query in (MESSAGES, DEAD_LETTERS)],
+            lambda: {unquote(steps_of(file)[-1]) for file in left_out.names()},
+            duration_ms(dead_letters_every, "dead_letters_every") / 1000,
+            None if source.forget_files is None else duration_ms(source.forget_files, "forget_files"),
+        )
+        if cleaner.archive is not None:
+            cleaner.archive.make()
+    return Delivery(start["messages"](), start["dead"](), sink, dead_sink, start, leave_out, clean, source.due_unit)
 
 
 def letters(rows: DataFrame) -> DataFrame:
@@ -184,6 +216,12 @@ def sink_at(
         return TopicSink(topic=Topic.of(place), options=kafka, records=records)
     Directory(spark, place).make()
     return DirectorySink(place, format, one_file)
+
+
+def going_on(frame: DataFrame, sink: Sink, checkpoint: Directory, trigger: str) -> StreamingQuery:
+    """The query that holds messages. Its first batch comes at once, because something may have fallen due meanwhile."""
+    begin_next_batch(checkpoint)
+    return started(frame, sink, checkpoint.path, trigger)
 
 
 def started(frame: DataFrame, sink: Sink, checkpoint: str, trigger: str) -> StreamingQuery:

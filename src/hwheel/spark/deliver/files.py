@@ -20,6 +20,7 @@ class Directory:
     def __init__(self, spark: SparkSession, path: str) -> None:
         jvm: Any = spark._jvm
         self._jvm = jvm
+        self.spark = spark
         self.path = path
         session: Any = spark._jsparkSession
         try:
@@ -48,6 +49,10 @@ class Directory:
     def child(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._path, name)
 
+    def child_directory(self, name: str) -> "Directory":
+        """One in it."""
+        return Directory(self.spark, f"{self.path}/{name}")
+
     def exists(self, name: str = "") -> bool:
         """Whether the directory, or something in it, is there."""
         return bool(self._files.exists(self.child(name) if name else self._path))
@@ -56,9 +61,21 @@ class Directory:
         """The names of what is in a directory in it."""
         return sorted(status.getPath().getName() for status in self._files.listStatus(self.child(name)))
 
+    def changed_ms(self) -> dict[str, int]:
+        """The files in it by name, each with its time of change."""
+        return {
+            str(status.getPath().getName()): int(status.getModificationTime())
+            for status in self._files.listStatus(self._path)
+            if status.isFile()
+        }
+
     def move(self, old: str, new: str) -> bool:
         """Renames a file in it, atomically where the file system can; False if `new` is there already."""
         return not self.exists(new) and bool(self._files.rename(self.child(old), self.child(new)))
+
+    def move_to(self, name: str, other: "Directory") -> bool:
+        """Renames a file in it into another directory of the same file system; False if `name` is there already."""
+        return not other.exists(name) and bool(self._files.rename(self.child(name), other.child(name)))
 
     def make(self) -> None:
         self._files.mkdirs(self._path)

@@ -13,7 +13,7 @@ and what stays refused is looked at one by one, which tells why. Both ways, it c
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
@@ -36,10 +36,12 @@ MESSAGE = pa.schema(
     ]
 )
 READ = "id string, key string, due bigint, cancel boolean, payload string, unreadable string, line string"
+TARGET = pa.field("target", pa.string())  # what of a message is its `topic`; PLACE_IN_TOPIC has another
+WITH_TOPIC = MESSAGE.append(pa.field("topic", pa.string()))
 LINES_AT_ONCE = 64  # as many are looked at one by one
 PARTS = 8
 BYTES_AT_ONCE = 2**30
-FAST = pj.ParseOptions(explicit_schema=MESSAGE, unexpected_field_behavior="ignore", newlines_in_values=False)
+NO_SUCH_TOPIC = "topic is none of --to-topics: {}"
 SHOWN = 60  # so much of a value stands in a reason
 # Arrow's reader goes to any depth, and Python's as deep as its stack allows, which hangs on who calls; a line must be a
 # message or none whatever stands beside it.
@@ -72,36 +74,59 @@ scan_value = json.JSONDecoder(parse_int=Whole, parse_float=Number, parse_constan
 class JsonLines:
     """Takes batches whose first column is the line, binary; gives the columns of READ, and the others of the batch.
 
-    `line` is there where a row is malformed, whole, with whatever fields it has. `unit_ms`: that of due.
+    `line` is there where a row is malformed, whole, with whatever fields it has. `unit_ms`: that of due. `topics`:
+    those that a message may name as its `topic`, which is a column `target` then, behind those of READ; None: that
+    field is not looked at.
     """
 
     unit_ms: int
+    topics: tuple[str, ...] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             lines = batch.column(0)
-            for part in read_lines(lines):
+            for part in read_lines(lines, MESSAGE if self.topics is None else WITH_TOPIC):
+                target = None
+                if self.topics is not None:
+                    part, target = with_known_topic(part, self.topics)
                 found = part.append_column("line", shown_lines(part, lines, self.unit_ms))
                 lines = lines.slice(part.num_rows)
+                if target is not None:
+                    found = found.append_column(TARGET, target)
                 rest = batch.slice(batch.num_rows - len(lines) - part.num_rows, part.num_rows)
                 for name in batch.schema.names[1:]:
                     found = found.append_column(name, rest.column(name))
                 yield found
 
 
-def read_lines(lines: pa.Array) -> Iterator[pa.RecordBatch]:
+def with_known_topic(rows: pa.RecordBatch, topics: tuple[str, ...]) -> tuple[pa.RecordBatch, pa.Array]:
+    """The rows without their topic, and the topics. A row with another one than these is unreadable: its producer would
+    wait for a topic that is not there, and all others with it.
+    """
+    number = rows.schema.get_field_index("topic")
+    target, rows = rows.column(number), rows.remove_column(number)
+    bad = pc.and_not(pc.is_valid(target), pc.is_in(target, pa.array(topics, pa.string())))
+    if not pc.any(bad).as_py():
+        return rows, target
+    reasons = [NO_SUCH_TOPIC.format(cut(json.dumps(topic))) for topic in target.to_pylist()]
+    columns = [pc.if_else(bad, pa.scalar(None, column.type), column) for column in rows.columns[:-1]]
+    columns.append(pc.if_else(bad, pa.array(reasons, pa.string()), rows.columns[-1]))
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema), pc.if_else(bad, None, target)
+
+
+def read_lines(lines: pa.Array, fields: pa.Schema = MESSAGE) -> Iterator[pa.RecordBatch]:
     """The fields of each line, and why it is unreadable."""
-    if (found := read_plain(lines)) is not None:
+    if (found := read_plain(lines, fields)) is not None:
         yield found
     elif len(lines) <= LINES_AT_ONCE:
-        yield read_one_by_one(lines)
+        yield read_one_by_one(lines, fields)
     else:
         size = max(LINES_AT_ONCE, -(-len(lines) // PARTS))
         for start in range(0, len(lines), size):
-            yield from read_lines(lines.slice(start, size))
+            yield from read_lines(lines.slice(start, size), fields)
 
 
-def read_plain(lines: pa.Array) -> pa.RecordBatch | None:
+def read_plain(lines: pa.Array, fields: pa.Schema = MESSAGE) -> pa.RecordBatch | None:
     """The fields of lines that all are messages of the plainest kind; None: one is not.
 
     Each line begins and ends with a brace. So no object ends in another line than it begins: behind the brace that
@@ -121,13 +146,18 @@ def read_plain(lines: pa.Array) -> pa.RecordBatch | None:
         if any_too_deep(joined, texts):
             return None
         options = pj.ReadOptions(use_threads=False, block_size=len(joined) + 1)
-        table = pj.read_json(pa.BufferReader(joined), read_options=options, parse_options=FAST)
+        table = pj.read_json(pa.BufferReader(joined), read_options=options, parse_options=fast(fields))
     except pa.ArrowException:
         return None
     if table.num_rows != len(lines):
         return None
     batch: pa.RecordBatch = one_batch(table)
     return batch.append_column("unreadable", pa.nulls(len(lines), pa.string()))
+
+
+def fast(fields: pa.Schema) -> pj.ParseOptions:
+    """These fields, and no others."""
+    return pj.ParseOptions(explicit_schema=fields, unexpected_field_behavior="ignore", newlines_in_values=False)
 
 
 def any_too_deep(joined: bytes, texts: pa.Array) -> bool:
@@ -157,18 +187,18 @@ def too_deep(text: str) -> bool:
     return False
 
 
-def read_one_by_one(lines: pa.Array) -> pa.RecordBatch:
+def read_one_by_one(lines: pa.Array, fields: pa.Schema = MESSAGE) -> pa.RecordBatch:
     """The fields of any lines; those of an unreadable one are null."""
     rows: list[dict[str, Any]] = []
     for line in lines.to_pylist():
         try:
-            rows.append({} if line is None else read_line(line))
+            rows.append({} if line is None else read_line(line, fields.names))
         except UnreadableError as error:
             rows.append({"unreadable": str(error)})
-    return pa.RecordBatch.from_pylist(rows, schema=MESSAGE.append(pa.field("unreadable", pa.string())))
+    return pa.RecordBatch.from_pylist(rows, schema=fields.append(pa.field("unreadable", pa.string())))
 
 
-def read_line(line: bytes) -> dict[str, Any]:
+def read_line(line: bytes, names: Collection[str] = tuple(MESSAGE.names)) -> dict[str, Any]:
     """The fields of a message, of those that it has. Raises UnreadableError."""
     try:
         text = line.decode()
@@ -177,7 +207,7 @@ def read_line(line: bytes) -> dict[str, Any]:
     if too_deep(text):
         raise UnreadableError("nested too deeply")
     try:
-        fields, end = read_object(text, space(text).end())  # type: ignore[union-attr]
+        fields, end = read_object(text, space(text).end(), names)  # type: ignore[union-attr]
     except (StopIteration, IndexError, json.JSONDecodeError):
         raise UnreadableError("not a JSON object") from None
     if end != len(text):
@@ -185,7 +215,7 @@ def read_line(line: bytes) -> dict[str, Any]:
     return {name: of_type(name, *fields[name]) for name in fields}
 
 
-def read_object(text: str, at: int) -> tuple[dict[str, tuple[Any, str]], int]:
+def read_object(text: str, at: int, names: Collection[str]) -> tuple[dict[str, tuple[Any, str]], int]:
     """The fields of a message that an object has, each with its text, and where what follows the object begins."""
 
     def end_of_space(at: int) -> int:
@@ -205,7 +235,7 @@ def read_object(text: str, at: int) -> tuple[dict[str, tuple[Any, str]], int]:
         name, at = scanstring(text, at + 1, True)
         at = begin = expect(":", end_of_space(at))
         value, at = scan_value(text, at)
-        if name in MESSAGE.names:
+        if name in names:
             if name in fields:
                 raise UnreadableError(f"{name} is there twice")
             fields[name] = value, text[begin:at]
@@ -230,6 +260,8 @@ def of_type(name: str, value: Any, text: str) -> Any:
         return number
     if isinstance(value, str) and not isinstance(value, Number):
         text = value
+    elif name == "topic":
+        raise UnreadableError(f"topic is no string: {cut(text)}")
     elif name != "payload" and not isinstance(value, Number):
         raise UnreadableError(f"{name} is neither a string nor a number: {cut(text)}")
     try:

@@ -1,6 +1,7 @@
 """What a checkpoint holds, read from its state store beside the running query."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -89,6 +90,16 @@ def indexes(spark: SparkSession, checkpoint: str) -> list[ShardIndex]:
 def rows_held(spark: SparkSession, checkpoint: str) -> int:
     """How many rows lie in buckets: messages, duplicates and cancels that have not met yet. Reads no bucket."""
     return sum(entry.rows for index in indexes(spark, checkpoint) for entry in index.buckets.values())
+
+
+def rows_by_due(spark: SparkSession, checkpoint: str, now_ms: int) -> dict[str, int]:
+    """The same rows by how far away they are at the least: each counts as due when its bucket is. Reads no bucket."""
+    counts = dict.fromkeys([*EDGES_MS, LATER], 0)
+    edges = [*EDGES_MS.values()]
+    for index in indexes(spark, checkpoint):
+        for (_, expiration_ms), entry in index.buckets.items():
+            counts[[*counts][bisect_left(edges, expiration_ms - now_ms)]] += entry.rows
+    return counts
 
 
 def records(spark: SparkSession, checkpoint: str, payload: tuple[str, ...] = ()) -> DataFrame | None:

@@ -9,18 +9,22 @@ from typing import cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from hwheel.spark.deliver.files import Directory
-from hwheel.spark.deliver.json_lines import READ, JsonLines
-from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
+from hwheel.spark.deliver.json_lines import READ, SHOWN, JsonLines
+from hwheel.spark.deliver.topic import HEADERS, TARGET, KafkaOptions, Topic, is_topic
+from hwheel.spark.durations import duration_ms
 
 SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
 UNREADABLE = "unreadable"  # why a row cannot be a message, whatever its columns say; null: it can
 LINE = "line"  # the JSON of a malformed row, as it came
 FILE = "file"  # where it came from
 PLACE_IN_TOPIC = ("topic", "partition", "offset")
+OWN_HEADERS = ("id", "due", "cancel", "topic")  # which are said anew, or were meant for the delivery
+HEADERS_TYPE = "array<struct<key string, value binary>>"
 RECORD = "record"  # the record as it came, for a topic of dead letters
+FOR_GOOD = "36500d"
 UNITS_MS = {"ms": 1, "s": 1000}  # of a due
 BLANK = " \t\r"  # of this alone a line may be that is none
 SLASHES = "/+"  # file:/a and file:///a are the same
@@ -31,7 +35,9 @@ TAKE_FOR_PATTERNS = "__globPaths__"  # whether a file called `a[1].json` stands 
 class Source:
     """A directory or a topic, and how it is read. Both frames are streams of the same rows, for a query each.
 
-    `due_unit`: that of due in what is read; in the frames it is in ms.
+    `due_unit`: that of due in what is read; in the frames it is in ms. `forget_files`: how far behind that of the
+    newest file the time of change of a file may be, for its name to be remembered, and for it to be read at all; None:
+    a hundred years, because Spark's own week would leave out old files.
     """
 
     spark: SparkSession
@@ -40,6 +46,7 @@ class Source:
     files_a_batch: int | None = None
     kafka: KafkaOptions = KafkaOptions()
     due_unit: str = "ms"
+    forget_files: str | None = None
 
     @property
     def file_format(self) -> str:
@@ -47,7 +54,7 @@ class Source:
         return "text" if self.format == "json" else self.format
 
     def messages(self, without: Collection[str] = ()) -> DataFrame:
-        """The columns of a message, and UNREADABLE. `without`: files that are passed over, as FILE names them."""
+        """The columns of a message, those carried, and UNREADABLE. `without`: files that are passed over, by FILE."""
         return self.rows(without, []).drop(LINE)
 
     def all_rows(self, without: Collection[str] = ()) -> DataFrame:
@@ -66,7 +73,8 @@ class Source:
 
     def of_files(self, without: Collection[str], beside: list[str]) -> DataFrame:
         """Oldest files first, and only those of the directory itself."""
-        reader = self.spark.readStream.option("maxFileAge", "36500d")  # Spark's week would leave out old files
+        age = FOR_GOOD if self.forget_files is None else f"{duration_ms(self.forget_files, 'forget_files')}ms"
+        reader = self.spark.readStream.option("maxFileAge", age)
         # Spark takes `due=5` among the directories in it for a column, which would stand in place of the files' own;
         # unless it shall take the files of all directories, of which those at another depth are passed over here.
         reader = reader.option("recursiveFileLookup", True)
@@ -108,25 +116,39 @@ class Source:
         if options.offsets_a_batch:
             reader = reader.option("maxOffsetsPerTrigger", options.offsets_a_batch)
         records = reader.load().withColumn(RECORD, F.struct("key", "value", "headers"))
+        also: list[Column] = []
+        if options.headers:
+            others = F.filter("headers", lambda one: ~one["key"].isin(*OWN_HEADERS))
+            also.append(F.coalesce(others, F.array().cast(HEADERS_TYPE)).alias(HEADERS))
         if options.format == "headers":
-            unreadable = F.when(~header_is_boolean("cancel"), "cancel is neither true nor false").alias(UNREADABLE)
+            unreadable = F.when(~header_is_boolean("cancel"), "cancel is neither true nor false")
+            if options.topics is not None:
+                named = header("topic")
+                is_known = named.isin(*options.topics) if options.topics else F.lit(False)
+                known = ~has_header("topic") | F.coalesce(is_known, F.lit(False))
+                shown = F.coalesce(F.substring(named, 1, SHOWN), F.lit("not UTF-8"))
+                unknown = F.concat(F.lit("topic is none of --to-topics: "), shown)
+                unreadable = F.coalesce(unreadable, F.when(~known, unknown))
+                also.append(named.alias(TARGET))
             return records.select(
                 header("id").alias("id"),
                 "key",
                 header("due").try_cast("bigint").alias("due"),
                 (F.lower(header("cancel")) == "true").alias("cancel"),
                 F.col("value").alias("payload"),
-                unreadable,
+                unreadable.alias(UNREADABLE),
                 *beside,
+                *also,
             )
-        found = self.of_json(records.select("value", F.col("key").alias("record_key"), *beside))
+        found = self.of_json(records.select("value", F.col("key").alias("record_key"), *beside, *also))
         return found.withColumn("key", F.coalesce("key", as_text("record_key"))).drop("record_key")
 
     def of_json(self, lines: DataFrame) -> DataFrame:
         """The fields of lines, which are the first column, and the others."""
         read = cast(StructType, StructType.fromDDL(READ))
-        schema = StructType([*read.fields, *lines.schema.fields[1:]])
-        return lines.mapInArrow(JsonLines(UNITS_MS[self.due_unit]), schema)
+        target = [] if self.kafka.topics is None else [StructField(TARGET, StringType())]
+        schema = StructType([*read.fields, *target, *lines.schema.fields[1:]])
+        return lines.mapInArrow(JsonLines(UNITS_MS[self.due_unit], self.kafka.topics), schema)
 
 
 def steps_of(url: str) -> list[str]:
@@ -149,10 +171,14 @@ def as_text(name: str) -> Column:
     )
 
 
+def has_header(name: str) -> Column:
+    """Whether there is one."""
+    return F.exists("headers", lambda one: one["key"] == name)
+
+
 def header_is_boolean(name: str) -> Column:
     """Whether a header, if there is one, is true or false."""
-    is_there = F.exists("headers", lambda one: one["key"] == name)
-    return ~is_there | F.coalesce(F.lower(header(name)).isin("true", "false"), F.lit(False))
+    return ~has_header(name) | F.coalesce(F.lower(header(name)).isin("true", "false"), F.lit(False))
 
 
 def header(name: str) -> Column:

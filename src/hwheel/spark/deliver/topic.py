@@ -11,8 +11,11 @@ from hwheel.spark.session.connector import KafkaError
 
 SCHEME = "kafka://"
 BROKER = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/,\[\]]+):\d{1,5}"
+NAME = re.compile(r"[\w.-]{1,249}", re.ASCII)
 URL = re.compile(rf"{SCHEME}(?P<brokers>{BROKER}(?:,{BROKER})*)/(?P<name>[\w.-]{{1,249}})", re.ASCII)
 ANSWER_WITHIN_MS = "20000"
+TARGET = "target"  # the topic that a message names
+HEADERS = "carried_headers"
 ERRORS_PACKAGE = "org.apache.kafka.common.errors."
 
 
@@ -50,7 +53,9 @@ class KafkaOptions:
 
     `format`: "json", the message as JSON in the value; "headers", id, due and cancel in headers, the payload as value.
     `conf`: settings of Kafka's clients, for the source and the sink. `starting_offsets`: where a new checkpoint begins.
-    `skip_lost`: whether to go on where records were deleted before they were read.
+    `skip_lost`: whether to go on where records were deleted before they were read. `topics`: those, beside that of the
+    sink, that a message may name as its own; None: it names none. `headers`: whether those of a record go out with its
+    message.
     """
 
     format: str = "json"
@@ -58,6 +63,13 @@ class KafkaOptions:
     starting_offsets: str = "earliest"
     offsets_a_batch: int | None = None
     skip_lost: bool = False
+    topics: tuple[str, ...] | None = None
+    headers: bool = False
+
+    @property
+    def carried(self) -> list[str]:
+        """The columns of a message that are carried along for its way out, beside its payload."""
+        return [name for name, is_so in {TARGET: self.topics is not None, HEADERS: self.headers}.items() if is_so]
 
 
 def check_topic(spark: SparkSession, topic: Topic, options: KafkaOptions) -> None:

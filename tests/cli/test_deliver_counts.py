@@ -1,0 +1,150 @@
+"""What `hwheel deliver` shows of itself: the line on the terminal, the metrics, and the dashboard that draws them."""
+
+import json
+import re
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from hwheel.cli.deliver import counts as deliver_counts
+from hwheel.cli.deliver import progress as deliver_progress
+from hwheel.cli.deliver.counts import BATCH_EDGES_S, Counts
+from hwheel.cli.deliver.progress import Progress
+from hwheel.cli.errors import CommandError
+from hwheel.cli.main import main
+from reports import batch, reported
+
+DASHBOARD = Path(__file__).parents[2] / "docs" / "dashboards" / "hwheel_deliver.json"
+PAGE = Path(__file__).parents[2] / "docs" / "prometheus.md"
+
+
+@pytest.fixture
+def no_waiting(monkeypatch):
+    """Each look looks."""
+    monkeypatch.setattr(deliver_counts, "LOOK_EVERY_S", 0)
+    monkeypatch.setattr(deliver_progress, "LOG_EVERY_S", 0)
+
+
+def test_the_line_on_the_terminal(no_waiting, monkeypatch, capsys):
+    pytest.importorskip("pyspark")
+    delivery = reported([batch(3, 1000), batch(4, 500)], out=1200, lag_ms=1234)
+    counted = []
+    counts = Counts(delivery, lambda: counted.append(1) or 7)
+    progress = Progress(counts)
+    monkeypatch.setattr(deliver_progress, "LOG_EVERY_S", 1000)
+    progress.show()
+    assert capsys.readouterr().err == "", "it is not yet time"
+    monkeypatch.setattr(deliver_progress, "LOG_EVERY_S", 0)
+    counts.look()
+    progress.show()
+    assert capsys.readouterr().err == "in 1,500  out 1,200  pending 7  lag 1.2 s\n"
+    delivery.messages.recentProgress.append(batch(5, 1))
+    delivery.dead_sink.rows = 2
+    counts.look()
+    progress.show()
+    assert capsys.readouterr().err == "in 1,501  out 1,200  pending 7  lag 1.2 s  malformed 2\n"
+    assert len(counted) == 1, "counting is dear"
+
+
+def test_batches_are_counted_although_spark_keeps_a_hundred_of_them(no_waiting):
+    pytest.importorskip("pyspark")
+    delivery = reported([])
+    counts = Counts(delivery, lambda: 0)
+    for number in range(300):
+        delivery.messages.recentProgress = [*delivery.messages.recentProgress, batch(number, 10)][-100:]
+        counts.look()
+    assert (counts.rows_in, sum(counts.batch_times.counts)) == (3000, 300)
+
+
+def scraped(counts):
+    from hwheel.cli.deliver.metrics import served
+
+    with served(counts, "127.0.0.1", 0) as url:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.read().decode()
+
+
+def test_what_prometheus_is_told(no_waiting):
+    pytest.importorskip("prometheus_client")
+    pytest.importorskip("pyspark")
+    batches = [batch(0, 600, took_ms=700), batch(1, 400, took_ms=400_000, sst=1000, memory=50)]
+    counts = Counts(reported(batches, out=77, lag_ms=1500, dead=3), lambda: 923)
+    counts.look()
+    told = scraped(counts).splitlines()
+    assert {
+        "hwheel_deliver_in_total 1000.0",
+        "hwheel_deliver_out_total 77.0",
+        "hwheel_deliver_dead_letters_total 3.0",
+        "hwheel_deliver_pending 923.0",
+        "hwheel_deliver_lag_seconds 1.5",
+        'hwheel_deliver_state_bytes{where="disk"} 1000.0',
+        'hwheel_deliver_state_bytes{where="memory"} 50.0',
+        'hwheel_deliver_batch_seconds_bucket{le="0.5"} 0.0',
+        'hwheel_deliver_batch_seconds_bucket{le="1.0"} 1.0',
+        'hwheel_deliver_batch_seconds_bucket{le="300.0"} 1.0',
+        'hwheel_deliver_batch_seconds_bucket{le="+Inf"} 2.0',
+        "hwheel_deliver_batch_seconds_count 2.0",
+        "hwheel_deliver_batch_seconds_sum 400.7",
+    } <= {*told}
+    assert [line for line in told if line.startswith("hwheel_deliver_last_batch_timestamp_seconds ")]
+
+
+def test_what_is_not_known_yet_is_left_out(no_waiting):
+    pytest.importorskip("prometheus_client")
+    told = scraped(Counts(reported([]), lambda: 0))
+    assert "hwheel_deliver_in_total 0.0" in told.splitlines()
+    for name in ("pending", "lag_seconds", "last_batch_timestamp_seconds", "state_bytes"):
+        assert not re.search(rf"^hwheel_deliver_{name}[ {{]", told, re.MULTILINE), name
+
+
+def names_told():
+    """All metrics, as Prometheus has them."""
+    batches = [batch(0, 1, sst=1)]
+    counts = Counts(reported(batches, lag_ms=1), lambda: 0)
+    counts.look()
+    return {re.split("[ {]", line)[0] for line in scraped(counts).splitlines() if line.startswith("hwheel_")}
+
+
+def test_the_dashboard_shows_metrics_that_there_are_and_none_is_missing(no_waiting):
+    pytest.importorskip("prometheus_client")
+    pytest.importorskip("pyspark")
+    dashboard = json.loads(DASHBOARD.read_text())
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    shown = {name for expression in expressions for name in re.findall(r"hwheel_\w+", expression)}
+    told = names_told()
+    assert shown <= told, shown - told
+    families = {re.sub("_(bucket|count|sum)$", "", name) for name in told if not name.endswith("_created")}
+    assert families == {re.sub("_(bucket|count|sum)$", "", name) for name in shown}
+    assert {panel["datasource"]["uid"] for panel in dashboard["panels"]} == {"${datasource}"}
+    assert [one["name"] for one in dashboard["templating"]["list"]] == ["datasource", "instance"]
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    for name in families:
+        assert f"`{name}" in PAGE.read_text(), f"{name} is not on the page"
+
+
+def test_a_port_that_is_taken(no_waiting):
+    pytest.importorskip("prometheus_client")
+    from hwheel.cli.deliver.metrics import served
+
+    counts = Counts(reported([]), lambda: 0)
+    with served(counts, "127.0.0.1", 0) as url:
+        port = int(url.split(":")[2].split("/")[0])
+        with pytest.raises(CommandError, match=f"--metrics-port: nobody can listen at 127.0.0.1:{port}"):
+            with served(counts, "127.0.0.1", port):
+                pass
+
+
+def test_without_prometheus_client_it_says_how_to_get_it(monkeypatch, capsys):
+    pytest.importorskip("pyspark")
+    from hwheel import extras
+
+    is_there = extras._is_there
+    monkeypatch.setattr(extras, "_is_there", lambda module: module != "prometheus_client" and is_there(module))
+    places = ["--from", "in", "--to", "out", "--checkpoint", "state"]
+    assert main(["deliver", *places, "--metrics-port", "9464"]) == 2
+    assert "needs prometheus_client, which is not installed: pip install 'hwheel[metrics]'" in capsys.readouterr().err
+
+
+def test_edges_of_batch_times_go_up():
+    assert [*BATCH_EDGES_S] == sorted({*BATCH_EDGES_S})

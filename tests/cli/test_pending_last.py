@@ -1,0 +1,54 @@
+"""`hwheel pending --last`: what the job counted last, without Spark."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from hwheel.cli.deliver.counts import LAST_COUNT
+from hwheel.cli.main import main
+
+
+@pytest.fixture
+def counted(tmp_path):
+    """A checkpoint with a count of ten seconds ago."""
+    last = {"at": int(time.time() * 1000) - 10_000, "rows": 1500, "by_due": {"due already": 0, "within a day": 1500}}
+    (tmp_path / LAST_COUNT).write_text(json.dumps(last))
+    return tmp_path, last
+
+
+def test_it_is_shown(counted, capsys):
+    checkpoint, last = counted
+    assert main(["pending", "--checkpoint", str(checkpoint), "--last"]) == 0
+    first, bar = capsys.readouterr().out.splitlines()
+    assert first.startswith("1,500 rows pending at 20") and first.endswith(" s ago")
+    assert bar.split() == ["within", "a", "day", "1,500", "#" * 40]
+    assert main(["pending", "--checkpoint", checkpoint.as_uri(), "--last", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == last
+
+
+def test_neither_spark_nor_java_is_asked(counted):
+    program = "import sys; from hwheel.cli.main import main; main(sys.argv[1:]); print('pyspark' in sys.modules)"
+    command = [sys.executable, "-P", "-c", program, "pending", "--checkpoint", counted[0], "--last"]
+    told = subprocess.run(command, capture_output=True, text=True, env={"PATH": ""})
+    assert told.stdout.splitlines()[-1:] == ["False"], told.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "says"),
+    [
+        (None, [], "--last: there is no "),
+        ("{", [], "cannot be read"),
+        ("[]", [], "cannot be read"),
+        ('{"at": 1, "rows": 1, "by_due": 1}', [], "cannot be read"),
+        ("{}", ["--id", "m1"], "--last is a count of all"),
+        ("{}", ["--watch", "10s"], "--last is a count of all"),
+    ],
+)
+def test_what_it_refuses(text, arguments, says, tmp_path, capsys):
+    if text is not None:
+        (tmp_path / LAST_COUNT).write_text(text)
+    assert main(["pending", "--checkpoint", str(tmp_path), "--last", *arguments]) == 2
+    assert says in capsys.readouterr().err

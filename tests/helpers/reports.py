@@ -1,0 +1,33 @@
+"""What Spark reports of the batches of a delivery, as far as it is looked at."""
+
+from types import SimpleNamespace
+
+
+def batch(number, rows, took_ms=100, sst=0, memory=0):
+    """A batch as in lastProgress."""
+    return SimpleNamespace(
+        batchId=number,
+        numInputRows=rows,
+        durationMs={"triggerExecution": took_ms, "addBatch": took_ms - 1},
+        stateOperators=[SimpleNamespace(memoryUsedBytes=memory, customMetrics={"rocksdbSstFileSize": sst})],
+    )
+
+
+class Query:
+    """One that reports these batches."""
+
+    def __init__(self, batches):
+        self.recentProgress = batches
+
+    @property
+    def lastProgress(self):
+        return self.recentProgress[-1] if self.recentProgress else None
+
+
+def reported(batches, out=0, lag_ms=None, dead=0):
+    """A delivery whose messages' query reports so, and that has counted so much itself."""
+    return SimpleNamespace(
+        messages=Query(batches),
+        sink=SimpleNamespace(rows=out, lag_ms=lag_ms),
+        dead_sink=SimpleNamespace(rows=dead),
+    )

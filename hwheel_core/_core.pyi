@@ -187,9 +187,7 @@ class HandedOut:
 _Terms: TypeAlias = tuple[int, int] | None
 _Repeats: TypeAlias = tuple[int, str, int, int] | None
 _Draw: TypeAlias = Callable[[], float] | None
-_Record: TypeAlias = tuple[
-    Callable[..., object] | None, tuple[Any, ...], dict[str, Any], _Draw, int, _Terms, _Repeats
-]
+_Record: TypeAlias = tuple[Callable[..., object] | None, tuple[Any, ...], dict[str, Any], _Draw, int, _Terms, _Repeats]
 
 @disjoint_base
 class BaseTimer:

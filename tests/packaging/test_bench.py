@@ -80,7 +80,12 @@ def test_every_part_of_the_report_has_its_figures(report):
     assert all(len(ns) == settings["rounds"] for ns in result["groups"]["ns"].values())
     assert result["groups"]["bytes"]["plain"] < result["groups"]["bytes"]["grouped"]
     titles = ("growth", "workload", "memory", "how long one add takes", "wheel sizes", "lateness", "core is held to")
-    titles += ("dicts that forget", "queues whose items come out", "idle connections", "groups, and timers that are moved")
+    titles += (
+        "dicts that forget",
+        "queues whose items come out",
+        "idle connections",
+        "groups, and timers that are moved",
+    )
     assert [title for title in titles if title not in shown] == []
 
 

@@ -73,7 +73,7 @@ def test_the_lateness_is_that_of_the_counters(make_timer, hand_clock):
 
 
 def test_nothing_was_late_and_nothing_is_there():
-    assert ManualTimer()._look(2) == ((0, 0, 0, 0, 0, 0, 1, 0.0, 0.0, 0.0), 0, False, [], [(1, 512, 0, 1, [0, 0])])
+    assert ManualTimer()._look(2) == ((0, 0, 0, 0, 0, 0, 1, 0, 0.0, 0.0, 0.0), 0, False, [], [(1, 512, 0, 1, [0, 0])])
 
 
 @pytest.mark.parametrize("columns", [0, 1, 61, -2, 4098])

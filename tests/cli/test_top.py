@@ -382,6 +382,21 @@ def test_what_does_not_fit_is_said(path):
         assert all(timer.name in terminal.out for timer in timers)
 
 
+def test_what_is_not_shown_is_not_drawn(path, monkeypatch):
+    timers = [ManualTimer() for _ in range(50)]
+    with hwheel.live.serve(path, *timers):
+        look = seen(path)
+    from rich.console import Console
+
+    from hwheel.cli.top.draw import Page
+
+    drawn = []
+    page = Page(Console(width=80))
+    monkeypatch.setattr(page, "_detail", lambda *args, detail=page._detail: drawn.append(args) or detail(*args))
+    page.draw(look, {}, path, lines=100)
+    assert 5 < len(drawn) < 20
+
+
 # --- its parts --------------------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ import pytest
 import hwheel.live
 from asking import ask, seen
 from hwheel import ManualTimer, SystemTimer
+from hwheel.live.look import Sources
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
@@ -89,6 +90,20 @@ def test_timers_of_one_name_are_told_apart_and_keep_their_names(serve):
     del timers[0]
     gc.collect()
     assert names(server.address) == ["a #2", "a #2 #2", "a #3"]
+
+
+def test_very_many_of_one_name_are_named_in_a_few_steps_each():
+    tried = []
+
+    class Name(str):
+        def __format__(self, spec):
+            tried.append(self)
+            return str(self)
+
+    timers = [ManualTimer(Name("timer")) for _ in range(1000)]
+    sources = Sources(timers)
+    assert [*sources.timers()] == ["timer", *(f"timer #{number}" for number in range(2, 1001))]
+    assert [*sources.timers().values()] == timers and len(tried) < 5000
 
 
 def test_without_timers_all_of_the_process_are_shown_also_later_ones(serve, make_timer):

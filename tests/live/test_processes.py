@@ -97,7 +97,9 @@ def test_what_a_killed_program_leaves_is_no_obstacle(start, short_path):
 
 
 def test_ctrl_c_ends_a_program_that_serves(start, address, short_path, ctrl_c_reaches_children):
-    program, where = start("try: time.sleep(100)\nexcept KeyboardInterrupt: server.close(); print('closed')", address)
+    code = "try: print('sleeps', flush=True); time.sleep(99)\nexcept KeyboardInterrupt: server.close(); print('closed')"
+    program, where = start(code, address)
+    assert program.stdout.readline() == "sleeps\n"
     seen(where)
     program.send_signal(signal.SIGINT)
     assert ended(program) == (0, "closed\n", "")

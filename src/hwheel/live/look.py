@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from hwheel.extras import needed_by
@@ -59,13 +59,16 @@ class Names(Generic[_Source]):
     def name(self, sources: Iterable[_Source]) -> dict[str, _Source]:
         """{name: source}, in their order."""
         named = {}
+        taken = {*self._names.values()}
+        numbers: dict[str, Iterator[int]] = {}  # by name: what was not tried yet
         for source in sources:
             name = self._names.get(source)
             if name is None:
-                taken = {*self._names.values()}
-                numbered = (f"{source.name} #{number}" for number in itertools.count(2))
-                name = next(name for name in itertools.chain([source.name], numbered) if name not in taken)
+                name = source.name
+                while name in taken:
+                    name = f"{source.name} #{next(numbers.setdefault(source.name, itertools.count(2)))}"
                 self._names[source] = name
+                taken.add(name)
             named[name] = source
         return named
 

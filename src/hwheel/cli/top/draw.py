@@ -20,6 +20,7 @@ NOTHING = "-"
 SIDE_BY_SIDE = 100  # columns from which on the levels and the lateness stand beside each other
 MORE = 80  # columns from which on the table has all figures
 LEAST = 40
+LINES_LEAST = 4  # that a timer's details take
 
 
 class Page:
@@ -48,6 +49,9 @@ class Page:
         left = None if lines is None else lines - self._lines(parts) - 1
         hidden = 0
         for timer in timers:
+            if left is not None and left < LINES_LEAST:
+                hidden += 1
+                continue
             detail = self._detail(timer, rates.get(timer["name"]))
             needed = self._lines([detail])
             if left is not None and needed > left:

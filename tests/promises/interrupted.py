@@ -322,7 +322,7 @@ def forked(keep):
         worlds = [World(executor, fork=fork, **options) for _ in range(2)]
         for world in worlds:
             one_of_each(world)
-            if not world.wait_for(lambda: len(world.account.ran) == 3, 10):
+            if not world.wait_for(lambda: len(world.account.ran) == 4, 10):
                 return ["the parent's timers did not run"]
         pid = 0
 

@@ -282,13 +282,13 @@ def test_callbacks_are_released_at_cancel_by_reference_count_alone():
     gc.disable()
     try:
         arguments = [array("q"), array("q"), array("q")]
-        group.call_later(1, print, arguments[0])
-        group.call_later(1, print, arguments[1], arguments[1])
-        group.call_every(1, print, arguments[2])
+        tasks = [group.call_later(1, print, arguments[0]), group.call_every(1, print, arguments[2])]
+        tasks.append(group.call_later(1, print, arguments[1], arguments[1]))
         left = [weakref.ref(argument) for argument in arguments]
         arguments.clear()
         group.cancel()
         assert [one() for one in left] == [None] * 3
+        assert all(task.cancelled for task in tasks)
     finally:
         gc.enable()
 

@@ -119,14 +119,14 @@ class WheelReactor(AsyncioSelectorReactor):
         self._wheel_calls[made] = None
         return made
 
-    def getDelayedCalls(self) -> list[DelayedCall]:
+    def getDelayedCalls(self) -> list[Any]:
         """The calls that are pending, in the order in which they were made."""
         return [*self._wheel_calls]
 
-    def _cancelCallLater(self, call: DelayedCall) -> None:
-        assert isinstance(call, WheelDelayedCall)
-        call._handle.cancel()
-        del self._wheel_calls[call]
+    def _cancelCallLater(self, delayedCall: DelayedCall) -> None:
+        assert isinstance(delayedCall, WheelDelayedCall)
+        delayedCall._handle.cancel()
+        del self._wheel_calls[delayedCall]
 
     def timeout(self) -> float | None:
         """None: the loop itself knows when to wake up."""
@@ -151,5 +151,5 @@ def install(eventloop: AbstractEventLoop | None = None) -> WheelReactor:
         twisted.internet.error.ReactorAlreadyInstalledError: there is one already.
     """
     reactor = WheelReactor(eventloop)
-    installReactor(reactor)
+    installReactor(reactor)  # type: ignore[no-untyped-call]
     return reactor

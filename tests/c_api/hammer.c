@@ -4,6 +4,7 @@
  * it, and a lock around each of its steps. A promise that is broken is an AssertionError. */
 #include <Python.h>
 #include <stddef.h>
+#include <string.h>
 #include "hwheel.h"
 
 #define ENTRIES 512

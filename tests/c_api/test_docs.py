@@ -1,9 +1,12 @@
-"""The examples of docs/c_api.md are compiled, and print what the page shows."""
+"""The examples of docs/c_api.md are compiled, and print what the page shows; the header suits other compilers, too."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from extensions import compiled
 from page_examples import examples_of
@@ -45,3 +48,24 @@ def test_the_page_and_cython_know_every_function_of_the_header():
     page = PAGE.read_text()
     for name in {*re.findall(r"\bHWHEEL_\w+|\bhwheel_\w+\(", page)}:
         assert name in header or name in ("hwheel_wheel", "hwheel_entry"), name
+
+
+PLAIN = """
+#include "hwheel.h"
+int main(void) { hwheel_entry entry; hwheel_entry_init(&entry, 0, 0); return hwheel_is_pending(&entry); }
+"""
+
+
+COMPILERS = ["cc -std=c99", "c++ -std=c++11", "clang -std=c99", "x86_64-w64-mingw32-gcc -std=c11"]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_the_header_by_itself_needs_no_python_and_gives_no_warning(compiler, tmp_path):
+    command, standard = compiler.split()
+    if not shutil.which(command):
+        pytest.skip(f"needs {command}")
+    source = tmp_path / ("plain.cpp" if "++" in command else "plain.c")
+    source.write_text(PLAIN)
+    options = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", str(ROOT / "hwheel_core/c_api")]
+    done = subprocess.run([command, standard, *options, str(source)], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr

@@ -101,11 +101,12 @@ fuzz: .venv-fuzz/built
 chaos: .venv/built
 	.venv/bin/python -P tests/spark/chaos.py 20
 
-# AddressSanitizer and UndefinedBehaviorSanitizer under the tests of the core.
+# AddressSanitizer and UndefinedBehaviorSanitizer under the tests of the core and of what is built on it.
 sanitize: .venv-sanitize/built
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc \
-	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/c_api tests/promises/test_no_memory.py
+	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/c_api tests/containers \
+		tests/promises/test_no_memory.py tests/recorder tests/live
 
 # ThreadSanitizer under threads of C over the plain half of the core, which holds no Python object; BROKEN=batch_take:
 # without the locks of that function, and it has to say so.

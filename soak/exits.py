@@ -98,11 +98,15 @@ def in_a_callback(how: Callable[[int], object]) -> None:
 
 
 def adds_at_exit() -> None:
-    """A handler that was registered after the package's own runs before it: all works there."""
+    """A handler that was registered after the package's own runs before it: all works there, but Python 3.12.0 and
+    3.12.1 start no thread any more, so the timer's have to be there."""
+    other, begun = SystemTimer(), threading.Event()
+    other.call_later(0, begun.set)
+    begun.wait()
 
     def late() -> None:
         ran = threading.Event()
-        SystemTimer().call_later(0, ran.set)
+        other.call_later(0, ran.set)
         ran.wait()
 
     atexit.register(late)

@@ -93,7 +93,8 @@ sanitize: .venv-sanitize/built
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc \
 	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/promises/test_no_memory.py \
-		tests/containers tests/purgatory tests/recorder tests/live
+		tests/containers tests/purgatory tests/recorder tests/live \
+		$(filter-out $(patsubst %,tests/dropin/test_%.py,cpython_tests interruptions timer_crowds),$(wildcard tests/dropin/test_*.py))
 
 # Everything measured in one run, see bench/README.md; QUICK=1: a look; KAFKA=1: beside Kafka's own timer, too.
 bench: .venv/built

@@ -105,8 +105,9 @@ chaos: .venv/built
 sanitize: .venv-sanitize/built
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc \
-	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/c_api tests/containers \
-		tests/promises/test_no_memory.py tests/recorder tests/live
+	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/c_api tests/promises/test_no_memory.py \
+		tests/containers tests/purgatory tests/recorder tests/live \
+		$(filter-out $(patsubst %,tests/dropin/test_%.py,cpython_tests interruptions timer_crowds),$(wildcard tests/dropin/test_*.py))
 
 # ThreadSanitizer under threads of C over the plain half of the core, which holds no Python object; BROKEN=batch_take:
 # without the locks of that function, and it has to say so.

@@ -215,9 +215,8 @@ cdef class BaseTimer:
         """
         cdef list not_run
         timeout = check_timeout(timeout)
-        if self.timer is NULL or self.is_over or self.closer != 0:
+        if self.timer is NULL or self.is_over or not hw_take(&self.closer, PyThread_get_thread_ident()):
             return []                   # never set up, or another close() returns what there is
-        self.closer = PyThread_get_thread_ident()
         try:
             core_after_fork(self)
             self._close()
@@ -229,7 +228,7 @@ cdef class BaseTimer:
             not_run, self.not_run = self.not_run, None
             return not_run
         finally:
-            self.closer = 0
+            hw_word_store(&self.closer, 0)
 
     def __enter__(self):
         return self

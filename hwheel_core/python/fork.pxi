@@ -9,8 +9,8 @@ cdef bint core_after_fork(BaseTimer self) except False:
     cdef Py_ssize_t i
     if not timer.forked:
         return True
-    if self.closer != PyThread_get_thread_ident():
-        self.closer = 0                 # it was another thread's
+    if hw_word_load(&self.closer) != PyThread_get_thread_ident():
+        hw_word_store(&self.closer, 0)                 # it was another thread's
     timer_finish_batches(timer)
     resting = [None] * timer.resting_count
     lock_with_gil(timer)

@@ -5,7 +5,7 @@ PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
 .PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-cluster test-debug test-posix \
-        check-windows soak forks search proof fuzz chaos sanitize sanitize-threads bench bench-spark bench-replay bench-pytest \
+        test-freethreaded check-windows soak forks search proof fuzz chaos sanitize sanitize-threads bench bench-spark bench-replay bench-pytest \
         check check-workflows docs docs-links \
         pictures format types changelog dist clean
 
@@ -57,6 +57,12 @@ test-debug: .venv-debug/built
 # On Linux, with what the core does on macOS and on other POSIX systems: hwheel_core/platform/posix.h.
 test-posix: .venv-posix/built
 	.venv-posix/bin/python -P -m pytest -q tests/unit tests/threads tests/dropin tests/containers tests/lifetime
+
+# The core's tests on a CPython without a GIL, which PYTHON is: make test-freethreaded PYTHON=python3.14t. Where a package has no
+# wheel for it, an older version is taken that has one, or its tests are skipped.
+test-freethreaded: .venv-freethreaded/built
+	PYTHON_GIL=0 .venv-freethreaded/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/purgatory \
+		tests/dropin tests/lifetime tests/containers
 
 # The core compiled for Windows by MinGW, and run under Wine with a CPython for Windows, which Maven brings. What is missing of
 # these is said, and the rest is done.
@@ -198,6 +204,9 @@ dist:
 .venv-posix/built: $(SOURCES)
 	$(call build,.venv-posix,HWHEEL_PLATFORM=posix)
 
+.venv-freethreaded/built: $(SOURCES)
+	$(call build,.venv-freethreaded,,--prefer-binary,test-core)
+
 .venv-kafka/built: $(SOURCES)
 	$(call build,.venv-kafka,,--group kafka)
 
@@ -216,7 +225,7 @@ comma := ,
 define build
 	test -d $(1) || $(PYTHON) -m venv $(1)
 	$(1)/bin/python -m pip install -q --upgrade "pip>=25.1"
-	$(1)/bin/python -m pip install -q --group test $(3) "setuptools>=77" "Cython>=3.1"
+	$(1)/bin/python -m pip install -q --group $(or $(4),test) $(3) "setuptools>=77" "Cython>=3.1"
 	rm -rf $(1)/source && mkdir $(1)/source
 	cp -R pyproject.toml setup.py MANIFEST.in README.md LICENSE hwheel_core src $(1)/source
 	$(2) $(1)/bin/python -m pip install -q --no-build-isolation --no-deps --force-reinstall ./$(1)/source
@@ -224,4 +233,4 @@ define build
 endef
 
 clean:
-	rm -rf .venv .venv-debug .venv-posix .venv-kafka .venv-cluster .venv-sanitize .venv-fuzz .venv-dist .venv-workflows build dist
+	rm -rf .venv .venv-debug .venv-posix .venv-freethreaded .venv-kafka .venv-cluster .venv-sanitize .venv-fuzz .venv-dist .venv-workflows build dist

@@ -124,6 +124,9 @@ cdef extern from "native.h":
     uint64_t hw_dict_version(PyObject*)
     uint64_t hw_type_version(PyTypeObject*)
     bint hw_finds_as_usual(PyTypeObject*)
+    PyObject* hw_type_lookup(PyObject*, PyObject*)
+    PyObject* hw_dict_get(PyObject*, PyObject*)
+    void hw_dict_got(PyObject*)
     PyObject* hw_method(PyMethodDef*, const char*, void*, const char*) except NULL
     PyObject* hw_speed_up(PyObject*, const char*, PyMethodDef*, void*) except NULL
 

@@ -23,11 +23,12 @@ def debug_check(timer):
     cdef const char* fault = NULL
     debug_only()
     if isinstance(timer, ContainerCore):
-        container_ready(timer)
-        if isinstance(timer, ExpiringDictCore):
-            fault = dict_check(timer)
-        elif isinstance(timer, DelayQueueCore):
-            fault = delay_queue_check(timer)
+        with cython.critical_section(timer):
+            container_ready(timer)
+            if isinstance(timer, ExpiringDictCore):
+                fault = dict_check(timer)
+            elif isinstance(timer, DelayQueueCore):
+                fault = delay_queue_check(timer)
         if fault is not NULL:
             raise AssertionError(fault.decode())
         return

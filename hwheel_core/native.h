@@ -63,6 +63,33 @@ static inline uint64_t hw_type_version(PyTypeObject *type)
 /* Whether attributes are where they are in every object: neither __getattribute__ nor __getattr__ has a say. */
 static inline int hw_finds_as_usual(PyTypeObject *type) { return type->tp_getattro == PyObject_GenericGetAttr; }
 
+/* What a type or a base of it has under a name, a new reference; NULL: nothing. */
+static inline PyObject *hw_type_lookup(PyObject *type, PyObject *name)
+{
+#ifdef Py_GIL_DISABLED
+    return _PyType_LookupRef((PyTypeObject *)type, name);
+#else
+    PyObject *found = _PyType_Lookup((PyTypeObject *)type, name);
+    Py_XINCREF(found);
+    return found;
+#endif
+}
+
+/* What a dict has under a str, to be looked at until hw_dict_got; NULL: nothing. With a GIL nobody can take it out meanwhile. */
+#ifdef Py_GIL_DISABLED
+static inline PyObject *hw_dict_get(PyObject *dict, PyObject *name)
+{
+    PyObject *found = NULL;
+    if (PyDict_GetItemRef(dict, name, &found) < 0)
+        PyErr_Clear();
+    return found;
+}
+static inline void hw_dict_got(PyObject *found) { Py_XDECREF(found); }
+#else
+static inline PyObject *hw_dict_get(PyObject *dict, PyObject *name) { return PyDict_GetItem(dict, name); }
+static inline void hw_dict_got(PyObject *found) { (void)found; }
+#endif
+
 /* A method with the calling convention METH_FASTCALL, for classes of any kind. */
 static inline PyObject *hw_method(PyMethodDef *method, const char *name, void *function, const char *doc)
 {

@@ -17,7 +17,7 @@ cdef class DelayKey:
     @property
     def item(self):
         """The item; None once it has left the queue."""
-        return self.item_
+        return key_item(self, False)
 
     @property
     def deadline(self):

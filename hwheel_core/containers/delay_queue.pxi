@@ -31,6 +31,7 @@ cdef class DelayQueueCore(ContainerCore):
     # --- one item ------------------------------------------------------------------------------------------------
 
     @cython.always_allow_keywords(True)
+    @cython.critical_section
     def put_nowait(self, item, delay):
         """Puts an item in, to come out in `delay` seconds; zero or less: at once, behind what is due. Returns its key.
 
@@ -47,6 +48,7 @@ cdef class DelayQueueCore(ContainerCore):
             raise self.errors[1]()
         return key
 
+    @cython.critical_section
     def get_nowait(self):
         """Takes out the first item that is due.
 
@@ -61,6 +63,7 @@ cdef class DelayQueueCore(ContainerCore):
             raise self.errors[0]()
         return item
 
+    @cython.critical_section
     def reset(self, DelayKey key not None, delay):
         """The item of the key now comes out in `delay` seconds, behind all others of its new time. False, and nothing
         happens, if it has left the queue.
@@ -73,6 +76,7 @@ cdef class DelayQueueCore(ContainerCore):
         seconds_argument(delay, "delay", &length)
         return line_place(self, key, &length, False)
 
+    @cython.critical_section
     def remove(self, DelayKey key not None):
         """Takes the item of a key out, due or not, and returns it.
 
@@ -88,6 +92,7 @@ cdef class DelayQueueCore(ContainerCore):
         line_tell(self)
         return item
 
+    @cython.critical_section
     def peek(self):
         """The key of what comes out next, due or not; None: the queue is empty.
 
@@ -103,6 +108,7 @@ cdef class DelayQueueCore(ContainerCore):
 
     # --- all of them ---------------------------------------------------------------------------------------------
 
+    @cython.critical_section
     def drain(self):
         """Takes everything out, due or not, and returns it as a list, in order. O(n)."""
         items = line_empty(self)
@@ -110,6 +116,7 @@ cdef class DelayQueueCore(ContainerCore):
         return items
 
     @cython.always_allow_keywords(True)
+    @cython.critical_section
     def shutdown(self, immediate=False):
         """Refuses items from now on. What is in the queue comes out at its time; then get() raises the error of a queue that
         is shut down, also where it waits. immediate: what is in it is dropped.
@@ -161,17 +168,20 @@ cdef class DelayQueueCore(ContainerCore):
 
     # --- for hwheel.asyncio --------------------------------------------------------------------------------------
 
+    @cython.critical_section
     def _put_or_wait(self, item, delay, waiter):
         """The key; None: there is no room, and waiter.release() will be called when there may be."""
         container_ready(self)
         return line_put(self, item, delay, waiter)
 
+    @cython.critical_section
     def _get_or_wait(self, waiter):
         """The item; the waiter itself: nothing is due, and waiter.release() will be called when something may be."""
         container_ready(self)
         item = line_take(self, waiter)
         return waiter if item is NOT_THERE else item
 
+    @cython.critical_section
     def _give_up(self, waiter):
         """The waiter does not wait any more."""
         container_ready(self)
@@ -181,9 +191,11 @@ cdef class DelayQueueCore(ContainerCore):
 
     # --- for the alarm -------------------------------------------------------------------------------------------
 
+    @cython.critical_section
     def _ring(self):
         line_ring(self)
 
+    @cython.critical_section
     def _after_fork(self, bint keeps):
         self.getters = waiters_after_fork(self.getters)
         self.putters = waiters_after_fork(self.putters)
@@ -243,10 +255,12 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
                 try:
                     woken = wait_for(waiter, timeout, give_up)
                 except:
-                    line_give_up(self, self.putters if puts else self.getters, waiter)
+                    with cython.critical_section(self):
+                        line_give_up(self, self.putters if puts else self.getters, waiter)
                     raise
                 if not woken:
-                    waiters_leave(self.putters if puts else self.getters, waiter)
+                    with cython.critical_section(self):
+                        waiters_leave(self.putters if puts else self.getters, waiter)
                     found = blocking_try(self, puts, item, delay, None)
                     break
         if found is NOT_THERE:
@@ -255,9 +269,10 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
 
 
 cdef object blocking_try(DelayQueueCore self, bint puts, object item, object delay, object waiter):
-    if not puts:
-        return line_take(self, waiter)
-    key = line_put(self, item, delay, waiter)
+    with cython.critical_section(self):
+        if not puts:
+            return line_take(self, waiter)
+        key = line_put(self, item, delay, waiter)
     return NOT_THERE if key is None else key
 
 

@@ -8,6 +8,20 @@ cdef inline DelayKey entry_key(const Entry* entry):
     return <DelayKey><PyObject*>(<const char*>entry - key_entry_offset)
 
 
+cdef inline object key_item(DelayKey self, bint take_out):
+    """The item, which is the key's no more if it is taken out. By a mutex where there is no GIL, and not the key's critical
+    section: in that a thread may have to wait, and lose the queue's own meanwhile."""
+    cdef object item
+    if HW_FREE_THREADED:
+        hw_mutex_lock(&orphans)
+    item = self.item_
+    if take_out:
+        self.item_ = None
+    if HW_FREE_THREADED:
+        hw_mutex_unlock(&orphans)
+    return item
+
+
 cdef bint line_settle(DelayQueueCore self, const Instant* now) except -1:
     """Everything that is due now is in `due`. True: the GIL was given up meanwhile, and anything may have changed."""
     cdef int64_t end_ns
@@ -46,10 +60,10 @@ cdef bint line_is_armed(DelayQueueCore self, const Instant* now) except -1:
 
 cdef object line_unlink(DelayQueueCore self, DelayKey key):
     """Takes an item out, and returns it."""
-    cdef object item = key.item_
+    cdef object item
     container_unlink(self, &key.entry)
     key.queue = NULL
-    key.item_ = None
+    item = key_item(key, True)
     Py_DECREF(key)                      # the queue's reference, of line_put
     return item
 

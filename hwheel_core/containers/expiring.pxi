@@ -308,16 +308,19 @@ cdef bint dict_ring(ExpiringDictCore self) except False:
     cdef Instant now
     cdef list pairs
     cdef bint more = True
-    container_ready(self)
-    if self.ringing == self.generation + 1:
-        return True                         # who is at it sees to this, too
+    with cython.critical_section(self):
+        container_ready(self)
+        if self.ringing == self.generation + 1:
+            return True                     # who is at it sees to this, too
+        self.ringing = self.generation + 1
     try:
         while more:
-            container_ready(self)           # on_expire may have forked
-            self.ringing = self.generation + 1
-            timer_read_clock(self.timer.timer, &now)
             pairs = []
-            more = dict_take_turn(self, &now, pairs)
+            with cython.critical_section(self):
+                container_ready(self)       # on_expire may have forked
+                self.ringing = self.generation + 1
+                timer_read_clock(self.timer.timer, &now)
+                more = dict_take_turn(self, &now, pairs)
             list_drop_room(pairs)
             callback = self.on_expire_
             if pairs and callback is not None:
@@ -326,6 +329,7 @@ cdef bint dict_ring(ExpiringDictCore self) except False:
             if more:
                 breathe()
     finally:
-        self.ringing = 0
-        dict_arm_again(self)
+        with cython.critical_section(self):
+            self.ringing = 0
+            dict_arm_again(self)
     return True

@@ -45,19 +45,23 @@ cdef class ExpiringDictCore(ContainerCore):
 
     # --- one entry -----------------------------------------------------------------------------------------------
 
+    @cython.critical_section
     def __getitem__(self, key):
         value = dict_get(self, key)
         if value is NOT_THERE:
             raise KeyError(key)
         return value
 
+    @cython.critical_section
     def __setitem__(self, key, value):
         dict_put(self, key, value, 0, PUT_SET)
 
+    @cython.critical_section
     def __delitem__(self, key):
         if dict_pop(self, key) is NOT_THERE:
             raise KeyError(key)
 
+    @cython.critical_section
     def __contains__(self, key):
         cdef Instant now
         cdef DictEntry* entry = NULL
@@ -65,11 +69,13 @@ cdef class ExpiringDictCore(ContainerCore):
         timer_read_clock(self.timer.timer, &now)
         return dict_find(self, key, &now, &entry)
 
+    @cython.critical_section
     def __len__(self):
         container_ready(self)
         return self.table.count
 
     @cython.always_allow_keywords(True)
+    @cython.critical_section
     def set(self, key, value, *, ttl=None):
         """Sets a key's value, to expire in `ttl` seconds, by itself the dict's ttl.
 
@@ -83,6 +89,7 @@ cdef class ExpiringDictCore(ContainerCore):
         dict_put(self, key, value, 0 if ttl is None else ttl_argument(ttl), PUT_SET)
 
     @cython.always_allow_keywords(True)
+    @cython.critical_section
     def touch(self, key, ttl=None):
         """Sets a key back: it expires in `ttl` seconds from now, by itself those that it was set with. True if it was there.
 
@@ -93,6 +100,7 @@ cdef class ExpiringDictCore(ContainerCore):
         return dict_put(self, key, None, 0 if ttl is None else ttl_argument(ttl), PUT_TOUCH) is not NOT_THERE
 
     @cython.always_allow_keywords(True)
+    @cython.critical_section
     def expires_in(self, key):
         """The seconds until a key expires; None if it is not there.
 
@@ -106,11 +114,13 @@ cdef class ExpiringDictCore(ContainerCore):
             return None
         return (<object>(entry_deadline_ms(self, entry) - now.ms) * NS_PER_MS - now.ns) / 1e9
 
+    @cython.critical_section
     def get(self, key, default=None, /):
         """The key's value; `default` if it is not there. O(1)."""
         value = dict_get(self, key)
         return default if value is NOT_THERE else value
 
+    @cython.critical_section
     def pop(self, key, /, *default):
         """Takes a key out and returns its value; else the default, if one is given. O(1).
 
@@ -126,6 +136,7 @@ cdef class ExpiringDictCore(ContainerCore):
             return default[0]
         raise KeyError(key)
 
+    @cython.critical_section
     def popitem(self):
         """Takes the newest entry out, and returns (key, value). O(1).
 
@@ -147,6 +158,7 @@ cdef class ExpiringDictCore(ContainerCore):
         return key, value
 
     @cython.always_allow_keywords(True)
+    @cython.critical_section
     def setdefault(self, key, default=None, *, ttl=None):
         """The key's value; where it is not there, it is set to `default` first, as by set(). One step, for all threads.
 
@@ -157,19 +169,28 @@ cdef class ExpiringDictCore(ContainerCore):
     # --- all of them ---------------------------------------------------------------------------------------------
 
     def __iter__(self):
-        return iter(dict_flat(self)[::2])
+        cdef list flat
+        with cython.critical_section(self):
+            flat = dict_flat(self)
+        return iter(flat[::2])
 
+    @cython.critical_section
     def clear(self):
         """Takes all entries out. on_expire hears of none. O(n)."""
         dict_clear(self)
 
     def _pairs(self):
         """(key, value) of all entries at one moment, the oldest first."""
-        cdef list flat = dict_flat(self)
+        cdef list flat
+        with cython.critical_section(self):
+            flat = dict_flat(self)
         return [*zip(flat[::2], flat[1::2])]
 
     def _values(self):
-        return dict_flat(self)[1::2]
+        cdef list flat
+        with cython.critical_section(self):
+            flat = dict_flat(self)
+        return flat[1::2]
 
     # --- looking -------------------------------------------------------------------------------------------------
 
@@ -202,6 +223,7 @@ cdef class ExpiringDictCore(ContainerCore):
     def _ring(self):
         dict_ring(self)
 
+    @cython.critical_section
     def _after_fork(self, bint keeps):
         if not keeps:
             self.reported_from = self.generation

@@ -4,7 +4,9 @@
 # for the first bucket of that wheel. So an entry costs no task, a look at the timer's lock is rare, and close() of the timer
 # gives back one task and not a million.
 #
-# Locking. There is no lock: the GIL guards all that is here. Each change is a few lines of C that call nothing. What may
+# Locking. There is no lock: the GIL guards all that is here; where there is none, the container's critical section, which
+# is given up where the GIL might be, whenever a thread has to wait or to stop. Methods enter it, and the alarm (dict_ring,
+# line_ring), but not around on_expire. Each change is a few lines of C that call nothing. What may
 # run somebody's code (the hash and the comparison of keys, a callable clock, the start of a timer's threads, the end of a
 # value) stands before such lines, and then what was found out is looked at anew, or after them, when all is whole again.
 # So a fork finds every container whole, too.

@@ -5,6 +5,9 @@
 #
 # A younger collection need not see them: it frees only what is young, and a loop that it misses waits for a full one,
 # as older garbage does. CPython calls no callbacks before the very last collection of an interpreter, which frees less.
+#
+# Without a GIL nothing is hidden, because a collection may begin in another thread while a loop's own thread goes on, and
+# what it would have to show is that thread's. Its collector has no generations, which a million young objects could fill.
 
 cdef list gc_callbacks = __import__("gc").callbacks
 cdef object show_before_collection = None
@@ -31,6 +34,8 @@ def _show_loops_at_rest(str phase, dict info):
 
 cdef void timers_come_to_rest(LoopTimers self) noexcept:
     global at_rest_offset
+    if HW_FREE_THREADED:
+        return
     at_rest_offset = <char*>&self.at_rest - <char*><PyObject*>self
     try:
         if show_before_collection not in gc_callbacks:      # not yet, or somebody has emptied the list

@@ -10,6 +10,8 @@ cdef traverseproc visit_fields = NULL   # LoopTimers' tp_traverse as Cython made
 
 
 cdef inline void handle_hide(LoopHandle self, bint own_context) noexcept:
+    if HW_FREE_THREADED:                # at_rest.pxi says why
+        return
     PyObject_GC_UnTrack(<PyObject*>self)
     PyObject_GC_UnTrack(<PyObject*>self.arguments)      # nobody else has it yet
     if own_context:

@@ -68,8 +68,12 @@ cdef inline bint timers_are_as_known(LoopTimers self) noexcept:
 
 cdef inline bint timers_call_at_is_own(LoopTimers self) noexcept:
     """Nobody wants a say in the loop's call_at."""
-    cdef PyObject* here = PyDict_GetItem(self.attributes, NAME_CALL_AT)
-    if here is not NULL and not (PyCFunction_Check(here) and PyCFunction_GET_SELF(here) is <PyObject*>self):
+    cdef PyObject* here = hw_dict_get(<PyObject*>self.attributes, <PyObject*>NAME_CALL_AT)
+    cdef bint is_other = (
+        here is not NULL and not (PyCFunction_Check(here) and PyCFunction_GET_SELF(here) is <PyObject*>self)
+    )
+    hw_dict_got(here)
+    if is_other:
         return False
     return _PyType_Lookup(Py_TYPE(<PyObject*>self.loop), NAME_CALL_AT) is <PyObject*>genuine_call_at
 

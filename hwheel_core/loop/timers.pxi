@@ -32,11 +32,15 @@ cdef inline tuple arguments_from(PyObject** args, Py_ssize_t first, Py_ssize_t c
 
 cdef object timers_delegate(LoopTimers self, object own, str name, tuple args, object context):
     """Calls what the loop's class has under this name; our own, if that has come back here."""
-    cdef PyObject* found = _PyType_Lookup(Py_TYPE(<PyObject*>self.loop), name)
+    cdef PyObject* found
     cdef int bit = 1 if own is genuine_call_at else 2
-    if self.delegating & bit or found is NULL:
+    if self.delegating & bit:
+        return own(self.loop, *args, context=context)
+    found = hw_type_lookup(<PyObject*>Py_TYPE(<PyObject*>self.loop), <PyObject*>name)
+    if found is NULL:
         return own(self.loop, *args, context=context)
     method = <object>found
+    Py_DECREF(method)                   # the reference of hw_type_lookup; `method` has one of its own
     bind = getattr(type(method), "__get__", None)
     if bind is not None:
         method = bind(method, self.loop, type(self.loop))

@@ -23,7 +23,7 @@ cdef bint operation_check(OperationCore self) except -1:
 
 cdef bint operation_check_reported(OperationCore self) except -1:
     """operation_check, of an operation that is watched; its errors are reported."""
-    cdef PurgatoryCore purgatory = self.purgatory
+    cdef PurgatoryCore purgatory = operation_purgatory(self)
     try:
         return operation_check(self)
     except Exception as error:
@@ -72,7 +72,7 @@ cdef Seen* seen_new(PurgatoryCore self, object key, Py_ssize_t* count_out) excep
     key_hash(key)
     relock_acquire(&self.mutex, self)
     try:
-        watch_list = self.lists.get(key)
+        watch_list = lists_get(self, key)
     finally:
         relock_release(&self.mutex)
     if watch_list is None:

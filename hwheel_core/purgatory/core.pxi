@@ -140,7 +140,7 @@ cdef class PurgatoryCore:
         cdef WatchList watch_list
         relock_acquire(&self.mutex, self)
         try:
-            watch_list = self.lists.pop(key, None)
+            watch_list = lists_pop(self, key)
         finally:
             relock_release(&self.mutex)
         if watch_list is None:
@@ -152,6 +152,7 @@ cdef class PurgatoryCore:
 
     def _give_all_up(self):
         """Withdraws all operations that are on lists, and notes them in `_left`. It can be called again."""
+        cdef WatchList watch_list
         while (waiting := purgatory_operations(self)):
             for operation in waiting:
                 self._withdraw(operation, self._left)
@@ -161,6 +162,8 @@ cdef class PurgatoryCore:
             lists, self.lists = self.lists, {}
         finally:
             relock_release(&self.mutex)
+        for watch_list in lists.values():           # a list that dies is empty, because purge() comes to it from its nodes
+            purgatory_empty_list(self, watch_list)
 
     def _withdraw(self, OperationCore operation not None, dict left=None):
         """Takes an operation out that is not to be completed: a wait that was given up, a close. False if it was out
@@ -168,7 +171,7 @@ cdef class PurgatoryCore:
         cdef bint withdrawn = False
         cdef Watcher* watcher = NULL
         with cython.critical_section(self):
-            if operation.watcher is not NULL and operation.purgatory is self:
+            if operation.watcher is not NULL and operation_purgatory(operation) is self:
                 watcher = operation.watcher
                 hw_count_add(&watcher.references, 1)
         if watcher is not NULL:
@@ -189,7 +192,11 @@ cdef class PurgatoryCore:
 
     def _key_count(self):
         """How many keys have a list."""
-        return len(self.lists)
+        relock_acquire(&self.mutex, self)
+        try:
+            return len(self.lists)
+        finally:
+            relock_release(&self.mutex)
 
     def _counters(self):
         """watched, delayed, completed, expired, purged."""

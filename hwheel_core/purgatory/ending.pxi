@@ -17,8 +17,9 @@ cdef inline void purgatory_end_delay(PurgatoryCore self, Watcher* watcher) noexc
 cdef inline Watcher* operation_take_watcher(OperationCore self):
     """Whoever gets the watcher ends the watch; its reference is the caller's."""
     cdef Watcher* watcher = NULL
-    if self.purgatory is not None:
-        with cython.critical_section(self.purgatory):
+    cdef PurgatoryCore purgatory = operation_purgatory(self)
+    if purgatory is not None:
+        with cython.critical_section(purgatory):
             watcher = self.watcher
             self.watcher = NULL
     return watcher

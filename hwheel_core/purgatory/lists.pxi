@@ -13,9 +13,41 @@ cdef inline bint key_hash(object key) except False:
     return True
 
 
+cdef object lists_get(PurgatoryCore self, object key):
+    """A key's list, or None. With a reference of its own to the dict: a comparison of keys may fork, and the child drops it."""
+    cdef dict lists = self.lists
+    return lists.get(key)
+
+
+cdef object lists_pop(PurgatoryCore self, object key):
+    cdef dict lists = self.lists
+    return lists.pop(key, None)
+
+
+cdef inline PurgatoryCore operation_purgatory(OperationCore self):
+    """The purgatory that it was added to last. By a mutex where there is no GIL: an add to another one may be under way."""
+    cdef PurgatoryCore purgatory
+    if HW_FREE_THREADED:
+        hw_mutex_lock(&orphans)
+    purgatory = self.purgatory
+    if HW_FREE_THREADED:
+        hw_mutex_unlock(&orphans)
+    return purgatory
+
+
+cdef inline void operation_set_purgatory(OperationCore self, PurgatoryCore purgatory) noexcept:
+    cdef PurgatoryCore before = operation_purgatory(self)       # which dies at the end
+    if HW_FREE_THREADED:
+        hw_mutex_lock(&orphans)
+    self.purgatory = purgatory
+    if HW_FREE_THREADED:
+        hw_mutex_unlock(&orphans)
+
+
 cdef bint purgatory_enter_lists(PurgatoryCore self, OperationCore operation, Watcher* watcher, tuple keys) except False:
     """Begins to watch: puts the watcher onto the lists of its keys. Called under the operation's lock."""
     cdef WatchList watch_list
+    cdef dict lists
     cdef Py_ssize_t i, j
     cdef bint entered = False
     if operation.completed:                     # by a first look that did not say so
@@ -25,7 +57,7 @@ cdef bint purgatory_enter_lists(PurgatoryCore self, OperationCore operation, Wat
             entered = True
             hw_count_add(&watcher.references, 1)        # of OperationCore.watcher
             operation.watcher = watcher
-            operation.purgatory = self
+            operation_set_purgatory(operation, self)
     if not entered:
         raise ValueError("this operation is in a purgatory already")
     for i in range(len(keys)):
@@ -33,9 +65,10 @@ cdef bint purgatory_enter_lists(PurgatoryCore self, OperationCore operation, Wat
         key_hash(key)
         relock_acquire(&self.mutex, self)
         try:
-            watch_list = self.lists.get(key)
+            watch_list = lists_get(self, key)
             if watch_list is None:
-                watch_list = self.lists.setdefault(key, watch_list_new(key))
+                lists = self.lists              # as lists_get does
+                watch_list = lists.setdefault(key, watch_list_new(key))
             with cython.critical_section(self):
                 for j in range(i if len(keys) <= FEW_KEYS else 0):
                     if watcher.nodes[j].next is not NULL and watcher.nodes[j].watch_list is <void*>watch_list:
@@ -44,7 +77,7 @@ cdef bint purgatory_enter_lists(PurgatoryCore self, OperationCore operation, Wat
                     if watcher.operation is not NULL:       # completed, or returned by close(), since it began
                         node_link(&watcher.nodes[i], watcher, watch_list)
             if watch_list.length == 0:
-                self.lists.pop(key, None)
+                lists_pop(self, key)
         finally:
             relock_release(&self.mutex)
     return True
@@ -52,13 +85,15 @@ cdef bint purgatory_enter_lists(PurgatoryCore self, OperationCore operation, Wat
 
 cdef bint purgatory_drop_list(PurgatoryCore self, WatchList watch_list) except False:
     """Drops a list that has become empty, if it is still that."""
+    cdef dict lists
     key = watch_list.key
     relock_acquire(&self.mutex, self)
     try:
-        if watch_list.length == 0 and self.lists.get(key) is watch_list:
-            self.lists.pop(key, None)
+        if watch_list.length == 0 and lists_get(self, key) is watch_list:
+            lists_pop(self, key)
             if watch_list.length:           # the comparison of a key has added something
-                self.lists[key] = watch_list
+                lists = self.lists
+                lists[key] = watch_list
             self.forgotten += 1
             if self.forgotten > 2 * len(self.lists) + SPARE_ROOM:
                 self.forgotten = 0

@@ -71,7 +71,7 @@ cdef class OperationCore(TimerTask):
             try:
                 watcher = operation_take_watcher(self)
                 if watcher is not NULL:
-                    purgatory_end_watch(self.purgatory, self, watcher)
+                    purgatory_end_watch(operation_purgatory(self), self, watcher)
             finally:
                 self.on_complete()
         finally:
@@ -102,12 +102,14 @@ cdef class OperationCore(TimerTask):
 
     def run(self):
         """The timeout: completes the operation, and then calls on_expiration(), unless it is completed."""
+        cdef PurgatoryCore purgatory
         relock_acquire(&self.mutex, self)
         try:
             if self.completed:
                 return
             if self.watcher is not NULL:
-                purgatory_count(self.purgatory, &self.purgatory.expired, 1)
+                purgatory = operation_purgatory(self)
+                purgatory_count(purgatory, &purgatory.expired, 1)
             try:
                 self.force_complete()
             finally:
@@ -118,10 +120,11 @@ cdef class OperationCore(TimerTask):
     def cancel(self):
         """Takes the timeout away, and that alone: TimerTask's cancel(). True if it was still to come."""
         cdef bint cancelled = task_cancel(self)
-        if cancelled and self.purgatory is not None:
-            with cython.critical_section(self.purgatory):
+        cdef PurgatoryCore purgatory = operation_purgatory(self) if cancelled else None
+        if purgatory is not None:
+            with cython.critical_section(purgatory):
                 if self.watcher is not NULL:
-                    purgatory_end_delay(self.purgatory, self.watcher)
+                    purgatory_end_delay(purgatory, self.watcher)
         return cancelled
 
     # --- for OperationLock ---------------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ cdef bint core_live_until(BaseTimer self, int64_t target_ms) except False:
     if timer.closed:
         raise TimerClosed("the timer is closed")
     mine = timer.generation + 1
-    if self.advancing == mine:
-        raise RuntimeError("an advance is under way already")
-    self.advancing = mine
+    with cython.critical_section(self):
+        if self.advancing == mine:
+            raise RuntimeError("an advance is under way already")
+        self.advancing = mine
     try:
         while not hw_flag(&timer.stopping):
             lock_with_gil(timer)
@@ -38,9 +39,11 @@ cdef bint core_live_until(BaseTimer self, int64_t target_ms) except False:
 cdef bint core_advance_by(BaseTimer self, object seconds) except False:
     """ManualTimer.advance."""
     cdef int64_t ms, target_ms
+    cdef Instant now
     core_set_up(self)
     ms = whole_milliseconds(seconds, "seconds")
-    if hw_add_overflows(self.timer.manual_now.ms, ms, &target_ms):
+    timer_read_clock(self.timer, &now)
+    if hw_add_overflows(now.ms, ms, &target_ms):
         raise OverflowError(f"the time does not fit into 64 bits of milliseconds: now + {seconds} s")
     return core_live_until(self, target_ms)
 
@@ -48,8 +51,10 @@ cdef bint core_advance_by(BaseTimer self, object seconds) except False:
 cdef bint core_advance_to(BaseTimer self, object when) except False:
     """ManualTimer.advance_to."""
     cdef int64_t target_ms
+    cdef Instant now
     core_set_up(self)
     target_ms = whole_milliseconds(when, "when")
-    if target_ms < self.timer.manual_now.ms:
+    timer_read_clock(self.timer, &now)
+    if target_ms < now.ms:
         raise ValueError(f"the clock does not go back: it stands at {self.time()} s, and when is {when} s")
     return core_live_until(self, target_ms)

@@ -205,7 +205,7 @@ cdef class BaseTimer:
         interrupted, or a callback raised in it, it goes on, and returns what the first would have.
         """
         timeout = check_timeout(timeout)
-        if self.timer is NULL or self.is_over or self.closer != 0:
+        if self.timer is NULL or self.is_over or not hw_take(&self.closer, PyThread_get_thread_ident()):
             return []                   # never set up, or another close() returns what there is
         return core_close(self, bool(run_pending), timeout, None)
 
@@ -218,7 +218,7 @@ cdef class BaseTimer:
         timeout = check_timeout(timeout)
         core_set_up(self)
         write = self._begin_dump(now)
-        if self.is_over or self.closer != 0:
+        if self.is_over or not hw_take(&self.closer, PyThread_get_thread_ident()):
             raise TimerClosed("the timer is closed")
         self.timer.dumping = True
         return core_close(self, False, timeout, write)

@@ -169,8 +169,8 @@ cdef bint core_add_records(BaseTimer self, list records, list tasks) except Fals
 
 
 cdef object core_close(BaseTimer self, bint run_pending, object timeout, object write):
-    """close(). write: what to call with what had not run, for its result; only when that is back is it given away."""
-    self.closer = PyThread_get_thread_ident()
+    """close(), by who has taken `closer`. write: what to call with what had not run, for its result; only when that is back is
+    it given away."""
     try:
         core_after_fork(self)
         self._close()
@@ -185,4 +185,4 @@ cdef object core_close(BaseTimer self, bint run_pending, object timeout, object 
         self.not_run = None
         return result
     finally:
-        self.closer = 0
+        hw_word_store(&self.closer, 0)

@@ -7,8 +7,8 @@ cdef bint core_after_fork(BaseTimer self) except False:
     cdef list resting
     if not timer.forked:
         return True
-    if self.closer != PyThread_get_thread_ident():
-        self.closer = 0                 # it was another thread's
+    if hw_word_load(&self.closer) != PyThread_get_thread_ident():
+        hw_word_store(&self.closer, 0)                 # it was another thread's
     timer_finish_batches(timer)
     resting = timer_resting(timer)
     if self._keeps_at_fork():

@@ -103,7 +103,7 @@ cdef bint handed_take_next(HandedOut self) except -1:
             return handed_set_task(self, entry_task(entry))
         batch = <TimerBatch>entry_batch(entry).object
         self.source = batch
-        self.callback = batch.callback_         # before the last index is out and somebody may release it
+        self.callback = batch_callback(batch)   # before the last index is out and somebody may release it
         self.indices = timer_batch_room(batch, None)
         try:
             self.args = (self.indices,)
@@ -112,7 +112,7 @@ cdef bint handed_take_next(HandedOut self) except -1:
             raise
         timer_batch_take(batch, self.indices, &now)
         if batch.batch.pending == 0:
-            batch.callback_ = None
+            batch_set_callback(batch, None)
         if len(self.indices):
             return True
 
@@ -133,10 +133,11 @@ cdef bint handed_set_task(HandedOut self, TimerTask task) except -1:
             task_track(task)
         if not is_plain and not repeats:
             self.callback = task.run
-        elif task.callback_ is None:
-            self.callback = no_operation
         else:
-            self.callback = task.callback_
+            self.callback = task_callback(task)
+        if self.callback is None:
+            self.callback = no_operation
+        elif is_plain or repeats:
             self.args = task.args or ()
             self.kwargs = task.kwargs or {}
     except MemoryError:
@@ -193,18 +194,23 @@ cdef bint handed_take_back(HandedOut self) except -1:
     cdef object source = self.source
     cdef list not_run
     cdef int64_t count = 1
-    cdef bint first = True
+    cdef bint first = True, over
     self.is_taken_back = True           # so that the future's end means nothing any more
     if self.is_finished or self.is_begun or not handed_cancel_future(self) or not self.begin():
         self.is_taken_back = False
         return False
-    self.is_finished = True
+    with cython.critical_section(self):
+        over = self.is_finished         # by the end of its future, just now
+        self.is_finished = True
+    if over:
+        self.is_taken_back = False
+        return False
     not_run = core_not_run(self.timer)
     try:
         list_make_room(not_run)
         if self.indices is not None:
             first = timer_batch_keep(self.source, self.indices)
-            (<TimerBatch>self.source).callback_ = self.callback
+            batch_set_callback(self.source, self.callback)
             count = len(self.indices)
         else:
             task = self.source

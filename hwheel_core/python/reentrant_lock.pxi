@@ -34,7 +34,7 @@ cdef void relocks_after_fork_in_child() noexcept nogil:
 
 cdef bint relock_renew(ReentrantLock* lock) noexcept:
     """The first look at a lock in this process. True if it frees the lock of a thread that did not come along."""
-    cdef void* waiting = NULL
+    cdef uintptr_t waiting = 0
     cdef bint was_held = False
     hw_mutex_lock(&orphans)        # two threads may come to it at once, where there is no GIL
     if lock.process != forks:
@@ -43,7 +43,7 @@ cdef bint relock_renew(ReentrantLock* lock) noexcept:
             lock.owner = 0
             lock.depth = 0
         waiting = lock.waiting
-        lock.waiting = NULL
+        hw_word_store(&lock.waiting, 0)
         hw_store(&lock.process, forks)
     hw_mutex_unlock(&orphans)
     Py_XDECREF(<PyObject*>waiting)
@@ -59,7 +59,7 @@ cdef inline bint relock_try(ReentrantLock* lock) noexcept:
     """Takes the lock if that needs no wait."""
     cdef uintptr_t me = PyThread_get_thread_ident()
     relock_renew_if_forked(lock)
-    if lock.owner != me and not hw_take(&lock.owner, me):
+    if hw_word_load(&lock.owner) != me and not hw_take(&lock.owner, me):
         return False
     lock.depth += 1
     return True
@@ -121,11 +121,11 @@ cdef list relock_waiting(ReentrantLock* lock, bint make):
     cdef object waiting = None
     relock_renew_if_forked(lock)
     hw_mutex_lock(&orphans)
-    if lock.waiting is NULL and make:
+    if lock.waiting == 0 and make:
         Py_INCREF(fresh)                # dropped by relock_renew or relock_free
-        lock.waiting = <void*>fresh
-    if lock.waiting is not NULL:
-        waiting = <object>lock.waiting
+        hw_word_store(&lock.waiting, <uintptr_t><void*>fresh)
+    if lock.waiting != 0:
+        waiting = <object><void*>lock.waiting
     hw_mutex_unlock(&orphans)
     return waiting
 
@@ -135,7 +135,7 @@ cdef inline void relock_release(ReentrantLock* lock) noexcept:
     lock.depth -= 1
     if lock.depth == 0:
         hw_word_store(&lock.owner, 0)
-        if lock.waiting is not NULL:
+        if hw_word_load(&lock.waiting) != 0:
             relock_wake(relock_waiting(lock, False))
 
 
@@ -149,7 +149,7 @@ cdef void relock_wake(list waiting) noexcept:
 
 cdef inline bint relock_is_mine(ReentrantLock* lock) noexcept:
     relock_renew_if_forked(lock)
-    return lock.owner == PyThread_get_thread_ident()
+    return hw_word_load(&lock.owner) == PyThread_get_thread_ident()
 
 
 cdef inline void relock_free(ReentrantLock* lock) noexcept:

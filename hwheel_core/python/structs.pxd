@@ -3,7 +3,7 @@
 cdef struct ReentrantLock:
     uintptr_t owner         # the thread that has it; 0: nobody has
     int64_t depth           # how many times; its owner's alone
-    void* waiting           # a list of the locks that threads wait on, a reference; NULL: nobody ever waited
+    uintptr_t waiting       # a list of the locks that threads wait on, a reference; 0: nobody ever waited
     uintptr_t process       # which the rest is said of; see reentrant_lock.pxi
 
 cdef class RLock:

@@ -197,8 +197,9 @@ cdef object timer_cancel_all(Timer* timer):
     lock_release(timer)
     for one in given_back:
         if isinstance(one, TimerBatch):
-            (<TimerBatch>one).remaining = None
-            (<TimerBatch>one).callback_ = None
+            with cython.critical_section(one):
+                (<TimerBatch>one).remaining = None
+            batch_set_callback(one, None)
         else:
             task_drop_call(one)
 
@@ -218,7 +219,7 @@ cdef void timer_finish_batches(Timer* timer) noexcept:
         if finished:
             lock_release(timer)         # no other thread is there yet that could change the list
             block_free(block)
-            (<TimerBatch>batch.object).callback_ = None
+            batch_set_callback(<TimerBatch>batch.object, None)
             Py_DECREF(<object>batch.object)     # the timer's reference, of timer_batch_add
             lock_with_gil(timer)
         batch = following

@@ -1,6 +1,9 @@
 # TimerTask: what waits in a timer, as Python sees it.
 
 
+cdef object NOT_CALLED = object()           # for the arguments of a call that was let go of
+
+
 cdef class TimerTask:
     """TimerTask(delay_ms, callback=None, *args, **kwargs)
 
@@ -54,14 +57,22 @@ cdef class TimerTask:
         Raises:
             RuntimeError: the callback has run already or was released by cancel().
         """
-        if self.callback_ is None:
-            if self.task.flags & TASK_HAD_CALLBACK:
+        cdef object callback, arguments
+        cdef int32_t flags
+        with cython.critical_section(self):
+            callback = self.callback_
+            arguments = self.arguments
+            flags = self.task.flags
+        if callback is None:
+            if flags & TASK_HAD_CALLBACK:
                 raise RuntimeError("the callback of this task has run already or was released by cancel()")
             return
-        if self.task.state == TASK_PENDING or self.task.state == TASK_NEW or self.task.flags & TASK_REPEATS:
-            task_call(self.callback_, self.arguments, self.task.flags)
-        elif not task_called_once(self):
-            error_raise()
+        if self.task.state == TASK_PENDING or self.task.state == TASK_NEW or flags & TASK_REPEATS:
+            task_call(callback, arguments, flags)
+        else:
+            callback = arguments = None     # so that they die with the call
+            if not task_called_once(self):
+                error_raise()
 
     def cancel(self):
         """Keeps the task from running, if it is not too late: True if this call did it.
@@ -146,29 +157,39 @@ cdef class TimerTask:
     @property
     def callback(self):
         """The callback. None if there is none (any more)."""
-        return task_unwrapped(self.callback_)
+        return task_unwrapped(task_callback(self))
 
     @property
     def args(self):
         """The callback's positional arguments, a tuple. None once they are released."""
-        if task_is_released(self):
+        cdef object arguments
+        cdef int32_t flags
+        with cython.critical_section(self):
+            arguments = NOT_CALLED if task_is_released(self) else self.arguments
+            flags = self.task.flags
+        if arguments is NOT_CALLED:
             return None
-        if self.task.flags & TASK_ONE_ARGUMENT:
-            return (self.arguments,)
-        if self.arguments is None:
+        if flags & TASK_ONE_ARGUMENT:
+            return (arguments,)
+        if arguments is None:
             return ()
-        return tuple([*task_positional(self.arguments, self.task.flags)])
+        return tuple([*task_positional(arguments, flags)])
 
     @property
     def kwargs(self):
         """The callback's keyword arguments, a dict. None once they are released."""
-        if task_is_released(self):
+        cdef object arguments
+        cdef int32_t flags
+        with cython.critical_section(self):
+            arguments = NOT_CALLED if task_is_released(self) else self.arguments
+            flags = self.task.flags
+        if arguments is NOT_CALLED:
             return None
-        return dict(task_keywords(self.arguments)) if self.task.flags & TASK_KEYWORDS else {}
+        return dict(task_keywords(arguments)) if flags & TASK_KEYWORDS else {}
 
     def __repr__(self):
         cdef str state = ("new", "pending", "expired", "cancelled")[self.task.state]
-        cdef object callback = task_unwrapped(self.callback_)
+        cdef object callback = task_unwrapped(task_callback(self))
         cdef str what = "" if callback is None else f", {callback!r}"
         return f"<{type(self).__name__} {state}, delay {self.task.delay_ms} ms{what}>"
 

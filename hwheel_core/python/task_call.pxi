@@ -4,37 +4,43 @@
 # Garbage collection. A pending task is the wheel's, which is alive, so the cyclic collector could never free it and
 # need not look at it: a million pending tasks would only slow it down. They are untracked when they go in; what comes
 # out with references on it is tracked again.
+#
+# Callback, arguments and the flags that say what the arguments are belong together. The GIL guards them; where there is none,
+# the task's critical section, and whoever wants two of them takes them out in one.
 
 
 cdef inline void gc_track(object tracked) noexcept:
+    if HW_FREE_THREADED:                # two threads may come to it at once, and to be tracked twice is an error
+        hw_mutex_lock(&orphans)
     if not PyObject_GC_IsTracked(<PyObject*>tracked):
         PyObject_GC_Track(<PyObject*>tracked)
+    if HW_FREE_THREADED:
+        hw_mutex_unlock(&orphans)
 
 
 cdef inline void task_untrack(TimerTask self) noexcept:
     PyObject_GC_UnTrack(<PyObject*>self)
-    if self.arguments is not None and not self.task.flags & TASK_ONE_ARGUMENT:
-        PyObject_GC_UnTrack(<PyObject*>self.arguments)
-        if self.task.flags & TASK_KEYWORDS:
-            keywords = task_keywords(self.arguments)
-            PyObject_GC_UnTrack(<PyObject*>keywords)
+    with cython.critical_section(self):
+        if self.arguments is not None and not self.task.flags & TASK_ONE_ARGUMENT:
+            PyObject_GC_UnTrack(<PyObject*>self.arguments)
+            if self.task.flags & TASK_KEYWORDS:
+                keywords = task_keywords(self.arguments)
+                PyObject_GC_UnTrack(<PyObject*>keywords)
 
 
 cdef void task_track(TimerTask self) noexcept:
     gc_track(self)
-    if self.arguments is not None and not self.task.flags & TASK_ONE_ARGUMENT:
-        gc_track(self.arguments)
-        if self.task.flags & TASK_KEYWORDS:
-            gc_track(task_keywords(self.arguments))
+    with cython.critical_section(self):
+        if self.arguments is not None and not self.task.flags & TASK_ONE_ARGUMENT:
+            gc_track(self.arguments)
+            if self.task.flags & TASK_KEYWORDS:
+                gc_track(task_keywords(self.arguments))
 
 
 cdef inline void task_set_call(TimerTask self, object callback, tuple args, dict kwargs):
     cdef Py_ssize_t count = len(args)
     cdef int32_t flags = 0 if callback is None else TASK_HAD_CALLBACK
-    # What was there before dies at the end, when all three fit together again: it may have a finalizer that uses the task.
-    cdef object old_callback = self.callback_
-    cdef object old_arguments = self.arguments
-    cdef object arguments = None
+    cdef object old_callback, old_arguments, arguments = None
     if kwargs:
         arguments = (*args, kwargs)
         flags |= TASK_KEYWORDS
@@ -43,9 +49,20 @@ cdef inline void task_set_call(TimerTask self, object callback, tuple args, dict
         flags |= TASK_ONE_ARGUMENT
     elif count:
         arguments = args
-    self.callback_ = callback
-    self.arguments = arguments
-    self.task.flags = flags
+    # What was there before dies at the end, when all three fit together again: it may have a finalizer that uses the task.
+    with cython.critical_section(self):
+        old_callback = self.callback_
+        old_arguments = self.arguments
+        self.callback_ = callback
+        self.arguments = arguments
+        self.task.flags = flags
+
+
+cdef inline object task_callback(TimerTask self):
+    cdef object callback
+    with cython.critical_section(self):
+        callback = self.callback_
+    return callback
 
 
 cdef inline TimerTask task_new(Timer* timer, object callback, PyObject** args, Py_ssize_t count):

@@ -5,7 +5,7 @@ cdef inline void task_own(TimerTask self, Timer* timer) noexcept:
     """Makes the timer the owner of a task that nobody else has seen yet."""
     hw_count_add(&timer.references, 1)      # dropped in __dealloc__
     self.task.entry.place = ENTRY_OF_TASK
-    self.task.owner = <uintptr_t>timer
+    hw_store(&self.task.owner, <uintptr_t>timer)
     debug_count(LIVE_TASKS, 1)
 
 
@@ -13,7 +13,8 @@ cdef bint task_claim(TimerTask self, Timer* timer) except -1:
     """Makes the timer the owner of any task. True if it was not before."""
     cdef uintptr_t owner
     if task_has_attributes(self) and not self.task.flags & TASK_OWN_RUN and type(self).run is not TimerTask.run:
-        self.task.flags |= TASK_OWN_RUN
+        with cython.critical_section(self):
+            self.task.flags |= TASK_OWN_RUN
     hw_mutex_lock(&orphans)
     owner = hw_load(&self.task.owner)
     if owner == 0:

@@ -45,12 +45,15 @@ cdef class TimerBatch:
     @property
     def pending(self):
         """How many have neither run nor been cancelled. After close(): how many it gave back."""
-        return self.batch.pending if self.remaining is None else len(self.remaining)
+        cdef int64_t pending
+        with cython.critical_section(self):
+            pending = self.batch.pending if self.remaining is None else len(self.remaining)
+        return pending
 
     @property
     def callback(self):
         """The callback; None once nothing is pending any more. What close() gave back keeps it."""
-        return self.callback_
+        return batch_callback(self)
 
     def indices(self):
         """The indices of what is pending (after close(): of what it gave back), as an `array.array("q")`.
@@ -61,8 +64,9 @@ cdef class TimerBatch:
         """
         cdef array.array found
         cdef int64_t count = 0, i
-        if self.remaining is not None:
-            return array.copy(self.remaining)
+        with cython.critical_section(self):
+            if self.remaining is not None:
+                return array.copy(self.remaining)
         found = array.clone(INT64, self.batch.length, False)
         if self.batch.timer is NULL:
             return found
@@ -100,7 +104,7 @@ cdef class TimerBatch:
             cancelled = batch_cancel(self.batch, chosen, count, &block, &finished)
             block_free(block)
         if finished:
-            self.callback_ = None
+            batch_set_callback(self, None)
             Py_DECREF(self)             # the timer's reference, of timer_batch_add
         return cancelled
 
@@ -155,6 +159,20 @@ cdef class TimerBatch:
         return f"<TimerBatch of {len(self)}, {self.pending} pending>"
 
 
+cdef inline object batch_callback(TimerBatch self):
+    cdef object callback
+    with cython.critical_section(self):
+        callback = self.callback_
+    return callback
+
+
+cdef inline void batch_set_callback(TimerBatch self, object callback) noexcept:
+    cdef object before              # which dies at the end
+    with cython.critical_section(self):
+        before = self.callback_
+        self.callback_ = callback
+
+
 cdef TimerBatch timer_batch_add(Timer* timer, object delays_ms, object callback):
     """All of call_many: all timers are added, or an exception says why none is."""
     cdef TimerBatch self = TimerBatch.__new__(TimerBatch)
@@ -178,7 +196,7 @@ cdef TimerBatch timer_batch_add(Timer* timer, object delays_ms, object callback)
         bad = batch_check(delays.data, delays.stride, delays.count, timer, &now, &base_ms, &last_ms)
     if bad >= 0:
         raise OverflowError(f"the deadline of delays_ms[{bad}] does not fit into 64 bits of milliseconds")
-    self.callback_ = callback
+    batch_set_callback(self, callback)
     self.batch.object = <void*>self
     if self.batch.length:
         hw_count_add(&timer.references, 1)      # dropped in __dealloc__
@@ -192,11 +210,11 @@ cdef TimerBatch timer_batch_add(Timer* timer, object delays_ms, object callback)
             if status != NOT_YET or not timer_make_room(timer, None, status, &due):
                 break
         except:
-            self.callback_ = None
+            batch_set_callback(self, None)
             Py_DECREF(self)
             raise
     if status != OK or self.batch.length == 0:
-        self.callback_ = None
+        batch_set_callback(self, None)
         if self.batch.length:
             Py_DECREF(self)
         if status != OK:
@@ -247,10 +265,11 @@ cdef int64_t timer_batch_reschedule(TimerBatch self, const int64_t* indices, int
 
 cdef bint timer_batch_keep(TimerBatch self, array.array indices) except -1:
     """What close() gives back of a batch, piece by piece. True for the first piece: the batch is returned once."""
-    if self.remaining is None:
-        self.remaining = indices
-        return True
-    array.extend(self.remaining, indices)
+    with cython.critical_section(self):
+        if self.remaining is None:
+            self.remaining = indices
+            return True
+        array.extend(self.remaining, indices)
     return False
 
 
@@ -332,7 +351,8 @@ cdef bint timer_batch_return(TimerBatch self, list returned) except False:
     timer_batch_ended(self, finished)
     array_shorten(indices, count + taken)
     if taken:
-        self.remaining = indices
+        with cython.critical_section(self):
+            self.remaining = indices
         if before is None:
             list_fill_room(returned, self)      # it is returned once
     with nogil:

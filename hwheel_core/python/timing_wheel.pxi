@@ -189,13 +189,15 @@ cdef class TimingWheel:
         timing_wheel_set_up(self)
         if self.depth + 1 >= self.timer.wheel.level_count:
             return None
-        if self.upper is None:
-            view = TimingWheel.__new__(TimingWheel)
-            view.timer = self.timer
-            view.depth = self.depth + 1
-            hw_count_add(&self.timer.references, 1)     # dropped in the view's __dealloc__
-            self.upper = view
-        return self.upper
+        with cython.critical_section(self):
+            if self.upper is None:
+                view = TimingWheel.__new__(TimingWheel)
+                view.timer = self.timer
+                view.depth = self.depth + 1
+                hw_count_add(&self.timer.references, 1)     # dropped in the view's __dealloc__
+                self.upper = view
+            view = self.upper
+        return view
 
     def __len__(self):
         """How many tasks are pending: in the wheel and all levels above, or from this view's level on."""

@@ -11,7 +11,11 @@
 #              cascade waits for one slice of it, not for the whole.
 #
 # Two process-wide mutexes exist besides: `orphans` (state of tasks that no timer owns yet; the first look at a
-# ReentrantLock after a fork, and its `waiting`) and `registry` (the list of all Timers, for fork).
+# ReentrantLock after a fork, and its `waiting`; and, where there is no GIL, looks of a few instructions, whose places say so:
+# gc_track, key_item, operation_purgatory) and `registry` (the list of all Timers, for fork).
+#
+# What Python objects hold beside their Timer, callbacks, arguments, a container's wheel, is guarded by the GIL; where there is
+# none, by the object's critical section. docs/locks.md has the list.
 #
 # Order: registry, then turnstile, then lock, then orphans. No thread ever holds two of them but a turnstile's and its own
 # lock, and the fork handlers, which hold all.

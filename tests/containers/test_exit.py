@@ -9,11 +9,13 @@ def test_with_entries_pending_expiring_and_told(run_script, timer):
         f"""
 from hwheel import ExpiringDict
 
+ends, told = [], []
+
 class Value:
-    def __del__(self):
+    # Not the module's name: without a GIL CPython takes a module apart before what it held is gone.
+    def __del__(self, ends=ends):
         ends.append(1)
 
-ends, told = [], []
 d = ExpiringDict(60, timer={timer}, on_expire=told.extend)
 for i in range(200_000):
     d[i] = i

@@ -1,0 +1,237 @@
+"""Threads that use one object at once. Without a GIL they run at the same time; with one they take turns."""
+
+import asyncio
+import gc
+import threading
+import time
+from array import array
+
+import pytest
+
+import hwheel.asyncio
+from exploring import seconds, times
+from hwheel import DelayQueue, ManualTimer, TimerTask, TimingWheel
+
+
+def all_at_once(*works):
+    """Calls each of these in a thread of its own, all from the same moment on; raises what any of them has raised."""
+    begin, raised = threading.Barrier(len(works)), []
+
+    def call(work):
+        begin.wait()
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=call, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if raised:
+        raise raised[0]
+
+
+def for_a_while(work):
+    """work, over and over for half a second."""
+
+    def repeat():
+        give_up = time.monotonic() + seconds(0.5)
+        while time.monotonic() < give_up:
+            work()
+
+    return repeat
+
+
+@pytest.mark.usefixtures("many_switches")
+def test_a_task_is_looked_at_while_it_is_cancelled():
+    """What it calls is dropped by one thread, and read by others: whole, or not at all."""
+    timer = ManualTimer()
+    current = [TimerTask(1, print)]
+
+    def replace():
+        task = timer.add(TimerTask(10, lambda: None, object(), [], key=object()))
+        current[0] = task
+        assert task.cancel()
+        assert (task.callback, task.args, task.kwargs) == (None, None, None)
+
+    def look():
+        task = current[0]
+        args, kwargs = task.args, task.kwargs
+        assert args in (None, ()) or len(args) == 2
+        assert kwargs in (None, {}) or [*kwargs] == ["key"]
+        repr(task), task.callback, task.deadline_ms
+
+    def move():
+        current[0].reschedule(0.02)
+
+    all_at_once(for_a_while(replace), for_a_while(look), for_a_while(look), for_a_while(move))
+    timer.close()
+
+
+@pytest.mark.usefixtures("many_switches")
+def test_a_task_that_many_threads_cancel_is_cancelled_by_one():
+    timer = ManualTimer()
+    answers = []
+    for _ in range(times(100)):
+        task = timer.call_later(1, print)
+        all_at_once(*[lambda: answers.append(task.cancel())] * 4)
+        assert sorted(answers) == [False, False, False, True]
+        answers.clear()
+    timer.close()
+
+
+@pytest.mark.usefixtures("many_switches")
+def test_a_batch_is_looked_at_while_it_is_cancelled_and_closed():
+    for _ in range(20):
+        timer, returned = ManualTimer(), []
+        batch = timer.call_many(array("q", range(1, 2001)), lambda indices: None)
+        cancelled = []
+
+        def cancel(first, batch=batch, cancelled=cancelled):
+            for index in range(first, 2000, 100):
+                cancelled.append(batch.cancel([index]))
+
+        def look(batch=batch):
+            for _ in range(200):
+                found = batch.indices()
+                assert len(found) <= 2000
+                assert batch.callback is None or callable(batch.callback)
+                assert 0 <= batch.pending <= 2000
+
+        def close(timer=timer, returned=returned):
+            returned.extend(timer.close())
+
+        all_at_once(lambda: cancel(0), lambda: cancel(50), look, close)
+        left = sum(len(one.indices()) for one in returned)
+        assert left + sum(cancelled) == 2000
+
+
+@pytest.mark.usefixtures("many_switches")
+def test_of_many_close_one_returns_what_had_not_run(make_timer):
+    for _ in range(10):
+        timer, answers = make_timer(), []
+        tasks = [timer.call_later(100, print) for _ in range(50)]
+        all_at_once(*[lambda: answers.append(timer.close())] * 4)
+        assert sorted(map(len, answers)) == [0, 0, 0, 50]
+        assert {*tasks} == {task for answer in answers for task in answer}
+
+
+def test_one_of_two_advances_at_once_is_refused():
+    """The other one lives through all."""
+    timer, ran, refused = ManualTimer(), [], []
+    for at in range(100):
+        timer.call_later(at / 1000, ran.append, at)
+
+    def advance():
+        try:
+            timer.advance(1)
+        except RuntimeError:
+            refused.append(True)
+
+    all_at_once(advance, advance)
+    assert ran == [*range(100)]
+    assert len(refused) <= 1
+    timer.close()
+
+
+def test_the_view_of_the_next_level_is_one_for_all_threads():
+    for _ in range(50):
+        wheel, views = TimingWheel(1, 2), []
+        wheel.add(TimerTask(0), 3)
+        all_at_once(*[lambda: views.append(wheel.overflow_wheel)] * 3)
+        assert len({id(view) for view in views}) == 1
+        wheel.poll(100)
+
+
+@pytest.mark.usefixtures("many_switches")
+def test_each_item_of_a_queue_comes_out_once(make_timer):
+    timer = make_timer()
+    queue = DelayQueue(timer=timer, maxsize=50)
+    count, got, keys = 500, [], []
+
+    def put(first):
+        for number in range(count):
+            keys.append(queue.put((first, number), number % 3 / 1000))
+
+    def get():
+        while (item := queue.get()) is not None:
+            got.append(item)
+
+    def look():
+        for key in keys[-20:]:
+            assert key.item is None or len(key.item) == 2
+            repr(key), key.pending, queue.peek(), len(queue)
+
+    def put_all():
+        all_at_once(lambda: put(0), lambda: put(1))
+        for _ in range(2):
+            queue.put(None, 0.01)
+
+    all_at_once(put_all, get, get, for_a_while(look))
+    assert sorted(got) == sorted((first, number) for first in range(2) for number in range(count))
+
+
+def test_loops_run_in_threads_of_their_own_while_garbage_is_collected():
+    """Each loop's timers are its thread's; the collector stops all of them, and finds each wheel whole."""
+
+    def run():
+        loop = hwheel.asyncio.new_event_loop()
+        ran = []
+
+        async def main():
+            for _ in range(5):
+                handles = [loop.call_later(at % 7 / 1000, ran.append, at) for at in range(200)]
+                for handle in handles[::2]:
+                    handle.cancel()
+                await asyncio.sleep(0.01)
+
+        for _ in range(3):
+            loop.call_later(1000, print)
+            loop.run_until_complete(main())
+        loop.close()
+        assert len(ran) == 3 * 5 * 100
+
+    all_at_once(run, run, run, for_a_while(gc.collect))
+
+
+@pytest.mark.usefixtures("many_switches")
+def test_the_purgatory_is_looked_into_while_operations_come_and_go(make_timer):
+    from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+
+    class Operation(DelayedOperation):
+        def __init__(self):
+            super().__init__(10_000)
+            self.done = 0
+
+        def try_complete(self):
+            return False
+
+        def on_complete(self):
+            self.done += 1
+
+        def on_expiration(self):
+            pass
+
+    purgatory = DelayedOperationPurgatory("shared", make_timer(), purge_interval=10)
+    added = []
+
+    def add():
+        operation = Operation()
+        purgatory.try_complete_else_watch(operation, [len(added) % 5, "all"])
+        added.append(operation)
+
+    def complete():
+        for operation in added[-10:]:
+            operation.force_complete()
+
+    def look():
+        purgatory.check_and_complete("all")
+        repr(purgatory), purgatory.purge()
+
+    all_at_once(for_a_while(add), for_a_while(complete), for_a_while(look))
+    for operation in added:
+        operation.force_complete()
+    assert all(operation.done == 1 for operation in added)
+    purgatory.close()

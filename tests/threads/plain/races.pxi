@@ -308,7 +308,7 @@ cdef public void scene_look(Scene* self, uint64_t chance) noexcept nogil:
 
 
 cdef public void scene_close(Scene* self) noexcept nogil:
-    timer_close(self.timer)
+    timer_close(self.timer, False)
 
 
 cdef public void scene_stop(Scene* self) noexcept nogil:

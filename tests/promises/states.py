@@ -7,6 +7,7 @@ fails is a crash, a hang (the process is ended with a traceback after PATIENCE_S
 that does not hold any more after a public method. The call that is under way stands in the last line of the output.
 """
 
+import contextlib
 import faulthandler
 import gc
 import importlib
@@ -22,6 +23,7 @@ from array import array
 
 import hwheel
 import hwheel_core
+from hwheel.extras import MissingExtraError
 from hwheel_core import _core
 
 PATIENCE_S = 15
@@ -39,7 +41,8 @@ def classes():
     """name -> class: all of the core, and all of hwheel that are built on one of them."""
     for module in pkgutil.walk_packages(hwheel.__path__, "hwheel."):
         if not module.name.startswith(("hwheel.spark", "hwheel.cli", "hwheel.__main__", "hwheel.tune")):
-            importlib.import_module(module.name)
+            with contextlib.suppress(MissingExtraError):  # Twisted may be missing
+                importlib.import_module(module.name)
     found = [cls for cls in vars(_core).values() if isinstance(cls, type) and is_compiled(cls)]
     found.append(type(a_periodic_task()))
     for cls in found:

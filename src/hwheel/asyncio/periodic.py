@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context, copy_context
 from random import SystemRandom
-from typing import Any, Literal, Protocol, Self, TypeVarTuple
+from typing import Any, Literal, Protocol, Self, TypeVarTuple, cast
 
 from hwheel_core import ceil_milliseconds
 
@@ -19,6 +19,7 @@ class Source(Protocol):
 
     def random(self) -> float:
         """From 0 to 1."""
+        ...
 
 
 class PeriodicCall:
@@ -252,7 +253,7 @@ def call_every(
         raise ValueError("max_lateness must be positive: nothing runs at the very nanosecond of its deadline")
     if context is not None and not isinstance(context, Context):
         raise TypeError(f"context must be a contextvars.Context, not {context!r}")
-    grid = Grid(seconds, missed, length, draw if length else None)
+    grid = Grid(seconds, missed, length, cast("Callable[[], float]", draw) if length else None)
     return PeriodicCall(function, args, grid, most, copy_context() if context is None else context)
 
 

@@ -119,8 +119,7 @@ def _written(timer: BaseTimer, not_run: list[Any], wall_ns: int) -> bytes:
     calls = io.BytesIO()
     pickler = pickle.Pickler(calls, PROTOCOL)
     for task in not_run:
-        facts = None if isinstance(task, TimerBatch) else timer._facts(task)
-        if facts is None:
+        if isinstance(task, TimerBatch) or (facts := timer._facts(task)) is None:
             raise DumpError(f"{task!r} cannot be written; close() returns what had not run")
         deadline_ms, terms, repeats, random = facts
         if repeats is not None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from socketserver import ThreadingTCPServer
 from threading import Thread
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -77,7 +78,8 @@ def served(counts: Counts, host: str, port: int) -> Iterator[str]:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         kind = type("Server", (Server,), {"address_family": family})
-        server: Server = kind(address[:2], MetricsHandler.factory(registry))
+        where: Any = address[:2]
+        server: Server = kind(where, MetricsHandler.factory(registry))
     except OSError as error:
         raise CommandError(f"--metrics-port: nobody can listen at {shown}:{port}: {error}") from None
     thread = Thread(target=server.serve_forever, name="metrics", daemon=True)

@@ -158,7 +158,7 @@ def run_through(job, trouble, chance, every_s=0.25):
         sender.join()
         expected = {*sender.records} - sender.cancelled
         give_up = time.monotonic() + PATIENCE_S
-        while {record["id"] for record, _ in delivered(directory)} < expected:
+        while not expected <= {record["id"] for record, _ in delivered(directory)}:
             assert time.monotonic() < give_up, "messages are missing"
             time.sleep(0.5)
         job.wait_for_a_batch()  # for what may come twice

@@ -21,8 +21,8 @@ def last_batch(query: Directory, log: str) -> int:
 
 
 def begin_next_batch(query: Directory) -> bool:
-    """Writes down the next batch, if the last one is done; False if there is none, or it is not, or Spark's log is not as it
-    was in the versions that are known. Not while the query runs."""
+    """Writes down the next batch, if the last one is done; False if there is none, or it is not, or Spark's log is not
+    as it was in the versions that are known. Not while the query runs."""
     begun = last_batch(query, "offsets")
     if begun < 0 or begun != last_batch(query, "commits"):
         return False

@@ -181,4 +181,6 @@ cdef void timers_drop_all(LoopTimers self) noexcept:
         timer.pending -= 1
         timer.returned += 1
         lock_release(timer)
+        # Somebody else may keep it, and CPython lets go of a context only if that is tracked.
+        handle_show(entry_handle(entry))
         Py_DECREF(entry_handle(entry))  # the wheel's reference, of timers_insert

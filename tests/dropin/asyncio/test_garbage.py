@@ -123,6 +123,27 @@ def test_a_program_that_empties_the_collectors_callbacks_loses_a_loop_only_until
         gc.callbacks.extend(each for each in others if each not in gc.callbacks)
 
 
+@pytest.mark.parametrize("keeps", [False, True])
+def test_what_is_pending_in_a_loop_at_rest_may_be_let_go_of_unseen(keeps):
+    def add():
+        handles.extend(loop.call_later(10, int) for _ in range(100))
+        if not keeps:
+            handles.clear()
+        loop.stop()
+
+    handles = []
+    loop = EventLoop()
+    loop.call_soon(add)
+    gc.disable()
+    try:
+        loop.run_forever()
+        loop.close()
+        assert all(gc.is_tracked(handle) and gc.is_tracked(handle.get_context()) for handle in handles)
+        handles.clear()  # CPython crashed here, or in close(), where a context was still hidden
+    finally:
+        gc.enable()
+
+
 def test_a_loop_that_was_freed_at_rest_is_forgotten():
     loop = EventLoop()
     loop.run_until_complete(asyncio.sleep(0))

@@ -5,8 +5,9 @@ cdef hwheel_api c_api
 
 
 cdef object c_api_capsule():
+    cdef hwheel_entry sample
     # What C sees of an entry and what the wheel does must be the same, or the callback would be among the wheel's fields.
-    if <size_t>&(<hwheel_entry*>NULL).callback != sizeof(Entry):
+    if <char*>&sample.callback - <char*>&sample != sizeof(Entry):
         raise SystemError("hwheel.h and the core do not agree about an entry")
     c_api.version = HWHEEL_API_VERSION
     c_api.size = sizeof(hwheel_api)

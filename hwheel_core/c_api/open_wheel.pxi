@@ -31,15 +31,6 @@ cdef int open_wheel_destroy(hwheel_wheel* wheel) noexcept nogil:
     return HWHEEL_OK
 
 
-cdef bint open_wheel_grow(OpenWheel* self) noexcept nogil:
-    cdef LevelMemory memory
-    if not level_memory_new(&memory, self.wheel.wheel_size, self.wheel.level_count + 1):
-        return False
-    wheel_take_level(&self.wheel, &memory)
-    level_memory_free(&memory)
-    return True
-
-
 cdef int open_wheel_reserve(hwheel_wheel* wheel, int64_t delay) noexcept nogil:
     cdef OpenWheel* self = <OpenWheel*>wheel
     cdef Level* top
@@ -51,7 +42,7 @@ cdef int open_wheel_reserve(hwheel_wheel* wheel, int64_t delay) noexcept nogil:
         # The clock of a level may be a tick of it behind.
         if top.interval_ms - <uint64_t>top.tick_ms > <uint64_t>last:
             return HWHEEL_OK
-        if not open_wheel_grow(self):
+        if not wheel_make_level(&self.wheel):
             return HWHEEL_NO_MEMORY
 
 
@@ -71,7 +62,7 @@ cdef inline int open_wheel_place(OpenWheel* self, int64_t deadline, int64_t* exp
         if status == ADD_DUE:
             bucket_out[0] = NULL
             return HWHEEL_OK
-        if not open_wheel_grow(self):
+        if not wheel_make_level(&self.wheel):
             return HWHEEL_NO_MEMORY
 
 

@@ -66,11 +66,8 @@ cdef bint container_begin(ContainerCore self, int64_t now_ms) except False:
 
 
 cdef bint container_grow(ContainerCore self) except False:
-    cdef LevelMemory memory
-    if not level_memory_new(&memory, self.wheel.wheel_size, self.wheel.level_count + 1):
+    if not wheel_make_level(self.wheel):
         raise MemoryError
-    wheel_take_level(self.wheel, &memory)
-    level_memory_free(&memory)
     return True
 
 

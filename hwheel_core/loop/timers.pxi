@@ -18,18 +18,6 @@ cdef object common_loop_call_later = None       # the methods as Cython made the
 cdef object common_loop_call_at = None
 
 
-cdef inline tuple arguments_from(PyObject** args, Py_ssize_t first, Py_ssize_t count):
-    cdef tuple arguments
-    cdef Py_ssize_t i
-    if count == first:
-        return ()
-    arguments = PyTuple_New(count - first)
-    for i in range(first, count):
-        Py_INCREF(<object>args[i])
-        PyTuple_SET_ITEM(arguments, i - first, <object>args[i])
-    return arguments
-
-
 cdef object timers_delegate(LoopTimers self, object own, str name, tuple args, object context):
     """Calls what the loop's class has under this name; our own, if that has come back here."""
     cdef PyObject* found

@@ -109,6 +109,18 @@ cdef bint seconds_argument(object value, str name, Instant* length_out) except F
     return True
 
 
+cdef inline tuple arguments_from(PyObject** args, Py_ssize_t first, Py_ssize_t count):
+    cdef tuple arguments
+    cdef Py_ssize_t i
+    if count == first:
+        return ()
+    arguments = PyTuple_New(count - first)
+    for i in range(first, count):
+        Py_INCREF(<object>args[i])
+        PyTuple_SET_ITEM(arguments, i - first, <object>args[i])
+    return arguments
+
+
 cdef object instant_ns(const Instant* instant):
     return <object>instant.ms * NS_PER_MS + instant.ns
 

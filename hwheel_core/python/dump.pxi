@@ -23,8 +23,7 @@ cdef object task_facts(TimerTask self):
         terms = instant_ns(&(<TermsTask>self).terms.slack), instant_ns(&(<TermsTask>self).terms.max_lateness)
     if self.task.flags & TASK_REPEATS:
         periodic = self
-        missed = ("skip", "burst", "delay")[periodic.missed]
-        repeats = periodic.interval_ns, missed, periodic.next_ns, periodic.jitter_ns
+        repeats = periodic.interval_ns, MISSED_NAMES[periodic.missed], periodic.next_ns, periodic.jitter_ns
         random = None if periodic.draw is system_random else periodic.draw
     return self.task.deadline_ms, terms, repeats, random
 
@@ -107,7 +106,7 @@ cdef TimerTask task_of_record(BaseTimer self, object callback, tuple args, dict 
         interval_ns, missed, next_ns, jitter_ns = periodic
         repeats = task
         task.task.flags |= TASK_REPEATS
-        repeats.missed = {"skip": MISSED_SKIP, "burst": MISSED_BURST, "delay": MISSED_DELAY}[missed]
+        repeats.missed = MISSED_NAMES.index(missed)
         repeats.interval = Instant(interval_ns // NS_PER_MS, interval_ns % NS_PER_MS)
         repeats.interval_ns = interval_ns
         repeats.next_ns = instant_ns(now) + next_ns

@@ -8,12 +8,11 @@ cdef PeriodicTask core_call_every(BaseTimer self, TimerGroup group, object inter
     cdef PeriodicTask task
     cdef Instant now, length, delay
     cdef Terms terms
-    cdef dict modes = {"skip": MISSED_SKIP, "burst": MISSED_BURST, "delay": MISSED_DELAY}
     seconds_argument(interval, "interval", &length)
     callback_argument(callback)
     if length.ms < 0 or (length.ms == 0 and length.ns == 0):
         raise ValueError(f"interval must be positive, not {interval!r}")
-    if not isinstance(missed, str) or missed not in modes:
+    if not isinstance(missed, str) or missed not in MISSED_NAMES:
         raise ValueError(f'missed must be "skip", "burst" or "delay", not {missed!r}')
     terms_argument(slack, max_lateness, &terms)
     jitter_ns, draw = jitter_argument(jitter, random)
@@ -26,7 +25,7 @@ cdef PeriodicTask core_call_every(BaseTimer self, TimerGroup group, object inter
     task.task.flags |= TASK_REPEATS
     if group is not None:
         member_init(&task.task, &(<GroupPeriodicTask>task).member, group.group)
-    task.missed = modes[missed]
+    task.missed = MISSED_NAMES.index(missed)
     task.interval = length
     task.interval_ns = instant_ns(&length)
     task.next_ns = instant_ns(&now) + task.interval_ns

@@ -52,7 +52,6 @@ cdef TimerTask group_task_new(Group* group, Timer* timer, object callback, PyObj
     cdef PyObject* made = hw_gc_new(<PyObject*>GroupTask)
     cdef PyObject** slots
     cdef GroupTask self
-    cdef tuple arguments = ()
     if made is NULL:
         raise MemoryError
     memset(<char*>made + entry_offset, 0, GROUP_TASK_SIZE)
@@ -63,12 +62,7 @@ cdef TimerTask group_task_new(Group* group, Timer* timer, object callback, PyObj
     slots[1] = <PyObject*>None
     self = <GroupTask>made
     Py_DECREF(self)                     # the reference that it was made with; `self` has one of its own
-    if count:
-        arguments = PyTuple_New(count)
-        for i in range(count):
-            Py_INCREF(<object>args[i])
-            PyTuple_SET_ITEM(arguments, i, <object>args[i])
-    task_set_call(self, callback, arguments, None)
+    task_set_call(self, callback, arguments_from(args, 0, count), None)
     task_untrack(self)
     member_init(&self.task, &self.member, group)
     task_own(self, timer)

@@ -6,6 +6,9 @@ cdef enum Missed:
     MISSED_DELAY
 
 
+cdef tuple MISSED_NAMES = ("skip", "burst", "delay")     # in this order
+
+
 @cython.trashcan(True)      # one may be the argument of the next, and so on
 cdef class PeriodicTask(TermsTask):
     """What `call_every` returns: a TimerTask that runs again and again until it is cancelled."""

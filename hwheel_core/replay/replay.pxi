@@ -14,16 +14,6 @@ cdef inline int64_t column_at(const ReplayColumn* self, int64_t i) noexcept nogi
     return hw_read(self.data + i * self.stride)
 
 
-cdef bint replay_make_level(Replay* self) noexcept nogil:
-    """One level more; False when there is no memory."""
-    cdef LevelMemory memory
-    if not level_memory_new(&memory, self.wheel.wheel_size, self.wheel.level_count + 1):
-        return False
-    wheel_take_level(&self.wheel, &memory)
-    level_memory_free(&memory)
-    return True
-
-
 cdef bint replay_init(Replay* self, int64_t count, int64_t tick_ms, int32_t wheel_size,
                       int64_t start_ms) noexcept nogil:
     """False when there is no memory; replay_free it all the same. The Replay comes zeroed."""
@@ -157,7 +147,7 @@ cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int6
     entry.place = row
     status = wheel_add(&self.wheel, entry, &bucket_ms)
     while status == ADD_NEEDS_LEVEL:
-        if not replay_make_level(self):
+        if not wheel_make_level(&self.wheel):
             return REPLAY_NO_MEMORY
         status = wheel_add(&self.wheel, entry, &bucket_ms)
     if status == ADD_DUE:

@@ -44,6 +44,16 @@ cdef void wheel_take_level(Wheel* self, LevelMemory* memory) noexcept nogil:
     memory.buckets = NULL
 
 
+cdef bint wheel_make_level(Wheel* self) noexcept nogil:
+    """One level more, for a wheel that no other thread is at. False when there is no memory."""
+    cdef LevelMemory memory
+    if not level_memory_new(&memory, self.wheel_size, self.level_count + 1):
+        return False
+    wheel_take_level(self, &memory)
+    level_memory_free(&memory)
+    return True
+
+
 cdef void wheel_destroy(Wheel* self) noexcept nogil:
     cdef int32_t i
     for i in range(self.level_count):

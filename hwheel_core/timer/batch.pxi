@@ -6,14 +6,12 @@ cdef enum:
 
 cdef inline Batch* entry_batch(const Entry* entry) noexcept nogil:
     """The batch of an entry that is no task's."""
-    if entry.place == ENTRY_OF_BATCH:
-        return <Batch*>entry
     return (<Batch**>(entry - entry.place))[-2]
 
 
 cdef inline bint batch_is_due(const Batch* self, const Entry* entry) noexcept nogil:
-    """Whether an entry that is in no list waits in `due`. Then its prev, of no other use, says where."""
-    cdef int64_t at = <int64_t><uintptr_t>entry.prev
+    """Whether an entry waits in `due`. Then its expiration_ms, which stands there too, says where."""
+    cdef int64_t at = entry.expiration_ms
     return self.due_begin <= at < self.due_end and self.due[at].index == entry.place
 
 
@@ -26,23 +24,16 @@ cdef inline int64_t batch_waiting(const Batch* self) noexcept nogil:
     return self.due_end - self.due_begin - self.due_cancelled
 
 
-cdef inline void batch_make_ready(Batch* self, Entry* entry) noexcept nogil:
-    """For an entry that fell due and has just left its list."""
-    entry.next = NULL
-    entry.prev = <Entry*><uintptr_t>self.due_end
-    self.due[self.due_end] = Due(entry.place, entry.expiration_ms)
-    self.due_end += 1
-
-
-cdef inline void batch_leave_due(Batch* self, const Entry* entry) noexcept nogil:
-    """Takes an entry out of `due`, where it leaves a gap."""
-    self.due[<int64_t><uintptr_t>entry.prev].index = DUE_CANCELLED
-    self.due_cancelled += 1
-
-
 cdef inline bint batch_wants_room(const Batch* self) noexcept nogil:
     """Whether `due` has too little room for all that is linked yet."""
     return self.due_end + self.pending - batch_waiting(self) > self.due_room
+
+
+cdef inline void batch_skip_gaps(Batch* self) noexcept nogil:
+    """What stands first in `due` waits."""
+    while self.due_begin < self.due_end and self.due[self.due_begin].index == DUE_CANCELLED:
+        self.due_begin += 1
+        self.due_cancelled -= 1
 
 
 cdef void batch_close_gaps(Batch* self) noexcept nogil:
@@ -53,28 +44,12 @@ cdef void batch_close_gaps(Batch* self) noexcept nogil:
     for at in range(self.due_begin, self.due_end):
         due = self.due[at]
         if due.index != DUE_CANCELLED:
-            self.entries[due.index].prev = <Entry*><uintptr_t>end
+            self.entries[due.index].expiration_ms = end
             self.due[end] = due
             end += 1
     self.due_begin = self.returning
     self.due_end = end
     self.due_cancelled = 0
-
-
-cdef void batch_take_early(Batch* self, int64_t now_ms, Entry* early_out) noexcept nogil:
-    """Undoes batch_make_ready for what is not due by this time, which stands at the end of what is."""
-    cdef int64_t first = self.due_end, i
-    cdef const Due* due
-    while first > self.due_begin and wheel_tick(&self.timer.wheel, self.due[first - 1].expiration_ms) > now_ms:
-        first -= 1
-    for i in range(first, self.due_end):
-        due = &self.due[i]
-        if due.index == DUE_CANCELLED:
-            self.due_cancelled -= 1
-        else:
-            self.entries[due.index].expiration_ms = due.expiration_ms
-            list_append(early_out, &self.entries[due.index])
-    self.due_end = first
 
 
 cdef Batch* batch_new(int64_t length) noexcept nogil:
@@ -93,6 +68,5 @@ cdef Batch* batch_new(int64_t length) noexcept nogil:
     hw_advise_huge(self.entries, size)
     (<Batch**>self.entries)[-2] = self
     self.due = <Due*>(self.entries + length)
-    self.node.place = ENTRY_OF_BATCH
     self.length = length
     return self

@@ -10,8 +10,6 @@ cdef bint batch_finish_locked(Batch* self, void** block_out) noexcept nogil:
     caller frees the block and drops the timer's reference to the object."""
     if self.pending or self.handing_out or self.entries is NULL:
         return False
-    if entry_is_linked(&self.node):
-        wheel_remove(&self.timer.wheel, &self.node)
     if self.prev is NULL:
         self.timer.batches = self.next
     else:
@@ -57,13 +55,13 @@ cdef inline void batch_prefetch_cancel(const Batch* self, const int64_t* indices
 
 
 cdef inline bint batch_cancel_one_locked(Batch* self, Entry* entry) noexcept nogil:
+    if batch_is_due(self, entry):
+        batch_leave_due(self, entry)
+        return True
     if entry_is_linked(entry):
         if self.timer.wheel.bookmarks is not NULL:
             bookmarks_leave(&self.timer.wheel, entry)
         entry_unlink(entry)     # and no wheel_remove: the caller counts removals, all at once
-        return True
-    if batch_is_due(self, entry):
-        batch_leave_due(self, entry)
         return True
     return False
 
@@ -90,8 +88,6 @@ cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, vo
         self.pending -= slice_cancelled
         timer.pending -= slice_cancelled
         timer.cancelled += slice_cancelled
-        if batch_waiting(self) == 0 and entry_is_linked(&self.node):
-            wheel_remove(&timer.wheel, &self.node)      # its place in `ready` was that of what is cancelled now
         if i < count and self.pending:
             lock_yield(timer)
     finished_out[0] = batch_finish_locked(self, block_out)
@@ -107,12 +103,14 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
     """
     cdef Timer* timer = self.timer
     cdef int64_t taken = 0, before, end
-    cdef const Due* due
+    cdef Due* due
+    cdef Due* head
     lock_wait(timer)
     if now is NULL:
         self.returned = indices
     while taken < limit and self.due_begin < self.due_end:
         before = taken
+        head = NULL
         end = min(self.due_end, self.due_begin + min(limit - taken, BATCH_SLICE))
         while self.due_begin < end:
             due = &self.due[self.due_begin]
@@ -120,10 +118,19 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
             if due.index == DUE_CANCELLED:
                 self.due_cancelled -= 1
                 continue
+            if due.is_head:
+                if head is not NULL:
+                    run_leave_ready(self, head)
+                head = due
             if now is not NULL:
                 timer_record_locked(timer, due.expiration_ms, now)
+            else:
+                self.entries[due.index].expiration_ms = due.expiration_ms   # for a fork, which gives it back
             indices[taken] = due.index
             taken += 1
+        if head is not NULL:
+            run_pass_on(self, head, self.due_begin)
+        batch_skip_gaps(self)
         self.pending -= taken - before
         timer.pending -= taken - before
         if now is NULL:
@@ -141,11 +148,10 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
 
 
 cdef bint batch_put_back_locked(Batch* self, void** block_out) noexcept nogil:
-    """Undoes timer_take_locked: the batch's node is the next one again, unless nothing waits any more. True if the batch is
-    at its end: as batch_finish_locked."""
+    """Undoes timer_take_locked: the batch is the next one again, unless nothing waits any more. True if it is at its end: as
+    batch_finish_locked."""
     self.handing_out -= 1
-    if batch_waiting(self) and not entry_is_linked(&self.node):
-        list_push(&self.timer.ready, &self.node)
+    batch_be_next_locked(self)
     return batch_finish_locked(self, block_out)
 
 

@@ -118,7 +118,7 @@ cdef struct Timer:
     Timer* registry_next
     int64_t references      # its Python object and every task that was ever added (hw_count_add)
     Wheel wheel
-    Entry ready             # what fell due and waits for the executor, in order; batches stand in it as one node each
+    Entry ready             # what fell due and waits for the executor, in order; of a batch's entries those that head a run
     Lead ready_lead          # for hints in `ready`
     int32_t fetched_ahead   # how many of the next in `ready` have been prefetched
     Batch* batches          # those with anything pending
@@ -174,17 +174,18 @@ cdef enum:
 cdef struct Due:
     # What is kept of a batch's timer that fell due, so that handing it out reads one array from front to end and does
     # not come back to entries scattered over memory.
-    int64_t index
+    int32_t index
+    int32_t is_head         # it stands in Timer.ready, for itself and what follows up to the next head: see ready_runs.pxi
     int64_t expiration_ms
 
 cdef struct Batch:
-    Entry node              # stands in Timer.ready for what waits in `due`; the first field: see entry_batch
     Entry* entries          # a block that holds both arrays, freed when nothing is pending any more; its [-2] is this
     Due* due                # which of the entries fell due, in order: never less room than for what is linked yet, too
     int64_t due_room
-    int64_t due_begin       # what stands before it has been handed out
+    int64_t due_begin       # the first that waits; what stands before it has been handed out
     int64_t due_end
     int64_t due_cancelled   # between the two
+    const Entry* last_head  # of the newest run, while it has one; for nothing but to see whether it is last in Timer.ready
     Timer* timer
     Batch* prev             # in Timer.batches
     Batch* next
@@ -194,7 +195,7 @@ cdef struct Batch:
     int64_t adding          # entries, the last ones, that a batch_add under way has still to link
     const int64_t* returned # indices that close() has taken and not shown yet to whoever calls it: a fork gives them back
     int64_t returning       # how many
-    int64_t handing_out     # threads that have taken `node` and not taken what is due: they need the object alive
+    int64_t handing_out     # threads that have taken a head and not taken what is due: they need the object alive
 
 cdef enum Status:
     STATUS_ERROR = -1       # an exception is set

@@ -92,16 +92,12 @@ cdef bint timer_make_tick_ready_locked(Timer* self, int* budget) noexcept nogil:
     cdef Entry* due = &self.wheel.due
     cdef Entry* entry
     cdef Entry* following
-    cdef Batch* batch
     entry = due.next
     while entry is not due and budget[0] > 0:
         budget[0] -= 1
         following = entry.next
         if entry.place != ENTRY_OF_TASK:
-            batch = entry_batch(entry)
-            batch_make_ready(batch, entry)
-            if not entry_is_linked(&batch.node):
-                timer_make_ready_locked(self, &batch.node)
+            batch_make_ready(entry_batch(entry), entry)
         else:
             timer_make_ready_locked(self, entry)
         entry = following

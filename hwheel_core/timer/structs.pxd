@@ -175,7 +175,7 @@ cdef struct Due:
     # What is kept of a batch's timer that fell due, so that handing it out reads one array from front to end and does
     # not come back to entries scattered over memory.
     int32_t index
-    int32_t is_head         # it stands in Timer.ready, for itself and what follows up to the next head: see ready_runs.pxi
+    int32_t is_head         # it stands in Timer.ready, for itself and what follows up to the next head: see ready.pxi
     int64_t expiration_ms
 
 cdef struct Batch:

@@ -1,8 +1,18 @@
-# Runs: what fell due of a batch, one after the other, with nothing of others in between. All that is due of a batch is one call,
-# which comes where the first of it stands among what is ready. So the first entry of each run, its head, is linked in
-# Timer.ready, and the rest waits in the batch's `due` alone: when the head is cancelled or moved, the next of its run takes its
-# place, and after the last of a run what stands first is the head of the next one. With a single place for the whole batch a
-# timer would inherit that of others which have gone.
+# What is ready: Timer.ready, and the runs in it. A run is what fell due of a batch, one after the other, with nothing of
+# others in between. All that is due of a batch is one call, which comes where the first of it stands among what is ready. So
+# the first entry of each run, its head, is linked in Timer.ready, and the rest waits in the batch's `due` alone: when the
+# head is cancelled or moved, the next of its run takes its place, and after the last of a run what stands first is the head
+# of the next one. With a single place for the whole batch a timer would inherit that of others which have gone.
+
+
+cdef inline void timer_make_ready_locked(Timer* self, Entry* entry) noexcept nogil:
+    """Appends to ready, with hints for the hand-out's walk, which goes forward."""
+    cdef Entry* older = lead_take(&self.ready_lead, entry, self.wheel.removals)
+    entry.hint = 0
+    list_append(&self.ready, entry)
+    if older is not NULL:
+        entry_set_hint(older, entry_number(entry))
+        self.ready_lead.entry = older.next
 
 
 cdef inline void batch_make_ready(Batch* self, Entry* entry) noexcept nogil:

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from hwheel.extras import require
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
+    from hwheel.cli.deliver.metrics import Server
     from hwheel.spark.deliver.delivery import Delivery
     from hwheel.spark.deliver.files import Directory
 
@@ -140,7 +141,7 @@ def run(options: argparse.Namespace) -> int:
     settings = settings_of(options.conf)
     require(options.prog, "spark", *([] if options.metrics_port is None else ["metrics"]))
     stop = stop_event()
-    with spark_errors():
+    with metrics_server(options) as server, spark_errors():
         from hwheel.cli.deliver.places import Places
         from hwheel.spark.deliver.delivery import DoneFiles, start_delivery
         from hwheel.spark.deliver.files import Directory
@@ -191,7 +192,7 @@ def run(options: argparse.Namespace) -> int:
                 )
                 try:
                     counts = Counts(delivery, partial(count_pending, checkpoint))
-                    with metrics(counts, options):
+                    with metrics(server, counts):
                         return watch(delivery, stop, counts, options.verbose)
                 finally:
                     with java_may_be_gone():
@@ -204,15 +205,24 @@ def run(options: argparse.Namespace) -> int:
                 spark.stop()
 
 
-@contextmanager
-def metrics(counts: Counts, options: argparse.Namespace) -> Iterator[None]:
-    """Serves them, if that is wanted, and says where."""
+def metrics_server(options: argparse.Namespace) -> "AbstractContextManager[Server | None]":
+    """The server that has the address of --metrics-port, if that is wanted."""
     if options.metrics_port is None:
+        return nullcontext()
+    from hwheel.cli.deliver.metrics import Server
+
+    return Server(options.metrics_host, options.metrics_port)
+
+
+@contextmanager
+def metrics(server: "Server | None", counts: Counts) -> Iterator[None]:
+    """Serves them, if that is wanted, and says where."""
+    if server is None:
         yield
         return
     from hwheel.cli.deliver.metrics import served
 
-    with served(counts, options.metrics_host, options.metrics_port) as url:
+    with served(server, counts) as url:
         say(f"metrics at {url}")
         yield
 

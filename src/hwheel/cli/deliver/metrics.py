@@ -63,8 +63,8 @@ class DeliveryCollector(Collector):
 
 
 class Server(ThreadingTCPServer):
-    """Has its address from the beginning, so that one that is taken is said at once; listens when there is something to tell.
-    A thread a request; none of them keeps the program from ending."""
+    """Has its address from the beginning, so that one that is taken is said at once; listens when there is something
+    to tell. A thread a request; none of them keeps the program from ending."""
 
     daemon_threads = True
     allow_reuse_address = True

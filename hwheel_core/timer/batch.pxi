@@ -1,20 +1,48 @@
-# A batch: an array of entries that share one callback. Which timer an entry is, is its place in the array.
+# A batch: entries that share one callback. Which timer an entry is, is its index.
+
 
 cdef enum:
     DUE_SPARE = 16          # how many more fit into `due` than an eighth above the batch's length
+
+
+cdef inline Part* entry_part(const Entry* entry) noexcept nogil:
+    """Of an entry of a batch that is not its node."""
+    return <Part*>(<char*>(entry - entry.place) - PART_HEAD)
 
 
 cdef inline Batch* entry_batch(const Entry* entry) noexcept nogil:
     """The batch of an entry that is no task's."""
     if entry.place == ENTRY_OF_BATCH:
         return <Batch*>entry
-    return (<Batch**>(entry - entry.place))[-2]
+    return entry_part(entry).batch
+
+
+cdef inline int64_t entry_index(const Entry* entry) noexcept nogil:
+    return entry_part(entry).first + entry.place
+
+
+cdef inline Part* batch_part(const Batch* self, int64_t index) noexcept nogil:
+    """The part in which an index from origin up to length is; NULL: there is none any more."""
+    return self.parts if self.table is NULL else self.table[(index - self.origin) >> SLOT_BITS]
+
+
+cdef inline Entry* part_entry(const Part* self, int64_t index) noexcept nogil:
+    return <Entry*>(<char*>self + PART_HEAD) + (index - self.first)
+
+
+cdef inline Entry* batch_entry(const Batch* self, int64_t index) noexcept nogil:
+    """The entry of any index; NULL: the batch has none, or it is over and its part has gone."""
+    cdef const Part* part
+    if <uint64_t>(index - self.origin) >= <uint64_t>(self.length - self.origin) or index < 0:
+        return NULL
+    part = batch_part(self, index)
+    return NULL if part is NULL else part_entry(part, index)
 
 
 cdef inline bint batch_is_due(const Batch* self, const Entry* entry) noexcept nogil:
     """Whether an entry that is in no list waits in `due`. Then its prev, of no other use, says where."""
     cdef int64_t at = <int64_t><uintptr_t>entry.prev
-    return self.due_begin <= at < self.due_end and self.due[at].index == entry.place
+    return self.due_begin <= at < self.due_end and self.due[at].index == entry_index(entry)
 
 
 cdef inline bint batch_is_pending(const Batch* self, const Entry* entry) noexcept nogil:
@@ -30,7 +58,7 @@ cdef inline void batch_make_ready(Batch* self, Entry* entry) noexcept nogil:
     """For an entry that fell due and has just left its list."""
     entry.next = NULL
     entry.prev = <Entry*><uintptr_t>self.due_end
-    self.due[self.due_end] = Due(entry.place, entry.expiration_ms)
+    self.due[self.due_end] = Due(entry_index(entry), entry.expiration_ms)
     self.due_end += 1
 
 
@@ -45,17 +73,19 @@ cdef inline bint batch_wants_room(const Batch* self) noexcept nogil:
     return self.due_end + self.pending - batch_waiting(self) > self.due_room
 
 
-cdef void batch_close_gaps(Batch* self) noexcept nogil:
-    """Moves what waits in `due` to its front. In one go, because half-way there would be no room: but it is rare, an eighth of
-    the batch must have been moved while its executor did not come to it."""
+cdef void batch_close_gaps(Batch* self, Due* target) noexcept nogil:
+    """Moves what waits in `due` to the front of target, which is `due` or what takes its place. In one go, because half-way there
+    would be no room: but it is rare, an eighth of the batch must have been moved or added while its executor did not come to
+    it."""
     cdef int64_t end = self.returning, at       # a fork puts these back before it
     cdef Due due
     for at in range(self.due_begin, self.due_end):
         due = self.due[at]
         if due.index != DUE_CANCELLED:
-            self.entries[due.index].prev = <Entry*><uintptr_t>end
-            self.due[end] = due
+            batch_entry(self, due.index).prev = <Entry*><uintptr_t>end
+            target[end] = due
             end += 1
+    self.due = target
     self.due_begin = self.returning
     self.due_end = end
     self.due_cancelled = 0
@@ -65,6 +95,7 @@ cdef void batch_take_early(Batch* self, int64_t now_ms, Entry* early_out) noexce
     """Undoes batch_make_ready for what is not due by this time, which stands at the end of what is."""
     cdef int64_t first = self.due_end, i
     cdef const Due* due
+    cdef Entry* entry
     while first > self.due_begin and wheel_tick(&self.timer.wheel, self.due[first - 1].expiration_ms) > now_ms:
         first -= 1
     for i in range(first, self.due_end):
@@ -72,27 +103,7 @@ cdef void batch_take_early(Batch* self, int64_t now_ms, Entry* early_out) noexce
         if due.index == DUE_CANCELLED:
             self.due_cancelled -= 1
         else:
-            self.entries[due.index].expiration_ms = due.expiration_ms
-            list_append(early_out, &self.entries[due.index])
+            entry = batch_entry(self, due.index)
+            entry.expiration_ms = due.expiration_ms
+            list_append(early_out, entry)
     self.due_end = first
-
-
-cdef Batch* batch_new(int64_t length) noexcept nogil:
-    """NULL when there is no memory. length: at most MAX_BATCH_LENGTH."""
-    cdef Batch* self = <Batch*>PyMem_RawCalloc(1, sizeof(Batch))
-    cdef size_t size
-    if self is NULL:
-        return NULL
-    # More room than for each once: what is moved after it fell due leaves a gap, and falls due again. See batch_close_gaps.
-    self.due_room = length + length // 8 + DUE_SPARE
-    size = length * sizeof(Entry) + self.due_room * sizeof(Due)
-    self.entries = <Entry*>block_new(1, size, False)
-    if self.entries is NULL:
-        PyMem_RawFree(self)
-        return NULL
-    hw_advise_huge(self.entries, size)
-    (<Batch**>self.entries)[-2] = self
-    self.due = <Due*>(self.entries + length)
-    self.node.place = ENTRY_OF_BATCH
-    self.length = length
-    return self

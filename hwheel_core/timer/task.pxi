@@ -115,7 +115,7 @@ cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
         return NULL
     wheel_remove(&self.wheel, entry)
     if entry.place == ENTRY_OF_BATCH:
-        entry_batch(entry).handing_out += 1     # until batch_take
+        entry_batch(entry).holders += 1         # until batch_take
     else:
         task = <Task*>entry
         self.pending -= 1

@@ -1,11 +1,11 @@
 """Dicts whose entries expire, behind one face: ours, and those of others that are installed."""
 
-import importlib.util
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from hwheel import ExpiringDict, ManualTimer
+from lib.installed import installed
 
 TTL_S = 3600.0
 
@@ -79,5 +79,4 @@ ALL: list[Any] = [Ours, OfCachetools, OfTlru, OfExpiringdict]
 
 def available() -> tuple[list[Any], list[str]]:
     """Those that can be measured here, and a line for each other."""
-    found = [make for make in ALL if make.module is None or importlib.util.find_spec(make.module)]
-    return found, [f"{make.name} is left out: pip install {make.module}" for make in ALL if make not in found]
+    return installed(ALL)

@@ -1,13 +1,13 @@
 """Queues whose items come out when they are due, behind one face: ours, and what Python programs use instead."""
 
 import heapq
-import importlib.util
 import queue
 import threading
 from itertools import count
 from typing import Any
 
 from hwheel import DelayQueue, ManualTimer
+from lib.installed import installed
 
 FAR_S = 1e6  # later than anything is due
 
@@ -141,5 +141,4 @@ ALL: list[Any] = [Ours, OfHeap, OfPriorityQueue, OfSortedList]
 
 def available() -> tuple[list[Any], list[str]]:
     """Those that can be measured here, and a line for each other."""
-    found = [make for make in ALL if make.module is None or importlib.util.find_spec(make.module)]
-    return found, [f"{make.name} is left out: pip install {make.module}" for make in ALL if make not in found]
+    return installed(ALL)

@@ -99,7 +99,7 @@ cdef bint handed_take_next(HandedOut self) except -1:
         entry = timer_take_next(timer, &now)
         if entry is NULL:
             return False
-        if entry.place != ENTRY_OF_BATCH:
+        if entry.place == ENTRY_OF_TASK:
             return handed_set_task(self, entry_task(entry))
         batch = <TimerBatch>entry_batch(entry).object
         self.source = batch

@@ -42,7 +42,7 @@ cdef inline bint core_run_task(BaseTimer self, TimerTask task, const Instant* no
 cdef inline bint core_run_entry(BaseTimer self, Entry* entry, const Instant* now, bint in_caller) except False:
     cdef TimerTask task
     cdef TimerBatch batch
-    if entry.place == ENTRY_OF_BATCH:
+    if entry.place != ENTRY_OF_TASK:
         batch = <TimerBatch>entry_batch(entry).object
         callback = batch_callback(batch)    # before the last index is out and somebody may release it
         indices = timer_batch_take(batch, timer_batch_room(batch, None), now)

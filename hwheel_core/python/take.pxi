@@ -132,7 +132,7 @@ cdef bint timer_return_ready(Timer* timer, list given_back) except False:
             lock_release(timer)
             if entry is NULL:
                 return True
-            if entry.place == ENTRY_OF_BATCH:
+            if entry.place != ENTRY_OF_TASK:
                 batch = <TimerBatch>entry_batch(entry).object
                 timer_batch_return(batch, given_back)
             else:
@@ -170,7 +170,7 @@ cdef bint timer_let_go(Timer* timer) except False:
         entry = timer_take(timer, NULL)
         if entry is NULL:
             return True
-        if entry.place == ENTRY_OF_BATCH:
+        if entry.place != ENTRY_OF_TASK:
             batch = <TimerBatch>entry_batch(entry).object
             timer_batch_put_back(batch)
             batch.cancel()

@@ -4,7 +4,8 @@
 cdef class TimerBatch:
     """What `call_many` returns: many timers that share one callback, each known by its index in the array of delays.
 
-    `len(batch)` is how many there have been, `batch.pending` how many are still to come. `extend()` adds more.
+    `len(batch)` is how many there have been, `batch.pending` how many are still to come; `extend()` adds more. What is due of a
+    batch is one call, which comes where the first of it stands in the order of time and of adding.
 
     Thread-safety: every method may be called from any thread, also inside callbacks.
 
@@ -238,8 +239,8 @@ cdef bint timer_batch_keep(TimerBatch self, array.array indices) except -1:
 
 
 cdef array.array timer_batch_room(TimerBatch self, array.array before):
-    """An array that begins with another one, if there is one, and has room for all that fell due of a batch whose node was
-    taken. When there is no memory for it, the node goes back."""
+    """An array that begins with another one, if there is one, and has room for all that fell due of a batch whose head was
+    taken. When there is no memory for it, it goes back."""
     cdef array.array room
     cdef int64_t limit, count = 0 if before is None else len(before)
     lock_with_gil(self.batch.timer)
@@ -278,7 +279,7 @@ cdef bint array_shorten(array.array numbers, int64_t count) except False:
 
 
 cdef array.array timer_batch_take(TimerBatch self, array.array room, const Instant* now):
-    """What fell due of a batch whose node was taken, in order, for which there is room."""
+    """What fell due of a batch whose head was taken, in order, for which there is room."""
     cdef int64_t taken, limit = len(room)
     cdef void* blocks = NULL
     cdef bint finished = False
@@ -291,7 +292,7 @@ cdef array.array timer_batch_take(TimerBatch self, array.array room, const Insta
 
 
 cdef bint timer_batch_return(TimerBatch self, list returned) except False:
-    """For close(): what had not run of a batch whose node was taken, in order, becomes its `remaining`; and the batch one of
+    """For close(): what had not run of a batch whose head was taken, in order, becomes its `remaining`; and the batch one of
     what is returned, where there is room for it."""
     cdef array.array before = self.remaining
     cdef array.array indices = timer_batch_room(self, before)

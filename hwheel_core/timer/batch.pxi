@@ -6,14 +6,12 @@ cdef enum:
 
 
 cdef inline Part* entry_part(const Entry* entry) noexcept nogil:
-    """Of an entry of a batch that is not its node."""
+    """Of an entry of a batch."""
     return <Part*>(<char*>(entry - entry.place) - PART_HEAD)
 
 
 cdef inline Batch* entry_batch(const Entry* entry) noexcept nogil:
     """The batch of an entry that is no task's."""
-    if entry.place == ENTRY_OF_BATCH:
-        return <Batch*>entry
     return entry_part(entry).batch
 
 
@@ -40,8 +38,8 @@ cdef inline Entry* batch_entry(const Batch* self, int64_t index) noexcept nogil:
 
 
 cdef inline bint batch_is_due(const Batch* self, const Entry* entry) noexcept nogil:
-    """Whether an entry that is in no list waits in `due`. Then its prev, of no other use, says where."""
-    cdef int64_t at = <int64_t><uintptr_t>entry.prev
+    """Whether an entry waits in `due`. Then its expiration_ms, which stands there too, says where."""
+    cdef int64_t at = entry.expiration_ms
     return self.due_begin <= at < self.due_end and self.due[at].index == entry_index(entry)
 
 
@@ -54,23 +52,16 @@ cdef inline int64_t batch_waiting(const Batch* self) noexcept nogil:
     return self.due_end - self.due_begin - self.due_cancelled
 
 
-cdef inline void batch_make_ready(Batch* self, Entry* entry) noexcept nogil:
-    """For an entry that fell due and has just left its list."""
-    entry.next = NULL
-    entry.prev = <Entry*><uintptr_t>self.due_end
-    self.due[self.due_end] = Due(entry_index(entry), entry.expiration_ms)
-    self.due_end += 1
-
-
-cdef inline void batch_leave_due(Batch* self, const Entry* entry) noexcept nogil:
-    """Takes an entry out of `due`, where it leaves a gap."""
-    self.due[<int64_t><uintptr_t>entry.prev].index = DUE_CANCELLED
-    self.due_cancelled += 1
-
-
 cdef inline bint batch_wants_room(const Batch* self) noexcept nogil:
     """Whether `due` has too little room for all that is linked yet."""
     return self.due_end + self.pending - batch_waiting(self) > self.due_room
+
+
+cdef inline void batch_skip_gaps(Batch* self) noexcept nogil:
+    """What stands first in `due` waits."""
+    while self.due_begin < self.due_end and self.due[self.due_begin].index == DUE_CANCELLED:
+        self.due_begin += 1
+        self.due_cancelled -= 1
 
 
 cdef void batch_close_gaps(Batch* self, Due* target) noexcept nogil:
@@ -82,28 +73,10 @@ cdef void batch_close_gaps(Batch* self, Due* target) noexcept nogil:
     for at in range(self.due_begin, self.due_end):
         due = self.due[at]
         if due.index != DUE_CANCELLED:
-            batch_entry(self, due.index).prev = <Entry*><uintptr_t>end
+            batch_entry(self, due.index).expiration_ms = end
             target[end] = due
             end += 1
     self.due = target
     self.due_begin = self.returning
     self.due_end = end
     self.due_cancelled = 0
-
-
-cdef void batch_take_early(Batch* self, int64_t now_ms, Entry* early_out) noexcept nogil:
-    """Undoes batch_make_ready for what is not due by this time, which stands at the end of what is."""
-    cdef int64_t first = self.due_end, i
-    cdef const Due* due
-    cdef Entry* entry
-    while first > self.due_begin and wheel_tick(&self.timer.wheel, self.due[first - 1].expiration_ms) > now_ms:
-        first -= 1
-    for i in range(first, self.due_end):
-        due = &self.due[i]
-        if due.index == DUE_CANCELLED:
-            self.due_cancelled -= 1
-        else:
-            entry = batch_entry(self, due.index)
-            entry.expiration_ms = due.expiration_ms
-            list_append(early_out, entry)
-    self.due_end = first

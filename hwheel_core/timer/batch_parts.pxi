@@ -9,10 +9,7 @@ cdef enum:
 
 cdef Batch* batch_new() noexcept nogil:
     """An empty one, without memory for entries; NULL when there is no memory."""
-    cdef Batch* self = <Batch*>PyMem_RawCalloc(1, sizeof(Batch))
-    if self is not NULL:
-        self.node.place = ENTRY_OF_BATCH
-    return self
+    return <Batch*>PyMem_RawCalloc(1, sizeof(Batch))
 
 
 cdef Part* part_new(int64_t room, int64_t due_room) noexcept nogil:
@@ -64,6 +61,7 @@ cdef void batch_leave_parts(Batch* self, void** blocks) noexcept nogil:
         block_leave(self.parts, blocks)
         self.parts = following
     self.last_part = NULL
+    batch_leave_over(self, blocks)
     block_leave(self.table, blocks)
     block_leave(self.due_block, blocks)
     self.table = NULL
@@ -73,15 +71,25 @@ cdef void batch_leave_parts(Batch* self, void** blocks) noexcept nogil:
     self.origin = self.end = self.length
 
 
-cdef inline void batch_part_over_locked(Batch* self, int64_t index, void** blocks) noexcept nogil:
+cdef void batch_leave_over(Batch* self, void** blocks) noexcept nogil:
+    """Parts of which all is over can be freed. Not while somebody holds the batch: who has taken a head looks at it without the
+    lock."""
+    cdef void* following
+    while self.over is not NULL and self.holders == 0:
+        following = (<void**>self.over)[-2]
+        block_leave(self.over, blocks)
+        self.over = following
+
+
+cdef inline void batch_part_over_locked(Batch* self, int64_t index) noexcept nogil:
     """A timer of a batch that has a table is over. If it was the last one of a part that is full, that goes."""
     cdef Part* part = batch_part(self, index)
     part.pending -= 1
     if part.pending == 0 and part.first + part.room <= self.length:
-        batch_leave_part_locked(self, part, blocks)
+        batch_leave_part_locked(self, part)
 
 
-cdef void batch_leave_part_locked(Batch* self, Part* part, void** blocks) noexcept nogil:
+cdef void batch_leave_part_locked(Batch* self, Part* part) noexcept nogil:
     cdef int64_t slot = (part.first - self.origin) >> SLOT_BITS
     cdef int64_t end = (part.first + part.room - self.origin) >> SLOT_BITS
     memset(self.table + slot, 0, (end - slot) * sizeof(Part*))
@@ -93,7 +101,7 @@ cdef void batch_leave_part_locked(Batch* self, Part* part, void** blocks) noexce
         self.last_part = part.prev
     else:
         part.next.prev = part.prev
-    block_leave(part, blocks)
+    block_leave(part, &self.over)
 
 
 # --- room for more -----------------------------------------------------------------------------------------------

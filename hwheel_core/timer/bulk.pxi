@@ -20,8 +20,6 @@ cdef bint batch_finish_locked(Batch* self, void** blocks) noexcept nogil:
     frees the blocks and drops the timer's reference to the object."""
     if self.pending or self.holders or not self.is_listed:
         return False
-    if entry_is_linked(&self.node):
-        wheel_remove(&self.timer.wheel, &self.node)
     if self.prev is NULL:
         self.timer.batches = self.next
     else:
@@ -47,6 +45,7 @@ cdef bint batch_let_go_locked(Batch* self, void** blocks) noexcept nogil:
     """As batch_finish_locked."""
     if self.holders > 0:                # else it was held before a fork, and this is the child
         self.holders -= 1
+    batch_leave_over(self, blocks)
     return batch_finish_locked(self, blocks)
 
 
@@ -81,13 +80,13 @@ cdef inline void batch_prefetch_cancel(const Batch* self, const int64_t* indices
 
 
 cdef inline bint batch_cancel_one_locked(Batch* self, Entry* entry) noexcept nogil:
+    if batch_is_due(self, entry):
+        batch_leave_due(self, entry)
+        return True
     if entry_is_linked(entry):
         if self.timer.wheel.bookmarks is not NULL:
             bookmarks_leave(&self.timer.wheel, entry)
         entry_unlink(entry)     # and no wheel_remove: the caller counts removals, all at once
-        return True
-    if batch_is_due(self, entry):
-        batch_leave_due(self, entry)
         return True
     return False
 
@@ -111,17 +110,16 @@ cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, vo
             if entry is not NULL and batch_cancel_one_locked(self, entry):
                 slice_cancelled += 1
                 if self.table is not NULL:
-                    batch_part_over_locked(self, entry_index(entry), blocks)
+                    batch_part_over_locked(self, entry_index(entry))
             i += 1
         timer.wheel.removals += slice_cancelled
         cancelled += slice_cancelled
         self.pending -= slice_cancelled
         timer.pending -= slice_cancelled
         timer.cancelled += slice_cancelled
-        if batch_waiting(self) == 0 and entry_is_linked(&self.node):
-            wheel_remove(&timer.wheel, &self.node)      # its place in `ready` was that of what is cancelled now
         if i < count and self.pending:
             lock_yield(timer)
+    batch_leave_over(self, blocks)
     finished_out[0] = batch_finish_locked(self, blocks)
     lock_release(timer)
     return cancelled
@@ -151,13 +149,16 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
     now: NULL when it is for close(). Then `indices` stays in its place until batch_returned_locked.
     """
     cdef Timer* timer = self.timer
-    cdef int64_t taken = 0, before, end
-    cdef const Due* due
+    cdef int64_t taken = 0, before, begin, end, at
+    cdef Due* due
+    cdef Due* head
     lock_wait(timer)
     if now is NULL:
         self.returned = indices
     while taken < limit and self.due_begin < self.due_end:
         before = taken
+        begin = self.due_begin
+        head = NULL
         end = min(self.due_end, self.due_begin + min(limit - taken, BATCH_SLICE))
         while self.due_begin < end:
             due = &self.due[self.due_begin]
@@ -165,12 +166,23 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
             if due.index == DUE_CANCELLED:
                 self.due_cancelled -= 1
                 continue
+            if due.is_head:
+                if head is not NULL:
+                    run_leave_ready(self, head)
+                head = due
             if now is not NULL:
                 timer_record_locked(timer, due.expiration_ms, now)
-                if self.table is not NULL:
-                    batch_part_over_locked(self, due.index, blocks)
+            else:
+                batch_entry(self, due.index).expiration_ms = due.expiration_ms      # for a fork, which gives it back
             indices[taken] = due.index
             taken += 1
+        if head is not NULL:
+            run_pass_on(self, head, self.due_begin)
+        if self.table is not NULL and now is not NULL:
+            for at in range(begin, self.due_begin):
+                if self.due[at].index != DUE_CANCELLED:
+                    batch_part_over_locked(self, self.due[at].index)
+        batch_skip_gaps(self)
         self.pending -= taken - before
         timer.pending -= taken - before
         if now is NULL:
@@ -187,10 +199,9 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
 
 
 cdef bint batch_put_back_locked(Batch* self, void** blocks) noexcept nogil:
-    """Undoes timer_take_locked: the batch's node is the next one again, unless nothing waits any more. True if the batch is
-    at its end: as batch_finish_locked."""
-    if batch_waiting(self) and not entry_is_linked(&self.node):
-        list_push(&self.timer.ready, &self.node)
+    """Undoes timer_take_locked: the batch is the next one again, unless nothing waits any more. True if it is at its end: as
+    batch_finish_locked."""
+    batch_be_next_locked(self)
     return batch_let_go_locked(self, blocks)
 
 

@@ -137,15 +137,13 @@ cdef Status batch_extend(Batch* self, BatchRoom* room, const char* delays_ms, Py
 
 cdef inline bint batch_take_off_locked(Batch* self, Entry* entry) noexcept nogil:
     """Takes an entry that is pending off where it is, to be placed anew. False if it is not pending."""
-    if entry_is_linked(entry):
-        wheel_remove(&self.timer.wheel, entry)
-        return True
     if batch_is_due(self, entry):
         batch_leave_due(self, entry)
-        if batch_waiting(self) == 0 and entry_is_linked(&self.node):
-            wheel_remove(&self.timer.wheel, &self.node)     # its place in `ready` was that of what is moved now
         if batch_wants_room(self):
             batch_close_gaps(self, self.due)
+        return True
+    if entry_is_linked(entry):
+        wheel_remove(&self.timer.wheel, entry)
         return True
     return False
 

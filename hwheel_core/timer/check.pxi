@@ -97,13 +97,17 @@ cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
         fault = list_check(&timer.ready, &length)
         total += length
     while batch is not NULL and fault is NULL:
-        total -= entry_is_linked(&batch.node)
         length = 0
         for at in range(batch.due_begin, batch.due_end):
             if batch.due[at].index == DUE_CANCELLED:
                 length += 1
             elif not batch_is_due(batch, batch_entry(batch, batch.due[at].index)):
                 return "a timer of a batch does not know its place among what is due"
+            elif entry_is_linked(batch_entry(batch, batch.due[at].index)) != batch.due[at].is_head:
+                return "a run's head does not stand among what is ready, or what is none does"
+            total -= batch.due[at].is_head
+        if batch_waiting(batch) and not batch.holders and not batch.due[batch.due_begin].is_head:
+            return "what waits of a batch has no head among what is ready"
         if length != batch.due_cancelled:
             return "the count of what was cancelled after it fell due is wrong"
         if batch.due_begin > batch.due_end or batch_wants_room(batch):

@@ -14,15 +14,14 @@ cdef void batch_forget_hand_out(Batch* self) noexcept nogil:
     self.due_begin -= self.returning    # there is room: this many stood before it
     for i in range(self.returning):
         entry = batch_entry(self, self.returned[i])
-        entry.prev = <Entry*><uintptr_t>(self.due_begin + i)
-        self.due[self.due_begin + i] = Due(self.returned[i], entry.expiration_ms)
+        self.due[self.due_begin + i] = Due(self.returned[i], False, entry.expiration_ms)
+        entry.expiration_ms = self.due_begin + i
     self.pending += self.returning
     self.timer.pending += self.returning
     self.timer.returned -= self.returning
     self.returned = NULL
     self.returning = 0
-    if batch_waiting(self) and not entry_is_linked(&self.node):
-        timer_make_ready_locked(self.timer, &self.node)
+    batch_be_next_locked(self)
 
 
 cdef void before_fork() noexcept nogil:

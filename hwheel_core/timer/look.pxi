@@ -10,7 +10,10 @@ cdef void timer_count_ready_locked(const Timer* self, Look* look) noexcept nogil
     cdef const Entry* entry = self.ready.next
     cdef int seen = 0
     while entry is not &self.ready and seen < LOOK_SLICE:
-        look.ready += batch_waiting(entry_batch(entry)) if entry.place == ENTRY_OF_BATCH else 1
+        if entry.place == ENTRY_OF_TASK:
+            look.ready += 1
+        elif entry_batch(entry).due_begin == entry.expiration_ms:       # a batch once, at the first head of it
+            look.ready += batch_waiting(entry_batch(entry))
         entry = entry.next
         seen += 1
     look.ready_is_more = entry is not &self.ready

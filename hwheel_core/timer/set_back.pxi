@@ -5,9 +5,9 @@ cdef int64_t timer_ready_tick_locked(const Timer* self) noexcept nogil:
     """The tick of what is first in ready, which is not empty."""
     cdef const Entry* entry = self.ready.next
     cdef const Batch* batch
-    if entry.place == ENTRY_OF_BATCH:
+    if entry.place != ENTRY_OF_TASK:
         batch = entry_batch(entry)
-        return wheel_tick(&self.wheel, batch.due[batch.due_begin].expiration_ms)
+        return wheel_tick(&self.wheel, batch.due[entry.expiration_ms].expiration_ms)
     return wheel_tick(&self.wheel, entry.expiration_ms)
 
 
@@ -17,10 +17,8 @@ cdef void timer_take_early_locked(Timer* self, int64_t now_ms, Entry* early_out)
     cdef Entry* following
     while entry is not &self.ready:
         following = entry.next
-        if entry.place == ENTRY_OF_BATCH:
-            batch_take_early(entry_batch(entry), now_ms, early_out)
-            if batch_waiting(entry_batch(entry)) == 0:
-                wheel_remove(&self.wheel, entry)
+        if entry.place != ENTRY_OF_TASK:
+            run_take_early(entry_batch(entry), entry.expiration_ms, now_ms, early_out)
         elif wheel_tick(&self.wheel, entry.expiration_ms) > now_ms:
             wheel_remove(&self.wheel, entry)
             list_append(early_out, entry)

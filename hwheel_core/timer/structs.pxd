@@ -118,7 +118,7 @@ cdef struct Timer:
     Timer* registry_next
     int64_t references      # its Python object and every task that was ever added (hw_count_add)
     Wheel wheel
-    Entry ready             # what fell due and waits for the executor, in order; batches stand in it as one node each
+    Entry ready             # what fell due and waits for the executor, in order; of a batch's entries those that head a run
     Lead ready_lead          # for hints in `ready`
     int32_t fetched_ahead   # how many of the next in `ready` have been prefetched
     Batch* batches          # those with anything pending, or with holders
@@ -171,11 +171,16 @@ cdef enum RoleState:
 cdef enum:
     DUE_CANCELLED = -1      # index of a Due whose timer was cancelled after it had fallen due
 
-cdef struct Due:
-    # What is kept of a batch's timer that fell due, so that handing it out reads one array from front to end and does
-    # not come back to entries scattered over memory.
-    int64_t index
-    int64_t expiration_ms
+cdef extern from *:
+    """
+    struct Due { int64_t index : 63; uint64_t is_head : 1; int64_t expiration_ms; };
+    """
+    cdef struct Due:
+        # What is kept of a batch's timer that fell due, so that handing it out reads one array from front to end and does
+        # not come back to entries scattered over memory.
+        int64_t index
+        bint is_head            # it stands in Timer.ready, for itself and what follows up to the next head: see ready.pxi
+        int64_t expiration_ms
 
 cdef struct Part:
     # The head of a block that holds some of a batch's entries side by side, which begin PART_HEAD bytes behind it. Of an entry
@@ -193,9 +198,9 @@ cdef enum:
     SLOT = 64               # indices for which `table` has one pointer
 
 cdef struct Batch:
-    Entry node              # stands in Timer.ready for what waits in `due`; the first field: see entry_batch
     Part* parts             # the first; each is freed when nothing of it is pending any more
     Part* last_part
+    void* over              # parts that are to be freed, once nobody holds the batch (block_leave)
     Part** table            # which part an index is in, from `origin` on: NULL there is none any more. NULL: all are in `parts`
     int64_t table_room      # slots
     int64_t origin          # nothing below this index is pending; of a table, the index of its first slot, which may be negative
@@ -203,9 +208,10 @@ cdef struct Batch:
     Due* due                # which of the entries fell due, in order: never less room than for what is linked yet, too
     void* due_block         # its block; NULL: it is behind the entries of the first part
     int64_t due_room
-    int64_t due_begin       # what stands before it has been handed out
+    int64_t due_begin       # the first that waits; what stands before it has been handed out
     int64_t due_end
     int64_t due_cancelled   # between the two
+    const Entry* last_head  # of the newest run, while it has one; for nothing but to see whether it is last in Timer.ready
     Timer* timer            # constant once there is one
     Batch* prev             # in Timer.batches
     Batch* next
@@ -216,8 +222,8 @@ cdef struct Batch:
     int64_t adding          # entries, the last ones, that a batch_extend under way has still to link
     const int64_t* returned # indices that close() has taken and not shown yet to whoever calls it: a fork gives them back
     int64_t returning       # how many
-    int64_t holders         # threads that need it to stay in Timer.batches: who has taken `node` and not taken what is due,
-                            # who extends it
+    int64_t holders         # threads that need it to stay in Timer.batches, and its memory to stay: who has taken a head and not
+                            # taken what is due, who extends it
 
 cdef struct BatchRoom:
     # Memory for a batch_extend: how much of each it wants, and what there is of it.

@@ -105,18 +105,21 @@ cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_m
 
 
 cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
-    """The next entry that is ready, unlinked: a task, expired by this, or a batch's node. NULL when there is none.
+    """The next entry that is ready, unlinked: a task, expired by this, or a head of a batch. NULL when there is none.
 
     now: NULL when it is close() that takes it, to give it back.
     """
     cdef Entry* entry = self.ready.next
+    cdef Batch* batch
     cdef Task* task
     if entry is &self.ready:
         return NULL
-    wheel_remove(&self.wheel, entry)
-    if entry.place == ENTRY_OF_BATCH:
-        entry_batch(entry).holders += 1         # until batch_take
+    if entry.place != ENTRY_OF_TASK:
+        batch = entry_batch(entry)
+        run_leave_ready(batch, &batch.due[entry.expiration_ms])
+        batch.holders += 1          # until batch_take
     else:
+        wheel_remove(&self.wheel, entry)
         task = <Task*>entry
         self.pending -= 1
         if now is NULL:

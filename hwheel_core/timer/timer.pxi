@@ -77,31 +77,17 @@ cdef bint timer_due(const Timer* self, const Instant* now, const Instant* delay,
 # --- adding, cancelling, moving ----------------------------------------------------------------------------------
 
 
-cdef inline void timer_make_ready_locked(Timer* self, Entry* entry) noexcept nogil:
-    """Appends to ready, with hints for the hand-out's walk, which goes forward."""
-    cdef Entry* older = lead_take(&self.ready_lead, entry, self.wheel.removals)
-    entry.hint = 0
-    list_append(&self.ready, entry)
-    if older is not NULL:
-        entry_set_hint(older, entry_number(entry))
-        self.ready_lead.entry = older.next
-
-
 cdef bint timer_make_tick_ready_locked(Timer* self, int* budget) noexcept nogil:
     """Moves a complete tick from wheel.due to where the executor finds it. False when the budget ran out before the end."""
     cdef Entry* due = &self.wheel.due
     cdef Entry* entry
     cdef Entry* following
-    cdef Batch* batch
     entry = due.next
     while entry is not due and budget[0] > 0:
         budget[0] -= 1
         following = entry.next
         if entry.place != ENTRY_OF_TASK:
-            batch = entry_batch(entry)
-            batch_make_ready(batch, entry)
-            if not entry_is_linked(&batch.node):
-                timer_make_ready_locked(self, &batch.node)
+            batch_make_ready(entry_batch(entry), entry)
         else:
             timer_make_ready_locked(self, entry)
         entry = following

@@ -11,7 +11,6 @@ cdef struct Entry:
 
 cdef enum:
     ENTRY_OF_TASK = -1
-    ENTRY_OF_BATCH = -2     # Batch.node
     MAX_BATCH_LENGTH = 0x7FFFFFFF
 
 cdef enum:

@@ -9,16 +9,11 @@ from multiprocessing import get_context
 
 import pytest
 
+from event_loops import FACTORIES
 from hwheel import ManualTimer, SystemTimer, TimerMissed, TimerTask, TimingWheel
-from hwheel.asyncio import EventLoop, wheel_loop
+from hwheel.asyncio import EventLoop
 
 PATIENCE_S = 60
-FACTORIES = {
-    "asyncio": asyncio.new_event_loop,
-    "hwheel": EventLoop,
-    "uvloop": lambda: pytest.importorskip("uvloop").new_event_loop(),
-    "hwheel over uvloop": lambda: wheel_loop(pytest.importorskip("uvloop").Loop)(),
-}
 
 
 def on_loop(coroutine, factory=EventLoop):

@@ -7,14 +7,8 @@ import selectors
 
 import pytest
 
-from hwheel.asyncio import EventLoop, call_every, wheel_loop
-
-FACTORIES = {
-    "asyncio": asyncio.new_event_loop,
-    "hwheel": EventLoop,
-    "uvloop": lambda: pytest.importorskip("uvloop").new_event_loop(),
-    "hwheel over uvloop": lambda: wheel_loop(pytest.importorskip("uvloop").Loop)(),
-}
+from event_loops import FACTORIES
+from hwheel.asyncio import EventLoop, call_every
 
 
 @pytest.fixture(params=list(FACTORIES))

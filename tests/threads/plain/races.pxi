@@ -285,7 +285,7 @@ cdef bint scene_take(Scene* self, uint64_t* chance) noexcept nogil:
     lock_release(timer)
     if entry is NULL:
         return False
-    if entry.place == ENTRY_OF_BATCH:
+    if entry.place != ENTRY_OF_TASK:
         shared = <Shared*>entry_batch(entry).object
         hw_atomic_add(&shared.references, 1)
         if back:
@@ -384,7 +384,7 @@ cdef public const char* scene_free(Scene* self, int64_t* added_out) noexcept nog
         lock_release(timer)
         if entry is NULL:
             break
-        if entry.place == ENTRY_OF_BATCH:
+        if entry.place != ENTRY_OF_TASK:
             shared = <Shared*>entry_batch(entry).object
             block = NULL
             batch_take(shared.batch, 8192, indices, NULL, NULL, NULL)

@@ -1,0 +1,14 @@
+"""Event loops of all kinds, by name; those of uvloop skip the test where it is missing."""
+
+import asyncio
+
+import pytest
+
+from hwheel.asyncio import EventLoop, wheel_loop
+
+FACTORIES = {
+    "asyncio": asyncio.new_event_loop,
+    "hwheel": EventLoop,
+    "uvloop": lambda: pytest.importorskip("uvloop").new_event_loop(),
+    "hwheel over uvloop": lambda: wheel_loop(pytest.importorskip("uvloop").Loop)(),
+}

@@ -2,6 +2,7 @@
 
 import heapq
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 from tape import LAST_MS, Tape, number, one_of
@@ -34,6 +35,7 @@ def run(data: bytes) -> int:
     entered: dict[Any, tuple[int, int]] = {}  # number of a task, or (number of a batch, index) -> tick, sequence number
     tasks: list[TimerTask] = []
     batches: list[TimerBatch] = []
+    callbacks: list[Callable[[array[int]], None]] = []
     ran: list[Any] = []
     operations = sequence = 0
     reaches_ms = (1, tick_ms, tick_ms * size, tick_ms * size * size)
@@ -70,11 +72,21 @@ def run(data: bytes) -> int:
     for choice in tape:
         operations += 1
         what, reach_ms = choice & 7, reaches_ms[choice >> 3 & 3]
+        extends = choice >> 5 & 1
         if what < 2:
             delay_ms = min(number(tape) * reach_ms, FAR_MS)
             entry = len(tasks)
             tasks.append(timer.call_later(delay_ms / 1000, ran.append, entry))
             enter(entry, delay_ms)
+        elif what == 2 and extends and batches:
+            called = number(tape) % len(batches)
+            batch, length = batches[called], len(batches[called])
+            delays_ms = [min(number(tape) * reach_ms, FAR_MS) for _ in range(next(tape, 0) % MOST_IN_A_BATCH)]
+            callback = None if batch.pending and choice >> 6 & 1 else callbacks[called]
+            assert batch.extend(array("q", delays_ms), callback) == range(length, length + len(delays_ms))
+            for index, delay_ms in enumerate(delays_ms, length):
+                enter((called, index), delay_ms)
+            operations += len(delays_ms)
         elif what == 2:
             delays_ms = [min(number(tape) * reach_ms, FAR_MS) for _ in range(next(tape, 0) % MOST_IN_A_BATCH)]
             called = len(batches)
@@ -82,6 +94,7 @@ def run(data: bytes) -> int:
             def all_of(indices: "array[int]", called: int = called) -> None:
                 ran.append((called, list(indices)))
 
+            callbacks.append(all_of)
             batches.append(timer.call_many(array("q", delays_ms), all_of))
             for index, delay_ms in enumerate(delays_ms):
                 enter((called, index), delay_ms)

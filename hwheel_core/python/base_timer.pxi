@@ -88,7 +88,7 @@ cdef class BaseTimer:
         Among other tasks it stands where its first index stood. TimerFull: nothing was added.
         """
         core_ready(self)
-        return timer_batch_add(self.timer, delays_ms, callback)
+        return timer_batch_add(self, delays_ms, callback)
 
     def group(self):
         """A new TimerGroup: timers that belong together, of one connection, say, to cancel at once."""

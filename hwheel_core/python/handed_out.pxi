@@ -111,8 +111,6 @@ cdef bint handed_take_next(HandedOut self) except -1:
             timer_batch_put_back(batch)
             raise
         timer_batch_take(batch, self.indices, &now)
-        if batch.batch.pending == 0:
-            batch_set_callback(batch, None)
         if len(self.indices):
             return True
 

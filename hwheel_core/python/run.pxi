@@ -46,8 +46,6 @@ cdef inline bint core_run_entry(BaseTimer self, Entry* entry, const Instant* now
         batch = <TimerBatch>entry_batch(entry).object
         callback = batch_callback(batch)    # before the last index is out and somebody may release it
         indices = timer_batch_take(batch, timer_batch_room(batch, None), now)
-        if batch.batch.pending == 0:
-            batch_set_callback(batch, None)
         if len(indices):
             try:
                 callback(indices)

@@ -208,19 +208,18 @@ cdef void timer_finish_batches(Timer* timer) noexcept:
     """In the child of a fork: lets go of batches whose last index was being handed out by a thread of the parent."""
     cdef Batch* batch
     cdef Batch* following
-    cdef void* block
-    cdef bint finished
+    cdef TimerBatch ended
+    cdef void* blocks
     lock_with_gil(timer)
     batch = timer.batches
     while batch is not NULL:
         following = batch.next
-        block = NULL
-        finished = batch_finish_locked(batch, &block)
-        if finished:
+        blocks = NULL
+        if batch_finish_locked(batch, &blocks):
             lock_release(timer)         # no other thread is there yet that could change the list
-            block_free(block)
-            batch_set_callback(<TimerBatch>batch.object, None)
-            Py_DECREF(<object>batch.object)     # the timer's reference, of timer_batch_add
+            blocks_free(blocks)
+            ended = <TimerBatch>batch.object
+            timer_batch_ended(ended, True)
             lock_with_gil(timer)
         batch = following
     lock_release(timer)

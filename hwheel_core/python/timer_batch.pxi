@@ -1,14 +1,11 @@
-# TimerBatch: what `call_many` returns, and the way of its buffers in and out.
-
-cdef array.array INT64 = array.array("q")
-cdef array.array INT8 = array.array("b")
+# TimerBatch: what `call_many` returns.
 
 
 cdef class TimerBatch:
     """What `call_many` returns: many timers that share one callback, each known by its index in the array of delays.
 
-    `len(batch)` is how many there were at first, `batch.pending` how many are still to come. What is due of a batch is one call,
-    which comes where the first of it stands in the order of time and of adding.
+    `len(batch)` is how many there have been, `batch.pending` how many are still to come; `extend()` adds more. What is due of a
+    batch is one call, which comes where the first of it stands in the order of time and of adding.
 
     Thread-safety: every method may be called from any thread, also inside callbacks.
 
@@ -24,7 +21,7 @@ cdef class TimerBatch:
     """
 
     def __cinit__(self):
-        self.batch = batch_new(0)       # never NULL; timer_batch_add puts the real one in its place
+        self.batch = batch_new()        # never NULL
         if self.batch is NULL:
             raise MemoryError
         debug_count(LIVE_BATCHES, 1)
@@ -33,8 +30,10 @@ cdef class TimerBatch:
         raise TypeError("a TimerBatch is made by call_many()")
 
     def __dealloc__(self):
+        cdef void* blocks = NULL
         if self.batch is not NULL:
-            block_free(self.batch.entries)
+            batch_leave_parts(self.batch, &blocks)
+            blocks_free(blocks)
             if self.batch.timer is not NULL:
                 timer_release(self.batch.timer)
             PyMem_RawFree(self.batch)
@@ -61,26 +60,23 @@ cdef class TimerBatch:
 
         Ascending while the timer runs; in order of their time after close().
 
-        Runtime complexity: O(n) in the length of the batch; adds wait for it.
+        Runtime complexity: O(n) in the length of the batch, from the first that is pending on; adds wait for it.
         """
         cdef array.array found
-        cdef int64_t count = 0, i
+        cdef int64_t room, count
         with cython.critical_section(self):
             if self.remaining is not None:
                 return array.copy(self.remaining)
-        found = array.clone(INT64, self.batch.length, False)
-        if self.batch.timer is NULL:
-            return found
-        with nogil:
-            batch_lock(self.batch)
-            if self.batch.pending:
-                for i in range(self.batch.length):
-                    if batch_is_pending(self.batch, &self.batch.entries[i]):
-                        found.data.as_longlongs[count] = i
-                        count += 1
-            lock_release(self.batch.timer)
-        array.resize(found, count)
-        return found
+        while True:
+            room = self.batch.pending if self.batch.timer is not NULL else 0
+            found = array.clone(INT64, room, False)
+            if room == 0:
+                return found
+            with nogil:
+                count = batch_list(self.batch, <int64_t*>found.data.as_longlongs, room)
+            if count >= 0:
+                array.resize(found, count)
+                return found
 
     def cancel(self, indices=None):
         """Cancels the timers with these indices; None: all. Returns how many it kept from running.
@@ -97,16 +93,14 @@ cdef class TimerBatch:
         cdef const int64_t* chosen = NULL if buffer is None else <const int64_t*>buffer.data
         cdef int64_t count = self.batch.length if buffer is None else buffer.count
         cdef int64_t cancelled = 0
-        cdef void* block = NULL
+        cdef void* blocks = NULL
         cdef bint finished = False
         if self.batch.timer is NULL or count == 0:
             return 0
         with nogil:
-            cancelled = batch_cancel(self.batch, chosen, count, &block, &finished)
-            block_free(block)
-        if finished:
-            batch_set_callback(self, None)
-            Py_DECREF(self)             # the timer's reference, of timer_batch_add
+            cancelled = batch_cancel(self.batch, chosen, count, &blocks, &finished)
+            blocks_free(blocks)
+        timer_batch_ended(self, finished)
         return cancelled
 
     def reschedule(self, indices, delays_ms):
@@ -156,72 +150,42 @@ cdef class TimerBatch:
             moved = timer_batch_reschedule(self, chosen, count, data, stride)
         return moved
 
+    def extend(self, delays_ms, callback=None):
+        """Adds a timer for each delay from now, as `call_many`. Returns the range of their indices, which go on from len(batch).
+
+        They stand behind what was added for their ticks before, and what falls due comes in one call for all of the batch. Whatever
+        has gone before, the memory of a batch is that of what is pending.
+
+        A batch releases its callback with its last timer. Then `extend` wants it again; so who cannot know whether anything is
+        pending, a callback, say, that extends its own batch, always gives it.
+
+        Arguments:
+            delays_ms: milliseconds, a one-dimensional buffer of int64.
+            callback: None, or that of the batch.
+        Raises:
+            TypeError: delays_ms or callback is neither.
+            ValueError: nothing is pending and no callback is given; or another one than what is pending has.
+            OverflowError: a deadline does not fit into 64 bits.
+            TimerFull: the timer has no room for all.
+            TimerClosed: the timer is closed, or nobody has it any more. In all these cases nothing is added.
+
+        Runtime complexity: O(1) a delay. The GIL is released.
+
+        >>> from array import array
+        >>> from hwheel import ManualTimer
+        >>> timer = ManualTimer()
+        >>> idle = timer.call_many(array("q", [30, 30]), lambda indices: print("idle:", list(indices)))
+        >>> timer.advance(0.02)
+        >>> idle.extend(array("q", [10, 30]))
+        range(2, 4)
+        >>> timer.advance(0.03)
+        idle: [0, 1, 2]
+        idle: [3]
+        """
+        return timer_batch_extend(self, delays_ms, callback)
+
     def __repr__(self):
         return f"<TimerBatch of {len(self)}, {self.pending} pending>"
-
-
-cdef inline object batch_callback(TimerBatch self):
-    cdef object callback
-    with cython.critical_section(self):
-        callback = self.callback_
-    return callback
-
-
-cdef inline void batch_set_callback(TimerBatch self, object callback) noexcept:
-    cdef object before              # which dies at the end
-    with cython.critical_section(self):
-        before = self.callback_
-        self.callback_ = callback
-
-
-cdef TimerBatch timer_batch_add(Timer* timer, object delays_ms, object callback):
-    """All of call_many: all timers are added, or an exception says why none is."""
-    cdef TimerBatch self = TimerBatch.__new__(TimerBatch)
-    cdef Batch* batch
-    cdef Int64Buffer delays = int64_buffer(delays_ms, "delays_ms")
-    cdef Instant now
-    cdef int64_t bad, base_ms = 0, last_ms = 0
-    cdef Status status
-    cdef WhenDue due
-    callback_argument(callback)
-    if delays.count > MAX_BATCH_LENGTH:
-        raise OverflowError(f"one batch holds at most {MAX_BATCH_LENGTH:,} timers, not {delays.count:,}")
-    batch = batch_new(delays.count)
-    if batch is NULL:
-        raise MemoryError
-    block_free(self.batch.entries)
-    PyMem_RawFree(self.batch)
-    self.batch = batch
-    timer_read_clock(timer, &now)
-    with nogil:
-        bad = batch_check(delays.data, delays.stride, delays.count, timer, &now, &base_ms, &last_ms)
-    if bad >= 0:
-        raise OverflowError(f"the deadline of delays_ms[{bad}] does not fit into 64 bits of milliseconds")
-    batch_set_callback(self, callback)
-    self.batch.object = <void*>self
-    if self.batch.length:
-        hw_count_add(&timer.references, 1)      # dropped in __dealloc__
-        self.batch.timer = timer
-        Py_INCREF(self)                 # the timer's; dropped by who takes the last entry out, or below
-    due = ASK_WHEN_DUE if timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
-    while True:
-        with nogil:
-            status = batch_add(self.batch, timer, delays.data, delays.stride, now.ms, base_ms, last_ms, due)
-        try:
-            if status != NOT_YET or not timer_make_room(timer, None, status, &due):
-                break
-        except:
-            batch_set_callback(self, None)
-            Py_DECREF(self)
-            raise
-    if status != OK or self.batch.length == 0:
-        batch_set_callback(self, None)
-        if self.batch.length:
-            Py_DECREF(self)
-        if status != OK:
-            status_raise(timer, status)
-    timer_heed_clock(timer, &now)
-    return self
 
 
 cdef Int64Buffer timer_batch_indices(TimerBatch self, object indices):
@@ -294,20 +258,13 @@ cdef array.array timer_batch_room(TimerBatch self, array.array before):
 
 cdef bint timer_batch_put_back(TimerBatch self) except False:
     """Instead of timer_batch_take or timer_batch_return: what fell due stays the next to be taken."""
-    cdef void* block = NULL
+    cdef void* blocks = NULL
     cdef bint finished
     lock_with_gil(self.batch.timer)
-    finished = batch_put_back_locked(self.batch, &block)
+    finished = batch_put_back_locked(self.batch, &blocks)
     lock_release(self.batch.timer)
-    block_free(block)
+    blocks_free(blocks)
     return timer_batch_ended(self, finished)
-
-
-cdef bint timer_batch_ended(TimerBatch self, bint finished) except False:
-    """A batch at its end loses the timer's reference, of timer_batch_add; the caller holds another."""
-    if finished:
-        Py_DECREF(self)
-    return True
 
 
 cdef bint array_shorten(array.array numbers, int64_t count) except False:
@@ -324,11 +281,11 @@ cdef bint array_shorten(array.array numbers, int64_t count) except False:
 cdef array.array timer_batch_take(TimerBatch self, array.array room, const Instant* now):
     """What fell due of a batch whose head was taken, in order, for which there is room."""
     cdef int64_t taken, limit = len(room)
-    cdef void* block = NULL
+    cdef void* blocks = NULL
     cdef bint finished = False
     with nogil:
-        taken = batch_take(self.batch, limit, <int64_t*>room.data.as_longlongs, now, &block, &finished)
-        block_free(block)
+        taken = batch_take(self.batch, limit, <int64_t*>room.data.as_longlongs, now, &blocks, &finished)
+        blocks_free(blocks)
     timer_batch_ended(self, finished)
     array_shorten(room, taken)
     return room
@@ -339,25 +296,27 @@ cdef bint timer_batch_return(TimerBatch self, list returned) except False:
     what is returned, where there is room for it."""
     cdef array.array before = self.remaining
     cdef array.array indices = timer_batch_room(self, before)
+    cdef object callback = batch_callback(self)     # which it keeps
     cdef int64_t count = 0 if before is None else len(before)
     cdef int64_t taken, limit = len(indices) - count
-    cdef void* block = NULL
+    cdef void* blocks = NULL
     cdef bint finished = False
     with nogil:
-        taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs + count, NULL, &block, &finished)
+        taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs + count, NULL, &blocks, &finished)
     lock_with_gil(self.batch.timer)
-    finished = batch_returned_locked(self.batch, &block)
+    finished = batch_returned_locked(self.batch, &blocks)
     lock_release(self.batch.timer)
     # The GIL is not given up until the indices are where they last, because another thread might fork.
-    timer_batch_ended(self, finished)
     array_shorten(indices, count + taken)
     if taken:
         with cython.critical_section(self):
             self.remaining = indices
+            self.callback_ = callback
         if before is None:
             list_fill_room(returned, self)      # it is returned once
+    timer_batch_ended(self, finished)
     with nogil:
-        block_free(block)
+        blocks_free(blocks)
     return True
 
 

@@ -1,18 +1,46 @@
-# A batch: an array of entries that share one callback. Which timer an entry is, is its place in the array.
+# A batch: entries that share one callback. Which timer an entry is, is its index.
+
 
 cdef enum:
     DUE_SPARE = 16          # how many more fit into `due` than an eighth above the batch's length
 
 
+cdef inline Part* entry_part(const Entry* entry) noexcept nogil:
+    """Of an entry of a batch."""
+    return <Part*>(<char*>(entry - entry.place) - PART_HEAD)
+
+
 cdef inline Batch* entry_batch(const Entry* entry) noexcept nogil:
     """The batch of an entry that is no task's."""
-    return (<Batch**>(entry - entry.place))[-2]
+    return entry_part(entry).batch
+
+
+cdef inline int64_t entry_index(const Entry* entry) noexcept nogil:
+    return entry_part(entry).first + entry.place
+
+
+cdef inline Part* batch_part(const Batch* self, int64_t index) noexcept nogil:
+    """The part in which an index from origin up to length is; NULL: there is none any more."""
+    return self.parts if self.table is NULL else self.table[(index - self.origin) >> SLOT_BITS]
+
+
+cdef inline Entry* part_entry(const Part* self, int64_t index) noexcept nogil:
+    return <Entry*>(<char*>self + PART_HEAD) + (index - self.first)
+
+
+cdef inline Entry* batch_entry(const Batch* self, int64_t index) noexcept nogil:
+    """The entry of any index; NULL: the batch has none, or it is over and its part has gone."""
+    cdef const Part* part
+    if <uint64_t>(index - self.origin) >= <uint64_t>(self.length - self.origin) or index < 0:
+        return NULL
+    part = batch_part(self, index)
+    return NULL if part is NULL else part_entry(part, index)
 
 
 cdef inline bint batch_is_due(const Batch* self, const Entry* entry) noexcept nogil:
     """Whether an entry waits in `due`. Then its expiration_ms, which stands there too, says where."""
     cdef int64_t at = entry.expiration_ms
-    return self.due_begin <= at < self.due_end and self.due[at].index == entry.place
+    return self.due_begin <= at < self.due_end and self.due[at].index == entry_index(entry)
 
 
 cdef inline bint batch_is_pending(const Batch* self, const Entry* entry) noexcept nogil:
@@ -36,37 +64,19 @@ cdef inline void batch_skip_gaps(Batch* self) noexcept nogil:
         self.due_cancelled -= 1
 
 
-cdef void batch_close_gaps(Batch* self) noexcept nogil:
-    """Moves what waits in `due` to its front. In one go, because half-way there would be no room: but it is rare, an eighth of
-    the batch must have been moved while its executor did not come to it."""
+cdef void batch_close_gaps(Batch* self, Due* target) noexcept nogil:
+    """Moves what waits in `due` to the front of target, which is `due` or what takes its place. In one go, because half-way there
+    would be no room: but it is rare, an eighth of the batch must have been moved or added while its executor did not come to
+    it."""
     cdef int64_t end = self.returning, at       # a fork puts these back before it
     cdef Due due
     for at in range(self.due_begin, self.due_end):
         due = self.due[at]
         if due.index != DUE_CANCELLED:
-            self.entries[due.index].expiration_ms = end
-            self.due[end] = due
+            batch_entry(self, due.index).expiration_ms = end
+            target[end] = due
             end += 1
+    self.due = target
     self.due_begin = self.returning
     self.due_end = end
     self.due_cancelled = 0
-
-
-cdef Batch* batch_new(int64_t length) noexcept nogil:
-    """NULL when there is no memory. length: at most MAX_BATCH_LENGTH."""
-    cdef Batch* self = <Batch*>PyMem_RawCalloc(1, sizeof(Batch))
-    cdef size_t size
-    if self is NULL:
-        return NULL
-    # More room than for each once: what is moved after it fell due leaves a gap, and falls due again. See batch_close_gaps.
-    self.due_room = length + length // 8 + DUE_SPARE
-    size = length * sizeof(Entry) + self.due_room * sizeof(Due)
-    self.entries = <Entry*>block_new(1, size, False)
-    if self.entries is NULL:
-        PyMem_RawFree(self)
-        return NULL
-    hw_advise_huge(self.entries, size)
-    (<Batch**>self.entries)[-2] = self
-    self.due = <Due*>(self.entries + length)
-    self.length = length
-    return self

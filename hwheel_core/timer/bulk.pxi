@@ -5,10 +5,20 @@ cdef enum:
     BATCH_SLICE = 4096
 
 
-cdef bint batch_finish_locked(Batch* self, void** block_out) noexcept nogil:
-    """Takes a batch off the timer when nothing is pending and nobody is handing out. True if this call did: then the
-    caller frees the block and drops the timer's reference to the object."""
-    if self.pending or self.handing_out or self.entries is NULL:
+cdef void batch_enter_locked(Batch* self) noexcept nogil:
+    """Into the list of the timer's batches."""
+    self.prev = NULL
+    self.next = self.timer.batches
+    if self.next is not NULL:
+        self.next.prev = self
+    self.timer.batches = self
+    self.is_listed = True
+
+
+cdef bint batch_finish_locked(Batch* self, void** blocks) noexcept nogil:
+    """Takes a batch off the timer when nothing is pending and nobody holds it. True if this call did: then the caller
+    frees the blocks and drops the timer's reference to the object."""
+    if self.pending or self.holders or not self.is_listed:
         return False
     if self.prev is NULL:
         self.timer.batches = self.next
@@ -16,9 +26,27 @@ cdef bint batch_finish_locked(Batch* self, void** block_out) noexcept nogil:
         self.prev.next = self.next
     if self.next is not NULL:
         self.next.prev = self.prev
-    block_out[0] = self.entries
-    self.entries = NULL
+    self.is_listed = False
+    batch_leave_parts(self, blocks)
     return True
+
+
+cdef bint batch_hold_locked(Batch* self) noexcept nogil:
+    """Keeps it in the timer's list until batch_let_go_locked. True if it was not there: then the caller's reference to the object
+    is the timer's from now on."""
+    self.holders += 1
+    if self.is_listed:
+        return False
+    batch_enter_locked(self)
+    return True
+
+
+cdef bint batch_let_go_locked(Batch* self, void** blocks) noexcept nogil:
+    """As batch_finish_locked."""
+    if self.holders > 0:                # else it was held before a fork, and this is the child
+        self.holders -= 1
+    batch_leave_over(self, blocks)
+    return batch_finish_locked(self, blocks)
 
 
 cdef void batch_lock(Batch* self) noexcept nogil:
@@ -33,12 +61,9 @@ cdef enum:
     PREFETCH_LINKS = 12     # and, with the entry there, its neighbours
 
 
-cdef inline Entry* batch_entry(const Batch* self, const int64_t* indices, int64_t i) noexcept nogil:
-    """The entry that is named at i; NULL if the batch has none of that index."""
-    cdef int64_t index = i
-    if indices is not NULL:
-        index = hw_read(&indices[i])
-    return &self.entries[index] if <uint64_t>index < <uint64_t>self.length else NULL
+cdef inline Entry* batch_named(const Batch* self, const int64_t* indices, int64_t i) noexcept nogil:
+    """batch_entry of the index that stands at i; of i itself, where all are meant."""
+    return batch_entry(self, i if indices is NULL else hw_read(&indices[i]))
 
 
 cdef inline void batch_prefetch_cancel(const Batch* self, const int64_t* indices, int64_t i,
@@ -46,9 +71,9 @@ cdef inline void batch_prefetch_cancel(const Batch* self, const int64_t* indices
     """Random indices cost three cache misses each, and none of them has to be waited for: they are known ahead."""
     cdef const Entry* entry
     if i + PREFETCH_ENTRY < count:
-        hw_prefetch(batch_entry(self, indices, i + PREFETCH_ENTRY))
+        hw_prefetch(batch_named(self, indices, i + PREFETCH_ENTRY))
     if i + PREFETCH_LINKS < count:
-        entry = batch_entry(self, indices, i + PREFETCH_LINKS)
+        entry = batch_named(self, indices, i + PREFETCH_LINKS)
         if entry is not NULL:
             hw_prefetch(entry.prev)
             hw_prefetch(entry.next)
@@ -66,7 +91,7 @@ cdef inline bint batch_cancel_one_locked(Batch* self, Entry* entry) noexcept nog
     return False
 
 
-cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, void** block_out,
+cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, void** blocks,
                           bint* finished_out) noexcept nogil:
     """Cancels by index (NULL: all). The indices have been checked, and are again, as they may have been changed since:
     then they name nothing. Returns how many it kept from running."""
@@ -74,14 +99,18 @@ cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, vo
     cdef Entry* entry
     cdef int64_t i = 0, end, slice_cancelled, cancelled = 0
     batch_lock(self)
+    if indices is NULL:
+        i = max(i, self.origin)         # what is before it is over
     while i < count and self.pending:
         end = i + BATCH_SLICE if count - i > BATCH_SLICE else count
         slice_cancelled = 0
         while i < end:
             batch_prefetch_cancel(self, indices, i, count)
-            entry = batch_entry(self, indices, i)
-            if entry is not NULL:
-                slice_cancelled += batch_cancel_one_locked(self, entry)
+            entry = batch_named(self, indices, i)
+            if entry is not NULL and batch_cancel_one_locked(self, entry):
+                slice_cancelled += 1
+                if self.table is not NULL:
+                    batch_part_over_locked(self, entry_index(entry))
             i += 1
         timer.wheel.removals += slice_cancelled
         cancelled += slice_cancelled
@@ -90,19 +119,37 @@ cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, vo
         timer.cancelled += slice_cancelled
         if i < count and self.pending:
             lock_yield(timer)
-    finished_out[0] = batch_finish_locked(self, block_out)
+    batch_leave_over(self, blocks)
+    finished_out[0] = batch_finish_locked(self, blocks)
     lock_release(timer)
     return cancelled
 
 
-cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Instant* now, void** block_out,
+cdef int64_t batch_list(Batch* self, int64_t* indices_out, int64_t room) noexcept nogil:
+    """The indices of what is pending, ascending; how many, or -1: they are more than there is room for."""
+    cdef const Entry* entry
+    cdef int64_t count = 0, index
+    batch_lock(self)
+    if self.pending > room:
+        count = -1
+    elif self.pending:
+        for index in range(max(<int64_t>0, self.origin), self.length):
+            entry = batch_entry(self, index)
+            if entry is not NULL and batch_is_pending(self, entry):
+                indices_out[count] = index
+                count += 1
+    lock_release(self.timer)
+    return count
+
+
+cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Instant* now, void** blocks,
                         bint* finished_out) noexcept nogil:
     """Ends what timer_take_locked began: takes what fell due, in order, at most `limit`; returns how many.
 
     now: NULL when it is for close(). Then `indices` stays in its place until batch_returned_locked.
     """
     cdef Timer* timer = self.timer
-    cdef int64_t taken = 0, before, end
+    cdef int64_t taken = 0, before, begin, end, at
     cdef Due* due
     cdef Due* head
     lock_wait(timer)
@@ -110,6 +157,7 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
         self.returned = indices
     while taken < limit and self.due_begin < self.due_end:
         before = taken
+        begin = self.due_begin
         head = NULL
         end = min(self.due_end, self.due_begin + min(limit - taken, BATCH_SLICE))
         while self.due_begin < end:
@@ -125,11 +173,15 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
             if now is not NULL:
                 timer_record_locked(timer, due.expiration_ms, now)
             else:
-                self.entries[due.index].expiration_ms = due.expiration_ms   # for a fork, which gives it back
+                batch_entry(self, due.index).expiration_ms = due.expiration_ms      # for a fork, which gives it back
             indices[taken] = due.index
             taken += 1
         if head is not NULL:
             run_pass_on(self, head, self.due_begin)
+        if self.table is not NULL and now is not NULL:
+            for at in range(begin, self.due_begin):
+                if self.due[at].index != DUE_CANCELLED:
+                    batch_part_over_locked(self, self.due[at].index)
         batch_skip_gaps(self)
         self.pending -= taken - before
         timer.pending -= taken - before
@@ -141,23 +193,20 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
         if taken < limit and self.due_begin < self.due_end:
             lock_yield(timer)
     if now is not NULL:
-        self.handing_out -= 1
-        finished_out[0] = batch_finish_locked(self, block_out)
+        finished_out[0] = batch_let_go_locked(self, blocks)
     lock_release(timer)
     return taken
 
 
-cdef bint batch_put_back_locked(Batch* self, void** block_out) noexcept nogil:
+cdef bint batch_put_back_locked(Batch* self, void** blocks) noexcept nogil:
     """Undoes timer_take_locked: the batch is the next one again, unless nothing waits any more. True if it is at its end: as
     batch_finish_locked."""
-    self.handing_out -= 1
     batch_be_next_locked(self)
-    return batch_finish_locked(self, block_out)
+    return batch_let_go_locked(self, blocks)
 
 
-cdef bint batch_returned_locked(Batch* self, void** block_out) noexcept nogil:
+cdef bint batch_returned_locked(Batch* self, void** blocks) noexcept nogil:
     """After batch_take for close(). True if the batch is at its end: as batch_finish_locked."""
     self.returned = NULL
     self.returning = 0
-    self.handing_out -= 1
-    return batch_finish_locked(self, block_out)
+    return batch_let_go_locked(self, blocks)

@@ -37,18 +37,6 @@ cdef int64_t batch_check(const char* delays_ms, Py_ssize_t stride, int64_t lengt
     return 0        # the buffer was changed meanwhile
 
 
-cdef void batch_enter_locked(Batch* self, Timer* timer) noexcept nogil:
-    self.timer = timer
-    self.pending = self.length
-    self.prev = NULL
-    self.next = timer.batches
-    if timer.batches is not NULL:
-        timer.batches.prev = self
-    timer.batches = self
-    timer.pending += self.length
-    timer.added += self.length
-
-
 cdef Status timer_reach(Timer* timer, int64_t now_ms, int64_t last_ms, WhenDue when_due) noexcept nogil:
     """Sees to it, with the lock held, that there is a level for last_ms. OK, or NOT_YET; or NEEDS_LEVEL: no memory for it."""
     cdef bint have_memory
@@ -77,35 +65,68 @@ cdef inline int64_t timer_place_locked(Timer* timer, Entry* entry, int64_t now_m
     return INT64_MAX
 
 
-cdef Status batch_add(Batch* self, Timer* timer, const char* delays_ms, Py_ssize_t stride, int64_t now_ms,
-                      int64_t base_ms, int64_t last_ms, WhenDue when_due) noexcept nogil:
-    """Links all entries, or none: CLOSED, FULL, NOT_YET, or NEEDS_LEVEL when there is no memory for a level."""
+cdef void batch_count_in_locked(Batch* self, int64_t count) noexcept nogil:
+    """So many entries more are in use, of those that there is room for."""
+    cdef int64_t left = count, first = self.length, here
+    cdef Part* part
+    while self.table is not NULL and left:
+        part = batch_part(self, first)
+        here = min(left, part.first + part.room - first)
+        part.pending += here
+        first += here
+        left -= here
+    self.length += count
+    self.pending += count
+    self.timer.pending += count
+    self.timer.added += count
+
+
+cdef Status batch_extend(Batch* self, BatchRoom* room, const char* delays_ms, Py_ssize_t stride, int64_t first,
+                         int64_t count, int64_t now_ms, int64_t base_ms, int64_t last_ms, WhenDue when_due) noexcept nogil:
+    """Links so many entries more, of index `first` and on; or none: CLOSED, FULL, NOT_YET, NEEDS_ROOM, NEEDS_LEVEL when there is
+    no memory for a level, TRY_AGAIN when the batch is longer by now, or nobody holds it.
+
+    room: NULL for a new batch, which has it."""
+    cdef Timer* timer = self.timer
     cdef int64_t i = 0, end, delay_ms, first_ms = INT64_MAX
+    cdef Part* part
     cdef Entry* entry
     cdef Status status
-    lock_wait(timer)
+    batch_lock(self)
     status = timer_reach(timer, now_ms, last_ms, when_due)      # before the first entry goes in
     if timer.closed:
         status = CLOSED
-    elif self.length > timer.max_pending - timer.pending - timer.resting_count:
+    elif count > timer.max_pending - timer.pending - timer.resting_count:
         status = FULL
-    if status != OK or self.length == 0:
+    elif status == OK and room is not NULL:
+        if self.adding or self.length != first or not self.is_listed:
+            status = TRY_AGAIN
+        elif not batch_has_room_locked(self, count, room):
+            status = NEEDS_ROOM
+        else:
+            batch_take_room_locked(self, count, room)
+    if status != OK or count == 0:
         lock_release(timer)
         return status
-    batch_enter_locked(self, timer)
+    if not self.is_listed:
+        batch_enter_locked(self)
+    batch_count_in_locked(self, count)
     timer.adding += 1
     while True:
-        end = i + BATCH_SLICE if self.length - i > BATCH_SLICE else self.length
+        end = i + BATCH_SLICE if count - i > BATCH_SLICE else count
+        part = batch_part(self, first + i)      # the one before may have gone meanwhile
         while i < end:
-            entry = &self.entries[i]
+            if first + i == part.first + part.room:
+                part = part.next
+            entry = part_entry(part, first + i)
             # No more than was checked, whatever another thread writes into the buffer meanwhile.
             delay_ms = min(hw_read(delays_ms + i * stride), last_ms - base_ms)
-            entry.place = <int32_t>i
+            entry.place = <int32_t>(first + i - part.first)
             first_ms = min(first_ms, timer_place_locked(timer, entry, now_ms, base_ms, delay_ms))
             i += 1
         if first_ms < timer.reaper_until_ms:
             timer_wake_reaper_locked(timer)
-        self.adding = self.length - i
+        self.adding = count - i
         if self.adding == 0:
             break
         lock_yield(timer)
@@ -119,7 +140,7 @@ cdef inline bint batch_take_off_locked(Batch* self, Entry* entry) noexcept nogil
     if batch_is_due(self, entry):
         batch_leave_due(self, entry)
         if batch_wants_room(self):
-            batch_close_gaps(self)
+            batch_close_gaps(self, self.due)
         return True
     if entry_is_linked(entry):
         wheel_remove(&self.timer.wheel, entry)
@@ -143,11 +164,13 @@ cdef Status batch_reschedule(Batch* self, const int64_t* indices, int64_t count,
         lock_release(timer)
         return status
     timer.adding += 1
+    if indices is NULL:
+        i = max(i, self.origin)         # what is before it is over
     while i < count and self.pending:
         end = i + BATCH_SLICE if count - i > BATCH_SLICE else count
         while i < end:
             batch_prefetch_cancel(self, indices, i, count)
-            entry = batch_entry(self, indices, i)
+            entry = batch_named(self, indices, i)
             if entry is not NULL and batch_take_off_locked(self, entry):
                 delay_ms = min(hw_read(delays_ms + i * stride), last_ms - base_ms)
                 first_ms = min(first_ms, timer_place_locked(timer, entry, now_ms, base_ms, delay_ms))

@@ -37,9 +37,29 @@ cdef const char* bucket_check(const Timer* timer, const Level* level, const Buck
                 return "a task belongs to another timer"
             if (<const Task*>entry).state != TASK_PENDING:
                 return "a task in a bucket is not pending"
-        elif entry_batch(entry).timer is not timer or &entry_batch(entry).entries[entry.place] is not entry:
+        elif entry_batch(entry).timer is not timer or batch_entry(entry_batch(entry), entry_index(entry)) is not entry:
             return "an entry does not know its place in its batch"
         entry = entry.next
+    return NULL
+
+
+cdef const char* batch_parts_check(const Batch* self) noexcept nogil:
+    cdef const Part* part = self.parts
+    cdef int64_t pending = 0, index
+    while part is not NULL:
+        pending += part.pending
+        index = min(part.first + part.room, self.length) - 1
+        if batch_part(self, part.first) is not part or batch_part(self, index) is not part:
+            return "a part of a batch is not where its index says"
+        if part.batch is not self or (part.next is NULL) != (part is self.last_part):
+            return "a part does not know its batch"
+        if self.table is not NULL and part.pending == 0 and part.first + part.room <= self.length:
+            return "a part of a batch is kept of which all is over"
+        part = part.next
+    if self.table is not NULL and pending != self.pending and not self.timer.closed:
+        return "the parts of a batch do not add up"
+    if self.end < self.length:
+        return "a batch has more timers than entries"
     return NULL
 
 
@@ -81,17 +101,18 @@ cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
         for at in range(batch.due_begin, batch.due_end):
             if batch.due[at].index == DUE_CANCELLED:
                 length += 1
-            elif not batch_is_due(batch, &batch.entries[batch.due[at].index]):
+            elif not batch_is_due(batch, batch_entry(batch, batch.due[at].index)):
                 return "a timer of a batch does not know its place among what is due"
-            elif entry_is_linked(&batch.entries[batch.due[at].index]) != batch.due[at].is_head:
+            elif entry_is_linked(batch_entry(batch, batch.due[at].index)) != batch.due[at].is_head:
                 return "a run's head does not stand among what is ready, or what is none does"
             total -= batch.due[at].is_head
-        if batch_waiting(batch) and not batch.handing_out and not batch.due[batch.due_begin].is_head:
+        if batch_waiting(batch) and not batch.holders and not batch.due[batch.due_begin].is_head:
             return "what waits of a batch has no head among what is ready"
         if length != batch.due_cancelled:
             return "the count of what was cancelled after it fell due is wrong"
         if batch.due_begin > batch.due_end or batch_wants_room(batch):
             return "what is due of a batch is out of its bounds"
+        fault = batch_parts_check(batch)
         total += batch_waiting(batch) + batch.adding
         batch = batch.next
     if fault is NULL and wheel.bookmarks is not NULL:

@@ -10,11 +10,11 @@ cdef void batch_forget_hand_out(Batch* self) noexcept nogil:
     and not shown to anybody yet, is put back, because nobody else has it."""
     cdef int64_t i
     cdef Entry* entry
-    self.handing_out = 0
+    self.holders = 0
     self.due_begin -= self.returning    # there is room: this many stood before it
     for i in range(self.returning):
-        entry = &self.entries[self.returned[i]]
-        self.due[self.due_begin + i] = Due(entry.place, False, entry.expiration_ms)
+        entry = batch_entry(self, self.returned[i])
+        self.due[self.due_begin + i] = Due(self.returned[i], False, entry.expiration_ms)
         entry.expiration_ms = self.due_begin + i
     self.pending += self.returning
     self.timer.pending += self.returning

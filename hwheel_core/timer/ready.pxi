@@ -18,7 +18,7 @@ cdef inline void timer_make_ready_locked(Timer* self, Entry* entry) noexcept nog
 cdef inline void batch_make_ready(Batch* self, Entry* entry) noexcept nogil:
     """For an entry that fell due and has just left its list."""
     cdef Due* due = &self.due[self.due_end]
-    due.index = entry.place
+    due.index = entry_index(entry)
     due.expiration_ms = entry.expiration_ms
     entry.expiration_ms = self.due_end
     self.due_end += 1
@@ -32,7 +32,7 @@ cdef inline void batch_make_ready(Batch* self, Entry* entry) noexcept nogil:
 
 cdef inline void run_leave_ready(Batch* self, Due* due) noexcept nogil:
     """The head of a run goes, and nobody comes in its place."""
-    cdef Entry* head = &self.entries[due.index]
+    cdef Entry* head = batch_entry(self, due.index)
     wheel_remove(&self.timer.wheel, head)
     due.is_head = False
     if self.last_head is head:
@@ -41,13 +41,13 @@ cdef inline void run_leave_ready(Batch* self, Due* due) noexcept nogil:
 
 cdef void run_pass_on(Batch* self, Due* due, int64_t following) noexcept nogil:
     """The head of a run goes, and the next of it, which waits at `following` or behind, takes its place in Timer.ready."""
-    cdef Entry* head = &self.entries[due.index]
+    cdef Entry* head = batch_entry(self, due.index)
     cdef Entry* entry
     cdef bint was_last = self.last_head is head
     while following < self.due_end and self.due[following].index == DUE_CANCELLED:
         following += 1
     if following < self.due_end and not self.due[following].is_head:
-        entry = &self.entries[self.due[following].index]
+        entry = batch_entry(self, self.due[following].index)
         entry.hint = 0
         list_push(head, entry)          # behind the head, which is about to go
         self.due[following].is_head = True
@@ -73,7 +73,7 @@ cdef void batch_be_next_locked(Batch* self) noexcept nogil:
     cdef Due* first = &self.due[self.due_begin]
     if batch_waiting(self) and not first.is_head:
         first.is_head = True
-        list_push(&self.timer.ready, &self.entries[first.index])
+        list_push(&self.timer.ready, batch_entry(self, first.index))
 
 
 cdef void run_take_early(Batch* self, int64_t at, int64_t now_ms, Entry* early_out) noexcept nogil:
@@ -85,7 +85,7 @@ cdef void run_take_early(Batch* self, int64_t at, int64_t now_ms, Entry* early_o
         if due.index != DUE_CANCELLED and wheel_tick(&self.timer.wheel, due.expiration_ms) > now_ms:
             if due.is_head:
                 run_leave_ready(self, due)
-            entry = &self.entries[due.index]
+            entry = batch_entry(self, due.index)
             batch_leave_due(self, entry)
             entry.expiration_ms = due.expiration_ms
             list_append(early_out, entry)

@@ -117,7 +117,7 @@ cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
     if entry.place != ENTRY_OF_TASK:
         batch = entry_batch(entry)
         run_leave_ready(batch, &batch.due[entry.expiration_ms])
-        batch.handing_out += 1      # until batch_take
+        batch.holders += 1          # until batch_take
     else:
         wheel_remove(&self.wheel, entry)
         task = <Task*>entry

@@ -7,7 +7,7 @@ cdef struct Entry:
     Entry* next
     int64_t expiration_ms   # as it is placed by; the deadline rounded up where the timer is never early
     int32_t hint            # how far away, in 8 bytes, the entry is that a walk reaches HINT_DISTANCE steps later
-    int32_t place           # of a batch's entry: its index; else one of these
+    int32_t place           # of a batch's entry: how far from the first of its Part; else one of these
 
 cdef enum:
     ENTRY_OF_TASK = -1

@@ -28,8 +28,9 @@ def child():
         assert stats.added == stats.expired + stats.cancelled, stats
     ran = []
     timer.call_later(0, ran.append, 1)
-    timer.call_many(array("q", [1]), ran.extend)
-    eventually(lambda: len(ran) == 2)
+    batch = timer.call_many(array("q", [1]), ran.extend)
+    batch.extend(array("q", [2]), ran.extend)
+    eventually(lambda: len(ran) == 3)
     timer.call_later(60, int).cancel()
     timer.close()
 
@@ -46,6 +47,11 @@ WORK = {
     # With others at the lock, who takes a batch up waits for it in between, and the fork finds it there.
     "batches that fall due": ["timer.call_many(soon, len); time.sleep(0.002)"] * 2
     + ["timer.call_many(many, int).cancel()"] * 2,
+    "a batch that is extended": [
+        "extended.extend(soon, len); time.sleep(0.002)",
+        "extended.extend(soon, len)",
+        "extended.cancel()",
+    ],
     "timers made and closed": ["make_and_close()"],
     "stats and pending": ["timer.stats(); timer.pending()", "move()"],
 }
@@ -61,6 +67,7 @@ def test_forks_while_other_threads_work(ends_well, work, executor):
 timer = Timer(executor={executor})
 many, some = array("q", [3_600_000] * 20_000), array("q", range(0, 20_000, 2))
 soon = array("q", [1, 2, 3] * 1000)
+extended = timer.call_many(some[:0], len)
 
 def make_and_close():
     other = SystemTimer()

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
+from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerFull, TimerTask, TimingWheel
 
 
 class Thing:
@@ -330,3 +330,45 @@ def test_a_closed_timer_in_a_cycle_with_its_clock_and_callbacks_is_collected():
     del owner
     gc.collect()
     assert alive() is None
+
+
+@pytest.mark.parametrize("end", ["run", "cancel", "full", "another", "overflow", "closed"])
+def test_a_batch_that_is_extended_releases_its_callback_with_its_last_timer_and_where_nothing_was_added(no_gc, end):
+    timer = ManualTimer(start_ms=1, max_pending=3)
+    callback = Thing().method
+    gone = weakref.ref(callback.__self__)
+    batch = timer.call_many(array("q"), callback)
+    if end == "full":
+        with pytest.raises(TimerFull):
+            batch.extend(array("q", [1, 2, 3, 4]), callback)
+    elif end == "overflow":
+        with pytest.raises(OverflowError):
+            batch.extend(array("q", [1, 2**63 - 1]), callback)
+    elif end == "closed":
+        timer.close()
+        with pytest.raises(TimerClosed):
+            batch.extend(array("q", [1]), callback)
+    else:
+        batch.extend(array("q", [1, 2]), callback)
+        if end == "another":
+            with pytest.raises(ValueError):
+                batch.extend(array("q", [1]), print)
+    assert (batch.callback is None) == (end in ("full", "overflow", "closed"))
+    del callback
+    if end == "cancel":
+        batch.cancel([0])
+        batch.cancel([1])
+    elif end in ("run", "another"):
+        timer.advance(1)
+    assert gone() is None
+    assert batch.callback is None
+
+
+def test_a_batch_does_not_keep_its_timer_alive(no_gc):
+    timer = ManualTimer()
+    batch = timer.call_many(array("q", [5]), print)
+    batch.extend(array("q", [5]))
+    gone = weakref.ref(timer)
+    del timer
+    assert gone() is None
+    assert batch.pending == 2

@@ -42,6 +42,7 @@ deeds = st.lists(  # what a callback does
     | st.tuples(st.just("cancel"), any_one)
     | st.tuples(st.just("reschedule"), any_one, near)
     | st.tuples(st.just("call_many"), st.lists(near, max_size=6))
+    | st.tuples(st.just("extend_batch"), any_one, st.lists(near, max_size=6))
     | st.tuples(st.just("cancel_of_batch"), any_one, picks)
     | st.tuples(st.just("reschedule_of_batch"), any_one, picks, st.lists(near, min_size=1, max_size=8))
     | st.tuples(st.just("again")),
@@ -76,6 +77,8 @@ class TimerMachine(RuleBasedStateMachine):
         self.deeds = {}  # number of a task -> what it is still to do when it runs
         self.entered_ms = {}  # number of a task -> when it was added or rescheduled
         self.batches = []
+        self.callbacks = []  # of the batches
+        self.extends_then = {}  # number of a batch -> what its next run extends: (which, reaches)
         self.added = self.expired = self.cancelled = self.returned = self.sequence = 0
         self.closing = None  # a list of what runs, once close(run_pending=True) is under way
 
@@ -192,6 +195,8 @@ class TimerMachine(RuleBasedStateMachine):
             del self.current[one.key]
             self.expired += 1
         self.counters_are_exact()
+        for extension in self.extends_then.pop(number, ()):
+            self.do_extend_batch(*extension)
 
     def raise_faults(self):
         if self.faults:
@@ -242,11 +247,24 @@ class TimerMachine(RuleBasedStateMachine):
 
     def do_call_many(self, reaches):
         number, delays_ms = len(self.batches), [self.delay_of(reach) for reach in reaches]
-        self.batches.append(
-            self.timer.call_many(array("q", delays_ms), lambda indices: self.batch_runs(number, indices))
-        )
+        self.callbacks.append(lambda indices: self.batch_runs(number, indices))
+        self.batches.append(self.timer.call_many(array("q", delays_ms), self.callbacks[number]))
         self.added += len(delays_ms)
         for index, delay_ms in enumerate(delays_ms):
+            self.enter((number, index), delay_ms)
+
+    def do_extend_batch(self, which, reaches):
+        if not self.batches:
+            return
+        number, delays_ms = which % len(self.batches), [self.delay_of(reach) for reach in reaches]
+        batch, length = self.batches[number], len(self.batches[number])
+        if batch.pending and which % 2:
+            new = batch.extend(array("q", delays_ms))
+        else:
+            new = batch.extend(array("q", delays_ms), self.callbacks[number])
+        assert new == range(length, length + len(reaches)) == range(length, len(batch))
+        self.added += len(delays_ms)
+        for index, delay_ms in zip(new, delays_ms, strict=True):
             self.enter((number, index), delay_ms)
 
     def do_cancel_of_batch(self, which, picks):
@@ -324,6 +342,21 @@ class TimerMachine(RuleBasedStateMachine):
     @rule(reach=reaches, count=st.integers(1, 300), step_ms=st.integers(-3, 50))
     def call_many_in_steps(self, reach, count, step_ms):
         self.do_call_many([Reach(reach.level, reach.ticks, reach.rest_ms + i * step_ms) for i in range(count)])
+
+    @rule(which=any_one, reaches=st.lists(reaches, max_size=30))
+    def extend_batch(self, which, reaches):
+        self.do_extend_batch(which, reaches)
+
+    @rule(which=any_one, reach=reaches, count=st.integers(1, 300), step_ms=st.integers(-3, 50))
+    def extend_batch_in_steps(self, which, reach, count, step_ms):
+        self.do_extend_batch(
+            which, [Reach(reach.level, reach.ticks, reach.rest_ms + i * step_ms) for i in range(count)]
+        )
+
+    @rule(which=any_one, extended=st.lists(st.tuples(any_one, st.lists(near, max_size=6)), min_size=1, max_size=2))
+    def let_a_batch_extend_batches_when_it_runs(self, which, extended):
+        if self.batches:
+            self.extends_then[which % len(self.batches)] = extended
 
     @rule(which=any_one)
     def cancel(self, which):

@@ -52,6 +52,8 @@ def use(timer: BaseTimer) -> TimerStats:
     batch: TimerBatch = timer.call_many(array("q", [1, 2, 3]), show)
     kept: bool = task.cancel() and repeating.reschedule(0.01) and ping.pending
     timer.call_many(np.array([1, 2, 3]), show).cancel(np.array([0]))
+    new: range = batch.extend(array("q", [4]), show)
+    print(new, batch.extend(array("q", [5])).stop)
     print(kept, batch.cancel([1]), timer.pending()[0].deadline_ms, len(timer), timer.call_at(timer.time() + 1, print))
     for left in timer.close(run_pending=True, timeout=1):
         print(left.indices() if isinstance(left, TimerBatch) else left.args)

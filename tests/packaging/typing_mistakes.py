@@ -96,6 +96,8 @@ def hold(task: TimerTask, batch: TimerBatch) -> None:
     task.pending()  # error
     task.delay_ms = 5  # error
     batch.cancel("all")  # error
+    batch.extend([5, 6])  # error
+    batch.extend(array("q", [5]), 5)  # error
     batch.indices().tolist().mean  # error
     TimerTask("soon")  # error
     TimerTask(5, 5)  # error

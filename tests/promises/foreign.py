@@ -114,6 +114,25 @@ class RescheduleCase(Case):
             batch.cancel()
 
 
+class ExtendCase(Case):
+    def __init__(self):
+        super().__init__(self.extend, few())
+        self.timer = hwheel.ManualTimer()
+        self.dice = dice_of(5)
+
+    def extend(self, delays_ms):
+        batch = self.timer.call_many(few(), list)
+        try:
+            assert batch.extend(delays_ms) == range(ROWS, 2 * ROWS)
+            if self.dice.random() < 0.5:
+                self.timer.advance(0.5)
+            assert batch.extend(delays_ms, list) == range(2 * ROWS, 3 * ROWS)
+        finally:
+            self.check()
+            assert len(batch.indices()) == batch.pending
+            batch.cancel()
+
+
 def lateness(counts):
     p50, p99, worst = hwheel_core.lateness_of(counts)
     assert p50 >= 0 and p99 >= 0 and worst >= 0
@@ -157,6 +176,7 @@ def placed(times_ms):
 
 CASES = {
     "call_many": AddCase,
+    "extend": ExtendCase,
     "cancel in order": lambda: CancelCase(ascending()),
     "cancel anywhere": lambda: CancelCase(shuffled()),
     "reschedule anywhere": lambda: RescheduleCase(shuffled(), of_delays=False),

@@ -244,6 +244,45 @@ changes_batch("batch_reschedule_list", lambda batch: lambda: batch.reschedule([0
 changes_batch("batch_indices", lambda batch: batch.indices)
 
 
+def extends_batch(name, prepare, *delays_ms, count=1):
+    """All or nothing is added, and what there was runs."""
+
+    def play(world):
+        batch = world.many(array("q", [10, 20, FAR // 1000]))
+        ran, _ = world.batches[0]
+        prepare(world, batch, ran.append)
+        length, pending, more = len(batch), batch.pending, array("q", delays_ms * count)
+
+        def faults(error):
+            added = 0 if error else len(more)
+            world.batches[0] = ran, length + added
+            if (len(batch), batch.pending) != (length + added, pending + added):
+                yield f"{batch}, wanted {length} + {added}, after {error!r}"
+            if (batch.callback is None) == bool(batch.pending):
+                yield f"{batch} has the callback {batch.callback}"
+
+        return lambda: batch.extend(more, ran.append), faults
+
+    named(name, play)
+
+
+def extended(world, batch, callback):
+    batch.extend(array("q", [5, 6] * 40), callback)
+    world.timer.advance(0.005)
+
+
+def all_over(world, batch, callback):
+    world.timer.advance(END)
+
+
+extends_batch("batch_extend", lambda world, batch, callback: None, 5, 2**36)
+extends_batch("batch_extend_far", lambda world, batch, callback: None, 5, FAR)
+extends_batch("batch_extend_by_little", extended, 7)
+extends_batch("batch_extend_by_much", extended, 7, 900, count=500)
+extends_batch("batch_extend_what_is_due", lambda world, batch, callback: None, 0, count=100)
+extends_batch("batch_extend_anew", all_over, 7, 900, 0, count=100)
+
+
 def advances(name, prepare):
     def play(world):
         prepare(world)

@@ -154,6 +154,12 @@ def timers_batch(rest):
     return rest(timer, timer.call_many(array("q", [5, 0, 7, 10**7, -1]), ignore))
 
 
+def extended(batch):
+    for delays_ms in ([7], [0, 10**7] * 50, [10**6]):
+        batch.extend(array("q", delays_ms), ignore)
+    return batch
+
+
 def makers(name, cls):
     """state -> a function that makes an object in it; of a class nobody knows yet, one that was never set up."""
     make = {"never set up": lambda: cls.__new__(cls)}
@@ -204,6 +210,8 @@ def makers(name, cls):
             "pending": lambda: timers_batch(lambda timer, batch: batch),
             "cancelled": lambda: timers_batch(lambda timer, batch: cancelled(batch)),
             "returned": lambda: timers_batch(lambda timer, batch: timer.close()[0]),
+            "extended": lambda: extended(THE_TIMER.call_many(array("q", [5, 10**7]), ignore)),
+            "over": lambda: cancelled(extended(THE_TIMER.call_many(array("q"), ignore))),
         }
     elif name == "TimerGroup":
         make |= {

@@ -12,6 +12,7 @@ cdef enum:
     TASKS = 192
     SLOTS = 6
     LONGEST = 400           # timers of a batch
+    MOST_OF_A_BATCH = 5000  # is not extended any more
     COLUMNS = 8
 
 cdef struct Shared:
@@ -124,14 +125,16 @@ cdef public void scene_change_tasks(Scene* self, uint64_t chance) noexcept nogil
 
 
 cdef void shared_release(Shared* self) noexcept nogil:
+    cdef void* blocks = NULL
     if hw_atomic_add(&self.references, -1) == 0:
-        block_free(self.batch.entries)
+        batch_leave_parts(self.batch, &blocks)
+        blocks_free(blocks)
         PyMem_RawFree(self.batch)
         PyMem_RawFree(self)
 
 
-cdef void shared_ended(Shared* self, void* block, bint finished) noexcept nogil:
-    block_free(block)
+cdef void shared_ended(Shared* self, void* blocks, bint finished) noexcept nogil:
+    blocks_free(blocks)
     if finished:
         shared_release(self)            # the timer's reference
 
@@ -149,10 +152,19 @@ cdef Shared* scene_share(Scene* self, uint64_t slot, Shared* another) noexcept n
     return found
 
 
+cdef int64_t shared_length(Shared* self) noexcept nogil:
+    cdef int64_t length
+    lock_wait(self.batch.timer)
+    length = self.batch.length
+    lock_release(self.batch.timer)
+    return length
+
+
 cdef Shared* scene_add_batch(Scene* self, uint64_t* chance, const int64_t* delays_ms) noexcept nogil:
     """A batch in the timer, with a reference for the caller; NULL: there was no room."""
     cdef Shared* shared = <Shared*>PyMem_RawCalloc(1, sizeof(Shared))
-    cdef Batch* batch = batch_new(1 + draw(chance, LONGEST))
+    cdef Batch* batch = batch_new()
+    cdef int64_t count = 1 + <int64_t>draw(chance, LONGEST)
     cdef WhenDue due = ASK_WHEN_DUE if self.timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
     cdef const char* delays = <const char*>delays_ms
     cdef Instant now
@@ -160,12 +172,13 @@ cdef Shared* scene_add_batch(Scene* self, uint64_t* chance, const int64_t* delay
     cdef Status status
     shared.references = 2               # the caller's and the timer's
     shared.batch = batch
+    batch_prepare(batch, count)
     batch.object = <void*>shared
     batch.timer = self.timer
     scene_now(self, &now)
-    batch_check(delays, sizeof(int64_t), batch.length, self.timer, &now, &base_ms, &last_ms)
+    batch_check(delays, sizeof(int64_t), count, self.timer, &now, &base_ms, &last_ms)
     while True:
-        status = batch_add(batch, self.timer, delays, sizeof(int64_t), now.ms, base_ms, last_ms, due)
+        status = batch_extend(batch, NULL, delays, sizeof(int64_t), 0, count, now.ms, base_ms, last_ms, due)
         if status != NOT_YET or not scene_make_room(self, status, &due):
             break
     if status != OK:
@@ -175,10 +188,44 @@ cdef Shared* scene_add_batch(Scene* self, uint64_t* chance, const int64_t* delay
     return shared
 
 
+cdef void scene_extend_batch(Scene* self, Shared* shared, uint64_t* chance, const int64_t* delays_ms) noexcept nogil:
+    cdef Batch* batch = shared.batch
+    cdef BatchRoom room
+    cdef int64_t count = 1 + <int64_t>draw(chance, LONGEST), first, base_ms, last_ms
+    cdef const char* delays = <const char*>delays_ms
+    cdef void* blocks = NULL
+    cdef bint finished
+    cdef Instant now
+    cdef WhenDue due = ASK_WHEN_DUE if self.timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
+    cdef Status status = TRY_AGAIN
+    memset(&room, 0, sizeof(BatchRoom))
+    scene_now(self, &now)
+    batch_check(delays, sizeof(int64_t), count, self.timer, &now, &base_ms, &last_ms)
+    lock_wait(self.timer)
+    if batch_hold_locked(batch):
+        hw_atomic_add(&shared.references, 1)        # the timer's
+    lock_release(self.timer)
+    while True:
+        if status == TRY_AGAIN:
+            first = shared_length(shared)
+            if first > MOST_OF_A_BATCH:
+                break
+        elif status == NEEDS_ROOM:
+            batch_room_make(&room)
+        elif status != NOT_YET or not scene_make_room(self, status, &due):
+            break
+        status = batch_extend(batch, &room, delays, sizeof(int64_t), first, count, now.ms, base_ms, last_ms, due)
+    batch_room_free(&room)
+    lock_wait(self.timer)
+    finished = batch_let_go_locked(batch, &blocks)
+    lock_release(self.timer)
+    shared_ended(shared, blocks, finished)
+
+
 cdef void scene_change_batch(Scene* self, uint64_t* chance) noexcept nogil:
     cdef int64_t indices[400]           # LONGEST
     cdef int64_t delays_ms[400]
-    cdef uint64_t slot = draw(chance, SLOTS), what = draw(chance, 8)
+    cdef uint64_t slot = draw(chance, SLOTS), what = draw(chance, 10)
     cdef Shared* shared = NULL if what == 0 else scene_share(self, slot, NULL)
     cdef int64_t count, base_ms, last_ms, moved = 0, i
     cdef void* block = NULL
@@ -194,15 +241,17 @@ cdef void scene_change_batch(Scene* self, uint64_t* chance) noexcept nogil:
         if shared is not NULL:
             shared = scene_share(self, slot, shared)
     elif what < 5:
-        count = shared.batch.length if what == 1 else <int64_t>draw(chance, 40)
+        count = shared_length(shared) if what == 1 else <int64_t>draw(chance, 40)
         batch_cancel(shared.batch, NULL if what == 1 else indices, count, &block, &finished)
         shared_ended(shared, block, finished)
+    elif what < 7:
+        scene_extend_batch(self, shared, chance, delays_ms)
     else:
-        count = shared.batch.length
+        count = min(shared_length(shared), LONGEST)
         scene_now(self, &now)
         batch_check(<const char*>delays_ms, sizeof(int64_t), count, self.timer, &now, &base_ms, &last_ms)
         while True:
-            status = batch_reschedule(shared.batch, NULL if what == 5 else indices, count, <const char*>delays_ms,
+            status = batch_reschedule(shared.batch, NULL if what == 7 else indices, count, <const char*>delays_ms,
                                       sizeof(int64_t), now.ms, base_ms, last_ms, due, &moved)
             if status != NOT_YET or not scene_make_room(self, status, &due):
                 break

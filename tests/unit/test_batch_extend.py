@@ -1,0 +1,254 @@
+"""TimerBatch.extend: new timers go on from the length of their batch, behind what there was; bad input adds nothing."""
+
+import gc
+import threading
+from array import array
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hwheel_core
+from hwheel import DumpError, ManualTimer, SystemTimer, TimerClosed, TimerFull
+
+
+def int64s(*values):
+    return array("q", values)
+
+
+def check(timer):
+    if hwheel_core.DEBUG:
+        hwheel_core.debug_check(timer)
+
+
+class Callback:
+    def __init__(self):
+        self.ran = []
+
+    def __call__(self, indices):
+        self.ran.extend(indices)
+
+
+@pytest.mark.parametrize("make", [lambda values: array("q", values), np.array, pa.array])
+def test_indices_go_on_from_the_length_of_the_batch(ran, make):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(10, 20), lambda due: ran.append((timer.time(), list(due))))
+    timer.advance(0.005)
+    assert batch.extend(make([5, 15, 0])) == range(2, 5)
+    assert (len(batch), batch.pending, list(batch.indices())) == (5, 5, [0, 1, 2, 3, 4])
+    assert batch.extend(make([3])) == range(5, 6)
+    timer.advance(1)
+    assert ran == [(0.005, [4]), (0.008, [5]), (0.01, [0, 2]), (0.02, [1, 3])]
+    assert timer.stats()[:3] == (6, 6, 0)
+
+
+def test_new_timers_run_after_what_was_added_for_their_tick_in_between(ran):
+    timer = ManualTimer()
+    first = timer.call_many(int64s(20), lambda due: ran.append(("first", *due)))
+    second = timer.call_many(int64s(10, 20), lambda due: ran.append(("second", *due)))
+    timer.call_later(0.01, ran.append, "task")
+    first.extend(int64s(10))
+    timer.advance(0.01)
+    assert ran == [("second", 0), "task", ("first", 1)]
+    second.extend(int64s(10, 10))
+    ran.clear()
+    timer.advance(0.01)
+    assert ran == [("first", 0), ("second", 1, 2, 3)]
+
+
+def test_what_fell_due_of_old_and_new_comes_in_one_call_in_order_of_time(ran, hand_clock, make_timer):
+    timer = make_timer(executor="inline", clock=hand_clock, reaper=False)
+    batch = timer.call_many(int64s(30, 10), ran.append)
+    batch.extend(int64s(20, 40, 10))
+    hand_clock.ms += 35
+    timer.advance_clock(0)
+    assert ran == [int64s(1, 4, 2, 0)]
+
+
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 1000])
+@pytest.mark.parametrize("steps", [[1] * 200, [64, 64, 1, 63], [5000], [10, 5000, 1, 70_000]])
+def test_however_it_grew_each_index_is_a_timer(length, steps):
+    timer = ManualTimer()
+    callback = Callback()
+    batch = timer.call_many(array("q", range(1, length + 1)), callback)
+    for count in steps:
+        first = len(batch)
+        assert batch.extend(array("q", range(first + 1, first + count + 1)), callback) == range(first, first + count)
+    check(timer)
+    length += sum(steps)
+    every_third = array("q", range(0, length, 3))
+    assert batch.cancel(every_third) == len(every_third)
+    assert batch.reschedule(array("q", range(length)), length + 5) == length - len(every_third)
+    check(timer)
+    assert list(batch.indices()) == [i for i in range(length) if i % 3]
+    timer.advance((length + 5) / 1000)
+    assert callback.ran == [i for i in range(length) if i % 3]
+    assert (batch.pending, len(batch), batch.callback) == (0, length, None)
+
+
+def test_what_is_over_is_over_also_after_the_memory_of_its_part_has_gone(ran):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(*[5] * 100), ran.extend)
+    batch.extend(array("q", [1000] * 3))
+    timer.advance(0.01)
+    assert ran == list(range(100))
+    assert batch.cancel([0, 50, 99]) == 0
+    assert batch.reschedule(range(100), 5) == 0
+    assert list(batch.indices()) == [100, 101, 102]
+    batch.extend(array("q", [10] * 200))
+    timer.advance(0.01)
+    assert ran == [*range(100), *range(103, 303)]
+    assert batch.reschedule(None, 1) == 3
+    assert batch.cancel() == 3
+
+
+def test_a_batch_that_is_over_wants_its_callback_again(ran):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(1, 2), ran.extend)
+    timer.advance(0.01)
+    assert batch.callback is None
+    with pytest.raises(ValueError, match="released its callback"):
+        batch.extend(int64s(1))
+    assert (len(batch), batch.pending, timer.stats().added) == (2, 0, 2)
+    assert batch.extend(int64s(1, 1), ran.extend) == range(2, 4)
+    assert batch.extend(int64s(5)) == range(4, 5)
+    timer.advance(0.01)
+    assert ran == [0, 1, 2, 3, 4]
+    assert batch.callback is None
+    assert batch.extend(int64s()) == range(5, 5)
+
+
+def test_an_empty_batch_is_extended(ran):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(), ran.extend)
+    assert batch.extend(int64s(2, 1), ran.extend) == range(2)
+    timer.advance(1)
+    assert ran == [1, 0]
+
+
+def test_one_batch_has_one_callback(ran):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(5), ran.append)
+    with pytest.raises(ValueError, match="another callback"):
+        batch.extend(int64s(5), ran.extend)
+    assert (len(batch), batch.pending) == (1, 1)
+    batch.extend(int64s(5), ran.append)  # equal, and not the same
+    timer.advance(1)
+    assert ran == [int64s(0, 1)]
+
+
+def test_a_callback_extends_its_own_batch(ran):
+    def again(due):
+        ran.append((timer.time(), list(due)))
+        if len(batch) < 8:
+            batch.extend(array("q", [10] * len(due)), again)
+
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(5, 5), again)
+    timer.advance(1)
+    assert ran == [(0.005, [0, 1]), (0.015, [2, 3]), (0.025, [4, 5]), (0.035, [6, 7])]
+    assert batch.callback is None
+
+
+def test_all_or_none_where_a_timer_is_full(ran):
+    timer = ManualTimer(max_pending=5)
+    batch = timer.call_many(int64s(1, 1), ran.extend)
+    with pytest.raises(TimerFull):
+        batch.extend(int64s(1, 1, 1, 1))
+    assert (len(batch), batch.pending, timer.stats().added) == (2, 2, 2)
+    assert batch.extend(int64s(1, 1, 1)) == range(2, 5)
+    with pytest.raises(TimerFull):
+        batch.extend(int64s(1))
+    timer.advance(1)
+    assert ran == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("delays_ms", "callback", "error"),
+    [
+        (5, None, TypeError),
+        ("5", None, TypeError),
+        (None, None, TypeError),
+        ([5, 5], None, TypeError),
+        (array("i", [5, 5]), None, TypeError),
+        (np.zeros((2, 2), "q"), None, TypeError),
+        (array("q", [5, 2**63 - 1]), None, OverflowError),
+        (array("q", [5]), 5, TypeError),
+        (array("q", [5]), "print", TypeError),
+    ],
+)
+def test_bad_input_adds_nothing(ran, delays_ms, callback, error):
+    timer = ManualTimer(start_ms=1)
+    batch = timer.call_many(int64s(10, 20), ran.extend)
+    before = timer.stats()
+    with pytest.raises(error):
+        batch.extend(delays_ms, callback)
+    assert timer.stats() == before
+    assert (len(batch), batch.pending) == (2, 2)
+    timer.advance(1)
+    assert ran == [0, 1]
+
+
+def test_into_levels_that_are_not_there_yet(ran):
+    timer = ManualTimer(wheel_size=4)
+    batch = timer.call_many(int64s(1), ran.extend)
+    batch.extend(int64s(10**12, 10**6))
+    check(timer)
+    timer.advance(2 * 10**9)
+    assert ran == [0, 2, 1]
+
+
+def test_after_close_nothing_is_added_and_what_came_back_stays():
+    for timer in (ManualTimer(), SystemTimer(clock=lambda: 5.0)):
+        batch = timer.call_many(int64s(1000, 500), print)
+        batch.extend(int64s(700))
+        assert timer.close() == [batch]
+        for arguments in [(int64s(5),), (int64s(5), print), (int64s(),)]:
+            with pytest.raises(TimerClosed):
+                batch.extend(*arguments)
+        assert list(batch.indices()) == [1, 2, 0]
+        assert (batch.pending, batch.callback, len(batch)) == (3, print, 3)
+
+
+def test_of_a_timer_that_nobody_has_any_more_nothing_is_extended():
+    batch = ManualTimer().call_many(int64s(5), print)
+    gc.collect()
+    with pytest.raises(TimerClosed):
+        batch.extend(int64s(5), print)
+
+
+def test_a_batch_that_was_extended_is_refused_by_dump():
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(), print)
+    batch.extend(int64s(5), print)
+    with pytest.raises(DumpError, match="batch"):
+        timer.dump()
+    batch.cancel()
+    assert isinstance(timer.dump(), bytes)
+
+
+def test_the_reaper_is_woken_for_what_comes_earlier_now():
+    done = threading.Event()
+    with SystemTimer() as timer:
+        batch = timer.call_many(int64s(3_600_000), lambda due: done.set())
+        assert batch.extend(int64s(20)) == range(1, 2)
+        assert done.wait(60)
+        assert list(batch.indices()) == [0]
+
+
+@pytest.mark.parametrize("length", [1, 70, 5000])
+def test_extended_again_and_again_while_nobody_hands_out(length):
+    """What waits to be handed out is not lost when there is no more room for it beside what is new."""
+    timer = ManualTimer()
+    callback = Callback()
+    batch = timer.call_many(array("q", [0] * length), callback)
+    dice = np.random.default_rng(length)
+    cancelled = set()
+    for _ in range(30):
+        batch.extend(array("q", [0] * (1 + length // 4)))
+        gone = dice.integers(0, len(batch), 1 + length // 20)
+        batch.cancel(gone)
+        cancelled.update(gone.tolist())
+        check(timer)
+    timer.advance(0)
+    assert callback.ran == [index for index in range(len(batch)) if index not in cancelled]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hwheel.spark.deliver.files import Directory
 
 JAVA_FIRST_S = 2.0
-KEPT = ("tick", "wheel_size", "shards", "partitions", "dedup", "due_unit")  # for the life of a checkpoint
+KEPT = ("tick", "wheel_size", "shards", "partitions", "dedup", "due_unit", "by_id")  # for the life of a checkpoint
 
 DESCRIPTION = """\
 Takes messages from the files of a directory, and those that come into it, or from a topic of Kafka, and writes each
@@ -42,6 +42,10 @@ a message is a line of JSON, or a row of Parquet with these columns, or a record
 
   id and key are strings (or numbers), due is a whole number, cancel true or false, payload anything; a cancel, and a
   message that is sent again, have the id, key and due of the message. Other lines are dead letters, with the reason.
+
+with --by-id a cancel needs no due, and a message may stand in for those of its id and key that came before it:
+  {"id": "m1", "key": "user-7", "cancel": true}
+  {"id": "m1", "key": "user-7", "due": 1795179600000, "replace": true, "payload": "..."}
 
 examples:
   hwheel deliver --from in --to out --checkpoint state
@@ -130,6 +134,12 @@ def add_to(commands: Any) -> None:
         choices=["ms", "s"],
         help="of due in what comes in: milliseconds or seconds since 1970 (default: ms). It goes out in milliseconds",
     )
+    kept.add_argument(
+        "--by-id",
+        action=argparse.BooleanOptionalAction,
+        help="keep an index, so that a cancel needs no due, and a message can replace those of its id and key "
+        "(default: no)",
+    )
     spark = parser.add_argument_group("Spark")
     spark.add_argument("--master", metavar="URL", help="default: local[*], or what spark-submit says")
     spark.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting; may be repeated")
@@ -179,6 +189,7 @@ def run(options: argparse.Namespace) -> int:
                         kafka,
                         wheel.due_unit,
                         options.forget_files,
+                        wheel.by_id,
                     ),
                     places.to,
                     places.dead_letters,

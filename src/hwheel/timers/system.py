@@ -127,6 +127,10 @@ class SystemTimer(BaseTimer):
         """
         return load_timer(self, data, overdue, now)
 
+    @property
+    def _runs_elsewhere(self) -> bool:
+        return self._hand_over.elsewhere
+
     def _has_more(self) -> bool:
         pending, ringing = self._left()
         return pending > 0 or (ringing > 0 and self._hand_over.has_taken(self))

@@ -210,7 +210,7 @@ cdef class BaseTimer:
         return core_close(self, bool(run_pending), timeout, None)
 
     def dump(self, *, timeout=None, now=None):
-        """Closes the timer as close() does, and returns what had not run as bytes for load().
+        """Closes as close(timeout=timeout) does, and returns what had not run as bytes for load().
         DumpError: something cannot be pickled; nothing has changed then. now: the seconds since
         1970 that it is, time.time() by itself. What an executor has been given runs there.
         """

@@ -5,7 +5,7 @@ PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
 .PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-cluster test-debug test-posix \
-        test-freethreaded check-windows soak forks search proof fuzz chaos sanitize sanitize-threads bench bench-spark bench-replay bench-pytest \
+        test-freethreaded check-windows soak forks search proof fuzz chaos sanitize leaks sanitize-threads bench bench-spark bench-replay bench-pytest \
         check check-workflows docs docs-links \
         pictures format types changelog dist clean
 
@@ -114,6 +114,16 @@ sanitize: .venv-sanitize/built
 	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/c_api tests/promises/test_no_memory.py \
 		tests/containers tests/purgatory tests/recorder tests/live \
 		$(filter-out $(patsubst %,tests/dropin/test_%.py,cpython_tests interruptions timer_crowds),$(wildcard tests/dropin/test_*.py))
+
+# LeakSanitizer under tests of the core and of what is built on it: memory that nobody has and nobody gave back. Objects that are
+# alive for too long are counted by the debug build after each test.
+leaks: .venv-sanitize/built
+	rm -rf build/leaks && mkdir -p build/leaks
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
+	ASAN_OPTIONS=detect_leaks=1:log_path=build/leaks/report:fast_unwind_on_malloc=0:malloc_context_size=12 \
+	LSAN_OPTIONS=exitcode=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/containers tests/purgatory tests/c_api tests/promises/test_no_memory.py
+	.venv/bin/python -P tests/promises/leaks.py build/leaks
 
 # ThreadSanitizer under threads of C over the plain half of the core, which holds no Python object; BROKEN=batch_take:
 # without the locks of that function, and it has to say so.

@@ -14,7 +14,7 @@ cdef bint core_run_subclass(BaseTimer self, TimerTask task, const Instant* now, 
         task_track(task)
         if core_is_too_late(self, task, now):
             core_miss(self, task)
-        elif task.task.flags & TASK_REPEATS:
+        elif task_flags(&task.task) & TASK_REPEATS:
             periodic_run(task)
         else:
             task_tell(task, task.run(), None)
@@ -22,7 +22,7 @@ cdef bint core_run_subclass(BaseTimer self, TimerTask task, const Instant* now, 
         if not (isinstance(error, Exception) and task_tell(task, None, error)):
             core_callback_failed(self, task, error, in_caller)
     finally:
-        if task.task.flags & TASK_REPEATS:
+        if task_flags(&task.task) & TASK_REPEATS:
             self._restart(task)
     return True
 
@@ -46,7 +46,7 @@ cdef inline bint core_run_entry(BaseTimer self, Entry* entry, const Instant* now
         batch = <TimerBatch>entry_batch(entry).object
         callback = batch_callback(batch)    # before the last index is out and somebody may release it
         indices = timer_batch_take(batch, timer_batch_room(batch, None), now)
-        if batch.batch.pending == 0:
+        if hw_peek64(&batch.batch.pending) == 0:
             batch_set_callback(batch, None)
         if len(indices):
             try:

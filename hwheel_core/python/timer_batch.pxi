@@ -47,7 +47,7 @@ cdef class TimerBatch:
         """How many have neither run nor been cancelled. After close(): how many it gave back."""
         cdef int64_t pending
         with cython.critical_section(self):
-            pending = self.batch.pending if self.remaining is None else len(self.remaining)
+            pending = hw_peek64(&self.batch.pending) if self.remaining is None else len(self.remaining)
         return pending
 
     @property
@@ -151,7 +151,7 @@ cdef class TimerBatch:
             if delays.count != count:
                 raise ValueError(f"there must be a delay for each of the {count:,} indices, not {delays.count:,}")
             data, stride = delays.data, delays.stride
-        if self.batch.pending and count:
+        if hw_peek64(&self.batch.pending) and count:
             moved = timer_batch_reschedule(self, chosen, count, data, stride)
         return moved
 

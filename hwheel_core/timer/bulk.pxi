@@ -87,8 +87,8 @@ cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, vo
             i += 1
         timer.wheel.removals += slice_cancelled
         cancelled += slice_cancelled
-        self.pending -= slice_cancelled
-        timer.pending -= slice_cancelled
+        hw_bump(&self.pending, -slice_cancelled)
+        hw_bump(&timer.pending, -slice_cancelled)
         timer.cancelled += slice_cancelled
         if batch_waiting(self) == 0 and entry_is_linked(&self.node):
             wheel_remove(&timer.wheel, &self.node)      # its place in `ready` was that of what is cancelled now
@@ -124,8 +124,8 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
                 timer_record_locked(timer, due.expiration_ms, now)
             indices[taken] = due.index
             taken += 1
-        self.pending -= taken - before
-        timer.pending -= taken - before
+        hw_bump(&self.pending, before - taken)
+        hw_bump(&timer.pending, before - taken)
         if now is NULL:
             timer.returned += taken - before
             self.returning += taken - before

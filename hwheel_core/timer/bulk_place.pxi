@@ -39,13 +39,13 @@ cdef int64_t batch_check(const char* delays_ms, Py_ssize_t stride, int64_t lengt
 
 cdef void batch_enter_locked(Batch* self, Timer* timer) noexcept nogil:
     self.timer = timer
-    self.pending = self.length
+    hw_poke64(&self.pending, self.length)
     self.prev = NULL
     self.next = timer.batches
     if timer.batches is not NULL:
         timer.batches.prev = self
     timer.batches = self
-    timer.pending += self.length
+    hw_bump(&timer.pending, self.length)
     timer.added += self.length
 
 

@@ -5,7 +5,7 @@ PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
 .PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-cluster test-debug test-posix \
-        test-freethreaded check-windows soak forks search proof fuzz chaos sanitize leaks sanitize-threads bench bench-spark bench-replay bench-pytest \
+        test-freethreaded check-windows soak forks search proof fuzz chaos sanitize leaks sanitize-threads sanitize-threads-whole bench bench-spark bench-replay bench-pytest \
         check check-workflows docs docs-links \
         pictures format types changelog dist clean
 
@@ -130,6 +130,17 @@ leaks: .venv-sanitize/built
 sanitize-threads: .venv/built
 	.venv/bin/python -P tests/threads/plain/run.py --seconds $(or $(SECONDS),60) $(if $(BROKEN),--broken "$(BROKEN)")
 
+# ThreadSanitizer over all of it, on a CPython without a GIL that is built with it, which PYTHON is: CC=clang ./configure
+# --disable-gil --with-thread-sanitizer. Everything takes some ten times as long. SANITIZED="tests/unit ...": only these. What it
+# reports is in build/races.*, and there must be none.
+SANITIZED ?= $(filter-out $(patsubst %,tests/threads/test_%.py,plain_half process_pool),$(wildcard tests/threads/test_*.py)) \
+	tests/purgatory tests/containers tests/unit tests/model/test_timer_model.py
+sanitize-threads-whole: .venv-threads/built
+	mkdir -p build && rm -f build/races.*
+	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/threads/races_of_cpython.txt log_path=$(CURDIR)/build/races exitcode=0" \
+	PYTHON_GIL=0 HWHEEL_MODEL_EXAMPLES=0.1 .venv-threads/bin/python -P -m pytest -q $(SANITIZED)
+	! cat build/races.* 2>/dev/null
+
 # Everything measured in one run, see bench/README.md; QUICK=1: a look; KAFKA=1: beside Kafka's own timer, too.
 bench: .venv/built
 	.venv/bin/python -m pip install -q --group bench
@@ -229,6 +240,9 @@ dist:
 .venv-sanitize/built: $(SOURCES)
 	$(call build,.venv-sanitize,HWHEEL_DEBUG=1 HWHEEL_CFLAGS="-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -g -O1")
 
+.venv-threads/built: $(SOURCES)
+	$(call build,.venv-threads,TSAN_OPTIONS=report_bugs=0 HWHEEL_CFLAGS="-fsanitize=thread -g -O1",--prefer-binary,test-core)
+
 comma := ,
 
 # An install of a copy, not of the tree: what is tested is what a user gets, and no stale build output gets in.
@@ -243,4 +257,4 @@ define build
 endef
 
 clean:
-	rm -rf .venv .venv-debug .venv-posix .venv-freethreaded .venv-kafka .venv-cluster .venv-sanitize .venv-fuzz .venv-dist .venv-workflows build dist
+	rm -rf .venv .venv-debug .venv-posix .venv-freethreaded .venv-kafka .venv-cluster .venv-sanitize .venv-threads .venv-fuzz .venv-dist .venv-workflows build dist

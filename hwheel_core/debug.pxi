@@ -56,11 +56,11 @@ def debug_check(timer):
         if fault is NULL:
             fault = list_check(offered, &offered_length)
         length += offered_length
-        checked.pending -= length       # what the pass of a loop has taken out and not run yet
+        hw_bump(&checked.pending, -length)       # what the pass of a loop has taken out and not run yet
         checked.expired += length
     if fault is NULL:
         fault = timer_check_locked(checked)
-    checked.pending += length
+    hw_bump(&checked.pending, length)
     checked.expired -= length
     lock_release(checked)
     if fault is not NULL:

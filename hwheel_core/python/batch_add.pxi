@@ -30,7 +30,7 @@ cdef bint timer_batch_ended(TimerBatch self, bint finished) except False:
     if finished:
         with cython.critical_section(self):
             before = self.callback_
-            if self.remaining is None and not self.batch.is_listed:
+            if self.remaining is None and not hw_peek(&self.batch.is_listed):
                 self.callback_ = None
         Py_DECREF(self)
     return True
@@ -143,7 +143,7 @@ cdef object timer_batch_extend(TimerBatch self, object delays_ms, object callbac
     memset(&room, 0, sizeof(BatchRoom))
     try:
         while status == TRY_AGAIN:
-            first = self.batch.length
+            first = hw_peek64(&self.batch.length)
             added = range(first, first + delays.count)      # before anything is added, because there may be no memory for it
             status = timer_batch_try(self, &room, delays, callback, first, &now, base_ms, last_ms, &due)
         if status != OK:

@@ -141,7 +141,7 @@ cdef const char* group_check_locked(const Group* self, const Timer* timer) noexc
         number = member.number // MEMBER_STEP
         if task.owner != <uintptr_t>timer:
             return "a member is another timer's"
-        if task.state != TASK_PENDING and not (task.state == TASK_EXPIRED and task.flags & TASK_REPEATS):
+        if task.state != TASK_PENDING and not (task.state == TASK_EXPIRED and task_flags(task) & TASK_REPEATS):
             return "a member is neither pending nor one that comes back"
         member = member.next
     if count != self.count or number > self.joined:

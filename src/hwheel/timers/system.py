@@ -173,6 +173,6 @@ class SystemTimer(BaseTimer):
 
     def _at_exit(self) -> None:
         self._exiting = True
+        self._close()  # first, so that no add starts in vain the threads that the next line ends
         self._stop(False)
-        self._close()
         self._hand_over.leave()

@@ -5,7 +5,8 @@ PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
 .PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-cluster test-debug test-posix \
-        test-freethreaded check-windows soak forks search proof fuzz chaos sanitize leaks sanitize-threads sanitize-threads-whole bench bench-spark bench-replay bench-pytest \
+        test-freethreaded check-windows soak forks search proof fuzz chaos mutants coverage \
+        sanitize leaks sanitize-threads sanitize-threads-whole bench bench-spark bench-replay bench-pytest \
         check check-workflows docs docs-links \
         pictures format types changelog dist clean
 
@@ -106,6 +107,16 @@ fuzz: .venv-fuzz/built
 # `hwheel deliver` killed 20 times with -9, and every message counted: some 5 minutes.
 chaos: .venv/built
 	.venv/bin/python -P tests/spark/chaos.py 20
+
+# The wheel broken in some 760 ways, each of which a test has to notice: see mutants/__main__.py. ARGUMENTS="--only queue.pxi"
+# breaks a part of it, --again what the last run has not killed.
+mutants: .venv/built
+	.venv/bin/python -P mutants $(ARGUMENTS)
+
+# Which lines tests reach, of Python and of the compiled core: build/coverage/index.html, see lines/__main__.py. ARGUMENTS=--spark:
+# with those of hwheel.spark; --report: once more what was counted last.
+coverage: .venv-coverage/built
+	.venv-coverage/bin/python -P lines $(ARGUMENTS)
 
 # AddressSanitizer and UndefinedBehaviorSanitizer under the tests of the core and of what is built on it.
 sanitize: .venv-sanitize/built
@@ -231,6 +242,9 @@ dist:
 .venv-kafka/built: $(SOURCES)
 	$(call build,.venv-kafka,,--group kafka)
 
+.venv-coverage/built: $(SOURCES)
+	$(call build,.venv-coverage,HWHEEL_CFLAGS="--coverage -O0",--group coverage)
+
 .venv-cluster/built: $(SOURCES)
 	$(call build,.venv-cluster,,--group cluster)
 
@@ -257,4 +271,4 @@ define build
 endef
 
 clean:
-	rm -rf .venv .venv-debug .venv-posix .venv-freethreaded .venv-kafka .venv-cluster .venv-sanitize .venv-threads .venv-fuzz .venv-dist .venv-workflows build dist
+	rm -rf .venv .venv-debug .venv-posix .venv-freethreaded .venv-kafka .venv-cluster .venv-sanitize .venv-threads .venv-fuzz .venv-coverage .venv-dist .venv-workflows build dist

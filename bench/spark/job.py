@@ -24,10 +24,11 @@ SCHEMA = "id string, key string, due bigint, payload string"
 FILES = 2  # a batch, one for each core
 
 
-def messages(first: int, due_ms: Any) -> pa.Table:
-    """Messages with ids from `first` on."""
+def messages(first: int, due_ms: Any, numbers: Any = None) -> pa.Table:
+    """Messages with ids from `first` on, or of these numbers."""
     count = len(due_ms)
-    numbers = np.arange(first, first + count)
+    if numbers is None:
+        numbers = np.arange(first, first + count)
     return pa.table(
         {
             "id": pa.array(np.char.mod("m%012d", numbers)),
@@ -48,12 +49,13 @@ class Job:
         transform: Callable[[DataFrame], DataFrame],
         first_due_ms: int = START_MS + FIRST_DUE_MS,
         spread_ms: int = SPREAD_MS,
+        schema: str = SCHEMA,
     ) -> None:
         shutil.rmtree(directory, ignore_errors=True)
         (directory / "in").mkdir(parents=True)
         self.spark, self.directory = spark, directory
         self.first_due_ms, self.spread_ms = first_due_ms, spread_ms
-        self.frame = transform(spark.readStream.schema(SCHEMA).parquet(str(directory / "in")))
+        self.frame = transform(spark.readStream.schema(schema).parquet(str(directory / "in")))
         self.clock = spark._jvm.org.apache.spark.util.ManualClock()
         self.now_ms = START_MS
         self.query: Any = None

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 sys.path.append(str(Path(__file__).parents[1]))
 
+from by_id import by_id
 from far import WHEEL_SIZES, cascade, month
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.pending import indexes, state
@@ -104,7 +105,7 @@ def state_size(spark: SparkSession, checkpoint: str, pending: int) -> dict[str, 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pending", type=int, default=10_000_000, help="the most that is held (default: %(default)s)")
-    parser.add_argument("--only", nargs="+", default=["timers", "flat", "wheel", "lag", "cascade", "month"])
+    parser.add_argument("--only", nargs="+", default=["timers", "flat", "wheel", "lag", "cascade", "month", "by_id"])
     options = parser.parse_args()
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # Spark's workers import one_timer
     spark = make_session("local[2]", SETTINGS)
@@ -122,6 +123,7 @@ def main() -> None:
             "wheel": lambda: wheel(spark, directory, pendings),
             "lag": lambda: lags(spark, directory),
             "cascade": lambda: cascade(spark, directory),
+            "by_id": lambda: by_id(spark, directory, min(options.pending, 1_000_000)),
             "month": lambda: {f"wheel size {size:,}": month(spark, directory, size) for size in WHEEL_SIZES},
         }
         print(json.dumps({"machine": machine(), "pyspark": spark.version}), flush=True)

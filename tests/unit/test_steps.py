@@ -1,5 +1,5 @@
-"""A cascade goes on by steps, each of so many entries and buckets at most, so that others come to the lock in between. A
-debug build shows them."""
+"""A cascade goes on by steps, each of so many entries and buckets at most, so that others come to the lock in between.
+A debug build shows them."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # What a debug build (HWHEEL_DEBUG=1 when compiling) shows to its tests: the live counts, the invariant check, and
-# of the wheel its hints and its bookmarks.
+# of the wheel its hints, its bookmarks and its steps.
 
 
 cdef bint debug_only() except False:
@@ -99,3 +99,23 @@ def debug_tally(TimingWheel wheel not None, int level, int index, int most, betw
         lock_with_gil(timer)
         bookmark_remove(&bookmark, &timer.wheel)
         lock_release(timer)
+
+
+def debug_step(TimingWheel wheel not None, int64_t now_ms, int budget):
+    """One wheel_step, in a debug build: (its status by name, what is left of the budget, how many entries cascaded in it, when
+    the wheel has to do something next, whether it is idle). What is due stays in the wheel, for poll()."""
+    cdef Timer* timer
+    cdef StepStatus status
+    cdef int64_t before, cascaded, next_ms = 0
+    cdef bint has_next, idle
+    debug_only()
+    timing_wheel_set_up(wheel)
+    timer = wheel.timer
+    lock_with_gil(timer)
+    before = timer.wheel.cascaded
+    status = wheel_step(&timer.wheel, now_ms, &budget)
+    cascaded = timer.wheel.cascaded - before
+    has_next = wheel_next(&timer.wheel, &next_ms)
+    idle = wheel_is_idle(&timer.wheel)
+    lock_release(timer)
+    return ("done", "more", "tick")[status], budget, cascaded, next_ms if has_next else None, bool(idle)

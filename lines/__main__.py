@@ -1,5 +1,5 @@
-"""Counts which lines of the package tests reach, those of Python and those of the compiled core, and asks of each other
-one for its reason, in reasons.toml. The report is build/coverage/index.html.
+"""Counts which lines of the package tests reach, those of Python and those of the compiled core, and says which others
+have no reason in reasons.toml. The report is build/coverage/index.html.
 
 The core is an instrumented build: see core.py. What ends by os._exit or a signal has told nothing, so that some of what
 runs only in such processes has that as its reason.
@@ -52,11 +52,13 @@ def main() -> int:
     parser.add_argument("--spark", action="store_true", help="with tests/spark, and so with hwheel.spark: minutes more")
     parser.add_argument("--tests", nargs="+", default=TESTS, metavar="PATH", help="these, and not all that are usual")
     parser.add_argument("--report", action="store_true", help="of what was counted last; no test is run")
+    parser.add_argument("--strict", action="store_true", help="a line without a reason is an error")
     parser.add_argument("--all", action="store_true", help="also the files of which all is reached")
     options = parser.parse_args()
     os.environ["HWHEEL_LINES"] = str(OUT)
     status = 0 if options.report else run([*options.tests, *(["tests/spark"] if options.spark else [])])
-    return report(options.spark, options.all, Console(soft_wrap=True)) or status
+    missing = report(options.spark, options.all, Console(soft_wrap=True))
+    return status or (1 if missing and options.strict else 0)
 
 
 def run(tests: list[str]) -> int:
@@ -72,7 +74,7 @@ def run(tests: list[str]) -> int:
 
 
 def report(spark: bool, everything: bool, console: Console) -> int:
-    """Prints the table and what has no reason; writes the pages."""
+    """Prints the table and what has no reason; writes the pages. Returns how many lines have none."""
     os.chdir(ROOT)
     cover = coverage.Coverage(config_file=str(HERE / "coverage.ini"))
     cover.set_option("run:plugins", ["core"])
@@ -110,7 +112,7 @@ def report(spark: bool, everything: bool, console: Console) -> int:
     for name in sorted({*known} - used):
         console.print(f"{LIST.name} has a reason for what is reached, or is not there: {name}", markup=False)
     console.print(f"see {OUT.relative_to(ROOT)}/index.html")
-    return 1 if missing else 0
+    return len(missing)
 
 
 if __name__ == "__main__":

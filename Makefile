@@ -99,7 +99,8 @@ proof: .venv/built
 	.venv/bin/python -P proof $(ARGUMENTS)
 
 # Inputs that break a promise, looked for by libFuzzer, which sees what each reaches in the core: see fuzz/__main__.py. Needs
-# clang, and an interpreter that Atheris has a wheel for. ARGUMENTS=--keep puts what reaches something new into fuzz/corpus.
+# clang, and an interpreter that Atheris has a wheel for. ARGUMENTS=--keep puts what reaches something new into fuzz/corpus;
+# ARGUMENTS="--operations 1e8 plain" tries the half that holds no Python object alone, which wants no Atheris.
 SECONDS ?= 60
 fuzz: .venv-fuzz/built
 	.venv-fuzz/bin/python -P fuzz --seconds $(SECONDS) $(ARGUMENTS)

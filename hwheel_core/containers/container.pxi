@@ -74,7 +74,7 @@ cdef bint container_grow(ContainerCore self) except False:
 cdef bint container_set_back(ContainerCore self, int64_t now_ms) except False:
     """For a clock that was set back: as timer_set_back. O(pending)."""
     cdef Entry early
-    while not wheel_reaches_from(self.wheel, now_ms):
+    while not wheel_reaches_from(self.wheel, now_ms, self.wheel.levels[0].current_time_ms):
         container_grow(self)
     list_init(&early)
     list_move_to_end(&self.due, &early)

@@ -25,7 +25,7 @@ cdef void timers_turn_back(LoopTimers self, int64_t now_tick) noexcept:
     cdef Timer* timer = self.timer
     cdef bint have_memory = True
     lock_with_gil(timer)
-    while have_memory and not wheel_reaches_from(&timer.wheel, now_tick):
+    while have_memory and not wheel_reaches_from(&timer.wheel, now_tick, timer.wheel.levels[0].current_time_ms):
         lock_release(timer)
         have_memory = timer_grow(timer)
         lock_with_gil(timer)

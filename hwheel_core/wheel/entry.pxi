@@ -15,7 +15,7 @@ cdef inline void entry_set_hint(Entry* self, uint32_t target_number) noexcept no
 
 cdef inline const Entry* entry_hinted(const Entry* self) noexcept nogil:
     """For hw_prefetch and nothing else: there may be no such entry any more."""
-    return <const Entry*>(<const char*>self + (<int64_t>self.hint << 3))
+    return <const Entry*>(<const char*>self + <int64_t>self.hint * 8)
 
 
 cdef inline void list_init(Entry* head) noexcept nogil:

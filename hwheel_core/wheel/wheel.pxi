@@ -266,11 +266,11 @@ cdef void wheel_set_back(Wheel* self, int64_t time_ms, Entry* pending) noexcept 
     self.removals += 1          # so that no hint is written where a remembered node was
 
 
-cdef bint wheel_reaches_from(const Wheel* self, int64_t time_ms) noexcept nogil:
-    """Whether there would be a level for everything that is pending, and for now, if the clocks stood at an earlier time."""
+cdef bint wheel_reaches_from(const Wheel* self, int64_t time_ms, int64_t last_ms) noexcept nogil:
+    """Whether there would be a level for everything that is pending, and for last_ms, if the clocks stood at an earlier time."""
     cdef const Level* top = &self.levels[self.level_count - 1]
     cdef const Bucket* bucket
-    cdef int64_t last_ms = self.levels[0].current_time_ms + self.levels[0].tick_ms, end_ms
+    cdef int64_t end_ms
     cdef int32_t i
     for i in range(self.queue_length):
         bucket = self.queue[i]

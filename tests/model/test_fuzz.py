@@ -2,6 +2,8 @@
 they find what is wrong."""
 
 import importlib
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from hwheel import ManualTimer, TimingWheel
 
 sys.path.append(str(Path(__file__).parents[2] / "fuzz"))
 from corpus import KEPT, kept
+
+from plain import build, planted
 
 FUZZ = KEPT.parent
 NAMES = sorted(path.stem for path in (FUZZ / "targets").glob("*.py"))
@@ -77,6 +81,40 @@ def test_what_is_wrong_is_found_by_the_inputs_that_are_kept(wrong, monkeypatch):
     with pytest.raises(AssertionError):
         for data in kept(subject):
             run(data)
+
+
+@pytest.fixture(scope="module")
+def plain_program(tmp_path_factory):
+    """The target `plain` with faults, which are asleep until they are asked for."""
+    pytest.importorskip("Cython")
+    if sys.platform != "linux" or shutil.which("cc") is None:
+        pytest.skip("needs Linux and a C compiler")
+    return build.build(tmp_path_factory.mktemp("plain"), planted.changes())
+
+
+@pytest.fixture(scope="module")
+def plain_inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inputs")
+    for number, data in enumerate([*kept("plain"), *some_inputs(200)]):
+        (folder / f"{number:04}").write_bytes(data)
+    return sorted(folder.iterdir())
+
+
+def tried(program, fault, inputs):
+    return subprocess.run([program, str(fault), *inputs], capture_output=True, text=True, check=False, timeout=200)
+
+
+def test_nothing_is_found_in_the_plain_half(plain_program, plain_inputs):
+    assert len(kept("plain")) >= 5
+    done = tried(plain_program, 0, plain_inputs)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{len(plain_inputs)} inputs, ")
+
+
+@pytest.mark.parametrize("fault", planted.FAULTS)
+def test_a_plain_half_that_is_wrong_is_found_by_the_inputs_that_are_kept(plain_program, plain_inputs, fault):
+    done = tried(plain_program, [*planted.FAULTS].index(fault) + 1, plain_inputs[: len(kept("plain"))])
+    assert done.returncode < 0, done  # by a signal, abort()'s or of memory that is not the program's
 
 
 def test_rows_that_nobody_has_put_in_are_found(monkeypatch):

@@ -6,6 +6,7 @@ from array import array
 import pytest
 
 from exploring import dice_of
+from waiting import eventually
 
 
 @pytest.fixture
@@ -187,3 +188,24 @@ def test_a_batch_that_is_being_placed_meanwhile_loses_nothing(make_timer, hand_c
         hand_clock.ms = 10_000
         timer.advance_clock(0)
         assert batch.pending == 0
+
+
+def test_a_batch_that_falls_due_again_and_again_while_its_executor_is_busy(make_timer, hand_clock):
+    """Each time it leaves a place among what is due, and there are not so many."""
+    timer = make_timer(clock=hand_clock, reaper=False)
+    is_busy, go_on, ran = threading.Event(), threading.Event(), []
+    timer.call_later(0, lambda: (is_busy.set(), go_on.wait(60)))
+    timer.advance_clock(0)
+    assert is_busy.wait(60)
+    timer.call_many(array("q", [10, 10, 10]), lambda indices: ran.append(list(indices)))
+    for _ in range(5000):
+        hand_clock.ms += 10
+        timer.advance_clock(0)
+        hand_clock.ms -= 10
+        timer.call_later(0.001, ran.append, "cancelled").cancel()
+    assert ran == []
+    hand_clock.ms += 10
+    timer.advance_clock(0)
+    go_on.set()
+    eventually(lambda: ran)
+    assert ran == [[0, 1, 2]]

@@ -12,12 +12,12 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-CORE = HERE.parents[2] / "hwheel_core"
+sys.path.append(str(HERE.parents[1] / "helpers"))
+import plain_half  # noqa: E402
 
 # {function: its file}: a core can be built in which one of these takes no lock.
 BROKEN = {
@@ -29,51 +29,25 @@ BROKEN = {
 LOCKING = re.compile(r"^( +)(?:lock_(?:wait|release|yield)|hw_mutex_(?:lock|unlock))\(.*$", re.MULTILINE)
 
 
-def rooms_of(text):
-    """The files of the plain half, in order."""
-    return re.findall(r'^include "((?:wheel|timer)/.+)"', text, re.MULTILINE)
-
-
-def write_sources(folder, broken):
-    """The plain half with races.pxi behind it, as a module of Cython's; and what it declares."""
-    shutil.copytree(CORE, folder / "core")
-    if broken:
-        text = (folder / "core" / BROKEN[broken]).read_text()
-        begin = text.index(f" {broken}(")
-        function, between, rest = text[begin:].partition("\n\n\n")
-        function, locks = LOCKING.subn(r"\1pass", function)
-        assert locks >= 2
-        (folder / "core" / BROKEN[broken]).write_text(text[:begin] + function + between + rest)
-    declared = (CORE / "_core.pxd").read_text().partition('include "python/structs.pxd"')[0]
-    includes = "".join(f'include "{file}"\n' for file in rooms_of((CORE / "_core.pyx").read_text()))
-    directives = (CORE / "_core.pyx").read_text().partition('"""')[0]
-    for file in ("races.pxi", "races.h", "races.c"):
-        shutil.copy(HERE / file, folder)
-    (folder / "races_core.pxd").write_text(declared)
-    (folder / "races_core.pyx").write_text(f'{directives}cimport cython\n\n{includes}include "races.pxi"\n')
+def break_core(folder, broken):
+    """Takes the locks out of a function of the copy."""
+    file = folder / "core" / BROKEN[broken]
+    text = file.read_text()
+    begin = text.index(f" {broken}(")
+    function, between, rest = text[begin:].partition("\n\n\n")
+    function, locks = LOCKING.subn(r"\1pass", function)
+    assert locks >= 2
+    file.write_text(text[:begin] + function + between + rest)
 
 
 def build(folder, broken=None, sanitized=True):
     """The program."""
-    write_sources(folder, broken)
-    cython = [sys.executable, "-m", "cython", "-3", "--line-directives", "-I", "core", "-I", ".", "races_core.pyx"]
-    subprocess.run(cython, cwd=folder, check=True)
-    flags = ["-fsanitize=thread"] if sanitized else []
-    # What is for Python alone is never reached: the linker leaves it out, and with it the need for Python.
-    compiler = [
-        "cc",
-        *flags,
-        "-O1",
-        "-g",
-        "-pthread",
-        "-w",
-        "-ffunction-sections",
-        "-fdata-sections",
-        "-Wl,--gc-sections",
-    ]
-    compiler += ["-I", "core", "-I", ".", "-isystem", sysconfig.get_path("include"), "races.c", "-o", "races", "-lm"]
-    subprocess.run(compiler, cwd=folder, check=True)
-    return folder / "races"
+    plain_half.copy_core(folder)
+    if broken:
+        break_core(folder, broken)
+    plain_half.translate(folder, "races_core", [HERE / file for file in ("races.pxi", "races.h", "races.c")])
+    flags = ["-O1", "-g", *(["-fsanitize=thread"] if sanitized else [])]
+    return plain_half.compile_program(folder, "races", ["races.c"], flags)
 
 
 def command(program, seconds, seed):

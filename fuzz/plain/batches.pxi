@@ -1,0 +1,141 @@
+# Batches, as they are added, cancelled and moved.
+
+
+cdef void life_batch_ended(Life* self, int slot, void* block, bint finished) noexcept nogil:
+    """After what may have ended a batch: the last of its timers went, and nobody is about to take any."""
+    cdef bint should = block is not NULL or (self.batches[slot] is not NULL and self.batches[slot].entries is not NULL)
+    cdef int i
+    should = should and model_pending_of(&self.model, slot) == 0
+    for i in range(HOLDERS):
+        if self.holders[i].timer >= TASKS and (self.holders[i].timer - TASKS) // LONGEST == slot:
+            should = False
+    check_same("whether a batch is at its end", finished, should)
+    block_free(block)
+
+
+cdef int64_t life_check_delays(Life* self, const int64_t* delays_ms, int64_t count, int64_t* own_ms) noexcept nogil:
+    """The ticks of many delays. The first that does not fit, or -1."""
+    cdef int64_t i
+    for i in range(count):
+        if not model_tick(&self.model, self.now.ms, self.now.ns, delays_ms[i], 0, 0, &own_ms[i]):
+            return i
+    return -1
+
+
+cdef void life_add_batch(Life* self, int slot, Tape* tape, int64_t reach_ms) noexcept nogil:
+    global life_operations
+    cdef int64_t delays_ms[24]          # LONGEST
+    cdef int64_t own_ms[24]
+    cdef int64_t count = 1 + tape_byte(tape) % LONGEST, i, base_ms = 0, last_ms = 0, bad
+    cdef WhenDue due = life_when_due(self, True)
+    cdef Status status, should
+    cdef Batch* batch
+    for i in range(count):
+        delays_ms[i] = tape_ms(tape, reach_ms)
+    life_operations += count
+    bad = batch_check(<const char*>delays_ms, sizeof(int64_t), count, self.timer, &self.now, &base_ms, &last_ms)
+    check_same("which delay does not fit", bad, life_check_delays(self, delays_ms, count, own_ms))
+    if bad >= 0:
+        return
+    batch = batch_new(count)
+    batch.object = <void*><uintptr_t>(slot + 1)
+    batch.timer = self.timer
+    should = OK
+    if self.timer.closed:
+        should = CLOSED
+    elif count > self.timer.max_pending - self.model.pending - self.model.resting:
+        should = FULL
+    while True:
+        status = batch_add(batch, self.timer, <const char*>delays_ms, sizeof(int64_t), self.now.ms, base_ms, last_ms, due)
+        if status != NOT_YET or not life_make_room(self, status, &due):
+            break
+    check_same("what an add of a batch says", status, should)
+    if status != OK:
+        block_free(batch.entries)
+        PyMem_RawFree(batch)
+        return
+    PyMem_RawFree(self.batches[slot])
+    self.batches[slot] = batch
+    self.model.added += count
+    self.model.pending += count
+    for i in range(count):
+        life_enter(self, TASKS + slot * LONGEST + <int>i, own_ms[i])
+
+
+cdef int64_t life_draw_indices(const Batch* batch, Tape* tape, int64_t* indices) noexcept nogil:
+    """Some, also such that the batch has not, and one twice."""
+    cdef int64_t count = tape_byte(tape) % 8, i
+    for i in range(count):
+        indices[i] = tape_byte(tape) % (batch.length + 1)
+    return count
+
+
+cdef void life_cancel_batch(Life* self, int slot, Tape* tape) noexcept nogil:
+    cdef int64_t indices[8]
+    cdef Batch* batch = self.batches[slot]
+    cdef int64_t count = life_draw_indices(batch, tape, indices), i, index, should = 0, cancelled
+    cdef bint finished = False, all = count == 0
+    cdef void* block = NULL
+    if all:
+        count = batch.length
+    for i in range(count):
+        index = i if all else indices[i]
+        if index < batch.length and self.model.timers[TASKS + slot * LONGEST + index].where:
+            model_leave(&self.model, TASKS + slot * LONGEST + <int>index)
+            should += 1
+    self.model.pending -= should
+    self.model.cancelled += should
+    cancelled = batch_cancel(batch, NULL if all else indices, count, &block, &finished)
+    check_same("how many of a batch were cancelled", cancelled, should)
+    life_batch_ended(self, slot, block, finished)
+
+
+cdef void life_move_batch(Life* self, int slot, Tape* tape, int64_t reach_ms, bint one_delay) noexcept nogil:
+    cdef int64_t indices[8]
+    cdef int64_t delays_ms[24]          # LONGEST
+    cdef int64_t own_ms[24]
+    cdef Batch* batch = self.batches[slot]
+    cdef int64_t count = life_draw_indices(batch, tape, indices), stride = 0 if one_delay else sizeof(int64_t)
+    cdef int64_t i, base_ms = 0, last_ms = 0, bad, index, should = 0, moved = 0, delays
+    cdef bint all = count == 0
+    cdef WhenDue due = life_when_due(self, True)
+    cdef Status status
+    cdef int timer
+    if all:
+        count = batch.length
+    delays = 1 if one_delay else count
+    for i in range(delays):
+        delays_ms[i] = tape_ms(tape, reach_ms)
+    bad = batch_check(<const char*>delays_ms, stride, delays, self.timer, &self.now, &base_ms, &last_ms)
+    check_same("which delay does not fit", bad, life_check_delays(self, delays_ms, delays, own_ms))
+    if bad >= 0 or model_pending_of(&self.model, slot) == 0:
+        return
+    while True:
+        status = batch_reschedule(batch, NULL if all else indices, count, <const char*>delays_ms, stride, self.now.ms,
+                                  base_ms, last_ms, due, &moved)
+        if status != NOT_YET or not life_make_room(self, status, &due):
+            break
+    check_same("what a move of a batch says", status, OK)
+    for i in range(count):
+        index = i if all else indices[i]
+        timer = TASKS + slot * LONGEST + <int>index
+        if index < batch.length and self.model.timers[timer].where:
+            model_leave(&self.model, timer)
+            life_enter(self, timer, own_ms[0 if one_delay else i])
+            should += 1
+    check_same("how many of a batch were moved", moved, should)
+    for i in range(batch.length):
+        check_same("whether a timer of a batch has fallen due", batch_is_due(batch, &batch.entries[i]),
+                   self.model.timers[TASKS + slot * LONGEST + i].where >= READY)
+
+
+cdef void life_change_batch(Life* self, int64_t what, Tape* tape, int64_t reach_ms, int64_t odd) noexcept nogil:
+    """what: 0: adds it, 1: cancels some of it, 2: moves some. One that is not there is added."""
+    cdef int slot = tape_byte(tape) % SLOTS
+    cdef Batch* batch = self.batches[slot]
+    if batch is NULL or (what == 0 and batch.entries is NULL):
+        life_add_batch(self, slot, tape, reach_ms)
+    elif what == 2:
+        life_move_batch(self, slot, tape, reach_ms, odd == 1)
+    else:
+        life_cancel_batch(self, slot, tape)

@@ -1,0 +1,197 @@
+# What is ready is taken, by threads that may let other things happen in between; put back; returned by close().
+
+
+cdef void life_hold_run(Life* self, const Entry* head) noexcept nogil:
+    """A head was taken: its run is out of what is ready. How far it goes the core knows; that what follows it comes in its turn is
+    seen when it is taken."""
+    cdef const Batch* batch = entry_batch(head)
+    cdef int64_t at = head.expiration_ms
+    cdef int first = TASKS + batch_slot(batch) * LONGEST
+    model_hold(&self.model, first + head.place)
+    for at in range(at + 1, batch.due_end):
+        if batch.due[at].is_head:
+            break
+        if batch.due[at].index != DUE_CANCELLED:
+            model_hold(&self.model, first + batch.due[at].index)
+
+
+cdef bint life_begin_take(Life* self, Holder* holder, bint returned) noexcept nogil:
+    """Takes the next of what is ready. False: there is none."""
+    cdef Timer* timer = self.timer
+    cdef Entry* entry
+    cdef Batch* batch
+    cdef int i
+    while timer.clock == CLOCK_KIND_CALLABLE and not returned and not list_is_empty(&timer.ready):
+        if timer_ready_tick_locked(timer) <= self.now.ms:
+            break
+        life_follow_back(self)          # the clock was set back since: timer_is_still_due
+    lock_wait(timer)
+    entry = timer_take_locked(timer, NULL if returned else &self.now)
+    lock_release(timer)
+    i = model_next(&self.model)
+    check_same("what is taken", NOBODY if entry is NULL else life_timer_of(self, entry), i)
+    if entry is NULL:
+        return False
+    holder.timer = i
+    if i >= TASKS:
+        batch = entry_batch(entry)
+        life_hold_run(self, entry)
+        holder.limit = batch.due_end - batch.due_begin
+        return True
+    holder.version = self.versions[i]
+    model_leave(&self.model, i)
+    self.model.pending -= 1
+    if returned:
+        self.model.returned += 1
+        check_same("the state of what was returned", life_task(self, i).state, TASK_CANCELLED)
+    else:
+        self.model.expired += 1
+        check_same("the state of what was taken", life_task(self, i).state, TASK_EXPIRED)
+        self.is_resting[i] = life_task(self, i).flags & TASK_REPEATS != 0
+        self.model.resting += self.is_resting[i]
+    return True
+
+
+cdef void life_end_take(Life* self, Holder* holder, bint returned) noexcept nogil:
+    """Of a batch: takes what fell due."""
+    cdef int64_t indices[64]
+    cdef int timers[24]                 # LONGEST
+    cdef int slot, count, i
+    cdef int64_t taken
+    cdef void* block = NULL
+    cdef bint finished = False
+    if holder.timer >= TASKS:
+        slot = (holder.timer - TASKS) // LONGEST
+        count = <int>min(model_of_slot(&self.model, slot, timers), holder.limit)
+        taken = batch_take(self.batches[slot], min(holder.limit, 64), indices, NULL if returned else &self.now, &block, &finished)
+        check_same("how many of a batch are taken", taken, count)
+        for i in range(count):
+            check_same("what is taken of a batch", TASKS + slot * LONGEST + indices[i], timers[i])
+            model_leave(&self.model, timers[i])
+        self.model.pending -= count
+        if returned:
+            self.model.returned += count
+            lock_wait(self.timer)
+            finished = batch_returned_locked(self.batches[slot], &block)
+            lock_release(self.timer)
+        else:
+            self.model.expired += count
+        holder.timer = NOBODY
+        life_batch_ended(self, slot, block, finished)
+    holder.timer = NOBODY
+
+
+cdef void life_put_back_task(Life* self, Holder* holder) noexcept nogil:
+    cdef int i = holder.timer
+    cdef Task* task = life_task(self, i)
+    cdef bint is_back, should = task.state == TASK_EXPIRED
+    if should and self.versions[i] != holder.version:
+        return                          # it was added and taken again: another thread's
+    lock_wait(self.timer)
+    is_back = task_put_back_locked(self.timer, task)
+    lock_release(self.timer)
+    check_same("whether a task is put back", is_back, should)
+    if is_back:
+        self.model.resting -= self.is_resting[i]
+        self.is_resting[i] = False
+        self.model.pending += 1
+        self.model.expired -= 1
+        model_put_back(&self.model, i)
+
+
+cdef void life_put_back(Life* self, Holder* holder) noexcept nogil:
+    cdef int slot
+    cdef void* block = NULL
+    cdef bint finished
+    if holder.timer >= TASKS:
+        slot = (holder.timer - TASKS) // LONGEST
+        lock_wait(self.timer)
+        finished = batch_put_back_locked(self.batches[slot], &block)
+        lock_release(self.timer)
+        model_let_go(&self.model, slot)
+        holder.timer = NOBODY
+        life_batch_ended(self, slot, block, finished)
+    elif holder.timer != NOBODY:
+        life_put_back_task(self, holder)
+    holder.timer = NOBODY
+
+
+cdef void life_hand_out(Life* self, int64_t most, bint returned) noexcept nogil:
+    """Takes the next of what is ready, one whole thing after the other; at most so many, 0: all."""
+    cdef Holder holder
+    holder.timer = NOBODY
+    while life_begin_take(self, &holder, returned):
+        life_end_take(self, &holder, returned)
+        most -= 1
+        if most == 0:
+            break
+
+
+cdef void life_use_holder(Life* self, Tape* tape, int64_t odd) noexcept nogil:
+    """A thread takes the next of what is ready; or, if it has done that, goes on."""
+    cdef Holder* holder = &self.holders[tape_byte(tape) % HOLDERS]
+    if holder.timer == NOBODY:
+        life_begin_take(self, holder, False)
+    elif odd == 0:
+        life_put_back(self, holder)
+    else:
+        life_end_take(self, holder, False)
+
+
+# --- rare things -------------------------------------------------------------------------------------------------
+
+
+cdef void life_cancel_all(Life* self) noexcept nogil:
+    """As timer_cancel_all."""
+    cdef int64_t returned = self.timer.returned
+    timer_make_all_ready(self.timer)
+    model_advance(&self.model, INT64_MAX)
+    self.is_complete = True
+    life_hand_out(self, 0, True)
+    self.timer.cancelled += self.timer.returned - returned
+    self.timer.returned = returned
+    self.model.cancelled += self.model.returned - returned
+    self.model.returned = returned
+
+
+cdef void life_fork(Life* self) noexcept nogil:
+    """From here on this is the child of a fork, whose threads are gone with what they had taken."""
+    cdef Batch* batch
+    cdef Batch* following
+    cdef void* block
+    cdef bint finished
+    cdef int i
+    before_fork()
+    batch = self.timer.batches
+    after_fork_in_child()
+    for i in range(HOLDERS):
+        self.holders[i].timer = NOBODY
+    while batch is not NULL:
+        model_let_go(&self.model, batch_slot(batch))
+        batch = batch.next
+    batch = self.timer.batches          # as timer_finish_batches
+    while batch is not NULL:
+        following = batch.next
+        block = NULL
+        i = batch_slot(batch)
+        lock_wait(self.timer)
+        finished = batch_finish_locked(batch, &block)
+        lock_release(self.timer)
+        life_batch_ended(self, i, block, finished)
+        batch = following
+
+
+cdef void life_look(Life* self) noexcept nogil:
+    """A look counts what is in the buckets."""
+    cdef Look* look = <Look*>PyMem_RawCalloc(1, sizeof(Look))
+    cdef int64_t count = 0, i
+    look.columns = 8
+    look.level_count = self.timer.wheel.level_count
+    look.counts = <int64_t*>PyMem_RawCalloc(<size_t>look.level_count * 8, sizeof(int64_t))
+    timer_look(self.timer, look)
+    for i in range(look.level_count * 8):
+        count += look.counts[i]
+    if self.is_complete:
+        check_same("how many a look counts", count, model_count(&self.model, WAITING))
+    PyMem_RawFree(look.counts)
+    PyMem_RawFree(look)

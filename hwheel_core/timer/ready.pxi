@@ -97,4 +97,4 @@ cdef void run_take_early(Batch* self, int64_t at, int64_t now_ms, Entry* early_o
         self.due_end -= 1
         self.due_cancelled -= 1
     if batch_wants_room(self):          # what stood first has left a gap before what is due
-        batch_close_gaps(self)
+        batch_close_gaps(self, self.due)

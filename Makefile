@@ -5,7 +5,8 @@ PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
 .PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-cluster test-debug test-posix \
-        test-freethreaded check-windows soak forks search proof fuzz chaos sanitize sanitize-threads bench bench-spark bench-replay bench-pytest \
+        test-freethreaded check-windows soak forks search proof fuzz chaos mutants coverage \
+        sanitize leaks sanitize-threads sanitize-threads-whole bench bench-spark bench-replay bench-pytest \
         check check-workflows docs docs-links \
         pictures format types changelog dist clean
 
@@ -107,6 +108,16 @@ fuzz: .venv-fuzz/built
 chaos: .venv/built
 	.venv/bin/python -P tests/spark/chaos.py 20
 
+# The wheel broken in some 760 ways, each of which a test has to notice: see mutants/__main__.py. ARGUMENTS="--only queue.pxi"
+# breaks a part of it, --again what the last run has not killed.
+mutants: .venv/built
+	.venv/bin/python -P mutants $(ARGUMENTS)
+
+# Which lines tests reach, of Python and of the compiled core: build/coverage/index.html, see lines/__main__.py. ARGUMENTS=--spark:
+# with those of hwheel.spark; --report: once more what was counted last.
+coverage: .venv-coverage/built
+	.venv-coverage/bin/python -P lines $(ARGUMENTS)
+
 # AddressSanitizer and UndefinedBehaviorSanitizer under the tests of the core and of what is built on it.
 sanitize: .venv-sanitize/built
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
@@ -115,10 +126,31 @@ sanitize: .venv-sanitize/built
 		tests/containers tests/purgatory tests/recorder tests/live \
 		$(filter-out $(patsubst %,tests/dropin/test_%.py,cpython_tests interruptions timer_crowds),$(wildcard tests/dropin/test_*.py))
 
+# LeakSanitizer under tests of the core and of what is built on it: memory that nobody has and nobody gave back. Objects that are
+# alive for too long are counted by the debug build after each test.
+leaks: .venv-sanitize/built
+	rm -rf build/leaks && mkdir -p build/leaks
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
+	ASAN_OPTIONS=detect_leaks=1:log_path=build/leaks/report:fast_unwind_on_malloc=0:malloc_context_size=12 \
+	LSAN_OPTIONS=exitcode=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/containers tests/purgatory tests/c_api tests/promises/test_no_memory.py
+	.venv/bin/python -P tests/promises/leaks.py build/leaks
+
 # ThreadSanitizer under threads of C over the plain half of the core, which holds no Python object; BROKEN=batch_take:
 # without the locks of that function, and it has to say so.
 sanitize-threads: .venv/built
 	.venv/bin/python -P tests/threads/plain/run.py --seconds $(or $(SECONDS),60) $(if $(BROKEN),--broken "$(BROKEN)")
+
+# ThreadSanitizer over all of it, on a CPython without a GIL that is built with it, which PYTHON is: CC=clang ./configure
+# --disable-gil --with-thread-sanitizer. Everything takes some ten times as long. SANITIZED="tests/unit ...": only these. What it
+# reports is in build/races.*, and there must be none.
+SANITIZED ?= $(filter-out $(patsubst %,tests/threads/test_%.py,plain_half process_pool),$(wildcard tests/threads/test_*.py)) \
+	tests/purgatory tests/containers tests/unit tests/model/test_timer_model.py
+sanitize-threads-whole: .venv-threads/built
+	mkdir -p build && rm -f build/races.*
+	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/threads/races_of_cpython.txt log_path=$(CURDIR)/build/races exitcode=0" \
+	PYTHON_GIL=0 HWHEEL_MODEL_EXAMPLES=0.1 .venv-threads/bin/python -P -m pytest -q $(SANITIZED)
+	! cat build/races.* 2>/dev/null
 
 # Everything measured in one run, see bench/README.md; QUICK=1: a look; KAFKA=1: beside Kafka's own timer, too.
 bench: .venv/built
@@ -210,6 +242,9 @@ dist:
 .venv-kafka/built: $(SOURCES)
 	$(call build,.venv-kafka,,--group kafka)
 
+.venv-coverage/built: $(SOURCES)
+	$(call build,.venv-coverage,HWHEEL_CFLAGS="--coverage -O0",--group coverage)
+
 .venv-cluster/built: $(SOURCES)
 	$(call build,.venv-cluster,,--group cluster)
 
@@ -218,6 +253,9 @@ dist:
 
 .venv-sanitize/built: $(SOURCES)
 	$(call build,.venv-sanitize,HWHEEL_DEBUG=1 HWHEEL_CFLAGS="-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -g -O1")
+
+.venv-threads/built: $(SOURCES)
+	$(call build,.venv-threads,TSAN_OPTIONS=report_bugs=0 HWHEEL_CFLAGS="-fsanitize=thread -g -O1",--prefer-binary,test-core)
 
 comma := ,
 
@@ -233,4 +271,4 @@ define build
 endef
 
 clean:
-	rm -rf .venv .venv-debug .venv-posix .venv-freethreaded .venv-kafka .venv-cluster .venv-sanitize .venv-fuzz .venv-dist .venv-workflows build dist
+	rm -rf .venv .venv-debug .venv-posix .venv-freethreaded .venv-kafka .venv-cluster .venv-sanitize .venv-threads .venv-fuzz .venv-coverage .venv-dist .venv-workflows build dist

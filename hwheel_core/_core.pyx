@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: binding=False, embedsignature=True, embedsignature.format=clinic, always_allow_keywords=False
-# cython: auto_pickle=False
+# cython: auto_pickle=False, freethreading_compatible=True
 """The compiled core: one translation unit, because calls between Cython modules go through pointers and cannot be inlined.
 
 A folder is a room, and the rooms are included from the bottom up: no file calls a function of a file below it in this list,
@@ -28,6 +28,9 @@ import time
 import types
 import weakref
 
+# C's own variables, which are there to the very end: a finalizer that uses a timer may come when the names of modules are
+# gone.
+cdef object TimerClosed, TimerFull, TimerMissed
 from hwheel_core.errors import TimerClosed, TimerFull, TimerMissed
 from hwheel_core.snapshot import Bucket as Bucket_, Level as Level_, WheelSnapshot
 from hwheel_core.stats import Lateness as Lateness_, TimerStats
@@ -54,6 +57,7 @@ include "timer/batch_parts.pxi"
 include "timer/ready.pxi"
 include "timer/timer.pxi"
 include "timer/slack.pxi"
+include "timer/task_looks.pxi"
 include "timer/group.pxi"
 include "timer/task.pxi"
 include "timer/group_tasks.pxi"

@@ -1,4 +1,5 @@
-# What a debug build (HWHEEL_DEBUG=1 when compiling) shows to its tests: the live counts and the invariant check.
+# What a debug build (HWHEEL_DEBUG=1 when compiling) shows to its tests: the live counts, the invariant check, and
+# of the wheel its hints and its bookmarks.
 
 
 cdef bint debug_only() except False:
@@ -56,12 +57,45 @@ def debug_check(timer):
         if fault is NULL:
             fault = list_check(offered, &offered_length)
         length += offered_length
-        checked.pending -= length       # what the pass of a loop has taken out and not run yet
+        hw_bump(&checked.pending, -length)       # what the pass of a loop has taken out and not run yet
         checked.expired += length
     if fault is NULL:
         fault = timer_check_locked(checked)
-    checked.pending += length
+    hw_bump(&checked.pending, length)
     checked.expired -= length
     lock_release(checked)
     if fault is not NULL:
         raise AssertionError(fault.decode())
+
+
+def debug_hint(TimerTask task not None):
+    """(where a task's entry is, what its hint names), as addresses, in a debug build; of a task that was added once."""
+    debug_only()
+    return <uintptr_t>&task.task.entry, <uintptr_t>entry_hinted(&task.task.entry)
+
+
+def debug_tally(TimingWheel wheel not None, int level, int index, int most, between):
+    """How many entries a bucket of a wheel holds, by a bookmark (wheel/bookmark.pxi), in a debug build: counted so many at a
+    time, and after each time between() is called, without the lock."""
+    cdef Bookmark bookmark
+    cdef int64_t count, total = 0
+    cdef Timer* timer
+    debug_only()
+    timing_wheel_set_up(wheel)
+    timer = wheel.timer
+    lock_with_gil(timer)
+    bookmark_put(&bookmark, &timer.wheel, &timer.wheel.levels[level - 1].buckets[index])
+    lock_release(timer)
+    try:
+        while True:
+            lock_with_gil(timer)
+            count = bookmark_count(&bookmark, most)
+            lock_release(timer)
+            total += count
+            if count < most:
+                return total
+            between()
+    finally:
+        lock_with_gil(timer)
+        bookmark_remove(&bookmark, &timer.wheel)
+        lock_release(timer)

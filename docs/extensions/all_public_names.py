@@ -15,7 +15,7 @@ def public_modules() -> list[str]:
     """The modules that docs/versions.md calls public."""
     told = (Path(__file__).parents[1] / "versions.md").read_text()
     names = told.partition("`__all__` of")[2].partition(";")[0]
-    found = re.findall(r"`(\w+)`", names)
+    found = re.findall(r"`([\w.]+)`", names)
     return ["hwheel", *(f"hwheel.{name}" for name in found if name != "hwheel")]
 
 

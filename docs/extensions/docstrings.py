@@ -20,6 +20,7 @@ PLAINLY = {
     r"\b_Task\b": "TimerTask",
     r"\b_Seconds\b": "float",
     r"\b_Int64s\b": "Buffer",
+    r"\b_Random\b": "random.Random",
     r"\b_?Operation\b": "DelayedOperation",
     r"\bLoopHandle\b": "TimerHandle",
     r"~?\bhwheel\.\w+(\.\w+)*\.(?=(TimerTask|DelayedOperation|TimerHandle)\b)": "",

@@ -20,7 +20,7 @@ cdef bint container_set_up(ContainerCore self, object timer) except False:
     if not isinstance(timer, BaseTimer):
         raise TypeError(f"timer must be a SystemTimer or a ManualTimer, not {type(timer).__name__}")
     core_set_up(timer)
-    if (<BaseTimer>timer).timer.closed:
+    if hw_peek(&(<BaseTimer>timer).timer.closed):
         raise TimerClosed("the timer is closed")
     list_init(&self.due)
     self.alarm = alarm_new(self)
@@ -100,7 +100,7 @@ cdef inline bint container_is_armed(ContainerCore self, int64_t at_ms) noexcept:
     cdef const Task* task = &self.alarm.task
     if self.ringing == self.generation + 1:
         return True
-    return task.state == TASK_PENDING and not timer.forked and task.entry.expiration_ms - timer.round_up_ms <= at_ms
+    return task_state(task) == TASK_PENDING and not hw_peek(&timer.forked) and task.entry.expiration_ms - timer.round_up_ms <= at_ms
 
 
 cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* reading=NULL) except False:
@@ -118,17 +118,17 @@ cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* readin
             now = reading[0]
         if container_is_armed(self, max(at_ms, now.ms)):
             return True
-        if core.timer.closed and not core.timer.finishing:
+        if hw_peek(&core.timer.closed) and not hw_peek(&core.timer.finishing):
             raise TimerClosed("the timer is closed")
         delay.ms = at_ms - now.ms
         delay.ns = -now.ns
         if delay.ns < 0:
             delay.ns += NS_PER_MS
             delay.ms -= 1
-        if self.alarm.task.state == TASK_CANCELLED:         # at a fork, say
+        if task_state(&self.alarm.task) == TASK_CANCELLED:         # at a fork, say
             self.alarm = alarm_new(self)
         alarm = self.alarm
-        if alarm.task.state == TASK_PENDING:
+        if task_state(&alarm.task) == TASK_PENDING:
             if reading is NULL:
                 task_reschedule(core.timer, alarm, &delay)
             else:
@@ -140,10 +140,10 @@ cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* readin
                 core_schedule(core, alarm, &now, &delay)
             else:
                 timer_due_or_raise(core.timer, &now, &delay, &deadline_ms, &expiration_ms)
-                alarm.task.deadline_ms = deadline_ms
+                hw_poke64(&alarm.task.deadline_ms, deadline_ms)
                 task_schedule(core.timer, alarm, expiration_ms, TAKE_DUE)
         except ValueError:
-            if alarm.task.state == TASK_NEW:
+            if task_state(&alarm.task) == TASK_NEW:
                 raise
             # Another thread has just done it.
 
@@ -182,7 +182,7 @@ cdef bint container_arm_again(ContainerCore self, int64_t at_ms) except False:
 
 cdef void container_disarm(ContainerCore self) noexcept:
     """It is empty, or dies."""
-    if self.alarm is not None and self.alarm.task.state == TASK_PENDING:
+    if self.alarm is not None and task_state(&self.alarm.task) == TASK_PENDING:
         try:
             task_cancel(self.alarm)
         except BaseException:

@@ -89,7 +89,7 @@ cdef bint line_place(DelayQueueCore self, DelayKey key, const Instant* delay, bi
     while True:
         container_ready(self)
         timer = self.timer.timer
-        if timer.closed:
+        if hw_peek(&timer.closed):
             raise TimerClosed("the timer is closed")
         timer_read_clock(timer, &now)
         if not is_new:
@@ -164,7 +164,7 @@ cdef object line_take_due(DelayQueueCore self, bint waits):
             raise self.errors[2]("the queue is shut down")
         if not waits:
             return NOT_THERE
-        if self.timer.timer.closed:
+        if hw_peek(&self.timer.timer.closed):
             raise TimerClosed("the timer is closed: nothing wakes who waits")
         if line_is_armed(self, &now):
             return NOT_THERE

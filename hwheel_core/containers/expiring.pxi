@@ -83,7 +83,7 @@ cdef object dict_put(ExpiringDictCore self, object key, object value, int64_t tt
     while True:
         container_ready(self)
         timer = self.timer.timer
-        if timer.closed:
+        if hw_peek(&timer.closed):
             raise TimerClosed("the timer is closed")
         timer_read_clock(timer, &now)
         is_there = table_find(&self.table, key, hash, &entry)
@@ -156,7 +156,7 @@ cdef object dict_get(ExpiringDictCore self, object key):
     cdef Instant now
     cdef DictEntry* entry = NULL
     container_ready(self)
-    if self.refreshes and not self.timer.timer.closed:
+    if self.refreshes and not hw_peek(&self.timer.timer.closed):
         return dict_put(self, key, None, 0, PUT_TOUCH)
     if self.table.count == 0:
         mixed_hash(key)                     # a TypeError if it cannot be hashed

@@ -6,23 +6,29 @@ cdef inline bint handle_cancel(LoopHandle self) except False:
     """LoopHandle.cancel."""
     cdef Status status = NOT_PENDING
     cdef Timer* timer
-    if self.is_cancelled or self.timers is None:
+    cdef object callback, arguments     # these die at the end
+    if self.timers is None:
         return True
-    self.is_cancelled = True
-    handle_show(self)
-    if self.task.state == TASK_PENDING:
-        timer = self.timers.timer
-        lock_with_gil(timer)
-        status = task_cancel_locked(timer, &self.task)
-        lock_release(timer)
-    try:
-        if self.timers.debug:
-            self.shown = repr(self)
-    finally:
-        self.callback_ = None
-        self.arguments = None
-        if status == OK:
-            Py_DECREF(self)             # the wheel's reference, of timers_insert
+    with cython.critical_section(self.timers):
+        if self.is_cancelled:
+            return True
+        self.is_cancelled = True
+        handle_show(self)
+        if task_state(&self.task) == TASK_PENDING:
+            timer = self.timers.timer
+            lock_with_gil(timer)
+            status = task_cancel_locked(timer, &self.task)
+            lock_release(timer)
+        try:
+            if self.timers.debug:
+                self.shown = repr(self)
+        finally:
+            callback = self.callback_
+            arguments = self.arguments
+            self.callback_ = None
+            self.arguments = None
+            if status == OK:
+                Py_DECREF(self)         # the wheel's reference, of timers_insert
     return True
 
 
@@ -41,7 +47,7 @@ cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except F
     cdef Timer* timer = self.timer
     cdef int64_t tick = tick_of(handle.deadline), now_tick
     cdef Status status
-    if timer.pending == 0:
+    if hw_peek64(&timer.pending) == 0:
         now_tick = tick_of(now)
         if now_tick < timer.wheel.levels[0].current_time_ms:
             timers_turn_back(self, now_tick)
@@ -89,7 +95,9 @@ cdef inline object timers_add(LoopTimers self, double now, double when, object c
         handle.source_traceback = self._stack()
     if self.hides:
         handle_hide(handle, context is None)
-    timers_insert(self, handle, now)
+    with cython.critical_section(self):
+        timers_check_open(self)         # in the meantime another thread may have closed it
+        timers_insert(self, handle, now)
     return handle
 
 
@@ -171,14 +179,14 @@ cdef void timers_drop_all(LoopTimers self) noexcept:
     list_move_to_end(&timer.ready, &dropped)
     entry = dropped.next
     while entry is not &dropped:
-        (<Task*>entry).state = TASK_EXPIRED
+        hw_poke(&(<Task*>entry).state, TASK_EXPIRED)
         entry = entry.next
     lock_release(timer)
     while not list_is_empty(&dropped):
         entry = dropped.next
         lock_with_gil(timer)
         wheel_remove(&timer.wheel, entry)
-        timer.pending -= 1
+        hw_bump(&timer.pending, -1)
         timer.returned += 1
         lock_release(timer)
         # Somebody else may keep it, and CPython lets go of a context only if that is tracked.

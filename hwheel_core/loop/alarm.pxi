@@ -83,7 +83,7 @@ cdef bint timers_set_soon(LoopTimers self, double added_before_s) except False:
 cdef void timers_ensure_alarm(LoopTimers self) noexcept:
     """After an exception: whatever is pending shall be looked after in the next pass."""
     cdef int tries = 0
-    while tries < ENSURE_TRIES and self.alarm_tick != SOON and self.loop is not None and self.timer.pending:
+    while tries < ENSURE_TRIES and self.alarm_tick != SOON and self.loop is not None and hw_peek64(&self.timer.pending):
         try:
             timers_set_soon(self, self.pass_s)
         except BaseException:

@@ -42,5 +42,5 @@ cdef inline void timers_note_tick(LoopTimers self, int64_t tick, double now) noe
         self.unsorted = True
         if tick_of(now) < clock_tick:
             self.behind += 1
-            if self.behind > BEHIND_LIMIT + (self.timer.pending >> 4):
+            if self.behind > BEHIND_LIMIT + (hw_peek64(&self.timer.pending) >> 4):
                 timers_turn_back(self, tick_of(now))

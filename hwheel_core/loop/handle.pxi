@@ -90,7 +90,7 @@ cdef class LoopHandle:
         cdef double now, length, when
         if delay is None:
             raise TypeError("delay must not be None")
-        if self.timers is None or self.task.state != TASK_PENDING:
+        if self.timers is None or task_state(&self.task) != TASK_PENDING:
             return False
         length = delay
         if isnan(length):
@@ -100,9 +100,11 @@ cdef class LoopHandle:
         when = now + length if length > 0 else now
         if isnan(when):
             raise ValueError(f"the deadline is not a number (NaN): {now} + {length}")
-        if self.task.state != TASK_PENDING:         # the loop's time() may be anybody's code
-            return False
-        return timers_move(self.timers, self, now, when)
+        with cython.critical_section(self.timers):
+            if task_state(&self.task) != TASK_PENDING:      # the loop's time() may be anybody's code
+                return False
+            timers_check_open(self.timers)
+            return timers_move(self.timers, self, now, when)
 
     # --- as asyncio.TimerHandle compares and shows itself ----------------------------------------------------------
 
@@ -173,7 +175,7 @@ cdef class LoopHandle:
 
     @property
     def _scheduled(self):
-        return self.task.state == TASK_PENDING
+        return task_state(&self.task) == TASK_PENDING
 
     @property
     def _repr(self):

@@ -62,7 +62,7 @@ cdef bint timers_offer(LoopTimers self) except False:
         try:
             asked = self.base.call_soon(call, *handle.arguments, context=handle.context)
         except:
-            if handle.task.state == TASK_PENDING:
+            if task_state(&handle.task) == TASK_PENDING:
                 handle_move_between(self, handle, &self.running, True)
             raise
         self._name(asked, handle)

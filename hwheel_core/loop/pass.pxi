@@ -60,23 +60,32 @@ cdef bint timers_begin_pass(LoopTimers self, double alarm_s, bint soon) except -
 
 cdef bint timers_ring(LoopTimers self, int64_t number) except False:
     """The alarm of this number rings: a pass, unless it does not count any more."""
-    cdef double alarm_s = self.alarm_s
-    cdef bint soon = self.alarm_tick == SOON
-    if number != self.alarm_number or self.loop is None:
-        return True
-    timers_forget_alarm(self)
-    self.alarm_context = None           # this pass is inside it
+    cdef double alarm_s
+    cdef bint soon
+    cdef bint begins
+    with cython.critical_section(self):
+        if number != self.alarm_number or self.loop is None:
+            return True
+        alarm_s = self.alarm_s
+        soon = self.alarm_tick == SOON
+        timers_forget_alarm(self)
+        self.alarm_context = None       # this pass is inside it
     try:
-        # What is in `running` was due when it came there, whatever the clock says by now.
-        if not list_is_empty(&self.running) or timers_begin_pass(self, alarm_s, soon):
+        with cython.critical_section(self):
+            # What is in `running` was due when it came there, whatever the clock says by now.
+            begins = not list_is_empty(&self.running) or timers_begin_pass(self, alarm_s, soon)
+        if begins:
             if self.debug or runs_are_watched():
-                timers_offer(self)
+                with cython.critical_section(self):
+                    timers_offer(self)
             else:
                 timers_run(self)
-            if list_is_empty(&self.running):
-                timers_set_next_alarm(self)
+            with cython.critical_section(self):
+                if list_is_empty(&self.running):
+                    timers_set_next_alarm(self)
     except:
-        timers_ensure_alarm(self)
+        with cython.critical_section(self):
+            timers_ensure_alarm(self)
         raise
     return True
 
@@ -85,6 +94,6 @@ cdef bint timers_recover(LoopTimers self) except False:
     """Before the loop runs again after an exception has left it: by that it may have lost what it was about to call."""
     self.interrupted = False
     timers_withdraw(self)
-    if self.timer.pending:
+    if hw_peek64(&self.timer.pending):
         timers_set_soon(self, self.pass_s)
     return True

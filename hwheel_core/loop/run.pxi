@@ -8,9 +8,23 @@ cdef enum:
 
 cdef inline bint handle_call(LoopHandle handle) except False:
     # References of its own: the callback may cancel its handle.
-    cdef object callback = handle.callback_
-    cdef tuple arguments = handle.arguments
-    callback(*arguments)
+    cdef object callback
+    cdef tuple arguments
+    with cython.critical_section(handle.timers):
+        callback = handle.callback_
+        arguments = handle.arguments
+    if arguments is not None:           # else another thread has cancelled it just now
+        callback(*arguments)
+    return True
+
+
+cdef inline bint handle_drop_call(LoopHandle handle) noexcept:
+    cdef object callback, arguments     # these die at the end
+    with cython.critical_section(handle.timers):
+        callback = handle.callback_
+        arguments = handle.arguments
+        handle.callback_ = None
+        handle.arguments = None
     return True
 
 
@@ -52,8 +66,7 @@ cdef inline bint handle_run(LoopTimers self, LoopHandle handle, bint enter) exce
             self._report(handle, error)
         else:
             handle_report_outside(self, handle, error)
-    handle.callback_ = None
-    handle.arguments = None
+    handle_drop_call(handle)
     return True
 
 
@@ -61,13 +74,14 @@ cdef bint handle_run_once(LoopHandle handle, bint enter) except False:
     """Takes a handle out of wherever it waits, and runs it; nothing if it does not wait. enter: its context, too."""
     cdef LoopTimers timers = handle.timers
     cdef Timer* timer = timers.timer
-    if handle.task.state != TASK_PENDING:
-        return True
     lock_with_gil(timer)
+    if handle.task.state != TASK_PENDING:
+        lock_release(timer)
+        return True
     wheel_remove(&timer.wheel, &handle.task.entry)
-    timer.pending -= 1
+    hw_bump(&timer.pending, -1)
     timer.expired += 1
-    handle.task.state = TASK_EXPIRED
+    hw_poke(&handle.task.state, TASK_EXPIRED)
     lock_release(timer)
     Py_DECREF(handle)                   # the wheel's reference, of timers_insert
     handle_show(handle)
@@ -111,8 +125,14 @@ cdef void timers_prefetch(LoopTimers self) noexcept:
 cdef bint timers_run(LoopTimers self) except False:
     """Runs what is in `running`, as much as a pass may."""
     cdef int left = RUN_LIMIT
-    timers_prefetch(self)
-    while left and timers_keep_alarm(self):
+    cdef LoopHandle handle
+    with cython.critical_section(self):
+        timers_prefetch(self)
+    while left:
         left -= 1
-        handle_run_once(entry_handle(self.running.next), True)
+        with cython.critical_section(self):
+            if not timers_keep_alarm(self):
+                return True
+            handle = entry_handle(self.running.next)
+        handle_run_once(handle, True)
     return True

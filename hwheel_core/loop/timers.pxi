@@ -116,25 +116,27 @@ cdef class LoopTimers:
 
     def __len__(self):
         """How many handles are pending."""
-        return self.timer.pending
+        return hw_peek64(&self.timer.pending)
 
     def __bool__(self):
         return True
 
     def close(self):
         """Lets go of everything that is pending, and of the loop. Further calls are a RuntimeError."""
-        alarm = self.alarm
-        self.loop = None
-        self.base = None
-        self.attributes = {}
-        timers_forget_alarm(self)
-        timers_drop_all(self)
+        with cython.critical_section(self):
+            alarm, loop, base = self.alarm, self.loop, self.base
+            self.loop = None
+            self.base = None
+            self.attributes = {}
+            timers_forget_alarm(self)
+            timers_drop_all(self)
         if alarm is not None:
             alarm.cancel()
 
     def _heed_failure(self, handle):
         """The loop could not call what this handle stands for."""
-        timers_heed_failure(self, handle)
+        with cython.critical_section(self):
+            timers_heed_failure(self, handle)
 
     def run(self, run_loop):
         """Runs the loop by `run_loop()`.

@@ -18,6 +18,20 @@ static inline void hw_prefetch(const void *address)
     __asm__ volatile("");
 }
 
+/* The same for what a link leads to that another thread may be writing: nothing is done with it but this, and so neither a
+ * lock nor an order is wanted. ThreadSanitizer is not to look, because it cannot know that. */
+#if defined(__SANITIZE_THREAD__)
+#define HW_ONLY_A_HINT __attribute__((no_sanitize_thread))
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HW_ONLY_A_HINT __attribute__((no_sanitize("thread")))
+#endif
+#endif
+#ifndef HW_ONLY_A_HINT
+#define HW_ONLY_A_HINT
+#endif
+HW_ONLY_A_HINT static inline void hw_prefetch_link(const void *link) { hw_prefetch(*(void *const volatile *)link); }
+
 static inline int hw_add_overflows(int64_t a, int64_t b, int64_t *sum) { return __builtin_add_overflow(a, b, sum); }
 
 static inline int hw_mul_overflows(int64_t a, int64_t b, int64_t *product)
@@ -50,6 +64,18 @@ static inline void hw_store(uintptr_t *place, uintptr_t value) { __atomic_store_
 static inline int hw_flag(int *flag) { return __atomic_load_n(flag, __ATOMIC_ACQUIRE); }
 
 static inline void hw_set_flag(int *flag) { __atomic_store_n(flag, 1, __ATOMIC_RELEASE); }
+
+/* A number that is written under a lock and looked at without: read and written whole, old or new, and in no order with
+ * anything else. hw_bump is for who has the lock. */
+static inline int hw_peek(const int *place) { return __atomic_load_n(place, __ATOMIC_RELAXED); }
+
+static inline void hw_poke(int *place, int value) { __atomic_store_n(place, value, __ATOMIC_RELAXED); }
+
+static inline int64_t hw_peek64(const int64_t *place) { return __atomic_load_n(place, __ATOMIC_RELAXED); }
+
+static inline void hw_poke64(int64_t *place, int64_t value) { __atomic_store_n(place, value, __ATOMIC_RELAXED); }
+
+static inline void hw_bump(int64_t *place, int64_t n) { hw_poke64(place, *place + n); }
 
 /* The next four stand in one order for all threads. The sum is returned. */
 static inline int64_t hw_atomic_add(int64_t *count, int64_t n) { return __atomic_add_fetch(count, n, __ATOMIC_ACQ_REL); }

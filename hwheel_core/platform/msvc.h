@@ -27,6 +27,9 @@ static inline void hw_prefetch(const void *address)
 #endif
 }
 
+/* The same for what a link leads to that another thread may be writing. */
+static inline void hw_prefetch_link(const void *link) { hw_prefetch(*(void *const volatile *)link); }
+
 static inline int hw_add_overflows(int64_t a, int64_t b, int64_t *sum)
 {
     *sum = (int64_t)((uint64_t)a + (uint64_t)b);
@@ -80,6 +83,18 @@ static inline void hw_set_flag(int *flag)
     HW_FENCE();
     *(volatile int *)flag = 1;
 }
+
+/* A number that is written under a lock and looked at without: read and written whole, old or new, and in no order with
+ * anything else. hw_bump is for who has the lock. */
+static inline int hw_peek(const int *place) { return *(const volatile int *)place; }
+
+static inline void hw_poke(int *place, int value) { *(volatile int *)place = value; }
+
+static inline int64_t hw_peek64(const int64_t *place) { return *(const volatile int64_t *)place; }
+
+static inline void hw_poke64(int64_t *place, int64_t value) { *(volatile int64_t *)place = value; }
+
+static inline void hw_bump(int64_t *place, int64_t n) { hw_poke64(place, *place + n); }
 
 /* The next four stand in one order for all threads. The sum is returned. */
 static inline int64_t hw_atomic_add(int64_t *count, int64_t n)

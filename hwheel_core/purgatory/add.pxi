@@ -17,10 +17,10 @@ cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Wat
             return False
         if delayed:
             with cython.critical_section(self):
-                if watcher.operation is not NULL and operation.task.state != TASK_CANCELLED:
+                if watcher.operation is not NULL and task_state(&operation.task) != TASK_CANCELLED:
                     watcher.delayed = True
                     self.delayed += 1
-            if not again or operation.task.state != TASK_PENDING:       # or is the timer's: its add has forked
+            if not again or task_state(&operation.task) != TASK_PENDING:       # or is the timer's: its add has forked
                 self.timer.add(operation)
         if self._closed:
             raise TimerClosed("the purgatory is closed")
@@ -52,9 +52,9 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
         watched_keys = tuple(dict.fromkeys(watched_keys))
     if self._closed:
         raise TimerClosed("the purgatory is closed")
-    if operation.completed:
+    if hw_peek(&operation.completed):
         return False
-    if operation.watcher is not NULL or operation.task.state == TASK_CANCELLED:
+    if operation.watcher is not NULL or task_state(&operation.task) == TASK_CANCELLED:
         raise ValueError("this operation is in a purgatory already, or was cancelled; make a new one")
     while True:
         process = forks
@@ -62,7 +62,7 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
         try:
             if purgatory_add_watcher(self, operation, watcher, watched_keys, delayed, again):
                 return True
-            if process == forks or self._closed or operation.completed or operation.task.state == TASK_CANCELLED:
+            if process == forks or self._closed or hw_peek(&operation.completed) or task_state(&operation.task) == TASK_CANCELLED:
                 return False
             # One of the calls has forked, and this is the child, whose lists were emptied meanwhile: it is added anew.
             purgatory_unwatch(self, operation, watcher)

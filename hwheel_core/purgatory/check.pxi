@@ -4,14 +4,14 @@
 cdef bint operation_check(OperationCore self) except -1:
     """safe_try_complete(): try_complete() under the lock, without a wait for it."""
     cdef bint done
-    while not self.completed:
+    while not hw_peek(&self.completed):
         if not relock_try(&self.mutex):
             hw_word_store(&self.missed, True)
             if not relock_try(&self.mutex):
                 return False
         try:
             hw_word_store(&self.missed, False)
-            done = not self.completed and self.try_complete()
+            done = not hw_peek(&self.completed) and self.try_complete()
         except BaseException:
             operation_unlock_and_check(self)
             raise
@@ -28,7 +28,7 @@ cdef bint operation_check_reported(OperationCore self) except -1:
         return operation_check(self)
     except Exception as error:
         purgatory.timer._report(self, error)
-        return self.completed
+        return hw_peek(&self.completed)
 
 
 cdef bint operation_unlock_and_check(OperationCore self) except -1:

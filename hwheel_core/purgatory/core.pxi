@@ -89,12 +89,12 @@ cdef class PurgatoryCore:
                     try:
                         done = operation_check(operation)
                     except BaseException as error:
-                        done = operation.completed
+                        done = hw_peek(&operation.completed)
                         interrupt = purgatory_report(self, operation, error, interrupt)
                     if done:
                         completed += 1
                     else:
-                        seen[i].waits = not operation.completed
+                        seen[i].waits = not hw_peek(&operation.completed)
             try:
                 seen_unlink_gone(self, seen, count)
             finally:

@@ -69,6 +69,6 @@ cdef bint purgatory_withdraw(PurgatoryCore self, OperationCore operation, Watche
     try:
         purgatory_leave_lists(self, watcher)
     finally:
-        if operation.task.state == TASK_PENDING:
+        if task_state(&operation.task) == TASK_PENDING:
             operation.cancel()
     return True

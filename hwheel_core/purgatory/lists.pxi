@@ -50,7 +50,7 @@ cdef bint purgatory_enter_lists(PurgatoryCore self, OperationCore operation, Wat
     cdef dict lists
     cdef Py_ssize_t i, j
     cdef bint entered = False
-    if operation.completed:                     # by a first look that did not say so
+    if hw_peek(&operation.completed):                     # by a first look that did not say so
         return True
     with cython.critical_section(self):
         if operation.watcher is NULL:

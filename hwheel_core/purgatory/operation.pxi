@@ -37,7 +37,7 @@ cdef class OperationCore(TimerTask):
 
     def __init__(self, delay_ms):
         cdef int64_t delay = milliseconds_argument(delay_ms, "delay_ms")
-        if self.task.state != TASK_NEW or self.task.owner:
+        if task_state(&self.task) != TASK_NEW or self.task.owner:
             raise ValueError("this task has been added or cancelled already; make a new one")
         self.task.delay_ms = delay
         self.task.flags = TASK_OWN_RUN
@@ -48,7 +48,7 @@ cdef class OperationCore(TimerTask):
     @property
     def is_completed(self):
         """True from the moment that somebody has begun to complete the operation."""
-        return self.completed
+        return bool(hw_peek(&self.completed))
 
     def force_complete(self):
         """Completes the operation now. True if this call did it; then on_complete() has run. False if it was completed.
@@ -60,13 +60,13 @@ cdef class OperationCore(TimerTask):
         try_complete().
         """
         cdef Watcher* watcher
-        if self.completed:
+        if hw_peek(&self.completed):
             return False
         relock_acquire(&self.mutex, self)
         try:
-            if self.completed:
+            if hw_peek(&self.completed):
                 return False
-            self.completed = True
+            hw_poke(&self.completed, True)
             task_cancel(self)
             try:
                 watcher = operation_take_watcher(self)
@@ -105,7 +105,7 @@ cdef class OperationCore(TimerTask):
         cdef PurgatoryCore purgatory
         relock_acquire(&self.mutex, self)
         try:
-            if self.completed:
+            if hw_peek(&self.completed):
                 return
             if self.watcher is not NULL:
                 purgatory = operation_purgatory(self)

@@ -57,7 +57,7 @@ cdef class WatchList:
 cdef class OperationCore(TimerTask):
     cdef ReentrantLock mutex
     cdef uintptr_t missed       # somebody wanted to check and found the lock taken
-    cdef bint completed
+    cdef int completed          # set under the lock
     cdef Watcher* watcher       # while a purgatory watches the operation; a reference
     cdef PurgatoryCore purgatory    # of the watcher; stays
 

@@ -8,11 +8,11 @@ cdef inline bint core_schedule(BaseTimer self, TimerTask task, const Instant* no
         terms_due(self.timer, task, now, delay, &deadline_ms, &expiration_ms)
     else:
         timer_due_or_raise(self.timer, now, delay, &deadline_ms, &expiration_ms)
-    if task.task.state == TASK_NEW:
-        task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
-    elif task.task.state == TASK_PENDING:
+    if task_state(&task.task) == TASK_NEW:
+        hw_poke64(&task.task.delay_ms, delay.ms + (1 if delay.ns else 0))
+    elif task_state(&task.task) == TASK_PENDING:
         raise ValueError("the task is pending already")
-    task.task.deadline_ms = deadline_ms
+    hw_poke64(&task.task.deadline_ms, deadline_ms)
     task_schedule(self.timer, task, expiration_ms, timer_when_due(self.timer, delay))
     timer_heed_clock(self.timer, now)
     return True

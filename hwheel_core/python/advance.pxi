@@ -9,7 +9,7 @@ cdef bint core_live_until(BaseTimer self, int64_t target_ms) except False:
     core_set_up(self)
     if timer.clock != CLOCK_KIND_MANUAL:
         raise RuntimeError("this timer's clock is not moved by hand")
-    if timer.closed:
+    if hw_peek(&timer.closed):
         raise TimerClosed("the timer is closed")
     mine = timer.generation + 1
     with cython.critical_section(self):
@@ -32,7 +32,8 @@ cdef bint core_live_until(BaseTimer self, int64_t target_ms) except False:
             PyErr_CheckSignals()
             core_run_ready(self, True)
     finally:
-        self.advancing = 0
+        with cython.critical_section(self):
+            self.advancing = 0
     return True
 
 

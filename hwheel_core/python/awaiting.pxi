@@ -88,7 +88,7 @@ cdef list task_waiters(TimerTask self):
     with cython.critical_section(self):
         # Nothing is made here, because that may start the garbage collector, and with it anything.
         is_to_come = self.callback_ is not None or (
-            not self.task.flags & TASK_HAD_CALLBACK and self.task.state in (TASK_NEW, TASK_PENDING))
+            not self.task.flags & TASK_HAD_CALLBACK and task_state(&self.task) in (TASK_NEW, TASK_PENDING))
         if type(self.callback_) is Awaited:
             waiters = (<Awaited>self.callback_).waiters
         elif is_to_come:
@@ -103,7 +103,7 @@ def task_wait(TimerTask task):
     """What `await task` goes through."""
     import asyncio
     loop = asyncio.get_running_loop()
-    if task.task.state == TASK_CANCELLED:
+    if task_state(&task.task) == TASK_CANCELLED:
         raise asyncio.CancelledError
     future = loop.create_future()
     waiter = loop, future, os.getpid()

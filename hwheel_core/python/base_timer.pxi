@@ -25,23 +25,23 @@ cdef class BaseTimer:
         """Adds a task, to run `task.delay_ms` from now. Returns it. A cancelled one is left alone.
         ValueError: it is pending, another timer's, or a callback task that has expired. O(1).
         """
-        cdef Instant delay = Instant(task.task.delay_ms, 0)
+        cdef Instant delay = Instant(hw_peek64(&task.task.delay_ms), 0)
         cdef Instant now
         cdef int64_t deadline_before
         cdef bint claimed
-        if task.task.flags & TASK_REPEATS:
+        if task_flags(&task.task) & TASK_REPEATS:
             raise ValueError("a task of call_every goes back into its timer by itself")
-        if task.task.state == TASK_CANCELLED:
+        if task_state(&task.task) == TASK_CANCELLED:
             return task
         core_ready(self)
         timer_read_clock(self.timer, &now)
         claimed = task_claim(task, self.timer)
-        deadline_before = task.task.deadline_ms
+        deadline_before = hw_peek64(&task.task.deadline_ms)
         try:
             core_schedule(self, task, &now, &delay)
         except:
-            if task.task.state != TASK_PENDING:
-                task.task.deadline_ms = deadline_before
+            if task_state(&task.task) != TASK_PENDING:
+                hw_poke64(&task.task.deadline_ms, deadline_before)
             if claimed:
                 task_disown(task, self.timer)
             raise
@@ -99,7 +99,7 @@ cdef class BaseTimer:
     def __len__(self):
         """How many timers are pending, each of a batch counted. O(1)."""
         core_set_up(self)
-        return self.timer.pending
+        return hw_peek64(&self.timer.pending)
 
     def __bool__(self):
         """True, also with nothing pending."""
@@ -131,7 +131,7 @@ cdef class BaseTimer:
         cdef bint found
         cdef Instant now
         core_set_up(self)
-        if self.timer.pending == 0:
+        if hw_peek64(&self.timer.pending) == 0:
             return None
         timer_read_clock(self.timer, &now)
         lock_with_gil(self.timer)
@@ -146,7 +146,7 @@ cdef class BaseTimer:
     @property
     def closed(self):
         """True from close() on, and for a timer that was never set up."""
-        return self.timer is NULL or self.timer.closed != 0
+        return self.timer is NULL or hw_peek(&self.timer.closed) != 0
 
     @property
     def tick_ms(self):
@@ -205,12 +205,12 @@ cdef class BaseTimer:
         interrupted, or a callback raised in it, it goes on, and returns what the first would have.
         """
         timeout = check_timeout(timeout)
-        if self.timer is NULL or self.is_over or not hw_take(&self.closer, PyThread_get_thread_ident()):
+        if self.timer is NULL or not core_begin_close(self):
             return []                   # never set up, or another close() returns what there is
         return core_close(self, bool(run_pending), timeout, None)
 
     def dump(self, *, timeout=None, now=None):
-        """Closes the timer as close() does, and returns what had not run as bytes for load().
+        """Closes as close(timeout=timeout) does, and returns what had not run as bytes for load().
         DumpError: something cannot be pickled; nothing has changed then. now: the seconds since
         1970 that it is, time.time() by itself. What an executor has been given runs there.
         """
@@ -218,9 +218,9 @@ cdef class BaseTimer:
         timeout = check_timeout(timeout)
         core_set_up(self)
         write = self._begin_dump(now)
-        if self.is_over or not hw_take(&self.closer, PyThread_get_thread_ident()):
+        if not core_begin_close(self):
             raise TimerClosed("the timer is closed")
-        self.timer.dumping = True
+        hw_poke(&self.timer.dumping, True)
         return core_close(self, False, timeout, write)
 
     def __enter__(self):
@@ -239,12 +239,16 @@ cdef class BaseTimer:
         return core_writable(self, anew)
 
     def _set_writable(self, TimerTask task not None):
-        task.task.flags |= TASK_WRITABLE
+        task_mark(task, TASK_WRITABLE, True)
 
     def _has_batches(self):
         """Whether anything is pending of a batch."""
+        cdef bint has_batches
         core_set_up(self)
-        return self.timer.batches is not NULL
+        lock_with_gil(self.timer)
+        has_batches = self.timer.batches is not NULL
+        lock_release(self.timer)
+        return has_batches
 
     def _close_if_writable(self):
         """For dump(): closes the timer if all that is pending at this moment was given to _set_writable. Whether it did."""
@@ -275,7 +279,7 @@ cdef class BaseTimer:
     def _is_finishing(self):
         """Whether it is between _close(True) and _close()."""
         core_set_up(self)
-        return self.timer.finishing != 0
+        return hw_peek(&self.timer.finishing) != 0
 
     def _left(self):
         """How many are pending, and how many alarms of containers were taken and have not been set again yet, if they are to
@@ -297,7 +301,7 @@ cdef class BaseTimer:
     def _make_all_ready(self):
         """Everything that is pending is ready at once, in order."""
         core_set_up(self)
-        self.timer.hurried = True
+        hw_poke(&self.timer.hurried, True)
         with nogil:
             timer_advance(self.timer, INT64_MAX)
 
@@ -346,7 +350,7 @@ cdef class BaseTimer:
     def _set_started(self):
         """Adds need not call _start() any more."""
         core_set_up(self)
-        self.timer.started = True
+        hw_poke(&self.timer.started, True)
 
     def _generation(self):
         """How often the process has been forked since the timer was made."""
@@ -423,7 +427,7 @@ cdef class BaseTimer:
             try:
                 periodic_restart(self.timer, task)
             except BaseException as error:
-                if task.task.state != TASK_PENDING:
+                if task_state(&task.task) != TASK_PENDING:
                     task_cancel(task)
                 if self._raises:
                     raise

@@ -30,7 +30,7 @@ cdef bint timer_batch_ended(TimerBatch self, bint finished) except False:
     if finished:
         with cython.critical_section(self):
             before = self.callback_
-            if self.remaining is None and not self.batch.is_listed:
+            if self.remaining is None and not hw_peek(&self.batch.is_listed):
                 self.callback_ = None
         Py_DECREF(self)
     return True
@@ -162,13 +162,13 @@ cdef object timer_batch_try(TimerBatch self, BatchRoom* room, Int64Buffer delays
     cdef object added = None
     cdef object own = timer_batch_hold(self, callback)
     try:
-        if own is None and delays.count and not timer.closed:
+        if own is None and delays.count and not hw_peek(&timer.closed):
             raise ValueError("nothing of the batch is pending, so it has released its callback: extend(delays_ms, callback)")
         if callback is not None and own is not callback and own != callback:
             raise ValueError("the batch has another callback")
         while True:
             if status == TRY_AGAIN:
-                first = self.batch.length
+                first = hw_peek64(&self.batch.length)
                 added = range(first, first + delays.count)      # before anything is added, as there may be no memory for it
             with nogil:
                 status = batch_extend(self.batch, room, delays.data, delays.stride, first, delays.count, now.ms, base_ms,
@@ -181,7 +181,7 @@ cdef object timer_batch_try(TimerBatch self, BatchRoom* room, Int64Buffer delays
                 if not have_memory:
                     raise MemoryError
             elif status == TRY_AGAIN:
-                if not self.batch.is_listed:
+                if not hw_peek(&self.batch.is_listed):
                     return None
             elif not timer_make_room(timer, None, status, due):
                 status_raise(timer, status)

@@ -21,11 +21,11 @@ cdef object task_facts(TimerTask self):
         return None
     if isinstance(self, TermsTask):
         terms = instant_ns(&(<TermsTask>self).terms.slack), instant_ns(&(<TermsTask>self).terms.max_lateness)
-    if self.task.flags & TASK_REPEATS:
+    if task_flags(&self.task) & TASK_REPEATS:
         periodic = self
-        repeats = periodic.interval_ns, MISSED_NAMES[periodic.missed], periodic.next_ns, periodic.jitter_ns
+        repeats = periodic.interval_ns, MISSED_NAMES[periodic.missed], periodic_next_ns(periodic), periodic.jitter_ns
         random = None if periodic.draw is system_random else periodic.draw
-    return self.task.deadline_ms, terms, repeats, random
+    return hw_peek64(&self.task.deadline_ms), terms, repeats, random
 
 
 cdef list core_writable(BaseTimer self, bint anew):
@@ -34,8 +34,8 @@ cdef list core_writable(BaseTimer self, bint anew):
     cdef TimerTask task
     for task in timer_pending(self.timer) + timer_resting(self.timer):
         if anew:
-            task.task.flags &= ~TASK_WRITABLE
-        if not task.task.flags & TASK_WRITABLE:
+            task_mark(task, TASK_WRITABLE, False)
+        if not task_flags(&task.task) & TASK_WRITABLE:
             found.append(task)
     return found
 
@@ -48,8 +48,8 @@ cdef bint core_close_if_writable(BaseTimer self) except -1:
     closed = timer.closed
     writable = timer_is_writable_locked(timer)
     if writable and not closed:
-        timer.dumping = True
-        timer.closed = True
+        hw_poke(&timer.dumping, True)
+        hw_poke(&timer.closed, True)
     lock_release(timer)
     if closed:
         raise TimerClosed("the timer is closed")
@@ -71,12 +71,12 @@ cdef bint core_take_resting(BaseTimer self, list not_run) except False:
             periodic_next(task, &now, 0, &delay)       # load() draws anew
             timer_due_or_raise(timer, &now, &delay, &deadline_ms, &expiration_ms)
             lock_with_gil(timer)
-            taken = task.task.state == TASK_EXPIRED
+            taken = task_state(&task.task) == TASK_EXPIRED
             if taken:
-                task.task.state = TASK_CANCELLED
-                task.task.deadline_ms = deadline_ms
+                hw_poke(&task.task.state, TASK_CANCELLED)
+                hw_poke64(&task.task.deadline_ms, deadline_ms)
                 task_rest_no_more_locked(timer, &task.task)
-                if task.task.flags & TASK_MEMBER:
+                if task_flags(&task.task) & TASK_MEMBER:
                     group_leave_locked(&task.task)
             lock_release(timer)
             if taken:
@@ -167,6 +167,16 @@ cdef bint core_add_records(BaseTimer self, list records, list tasks) except Fals
         PyMem_RawFree(pointers)
 
 
+cdef bint core_begin_close(BaseTimer self) noexcept:
+    """Whether the caller is who closes, and is to call core_close(): nobody has done it, or is about to."""
+    if hw_peek(&self.is_over) or not hw_take(&self.closer, PyThread_get_thread_ident()):
+        return False
+    if not hw_peek(&self.is_over):
+        return True
+    hw_word_store(&self.closer, 0)      # who was about to has just come to the end
+    return False
+
+
 cdef object core_close(BaseTimer self, bint run_pending, object timeout, object write):
     """close(), by who has taken `closer`. write: what to call with what had not run, for its result; only when that is back is
     it given away."""
@@ -175,12 +185,12 @@ cdef object core_close(BaseTimer self, bint run_pending, object timeout, object 
         self._close()
         self._end_threads(run_pending, timeout)
         timer_return_all(self.timer, core_not_run(self))
-        if self.timer.dumping:
+        if hw_peek(&self.timer.dumping):
             core_take_resting(self, self.not_run)
         self._give_back(self.not_run)
         result = self.not_run if write is None else write(self.not_run)
         timer_drop_clock(self.timer)
-        self.is_over = True
+        hw_poke(&self.is_over, True)
         self.not_run = None
         return result
     finally:

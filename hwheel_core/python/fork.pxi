@@ -5,7 +5,7 @@ cdef bint core_after_fork(BaseTimer self) except False:
     cdef Timer* timer = self.timer
     cdef PeriodicTask task
     cdef list resting
-    if not timer.forked:
+    if not hw_peek(&timer.forked):
         return True
     if hw_word_load(&self.closer) != PyThread_get_thread_ident():
         hw_word_store(&self.closer, 0)                 # it was another thread's
@@ -21,5 +21,5 @@ cdef bint core_after_fork(BaseTimer self) except False:
         for task in resting:
             task_cancel(task)
         timer_cancel_all(timer)
-    timer.forked = False
+    hw_poke(&timer.forked, False)
     return True

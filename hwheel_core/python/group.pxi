@@ -94,7 +94,7 @@ cdef int64_t group_cancel(TimerGroup self, bint closes) except -1:
     lock_with_gil(timer)
     last = group.joined
     if closes:
-        group.closed = True
+        hw_poke(&group.closed, True)
     while True:
         member = group_cancel_slice_locked(group, timer, last, &count)
         lock_release(timer)
@@ -191,7 +191,7 @@ cdef class TimerGroup:
     @property
     def closed(self):
         """True from close() on."""
-        return self.group is NULL or self.group.closed != 0
+        return self.group is NULL or hw_peek(&self.group.closed) != 0
 
     def __enter__(self):
         group_ready(self)
@@ -201,7 +201,7 @@ cdef class TimerGroup:
         self.close()
 
     def __len__(self):
-        return 0 if self.group is NULL else self.group.count
+        return 0 if self.group is NULL else hw_peek64(&self.group.count)
 
     def __bool__(self):
         """True, also when there are none."""

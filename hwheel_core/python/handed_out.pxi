@@ -33,6 +33,13 @@ def call_elsewhere(callback, args, kwargs, is_awaited):
     return functools.partial(callback, *args, **kwargs)
 
 
+cdef inline bint handed_is_begun(HandedOut self) noexcept:
+    cdef bint is_begun
+    with cython.critical_section(self):
+        is_begun = self.begun
+    return is_begun
+
+
 cdef bint handed_drop_call(HandedOut self) except False:
     """It is over, and holds on to nothing: the executor's future, which may hold on to this, would keep it all alive."""
     self.registry.pop(self.number, None)
@@ -122,7 +129,7 @@ cdef inline bint task_is_only_a_call(TimerTask self) noexcept:
 
 cdef bint handed_set_task(HandedOut self, TimerTask task) except -1:
     """A task that was taken out. When there is no memory to hand it out, it goes back."""
-    cdef bint repeats = task.task.flags & TASK_REPEATS
+    cdef bint repeats = task_flags(&task.task) & TASK_REPEATS
     cdef bint is_plain = task_is_only_a_call(task)
     self.source = task
     self.args = ()
@@ -194,7 +201,7 @@ cdef bint handed_take_back(HandedOut self) except -1:
     cdef int64_t count = 1
     cdef bint first = True, over
     self.is_taken_back = True           # so that the future's end means nothing any more
-    if self.is_finished or self.is_begun or not handed_cancel_future(self) or not self.begin():
+    if self.is_finished or handed_is_begun(self) or not handed_cancel_future(self) or not self.begin():
         self.is_taken_back = False
         return False
     with cython.critical_section(self):
@@ -215,15 +222,15 @@ cdef bint handed_take_back(HandedOut self) except -1:
             handed_set_call_back(self, task)            # its group has been left
     except MemoryError:
         list_drop_room(not_run)
-        self.is_finished = self.is_begun = False
+        self.is_finished = self.begun = False
         raise
     lock_with_gil(timer)
     timer.expired -= count
     timer.returned += count
-    if task is not None and task.task.state != TASK_PENDING:
-        task.task.state = TASK_CANCELLED
+    if task is not None and task_state(&task.task) != TASK_PENDING:
+        hw_poke(&task.task.state, TASK_CANCELLED)
         task_rest_no_more_locked(timer, &task.task)
-        if task.task.flags & TASK_MEMBER:
+        if task_flags(&task.task) & TASK_MEMBER:
             group_leave_locked(&task.task)
     lock_release(timer)
     if first:
@@ -249,7 +256,7 @@ cdef class HandedOut:
         """The run, in a thread of this process. Nothing happens if it was begun or taken back before; nor in the child of a
         fork that the executor's queue has come through, where what was handed out is the parent's."""
         cdef BaseTimer timer = self.timer
-        if timer is None or self.generation != timer.timer.generation or self.is_begun:
+        if timer is None or self.generation != timer.timer.generation or handed_is_begun(self):
             return
         context = context_enter()           # for which there may be no memory: then it has not begun
         if not self.begin():
@@ -274,6 +281,11 @@ cdef class HandedOut:
             context_leave(context)
             self.finish()
 
+    @property
+    def is_begun(self):
+        """Whether its run has begun, or never will, because it was taken back."""
+        return handed_is_begun(self)
+
     def answer(self, result, error):
         """Of a run in another process: tells who awaits the task. False: nobody does."""
         callback = self.callback
@@ -287,8 +299,8 @@ cdef class HandedOut:
         """True for one caller."""
         cdef bint first
         with cython.critical_section(self):
-            first = not self.is_begun
-            self.is_begun = True
+            first = not self.begun
+            self.begun = True
         return first
 
     def give_up(self):
@@ -329,7 +341,7 @@ cdef bint core_hand_out(BaseTimer self, dict registry, object again, object subm
         try:
             submit(handed)
         except:
-            if not handed.is_begun:
+            if not handed_is_begun(handed):
                 again.appendleft(handed)
             raise
         finally:

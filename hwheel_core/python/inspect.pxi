@@ -35,7 +35,7 @@ cdef list timer_inspect(Timer* timer, Level* levels_out, int32_t* level_count_ou
     cdef int32_t i, k
     cdef list found = []
     while True:
-        room = timer.pending
+        room = hw_peek64(&timer.pending)
         sightings = <Sighting*>PyMem_RawMalloc((room + 1) * sizeof(Sighting))
         if sightings is NULL:
             raise MemoryError
@@ -113,9 +113,13 @@ cdef list timer_pending(Timer* timer):
 
 cdef list timer_resting(Timer* timer):
     """The tasks of call_every that were handed out and have not come back."""
-    cdef list found = [None] * timer.resting_count
+    cdef list found
     cdef Entry* entry
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, count
+    lock_with_gil(timer)
+    count = timer.resting_count
+    lock_release(timer)
+    found = [None] * count
     lock_with_gil(timer)
     entry = timer.resting.next
     for i in range(min(len(found), timer.resting_count)):

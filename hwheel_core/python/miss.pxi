@@ -6,8 +6,8 @@ cdef bint core_is_too_late(BaseTimer self, TimerTask task, const Instant* now) n
     if not isinstance(task, TermsTask):
         return False
     if not terms_are_over(task, now):
-        with cython.critical_section(task):
-            task.task.flags &= ~TASK_MISSED     # of an earlier run of call_every
+        if task_flags(&task.task) & TASK_MISSED:
+            task_mark(task, TASK_MISSED, False)     # of an earlier run of call_every
         return False
     return True
 
@@ -15,8 +15,7 @@ cdef bint core_is_too_late(BaseTimer self, TimerTask task, const Instant* now) n
 cdef bint core_miss(BaseTimer self, TimerTask task) except False:
     """In the place of its run. Who is told may look at the callback and its arguments, and run it after all."""
     cdef Timer* timer = self.timer
-    with cython.critical_section(task):
-        task.task.flags |= TASK_MISSED
+    task_mark(task, TASK_MISSED, True)
     lock_with_gil(timer)
     timer.missed += 1
     lock_release(timer)
@@ -24,6 +23,6 @@ cdef bint core_miss(BaseTimer self, TimerTask task) except False:
         task_tell(task, None, TimerMissed("the task was later than its max_lateness, and did not run"))
         self._miss(task)
     finally:
-        if not task.task.flags & TASK_REPEATS:
+        if not task_flags(&task.task) & TASK_REPEATS:
             task_drop_call(task)
     return True

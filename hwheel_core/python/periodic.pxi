@@ -30,6 +30,13 @@ cdef object periodic_run(TimerTask self):
             (<PeriodicTask>self).runner = 0
 
 
+cdef object periodic_next_ns(PeriodicTask self):
+    cdef object next_ns
+    with cython.critical_section(self):
+        next_ns = self.next_ns
+    return next_ns
+
+
 cdef bint periodic_next(PeriodicTask self, const Instant* now, object later_ns, Instant* delay_out) except False:
     """How far away the next run is, when it comes so much later than its time on the grid. Where there is no memory to
     reckon with: an interval, and the grid stays."""
@@ -39,18 +46,19 @@ cdef bint periodic_next(PeriodicTask self, const Instant* now, object later_ns, 
     if self.missed == MISSED_DELAY:
         next_ns = now_ns + self.interval_ns
     else:
-        next_ns = self.next_ns + self.interval_ns
+        next_ns = periodic_next_ns(self) + self.interval_ns
         if self.missed == MISSED_SKIP and next_ns + later_ns <= now_ns:
             next_ns += ((now_ns - next_ns) // self.interval_ns + 1) * self.interval_ns
     instant_set_ns(delay_out, next_ns + later_ns - now_ns)
-    self.next_ns = next_ns
+    with cython.critical_section(self):
+        self.next_ns = next_ns
     return True
 
 
 cdef bint periodic_end(Timer* timer, PeriodicTask self) except -1:
     """The timer is closed, and the task does not come back. Where that was dump(), it stays among those that rest, and is
     written."""
-    if not timer.dumping:
+    if not hw_peek(&timer.dumping):
         task_cancel(self)
     return False
 
@@ -87,7 +95,7 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
         failed = error
     if not timer_due_within(timer, &now, &delay, &self.terms.slack, &deadline_ms, &expiration_ms):
         raise OverflowError("the next run is beyond 64 bits of milliseconds")
-    self.task.deadline_ms = deadline_ms
+    hw_poke64(&self.task.deadline_ms, deadline_ms)
     try:
         # With a clock that fails it is not asked again whether what is due is really due.
         back = task_schedule(timer, self, expiration_ms, timer_when_due(timer, &delay) if failed is None else TAKE_DUE) == OK

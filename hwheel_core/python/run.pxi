@@ -14,7 +14,7 @@ cdef bint core_run_subclass(BaseTimer self, TimerTask task, const Instant* now, 
         task_track(task)
         if core_is_too_late(self, task, now):
             core_miss(self, task)
-        elif task.task.flags & TASK_REPEATS:
+        elif task_flags(&task.task) & TASK_REPEATS:
             periodic_run(task)
         else:
             task_tell(task, task.run(), None)
@@ -22,7 +22,7 @@ cdef bint core_run_subclass(BaseTimer self, TimerTask task, const Instant* now, 
         if not (isinstance(error, Exception) and task_tell(task, None, error)):
             core_callback_failed(self, task, error, in_caller)
     finally:
-        if task.task.flags & TASK_REPEATS:
+        if task_flags(&task.task) & TASK_REPEATS:
             self._restart(task)
     return True
 

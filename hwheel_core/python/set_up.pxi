@@ -10,7 +10,7 @@ cdef bint core_set_up(BaseTimer self) except False:
 cdef inline bint core_ready(BaseTimer self) except False:
     """Before an add: threads run."""
     cdef int64_t generation
-    if self.timer is NULL or not self.timer.started:
+    if self.timer is NULL or not hw_peek(&self.timer.started):
         core_set_up(self)
         while True:
             generation = self.timer.generation

@@ -101,7 +101,7 @@ cdef class BaseTimer:           # whose functions are called core_...
     cdef Timer* timer
     cdef object __weakref__
     cdef uintptr_t closer       # the thread whose close() is under way; 0: none
-    cdef bint is_over           # a close() has come to its end
+    cdef int is_over            # a close() has come to its end
     cdef list not_run           # what close() has taken out, until it returns it
     cdef int64_t advancing      # 1 + the generation of the process in which an advance is under way; 0: none is
     cdef public bint _raises    # an exception in a callback that runs in its caller's thread is the caller's
@@ -121,7 +121,7 @@ cdef class HandedOut:
     cdef dict registry
     cdef object future                  # what the executor's submit() returned, if it can be cancelled
     cdef public object finish_signal          # a lock that is released when it is finished
-    cdef readonly bint is_begun
+    cdef bint begun
     cdef readonly bint is_taken_back    # or is about to be
     cdef bint is_finished
     cdef uintptr_t caller               # the user's own thread, while it submits this; else 0

@@ -68,7 +68,7 @@ cdef bint timer_is_still_due(Timer* timer) except -1:
     cdef int64_t due_ms
     cdef bint is_ready, have_memory
     lock_with_gil(timer)
-    is_ready = not list_is_empty(&timer.ready) and not timer.hurried
+    is_ready = not list_is_empty(&timer.ready) and not hw_peek(&timer.hurried)
     due_ms = timer_ready_tick_locked(timer) if is_ready else 0
     lock_release(timer)
     if not is_ready:
@@ -186,10 +186,13 @@ cdef bint timer_let_go(Timer* timer) except False:
 
 cdef object timer_cancel_all(Timer* timer):
     """Cancels everything that is pending, as if by each one's cancel(). The timer's clock stays where it is."""
-    cdef int64_t returned = timer.returned
+    cdef int64_t returned
     cdef list given_back = []
     with nogil:
         timer_make_all_ready(timer)
+    lock_with_gil(timer)
+    returned = timer.returned
+    lock_release(timer)
     timer_return_ready(timer, given_back)
     lock_with_gil(timer)
     timer.cancelled += timer.returned - returned

@@ -41,7 +41,7 @@ cdef class TimerTask:
         cdef int64_t delay = milliseconds_argument(delay_ms, "delay_ms")
         if callback is not None:
             callback_argument(callback)
-        if self.task.state != TASK_NEW or self.task.owner:
+        if task_state(&self.task) != TASK_NEW or self.task.owner:
             raise ValueError("this task has been added or cancelled already; make a new one")
         self.task.delay_ms = delay
         task_set_call(self, callback, args, kwargs)
@@ -67,7 +67,7 @@ cdef class TimerTask:
             if flags & TASK_HAD_CALLBACK:
                 raise RuntimeError("the callback of this task has run already or was released by cancel()")
             return
-        if self.task.state == TASK_PENDING or self.task.state == TASK_NEW or flags & TASK_REPEATS:
+        if task_state(&self.task) == TASK_PENDING or task_state(&self.task) == TASK_NEW or flags & TASK_REPEATS:
             task_call(callback, arguments, flags)
         else:
             callback = arguments = None     # so that they die with the call
@@ -117,42 +117,42 @@ cdef class TimerTask:
         cdef Timer* timer
         seconds_argument(delay, "delay", &length)
         timer = <Timer*>hw_load(&self.task.owner)
-        if timer is NULL or self.task.state != TASK_PENDING:
+        if timer is NULL or task_state(&self.task) != TASK_PENDING:
             return False
         return task_reschedule(timer, self, &length)
 
     @property
     def delay_ms(self):
         """The delay in ms that the task was made with, or rescheduled to."""
-        return self.task.delay_ms
+        return hw_peek64(&self.task.delay_ms)
 
     @property
     def deadline_ms(self):
         """When the task falls due on its timer's clock, in ms. None before it is added."""
-        if self.task.owner == 0 or self.task.state == TASK_NEW:
+        if hw_load(&self.task.owner) == 0 or task_state(&self.task) == TASK_NEW:
             return None
-        return self.task.deadline_ms
+        return hw_peek64(&self.task.deadline_ms)
 
     @property
     def pending(self):
         """True while the task waits to be run."""
-        return self.task.state == TASK_PENDING
+        return task_state(&self.task) == TASK_PENDING
 
     @property
     def expired(self):
         """True once the task has been handed out to be run, also inside its own callback."""
-        return self.task.state == TASK_EXPIRED
+        return task_state(&self.task) == TASK_EXPIRED
 
     @property
     def cancelled(self):
         """True after a cancel() that came in time, and for what close() returned."""
-        return self.task.state == TASK_CANCELLED
+        return task_state(&self.task) == TASK_CANCELLED
 
     @property
     def missed(self):
         """True if the task has expired and did not run, because it was later than its `max_lateness`; of `call_every`, if
         that was so the last time."""
-        return self.task.flags & TASK_MISSED != 0
+        return task_flags(&self.task) & TASK_MISSED != 0
 
     @property
     def callback(self):
@@ -188,10 +188,10 @@ cdef class TimerTask:
         return dict(task_keywords(arguments)) if flags & TASK_KEYWORDS else {}
 
     def __repr__(self):
-        cdef str state = ("new", "pending", "expired", "cancelled")[self.task.state]
+        cdef str state = ("new", "pending", "expired", "cancelled")[task_state(&self.task)]
         cdef object callback = task_unwrapped(task_callback(self))
         cdef str what = "" if callback is None else f", {callback!r}"
-        return f"<{type(self).__name__} {state}, delay {self.task.delay_ms} ms{what}>"
+        return f"<{type(self).__name__} {state}, delay {hw_peek64(&self.task.delay_ms)} ms{what}>"
 
 
 cdef void task_dealloc(PyObject* self) noexcept:

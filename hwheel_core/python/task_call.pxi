@@ -55,7 +55,7 @@ cdef inline void task_set_call(TimerTask self, object callback, tuple args, dict
         old_arguments = self.arguments
         self.callback_ = callback
         self.arguments = arguments
-        self.task.flags = flags
+        hw_poke(&self.task.flags, flags)
 
 
 cdef inline object task_callback(TimerTask self):
@@ -115,7 +115,7 @@ cdef inline void task_drop_call(TimerTask self):
         arguments = self.arguments
         self.callback_ = None
         self.arguments = None
-        self.task.flags &= ~TASK_ONE_ARGUMENT & ~TASK_KEYWORDS
+        hw_poke(&self.task.flags, self.task.flags & ~TASK_ONE_ARGUMENT & ~TASK_KEYWORDS)
 
 
 cdef bint task_is_released(TimerTask self) noexcept:
@@ -160,7 +160,7 @@ cdef inline bint task_called_once(TimerTask self) noexcept:
         flags = self.task.flags
         self.callback_ = None
         self.arguments = None
-        self.task.flags = flags & ~TASK_ONE_ARGUMENT & ~TASK_KEYWORDS
+        hw_poke(&self.task.flags, flags & ~TASK_ONE_ARGUMENT & ~TASK_KEYWORDS)
     if callback is None:
         return True
     result = task_call_raw(callback, arguments, flags)

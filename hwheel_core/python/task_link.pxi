@@ -28,7 +28,7 @@ cdef bint timer_make_room(Timer* timer, TimerTask self, Status status, WhenDue* 
 cdef Status task_schedule(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except STATUS_ERROR:
     """Links a task that the timer owns. Raises where there is no room; else OK, WAS_DUE or WAS_CANCELLED."""
     task_untrack(self)
-    if self.task.flags & TASK_MEMBER:
+    if task_flags(&self.task) & TASK_MEMBER:
         return task_link_member(timer, self, expiration_ms, when_due)
     return task_link(timer, self, expiration_ms, when_due)
 
@@ -124,14 +124,14 @@ cdef bint task_cancel(TimerTask self) except -1:
     if timer is NULL:
         hw_mutex_lock(&orphans)
         timer = <Timer*>hw_load(&self.task.owner)
-        if timer is NULL and self.task.state == TASK_NEW:
-            self.task.state = TASK_CANCELLED
+        if timer is NULL and task_state(&self.task) == TASK_NEW:
+            hw_poke(&self.task.state, TASK_CANCELLED)
             status = WAS_CANCELLED
         hw_mutex_unlock(&orphans)
     if timer is not NULL:
         # Three cache misses that need not wait for one another, nor for the lock.
-        hw_prefetch(self.task.entry.prev)
-        hw_prefetch(self.task.entry.next)
+        hw_prefetch_link(&self.task.entry.prev)
+        hw_prefetch_link(&self.task.entry.next)
         hw_prefetch(task_slots(<PyObject*>self))
         if lock_try(timer):
             status = task_cancel_locked(timer, &self.task)

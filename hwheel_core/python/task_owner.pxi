@@ -9,12 +9,17 @@ cdef inline void task_own(TimerTask self, Timer* timer) noexcept:
     debug_count(LIVE_TASKS, 1)
 
 
+cdef void task_mark(TimerTask self, int32_t flag, bint is_set) noexcept:
+    """Sets or clears one of the flags of a task that others may have seen."""
+    with cython.critical_section(self):
+        hw_poke(&self.task.flags, self.task.flags | flag if is_set else self.task.flags & ~flag)
+
+
 cdef bint task_claim(TimerTask self, Timer* timer) except -1:
     """Makes the timer the owner of any task. True if it was not before."""
     cdef uintptr_t owner
-    if task_has_attributes(self) and not self.task.flags & TASK_OWN_RUN and type(self).run is not TimerTask.run:
-        with cython.critical_section(self):
-            self.task.flags |= TASK_OWN_RUN
+    if task_has_attributes(self) and not task_flags(&self.task) & TASK_OWN_RUN and type(self).run is not TimerTask.run:
+        task_mark(self, TASK_OWN_RUN, True)
     hw_mutex_lock(&orphans)
     owner = hw_load(&self.task.owner)
     if owner == 0:
@@ -31,7 +36,7 @@ cdef void task_disown(TimerTask self, Timer* timer) noexcept:
     cdef bint disowned = False
     lock_with_gil(timer)
     hw_mutex_lock(&orphans)
-    if self.task.state == TASK_NEW:
+    if task_state(&self.task) == TASK_NEW:
         hw_store(&self.task.owner, 0)
         disowned = True
     hw_mutex_unlock(&orphans)

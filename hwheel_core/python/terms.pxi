@@ -72,7 +72,7 @@ cdef class TermsTask(TimerTask):
         cdef Timer* timer
         seconds_argument(delay, "delay", &length)
         timer = <Timer*>hw_load(&self.task.owner)
-        if timer is NULL or self.task.state != TASK_PENDING:
+        if timer is NULL or task_state(&self.task) != TASK_PENDING:
             return False
         timer_read_clock(timer, &now)
         terms_due(timer, self, &now, &length, &deadline_ms, &expiration_ms)

@@ -40,14 +40,14 @@ cdef class TimerBatch:
             debug_count(LIVE_BATCHES, -1)
 
     def __len__(self):
-        return self.batch.length
+        return hw_peek64(&self.batch.length)
 
     @property
     def pending(self):
         """How many have neither run nor been cancelled. After close(): how many it gave back."""
         cdef int64_t pending
         with cython.critical_section(self):
-            pending = self.batch.pending if self.remaining is None else len(self.remaining)
+            pending = hw_peek64(&self.batch.pending) if self.remaining is None else len(self.remaining)
         return pending
 
     @property
@@ -68,7 +68,7 @@ cdef class TimerBatch:
             if self.remaining is not None:
                 return array.copy(self.remaining)
         while True:
-            room = self.batch.pending if self.batch.timer is not NULL else 0
+            room = hw_peek64(&self.batch.pending) if self.batch.timer is not NULL else 0
             found = array.clone(INT64, room, False)
             if room == 0:
                 return found
@@ -91,7 +91,7 @@ cdef class TimerBatch:
         """
         cdef Int64Buffer buffer = None if indices is None else timer_batch_indices(self, indices)
         cdef const int64_t* chosen = NULL if buffer is None else <const int64_t*>buffer.data
-        cdef int64_t count = self.batch.length if buffer is None else buffer.count
+        cdef int64_t count = hw_peek64(&self.batch.length) if buffer is None else buffer.count
         cdef int64_t cancelled = 0
         cdef void* blocks = NULL
         cdef bint finished = False
@@ -133,7 +133,7 @@ cdef class TimerBatch:
         """
         cdef Int64Buffer buffer = None if indices is None else timer_batch_indices(self, indices)
         cdef const int64_t* chosen = NULL if buffer is None else <const int64_t*>buffer.data
-        cdef int64_t count = self.batch.length if buffer is None else buffer.count
+        cdef int64_t count = hw_peek64(&self.batch.length) if buffer is None else buffer.count
         cdef Int64Buffer delays
         cdef int64_t delay_ms, moved = 0
         cdef const char* data
@@ -146,7 +146,7 @@ cdef class TimerBatch:
             if delays.count != count:
                 raise ValueError(f"there must be a delay for each of the {count:,} indices, not {delays.count:,}")
             data, stride = delays.data, delays.stride
-        if self.batch.pending and count:
+        if hw_peek64(&self.batch.pending) and count:
             moved = timer_batch_reschedule(self, chosen, count, data, stride)
         return moved
 
@@ -197,11 +197,11 @@ cdef Int64Buffer timer_batch_indices(TimerBatch self, object indices):
     with nogil:
         for i in range(buffer.count):
             index = hw_read(&chosen[i])
-            if not 0 <= index < self.batch.length:
+            if not 0 <= index < hw_peek64(&self.batch.length):
                 bad = True
                 break
     if bad:
-        raise IndexError(f"index {index} is outside of a batch of {self.batch.length}")
+        raise IndexError(f"index {index} is outside of a batch of {hw_peek64(&self.batch.length)}")
     return buffer
 
 

@@ -69,20 +69,20 @@ cdef class TimingWheel:
         Thread-safety: any thread.
         """
         cdef int64_t expiration = integer_argument(expiration_ms, "expiration_ms")
-        cdef int64_t deadline_before = task.task.deadline_ms
+        cdef int64_t deadline_before = hw_peek64(&task.task.deadline_ms)
         cdef bint claimed
         timing_wheel_itself(self)
-        if task.task.state == TASK_CANCELLED:
+        if task_state(&task.task) == TASK_CANCELLED:
             return False
         claimed = task_claim(task, self.timer)
         try:
-            if task.task.state != TASK_PENDING:
-                task.task.deadline_ms = expiration
+            if task_state(&task.task) != TASK_PENDING:
+                hw_poke64(&task.task.deadline_ms, expiration)
             # Clocks are never negative, so what is negative is as due as 0.
             return task_schedule(self.timer, task, expiration if expiration > 0 else 0, REFUSE_DUE) == OK
         except:
-            if task.task.state != TASK_PENDING:
-                task.task.deadline_ms = deadline_before
+            if task_state(&task.task) != TASK_PENDING:
+                hw_poke64(&task.task.deadline_ms, deadline_before)
             if claimed:
                 task_disown(task, self.timer)
             raise
@@ -186,8 +186,12 @@ cdef class TimingWheel:
     def overflow_wheel(self):
         """A view of the level above, or None while there is none."""
         cdef TimingWheel view
+        cdef int32_t level_count
         timing_wheel_set_up(self)
-        if self.depth + 1 >= self.timer.wheel.level_count:
+        lock_with_gil(self.timer)
+        level_count = self.timer.wheel.level_count
+        lock_release(self.timer)
+        if self.depth + 1 >= level_count:
             return None
         with cython.critical_section(self):
             if self.upper is None:
@@ -203,7 +207,7 @@ cdef class TimingWheel:
         """How many tasks are pending: in the wheel and all levels above, or from this view's level on."""
         timing_wheel_set_up(self)
         if self.depth == 0:
-            return self.timer.pending
+            return hw_peek64(&self.timer.pending)
         return sum(len(bucket.tasks) for level in self.snapshot().levels for bucket in level.buckets)
 
     def snapshot(self):

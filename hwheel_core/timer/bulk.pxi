@@ -12,7 +12,7 @@ cdef void batch_enter_locked(Batch* self) noexcept nogil:
     if self.next is not NULL:
         self.next.prev = self
     self.timer.batches = self
-    self.is_listed = True
+    hw_poke(&self.is_listed, True)
 
 
 cdef bint batch_finish_locked(Batch* self, void** blocks) noexcept nogil:
@@ -26,7 +26,7 @@ cdef bint batch_finish_locked(Batch* self, void** blocks) noexcept nogil:
         self.prev.next = self.next
     if self.next is not NULL:
         self.next.prev = self.prev
-    self.is_listed = False
+    hw_poke(&self.is_listed, False)
     batch_leave_parts(self, blocks)
     return True
 
@@ -114,8 +114,8 @@ cdef int64_t batch_cancel(Batch* self, const int64_t* indices, int64_t count, vo
             i += 1
         timer.wheel.removals += slice_cancelled
         cancelled += slice_cancelled
-        self.pending -= slice_cancelled
-        timer.pending -= slice_cancelled
+        hw_bump(&self.pending, -slice_cancelled)
+        hw_bump(&timer.pending, -slice_cancelled)
         timer.cancelled += slice_cancelled
         if i < count and self.pending:
             lock_yield(timer)
@@ -183,8 +183,8 @@ cdef int64_t batch_take(Batch* self, int64_t limit, int64_t* indices, const Inst
                 if self.due[at].index != DUE_CANCELLED:
                     batch_part_over_locked(self, self.due[at].index)
         batch_skip_gaps(self)
-        self.pending -= taken - before
-        timer.pending -= taken - before
+        hw_bump(&self.pending, before - taken)
+        hw_bump(&timer.pending, before - taken)
         if now is NULL:
             timer.returned += taken - before
             self.returning += taken - before

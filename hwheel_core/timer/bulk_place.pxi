@@ -75,9 +75,9 @@ cdef void batch_count_in_locked(Batch* self, int64_t count) noexcept nogil:
         part.pending += here
         first += here
         left -= here
-    self.length += count
-    self.pending += count
-    self.timer.pending += count
+    hw_bump(&self.length, count)
+    hw_bump(&self.pending, count)
+    hw_bump(&self.timer.pending, count)
     self.timer.added += count
 
 

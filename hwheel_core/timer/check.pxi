@@ -75,6 +75,8 @@ cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
         level = &wheel.levels[k]
         if level.current_time_ms % level.tick_ms:
             return "a clock does not stand on a tick of its level"
+        if <uintptr_t>level.buckets & (CACHE_LINE - 1):
+            return "the buckets of a level do not begin at a cache line"
         if k and level.current_time_ms > wheel.levels[k - 1].current_time_ms:
             return "a coarser clock is ahead of a finer one"
         for i in range(wheel.wheel_size):
@@ -141,7 +143,7 @@ cdef const char* group_check_locked(const Group* self, const Timer* timer) noexc
         number = member.number // MEMBER_STEP
         if task.owner != <uintptr_t>timer:
             return "a member is another timer's"
-        if task.state != TASK_PENDING and not (task.state == TASK_EXPIRED and task.flags & TASK_REPEATS):
+        if task.state != TASK_PENDING and not (task.state == TASK_EXPIRED and task_flags(task) & TASK_REPEATS):
             return "a member is neither pending nor one that comes back"
         member = member.next
     if count != self.count or number > self.joined:

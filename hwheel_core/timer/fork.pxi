@@ -57,9 +57,9 @@ cdef void after_fork_in_child() noexcept nogil:
         timer.has_worker = False
         timer.reaping = timer.ringing = 0
         timer.roles[ROLE_REAPER] = timer.roles[ROLE_EXECUTOR] = ROLE_FREE
-        timer.started = False
+        hw_poke(&timer.started, False)
         timer.wheel.bookmarks = NULL    # of threads that did not come along
-        timer.forked = True             # until core_after_fork (python/fork.pxi)
+        hw_poke(&timer.forked, True)             # until core_after_fork (python/fork.pxi)
         timer.generation += 1
         hw_waker_close(&timer.waker)    # only this process's copies
         batch = timer.batches

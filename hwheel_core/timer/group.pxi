@@ -23,7 +23,7 @@ cdef inline void group_release(Group* self) noexcept nogil:
 
 
 cdef inline Member* task_member(const Task* task) noexcept nogil:
-    return <Member*>(<const char*>task + (task.flags // MEMBER_STEP))
+    return <Member*>(<const char*>task + (task_flags(task) // MEMBER_STEP))
 
 
 cdef inline Task* member_task(const Member* self) noexcept nogil:
@@ -37,7 +37,7 @@ cdef void group_join_locked(const Task* task) noexcept nogil:
     if self.next is not NULL:
         return
     group.joined += 1
-    group.count += 1
+    hw_bump(&group.count, 1)
     self.number = group.joined * MEMBER_STEP + (<const char*>self - <const char*>task)
     self.next = &group.members
     self.prev = group.members.prev
@@ -52,4 +52,4 @@ cdef void group_leave_locked(const Task* task) noexcept nogil:
     self.prev.next = self.next
     self.next.prev = self.prev
     self.next = NULL
-    self.group.count -= 1
+    hw_bump(&self.group.count, -1)

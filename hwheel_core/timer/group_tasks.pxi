@@ -19,6 +19,6 @@ cdef Status group_add_locked(Timer* timer, Task* task, int64_t expiration_ms, Wh
 
 cdef inline Status task_enter_locked(Timer* timer, Task* task, int64_t expiration_ms, WhenDue when_due) noexcept nogil:
     """task_add_locked for any task."""
-    if task.flags & TASK_MEMBER:
+    if task_flags(task) & TASK_MEMBER:
         return group_add_locked(timer, task, expiration_ms, when_due)
     return task_add_locked(timer, task, expiration_ms, when_due)

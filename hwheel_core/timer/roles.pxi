@@ -24,7 +24,7 @@ cdef void timer_leave_role(Timer* self, int role, int64_t generation) noexcept n
     lock_wait(self)
     if self.generation == generation:
         self.roles[role] = ROLE_FREE
-        self.started = False
+        hw_poke(&self.started, False)
     lock_release(self)
 
 
@@ -35,7 +35,7 @@ cdef bint timer_start_role(Timer* self, int role, uintptr_t me, bint wait, bint*
     ask_again_out[0] = False
     if self.roles[role] == ROLE_STARTING and self.starters[role] != me and wait and not self.closed:
         ask_again_out[0] = True
-    elif self.roles[role] != ROLE_TAKEN:
+    elif self.roles[role] != ROLE_TAKEN and not self.stopping:      # else it would end at once
         self.roles[role] = ROLE_STARTING
         self.starters[role] = me
         start = True

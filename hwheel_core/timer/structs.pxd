@@ -58,8 +58,8 @@ cdef struct Task:
     uintptr_t owner         # Timer*, or 0; set once and stays until the task dies (read without lock)
     int64_t delay_ms
     int64_t deadline_ms
-    int32_t state           # TaskState
-    int32_t flags           # TaskFlags; constant after construction
+    int state               # TaskState (hw_peek without lock)
+    int flags               # TaskFlags; written in the critical section of the task, looked at elsewhere (task_flags)
 
 cdef struct Member:
     # A task's place in its group. Only tasks that a group has made have one, behind all that other tasks are.

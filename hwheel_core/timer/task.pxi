@@ -20,18 +20,18 @@ cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, When
         return task_add_again_locked(self, task, expiration_ms, when_due)
     if task.owner != <uintptr_t>self:
         return DISOWNED
-    if self.closed and not (self.finishing and task.flags & TASK_ALARM):
+    if self.closed and not (self.finishing and task_flags(task) & TASK_ALARM):
         return CLOSED
-    if self.pending + self.resting_count >= self.max_pending and not task.flags & TASK_ALARM:
+    if self.pending + self.resting_count >= self.max_pending and not task_flags(task) & TASK_ALARM:
         return FULL
     task.entry.expiration_ms = expiration_ms
     status = timer_insert_locked(self, &task.entry, when_due)
     if status == OK:
-        task.state = TASK_PENDING
+        hw_poke(&task.state, TASK_PENDING)
         self.added += 1
-        self.pending += 1
+        hw_bump(&self.pending, 1)
     elif status == WAS_DUE:
-        task.state = TASK_EXPIRED
+        hw_poke(&task.state, TASK_EXPIRED)
         self.added += 1
         self.expired += 1
     return status
@@ -45,14 +45,14 @@ cdef Status task_add_again_locked(Timer* self, Task* task, int64_t expiration_ms
         return WAS_CANCELLED
     if task.state == TASK_PENDING:
         return WAS_PENDING
-    if task.flags & TASK_HAD_CALLBACK and not task.flags & (TASK_OWN_RUN | TASK_REPEATS):
+    if task_flags(task) & TASK_HAD_CALLBACK and not task_flags(task) & (TASK_OWN_RUN | TASK_REPEATS):
         return SPENT
     resting = entry_is_linked(&task.entry)
     task_rest_no_more_locked(self, task)        # the place that it kept is its own
-    task.state = TASK_NEW
+    hw_poke(&task.state, TASK_NEW)
     status = task_add_locked(self, task, expiration_ms, when_due)
     if task.state == TASK_NEW:
-        task.state = TASK_EXPIRED
+        hw_poke(&task.state, TASK_EXPIRED)
         if resting:
             task_rest_locked(self, task)
     return status
@@ -62,16 +62,16 @@ cdef Status task_cancel_locked(Timer* self, Task* task) noexcept nogil:
     """OK if this call is what keeps the task from running; the wheel's reference is then the caller's to drop."""
     if task.state == TASK_PENDING:
         wheel_remove(&self.wheel, &task.entry)
-        task.state = TASK_CANCELLED
-        self.pending -= 1
+        hw_poke(&task.state, TASK_CANCELLED)
+        hw_bump(&self.pending, -1)
         self.cancelled += 1
-        if task.flags & TASK_MEMBER:
+        if task_flags(task) & TASK_MEMBER:
             group_leave_locked(task)
         return OK
-    if task.state == TASK_NEW or (task.state == TASK_EXPIRED and task.flags & TASK_REPEATS):
-        task.state = TASK_CANCELLED
+    if task.state == TASK_NEW or (task.state == TASK_EXPIRED and task_flags(task) & TASK_REPEATS):
+        hw_poke(&task.state, TASK_CANCELLED)
         task_rest_no_more_locked(self, task)
-        if task.flags & TASK_MEMBER:
+        if task_flags(task) & TASK_MEMBER:
             group_leave_locked(task)
         return WAS_CANCELLED
     return NOT_PENDING
@@ -91,8 +91,8 @@ cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_m
         return NOT_YET
     wheel_remove(&self.wheel, &task.entry)
     task.entry.expiration_ms = expiration_ms
-    task.delay_ms = delay_ms
-    task.deadline_ms = deadline_ms
+    hw_poke64(&task.delay_ms, delay_ms)
+    hw_poke64(&task.deadline_ms, deadline_ms)
     if status == ADD_DUE:
         return timer_insert_locked(self, &task.entry, TAKE_DUE)
     bucket_append(bucket, &task.entry)
@@ -121,21 +121,21 @@ cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
     else:
         wheel_remove(&self.wheel, entry)
         task = <Task*>entry
-        self.pending -= 1
+        hw_bump(&self.pending, -1)
         if now is NULL:
-            task.state = TASK_CANCELLED
+            hw_poke(&task.state, TASK_CANCELLED)
             self.returned += 1
-            if task.flags & TASK_MEMBER:
+            if task_flags(task) & TASK_MEMBER:
                 group_leave_locked(task)
         else:
-            task.state = TASK_EXPIRED
+            hw_poke(&task.state, TASK_EXPIRED)
             self.expired += 1
-            timer_record_locked(self, task.deadline_ms, now)
+            timer_record_locked(self, hw_peek64(&task.deadline_ms), now)
             # One look for all, because most tasks are none of these.
-            if task.flags & (TASK_REPEATS | TASK_MEMBER | TASK_ALARM):
-                if task.flags & TASK_REPEATS:
+            if task_flags(task) & (TASK_REPEATS | TASK_MEMBER | TASK_ALARM):
+                if task_flags(task) & TASK_REPEATS:
                     task_rest_locked(self, task)
-                elif task.flags & TASK_MEMBER:
+                elif task_flags(task) & TASK_MEMBER:
                     group_leave_locked(task)
                 else:
                     self.ringing += 1
@@ -154,12 +154,12 @@ cdef bint task_put_back_locked(Timer* self, Task* task) noexcept nogil:
     if task.state != TASK_EXPIRED:
         return False
     task_rest_no_more_locked(self, task)
-    task.state = TASK_PENDING
-    self.pending += 1
+    hw_poke(&task.state, TASK_PENDING)
+    hw_bump(&self.pending, 1)
     self.expired -= 1
-    if task.flags & TASK_ALARM:
+    if task_flags(task) & TASK_ALARM:
         alarm_over_locked(self)
     list_push(&self.ready, &task.entry)
-    if task.flags & TASK_MEMBER:
+    if task_flags(task) & TASK_MEMBER:
         group_join_locked(task)
     return True

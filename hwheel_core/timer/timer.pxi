@@ -214,8 +214,8 @@ cdef bint timer_close(Timer* self, bint finishing) noexcept nogil:
     cdef bint first
     lock_wait(self)
     first = not self.closed
-    self.closed = True
-    self.finishing = finishing and (first or self.finishing)    # what has begun to end does not go on
+    hw_poke(&self.closed, True)
+    hw_poke(&self.finishing, finishing and (first or self.finishing))   # what has begun to end does not go on
     while self.adding:
         lock_yield(self)
     lock_release(self)

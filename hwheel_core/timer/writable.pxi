@@ -5,7 +5,7 @@ cdef bint list_is_writable(const Entry* head) noexcept nogil:
     cdef const Entry* entry = head.next
     while entry is not head:
         hw_prefetch(entry_hinted(entry))
-        if entry.place != ENTRY_OF_TASK or not (<const Task*>entry).flags & TASK_WRITABLE:
+        if entry.place != ENTRY_OF_TASK or not task_flags(<const Task*>entry) & TASK_WRITABLE:
             return False
         entry = entry.next
     return True

@@ -30,15 +30,14 @@ cdef enum StepStatus:
     STEP_TICK           # wheel.due holds all of one tick: take it, then go on
 
 
-cdef int wheel_init(Wheel* self, int64_t tick_ms, int32_t wheel_size, int64_t start_ms, Bucket* buckets,
-                    Bucket** queue) noexcept nogil:
+cdef void wheel_init(Wheel* self, int64_t tick_ms, int32_t wheel_size, int64_t start_ms, Bucket* buckets,
+                     Bucket** queue) noexcept nogil:
     self.wheel_size = wheel_size
     self.queue = queue
     list_init(&self.flush)
     list_init(&self.due)
     wheel_add_level(self, tick_ms, start_ms, buckets)
     self.taken_ms = self.levels[0].current_time_ms
-    return 0
 
 
 cdef void wheel_add_level(Wheel* self, int64_t tick_ms, int64_t start_ms, Bucket* buckets) noexcept nogil:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import urllib.request
 from pathlib import Path
 
@@ -58,9 +59,9 @@ def test_batches_are_counted_although_spark_keeps_a_hundred_of_them(no_waiting):
 
 
 def scraped(counts):
-    from hwheel.cli.deliver.metrics import served
+    from hwheel.cli.deliver.metrics import Server, served
 
-    with served(counts, "127.0.0.1", 0) as url:
+    with Server("127.0.0.1", 0) as server, served(server, counts) as url:
         with urllib.request.urlopen(url, timeout=30) as answer:
             return answer.read().decode()
 
@@ -123,16 +124,30 @@ def test_the_dashboard_shows_metrics_that_there_are_and_none_is_missing(no_waiti
         assert f"`{name}" in PAGE.read_text(), f"{name} is not on the page"
 
 
-def test_a_port_that_is_taken(no_waiting):
+def test_a_port_that_is_taken_is_said_before_spark_is_started(monkeypatch, capsys):
     pytest.importorskip("prometheus_client")
-    from hwheel.cli.deliver.metrics import served
+    pytest.importorskip("pyspark")
+    from hwheel.spark.session import local
+
+    monkeypatch.setattr(local, "make_session", lambda *settings, **more: pytest.fail("Spark was started"))
+    places = ["--from", "in", "--to", "out", "--checkpoint", "state"]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["deliver", *places, "--metrics-port", str(port)]) == 2
+    assert f"--metrics-port: nobody can listen at 127.0.0.1:{port}" in capsys.readouterr().err
+
+
+def test_a_port_that_two_take_at_one_moment_is_the_first_listeners(no_waiting):
+    pytest.importorskip("prometheus_client")
+    from hwheel.cli.deliver.metrics import Server, served
 
     counts = Counts(reported([]), lambda: 0)
-    with served(counts, "127.0.0.1", 0) as url:
-        port = int(url.split(":")[2].split("/")[0])
-        with pytest.raises(CommandError, match=f"--metrics-port: nobody can listen at 127.0.0.1:{port}"):
-            with served(counts, "127.0.0.1", port):
-                pass
+    with Server("127.0.0.1", 0) as first:
+        port = first.server_address[1]
+        with Server("127.0.0.1", port) as second, served(first, counts):
+            with pytest.raises(CommandError, match=f"--metrics-port: nobody can listen at 127.0.0.1:{port}"):
+                with served(second, counts):
+                    pass
 
 
 def test_without_prometheus_client_it_says_how_to_get_it(monkeypatch, capsys):

@@ -204,7 +204,7 @@ def late():                     # registered after the package's own handler, so
     print("added", len(timer))
 
 class Late:
-    def __del__(self):
+    def __del__(self, timer=timer):     # the module may have lost the name by then
         try:
             timer.call_later(60, print)
         except RuntimeError as error:

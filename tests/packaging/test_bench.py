@@ -152,3 +152,9 @@ def test_the_c_api_calls_the_same_timers_as_its_peers_that_are_there(tmp_path):
     assert done.returncode == 0, done.stderr
     (steps,) = json.loads((tmp_path / "c_api.json").read_text())["ns"]["hwheel"]
     assert len(steps) == 5 and min(steps) > 0
+
+
+def test_a_server_on_each_loop_answers_all_its_requests():
+    done = run("-P", BENCH / "dropin" / "server.py", *"--connections 5 --rate 50 --seconds 0.2 --rounds 1".split())
+    assert done.returncode == 0, done.stderr
+    assert {"asyncio", "hwheel"} <= {line[:20].strip() for line in done.stdout.splitlines()}

@@ -54,22 +54,43 @@ def test_the_guarantees_are_those_of_the_readme_and_each_has_tests():
             assert re.search(r"^def test_|\.TestCase$", (ROOT / file).read_text(), re.MULTILINE), file
 
 
-def public_names():
-    """(module, public name) for all modules that docs/versions.md calls public and that can be imported here."""
+def public_modules():
+    """Those that docs/versions.md names beside hwheel itself."""
     told = (DOCS / "versions.md").read_text().partition("`__all__` of")[2].partition(";")[0]
-    names = [name for name in re.findall(r"`(\w+)`", told) if name != "hwheel"]
+    names = [name for name in re.findall(r"`([\w.]+)`", told) if name != "hwheel"]
     assert len(names) >= 8
-    for module in ["hwheel", *(f"hwheel.{name}" for name in names)]:
+    return names
+
+
+def public_names():
+    """(module, public name) for all public modules that can be imported here."""
+    for module in ["hwheel", *(f"hwheel.{name}" for name in public_modules())]:
         try:
             yield from ((module, name) for name in importlib.import_module(module).__all__)
         except ImportError:
             continue
 
 
+def test_every_module_that_a_page_shows_is_public_and_in_the_reference():
+    public = {"hwheel", *(f"hwheel.{name}" for name in public_modules())}
+    pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
+    shown = {
+        (page.name, module)
+        for page in pages
+        for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+        for module in re.findall(r"^ *(?:from|import) (hwheel[\w.]*)", block, re.MULTILINE)
+    }
+    assert len(shown) >= 30
+    assert [(page, module) for page, module in sorted(shown) if module not in public] == []
+    index = (DOCS / "reference" / "index.md").read_text()
+    for module in public:
+        assert f"[{module}](" in index, module
+
+
 @pytest.mark.skipif(sys.version_info >= (3, 15), reason="some extras are not for this Python yet")
 def test_every_public_name_is_in_the_reference():
     for module, name in public_names():
-        page = (DOCS / "reference" / f"{module.rpartition('.')[2]}.md").read_text()
+        page = (DOCS / "reference" / f"{module.removeprefix('hwheel.').replace('.', '_')}.md").read_text()
         named = rf"^\.\. (?:auto|py:)\w+:: {name}\b|`hwheel\.{name}`"
         assert re.search(named, page, re.MULTILINE), f"{module}.{name}"
 

@@ -1,6 +1,8 @@
 """`hwheel deliver` is killed with -9 again and again, and started again on its checkpoint; then all is counted.
 
-python tests/spark/chaos.py [KILLS]         20, if nothing is said; status 1 if anything was lost, doubled or early
+python tests/spark/chaos.py [KILLS] [--by-id]    20, if nothing is said; status 1 if anything was lost, doubled or early
+
+With --by-id some of the messages are cancelled and put off by id.
 """
 
 import json
@@ -21,12 +23,16 @@ CONF = ["spark.driver.memory=1g", "spark.driver.extraJavaOptions=-XX:+UseSerialG
 
 
 class Sender(threading.Thread):
-    """Writes a file with new messages, duplicates and cancels, four times a second unless told otherwise."""
+    """Writes a file with new messages, duplicates and cancels, four times a second unless told otherwise.
 
-    def __init__(self, directory, chance, every_s=0.25):
+    `by_id`: whether also with cancels without a due, and with replacements: one for an id at most, because the order of
+    two that are in different files of one batch is not the sender's.
+    """
+
+    def __init__(self, directory, chance, every_s=0.25, by_id=False):
         super().__init__(name="sender")
-        self.directory, self.chance, self.every_s = directory, chance, every_s
-        self.records, self.cancelled = {}, set()
+        self.directory, self.chance, self.every_s, self.by_id = directory, chance, every_s, by_id
+        self.records, self.cancelled, self.replaced = {}, set(), set()
         self.done = threading.Event()
 
     def run(self):
@@ -63,9 +69,18 @@ class Sender(threading.Thread):
             record = self.records[id]
             if self.chance.random() < 0.5:
                 yield record  # again, before or after it was delivered
-            elif record["due"] > now_ms + AHEAD_MS:
-                self.cancelled.add(id)
-                yield {**record, "cancel": True}
+            elif record["due"] > now_ms + AHEAD_MS and id not in self.replaced:
+                if not self.by_id or self.chance.random() < 0.3:
+                    self.cancelled.add(id)
+                    yield {**record, "cancel": True}
+                elif self.chance.random() < 0.5:
+                    self.cancelled.add(id)
+                    yield {"id": id, "key": record["key"], "cancel": True}
+                elif id not in self.cancelled:
+                    self.replaced.add(id)
+                    due_ms = now_ms + AHEAD_MS + 2000 + self.chance.randrange(8_000)
+                    self.records[id] = {**record, "due": due_ms, "payload": "another"}
+                    yield {**self.records[id], "replace": True}
 
 
 class Job:
@@ -73,13 +88,13 @@ class Job:
 
     OPTIONS = ["--trigger", "500ms", "--dead-letters-every", "10s", "--partitions", "2", "--dedup", "1 hour"]
 
-    def __init__(self, directory, places=("--from", "in", "--to", "out"), conf=()):
-        self.directory, self.places, self.conf = directory, places, [*CONF, *conf]
+    def __init__(self, directory, places=("--from", "in", "--to", "out"), conf=(), by_id=False):
+        self.directory, self.places, self.conf, self.by_id = directory, places, [*CONF, *conf], by_id
 
     def command(self):
         """What is run, but for the options below, which are the same wherever it runs."""
         conf = [word for setting in self.conf for word in ("--conf", setting)]
-        places = [*self.places, "--checkpoint", "state"]
+        places = [*self.places, "--checkpoint", "state", *(["--by-id"] if self.by_id else [])]
         return [sys.executable, "-P", "-m", "hwheel", "deliver", *places, "--master", "local[2]", *conf, *self.OPTIONS]
 
     def environment(self):
@@ -124,7 +139,7 @@ def delivered(directory):
             yield json.loads(line), written_ms
 
 
-def run(directory, kills, seed=0):
+def run(directory, kills, seed=0, by_id=False):
     """Returns how many messages were to go out; AssertionError if not all did, once, in order, not early."""
     chance = random.Random(seed)
 
@@ -141,14 +156,14 @@ def run(directory, kills, seed=0):
         assert job.stop(signal.SIGTERM) == 0, "a clean stop"
         job.start()
 
-    return run_through(Job(directory), kill, chance)
+    return run_through(Job(directory, by_id=by_id), kill, chance)
 
 
 def run_through(job, trouble, chance, every_s=0.25):
     """The same, of a job that gets into trouble while messages come."""
     directory = job.directory
     (directory / "in").mkdir()
-    sender = Sender(directory / "in", chance, every_s)
+    sender = Sender(directory / "in", chance, every_s, job.by_id)
     sender.start()
     try:
         job.start()
@@ -157,6 +172,7 @@ def run_through(job, trouble, chance, every_s=0.25):
         sender.done.set()
         sender.join()
         expected = {*sender.records} - sender.cancelled
+        assert len(sender.replaced) > 5 or not job.by_id
         give_up = time.monotonic() + PATIENCE_S
         while not expected <= {record["id"] for record, _ in delivered(directory)}:
             assert time.monotonic() < give_up, "messages are missing"
@@ -186,10 +202,11 @@ def check(directory, records, expected):
 
 
 def main():
-    kills = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    by_id = "--by-id" in sys.argv
+    (kills,) = [int(argument) for argument in sys.argv[1:] if argument.isdecimal()] or [20]
     with tempfile.TemporaryDirectory(prefix="hwheel-chaos-") as directory:
         started = time.monotonic()
-        messages = run(Path(directory), kills)
+        messages = run(Path(directory), kills, by_id=by_id)
     print(
         f"{kills} kills, {messages:,} messages: 0 lost, 0 doubled, 0 early, in order per key; "
         f"{time.monotonic() - started:.0f} s"

@@ -36,11 +36,11 @@ def start_with_clock(frame, checkpoint, sink, clock):
 class ClockedQuery:
     """transform(df) over JSON files in a directory, into memory; `batch` adds a file, moves the clock, and waits."""
 
-    def __init__(self, spark, directory, transform):
+    def __init__(self, spark, directory, transform, schema=SCHEMA):
         self.spark, self.directory = spark, directory
         (directory / "in").mkdir(exist_ok=True)
         self.files = len(list((directory / "in").iterdir()))
-        source = spark.readStream.schema(SCHEMA).json(str(directory / "in"))
+        source = spark.readStream.schema(schema).json(str(directory / "in"))
         self.frame = transform(source)
         self.clock = spark._jvm.org.apache.spark.util.ManualClock()
         self.sink = spark._jvm.org.apache.spark.sql.execution.streaming.sources.MemorySink()

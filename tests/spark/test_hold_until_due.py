@@ -188,6 +188,10 @@ def stream(spark, tmp_path):
         ({"shards": 0}, ValueError, "shards must be from 1"),
         ({"shards": "2"}, TypeError, "shards must be an int"),
         ({"shards": True}, TypeError, "shards must be an int"),
+        ({"by_id": 1}, TypeError, "by_id must be a bool, not int"),
+        ({"replace": "cancel"}, ValueError, "replace goes with by_id=True alone"),
+        ({"replace": "payload", "by_id": True}, TypeError, "replace: column 'payload' must be a boolean, not string"),
+        ({"id": "due", "by_id": True}, ValueError, "by_id: due must be a column of its own, not 'due'"),
     ],
 )
 def test_what_is_wrong_is_said_when_the_query_is_built(stream, changes, error, says):

@@ -10,60 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exploring import explored
-from hwheel.spark.message import SEQUENCE, TOMBSTONE
+from hwheel.spark.message import SEQUENCE
 from hwheel.spark.shard import chunk_map
 from hwheel.spark.shard.index import ShardIndex
-from hwheel.spark.shard.settings import Column, ColumnNames, Limits, Placement, WheelSettings
+from hwheel.spark.shard.settings import Column, Limits
 from hwheel.spark.shard.wheel import ShardWheel
 from plain_model import PlainModel, Record
+from shard_of_dicts import COLUMNS, SCHEMA, Shard
 
 MODEL = explored(60)
 START_MS = 1_795_176_000_123
-SCHEMA = pa.schema(
-    [("id", pa.string()), ("key", pa.string()), ("due", pa.int64()), ("payload", pa.string()), (TOMBSTONE, pa.bool_())]
-)
-
-COLUMNS = [Column("id", "string"), Column("key", "string"), Column("due", "bigint"), Column("payload", "string")]
-
-
-class Shard:
-    """A shard whose state survives between batches as bytes and text, as it does in the store."""
-
-    def __init__(self, tick_ms=1000, wheel_size=4, dedup_ms=10**9, limits=None):
-        placement = Placement(tick_ms, wheel_size, shards=1, partitions=1)
-        self.settings = WheelSettings(COLUMNS, ColumnNames("id", "key", "due"), placement, dedup_ms)
-        if limits:
-            self.settings = replace(self.settings, limits=limits)
-        self.index = None
-        self.buckets, self.delivered = {}, {}
-
-    def batch(self, records, now_ms):
-        """Record, Record, ... -> what goes out."""
-        arrived = SCHEMA.empty_table()
-        if records:
-            columns = zip(*[(r.id, r.key, r.due, r.payload, r.cancel) for r in records], strict=True)
-            arrived = pa.table(
-                [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
-            )
-        if self.index is None:
-            if not records:
-                return []
-            index = ShardWheel.new_index(self.settings, SCHEMA)
-        else:
-            index = ShardIndex.from_json(self.index)
-        wheel = ShardWheel(self.settings, index, self.buckets, self.delivered)
-        out = [row for table in wheel.advance(arrived.to_batches(), now_ms) for row in table.to_pylist()]
-        self.next_ms = wheel.next_ms
-        self.index = index.to_json()
-        self.check(index)
-        return [Record(row["id"], row["key"], row["due"], row[TOMBSTONE], row["payload"]) for row in out]
-
-    def check(self, index):
-        """The index tells what the state holds."""
-        for chunks, entries in ((self.buckets, index.buckets), (self.delivered, index.delivered)):
-            assert {*chunks} == {(*key, i) for key, entry in entries.items() for i in range(entry.chunks)}
-        assert len(index.buckets) <= self.settings.placement.wheel_size * 64
-        assert {*index.delivered} == {*index.delivered_until_ms}
 
 
 dues_ms = st.integers(-2000, 8000) | st.integers(-(10**6), 10**6) | st.sampled_from([10**9, 10**11, -(10**10)])
@@ -178,7 +134,9 @@ def test_memory_does_not_grow_with_what_is_due_at_once(arrow_memory, size, wait_
     out, sizes = [], []
     now_ms = START_MS - 10_000
     for batch, at_ms in ((arriving(), now_ms), ((), now_ms + wait_ms + 2000), (arriving(), now_ms + wait_ms + 2500)):
-        for table in ShardWheel(shard.settings, index, shard.buckets, shard.delivered).advance(batch, at_ms):
+        for table in ShardWheel(shard.settings, index, shard.buckets, shard.delivered, shard.named).advance(
+            batch, at_ms
+        ):
             out += table.column("id").to_pylist()
             sizes.append(table.nbytes)
     assert out == [f"m{i}" for i in sorted(range(count), key=lambda i: (dues[i], i))], "once, though all came twice"
@@ -309,7 +267,9 @@ def test_state_of_the_format_before_is_refused():
     for name in ("format", "columns"):
         del fields[name]
     shard.index = json.dumps(fields)
-    with pytest.raises(ValueError, match="has format 1, and this version reads 3. .* start with a new checkpoint"):
+    with pytest.raises(
+        ValueError, match="has format 1, and this version reads 3 and 4. .* start with a new checkpoint"
+    ):
         shard.batch([], START_MS + 5000)
 
 

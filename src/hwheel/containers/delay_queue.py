@@ -4,7 +4,7 @@ import queue
 from typing import TypeVar
 
 from hwheel.containers.shared_timer import shared_timer
-from hwheel.timers.base import BaseTimer
+from hwheel.timers.base import BaseTimer, check_runs_here
 from hwheel_core import BlockingDelayQueueCore, ShutDown
 
 _T = TypeVar("_T")
@@ -12,6 +12,7 @@ _T = TypeVar("_T")
 
 def delay_queue_timer(timer: BaseTimer | None) -> BaseTimer:
     """The timer for a queue that was given this one."""
+    check_runs_here(timer, "who waits in a queue")
     return shared_timer("delaying", executor="inline") if timer is None else timer
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, ItemsView, Iterator, KeysView, MutableMapp
 from typing import Any, SupportsFloat, SupportsIndex, TypeVar
 
 from hwheel.containers.shared_timer import shared_timer
-from hwheel.timers.base import BaseTimer
+from hwheel.timers.base import BaseTimer, check_runs_here
 from hwheel_core import ExpiringDictCore
 
 _K = TypeVar("_K")
@@ -67,6 +67,7 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
         on_expire: Callable[[list[tuple[_K, _V]]], object] | None = None,
         timer: BaseTimer | None = None,
     ) -> None:
+        check_runs_here(timer, "a dict")
         self._set_up(ttl, maxsize, refresh, on_expire, shared_timer("expiring") if timer is None else timer)
 
     def keys(self) -> KeysView[_K]:

@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from hwheel.timers.base import BaseTimer
+from hwheel.timers.base import BaseTimer, check_runs_here
 from hwheel.timers.lifecycle import follow_process
 from hwheel.timers.system import SystemTimer
 
@@ -15,6 +15,7 @@ class BasePurgatory:
             raise TypeError(f"name must be a str, not {type(name).__name__}")
         if timer is not None and not isinstance(timer, BaseTimer):
             raise TypeError(f"timer must be a SystemTimer, a ManualTimer or None, not {type(timer).__name__}")
+        check_runs_here(timer, "what waits in a purgatory")
         self.name = name
         self._owns_timer = timer is None
         # Without a reaper it has no thread at all.

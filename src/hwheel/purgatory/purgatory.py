@@ -23,14 +23,15 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], BasePurgatory, Generic
 
     Arguments:
         name: the timer's, if it makes one.
-        timer: a SystemTimer or ManualTimer for the timeouts; close() leaves it open. None: a SystemTimer of its own.
+        timer: a SystemTimer or ManualTimer for the timeouts; close() leaves it open. Its executor cannot be one of
+            processes. None: a SystemTimer of its own.
         purge_interval: a completed operation is released at once, but an empty entry stays in the lists of its other
             keys until these are checked, or until more than this many operations have been completed since the last
             purge: then all such entries are removed, by the thread that completed the last one.
         reaper: False: the purgatory's own timer has no threads; `advance_clock()` moves it and runs what falls due.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong type or negative.
+        TypeError, ValueError: an argument is of the wrong type or negative, or the timer's executor is of processes.
 
     An exception in an operation that was completed by a check or by its timeout goes to the timer's
     `on_error(operation, error)`, else to threading.excepthook: who changed a key's state is not to blame for it, and

@@ -43,7 +43,8 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
 
     Arguments:
         name: the timer's, if it makes one.
-        timer: a SystemTimer or ManualTimer for the timeouts; close() leaves it open. None: a SystemTimer of its own.
+        timer: a SystemTimer or ManualTimer for the timeouts; close() leaves it open. Its executor cannot be one of
+            processes. None: a SystemTimer of its own.
         reaper: False: the purgatory's own timer has no threads; move it with `purgatory.timer.advance_clock()`.
 
     The thresholds are anything that has an order, all of one kind. NaN has none.

@@ -8,8 +8,12 @@ because Arrow takes most bytes for rows, and rows that nobody has sent are worse
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+
+from hwheel_core import group
 
 
 def to_stream(table: pa.Table) -> bytes:
@@ -96,6 +100,20 @@ def arrow_array(values: "array[int]") -> pa.Array:
 def codes(column: pa.Array) -> pa.Array:
     """A number for each value, the same for equal ones; null is a value."""
     return column.dictionary_encode(null_encoding="encode").indices.cast(pa.int64())
+
+
+def row_numbers(rows: pa.Table) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """A number for each row, the same for rows that are equal in all columns; from 0, without a gap."""
+    order, starts = group(*(codes(one_array(column)) for column in rows.columns))
+    numbers = np.empty(rows.num_rows, np.int64)
+    numbers[np.asarray(order)] = np.repeat(np.arange(len(starts) - 1), np.diff(np.asarray(starts)))
+    return numbers
+
+
+def flags(column: pa.ChunkedArray) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """A column of booleans, none of them null."""
+    found: np.ndarray[Any, np.dtype[np.bool_]] = one_array(column).to_numpy(zero_copy_only=False)
+    return found
 
 
 def constant(value: int, count: int) -> pa.Array:

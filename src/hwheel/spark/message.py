@@ -23,6 +23,10 @@ from pyspark.sql.types import (
 SHARD = "shard"
 TOMBSTONE = "cancel"
 SEQUENCE = "sequence"
+# Where ids are looked up. With TOMBSTONE it makes four kinds of rows: a message; a cancel with a due; a message that
+# replaces what there was of its id and key; and a cancel of all of these, which in the state lies in the tick of each.
+BY_ID = "by_id"
+HASH = "hash"  # of id and key; it is not kept with the message
 
 LAST_DUE_MS = 253_402_300_799_999  # the end of the year 9999
 NAMES = (StringType, BinaryType, ByteType, ShortType, IntegerType, LongType)
@@ -36,6 +40,7 @@ class MessageColumns:
     key: str
     due: str
     cancel: str | None
+    replace: str | None
     payload: tuple[str, ...]
 
     @property
@@ -56,18 +61,27 @@ def message_columns(
     cancel: str | None,
     payload: str | Sequence[str] | None,
     unreadable: str | None = None,
+    replace: str | None = None,
+    by_id: bool = False,
 ) -> MessageColumns:
     """Checks names and types; ValueError and TypeError name the argument and the column."""
+    if not isinstance(by_id, bool):
+        raise TypeError(f"by_id must be a bool, not {type(by_id).__name__}")
+    if replace is not None and not by_id:
+        raise ValueError("replace goes with by_id=True alone: without it nobody knows where the message lies")
+    if by_id and due in (id, key):
+        raise ValueError(f"by_id: due must be a column of its own, not {due!r}, or what is replaced has another name")
     if payload is None:
-        payload = [name for name in df.columns if name not in (id, key, due, cancel, unreadable)]
+        payload = [name for name in df.columns if name not in (id, key, due, cancel, replace, unreadable)]
     elif isinstance(payload, str):
         payload = [payload]
-    columns = MessageColumns(id, key, due, cancel, tuple(payload))
+    columns = MessageColumns(id, key, due, cancel, replace, tuple(payload))
     check_column(df, "id", id, NAMES, "a string, binary or an integer")
     check_column(df, "key", key, NAMES, "a string, binary or an integer")
     check_column(df, "due", due, (LongType, TimestampType), "a bigint of epoch milliseconds or a timestamp")
-    if cancel is not None:
-        check_column(df, "cancel", cancel, (BooleanType,), "a boolean")
+    for argument, flag in (("cancel", cancel), ("replace", replace)):
+        if flag is not None:
+            check_column(df, argument, flag, (BooleanType,), "a boolean")
     if unreadable is not None:
         check_column(df, "unreadable", unreadable, (DataType,), "any type")
     for name in columns.payload:
@@ -94,9 +108,22 @@ def quoted(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def malformed(df: DataFrame, id: str, due: str, unreadable: str | None = None) -> Column:
+def is_true(name: str | None) -> Column:
+    """Whether a boolean column is so; null is not, and neither is a column that there is none of."""
+    return F.lit(False) if name is None else F.coalesce(quoted(name), F.lit(False))
+
+
+def malformed(
+    df: DataFrame,
+    id: str,
+    due: str,
+    unreadable: str | None = None,
+    cancel: str | None = None,
+    replace: str | None = None,
+    by_id: bool = False,
+) -> Column:
     """Why a row can be no message: a reason, or null. What the reader could not read comes first, because then nothing
-    that the other columns say is to be trusted.
+    that the other columns say is to be trusted. With `by_id` a cancel needs no due.
     """
     if isinstance(df.schema[due].dataType, TimestampType):
         due_ms = F.unix_millis(quoted(due))
@@ -108,7 +135,8 @@ def malformed(df: DataFrame, id: str, due: str, unreadable: str | None = None) -
         F.when(could_not_read, "not readable")
         .when(quoted(id).isNull(), "id is null")
         .when(F.length(quoted(id).cast("string")) == 0, "id is empty")
-        .when(quoted(due).isNull(), "due is null")
+        .when(is_true(cancel) & is_true(replace), "cancel and replace are both true")
+        .when(quoted(due).isNull() & ~(is_true(cancel) & F.lit(by_id)), "due is null")
         .when(absurd, F.concat(F.lit("due is not between 1970 and 9999: "), due_ms.cast("string"), F.lit(" ms")))
     )
 

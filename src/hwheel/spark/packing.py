@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from hwheel.spark.arrow import arrow_array, cut, from_stream, gathered, one_array, to_stream
-from hwheel.spark.message import SEQUENCE, SHARD, TOMBSTONE
+from hwheel.spark.message import BY_ID, SEQUENCE, SHARD, TOMBSTONE
 from hwheel_core import group
 
 PACK_ROWS = 262_144
@@ -72,5 +72,6 @@ def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The messages of what the state has emitted."""
     for batch in batches:
         for blob in batch.column("blob"):
-            table = from_stream(blob.as_buffer()).drop_columns([SEQUENCE, TOMBSTONE])
+            table = from_stream(blob.as_buffer())
+            table = table.select([name for name in table.column_names if name not in (SEQUENCE, TOMBSTONE, BY_ID)])
             yield from table.to_batches(max_chunksize=UNPACKED_ROWS)

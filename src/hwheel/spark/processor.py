@@ -11,6 +11,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from hwheel.spark.arrow import from_stream, to_stream
+from hwheel.spark.shard.chunk_map import Chunks
 from hwheel.spark.shard.index import ShardIndex
 from hwheel.spark.shard.settings import WheelSettings
 from hwheel.spark.shard.spill import Spill
@@ -73,6 +74,9 @@ class HoldProcessor(StatefulProcessor):
         self.index = handle.getValueState("index", INDEX)
         self.buckets = StateChunks(handle.getMapState("buckets", CHUNK_KEY, CHUNK))
         self.delivered = StateChunks(handle.getMapState("delivered", CHUNK_KEY, CHUNK))
+        self.named: Chunks = {}
+        if self.settings.by_id:
+            self.named = StateChunks(handle.getMapState("by_id", CHUNK_KEY, CHUNK))
 
     def handleInputRows(  # pyright: ignore[reportIncompatibleMethodOverride]    (frames alone)
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
@@ -104,7 +108,7 @@ class HoldProcessor(StatefulProcessor):
 
     def advance(self, index: ShardIndex, arrived: Iterable[pa.RecordBatch], now_ms: int) -> Iterator[pd.DataFrame]:
         """Advances the shard's wheel, and stores what is new of it."""
-        wheel = ShardWheel(self.settings, index, self.buckets, self.delivered)
+        wheel = ShardWheel(self.settings, index, self.buckets, self.delivered, self.named)
         for table in wheel.advance(arrived, now_ms):
             yield pd.DataFrame({"blob": [to_stream(table)]})
         next_ms = wheel.next_ms

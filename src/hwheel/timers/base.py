@@ -7,7 +7,7 @@ from typing import Any
 from hwheel.timers.uncaught import report_uncaught
 from hwheel_core import BaseTimer, TimerTask
 
-__all__ = ["BaseTimer", "OnError", "OnMissed", "begin_timer", "report"]
+__all__ = ["BaseTimer", "OnError", "OnMissed", "begin_timer", "check_runs_here", "report"]
 
 OnError = Callable[[Any, BaseException], object]
 OnMissed = Callable[[TimerTask], object]
@@ -23,6 +23,12 @@ def begin_timer(timer: BaseTimer, name: str, on_error: OnError | None, on_missed
     if on_missed is not None and not callable(on_missed):
         raise TypeError(f"on_missed must be callable, not {type(on_missed).__name__}")
     timer.name = name
+
+
+def check_runs_here(timer: object, of: str) -> None:
+    """Refuses a timer whose executor is one of processes, because what it is to run there could not be sent."""
+    if getattr(timer, "_runs_elsewhere", False):
+        raise ValueError(f"timer must not be one with an executor of processes: {of} cannot be sent there")
 
 
 def report(on_error: OnError | None, source: Any, error: BaseException) -> None:

@@ -46,6 +46,7 @@ class HandOver:
     """executor="inline": what falls due runs in the reaper."""
 
     has_worker = False
+    elsewhere = False  # whether what falls due runs in another process
 
     def __init__(self, *, reaper: bool) -> None:
         self.has_reaper = reaper
@@ -160,7 +161,7 @@ class Foreign(HandOver):
         super().__init__(reaper=reaper)
         self._executor = executor
         processes = sys.modules.get("concurrent.futures.process")
-        self._elsewhere = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
+        self.elsewhere = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
         # What is not over; in a forked child the parent's, too. None keeps a place for what is about to be taken out.
         self._handed_out: dict[int, HandedOut | None] = {}
         self._again: deque[HandedOut] = deque()  # taken out, but submit() was interrupted
@@ -210,7 +211,7 @@ class Foreign(HandOver):
 
     def _submit(self, timer: BaseTimer, handed: HandedOut, in_caller: bool) -> None:
         handed.finish_signal = self._finish_signal
-        if self._elsewhere and handed.is_too_late():
+        if self.elsewhere and handed.is_too_late():
             handed.run()  # which tells of it, and runs nothing
             return
         try:
@@ -225,7 +226,7 @@ class Foreign(HandOver):
             if not handed.is_begun:
                 handed.give_up()
             return
-        early = [not self._elsewhere]
+        early = [not self.elsewhere]
         try:
             if callable(getattr(future, "add_done_callback", None)):
                 if callable(getattr(future, "cancel", None)):

@@ -127,6 +127,10 @@ class SystemTimer(BaseTimer):
         """
         return load_timer(self, data, overdue, now)
 
+    @property
+    def _runs_elsewhere(self) -> bool:
+        return self._hand_over.elsewhere
+
     def _has_more(self) -> bool:
         pending, ringing = self._left()
         return pending > 0 or (ringing > 0 and self._hand_over.has_taken(self))
@@ -169,6 +173,6 @@ class SystemTimer(BaseTimer):
 
     def _at_exit(self) -> None:
         self._exiting = True
+        self._close()  # first, so that no add starts in vain the threads that the next line ends
         self._stop(False)
-        self._close()
         self._hand_over.leave()

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,12 @@ from hwheel.extras import require
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
+    from hwheel.cli.deliver.metrics import Server
     from hwheel.spark.deliver.delivery import Delivery
     from hwheel.spark.deliver.files import Directory
 
 JAVA_FIRST_S = 2.0
-KEPT = ("tick", "wheel_size", "shards", "partitions", "dedup", "due_unit")  # for the life of a checkpoint
+KEPT = ("tick", "wheel_size", "shards", "partitions", "dedup", "due_unit", "by_id")  # for the life of a checkpoint
 
 DESCRIPTION = """\
 Takes messages from the files of a directory, and those that come into it, or from a topic of Kafka, and writes each
@@ -41,6 +42,10 @@ a message is a line of JSON, or a row of Parquet with these columns, or a record
 
   id and key are strings (or numbers), due is a whole number, cancel true or false, payload anything; a cancel, and a
   message that is sent again, have the id, key and due of the message. Other lines are dead letters, with the reason.
+
+with --by-id a cancel needs no due, and a message may stand in for those of its id and key that came before it:
+  {"id": "m1", "key": "user-7", "cancel": true}
+  {"id": "m1", "key": "user-7", "due": 1795179600000, "replace": true, "payload": "..."}
 
 examples:
   hwheel deliver --from in --to out --checkpoint state
@@ -129,6 +134,12 @@ def add_to(commands: Any) -> None:
         choices=["ms", "s"],
         help="of due in what comes in: milliseconds or seconds since 1970 (default: ms). It goes out in milliseconds",
     )
+    kept.add_argument(
+        "--by-id",
+        action=argparse.BooleanOptionalAction,
+        help="keep an index, so that a cancel needs no due, and a message can replace those of its id and key "
+        "(default: no)",
+    )
     spark = parser.add_argument_group("Spark")
     spark.add_argument("--master", metavar="URL", help="default: local[*], or what spark-submit says")
     spark.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting; may be repeated")
@@ -140,7 +151,7 @@ def run(options: argparse.Namespace) -> int:
     settings = settings_of(options.conf)
     require(options.prog, "spark", *([] if options.metrics_port is None else ["metrics"]))
     stop = stop_event()
-    with spark_errors():
+    with metrics_server(options) as server, spark_errors():
         from hwheel.cli.deliver.places import Places
         from hwheel.spark.deliver.delivery import DoneFiles, start_delivery
         from hwheel.spark.deliver.files import Directory
@@ -178,6 +189,7 @@ def run(options: argparse.Namespace) -> int:
                         kafka,
                         wheel.due_unit,
                         options.forget_files,
+                        wheel.by_id,
                     ),
                     places.to,
                     places.dead_letters,
@@ -191,7 +203,7 @@ def run(options: argparse.Namespace) -> int:
                 )
                 try:
                     counts = Counts(delivery, partial(count_pending, checkpoint))
-                    with metrics(counts, options):
+                    with metrics(server, counts):
                         return watch(delivery, stop, counts, options.verbose)
                 finally:
                     with java_may_be_gone():
@@ -204,15 +216,24 @@ def run(options: argparse.Namespace) -> int:
                 spark.stop()
 
 
-@contextmanager
-def metrics(counts: Counts, options: argparse.Namespace) -> Iterator[None]:
-    """Serves them, if that is wanted, and says where."""
+def metrics_server(options: argparse.Namespace) -> "AbstractContextManager[Server | None]":
+    """The server that has the address of --metrics-port, if that is wanted."""
     if options.metrics_port is None:
+        return nullcontext()
+    from hwheel.cli.deliver.metrics import Server
+
+    return Server(options.metrics_host, options.metrics_port)
+
+
+@contextmanager
+def metrics(server: "Server | None", counts: Counts) -> Iterator[None]:
+    """Serves them, if that is wanted, and says where."""
+    if server is None:
         yield
         return
     from hwheel.cli.deliver.metrics import served
 
-    with served(counts, options.metrics_host, options.metrics_port) as url:
+    with served(server, counts) as url:
         say(f"metrics at {url}")
         yield
 

@@ -63,30 +63,50 @@ class DeliveryCollector(Collector):
 
 
 class Server(ThreadingTCPServer):
-    """A thread a request; none of them keeps the program from ending."""
+    """Has its address from the beginning, so that one that is taken is said at once; listens when there is something
+    to tell. A thread a request; none of them keeps the program from ending."""
 
     daemon_threads = True
     allow_reuse_address = True
 
+    def __init__(self, host: str, port: int) -> None:
+        self.registry = CollectorRegistry()
+        with address_errors(host, port):
+            self.address_family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            where: Any = address[:2]
+            super().__init__(where, MetricsHandler.factory(self.registry), bind_and_activate=False)
+            try:
+                self.server_bind()
+            except OSError:
+                self.server_close()
+                raise
+
+
+def shown(host: str) -> str:
+    """A host as it stands in a URL."""
+    return f"[{host}]" if ":" in host else host
+
 
 @contextmanager
-def served(counts: Counts, host: str, port: int) -> Iterator[str]:
-    """Serves them until the end of the block; gives the URL. Raises CommandError where nobody can listen there."""
-    registry = CollectorRegistry()
-    registry.register(DeliveryCollector(counts))
-    shown = f"[{host}]" if ":" in host else host
+def address_errors(host: str, port: int) -> Iterator[None]:
+    """Errors of an address that cannot be had are the command's."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        kind = type("Server", (Server,), {"address_family": family})
-        where: Any = address[:2]
-        server: Server = kind(where, MetricsHandler.factory(registry))
+        yield
     except OSError as error:
-        raise CommandError(f"--metrics-port: nobody can listen at {shown}:{port}: {error}") from None
+        raise CommandError(f"--metrics-port: nobody can listen at {shown(host)}:{port}: {error}") from None
+
+
+@contextmanager
+def served(server: Server, counts: Counts) -> Iterator[str]:
+    """Serves them until the end of the block; gives the URL."""
+    host, port = str(server.server_address[0]), server.server_address[1]
+    server.registry.register(DeliveryCollector(counts))
+    with address_errors(host, port):  # another program may have had it at the same moment
+        server.server_activate()
     thread = Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     try:
-        yield f"http://{shown}:{server.server_address[1]}/metrics"
+        yield f"http://{shown(host)}:{port}/metrics"
     finally:
         server.shutdown()
-        server.server_close()
         thread.join()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +16,7 @@ from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, Fai
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.options import WheelOptions
 from hwheel.spark.deliver.sink import Sink
-from hwheel.spark.deliver.source import FILE, RECORD, SCHEMA, UNREADABLE, Source, steps_of
+from hwheel.spark.deliver.source import FILE, RECORD, REPLACE, UNREADABLE, Source, steps_of
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
 from hwheel.spark.deliver.topic_sink import TopicSink, dead_records, header_records, json_records
 from hwheel.spark.deliver.unreadable_files import UnreadableFiles, letter_name, why_unreadable
@@ -23,7 +24,7 @@ from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import dead_letters, hold_until_due
 from hwheel.spark.session.state_store import set_up_local_checkpoint
 
-NAMES = {"id": "id", "key": "key", "due": "due", "unreadable": UNREADABLE}
+NAMES = {"id": "id", "key": "key", "due": "due", "cancel": "cancel", "unreadable": UNREADABLE}
 MESSAGES, DEAD_LETTERS = "messages", "dead-letters"  # the two queries' checkpoints, in the command's
 DEAD_LETTERS_EVERY = "1 minute"  # beside a batch of messages, one of these makes that late
 STARTS = 10
@@ -142,11 +143,12 @@ def start_delivery(
         set_up_local_checkpoint(spark)
     left_out = UnreadableFiles(state)
 
+    names: dict[str, Any] = NAMES | ({"replace": REPLACE, "by_id": True} if source.by_id else {})
+
     def held() -> DataFrame:
         return source.messages(left_out.names()).transform(
             hold_until_due,
-            **NAMES,
-            cancel="cancel",
+            **names,
             payload=["payload", *source.kafka.carried],
             tick=options.tick,
             wheel_size=options.wheel_size,
@@ -155,14 +157,14 @@ def start_delivery(
         )
 
     def dead() -> DataFrame:
-        found = letters(source.all_rows(left_out.names())).drop(*source.kafka.carried)
+        found = letters(source.all_rows(left_out.names()), names).drop(*source.kafka.carried)
         return found if is_topic(dead_to) else found.drop(RECORD)
 
     def leave_out(file: str) -> str | None:
         """Leaves a file out from now on, and tells why; None if it is not the file's fault."""
         if file in left_out.reasons:  # by the other query, whose frame is older
             return left_out.reasons[file]
-        reason = why_unreadable(spark, file, source.file_format, SCHEMA)
+        reason = why_unreadable(spark, file, source.file_format, source.schema)
         if reason is not None:
             schema = dead().schema
             letter = dict.fromkeys(schema.names) | {FILE: file, "reason": f"the file cannot be read: {reason}"}
@@ -197,9 +199,9 @@ def start_delivery(
     return Delivery(start["messages"](), start["dead"](), sink, dead_sink, start, leave_out, clean, source.due_unit)
 
 
-def letters(rows: DataFrame) -> DataFrame:
+def letters(rows: DataFrame, names: dict[str, Any]) -> DataFrame:
     """The malformed rows, each with the reason that its reader gave, or that its columns give."""
-    found = rows.transform(dead_letters, **NAMES)
+    found = rows.transform(dead_letters, **names)
     return found.withColumn("reason", F.coalesce(UNREADABLE, "reason")).drop(UNREADABLE)
 
 

@@ -36,8 +36,10 @@ MESSAGE = pa.schema(
     ]
 )
 READ = "id string, key string, due bigint, cancel boolean, payload string, unreadable string, line string"
+REPLACE = pa.field("replace", pa.bool_())  # is read where messages can be replaced
+READ_BY_ID = READ.replace("unreadable", "replace boolean, unreadable")
 TARGET = pa.field("target", pa.string())  # what of a message is its `topic`; PLACE_IN_TOPIC has another
-WITH_TOPIC = MESSAGE.append(pa.field("topic", pa.string()))
+TOPIC = pa.field("topic", pa.string())
 LINES_AT_ONCE = 64  # as many are looked at one by one
 PARTS = 8
 BYTES_AT_ONCE = 2**30
@@ -76,16 +78,21 @@ class JsonLines:
 
     `line` is there where a row is malformed, whole, with whatever fields it has. `unit_ms`: that of due. `topics`:
     those that a message may name as its `topic`, which is a column `target` then, behind those of READ; None: that
-    field is not looked at.
+    field is not looked at. `by_id`: whether a message may have `replace`, which is a column behind the payload then,
+    and a cancel no due.
     """
 
     unit_ms: int
     topics: tuple[str, ...] | None = None
+    by_id: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        fields = MESSAGE.append(REPLACE) if self.by_id else MESSAGE
+        if self.topics is not None:
+            fields = fields.append(TOPIC)
         for batch in batches:
             lines = batch.column(0)
-            for part in read_lines(lines, MESSAGE if self.topics is None else WITH_TOPIC):
+            for part in read_lines(lines, fields):
                 target = None
                 if self.topics is not None:
                     part, target = with_known_topic(part, self.topics)
@@ -250,9 +257,9 @@ def of_type(name: str, value: Any, text: str) -> Any:
     """The value of a field. Raises UnreadableError where it is of another type than it must be."""
     if value is None:
         return None
-    if name == "cancel":
+    if name in ("cancel", "replace"):
         if not isinstance(value, bool):
-            raise UnreadableError(f"cancel is neither true nor false: {cut(text)}")
+            raise UnreadableError(f"{name} is neither true nor false: {cut(text)}")
         return value
     if name == "due":
         if not isinstance(value, Whole) or not -(2**63) <= (number := whole(value)) < 2**63:
@@ -285,10 +292,11 @@ def cut(text: str) -> str:
 def shown_lines(rows: pa.RecordBatch, lines: pa.Array, unit_ms: int) -> pa.Array:
     """The lines of malformed rows as text, null for the others."""
     id, due = rows.column("id"), rows.column("due")
-    good = pc.and_(
-        pc.greater(pc.fill_null(pc.binary_length(id), 0), 0),
-        pc.fill_null(pc.and_(pc.greater_equal(due, 0), pc.less_equal(due, LAST_DUE_MS // unit_ms)), False),
-    )
+    in_range = pc.fill_null(pc.and_(pc.greater_equal(due, 0), pc.less_equal(due, LAST_DUE_MS // unit_ms)), False)
+    if REPLACE.name in rows.schema.names:
+        cancel, replace = (pc.fill_null(rows.column(name), False) for name in ("cancel", REPLACE.name))
+        in_range = pc.and_(pc.or_(in_range, pc.and_(cancel, pc.is_null(due))), pc.invert(pc.and_(cancel, replace)))
+    good = pc.and_(pc.greater(pc.fill_null(pc.binary_length(id), 0), 0), in_range)
     if pc.all(good).as_py():
         return pa.nulls(len(rows), pa.string())
     malformed = pc.invert(good).to_pylist()

@@ -40,6 +40,7 @@ class WheelOptions:
     dedup: str | timedelta
     source: str = "files"
     due_unit: str = "ms"
+    by_id: bool = False
 
     def __post_init__(self) -> None:
         for name in TIMES:
@@ -53,6 +54,8 @@ class WheelOptions:
                 raise TypeError(f"{name} must be a whole number, not {number!r}")
             if name != "wheel_size" and not 1 <= number <= SHARDS_MOST:
                 raise ValueError(f"{name} must be from 1 to {SHARDS_MOST}, not {number}")
+        if not isinstance(self.by_id, bool):
+            raise TypeError(f"by_id must be true or false, not {self.by_id!r}")
         for name, known in {"source": KINDS, "due_unit": tuple(UNITS_MS)}.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
@@ -86,7 +89,7 @@ class WheelOptions:
         names = {field.name for field in fields(cls)}
         if unknown := sorted({*kept} - names):
             raise ValueError(f"with a field that this hwheel does not know, {unknown[0]!r}")
-        if missing := sorted(names - {*kept} - {"source", "due_unit"}):  # which came later
+        if missing := sorted(names - {*kept} - {"source", "due_unit", "by_id"}):  # which came later
             raise ValueError(f"without {missing[0]!r}")
         try:
             return cls(**kept)
@@ -128,6 +131,12 @@ def check_same(name: str, kept: Any, wanted: Any) -> None:
         return
     if name == "source":
         raise CheckpointOptionsError(f"the checkpoint was made for {kept}, not for {wanted}, as --from")
+    if isinstance(kept, bool):
+        with_or_without = "with" if kept else "without"
+        raise CheckpointOptionsError(
+            f"the checkpoint was made {with_or_without} --{name.replace('_', '-')}: "
+            "this stays as it is for the life of a checkpoint"
+        )
     raise CheckpointOptionsError(
         f"the checkpoint was made with --{name.replace('_', '-')} {shown(kept)}, not {shown(wanted)}: "
         "this stays as it is for the life of a checkpoint"

@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from hwheel.spark.arrow import from_chunk
-from hwheel.spark.message import SEQUENCE, TOMBSTONE, due_ms, expirations
+from hwheel.spark.message import BY_ID, SEQUENCE, TOMBSTONE, due_ms, expirations
 from hwheel.spark.shard.index import ShardIndex
 from hwheel.spark.shard.settings import ColumnNames
 
-DECODED = "id binary, key binary, due bigint, tick bigint, cancelled boolean, sequence bigint"
+DECODED = "id binary, key binary, due bigint, tick bigint, cancelled boolean, by_id boolean, sequence bigint"
 IDENTITY = ("id", "key", "tick")
 MINUTE_MS = 60_000
 EDGES_MS = {
@@ -54,9 +54,10 @@ class Decoder:
                     due_ms(due),
                     expirations(due, self.tick_ms),
                     rows.column(TOMBSTONE),
+                    rows.column(BY_ID) if BY_ID in schema.names else pa.repeat(pa.scalar(False), rows.num_rows),
                     rows.column(SEQUENCE),
                 ]
-                names = ["id", "key", "due", "tick", "cancelled", "sequence"]
+                names = ["id", "key", "due", "tick", "cancelled", "by_id", "sequence"]
                 for number, name in enumerate(self.payload):
                     texts = [shown(value) for value in rows.column(name).to_pylist()]
                     columns.append(pa.array(texts, pa.string()))
@@ -113,6 +114,16 @@ def records(spark: SparkSession, checkpoint: str, payload: tuple[str, ...] = ())
     return chunks.mapInArrow(decoder, ", ".join([DECODED, *[f"p{number} string" for number in range(len(payload))]]))
 
 
+def last_words(rows: DataFrame) -> DataFrame:
+    """The rows without those for which a message stands in that replaces them, nor that were to take it back."""
+    together = Window.partitionBy(*IDENTITY)
+    replacing = F.max(F.when(F.col("by_id") & ~F.col("cancelled"), F.col("sequence"))).over(together)
+    cancel = F.max(F.when(F.col("cancelled"), F.col("sequence"))).over(together)
+    stands_in = replacing >= F.coalesce(cancel, F.lit(-1))
+    told = rows.withColumn("stands_in", F.when(stands_in, replacing))
+    return told.where(F.col("stands_in").isNull() | (F.col("stands_in") == F.col("sequence"))).drop("stands_in")
+
+
 def histogram(spark: SparkSession, checkpoint: str, now_ms: int, before_ms: int | None = None) -> dict[str, int]:
     """How many messages are pending, by how far away they are; duplicates and cancelled ones are not counted.
     `before_ms`: only those that are due before.
@@ -121,7 +132,7 @@ def histogram(spark: SparkSession, checkpoint: str, now_ms: int, before_ms: int 
     rows = records(spark, checkpoint)
     if rows is None:
         return counts
-    messages = rows.groupBy(*IDENTITY).agg(F.max("cancelled").alias("cancelled"), F.min("due").alias("due"))
+    messages = last_words(rows).groupBy(*IDENTITY).agg(F.max("cancelled").alias("cancelled"), F.min("due").alias("due"))
     if before_ms is not None:
         messages = messages.where(F.col("due") < before_ms)
     name = F.lit(LATER)
@@ -148,14 +159,14 @@ def messages(
     if not found:
         return []
     names = found[0].names
-    payload = tuple(name for name in found[0].arrow_schema.names if name not in (*names, SEQUENCE, TOMBSTONE))
+    payload = tuple(name for name in found[0].arrow_schema.names if name not in (*names, SEQUENCE, TOMBSTONE, BY_ID))
     rows = records(spark, checkpoint, payload)
     assert rows is not None
     for name, asked in {"id": id, "key": key}.items():
         if asked is not None:
             rows = rows.where(F.col(name).isin(asked.encode(), shown_as(asked)))
     # A message, its duplicates and its cancel are in one tick, and each may be due in another millisecond of it.
-    rows = rows.withColumn("first", F.min("due").over(Window.partitionBy(*IDENTITY)))
+    rows = last_words(rows).withColumn("first", F.min("due").over(Window.partitionBy(*IDENTITY)))
     if before_ms is not None:
         rows = rows.where(F.col("first") < before_ms)
     rows = rows.orderBy("first", "id", "key", "sequence")

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from hwheel.spark.deliver.files import Directory
-from hwheel.spark.deliver.json_lines import READ, SHOWN, JsonLines
+from hwheel.spark.deliver.json_lines import READ, READ_BY_ID, SHOWN, JsonLines
 from hwheel.spark.deliver.topic import HEADERS, TARGET, KafkaOptions, Topic, is_topic
 from hwheel.spark.durations import duration_ms
 
@@ -22,6 +22,7 @@ LINE = "line"  # the JSON of a malformed row, as it came
 FILE = "file"  # where it came from
 PLACE_IN_TOPIC = ("topic", "partition", "offset")
 OWN_HEADERS = ("id", "due", "cancel", "topic")  # which are said anew, or were meant for the delivery
+REPLACE = "replace"  # by_id alone has it: a column, a field or a header
 HEADERS_TYPE = "array<struct<key string, value binary>>"
 RECORD = "record"  # the record as it came, for a topic of dead letters
 FOR_GOOD = "36500d"
@@ -37,7 +38,7 @@ class Source:
 
     `due_unit`: that of due in what is read; in the frames it is in ms. `forget_files`: how far behind that of the
     newest file the time of change of a file may be, for its name to be remembered, and for it to be read at all; None:
-    a hundred years, because Spark's own week would leave out old files.
+    a hundred years, because Spark's own week would leave out old files. `by_id`: whether there is REPLACE, too.
     """
 
     spark: SparkSession
@@ -47,6 +48,12 @@ class Source:
     kafka: KafkaOptions = KafkaOptions()
     due_unit: str = "ms"
     forget_files: str | None = None
+    by_id: bool = False
+
+    @property
+    def schema(self) -> str:
+        """Of a message."""
+        return f"{SCHEMA}, {REPLACE} boolean" if self.by_id else SCHEMA
 
     @property
     def file_format(self) -> str:
@@ -82,7 +89,7 @@ class Source:
         if self.files_a_batch:
             reader = reader.option("maxFilesPerTrigger", self.files_a_batch)
         if self.format != "json":
-            reader = reader.schema(SCHEMA)
+            reader = reader.schema(self.schema)
         files = reader.format(self.file_format).load(self.place)
         path = F.col("_metadata.file_path")
         # Conditions on this one Spark applies to the list of files: what is not wanted is not opened.
@@ -94,10 +101,11 @@ class Source:
         if self.format == "json":
             lines = files.where(F.length(F.trim("value", F.lit(BLANK))) > 0)
             return self.of_json(lines.select(F.col("value").cast("binary"), *rest))
-        names = ("id", "key", "payload")
-        text = reduce(operator.and_, (F.coalesce(F.is_valid_utf8(name), F.lit(True)) for name in names))
+        texts = ("id", "key", "payload")
+        text = reduce(operator.and_, (F.coalesce(F.is_valid_utf8(name), F.lit(True)) for name in texts))
         unreadable = F.when(~text, "not UTF-8").alias(UNREADABLE)
-        return files.select("id", "key", "due", "cancel", "payload", unreadable, *rest)
+        names = [field.name for field in cast(StructType, StructType.fromDDL(self.schema))]
+        return files.select(*names, unreadable, *rest)
 
     def of_records(self, beside: list[str]) -> DataFrame:
         """As JSON the key of the message is the record's, as text, where the JSON has none. With headers, key and
@@ -118,10 +126,17 @@ class Source:
         records = reader.load().withColumn(RECORD, F.struct("key", "value", "headers"))
         also: list[Column] = []
         if options.headers:
-            others = F.filter("headers", lambda one: ~one["key"].isin(*OWN_HEADERS))
+            own = (*OWN_HEADERS, REPLACE) if self.by_id else OWN_HEADERS
+            others = F.filter("headers", lambda one: ~one["key"].isin(*own))
             also.append(F.coalesce(others, F.array().cast(HEADERS_TYPE)).alias(HEADERS))
         if options.format == "headers":
             unreadable = F.when(~header_is_boolean("cancel"), "cancel is neither true nor false")
+            replace: list[Column] = []
+            if self.by_id:
+                unreadable = unreadable.when(~header_is_boolean(REPLACE), f"{REPLACE} is neither true nor false")
+                no_number = has_header("due") & header("due").try_cast("bigint").isNull()
+                unreadable = unreadable.when(no_number, "due is no whole number of 64 bits")  # and not: there is none
+                replace.append((F.lower(header(REPLACE)) == "true").alias(REPLACE))
             if options.topics is not None:
                 named = header("topic")
                 is_known = named.isin(*options.topics) if options.topics else F.lit(False)
@@ -136,6 +151,7 @@ class Source:
                 header("due").try_cast("bigint").alias("due"),
                 (F.lower(header("cancel")) == "true").alias("cancel"),
                 F.col("value").alias("payload"),
+                *replace,
                 unreadable.alias(UNREADABLE),
                 *beside,
                 *also,
@@ -145,10 +161,10 @@ class Source:
 
     def of_json(self, lines: DataFrame) -> DataFrame:
         """The fields of lines, which are the first column, and the others."""
-        read = cast(StructType, StructType.fromDDL(READ))
+        read = cast(StructType, StructType.fromDDL(READ_BY_ID if self.by_id else READ))
         target = [] if self.kafka.topics is None else [StructField(TARGET, StringType())]
         schema = StructType([*read.fields, *target, *lines.schema.fields[1:]])
-        return lines.mapInArrow(JsonLines(UNITS_MS[self.due_unit], self.kafka.topics), schema)
+        return lines.mapInArrow(JsonLines(UNITS_MS[self.due_unit], self.kafka.topics, self.by_id), schema)
 
 
 def steps_of(url: str) -> list[str]:

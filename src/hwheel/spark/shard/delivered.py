@@ -21,11 +21,18 @@ SLICES = 128  # in a horizon, and of one level
 LEVELS = 64  # more than there are: what is above is the number of the length
 RECALL_ROWS = 262_144
 RECALL_BYTES = 16 * 1024 * 1024
+OUT = "out"
+
+
+def delivered_schema(identity: list[pa.Field], by_id: bool) -> pa.Schema:
+    """The columns of what is remembered."""
+    return pa.schema([*identity, ("tick", pa.int64()), *([(OUT, pa.bool_())] if by_id else [])])
 
 
 @dataclass
 class Delivered:
-    """(id, key, tick) of what was settled, in slices of ticks; without the key where that is the id's column.
+    """(id, key, tick) of what was settled, in slices of ticks; without the key where that is the id's column. With
+    by_id also OUT, whether it went out, or was taken back.
 
     `slices_ms`: the lengths that slices of level 1 have, one for each horizon of which there are slices.
     """

@@ -66,9 +66,16 @@ class WheelSettings:
     placement: Placement
     dedup_ms: int
     limits: Limits = Limits()
+    by_id: bool = False
 
-    def check(self, placement: Placement, columns: list[Column], names: ColumnNames) -> None:
-        """Raises ValueError if the state was written with another placement, or with other columns."""
+    def check(self, placement: Placement, columns: list[Column], names: ColumnNames, by_id: bool) -> None:
+        """Raises ValueError if the state was written with another placement, with other columns, or without by_id, or
+        with it, where this is otherwise."""
+        if by_id != self.by_id:
+            raise ValueError(
+                f"the checkpoint was written with by_id={by_id}, and this query has by_id={self.by_id}: "
+                "this stays as it is for the life of a checkpoint"
+            )
         if placement != self.placement:
             raise ValueError(
                 f"the checkpoint was written with {placement}, and this query has {self.placement}: "

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hwheel.spark.arrow import arrow_array, codes, constant, cut, one_array
-from hwheel.spark.message import SEQUENCE, TOMBSTONE, due_ms, expirations
-from hwheel.spark.shard.delivered import Delivered
+from hwheel.spark.message import BY_ID, SEQUENCE, TOMBSTONE, due_ms, expirations
+from hwheel.spark.shard.by_id import heeding_order
+from hwheel.spark.shard.delivered import OUT, Delivered
 from hwheel.spark.shard.large import Large
 from hwheel.spark.shard.settings import WheelSettings
 from hwheel_core import order_by, survivors
@@ -52,7 +53,7 @@ class Settler:
             (TOMBSTONE, rows.column(TOMBSTONE).cast(pa.int64())),
         ):
             found = found.append_column(name, column)
-        return found
+        return found.append_column(BY_ID, rows.column(BY_ID)) if self.settings.by_id else found
 
     def outgoing(self, rows: pa.Table) -> pa.Array:
         """Which of these rows go out, in order. All that may be equal to one of them is among them."""
@@ -62,19 +63,24 @@ class Settler:
         # What is remembered of a tick counts as tombstones.
         passed = ticks.filter(pc.less_equal(ticks, self.clock_ms))
         known = self.delivered.recall(passed, one_array(named.column(0)))
+        known = known.select(named.column_names)
         both = pa.concat_tables([named.cast(known.schema), known])
         order = order_by(one_array(rows.column("due")), one_array(rows.column(SEQUENCE)))
-        out = arrow_array(
-            survivors(
-                order,
-                pa.concat_arrays([cancels, constant(1, known.num_rows)]),
-                *(codes(one_array(both.column(name))) for name in identity),
-                one_array(both.column("tick")),
-            )
-        )
-        self.delivered.remember(named.take(out), self.now_ms)
-        self.delivered.remember(named.filter(pc.equal(cancels, 1)), self.now_ms)
+        tombstones = pa.concat_arrays([cancels, constant(1, known.num_rows)])
+        columns = [*(codes(one_array(both.column(name))) for name in identity), one_array(both.column("tick"))]
+        if self.settings.by_id and pc.any(rows.column(BY_ID)).as_py():
+            tombstones, last_words = heeding_order(rows, named, tombstones)
+            columns.append(last_words)
+        out = arrow_array(survivors(order, tombstones, *columns))
+        self.remember(named.take(out), True)
+        self.remember(named.filter(pc.equal(cancels, 1)), False)
         return out
+
+    def remember(self, settled: pa.Table, out: bool) -> None:
+        """What went out, or was taken back."""
+        if self.settings.by_id:
+            settled = settled.append_column(OUT, pa.repeat(pa.scalar(out), settled.num_rows))
+        self.delivered.remember(settled, self.now_ms)
 
     def pieces(self, rows: pa.Table, order: pa.Array) -> Iterator[pa.Table]:
         """The rows in this order, in pieces that are small enough to go out."""

@@ -9,6 +9,8 @@ What the wheel of the core does to one entry after the other is done here to col
 - A cancel is a row like a message, a tombstone: it has the message's due, so the two meet in the message's tick at the
   latest, in whatever order they came, and so do a message and its duplicates. What meets a tombstone or an earlier
   equal, by id and key, is dropped; which were settled is remembered for the dedup horizon.
+- Where ids are looked up, a cancel by id, or a message that replaces others, becomes such tombstones in the ticks of
+  what it takes back: see by_id.py.
 
 When much is due at once (a burst, or all of a pause), ticks are settled some at a time, and what waits for its turn
 waits on disk, so that memory holds so much and not all: see Limits.
@@ -21,10 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hwheel.spark.arrow import arrow_array, constant, gathered, one_array
-from hwheel.spark.message import SEQUENCE, expirations
+from hwheel.spark.message import HASH, SEQUENCE, expirations
+from hwheel.spark.shard.by_id import ById
 from hwheel.spark.shard.chunk_map import ChunkMap, Chunks
-from hwheel.spark.shard.delivered import Delivered
-from hwheel.spark.shard.index import ShardIndex, schema_text
+from hwheel.spark.shard.delivered import Delivered, delivered_schema
+from hwheel.spark.shard.index import ByIdEntries, ShardIndex, schema_text
 from hwheel.spark.shard.passed import Passed
 from hwheel.spark.shard.settings import WheelSettings
 from hwheel.spark.shard.settle import Settler
@@ -45,32 +48,41 @@ class Span:
 class ShardWheel:
     """The wheel of one shard for one batch: made from its state, advanced, and its index stored by the caller."""
 
-    def __init__(self, settings: WheelSettings, index: ShardIndex, buckets: Chunks, delivered: Chunks) -> None:
-        settings.check(index.placement, index.columns, index.names)
+    def __init__(
+        self, settings: WheelSettings, index: ShardIndex, buckets: Chunks, delivered: Chunks, named: Chunks
+    ) -> None:
+        settings.check(index.placement, index.columns, index.names, index.by_id is not None)
         self.settings = settings
         self.index = index
         self.schema = index.arrow_schema
         self.buckets = ChunkMap(buckets, self.schema, index.buckets)
         identity = [pa.field(name, self.schema.field(name).type) for name in settings.names.identity]
         self.delivered = Delivered(
-            ChunkMap(delivered, pa.schema([*identity, ("tick", pa.int64())]), index.delivered),
+            ChunkMap(delivered, delivered_schema(identity, settings.by_id), index.delivered),
             index.delivered_until_ms,
             settings.dedup_ms,
             settings.placement.tick_ms,
             index.slices_ms,
         )
+        self.by_id = None
+        if index.by_id is not None:
+            self.by_id = ById(settings, self.schema, index.by_id, named, self.delivered, index.clock_ms)
 
     @staticmethod
     def new_index(settings: WheelSettings, arrived: pa.Schema) -> ShardIndex:
         """The index of a shard that gets its first rows."""
-        schema = arrived.append(pa.field(SEQUENCE, pa.int64()))
-        return ShardIndex(settings.placement, settings.columns, settings.names, schema_text(schema))
+        schema = pa.schema([column for column in arrived if column.name != HASH] + [pa.field(SEQUENCE, pa.int64())])
+        by_id = ByIdEntries() if settings.by_id else None
+        return ShardIndex(settings.placement, settings.columns, settings.names, schema_text(schema), by_id=by_id)
 
     @property
     def next_ms(self) -> int | None:
         """When there is something to do next, if nothing arrives: the head of the delay queue, or ids to forget."""
         times = [expiration_ms for _, expiration_ms in self.index.buckets]
-        return min([*times, *self.index.delivered_until_ms.values()], default=None)
+        times += self.index.delivered_until_ms.values()
+        if self.index.by_id is not None:
+            times += self.index.by_id.recalled_until_ms.values()
+        return min(times, default=None)
 
     def advance(self, arrived: Iterable[pa.RecordBatch], now_ms: int) -> Iterator[pa.Table]:
         """Takes in what arrived and yields what is due at now_ms, in order, a piece at a time."""
@@ -79,7 +91,7 @@ class ShardWheel:
         with Spill(self.schema, limits.spill_bytes) as spill:
             passed = Passed(spill, self.settings.placement.tick_ms, now_ms)
             for table in gathered(arrived, limits.step_rows, limits.step_bytes):
-                self.add(self.numbered(table), now_ms, passed)
+                self.add(self.taken_in(table, now_ms), now_ms, passed)
             for key in sorted(self.coarse(now_ms), key=lambda key: key[1]):
                 # What lies in a coarse bucket is due at its expiration or later.
                 if sum(spill.bytes.values()) >= limits.step_bytes or sum(spill.rows.values()) >= limits.step_rows:
@@ -88,11 +100,20 @@ class ShardWheel:
                     self.add(table, now_ms, passed)
             yield from self.settle(settler, passed, now_ms)
         self.delivered.forget(now_ms)
+        if self.by_id is not None:
+            self.by_id.forget(now_ms, sum(entry.rows for entry in self.index.buckets.values()))
         self.index.clock_ms = max(self.index.clock_ms, now_ms)
 
     def coarse(self, now_ms: int) -> list[tuple[int, int]]:
         """The buckets that are due and are to be placed again."""
         return [key for key in self.index.buckets if key[0] > 1 and key[1] <= now_ms]
+
+    def taken_in(self, arrived: pa.Table, now_ms: int) -> pa.Table:
+        """The rows that there are to place of what arrived."""
+        if self.by_id is None:
+            return self.numbered(arrived)
+        hashes = arrived.column(HASH)
+        return self.by_id.apply(self.numbered(arrived.drop_columns([HASH])), hashes, now_ms)
 
     def numbered(self, arrived: pa.Table) -> pa.Table:
         """The rows with their numbers in order of arrival, in the columns of the state."""

@@ -1,0 +1,216 @@
+"""A server with idle timeouts and several timeouts a request, on loops with and without the wheel.
+
+    python bench/dropin/server.py
+
+Each loop in turn runs a server in a process of its own; this process holds the connections, sends requests at a
+fixed rate, whether answers come or not, and counts how long each took from the moment at which it was to be sent.
+The server of each connection closes it when it is idle for a minute; a request sets four timeouts, as a server
+with a deadline for the whole and for each of three calls to others does, and cancels them. Without timeouts it is
+seen what all the rest costs. Processor time is the server's, in microseconds a request.
+"""
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import hwheel.asyncio
+from hwheel import __version__
+from hwheel.asyncio import EventLoop, wheel_loop
+
+try:
+    import uvloop
+except ImportError:
+    uvloop = None
+
+IDLE_S = 60.0
+TIMEOUTS_S = (30.0, 5.0, 1.0, 10.0)
+PATIENCE_S = 60.0
+
+# --- the server --------------------------------------------------------------------------------------------------
+
+
+class Bare(asyncio.Protocol):
+    """Answers each byte with a byte."""
+
+    answered = 0
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        Bare.answered += len(data)
+        self.transport.write(data)
+
+
+class Timed(Bare):
+    """With all its timeouts."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.loop = asyncio.get_running_loop()
+        self.idle = self.loop.call_later(IDLE_S, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        self.idle.cancel()
+        for _ in data:
+            timeouts = [self.loop.call_later(delay_s, self.transport.abort) for delay_s in TIMEOUTS_S]
+            for timeout in timeouts:
+                timeout.cancel()
+        super().data_received(data)
+        self.idle = self.loop.call_later(IDLE_S, self.transport.abort)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.idle.cancel()
+
+
+Factory = Callable[[], asyncio.AbstractEventLoop]
+KINDS: dict[str, tuple[Factory, type[Bare]]] = {
+    "asyncio, no timeouts": (asyncio.new_event_loop, Bare),
+    "asyncio": (asyncio.new_event_loop, Timed),
+    "hwheel": (EventLoop, Timed),
+}
+if uvloop is not None:
+    KINDS |= {
+        "uvloop, no timeouts": (uvloop.new_event_loop, Bare),
+        "uvloop": (uvloop.new_event_loop, Timed),
+        "hwheel over uvloop": (wheel_loop(uvloop.Loop), Timed),
+    }
+
+
+def serve(kind: str) -> None:
+    """Prints its port; then for each line that comes in what was used and answered so far, to the end of the input."""
+    loop_factory, protocol = KINDS[kind]
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        over = asyncio.Event()
+        server = await loop.create_server(protocol, "127.0.0.1", 0, backlog=4096)
+
+        def tell() -> None:
+            for _ in sys.stdin:
+                print(json.dumps([time.process_time(), Bare.answered]), flush=True)
+            loop.call_soon_threadsafe(over.set)
+
+        print(server.sockets[0].getsockname()[1], flush=True)
+        threading.Thread(target=tell, daemon=True).start()
+        await over.wait()
+
+    hwheel.asyncio.run(main(), loop_factory=loop_factory)
+
+
+# --- who asks ----------------------------------------------------------------------------------------------------
+
+
+class Asking(asyncio.Protocol):
+    """One request at a time; what comes due meanwhile waits, and its waiting counts."""
+
+    def __init__(self, late_ms: "array[float]") -> None:
+        self.late_ms = late_ms
+        self.due: list[float] = []
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def ask(self, due_s: float) -> None:
+        self.due.append(due_s)
+        if len(self.due) == 1:
+            self.transport.write(b"?")
+
+    def data_received(self, data: bytes) -> None:
+        self.late_ms.append((time.monotonic() - self.due.pop(0)) * 1000)
+        if self.due:
+            self.transport.write(b"?")
+
+
+async def ask(port: int, connections: int, rate: int, seconds: float, mark: Callable[[], None]) -> "array[float]":
+    """How long each request took, in ms."""
+    loop = asyncio.get_running_loop()
+    late_ms = array("d")
+    clients = [
+        (await loop.create_connection(lambda: Asking(late_ms), "127.0.0.1", port))[1] for _ in range(connections)
+    ]
+    mark()
+    begin, sent, count = time.monotonic(), 0, int(rate * seconds)
+    while sent < count:
+        due = min(count, int((time.monotonic() - begin) * rate))
+        for number in range(sent, due):
+            clients[number * 7919 % connections].ask(begin + number / rate)
+        sent = due
+        await asyncio.sleep(0.001)
+    give_up = time.monotonic() + PATIENCE_S
+    while len(late_ms) < count and time.monotonic() < give_up:
+        await asyncio.sleep(0.01)
+    mark()
+    for client in clients:
+        client.transport.abort()
+    if len(late_ms) < count:
+        raise RuntimeError(f"{count - len(late_ms):,} of {count:,} requests had no answer")
+    return late_ms
+
+
+def measured(kind: str, connections: int, rate: int, seconds: float) -> dict[str, float]:
+    """One turn: processor time of the server a request, in us, and quantiles of what a request took, in ms."""
+    server = subprocess.Popen(
+        [sys.executable, "-P", __file__, "--serve", kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    marks: list[tuple[float, int]] = []
+    with server:
+        assert server.stdin is not None and server.stdout is not None
+        into, out = server.stdin, server.stdout
+
+        def mark() -> None:
+            print(file=into, flush=True)
+            marks.append(json.loads(out.readline()))
+
+        port = int(out.readline())
+        late_ms = sorted(
+            hwheel.asyncio.run(ask(port, connections, rate, seconds, mark), loop_factory=asyncio.new_event_loop)
+        )
+        into.close()
+    (before_s, before), (after_s, after) = marks
+    return {
+        "us": (after_s - before_s) / (after - before) * 1e6,
+        **{f"p{share}": late_ms[int(len(late_ms) * share / 100)] for share in (50, 99)},
+    }
+
+
+def median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--connections", type=int, default=8_000)
+    parser.add_argument("--rate", type=int, default=4_000, help="requests a second, over all connections")
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--serve", choices=KINDS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        return serve(options.serve)
+    print(
+        f"hwheel {__version__}, {options.connections:,} connections, {options.rate:,} requests a second, "
+        f"{options.rounds} rounds of {options.seconds:g} s: medians (minimum to maximum)\n"
+    )
+    print(f"{'':22} {'us a request':>22} {'p50 ms':>22} {'p99 ms':>22}")
+    found: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
+    for _ in range(options.rounds):
+        for kind, turns in found.items():
+            turns.append(measured(kind, options.connections, options.rate, options.seconds))
+    for kind, turns in found.items():
+        cells = []
+        for figure in ("us", "p50", "p99"):
+            values = [turn[figure] for turn in turns]
+            cells.append(f"{median(values):8.2f} ({min(values):.2f} to {max(values):.2f})".rjust(22))
+        print(f"{kind:22} {' '.join(cells)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Counts which lines of the package tests reach, those of Python and those of the compiled core, and asks of each other
+one for its reason, in reasons.toml. The report is build/coverage/index.html.
+
+The core is an instrumented build: see core.py. What ends by os._exit or a signal has told nothing, so that some of what
+runs only in such processes has that as its reason.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import coverage
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parent))
+import core
+from reasons import LIST, names, reasons
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+OUT = ROOT / "build" / "coverage"
+BUILD = ROOT / ".venv-coverage" / "source"
+SPARK = "src/hwheel/spark"
+TESTS = [
+    f"tests/{name}" for name in ["unit", "model", "containers", "purgatory", "recorder", "c_api", "live", "tune", "cli"]
+]
+TESTS += [f"tests/{name}" for name in ["threads", "dropin", "lifetime", "promises"]]
+# What sets a trace function itself, what takes long, and what is about other software.
+LEFT_OUT = [
+    "promises/test_interruption.py",
+    "promises/test_fork_steps.py",
+    "dropin/test_interruptions.py",
+    "dropin/test_cpython_tests.py",
+    "dropin/asyncio/test_interruptions.py",
+    "dropin/asyncio/test_other_software.py",
+    "dropin/test_timer_crowds.py",
+    "purgatory/test_interruptions.py",
+    "recorder/test_interruptions.py",
+    "lifetime/test_soak.py",
+    "lifetime/test_ends.py",
+    "unit/test_long_chains.py",
+]
+
+
+def main() -> int:
+    """The command. Returns its exit status."""
+    parser = argparse.ArgumentParser(prog="lines", description=__doc__)
+    parser.add_argument("--spark", action="store_true", help="with tests/spark, and so with hwheel.spark: minutes more")
+    parser.add_argument("--tests", nargs="+", default=TESTS, metavar="PATH", help="these, and not all that are usual")
+    parser.add_argument("--report", action="store_true", help="of what was counted last; no test is run")
+    parser.add_argument("--all", action="store_true", help="also the files of which all is reached")
+    options = parser.parse_args()
+    os.environ["HWHEEL_LINES"] = str(OUT)
+    status = 0 if options.report else run([*options.tests, *(["tests/spark"] if options.spark else [])])
+    return report(options.spark, options.all, Console(soft_wrap=True)) or status
+
+
+def run(tests: list[str]) -> int:
+    """Runs the tests, and leaves what was counted in OUT and beside the objects of BUILD."""
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir(parents=True)
+    for old in BUILD.rglob("*.gcda"):
+        old.unlink()
+    command = [sys.executable, "-P", "-m", "coverage", "run", f"--rcfile={HERE / 'coverage.ini'}", "-m", "pytest", "-q"]
+    command += [f"--ignore=tests/{path}" for path in LEFT_OUT]
+    more = {"HWHEEL_MODEL_EXAMPLES": "0.2", "HWHEEL_SOAK_SECONDS": "0.3"}
+    return subprocess.run([*command, *tests], cwd=ROOT, env=os.environ | more, check=False).returncode
+
+
+def report(spark: bool, everything: bool, console: Console) -> int:
+    """Prints the table and what has no reason; writes the pages."""
+    os.chdir(ROOT)
+    cover = coverage.Coverage(config_file=str(HERE / "coverage.ini"))
+    cover.set_option("run:plugins", ["core"])
+    cover.combine(keep=True)
+    data = cover.get_data()
+    core.add(data, ROOT, core.counted(BUILD))
+    known = reasons()
+    used: set[str] = set()
+    table = Table("file", "lines", "reached", "with a reason", "without")
+    totals = {"Python": [0, 0, 0, 0], "Cython": [0, 0, 0, 0]}
+    missing: list[str] = []
+    for file in sorted(data.measured_files()):
+        path = Path(file)
+        if not path.exists() or (not spark and file.startswith(str(ROOT / SPARK))):
+            continue
+        _, lines, _, left, _ = cover.analysis2(file)
+        named = names(ROOT, path)
+        explained = [line for line in left if named.get(line) in known]
+        used |= {named[line] for line in explained}
+        without = [line for line in left if line not in explained]
+        missing += [f"line {line} of {named.get(line, path.name)}" for line in without]
+        counts = [len(lines), len(lines) - len(left), len(explained), len(without)]
+        total = totals["Python" if path.suffix == ".py" else "Cython"]
+        total[:] = [before + more for before, more in zip(total, counts, strict=True)]
+        if left or everything:
+            table.add_row(str(path.relative_to(ROOT)), *map(str, counts))
+    table.add_section()
+    for language, counts in totals.items():
+        table.add_row(f"{language}: {counts[1] / max(1, counts[0]):.1%}", *map(str, counts))
+    console.print(table)
+    omit = [] if spark else [f"{ROOT / SPARK}/*"]
+    cover.html_report(directory=str(OUT), omit=omit, title="hwheel: which lines tests reach")
+    for line in missing:
+        console.print(f"no test reaches {line}", markup=False, highlight=False)
+    for name in sorted({*known} - used):
+        console.print(f"{LIST.name} has a reason for what is reached, or is not there: {name}", markup=False)
+    console.print(f"see {OUT.relative_to(ROOT)}/index.html")
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

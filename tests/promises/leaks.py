@@ -1,0 +1,34 @@
+"""What LeakSanitizer reported of the core: `make leaks` runs tests under it, and then this.
+
+    python tests/promises/leaks.py FOLDER
+
+The folder has its reports, one a process. The interpreter and NumPy leave something behind for good when they start; a leak is
+ours when a function of the core allocated it, or called what did.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+CORE = "hwheel_core"  # in the names of its file and of its functions
+
+
+def leaks(report: str) -> list[str]:
+    """The leaks of the core in a report, each with its stack."""
+    return [leak for leak in re.split(r"\n\s*\n", report) if " leak of " in leak and CORE in leak]
+
+
+def main() -> int:
+    """The command. Returns its exit status."""
+    reports = [file.read_text() for file in sorted(Path(sys.argv[1]).iterdir())]
+    found = [leak for report in reports for leak in leaks(report)]
+    print("\n\n".join(found))
+    others = sum(report.count(" leak of ") for report in reports) - len(found)
+    print(
+        f"leaks of the core: {len(found)}; of the interpreter and other modules: {others}, in {len(reports)} processes"
+    )
+    return 1 if found or not reports else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

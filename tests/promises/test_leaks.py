@@ -1,0 +1,41 @@
+"""`make leaks` tells a leak of the core from what others leave behind."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+OTHERS = """\
+Direct leak of 300 byte(s) in 3 object(s) allocated from:
+    #0 0x7f in __interceptor_malloc asan_malloc_linux.cpp:69
+    #1 0x7f in gc_alloc Modules/gcmodule.c:2290
+    #2 0x7f in initumath (/lib/numpy/_core/_multiarray_umath.cpython-311-x86_64-linux-gnu.so+0x1)
+"""
+OURS = """\
+Indirect leak of 48 byte(s) in 1 object(s) allocated from:
+    #0 0x7f in __interceptor_malloc asan_malloc_linux.cpp:69
+    #1 0x7f in __pyx_f_11hwheel_core_5_core_part_new hwheel_core/timer/batch_parts.pxi:20
+    #2 0x7f in method_vectorcall Objects/descrobject.c:1
+"""
+
+
+def leaks(folder):
+    program = Path(__file__).with_name("leaks.py")
+    return subprocess.run([sys.executable, program, folder], capture_output=True, text=True, check=False)
+
+
+def test_a_leak_of_the_core_is_shown_and_what_others_leave_is_counted(tmp_path):
+    (tmp_path / "report.1").write_text(f"==1==ERROR\n\n{OTHERS}\n{OURS}\nSUMMARY: AddressSanitizer\n")
+    (tmp_path / "report.2").write_text(f"==2==ERROR\n\n{OTHERS}\nSUMMARY: AddressSanitizer\n")
+    done = leaks(tmp_path)
+    assert done.returncode == 1
+    assert OURS.strip() in done.stdout and "gc_alloc" not in done.stdout
+    assert "leaks of the core: 1; of the interpreter and other modules: 2, in 2 processes" in done.stdout
+
+
+def test_without_one_all_is_well(tmp_path):
+    (tmp_path / "report.1").write_text(f"{OTHERS}\n")
+    assert leaks(tmp_path).returncode == 0
+
+
+def test_without_a_report_nothing_was_looked_for(tmp_path):
+    assert leaks(tmp_path).returncode == 1

@@ -1,0 +1,255 @@
+"""Cancels and replacements by id and key, in a shard whose state is a dict, against the plain model."""
+
+from contextlib import ExitStack
+from dataclasses import replace
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exploring import explored
+from hwheel.spark.shard import chunk_map, hashed
+from hwheel.spark.shard.index import ShardIndex
+from hwheel.spark.shard.settings import Limits
+from plain_model import PlainModel, Record
+from shard_of_dicts import Shard
+
+MODEL = explored(60)
+START_MS = 1_795_176_000_000
+FOR_GOOD_MS = 10**15
+
+
+def cancel(id, key="k"):
+    return Record(id, key, None, True)
+
+
+def replacing(id, due, payload=None, key="k"):
+    return Record(id, key, due, False, payload, True)
+
+
+dues_ms = st.sampled_from([-5000, -1, 0, 1, 999, 1000, 2500, 30_000, 40_000, 10**6, 10**9])
+
+
+@st.composite
+def histories(draw):
+    """Batches of messages, repeats, cancels with a due and without, replacements; few ids, so that all of it meets."""
+    now_ms, batches, known = START_MS, [], []
+    for _ in range(draw(st.integers(1, 10))):
+        now_ms += draw(st.sampled_from([1, 250, 1000, 4000, 20_000, 10**6]))
+        records = []
+        for _ in range(draw(st.integers(0, 10))):
+            kind = draw(st.sampled_from(["new", "new", "again", "cancel", "cancel by id", "replace", "replace"]))
+            if kind == "new" or not known:
+                number = len(known) if draw(st.booleans()) else draw(st.integers(0, 3))
+                record = Record(f"m{number}", f"k{draw(st.integers(0, 1))}", now_ms + draw(dues_ms), False, f"{number}")
+                known.append(record)
+                records.append(record)
+                continue
+            record = draw(st.sampled_from(known))
+            key = draw(st.sampled_from([record.key, record.key, record.key, None]))
+            if kind == "cancel":
+                record = record._replace(cancel=True)
+            elif kind == "cancel by id":
+                record = cancel(record.id)
+            elif kind == "replace":
+                due_ms = draw(st.sampled_from(known)).due if draw(st.booleans()) else now_ms + draw(dues_ms)
+                record = replacing(record.id, due_ms, draw(st.sampled_from([None, "later"])))
+                known.append(record._replace(replace=False, key=key))
+            records.append(record._replace(key=key))
+        batches.append((now_ms, records))
+    return batches
+
+
+@MODEL
+@given(
+    histories(),
+    st.sampled_from([1, 250, 1000]),
+    st.sampled_from([2, 4, 256]),
+    st.sampled_from([1, 3, 10**6]),
+    st.sampled_from([1, 300, 10**6]),
+    st.sampled_from([1, 10**6]),
+    st.booleans(),
+)
+def test_the_model(batches, tick_ms, wheel_size, step_rows, chunk_bytes, together_bytes, one_hash):
+    """Also with tiny chunks and steps, with parts that are divided and tidied at once, and where all hashes are one."""
+    limits = Limits(step_rows, 10**6, step_rows, 10**6, min(step_rows, 7), 10**6, 10**6)
+    shard, model = Shard(tick_ms, wheel_size, FOR_GOOD_MS, limits, by_id=True), PlainModel(tick_ms)
+    if one_hash:
+        shard.hash = lambda record: -(2**40)
+    with ExitStack() as stack:
+        stack.enter_context(patch.multiple(chunk_map, OPEN_BYTES=min(chunk_bytes, 500), CHUNK_BYTES=chunk_bytes))
+        spare_rows = 0 if together_bytes == 1 else 65_536
+        stack.enter_context(patch.multiple(hashed, TOGETHER_BYTES=together_bytes, SPARE_ROWS=spare_rows))
+        end_ms = batches[-1][0] + 10**12
+        for now_ms, records in [*batches, (end_ms, [])]:
+            out = shard.batch(records, now_ms)
+            # Repeats with another due in the tick are not the model's.
+            assert out == model.batch(records, now_ms)
+            assert all(record.due <= now_ms for record in out), "never before due"
+            if shard.index and model.pending:
+                tick_ms_of_first = min(tick for _, _, tick in model.pending) * tick_ms
+                assert now_ms < shard.next_ms <= tick_ms_of_first
+    assert not shard.buckets and not model.pending
+    if shard.index:
+        by_id = ShardIndex.from_json(shard.index).by_id
+        assert not by_id.register and not by_id.taken_back
+
+
+def rows_in(shard):
+    return sum(entry.rows for entry in ShardIndex.from_json(shard.index).buckets.values())
+
+
+def by_id_of(shard):
+    return ShardIndex.from_json(shard.index).by_id
+
+
+def test_an_id_alone_is_not_enough():
+    shard = Shard(by_id=True)
+    alice, bob, nobody = (Record("x", key, START_MS + 500) for key in ("alice", "bob", None))
+    shard.batch([alice, bob, nobody], START_MS)
+    shard.batch([cancel("x", "alice"), replacing("x", START_MS + 900, "later", None)], START_MS)
+    assert shard.batch([], START_MS + 1000) == [bob, Record("x", None, START_MS + 900, payload="later")]
+
+
+@pytest.mark.parametrize("ahead_ms", [-500_000, -1, 1, 2000, 500_000])
+def test_a_message_moves_to_any_other_time(ahead_ms):
+    """Earlier or later, to a tick or a coarse bucket, or into the past, which is at once."""
+    shard = Shard(by_id=True)
+    shard.batch([Record("a", "k", START_MS + 10_000)], START_MS)
+    moved = Record("a", "k", START_MS + 1000 + ahead_ms, payload="moved")
+    out = shard.batch([moved._replace(replace=True)], START_MS + 1000)
+    assert out == ([moved] if ahead_ms < 0 else [])
+    for at_ms in (START_MS + 10_000, START_MS + 600_000):
+        out += shard.batch([], at_ms)
+    assert out == [moved]
+
+
+def test_there_and_back_again():
+    """A repeat of what was there first is known, and the same time said anew counts."""
+    shard = Shard(by_id=True)
+    first = Record("a", "k", START_MS + 5000, payload="first")
+    shard.batch([first], START_MS)
+    shard.batch([replacing("a", START_MS + 9000)], START_MS + 1)
+    shard.batch([first], START_MS + 2)
+    shard.batch([replacing("a", START_MS + 5000, "back")], START_MS + 3)
+    assert shard.batch([], START_MS + 5000) == [first._replace(payload="back")]
+    assert shard.batch([], START_MS + 60_000) == []
+
+
+def test_a_replacement_of_what_went_out():
+    """With the same due it is a repeat: nothing comes of it, nor to what there is. With another it goes out."""
+    shard = Shard(by_id=True)
+    first, second = (Record("a", "k", START_MS + ahead_ms) for ahead_ms in (1000, 9000))
+    shard.batch([first], START_MS)
+    assert shard.batch([], START_MS + 1000) == [first]
+    assert shard.batch([second._replace(replace=True)], START_MS + 2000) == []
+    assert shard.batch([first._replace(replace=True)], START_MS + 3000) == []
+    assert shard.batch([cancel("nobody")], START_MS + 9000) == [second]
+
+
+def test_who_was_named_is_known_for_the_horizon():
+    """A message behind its cancel was overtaken by it. Whoever wants it anew says so, or waits."""
+    shard = Shard(dedup_ms=10_000, by_id=True)
+    shard.batch([cancel("a"), cancel("b"), replacing("c", START_MS + 10_000)], START_MS)
+    late = [Record(id, "k", START_MS + 60_000) for id in "abc"]
+    shard.batch([late[0], late[1]._replace(replace=True), late[2]], START_MS + 9_999)
+    assert [message.id for message in shard.batch([], START_MS + 10_000)] == ["c"]
+    anew = Record("a", "k", START_MS + 70_000)
+    shard.batch([anew], START_MS + 10_000 + 10_000)
+    assert shard.batch([], START_MS + 100_000) == [late[1], anew]
+    assert shard.batch([], START_MS + 200_000) == [] and not shard.named and shard.next_ms is None
+
+
+def test_without_a_horizon_it_is_known_within_the_batch():
+    shard = Shard(dedup_ms=0, limits=Limits(step_rows=1), by_id=True)
+    message = Record("a", "k", START_MS + 500)
+    shard.batch([cancel("a"), message], START_MS)
+    assert shard.batch([], START_MS + 1000) == []
+    assert shard.batch([message], START_MS + 2000) == [message]
+
+
+def test_a_repeat_of_a_replacement_is_one_message_long_after():
+    """The message lies longer than the horizon; what comes again without `replace` is told by tick, as always."""
+    shard = Shard(dedup_ms=1000, by_id=True)
+    moved = Record("a", "k", START_MS + 100_000, payload="moved")
+    shard.batch([moved._replace(replace=True)], START_MS)
+    shard.batch([], START_MS + 50_000)
+    shard.batch([moved._replace(payload="again", due=moved.due - 1)], START_MS + 60_000)
+    assert shard.batch([], START_MS + 100_000) == [moved]
+
+
+def test_a_cancel_with_a_due_takes_back_what_came_before_it():
+    shard = Shard(by_id=True)
+    one, two = (replacing(id, START_MS + 500) for id in "ab")
+    shard.batch([one, one._replace(replace=False, cancel=True)], START_MS)
+    shard.batch([two._replace(replace=False, cancel=True), two], START_MS)
+    assert shard.batch([], START_MS + 1000) == [two._replace(replace=False)]
+
+
+def test_a_session_that_is_put_off_again_and_again_costs_two_rows_each_time():
+    """And not a tombstone for each time before."""
+    shard = Shard(by_id=True, dedup_ms=1000)
+    for number in range(200):
+        now_ms = START_MS + 10_000 * number
+        assert shard.batch([replacing("session", now_ms + 3_600_000, str(number))], now_ms) == []
+    assert rows_in(shard) == 200 + 199
+    (out,) = shard.batch([], START_MS + 10_000_000)
+    assert out.payload == "199"
+
+
+def test_the_register_does_not_grow_with_what_has_gone_out(monkeypatch):
+    monkeypatch.setattr(hashed, "SPARE_ROWS", 100)
+    monkeypatch.setattr(hashed, "TOGETHER_BYTES", 4000)
+    shard, most = Shard(by_id=True), 0
+    far = Record("far", "k", START_MS + 10**9)
+    shard.batch([far], START_MS)
+    for number in range(40):
+        now_ms = START_MS + 1000 * number
+        shard.batch([Record(f"m{number}-{i}", "k", now_ms + 3000) for i in range(50)], now_ms)
+        most = max(most, sum(entry.rows for entry in by_id_of(shard).register.values()))
+    assert most < 1000, "of 2,000"
+    shard.batch([replacing("far", START_MS + 50_000)], START_MS + 45_000)
+    assert shard.batch([], START_MS + 50_000) == [far._replace(due=START_MS + 50_000)]
+    assert shard.batch([], far.due) == [] and not by_id_of(shard).register, "nothing is held"
+
+
+def test_a_cancel_reads_its_part_of_the_register_and_not_all(monkeypatch):
+    monkeypatch.setattr(hashed, "TOGETHER_BYTES", 1000)
+    shard = Shard(by_id=True)
+    messages = [Record(f"m{i}", f"k{i}", START_MS + 60_000 + i) for i in range(5000)]
+    shard.batch(messages, START_MS)
+
+    class Counted(dict):
+        read = 0
+
+        def __getitem__(self, key):
+            self.read += len(dict.__getitem__(self, key)) * (key[0] == 0)
+            return dict.__getitem__(self, key)
+
+    shard.named = Counted(shard.named)
+    whole = sum(len(chunk) for chunk in shard.named.values())
+    shard.batch([cancel("m77", "k77")], START_MS)
+    assert 0 < shard.named.read < whole / 50
+    assert len(shard.batch([], START_MS + 70_000)) == 4999
+
+
+def test_a_state_without_it_stays_as_it_was_and_is_not_taken_for_one_with_it():
+    """Its format, too: an hwheel that knows nothing of ids reads it, and refuses the other."""
+    for before in (False, True):
+        shard = Shard(by_id=before)
+        shard.batch([Record("a", "k", START_MS + 5000)], START_MS)
+        assert f'{{"format":{4 if before else 3},' in shard.index and ("by_id" in shard.index) is before
+        assert ShardIndex.from_json(shard.index).to_json() == shard.index
+        shard.settings = replace(shard.settings, by_id=not before)
+        with pytest.raises(ValueError, match=f"written with by_id={before}, and this query has by_id={not before}"):
+            shard.batch([], START_MS + 5000)
+
+
+def test_a_byte_of_it_that_has_become_another_stops_the_batch():
+    shard = Shard(by_id=True)
+    shard.batch([Record("a", "k", START_MS + 5000)], START_MS)
+    [(key, chunk)] = shard.named.items()
+    shard.named[key] = chunk[:-20] + bytes([chunk[-20] ^ 1]) + chunk[-19:]
+    with pytest.raises(ValueError, match="damaged: its checksum is another"):
+        shard.batch([cancel("a")], START_MS + 1)

@@ -1,0 +1,73 @@
+"""The memory of a wheel: what is written lies inside of it, and it goes back."""
+
+import os
+import tracemalloc
+from array import array
+
+import pytest
+
+from hwheel import ManualTimer, TimerTask, TimingWheel
+from programs import run_python
+
+FULL_WHEELS = """
+from array import array
+from hwheel import ManualTimer, TimerTask, TimingWheel
+
+
+def fill(tick_ms, wheel_size):
+    # Each bucket of three levels holds more than its hints are about, so that all of it is written to, and the delay
+    # queue is as long as it can be.
+    wheel = TimingWheel(tick_ms, wheel_size, 0)
+    reach = 1
+    for level in range(3):
+        for ticks in range(1, wheel_size):
+            for _ in range(17):
+                wheel.add(TimerTask(0), reach * ticks * tick_ms)
+        reach *= wheel_size
+    assert len(wheel.snapshot().queue) == 3 * (wheel_size - 1)
+    return wheel
+
+
+kept = []
+for wheel_size in range(2, 40):
+    wheel = fill(wheel_size % 3 + 1, wheel_size)
+    assert len(wheel.poll(10**9)) == 3 * 17 * (wheel_size - 1)
+    kept.append(fill(1, wheel_size))
+    timer = ManualTimer(wheel_size=wheel_size)
+    batch = timer.call_many(array("q", range(wheel_size ** 2)), len)
+    timer.advance(10**6)
+    timer.close()
+print("nothing was found")
+"""
+
+
+@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer sees it itself")
+def test_a_full_wheel_writes_to_nobody_elses_memory():
+    """Python's allocator for debugging fills what it gives and takes back, and looks at what lies around it."""
+    ended = run_python("-c", FULL_WHEELS, env={"PYTHONMALLOC": "debug"})
+    assert (ended.status, ended.out, ended.err) == (0, "nothing was found\n", "")
+
+
+def make_and_drop(count):
+    for _ in range(count):
+        wheel = TimingWheel(1, 8, 0)
+        for level in range(4):
+            wheel.add(TimerTask(0), 8**level)
+        wheel.poll(5000)
+        timer = ManualTimer(wheel_size=8)
+        timer.call_later(3, int)
+        timer.call_many(array("q", [3, 300, 3000]), len)
+        timer.close()
+
+
+def test_the_memory_of_wheels_goes_back_with_them():
+    make_and_drop(10)
+    tracemalloc.start()
+    try:
+        make_and_drop(10)
+        before, _ = tracemalloc.get_traced_memory()
+        make_and_drop(200)
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 200 * 500  # a level of these has a kilobyte

@@ -125,9 +125,9 @@ cdef object timer_batch_extend(TimerBatch self, object delays_ms, object callbac
     cdef BaseTimer owner
     cdef BatchRoom room
     cdef Instant now
-    cdef int64_t base_ms = 0, last_ms = 0, first
-    cdef Status status = TRY_AGAIN
+    cdef int64_t base_ms = 0, last_ms = 0
     cdef WhenDue due = TAKE_DUE
+    cdef object added = None
     if callback is not None:
         callback_argument(callback)
     if timer is NULL:
@@ -142,12 +142,8 @@ cdef object timer_batch_extend(TimerBatch self, object delays_ms, object callbac
         due = ASK_WHEN_DUE
     memset(&room, 0, sizeof(BatchRoom))
     try:
-        while status == TRY_AGAIN:
-            first = hw_peek64(&self.batch.length)
-            added = range(first, first + delays.count)      # before anything is added, because there may be no memory for it
-            status = timer_batch_try(self, &room, delays, callback, first, &now, base_ms, last_ms, &due)
-        if status != OK:
-            status_raise(timer, status)
+        while added is None:
+            added = timer_batch_try(self, &room, delays, callback, &now, base_ms, last_ms, &due)
     finally:
         with nogil:
             batch_room_free(&room)
@@ -155,28 +151,39 @@ cdef object timer_batch_extend(TimerBatch self, object delays_ms, object callbac
     return added
 
 
-cdef Status timer_batch_try(TimerBatch self, BatchRoom* room, Int64Buffer delays, object callback, int64_t first,
-                            const Instant* now, int64_t base_ms, int64_t last_ms, WhenDue* due) except STATUS_ERROR:
-    """Adds what has `first` as its first index, or TRY_AGAIN when that has become another's."""
+cdef object timer_batch_try(TimerBatch self, BatchRoom* room, Int64Buffer delays, object callback, const Instant* now,
+                            int64_t base_ms, int64_t last_ms, WhenDue* due):
+    """Adds all and returns the range of their indices. None: somebody has forked in between, and here, in the child, nobody holds
+    the batch."""
     cdef Timer* timer = self.batch.timer
-    cdef Status status = NEEDS_ROOM
+    cdef Status status = TRY_AGAIN
+    cdef int64_t first = 0
     cdef bint have_memory
-    own = timer_batch_hold(self, callback)
+    cdef object added = None
+    cdef object own = timer_batch_hold(self, callback)
     try:
-        if own is None and delays.count and not timer.closed:
+        if own is None and delays.count and not hw_peek(&timer.closed):
             raise ValueError("nothing of the batch is pending, so it has released its callback: extend(delays_ms, callback)")
         if callback is not None and own is not callback and own != callback:
             raise ValueError("the batch has another callback")
         while True:
+            if status == TRY_AGAIN:
+                first = hw_peek64(&self.batch.length)
+                added = range(first, first + delays.count)      # before anything is added, as there may be no memory for it
             with nogil:
                 status = batch_extend(self.batch, room, delays.data, delays.stride, first, delays.count, now.ms, base_ms,
                                       last_ms, due[0])
+            if status == OK:
+                return added
             if status == NEEDS_ROOM:
                 with nogil:
                     have_memory = batch_room_make(room)
                 if not have_memory:
                     raise MemoryError
-            elif status != NOT_YET or not timer_make_room(timer, None, status, due):
-                return status
+            elif status == TRY_AGAIN:
+                if not hw_peek(&self.batch.is_listed):
+                    return None
+            elif not timer_make_room(timer, None, status, due):
+                status_raise(timer, status)
     finally:
         timer_batch_let_go(self)

@@ -187,6 +187,9 @@ cdef void batch_set_table_locked(Batch* self, Part** table, int64_t room) noexce
     while part is not NULL:
         batch_enter_part_locked(self, part)
         part = part.next
+    part = self.parts
+    if part is not NULL and part.pending == 0 and part.first + part.room <= self.length:
+        batch_leave_part_locked(self, part)     # all was cancelled, while the batch was held
 
 
 cdef bint batch_room_make(BatchRoom* self) noexcept nogil:

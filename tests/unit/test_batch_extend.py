@@ -252,3 +252,42 @@ def test_extended_again_and_again_while_nobody_hands_out(length):
         check(timer)
     timer.advance(0)
     assert callback.ran == [index for index in range(len(batch)) if index not in cancelled]
+
+
+def test_the_comparison_of_callbacks_may_change_the_batch():
+    class Callback:
+        compared = 0
+
+        def __call__(self, indices):
+            pass
+
+        def __eq__(self, other):
+            Callback.compared += 1
+            batch.cancel()
+            batch.extend(int64s(1), first)
+            return True
+
+        __hash__ = None
+
+    timer, first = ManualTimer(), Callback()
+    batch = timer.call_many(int64s(5), first)
+    assert batch.extend(int64s(5), Callback()) == range(2, 3)
+    check(timer)
+    assert (Callback.compared, list(batch.indices())) == (1, [1, 2])
+    assert batch.cancel() == 2
+
+
+def test_a_callback_that_dies_with_its_batch_extends_it():
+    class Callback:
+        def __call__(self, indices):
+            pass
+
+        def __del__(self):
+            added.append(batch.extend(int64s(5), print))
+
+    timer, added = ManualTimer(), []
+    batch = timer.call_many(int64s(1), Callback())
+    batch.cancel()
+    assert added == [range(1, 2)]
+    assert (batch.pending, batch.callback) == (1, print)
+    batch.cancel()

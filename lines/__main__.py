@@ -18,7 +18,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parent))
 import core
-from reasons import LIST, names, reasons
+from reasons import LIST, names, reasons, whole_files
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -81,7 +81,7 @@ def report(spark: bool, everything: bool, console: Console) -> int:
     cover.combine(keep=True)
     data = cover.get_data()
     core.add(data, ROOT, core.counted(BUILD))
-    known = reasons()
+    known, whole = reasons(), whole_files()
     used: set[str] = set()
     table = Table("file", "lines", "reached", "with a reason", "without")
     totals = {"Python": [0, 0, 0, 0], "Cython": [0, 0, 0, 0]}
@@ -92,8 +92,9 @@ def report(spark: bool, everything: bool, console: Console) -> int:
             continue
         _, lines, _, left, _ = cover.analysis2(file)
         named = names(ROOT, path)
-        explained = [line for line in left if named.get(line) in known]
-        used |= {named[line] for line in explained}
+        is_whole = str(path.relative_to(ROOT)) in whole
+        explained = [line for line in left if is_whole or named.get(line) in known]
+        used |= {named[line] for line in explained if not is_whole}
         without = [line for line in left if line not in explained]
         missing += [f"line {line} of {named.get(line, path.name)}" for line in without]
         counts = [len(lines), len(lines) - len(left), len(explained), len(without)]

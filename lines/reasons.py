@@ -21,6 +21,12 @@ def reasons() -> dict[str, str]:
     return found
 
 
+def whole_files() -> dict[str, str]:
+    """{a file of which the lines that are not reached have one reason: which}."""
+    groups = tomllib.loads(LIST.read_text(encoding="utf-8")).get("whole", [])
+    return {file: group["reason"] for group in groups for file in group["files"]}
+
+
 def names(root: Path, file: Path) -> dict[int, str]:
     """{line: its name} of a whole file."""
     relative = file.relative_to(root)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "lines"))
-from reasons import names, reasons
+from reasons import names, reasons, whole_files
 
 ROOT = Path(__file__).parents[2]
 C = """\
@@ -80,3 +80,4 @@ def test_a_reason_is_one_of_a_line_that_is_there():
     for name in {name.split(" ")[0].rstrip(":") for name in reasons()}:
         known |= {*names(ROOT, ROOT / name).values()}
     assert {*reasons()} <= known
+    assert all((ROOT / file).exists() for file in whole_files())

@@ -317,7 +317,7 @@ def test_results_come_back_from_another_process():
 def test_waits_and_cancels_of_many_threads_each_end_once(timer, many_switches):
     async def main():
         outcomes = {"ran": 0, "cancelled": 0}
-        tasks = [timer.call_later(0.05 + i % 50 / 1000, int, i) for i in range(500)]
+        tasks = [timer.call_later(0.5 + i % 50 / 1000, int, i) for i in range(500)]
 
         async def wait_for(number, task):
             try:

@@ -1,16 +1,16 @@
 # Batches, as they are added, cancelled and moved.
 
 
-cdef void life_batch_ended(Life* self, int slot, void* block, bint finished) noexcept nogil:
+cdef void life_batch_ended(Life* self, int slot, void* blocks, bint finished) noexcept nogil:
     """After what may have ended a batch: the last of its timers went, and nobody is about to take any."""
-    cdef bint should = block is not NULL or (self.batches[slot] is not NULL and self.batches[slot].entries is not NULL)
+    cdef bint should = finished or (self.batches[slot] is not NULL and self.batches[slot].is_listed)
     cdef int i
     should = should and model_pending_of(&self.model, slot) == 0
     for i in range(HOLDERS):
         if self.holders[i].timer >= TASKS and (self.holders[i].timer - TASKS) // LONGEST == slot:
             should = False
     check_same("whether a batch is at its end", finished, should)
-    block_free(block)
+    blocks_free(blocks)
 
 
 cdef int64_t life_check_delays(Life* self, const int64_t* delays_ms, int64_t count, int64_t* own_ms) noexcept nogil:
@@ -20,6 +20,15 @@ cdef int64_t life_check_delays(Life* self, const int64_t* delays_ms, int64_t cou
         if not model_tick(&self.model, self.now.ms, self.now.ns, delays_ms[i], 0, 0, &own_ms[i]):
             return i
     return -1
+
+
+cdef void life_free_batch(Batch* batch) noexcept nogil:
+    """A batch that is not in the timer; or NULL."""
+    cdef void* blocks = NULL
+    if batch is not NULL:
+        batch_leave_parts(batch, &blocks)
+        blocks_free(blocks)
+        PyMem_RawFree(batch)
 
 
 cdef void life_add_batch(Life* self, int slot, Tape* tape, int64_t reach_ms) noexcept nogil:
@@ -37,7 +46,8 @@ cdef void life_add_batch(Life* self, int slot, Tape* tape, int64_t reach_ms) noe
     check_same("which delay does not fit", bad, life_check_delays(self, delays_ms, count, own_ms))
     if bad >= 0:
         return
-    batch = batch_new(count)
+    batch = batch_new()
+    batch_prepare(batch, count)
     batch.object = <void*><uintptr_t>(slot + 1)
     batch.timer = self.timer
     should = OK
@@ -46,15 +56,15 @@ cdef void life_add_batch(Life* self, int slot, Tape* tape, int64_t reach_ms) noe
     elif count > self.timer.max_pending - self.model.pending - self.model.resting:
         should = FULL
     while True:
-        status = batch_add(batch, self.timer, <const char*>delays_ms, sizeof(int64_t), self.now.ms, base_ms, last_ms, due)
+        status = batch_extend(batch, NULL, <const char*>delays_ms, sizeof(int64_t), 0, count, self.now.ms, base_ms, last_ms,
+                              due)
         if status != NOT_YET or not life_make_room(self, status, &due):
             break
     check_same("what an add of a batch says", status, should)
     if status != OK:
-        block_free(batch.entries)
-        PyMem_RawFree(batch)
+        life_free_batch(batch)
         return
-    PyMem_RawFree(self.batches[slot])
+    life_free_batch(self.batches[slot])
     self.batches[slot] = batch
     self.model.added += count
     self.model.pending += count
@@ -75,7 +85,7 @@ cdef void life_cancel_batch(Life* self, int slot, Tape* tape) noexcept nogil:
     cdef Batch* batch = self.batches[slot]
     cdef int64_t count = life_draw_indices(batch, tape, indices), i, index, should = 0, cancelled
     cdef bint finished = False, all = count == 0
-    cdef void* block = NULL
+    cdef void* blocks = NULL
     if all:
         count = batch.length
     for i in range(count):
@@ -85,9 +95,9 @@ cdef void life_cancel_batch(Life* self, int slot, Tape* tape) noexcept nogil:
             should += 1
     self.model.pending -= should
     self.model.cancelled += should
-    cancelled = batch_cancel(batch, NULL if all else indices, count, &block, &finished)
+    cancelled = batch_cancel(batch, NULL if all else indices, count, &blocks, &finished)
     check_same("how many of a batch were cancelled", cancelled, should)
-    life_batch_ended(self, slot, block, finished)
+    life_batch_ended(self, slot, blocks, finished)
 
 
 cdef void life_move_batch(Life* self, int slot, Tape* tape, int64_t reach_ms, bint one_delay) noexcept nogil:
@@ -125,7 +135,7 @@ cdef void life_move_batch(Life* self, int slot, Tape* tape, int64_t reach_ms, bi
             should += 1
     check_same("how many of a batch were moved", moved, should)
     for i in range(batch.length):
-        check_same("whether a timer of a batch has fallen due", batch_is_due(batch, &batch.entries[i]),
+        check_same("whether a timer of a batch has fallen due", batch_is_due(batch, batch_entry(batch, i)),
                    self.model.timers[TASKS + slot * LONGEST + i].where >= READY)
 
 
@@ -133,7 +143,7 @@ cdef void life_change_batch(Life* self, int64_t what, Tape* tape, int64_t reach_
     """what: 0: adds it, 1: cancels some of it, 2: moves some. One that is not there is added."""
     cdef int slot = tape_byte(tape) % SLOTS
     cdef Batch* batch = self.batches[slot]
-    if batch is NULL or (what == 0 and batch.entries is NULL):
+    if batch is NULL or (what == 0 and not batch.is_listed):
         life_add_batch(self, slot, tape, reach_ms)
     elif what == 2:
         life_move_batch(self, slot, tape, reach_ms, odd == 1)

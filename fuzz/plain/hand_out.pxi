@@ -58,12 +58,12 @@ cdef void life_end_take(Life* self, Holder* holder, bint returned) noexcept nogi
     cdef int timers[24]                 # LONGEST
     cdef int slot, count, i
     cdef int64_t taken
-    cdef void* block = NULL
+    cdef void* blocks = NULL
     cdef bint finished = False
     if holder.timer >= TASKS:
         slot = (holder.timer - TASKS) // LONGEST
         count = <int>min(model_of_slot(&self.model, slot, timers), holder.limit)
-        taken = batch_take(self.batches[slot], min(holder.limit, 64), indices, NULL if returned else &self.now, &block, &finished)
+        taken = batch_take(self.batches[slot], min(holder.limit, 64), indices, NULL if returned else &self.now, &blocks, &finished)
         check_same("how many of a batch are taken", taken, count)
         for i in range(count):
             check_same("what is taken of a batch", TASKS + slot * LONGEST + indices[i], timers[i])
@@ -72,12 +72,12 @@ cdef void life_end_take(Life* self, Holder* holder, bint returned) noexcept nogi
         if returned:
             self.model.returned += count
             lock_wait(self.timer)
-            finished = batch_returned_locked(self.batches[slot], &block)
+            finished = batch_returned_locked(self.batches[slot], &blocks)
             lock_release(self.timer)
         else:
             self.model.expired += count
         holder.timer = NOBODY
-        life_batch_ended(self, slot, block, finished)
+        life_batch_ended(self, slot, blocks, finished)
     holder.timer = NOBODY
 
 
@@ -101,16 +101,16 @@ cdef void life_put_back_task(Life* self, Holder* holder) noexcept nogil:
 
 cdef void life_put_back(Life* self, Holder* holder) noexcept nogil:
     cdef int slot
-    cdef void* block = NULL
+    cdef void* blocks = NULL
     cdef bint finished
     if holder.timer >= TASKS:
         slot = (holder.timer - TASKS) // LONGEST
         lock_wait(self.timer)
-        finished = batch_put_back_locked(self.batches[slot], &block)
+        finished = batch_put_back_locked(self.batches[slot], &blocks)
         lock_release(self.timer)
         model_let_go(&self.model, slot)
         holder.timer = NOBODY
-        life_batch_ended(self, slot, block, finished)
+        life_batch_ended(self, slot, blocks, finished)
     elif holder.timer != NOBODY:
         life_put_back_task(self, holder)
     holder.timer = NOBODY
@@ -158,7 +158,7 @@ cdef void life_fork(Life* self) noexcept nogil:
     """From here on this is the child of a fork, whose threads are gone with what they had taken."""
     cdef Batch* batch
     cdef Batch* following
-    cdef void* block
+    cdef void* blocks
     cdef bint finished
     cdef int i
     before_fork()
@@ -172,12 +172,12 @@ cdef void life_fork(Life* self) noexcept nogil:
     batch = self.timer.batches          # as timer_finish_batches
     while batch is not NULL:
         following = batch.next
-        block = NULL
+        blocks = NULL
         i = batch_slot(batch)
         lock_wait(self.timer)
-        finished = batch_finish_locked(batch, &block)
+        finished = batch_finish_locked(batch, &blocks)
         lock_release(self.timer)
-        life_batch_ended(self, i, block, finished)
+        life_batch_ended(self, i, blocks, finished)
         batch = following
 
 

@@ -111,7 +111,7 @@ cdef void life_end(Life* self, bint returned) noexcept nogil:
     check(list_is_empty(&self.timer.wheel.due) and list_is_empty(&self.timer.wheel.flush), "something is left", 1, 0)
     timer_free(self.timer)
     for i in range(SLOTS):
-        PyMem_RawFree(self.batches[i])
+        life_free_batch(self.batches[i])
 
 
 cdef public int64_t life_run(const uint8_t* data, size_t size) noexcept nogil:

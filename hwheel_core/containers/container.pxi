@@ -215,12 +215,12 @@ cdef inline void container_link(ContainerCore self, Entry* entry, Bucket* bucket
         list_append(&self.due, entry)
     else:
         bucket_append(bucket, entry)
-    self.pending += 1
+    hw_bump(&self.pending, 1)
 
 
 cdef inline void container_unlink(ContainerCore self, Entry* entry) noexcept:
     wheel_remove(self.wheel, entry)
-    self.pending -= 1
+    hw_bump(&self.pending, -1)
 
 
 cdef bint container_step_here(ContainerCore self, int64_t now_ms, int* budget) noexcept:

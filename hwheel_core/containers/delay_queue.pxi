@@ -135,7 +135,7 @@ cdef class DelayQueueCore(ContainerCore):
 
     def __len__(self):
         container_ready(self)
-        return self.pending
+        return hw_peek64(&self.pending)
 
     def __bool__(self):
         """True, also when it is empty."""
@@ -144,17 +144,17 @@ cdef class DelayQueueCore(ContainerCore):
     def qsize(self):
         """How many items are in it, due or not. O(1)."""
         container_ready(self)
-        return self.pending
+        return hw_peek64(&self.pending)
 
     def empty(self):
         """Whether nothing is in it. O(1)."""
         container_ready(self)
-        return self.pending == 0
+        return hw_peek64(&self.pending) == 0
 
     def full(self):
         """Whether there is room for no more. O(1)."""
         container_ready(self)
-        return self.pending >= self.most
+        return hw_peek64(&self.pending) >= self.most
 
     @property
     def maxsize(self):
@@ -164,7 +164,7 @@ cdef class DelayQueueCore(ContainerCore):
 
     def __repr__(self):
         container_ready(self)
-        return f"<{type(self).__name__}, {self.pending} items>"
+        return f"<{type(self).__name__}, {hw_peek64(&self.pending)} items>"
 
     # --- for hwheel.asyncio --------------------------------------------------------------------------------------
 

@@ -116,7 +116,7 @@ cdef object dict_put(ExpiringDictCore self, object key, object value, int64_t tt
     # From here on nothing is anybody's code until all is done.
     if is_there:
         wheel_remove(self.wheel, &entry.entry)
-        self.pending -= 1
+        hw_bump(&self.pending, -1)
         order_unlink(entry)
         order_append(&self.table, entry)
         if kind == PUT_SET:

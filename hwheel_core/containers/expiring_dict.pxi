@@ -72,7 +72,7 @@ cdef class ExpiringDictCore(ContainerCore):
     @cython.critical_section
     def __len__(self):
         container_ready(self)
-        return self.table.count
+        return hw_peek64(&self.table.count)
 
     @cython.always_allow_keywords(True)
     @cython.critical_section

@@ -92,7 +92,7 @@ cdef void table_shrink(DictTable* self) noexcept nogil:
 cdef inline void table_add(DictTable* self, DictEntry* entry) noexcept nogil:
     """A new entry becomes the newest. The table is made (table_make)."""
     cdef DictEntry** slot
-    self.count += 1
+    hw_bump(&self.count, 1)
     self.version += 1
     if <uint64_t>self.count > table_length(self):
         table_grow(self)
@@ -124,7 +124,7 @@ cdef inline void table_remove(DictTable* self, DictEntry* entry) noexcept nogil:
     slot[0] = entry.chain
     order_unlink(entry)
     self.version += 1
-    self.count -= 1
+    hw_bump(&self.count, -1)
     while merges and table_length(self) > TABLE_LEAST and table_length(self) > SPARSE * <uint64_t>self.count:
         table_shrink(self)
         merges -= 1

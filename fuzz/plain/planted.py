@@ -27,12 +27,14 @@ FAULTS = {
     ),
     "takes a task twice": (
         "timer/task.pxi",
-        "            task.state = TASK_EXPIRED\n            self.expired += 1\n            timer_record_locked",
+        "            hw_poke(&task.state, TASK_EXPIRED)\n"
+        "            self.expired += 1\n            timer_record_locked",
         "            if planted == NUMBER and self.expired % 16 == 15:\n"
-        "                task.state = TASK_PENDING\n"
+        "                hw_poke(&task.state, TASK_PENDING)\n"
         "                list_append(&self.ready, &task.entry)\n"
         "                return entry\n"
-        "            task.state = TASK_EXPIRED\n            self.expired += 1\n            timer_record_locked",
+        "            hw_poke(&task.state, TASK_EXPIRED)\n"
+        "            self.expired += 1\n            timer_record_locked",
     ),
     "forgets what follows the head of a run": (
         "timer/ready.pxi",
@@ -61,8 +63,8 @@ FAULTS = {
     ),
     "counts what is put back twice": (
         "timer/task.pxi",
-        "    self.expired -= 1\n    if task.flags & TASK_ALARM",
-        "    self.expired -= 1 if planted != NUMBER else 0\n    if task.flags & TASK_ALARM",
+        "    self.expired -= 1\n    if task_flags(task) & TASK_ALARM",
+        "    self.expired -= 1 if planted != NUMBER else 0\n    if task_flags(task) & TASK_ALARM",
     ),
 }
 

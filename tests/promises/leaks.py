@@ -2,8 +2,8 @@
 
     python tests/promises/leaks.py FOLDER
 
-The folder has its reports, one a process. The interpreter and NumPy leave something behind for good when they start; a leak is
-ours when a function of the core allocated it, or called what did.
+The folder has its reports, one a process. The interpreter and NumPy leave something behind for good when they start; a
+leak is ours when a function of the core allocated it, or called what did.
 """
 
 import re

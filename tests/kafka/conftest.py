@@ -71,6 +71,12 @@ def connector(java):
 
 
 @pytest.fixture(scope="session")
+def delta(java):
+    """The jars of Delta, as spark.jars wants them."""
+    return ",".join(map(str, sorted(had("delta").glob("*.jar"))))
+
+
+@pytest.fixture(scope="session")
 def broker(java, tmp_path_factory):
     """The broker, with a listener that loses answers."""
     from broker import Broker

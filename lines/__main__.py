@@ -1,8 +1,8 @@
 """Counts which lines of the package tests reach, those of Python and those of the compiled core, and says which others
 have no reason in reasons.toml. The report is build/coverage/index.html.
 
-The core is an instrumented build: see core.py. What ends by os._exit or a signal has told nothing, so that some of what
-runs only in such processes has that as its reason.
+The core is an instrumented build: see compiled.py. What ends by os._exit or a signal has told nothing, so that some of
+what runs only in such processes has that as its reason.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parent))
-import core
+import compiled
 from reasons import LIST, names, reasons, whole_files
 
 HERE = Path(__file__).parent
@@ -77,10 +77,10 @@ def report(spark: bool, everything: bool, console: Console) -> int:
     """Prints the table and what has no reason; writes the pages. Returns how many lines have none."""
     os.chdir(ROOT)
     cover = coverage.Coverage(config_file=str(HERE / "coverage.ini"))
-    cover.set_option("run:plugins", ["core"])
+    cover.set_option("run:plugins", ["compiled"])
     cover.combine(keep=True)
     data = cover.get_data()
-    core.add(data, ROOT, core.counted(BUILD))
+    compiled.add(data, ROOT, compiled.counted(BUILD))
     known, whole = reasons(), whole_files()
     used: set[str] = set()
     table = Table("file", "lines", "reached", "with a reason", "without")

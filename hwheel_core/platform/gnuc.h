@@ -30,7 +30,8 @@ static inline void hw_prefetch(const void *address)
 #ifndef HW_ONLY_A_HINT
 #define HW_ONLY_A_HINT
 #endif
-HW_ONLY_A_HINT static inline void hw_prefetch_link(const void *link) { hw_prefetch(*(void *const volatile *)link); }
+HW_ONLY_A_HINT
+static inline void hw_prefetch_link(const void *link) { hw_prefetch(*(void *const volatile *)link); }
 
 static inline int hw_add_overflows(int64_t a, int64_t b, int64_t *sum) { return __builtin_add_overflow(a, b, sum); }
 

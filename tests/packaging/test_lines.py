@@ -42,7 +42,7 @@ other();
 
 def test_a_line_of_c_belongs_to_the_line_that_it_was_made_of(tmp_path):
     pytest.importorskip("coverage")
-    from core import lines_of_c
+    from compiled import lines_of_c
 
     file = tmp_path / "_core.c"
     file.write_text(C)

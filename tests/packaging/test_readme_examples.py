@@ -21,6 +21,7 @@ ELSEWHERE = {
     "docs/purgatory.md": "tests/purgatory/test_docs.py",
     "docs/replay.md": "tests/tune/test_docs.py",
     "docs/spark.md": "tests/spark/test_docs.py",
+    "docs/spark_by_id.md": "tests/spark/test_docs.py",
     "docs/kafka.md": "tests/kafka/test_topics.py",
 }
 PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {ROOT / page for page in ELSEWHERE})]

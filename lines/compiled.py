@@ -80,4 +80,4 @@ def add(data: coverage.CoverageData, root: Path, found: dict[str, dict[int, bool
     ran = {str(root / file): [line for line, has_run in lines.items() if has_run] for file, lines in found.items()}
     CorePlugin.known = {str(root / file): {*lines} for file, lines in found.items()}
     data.add_lines(ran)
-    data.add_file_tracers(dict.fromkeys(ran, "core.CorePlugin"))
+    data.add_file_tracers(dict.fromkeys(ran, "compiled.CorePlugin"))

@@ -258,9 +258,10 @@ def call_every(
 
 
 def _length(name: str, value: Any) -> float:
-    """A length of time in seconds that is not negative."""
-    ceil_milliseconds(value, name)
+    """A length of time in seconds that is not negative. Less than half a nanosecond is none, as it is to a timer: a grid
+    so fine would never get past the time that it is."""
+    is_some = ceil_milliseconds(value, name) != 0
     seconds = float(value)
     if seconds < 0:
         raise ValueError(f"{name} must not be negative, but is {value!r}")
-    return seconds
+    return seconds if is_some else 0.0

@@ -320,6 +320,7 @@ def test_a_plain_function_and_what_else_returns_an_awaitable(virtually):
     [
         ("interval", 0, ValueError),
         ("interval", -1, ValueError),
+        ("interval", 1e-12, ValueError),  # less than the clock can tell: nothing would come of the grid
         ("interval", float("nan"), ValueError),
         ("interval", float("inf"), ValueError),
         ("interval", "1", TypeError),
@@ -333,6 +334,7 @@ def test_a_plain_function_and_what_else_returns_an_awaitable(virtually):
         ("random", 5, TypeError),
         ("max_lateness", 0, ValueError),
         ("max_lateness", -1, ValueError),
+        ("max_lateness", 1e-12, ValueError),
         ("max_lateness", float("nan"), ValueError),
         ("context", 5, TypeError),
     ],

@@ -258,8 +258,8 @@ def call_every(
 
 
 def _length(name: str, value: Any) -> float:
-    """A length of time in seconds that is not negative. Less than half a nanosecond is none, as it is to a timer: a grid
-    so fine would never get past the time that it is."""
+    """A length of time in seconds that is not negative. Less than half a nanosecond is none, as it is to a timer: so
+    fine a grid would never get past the time that it is."""
     is_some = ceil_milliseconds(value, name) != 0
     seconds = float(value)
     if seconds < 0:

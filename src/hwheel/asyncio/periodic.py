@@ -126,6 +126,7 @@ class PeriodicCall:
         self._run.add_done_callback(self._ended)
 
     async def _one_run(self) -> None:
+        self._run = asyncio.current_task()  # with an eager task factory create_task has not returned yet
         result = self._function(*self._args)
         if inspect.isawaitable(result):
             await result

@@ -26,8 +26,9 @@
  *
  * Callbacks. An entry is not pending any more when it is called: it may be added again, and its memory may be freed. A
  * callback may add, move and cancel anything, also what is due at the same time, and ask for count and next; advance,
- * clear and destroy of the same wheel are refused while one of its callbacks runs (HWHEEL_BUSY). What is already due
- * when it is added is called by the next advance, not by the one that is under way, and never by add itself.
+ * clear and destroy of the same wheel are refused while one of its callbacks runs (HWHEEL_BUSY). What a callback adds
+ * for its own tick or before is called by the next advance, not by the one that is under way; for a later tick up to
+ * that advance's time, by this one, in its turn. None is called by add itself.
  *
  * Memory of an entry is yours, and has to stay where it is while it is pending.
  *

@@ -194,7 +194,8 @@ cdef int64_t open_wheel_clear(hwheel_wheel* wheel, hwheel_callback each) noexcep
     self.busy = True
     list_init(&cleared)
     list_move_to_end(&self.running, &cleared)
-    list_move_to_end(&self.late, &cleared)
+    # As advance: behind what a limit has left of a tick.
+    list_move_to_end(&self.late, &self.wheel.due if wheel_is_advancing(&self.wheel) else &cleared)
     wheel_empty(&self.wheel, &cleared)
     wheel_set_clocks(&self.wheel, self.now)
     while not list_is_empty(&cleared):

@@ -156,6 +156,19 @@ def test_clear_takes_out_everything_in_order_and_the_wheel_goes_on(wheels):
     assert wheel.called[6:] == [10, 11, 12, 13, 14, 15]
 
 
+def test_after_a_limit_clear_keeps_the_order_in_which_advance_would_have_gone_on(wheels):
+    called = []
+    for goes_on in (lambda wheel: wheel.advance(5), lambda wheel: wheel.clear()):
+        wheel = wheels.Wheel(1, 20)
+        for number in range(3):
+            wheel.add(number, 5)
+        assert wheel.advance(5, 2) < 3
+        wheel.add(3, 4)  # late, and added after what the limit has left
+        goes_on(wheel)
+        called.append(wheel.called)
+    assert called == [[0, 1, 2, 3]] * 2
+
+
 def test_after_an_advance_over_nothing_entries_go_into_the_finest_bucket(wheels):
     wheel = wheels.Wheel(1, 20)
     wheel.advance(10**9 + 7)

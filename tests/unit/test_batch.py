@@ -131,6 +131,19 @@ def test_indices_of_a_wrong_type_are_a_type_error_and_nothing_is_cancelled(bad):
     assert (batch.pending, len(timer), timer.stats().cancelled) == (3, 3, 0)
 
 
+@pytest.mark.parametrize("error", [TypeError, OverflowError, KeyError])
+def test_what_an_iterable_of_indices_raises_is_raised_as_it_is(error):
+    def indices():
+        yield 0
+        raise error("of the caller's own code")
+
+    timer = ManualTimer()
+    batch = timer.call_many(array("q", [1, 2, 3]), print)
+    with pytest.raises(error, match="caller's own"):
+        batch.cancel(indices())
+    assert batch.pending == 3
+
+
 def test_cancel_without_indices_cancels_all_that_is_pending(ran):
     timer = ManualTimer()
     batch = timer.call_many(array("q", [1, 2, 3]), ran.extend)

@@ -332,6 +332,19 @@ def test_a_task_that_comes_in_while_others_are_tried_is_written_too():
     assert [task.args for task in loaded.tasks] == [("",), ("",), ("came in",), ("came in",)]
 
 
+def test_what_failed_in_a_task_that_was_cancelled_meanwhile_fails_in_the_next_one_that_shares_it():
+    class Cancels:
+        def __reduce__(self):
+            first.cancel()
+            raise RuntimeError("not at all")
+
+    timer, shared = ManualTimer(), [Cancels()]
+    first, second = timer.call_later(1, note, shared), timer.call_later(2, note, shared)
+    with pytest.raises(DumpError, match="not at all"):
+        timer.dump()
+    assert not timer.closed and timer.pending() == [second]
+
+
 def test_adds_without_an_end_are_an_error_and_the_timer_goes_on():
     class Endless:
         def __reduce__(self):

@@ -126,6 +126,7 @@ class PeriodicCall:
         self._run.add_done_callback(self._ended)
 
     async def _one_run(self) -> None:
+        self._run = asyncio.current_task()  # with an eager task factory create_task has not returned yet
         result = self._function(*self._args)
         if inspect.isawaitable(result):
             await result
@@ -258,9 +259,10 @@ def call_every(
 
 
 def _length(name: str, value: Any) -> float:
-    """A length of time in seconds that is not negative."""
-    ceil_milliseconds(value, name)
+    """A length of time in seconds that is not negative. Less than half a nanosecond is none, as it is to a timer: so
+    fine a grid would never get past the time that it is."""
+    is_some = ceil_milliseconds(value, name) != 0
     seconds = float(value)
     if seconds < 0:
         raise ValueError(f"{name} must not be negative, but is {value!r}")
-    return seconds
+    return seconds if is_some else 0.0

@@ -103,6 +103,7 @@ def _try(tries: pickle.Pickler, timer: BaseTimer, task: TimerTask) -> None:
         raise
     except Exception as error:
         if not task.pending and task.callback is None:
+            tries.clear_memo()  # else what has failed would pass with the next task that shares it
             return  # it has run meanwhile, or was cancelled
         raise DumpError(f"{task!r} cannot be written, because its call cannot be pickled: {error}") from error
 

@@ -217,6 +217,27 @@ def test_cancelled_in_its_own_run_that_goes_on_to_its_end(virtually):
     assert virtually(main()) == ([150], [])
 
 
+@pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="tasks begin at once from Python 3.12 on")
+def test_a_run_that_begins_before_its_task_is_returned_is_known_to_be_one(virtually):
+    async def main():
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        seen = []
+
+        async def beat():
+            seen.append("running" in repr(every))
+            assert every.cancel()
+            with pytest.raises(RuntimeError, match="wait for itself"):
+                await every
+            await asyncio.sleep(0.5)
+            seen.append(ms())
+
+        every = call_every(0.1, beat)
+        await every
+        return seen
+
+    assert virtually(main()) == ([True, 600], [])
+
+
 def test_who_waits_for_it_and_is_cancelled_ends_nothing_else(virtually):
     async def main():
         seen = []
@@ -320,6 +341,7 @@ def test_a_plain_function_and_what_else_returns_an_awaitable(virtually):
     [
         ("interval", 0, ValueError),
         ("interval", -1, ValueError),
+        ("interval", 1e-12, ValueError),  # less than the clock can tell: nothing would come of the grid
         ("interval", float("nan"), ValueError),
         ("interval", float("inf"), ValueError),
         ("interval", "1", TypeError),
@@ -333,6 +355,7 @@ def test_a_plain_function_and_what_else_returns_an_awaitable(virtually):
         ("random", 5, TypeError),
         ("max_lateness", 0, ValueError),
         ("max_lateness", -1, ValueError),
+        ("max_lateness", 1e-12, ValueError),
         ("max_lateness", float("nan"), ValueError),
         ("context", 5, TypeError),
     ],

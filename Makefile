@@ -4,8 +4,8 @@
 PYTHON ?= python3
 SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py pyproject.toml
 
-.PHONY: demo test test-release test-invariants test-core test-spark test-kafka test-cluster test-debug test-posix \
-        test-freethreaded check-windows soak forks search proof fuzz chaos mutants coverage \
+.PHONY: demo test test-release test-invariants test-invariants-of-threads test-core test-spark test-kafka test-cluster \
+        test-debug test-posix test-freethreaded check-windows soak forks search proof fuzz chaos mutants coverage \
         sanitize leaks sanitize-threads sanitize-threads-whole bench bench-spark bench-replay bench-pytest \
         check check-workflows docs docs-links \
         pictures format types changelog dist clean
@@ -13,9 +13,9 @@ SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py py
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
 
-# Three parts, of which `make -j2 test` runs two side by side. At the end it says how long each folder of them took.
-test: test-release test-spark test-invariants
-	@cat build/test-times-release build/test-times-spark build/test-times-invariants
+# Four parts, of which `make -j2 test` runs two side by side. At the end it says how long each folder of them took.
+test: test-release test-spark test-invariants test-invariants-of-threads
+	@cat $(addprefix build/test-times-,release spark invariants invariants-of-threads)
 
 test-release: .venv/built
 	mkdir -p build
@@ -23,9 +23,12 @@ test-release: .venv/built
 
 test-invariants: .venv-debug/built
 	mkdir -p build
-	HWHEEL_TIMES=build/test-times-invariants .venv-debug/bin/python -P -m pytest -q $(DEBUG_TESTS)
+	HWHEEL_TIMES=build/test-times-invariants .venv-debug/bin/python -P -m pytest -q \
+		tests/unit tests/model tests/purgatory tests/c_api
 
-DEBUG_TESTS := tests/unit tests/model tests/threads tests/purgatory tests/promises tests/c_api
+test-invariants-of-threads: .venv-debug/built
+	mkdir -p build
+	HWHEEL_TIMES=build/test-times-invariants-of-threads .venv-debug/bin/python -P -m pytest -q tests/threads tests/promises
 
 # For who edits the wheel: under a minute. No Spark, no drawing, no command. Boundaries and worked examples but for very long
 # chains and very large wheels, a tenth of what the models try, and the threads' tests of order and of exactly once, half a

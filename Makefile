@@ -14,7 +14,7 @@ demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
 
 # Four parts, of which `make -j2 test` runs two side by side. At the end it says how long each folder of them took.
-test: test-release test-spark test-invariants test-invariants-of-threads
+test: test-release test-spark test-invariants-of-threads test-invariants
 	@cat $(addprefix build/test-times-,release spark invariants invariants-of-threads)
 
 test-release: .venv/built

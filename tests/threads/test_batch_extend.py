@@ -1,6 +1,5 @@
 """A batch that many threads extend, cancel and move while it falls due: each index has one end."""
 
-import threading
 import time
 from array import array
 from collections import Counter
@@ -10,27 +9,10 @@ import pytest
 import hwheel_core
 from exploring import dice_of, times
 from hwheel import ManualTimer, TimerClosed
+from in_threads import errors_in_threads
 
 THREADS = 4
 FAR_OFF_MS = 3_600_000
-
-
-def in_threads(works):
-    """Calls each of these in a thread of its own; the errors."""
-    errors = []
-
-    def call(work):
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=call, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return errors
 
 
 @pytest.mark.parametrize("far_off", [0, 0.1])
@@ -66,7 +48,7 @@ def test_each_index_has_one_end(make_timer, executor, many_switches, soak_second
             if hwheel_core.DEBUG:
                 hwheel_core.debug_check(timer)
 
-    errors = in_threads([lambda seed=seed: work(seed) for seed in range(THREADS)])
+    errors = errors_in_threads([lambda seed=seed: work(seed) for seed in range(THREADS)])
     returned = timer.close()
     if hasattr(executor, "shutdown"):
         executor.shutdown(wait=True)
@@ -92,7 +74,7 @@ def test_of_two_that_extend_at_once_each_has_indices_of_its_own(many_switches):
             for _ in range(3):
                 ranges.append(batch.extend(array("q", range(count)), ran.extend))
 
-        assert in_threads([lambda: extend(5000), lambda: extend(7), lambda: extend(9000)]) == []
+        assert errors_in_threads([lambda: extend(5000), lambda: extend(7), lambda: extend(9000)]) == []
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(timer)
         assert sorted(index for one in ranges for index in one) == list(range(len(batch)))
@@ -121,7 +103,7 @@ def test_close_meets_an_extend(many_switches):
                 time.sleep(0)
             returned.extend(timer.close())
 
-        assert in_threads([extend, close]) == []
+        assert errors_in_threads([extend, close]) == []
         assert closed and returned == [batch]
         assert sorted(batch.indices()) == list(range(len(batch))) == list(range(1 + 5000 * len(ranges)))
         assert batch.callback is print

@@ -1,31 +1,19 @@
 """max_pending holds, whoever adds at the same time; what is refused changes nothing."""
 
-import threading
 from array import array
+from functools import partial
 
 import pytest
 
 from exploring import dice_of
 from hwheel import TimerFull, TimerTask
+from in_threads import errors_in_threads
 
 LIMIT = 1000
 
 
 def in_threads(count, function):
-    errors = []
-
-    def guarded(number):
-        try:
-            function(number)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    assert errors_in_threads([partial(function, number) for number in range(count)]) == []
 
 
 def test_four_threads_together_get_exactly_max_pending(make_timer, many_switches):

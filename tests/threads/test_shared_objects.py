@@ -5,32 +5,26 @@ import gc
 import threading
 import time
 from array import array
+from functools import partial
 
 import pytest
 
 import hwheel.asyncio
 from exploring import seconds, times
 from hwheel import DelayQueue, ManualTimer, TimerTask, TimingWheel
+from in_threads import errors_in_threads
 
 
 def all_at_once(*works):
     """Calls each of these in a thread of its own, all from the same moment on; raises what any of them has raised."""
-    begin, raised = threading.Barrier(len(works)), []
+    begin = threading.Barrier(len(works))
 
     def call(work):
         begin.wait()
-        try:
-            work()
-        except BaseException as error:
-            raised.append(error)
+        work()
 
-    threads = [threading.Thread(target=call, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if raised:
-        raise raised[0]
+    for error in errors_in_threads([partial(call, work) for work in works]):
+        raise error
 
 
 def for_a_while(work):

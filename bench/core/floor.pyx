@@ -1,5 +1,9 @@
 # cython: language_level=3, binding=False
-# The least that call_later can cost: a compiled method that takes its arguments and makes the object that it returns.
+# The least that call_later can cost: a compiled method that takes its arguments and makes the object that it returns. And the
+# least that call_later and cancel can cost together where other threads use the timer, too, and a delay begins now: they take
+# a lock each, and one of them reads the clock.
+
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cdef extern from *:
     """
@@ -8,6 +12,16 @@ cdef extern from *:
     }
     """
     object made(object type, object nothing)
+
+cdef extern from "<pthread.h>" nogil:
+    ctypedef struct pthread_mutex_t:
+        pass
+    int pthread_mutex_init(pthread_mutex_t*, void*)
+    int pthread_mutex_trylock(pthread_mutex_t*)
+    int pthread_mutex_unlock(pthread_mutex_t*)
+
+cdef pthread_mutex_t lock
+pthread_mutex_init(&lock, NULL)
 
 
 cdef class Floor:
@@ -19,3 +33,23 @@ cdef class Floor:
 
     def call_later(self, delay, callback, argument):
         return made(self.type, ())
+
+
+cdef class FloorOfPair:
+    """FloorOfPair(): its call_later and the cancel of what that returns do nothing but what each pair has to."""
+
+    def call_later(self, delay, callback, argument):
+        cdef timespec now
+        clock_gettime(CLOCK_MONOTONIC, &now)
+        pthread_mutex_trylock(&lock)
+        pthread_mutex_unlock(&lock)
+        return FloorTask.__new__(FloorTask)
+
+
+cdef class FloorTask:
+    cdef char room[96]      # with its head, as much as a TimerTask
+
+    def cancel(self):
+        pthread_mutex_trylock(&lock)
+        pthread_mutex_unlock(&lock)
+        return True

@@ -12,7 +12,9 @@ from lib.table import figure
 PAIR = "add + cancel"
 CALLED = "expire, Python callback"
 FLOOR = "empty call that makes a TimerTask"
+FLOOR_OF_PAIR = "a clock, two locks, an object"
 BARE = "bare heappush + mark"
+LOOK = "a look at the handle"
 AT_MOST, AT_LEAST = "at most", "at least"
 
 Row = tuple[str, list[float], str, float, str]  # what, one figure a round, unit, aim, AT_MOST or AT_LEAST
@@ -45,6 +47,7 @@ def of_operations(part: dict[str, Any]) -> Iterator[Row]:
     size = max((size for operation, name, size in cells if (operation, name) == (PAIR, "asyncio")), default=0)
     for what, one, other, aim, sense in (
         (f"{PAIR}, {size:,} pending: hwheel / {FLOOR}", "hwheel", FLOOR, 2.5, AT_MOST),
+        (f"the same: hwheel / {FLOOR_OF_PAIR}", "hwheel", FLOOR_OF_PAIR, 1.25, AT_MOST),
         ("the same: asyncio / hwheel", "asyncio", "hwheel", 15, AT_LEAST),
         ("the same: uvloop / hwheel", "uvloop", "hwheel", 10, AT_LEAST),
         (f"the same: {BARE} / hwheel", BARE, "hwheel", 5, AT_LEAST),
@@ -52,6 +55,13 @@ def of_operations(part: dict[str, Any]) -> Iterator[Row]:
         places = (PAIR, one, size), (PAIR, other, size)
         if all(place in cells for place in places):
             yield what, ratios(*(cells[place] for place in places)), "times", aim, sense
+    for operation, aim in (("add", 110), (PAIR, 80)):
+        if (operation, "hwheel", size) in cells:
+            yield f"{operation}, {size:,}", cells[operation, "hwheel", size].ns, "ns a timer", aim, AT_MOST
+    places = ("cancel", "hwheel", size), ("cancel", LOOK, size)
+    if all(place in cells for place in places):
+        looks = ratios(*(cells[place] for place in places))
+        yield f"cancel in random order, {size:,}: hwheel / {LOOK}", looks, "times", 2, AT_MOST
     for operation, aim in (("bulk add", 10), ("bulk cancel", 15), ("bulk expire", 60)):
         if (operation, "hwheel bulk", size) in cells:
             yield f"{operation}, {size:,}", cells[operation, "hwheel bulk", size].ns, "ns a timer", aim, AT_MOST

@@ -34,7 +34,7 @@ cdef inline bint handle_cancel(LoopHandle self) except False:
 
 cdef inline bint timers_check_open(LoopTimers self) except False:
     if self.loop is None:
-        raise RuntimeError("Event loop is closed")
+        raise RuntimeError("Event loop is closed" if self.is_loops else "these timeouts are closed")
     return True
 
 

@@ -191,6 +191,8 @@ cdef class BaseTimer:
         return (counters, *timer_look_at(self.timer, counters[6], columns))
 
     def __repr__(self):
+        if self.timer is NULL:
+            return f"<{type(self).__name__}, not set up>"
         state = "closed" if self.closed else f"{len(self)} pending"
         return f"<{type(self).__name__} {self.name!r}, {state}>"
 

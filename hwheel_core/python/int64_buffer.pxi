@@ -73,6 +73,11 @@ cdef bint arrow_buffer(Int64Buffer self, object source, str name) except False:
     return True
 
 
+cdef bint is_one_number(object source) except -1:
+    """Whether it is an int, also one of NumPy's, which say that they are buffers, too; and no bool."""
+    return PyIndex_Check(source) and not isinstance(source, bool) and getattr(source, "shape", ()) == ()
+
+
 cdef Int64Buffer int64_contiguous(object source, str name):
     """int64_buffer, and a copy where the items do not stand side by side."""
     cdef Int64Buffer self = int64_buffer(source, name)
@@ -101,8 +106,8 @@ cdef Int64Buffer int64_indices(object source):
         numbers = list(numbers)         # what this raises is somebody's own
         try:
             values = array.array("q", numbers)
-        except TypeError:
-            raise no_indices(source) from None
+        except TypeError as error:
+            raise TypeError(f"indices must be int: {error}") from None
         except OverflowError:
             raise IndexError("an index does not fit into 64 bits") from None
         if bool in map(type, numbers):

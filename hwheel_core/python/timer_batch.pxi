@@ -138,7 +138,7 @@ cdef class TimerBatch:
         cdef int64_t delay_ms, moved = 0
         cdef const char* data
         cdef Py_ssize_t stride
-        if isinstance(delays_ms, int) and not isinstance(delays_ms, bool):
+        if is_one_number(delays_ms):
             delay_ms = milliseconds_argument(delays_ms, "delays_ms")
             data, stride = <const char*>&delay_ms, 0
         else:
@@ -164,7 +164,7 @@ cdef class TimerBatch:
             callback: None, or that of the batch.
         Raises:
             TypeError: delays_ms or callback is neither.
-            ValueError: nothing is pending and no callback is given; or another one than what is pending has.
+            ValueError: there are delays, nothing is pending and no callback is given; or another one than what is pending has.
             OverflowError: a deadline does not fit into 64 bits.
             TimerFull: the timer has no room for all.
             TimerClosed: the timer is closed, or nobody has it any more. In all these cases nothing is added.

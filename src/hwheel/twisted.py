@@ -37,24 +37,25 @@ class WheelDelayedCall(DelayedCall):
 
         Raises:
             AlreadyCancelled, AlreadyCalled: as Twisted's.
+            TypeError, ValueError: secondsFromNow is no number of seconds; it stays where it was.
 
         Runtime complexity: O(1), earlier or later.
         """
         self._check_active()
-        self.time = self.seconds() + secondsFromNow
-        self._move(secondsFromNow)
+        self._move(self.seconds() + secondsFromNow, secondsFromNow)
 
     def delay(self, secondsLater: float) -> None:
         """Calls it so many seconds later than it would have been called; a negative number: sooner.
 
         Raises:
             AlreadyCancelled, AlreadyCalled: as Twisted's.
+            TypeError, ValueError: secondsLater is no number of seconds; it stays where it was.
 
         Runtime complexity: O(1).
         """
         self._check_active()
-        self.time += secondsLater
-        self._move(self.time - self.seconds())
+        time = self.time + secondsLater
+        self._move(time, time - self.seconds())
 
     def _check_active(self) -> None:
         if self.cancelled:
@@ -62,19 +63,23 @@ class WheelDelayedCall(DelayedCall):
         if self.called:
             raise AlreadyCalled
 
-    def _move(self, delay: float) -> None:
-        self._is_far = delay > LONGEST_S
-        delay = min(delay, LONGEST_S)
+    def _move(self, time: float, delay: float) -> None:
+        if time != time:
+            raise ValueError("a number of seconds must not be NaN")
+        reached = min(delay, LONGEST_S)
         # What was due when it was added is the base loop's handle, which cannot be moved.
         reschedule = getattr(self._handle, "reschedule", None)
-        if reschedule is None or not reschedule(delay):
+        if reschedule is None or not reschedule(reached):
+            handle = self._reactor._asyncioEventloop.call_later(reached, self._ring)
             self._handle.cancel()
-            self._handle = self._reactor._asyncioEventloop.call_later(delay, self._ring)
+            self._handle = handle
+        self.time = time
+        self._is_far = delay > LONGEST_S
 
     def _ring(self) -> None:
         reactor = self._reactor
         if self._is_far:
-            self._move(self.time - self.seconds())
+            self._move(self.time, self.time - self.seconds())
             return
         del reactor._wheel_calls[self]
         self.called = 1

@@ -176,6 +176,20 @@ def test_a_negative_delay_is_refused_as_twisted_does(reactor):
         reactor.callLater(-1, int)
 
 
+@pytest.mark.parametrize("move", ["reset", "delay"])
+@pytest.mark.parametrize(("bad", "error"), [(float("nan"), ValueError), ("1", TypeError), (None, TypeError)])
+def test_a_call_that_is_moved_to_no_time_stays_where_it_was(reactor, loop, move, bad, error):
+    made = []
+    call = reactor.callLater(2, made.append, 1)
+    with pytest.raises(error):
+        getattr(call, move)(bad)
+    assert (call.getTime(), call.active()) == (1002.0, True)
+    loop.pass_by(1.99)
+    assert made == []
+    loop.pass_by(0.02)
+    assert made == [1]
+
+
 def test_moving_a_call_does_not_look_for_it_among_the_others(reactor):
     """Twisted's compares with the pending ones until it has found it."""
     compared = []

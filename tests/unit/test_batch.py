@@ -131,6 +131,12 @@ def test_indices_of_a_wrong_type_are_a_type_error_and_nothing_is_cancelled(bad):
     assert (batch.pending, len(timer), timer.stats().cancelled) == (3, 3, 0)
 
 
+def test_an_index_of_a_wrong_type_is_named_and_not_what_it_stood_in():
+    batch = ManualTimer().call_many(array("q", [1, 2, 3]), print)
+    with pytest.raises(TypeError, match="indices must be int: .*float"):
+        batch.cancel([0, 1.5])
+
+
 @pytest.mark.parametrize("error", [TypeError, OverflowError, KeyError])
 def test_what_an_iterable_of_indices_raises_is_raised_as_it_is(error):
     def indices():

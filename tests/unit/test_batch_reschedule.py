@@ -129,10 +129,25 @@ def test_an_index_out_of_range_moves_nothing(bad):
     assert batch.pending == 2
 
 
+@pytest.mark.parametrize("delay_ms", [5, np.int64(5), np.uint8(5), np.array(5), True])
+def test_one_delay_for_all_is_any_int_but_a_bool(ran, delay_ms):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(10, 20), ran.extend)
+    if delay_ms is True:
+        with pytest.raises(TypeError, match="delays_ms"):
+            batch.reschedule(None, delay_ms)
+    else:
+        assert batch.reschedule([0, 1], delay_ms) == 2
+        timer.advance(0.005)
+        assert ran == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("delays_ms", "error"),
     [
         (1.5, TypeError),
+        (np.float64(1.5), TypeError),
+        (np.array([[5, 5]]), TypeError),
         ("5", TypeError),
         (True, TypeError),
         (None, TypeError),

@@ -1,9 +1,11 @@
-"""What a closed ManualTimer says to advance, and kinds of bool that are none of Python's."""
+"""What a closed timer and one that was never set up say, and kinds of bool that are none of Python's."""
+
+from array import array
 
 import numpy
 import pytest
 
-from hwheel import ManualTimer, TimerClosed
+from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerTask
 
 
 def test_a_closed_manual_timer_cannot_be_advanced():
@@ -28,3 +30,30 @@ def test_a_numpy_bool_is_no_number_of_seconds():
         with pytest.raises(TypeError, match="number of seconds"):
             call(numpy.bool_(True), print)
     assert len(timer) == 0
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda timer: timer.call_later(1, print),
+        lambda timer: timer.call_at(1, print),
+        lambda timer: timer.call_every(1, print),
+        lambda timer: timer.call_many(array("q", [1]), print),
+        lambda timer: timer.add(TimerTask(1)),
+        lambda timer: timer.advance_clock(0),
+        lambda timer: timer.drain(),
+        lambda timer: timer.dump(),
+        lambda timer: timer.load(b""),
+        lambda timer: timer.group(),
+        lambda timer: timer.stats(),
+        lambda timer: timer.time(),
+        lambda timer: timer.next_deadline(),
+        len,
+    ],
+)
+def test_a_timer_that_was_never_set_up_says_so(use):
+    timer = SystemTimer.__new__(SystemTimer)
+    with pytest.raises(RuntimeError, match="has not been set up|the timer is closed"):
+        use(timer)
+    assert repr(timer) == "<SystemTimer, not set up>"
+    assert timer.close() == []

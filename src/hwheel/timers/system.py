@@ -91,11 +91,11 @@ class SystemTimer(BaseTimer):
         True if there was something, False if the time ran out: Kafka's advanceClock. What runs here
         ("inline") may raise KeyboardInterrupt and SystemExit; the rest is for the next call.
         """
+        if self.closed:
+            raise TimerClosed("the timer is closed")
         if self._hand_over.has_reaper:
             raise RuntimeError("this timer has a reaper; make it with reaper=False to advance it yourself")
         timeout_ms = whole_number(timeout_ms, "timeout_ms")
-        if self.closed:
-            raise TimerClosed("the timer is closed")
         self._be_started()
         found = self._advance_clock(min(timeout_ms, 9_000_000_000_000) * 1_000_000)
         self._hand_over.hand_out(self, in_caller=True)
@@ -108,9 +108,10 @@ class SystemTimer(BaseTimer):
         which it would wait for.
         """
         give_up = end_of(check_timeout(timeout))
+        has_more = len(self) > 0  # which raises if __init__ was not called
         if self._hand_over.is_here(self):
             raise RuntimeError("drain() in a callback would wait for itself")
-        if len(self) and not self.closed:
+        if has_more and not self.closed:
             self._be_started()  # this may be the child of a fork, which keeps what was pending
         self._close(True)
         while self._has_more() and time_left(give_up) != 0 and not self._is_stopping():

@@ -99,3 +99,13 @@ def test_a_callback_may_close_its_timeouts_and_fail(run):
         return [type(error) for error in reported]
 
     assert run(main()) == [ValueError]
+
+
+def test_what_is_closed_says_that_it_is_the_timeouts_and_not_the_loop():
+    async def main():
+        timeouts = Timeouts()
+        timeouts.close()
+        with pytest.raises(RuntimeError, match="these timeouts are closed"):
+            timeouts.call_later(1, print)
+
+    asyncio.run(main())

@@ -435,7 +435,7 @@ def test_timeouts_beside_a_loop_whose_clock_goes_back():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_where_all_was_cancelled_what_is_added_a_turn_later_comes_when_it_is_due(seed):
-    """The buckets that the cancels have emptied are dropped when their time is over, not taken for those of a later one."""
+    """What the cancels have emptied is dropped when its time is over, and not taken for what is of a later turn."""
     chance = dice_of(seed)
     loop = WheelMovedLoop()
     ran = []

@@ -262,7 +262,8 @@ dist:
 .venv-threads/built: $(SOURCES) .venv/built
 	$(call build,.venv-threads,TSAN_OPTIONS=report_bugs=0 HWHEEL_CFLAGS="-fsanitize=thread -g -O1",--prefer-binary,test-core,$(TRANSLATE))
 
-TRANSLATE := cd .venv-threads/source && ../../.venv/bin/python -P -c "from Cython.Build import cythonize; cythonize('hwheel_core/_core.pyx', emit_linenums=True)"
+TRANSLATE := cd .venv-threads/source && ../../.venv/bin/python -P -c \
+	"from Cython.Build import cythonize; cythonize('hwheel_core/_core.pyx', emit_linenums=True)"
 
 comma := ,
 

@@ -90,9 +90,9 @@ static inline PyObject *hw_dict_get(PyObject *dict, PyObject *name) { return PyD
 static inline void hw_dict_got(PyObject *found) { (void)found; }
 #endif
 
-/* For a new object that only this thread has seen: its references are counted by all threads in one place from now on. Without a
- * GIL an object is released by the thread that has made it, also when another one drops the last reference: when the first comes
- * back to Python, and the reaper may sleep for hours. */
+/* For a new object that only this thread has seen: its references are counted by all threads in one place from now on. Without
+ * a GIL an object is released by the thread that has made it, also when another one drops the last reference: when the first
+ * comes back to Python, and the reaper may sleep for hours. */
 static inline void hw_give_away(PyObject *object)
 {
 #ifdef Py_GIL_DISABLED

@@ -145,8 +145,8 @@ def task_and_what_it_holds(kind):
 
 @pytest.mark.parametrize("kind", [*KINDS, "a run() of its own"])
 def test_at_expiry_elsewhere_while_the_reaper_sleeps(no_gc, eventually, kind):
-    # Without a GIL what the reaper has made for the call is released when the reaper comes back to Python, unless it has
-    # given it away; and the reaper sleeps here until the timer is closed.
+    # Without a GIL what the reaper has made for the call is released when the reaper comes back to Python, unless it
+    # has given it away; and the reaper sleeps here until the timer is closed.
     executor = Keeps()
     with SystemTimer(executor=executor, on_error=lambda task, error: None) as timer:
         task, thing = task_and_what_it_holds(kind)

@@ -122,13 +122,14 @@ mutants: .venv/built
 coverage: .venv-coverage/built
 	.venv-coverage/bin/python -P lines $(ARGUMENTS)
 
-# AddressSanitizer and UndefinedBehaviorSanitizer under the tests of the core and of what is built on it.
+# AddressSanitizer and UndefinedBehaviorSanitizer under the tests of the core and of what is built on it. Here and in the next ones
+# SANITIZED="tests/unit ..." says which tests alone, because all take long.
 sanitize: .venv-sanitize/built
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 PYTHONMALLOC=malloc \
-	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/c_api tests/promises/test_no_memory.py \
-		tests/containers tests/purgatory tests/recorder tests/live \
-		$(filter-out $(patsubst %,tests/dropin/test_%.py,cpython_tests interruptions timer_crowds),$(wildcard tests/dropin/test_*.py))
+	.venv-sanitize/bin/python -P -m pytest -q $(or $(SANITIZED),tests/unit tests/model tests/threads tests/c_api \
+		tests/promises/test_no_memory.py tests/containers tests/purgatory tests/recorder tests/live \
+		$(filter-out $(patsubst %,tests/dropin/test_%.py,cpython_tests interruptions timer_crowds),$(wildcard tests/dropin/test_*.py)))
 
 # LeakSanitizer under tests of the core and of what is built on it: memory that nobody has and nobody gave back. Objects that are
 # alive for too long are counted by the debug build after each test.
@@ -137,7 +138,8 @@ leaks: .venv-sanitize/built
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
 	ASAN_OPTIONS=detect_leaks=1:log_path=build/leaks/report:fast_unwind_on_malloc=0:malloc_context_size=12 \
 	LSAN_OPTIONS=exitcode=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	.venv-sanitize/bin/python -P -m pytest -q tests/unit tests/containers tests/purgatory tests/c_api tests/promises/test_no_memory.py
+	.venv-sanitize/bin/python -P -m pytest -q \
+		$(or $(SANITIZED),tests/unit tests/containers tests/purgatory tests/c_api tests/promises/test_no_memory.py)
 	.venv/bin/python -P tests/promises/leaks.py build/leaks
 
 # ThreadSanitizer under threads of C over the plain half of the core, which holds no Python object; BROKEN=batch_take:
@@ -146,14 +148,14 @@ sanitize-threads: .venv/built
 	.venv/bin/python -P tests/threads/plain/run.py --seconds $(or $(SECONDS),60) $(if $(BROKEN),--broken "$(BROKEN)")
 
 # ThreadSanitizer over all of it, on a CPython without a GIL that is built with it, which PYTHON is: CC=clang ./configure
-# --disable-gil --with-thread-sanitizer. Everything takes some ten times as long. SANITIZED="tests/unit ...": only these. What it
-# reports is in build/races.*, and there must be none.
-SANITIZED ?= $(filter-out $(patsubst %,tests/threads/test_%.py,plain_half process_pool),$(wildcard tests/threads/test_*.py)) \
+# --disable-gil --with-thread-sanitizer. Everything takes some ten times as long. What it reports is in build/races.*, and there must
+# be none.
+RACED = $(filter-out $(patsubst %,tests/threads/test_%.py,plain_half process_pool),$(wildcard tests/threads/test_*.py)) \
 	tests/purgatory tests/containers tests/unit tests/model/test_timer_model.py
 sanitize-threads-whole: .venv-threads/built
 	mkdir -p build && rm -f build/races.*
 	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/threads/races_of_cpython.txt log_path=$(CURDIR)/build/races exitcode=0" \
-	PYTHON_GIL=0 HWHEEL_MODEL_EXAMPLES=0.1 .venv-threads/bin/python -P -m pytest -q $(SANITIZED)
+	PYTHON_GIL=0 HWHEEL_MODEL_EXAMPLES=0.1 .venv-threads/bin/python -P -m pytest -q $(or $(SANITIZED),$(RACED))
 	! cat build/races.* 2>/dev/null
 
 # Everything measured in one run, see bench/README.md; QUICK=1: a look; KAFKA=1: beside Kafka's own timer, too.
@@ -258,8 +260,12 @@ dist:
 .venv-sanitize/built: $(SOURCES)
 	$(call build,.venv-sanitize,HWHEEL_DEBUG=1 HWHEEL_CFLAGS="-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -g -O1")
 
-.venv-threads/built: $(SOURCES)
-	$(call build,.venv-threads,TSAN_OPTIONS=report_bugs=0 HWHEEL_CFLAGS="-fsanitize=thread -g -O1",--prefer-binary,test-core)
+# Its C is made by the common interpreter, because Cython takes a quarter of an hour under ThreadSanitizer.
+.venv-threads/built: $(SOURCES) .venv/built
+	$(call build,.venv-threads,TSAN_OPTIONS=report_bugs=0 HWHEEL_CFLAGS="-fsanitize=thread -g -O1",--prefer-binary,test-core,$(TRANSLATE))
+
+TRANSLATE := cd .venv-threads/source && ../../.venv/bin/python -P -c \
+	"from Cython.Build import cythonize; cythonize('hwheel_core/_core.pyx', emit_linenums=True)"
 
 comma := ,
 
@@ -270,6 +276,7 @@ define build
 	$(1)/bin/python -m pip install -q --group $(or $(4),test) $(3) "setuptools>=77" "Cython>=3.1"
 	rm -rf $(1)/source && mkdir $(1)/source
 	cp -R pyproject.toml setup.py MANIFEST.in README.md LICENSE hwheel_core src $(1)/source
+	$(5)
 	$(2) $(1)/bin/python -m pip install -q --no-build-isolation --no-deps --force-reinstall ./$(1)/source
 	touch $(1)/built
 endef

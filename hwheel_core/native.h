@@ -90,6 +90,23 @@ static inline PyObject *hw_dict_get(PyObject *dict, PyObject *name) { return PyD
 static inline void hw_dict_got(PyObject *found) { (void)found; }
 #endif
 
+/* For a new object that only this thread has seen: its references are counted by all threads in one place from now on. Without
+ * a GIL an object is released by the thread that has made it, also when another one drops the last reference: when the first
+ * comes back to Python, and the reaper may sleep for hours. */
+static inline void hw_give_away(PyObject *object)
+{
+#ifdef Py_GIL_DISABLED
+    uint32_t count = _Py_atomic_load_uint32_relaxed(&object->ob_ref_local);
+    if (_Py_IsImmortal(object) || object->ob_tid != _Py_ThreadId() || object->ob_ref_shared >> _Py_REF_SHARED_SHIFT != 0)
+        return;
+    _Py_atomic_store_uintptr_relaxed(&object->ob_tid, 0);
+    _Py_atomic_store_uint32_relaxed(&object->ob_ref_local, 0);
+    _Py_atomic_store_ssize_relaxed(&object->ob_ref_shared, _Py_REF_SHARED((Py_ssize_t)count, _Py_REF_MERGED));
+#else
+    (void)object;
+#endif
+}
+
 /* A method with the calling convention METH_FASTCALL, for classes of any kind. */
 static inline PyObject *hw_method(PyMethodDef *method, const char *name, void *function, const char *doc)
 {

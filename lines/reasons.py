@@ -2,8 +2,11 @@
 text, so that its reason goes with it wherever it moves."""
 
 import re
-import tomllib
+import sys
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "helpers"))
+from reason_lists import reasons_in
 
 LIST = Path(__file__).with_name("reasons.toml")
 HEAD = re.compile(r"( *)(?:@|async )?(?:cdef|cpdef|def|class)\b")
@@ -12,19 +15,12 @@ NAME = re.compile(r"(?:class\s+(\w+)|[^=(]*?(\w+)\()")
 
 def reasons() -> dict[str, str]:
     """{a line's name: why it is not reached}."""
-    found: dict[str, str] = {}
-    for group in tomllib.loads(LIST.read_text(encoding="utf-8")).get("group", []):
-        for name in group["lines"]:
-            if name in found:
-                raise SystemExit(f"{LIST.name} names this twice: {name}")
-            found[name] = group["reason"]
-    return found
+    return reasons_in(LIST, "group", "lines")
 
 
 def whole_files() -> dict[str, str]:
     """{a file of which the lines that are not reached have one reason: which}."""
-    groups = tomllib.loads(LIST.read_text(encoding="utf-8")).get("whole", [])
-    return {file: group["reason"] for group in groups for file in group["files"]}
+    return reasons_in(LIST, "whole", "files")
 
 
 def names(root: Path, file: Path) -> dict[int, str]:

@@ -36,6 +36,7 @@ PHASES = {
             "tests/containers",
             "tests/c_api",
             "tests/threads/test_look.py",
+            "tests/lifetime/test_idle.py",
             "tests/promises/test_no_memory.py",
             "tests/dropin/asyncio/test_model.py",
         ],

@@ -212,12 +212,12 @@ cdef const char* open_bucket_check(const Wheel* wheel, const Level* level, const
                                    int64_t* length_out) noexcept nogil:
     cdef const Entry* entry = bucket.entries.next
     cdef const char* fault = list_check(&bucket.entries, length_out)
-    if fault is not NULL or not length_out[0]:
+    if fault is not NULL or bucket.queue_index < 0 and not length_out[0]:
         return fault
     if bucket.queue_index < 0 or wheel.queue[bucket.queue_index] is not bucket:
         return "a bucket that holds something is not in the delay queue"
     if bucket.entries.expiration_ms < level.current_time_ms:
-        return "the clock has passed over a bucket that holds something"
+        return "the clock has passed over a bucket that is queued"
     while entry is not &bucket.entries:
         if entry.expiration_ms - entry.expiration_ms % level.tick_ms != bucket.entries.expiration_ms:
             return "an entry is in a bucket of another time"

@@ -3,6 +3,7 @@
 
 cdef const char* container_check_wheel(ContainerCore self, int64_t* linked_out) noexcept:
     """What is wrong with the wheel of a container, or NULL; and how much it holds."""
+    cdef const Bucket* bucket
     cdef const char* fault
     cdef int64_t length
     cdef int32_t i
@@ -17,6 +18,10 @@ cdef const char* container_check_wheel(ContainerCore self, int64_t* linked_out) 
         if fault is not NULL:
             return fault
         linked_out[0] += length
+    for i in range(self.wheel.queue_length):
+        bucket = self.wheel.queue[i]
+        if bucket.entries.expiration_ms < self.wheel.levels[bucket.level - 1].current_time_ms:
+            return "the clock of a container has passed over a bucket that is queued"
     for i in range(1, self.wheel.queue_length):
         if queue_before(self.wheel.queue[i], self.wheel.queue[(i - 1) >> 1]):
             return "the delay queue of a container is out of order"

@@ -53,6 +53,7 @@ cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except F
             timers_turn_back(self, now_tick)
         else:
             lock_with_gil(timer)
+            queue_first_until(&timer.wheel, now_tick)       # drops what cancels have emptied
             wheel_advance_clock(&timer.wheel, now_tick)
             lock_release(timer)
     timers_note_tick(self, tick, now)

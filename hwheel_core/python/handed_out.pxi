@@ -117,6 +117,8 @@ cdef bint handed_take_next(HandedOut self) except -1:
         except:
             timer_batch_put_back(batch)
             raise
+        hw_give_away(<PyObject*>self.indices)
+        hw_give_away(<PyObject*>self.args)
         timer_batch_take(batch, self.indices, &now)
         if len(self.indices):
             return True
@@ -125,6 +127,15 @@ cdef bint handed_take_next(HandedOut self) except -1:
 cdef inline bint task_is_only_a_call(TimerTask self) noexcept:
     """Nothing of it needs to be there for its run but the callback and its arguments."""
     return not task_has_attributes(self) or type(self) is TermsTask or type(self) is GroupTermsTask
+
+
+cdef object handed_bound(object method):
+    """The same method of the same object, given away (hw_give_away) where that is not sure to be new."""
+    cdef object bound = method
+    if HW_FREE_THREADED and isinstance(method, types.MethodType):
+        bound = types.MethodType(method.__func__, method.__self__)
+        hw_give_away(<PyObject*>bound)
+    return bound
 
 
 cdef bint handed_set_task(HandedOut self, TimerTask task) except -1:
@@ -137,7 +148,7 @@ cdef bint handed_set_task(HandedOut self, TimerTask task) except -1:
         if not is_plain:
             task_track(task)
         if not is_plain and not repeats:
-            self.callback = task.run
+            self.callback = handed_bound(task.run)
         else:
             self.callback = task_callback(task)
         if self.callback is None:
@@ -145,6 +156,8 @@ cdef bint handed_set_task(HandedOut self, TimerTask task) except -1:
         elif is_plain or repeats:
             self.args = task.args or ()
             self.kwargs = task.kwargs or {}
+            hw_give_away(<PyObject*>self.args)
+            hw_give_away(<PyObject*>self.kwargs)
     except MemoryError:
         task_put_back(task)
         raise

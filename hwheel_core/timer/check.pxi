@@ -25,8 +25,8 @@ cdef const char* bucket_check(const Timer* timer, const Level* level, const Buck
         return "a bucket that holds something is not in the delay queue"
     if bucket.queue_index >= 0 and timer.wheel.queue[bucket.queue_index] is not bucket:
         return "a bucket is not where its queue_index says"
-    if length_out[0] and bucket.entries.expiration_ms < level.current_time_ms:
-        return "the clock has passed over a bucket that holds something"
+    if bucket.queue_index >= 0 and bucket.entries.expiration_ms < level.current_time_ms:
+        return "the clock has passed over a bucket that is queued"
     while entry is not &bucket.entries:
         if entry.expiration_ms - entry.expiration_ms % level.tick_ms != bucket.entries.expiration_ms:
             return "an entry is in a bucket of another time"

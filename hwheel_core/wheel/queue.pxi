@@ -49,17 +49,12 @@ cdef void queue_push(Wheel* self, Bucket* bucket) noexcept nogil:
     queue_rise(self, bucket, self.queue_length - 1)
 
 
-cdef void queue_remove(Wheel* self, Bucket* bucket) noexcept nogil:
-    cdef int32_t at = bucket.queue_index
-    cdef Bucket* last = self.queue[self.queue_length - 1]
+cdef void queue_pop(Wheel* self) noexcept nogil:
+    """Takes off the first, the only one that ever goes: what is queued stays until its time is over, or is dropped by then."""
+    self.queue[0].queue_index = -1
     self.queue_length -= 1
-    bucket.queue_index = -1
-    if last is bucket:
-        return
-    if at > 0 and queue_before(last, self.queue[(at - 1) >> 1]):
-        queue_rise(self, last, at)
-    else:
-        queue_sink(self, last, at)
+    if self.queue_length:
+        queue_sink(self, self.queue[self.queue_length], 0)
 
 
 cdef Bucket* queue_first_until(Wheel* self, int64_t now_ms) noexcept nogil:
@@ -68,7 +63,7 @@ cdef Bucket* queue_first_until(Wheel* self, int64_t now_ms) noexcept nogil:
     while self.queue_length and self.queue[0].entries.expiration_ms <= now_ms:
         if not list_is_empty(&self.queue[0].entries):
             return self.queue[0]
-        queue_remove(self, self.queue[0])
+        queue_pop(self)
     return NULL
 
 
@@ -77,5 +72,5 @@ cdef Bucket* queue_first(Wheel* self) noexcept nogil:
     while self.queue_length:
         if not list_is_empty(&self.queue[0].entries):
             return self.queue[0]
-        queue_remove(self, self.queue[0])
+        queue_pop(self)
     return NULL

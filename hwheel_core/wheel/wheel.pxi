@@ -74,7 +74,7 @@ cdef inline AddStatus wheel_reserve_bucket(Wheel* self, int64_t expiration_ms, B
     cdef Bucket* bucket
     # No difference here can overflow: times are not negative.
     cdef int64_t ahead_ms = expiration_ms - level.current_time_ms
-    cdef int64_t ticks, index, bucket_ms
+    cdef int64_t ticks, index
     if ahead_ms < level.tick_ms:
         return ADD_DUE
     while <uint64_t>ahead_ms >= level.interval_ms:
@@ -89,16 +89,10 @@ cdef inline AddStatus wheel_reserve_bucket(Wheel* self, int64_t expiration_ms, B
     if index >= self.wheel_size:
         index -= self.wheel_size
     bucket = &level.buckets[index]
-    bucket_ms = level.current_time_ms + ticks * level.tick_ms
     if bucket.queue_index < 0:
-        bucket.entries.expiration_ms = bucket_ms
+        bucket.entries.expiration_ms = level.current_time_ms + ticks * level.tick_ms
         queue_push(self, bucket)
-    elif bucket.entries.expiration_ms != bucket_ms:
-        # Emptied by cancels, and still queued for an earlier turn. It holds nothing, because a clock never passes over a
-        # bucket that does: see wheel_advance_clock.
-        queue_remove(self, bucket)
-        bucket.entries.expiration_ms = bucket_ms
-        queue_push(self, bucket)
+    # Else it is queued for this very turn, because no clock passes over what is queued: wheel_advance_clock.
     bucket_out[0] = bucket
     return ADD_PENDING
 
@@ -124,7 +118,8 @@ cdef inline void wheel_remove(Wheel* self, Entry* entry) noexcept nogil:
 cdef void wheel_advance_clock(Wheel* self, int64_t time_ms) noexcept nogil:
     """Kafka's advanceClock: sets every level's clock, finest first; none goes back.
 
-    Nothing may be pending in a bucket before time_ms: wheel_step takes the buckets first.
+    No bucket may be queued for a time before time_ms, not even one that cancels have emptied: wheel_step takes or drops them
+    first, as queue_first does. So what is queued in a bucket is always of the turn that the clock is in.
     """
     cdef Level* level
     cdef int64_t ticks
@@ -182,13 +177,14 @@ cdef StepStatus wheel_step(Wheel* self, int64_t now_ms, int* budget) noexcept no
             return STEP_DONE
         if budget[0] <= 0:
             return STEP_MORE
-        queue_remove(self, bucket)
+        queue_pop(self)
         bucket.pushed.entry = NULL
         bookmarks_lose(self, bucket)
         self.taken_ms = bucket.entries.expiration_ms
         wheel_advance_clock(self, bucket.entries.expiration_ms)
         if bucket.level == 1:
-            list_move_to_front(&bucket.entries, &self.due)      # a bucket of one tick: all of it is due
+            # All of a tick's bucket is due. Nothing else is, because the coarser buckets of the same time come after it.
+            list_move_to_end(&bucket.entries, &self.due)
         else:
             list_move_to_end(&bucket.entries, &self.flush)
         budget[0] -= 1
@@ -199,7 +195,7 @@ cdef void wheel_set_clocks(Wheel* self, int64_t time_ms) noexcept nogil:
     cdef Level* level
     cdef int32_t i
     while self.queue_length:            # what cancels have emptied
-        queue_remove(self, self.queue[0])
+        queue_pop(self)
     for i in range(self.level_count):
         level = &self.levels[i]
         level.current_time_ms = time_ms - time_ms % level.tick_ms

@@ -80,6 +80,16 @@ def test_remove_gives_the_item_due_or_not_and_once(timer):
         assert q.reset(key, 1) is False
 
 
+def test_remove_of_one_that_is_due_leaves_those_of_the_tick_before_and_after_it(timer):
+    for removed in range(6):
+        q = DelayQueue(timer=timer)
+        keys = [q.put(number, 1 + number // 2) for number in range(6)]
+        timer.advance(5)
+        q.peek()  # all of it is found to be due
+        assert q.remove(keys[removed]) == removed
+        assert taken(q) == [number for number in range(6) if number != removed]
+
+
 def test_a_key_of_another_queue_is_none_of_this_one(timer):
     q, other = DelayQueue(timer=timer), DelayQueue(timer=timer)
     key = other.put("a", 1)

@@ -2,6 +2,8 @@
 
 import functools
 import gc
+import queue
+import time
 import weakref
 from array import array
 from concurrent.futures import ThreadPoolExecutor
@@ -114,6 +116,47 @@ def test_at_expiry_on_a_real_thread(no_gc, eventually, executor, kind):
             timer.add(task)
             eventually(lambda: thing() is None, "the release")
             assert task.expired
+
+
+class OwnRun(TimerTask):
+    """With a run() of its own, and something that it holds."""
+
+    def run(self):
+        pass
+
+
+class Keeps:
+    """An executor that runs nothing by itself."""
+
+    def __init__(self):
+        self.calls = queue.SimpleQueue()
+
+    def submit(self, call, *args):
+        self.calls.put((call, args))
+
+
+def task_and_what_it_holds(kind):
+    if kind != "a run() of its own":
+        return make(kind, delay_ms=1)
+    task = OwnRun(1)
+    task.thing = Thing()
+    return task, weakref.ref(task.thing)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "a run() of its own"])
+def test_at_expiry_elsewhere_while_the_reaper_sleeps(no_gc, eventually, kind):
+    # Without a GIL what the reaper has made for the call is released when the reaper comes back to Python, unless it
+    # has given it away; and the reaper sleeps here until the timer is closed.
+    executor = Keeps()
+    with SystemTimer(executor=executor, on_error=lambda task, error: None) as timer:
+        task, thing = task_and_what_it_holds(kind)
+        timer.add(task)
+        del task
+        call, args = executor.calls.get(timeout=60)
+        time.sleep(0.05)  # the reaper goes to sleep: were it slower, the test would only see less
+        call(*args)
+        del call, args
+        eventually(lambda: thing() is None, "the release", patience_s=10)
 
 
 @pytest.mark.parametrize("kind", KINDS)

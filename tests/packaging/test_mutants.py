@@ -9,6 +9,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "mutants"))
 from explained import explained
 from operators import mutants
+from reason_lists import reasons_in
 from schemata import Site, all_mutants, rewritten, sites
 from statements import statements, text_of
 
@@ -114,3 +115,13 @@ def test_what_is_explained_is_there():
     reasons = explained()
     assert {*reasons} <= {mutant.name for mutant in all_mutants()}
     assert all(len(reason) > 20 for reason in reasons.values())
+
+
+def test_a_name_has_one_reason(tmp_path):
+    file = tmp_path / "reasons.toml"
+    file.write_text('[[group]]\nreason = "a"\nnames = ["1", "2"]\n[[group]]\nreason = "b"\nnames = ["3"]\n')
+    assert reasons_in(file, "group", "names") == {"1": "a", "2": "a", "3": "b"}
+    assert reasons_in(file, "whole", "names") == {}
+    file.write_text(file.read_text().replace("3", "2"))
+    with pytest.raises(SystemExit, match=r"reasons\.toml names this twice: 2"):
+        reasons_in(file, "group", "names")

@@ -160,6 +160,8 @@ def test_who_waits_for_an_item_of_a_queue_gets_it():
 @pytest.mark.parametrize("where", ["elsewhere", "in a signal handler"])
 def test_a_child_goes_on_with_it(where, fork, executor):
     told = run_python(
+        "-W",
+        "ignore::DeprecationWarning",  # of forks with threads, from 3.12 on
         "-c",
         f"""
 import faulthandler, os, signal, threading, time

@@ -83,6 +83,21 @@ def test_a_bucket_that_was_taken_remembers_nobody():
     assert hints(later[:AHEAD]) == places(later[:AHEAD])
 
 
+def test_nor_where_what_it_held_is_due_and_nobody_has_taken_it():
+    """Then nothing was taken out of the wheel since, which would make the bucket forget, too."""
+    wheel = TimingWheel(1, 4, 0)
+    first = added(wheel, 23)  # level 3: 16..31; then level 2: 20..23; then level 1
+    wheel.advance_clock(16)
+    later = added(wheel, 39)  # level 3: 32..47; then level 2: 36..39, the same bucket as 20..23
+    wheel.advance_clock(23)
+    before = hints(first)
+    wheel.advance_clock(32)
+    assert hints(first) == before
+    assert hints(later[AHEAD:]) == places(later[:-AHEAD])
+    assert hints(later[:AHEAD]) == places(later[:AHEAD])
+    assert wheel.poll(39) == first + later
+
+
 @pytest.mark.parametrize("cancelled_before", [0, 1, 2])
 def test_after_a_cancel_no_hint_is_written_where_an_entry_was(cancelled_before):
     wheel = TimingWheel(1, 20, 0)

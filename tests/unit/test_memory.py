@@ -71,3 +71,34 @@ def test_the_memory_of_wheels_goes_back_with_them():
     finally:
         tracemalloc.stop()
     assert after - before < 200 * 500  # a level of these has a kilobyte
+
+
+@pytest.mark.parametrize("grow", [False, True], ids=["a wheel", "a level more"])
+def test_where_one_allocation_fails_those_beside_it_go_back(grow):
+    """A level is two blocks of memory: its buckets, and a delay queue with room for all."""
+    _testcapi = pytest.importorskip("_testcapi", reason="this CPython came without its switch for failing allocations")
+    wheel_size, task = 4096, TimerTask(0)
+    level_bytes = wheel_size * 128
+    refused = 0
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            wheel = TimingWheel(1, wheel_size, 0) if grow else None
+            before, _ = tracemalloc.get_traced_memory()
+            _testcapi.set_nomemory(number, number + 1)
+            try:
+                if grow:
+                    wheel.add(task, 5 * wheel_size)
+                else:
+                    wheel = TimingWheel(1, wheel_size, 0)
+                break
+            except MemoryError:
+                refused += 1
+            finally:
+                _testcapi.remove_mem_hooks()
+            after, _ = tracemalloc.get_traced_memory()
+            assert after - before < level_bytes // 2
+    finally:
+        tracemalloc.stop()
+    assert refused >= 2
+    assert wheel.add(TimerTask(0), 5 * wheel_size)

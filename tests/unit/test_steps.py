@@ -43,6 +43,22 @@ def test_a_budget_that_is_used_up_with_the_last_entry_of_a_bucket():
     hwheel_core.debug_check(wheel)
 
 
+def test_a_step_that_ends_within_a_bucket_says_so_where_nothing_else_is_due():
+    wheel = TimingWheel(1, 20, 0)
+    later, tasks = added(wheel, *[45] * 5), added(wheel, *[40] * 5)
+    # What was added last is placed first: the whole tick of 40 is due before the bucket is empty, and is no tick yet.
+    assert step(wheel, 40, 4) == ("more", 0, 3, 40, False)
+    assert step(wheel, 40, 4) == ("more", 0, 4, 40, False)
+    assert step(wheel, 40, 4) == ("tick", 1, 3, 40, False)
+    assert wheel.poll(40) == tasks
+    far = added(wheel, *[65] * 5)
+    assert wheel.poll(45) == later
+    assert step(wheel, 60, 4) == ("more", 0, 3, 60, False)
+    assert step(wheel, 60, 4) == ("done", 2, 2, 65, True)
+    assert wheel.poll(65) == far
+    hwheel_core.debug_check(wheel)
+
+
 def test_each_tick_is_handed_out_by_itself():
     wheel = TimingWheel(1, 20, 0)
     tasks = added(wheel, 3, 4, 5)

@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import hwheel_core
-from exploring import explored
+from exploring import dice_of, explored
 from hwheel.asyncio import Timeouts, wheel_loop
 
 RESOLUTION_S = 1 / 4096
@@ -430,4 +430,33 @@ def test_timeouts_beside_a_loop_whose_clock_goes_back():
         assert ran == ["before", "soon"]
         loop.run_until(1004)
     assert ran == ["before", "soon", "later"]
+    loop.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_where_all_was_cancelled_what_is_added_a_turn_later_comes_when_it_is_due(seed):
+    """What the cancels have emptied is dropped when its time is over, and not taken for what is of a later turn."""
+    chance = dice_of(seed)
+    loop = WheelMovedLoop()
+    ran = []
+
+    def ran_one(when):
+        assert loop.time() >= when
+        ran.append(when)
+
+    for _ in range(20):
+        reach_s = chance.choice([5, 300, 20_000]) * RESOLUTION_S
+        for handle in [loop.call_later(chance.uniform(0, reach_s), int) for _ in range(20)]:
+            handle.cancel()
+        assert len(loop._wheel_timers) == 0
+        loop.true_s += chance.uniform(0, reach_s)
+        deadlines = [loop.time() + chance.uniform(0, reach_s) for _ in range(10)]
+        for when in deadlines:
+            loop.call_at(when, ran_one, when)
+            if hwheel_core.DEBUG:
+                hwheel_core.debug_check(loop._wheel_timers)
+        loop.run_until(max(deadlines) + 2 * RESOLUTION_S)
+        assert ran == sorted(deadlines)
+        ran.clear()
+    assert not loop.errors
     loop.close()

@@ -256,6 +256,39 @@ def test_a_file_that_cannot_be_renamed_stops_the_batch(spark, tmp_path, monkeypa
     assert (tmp_path / "000000003-00000.json").read_text() == "rows" and not (tmp_path / ".staging").exists()
 
 
+def test_an_attempt_that_was_cut_off_among_its_renames_is_finished(spark, tmp_path):
+    """Its rows came in another order than the next attempt's: with other cores Spark divides the input otherwise."""
+    out = tmp_path / "out"
+
+    def attempt(order):
+        sink = DirectorySink(str(out), "json", claimed=True)
+        batch = spark.range(250).orderBy(F.col("id") * order).coalesce(1)
+        sink.write(batch, 3)
+        sink.finish(batch, 3, True)
+
+    class CutOffError(Exception):
+        pass
+
+    def cut_off(directory, old, new):
+        if new.endswith("-001.json"):
+            raise CutOffError
+        return move(directory, old, new)
+
+    move = Directory.move
+    spark.conf.set("spark.sql.files.maxRecordsPerFile", 100)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Directory, "move", cut_off)
+            with pytest.raises(CutOffError):
+                attempt(1)
+        assert [file.name for file in out.glob("*.json")] == ["000000003-00000.json"]
+        attempt(-1)
+    finally:
+        spark.conf.unset("spark.sql.files.maxRecordsPerFile")
+    assert sorted(row["id"] for row in rows_of(out)) == [*range(250)]
+    assert not (out / ".staging").exists()
+
+
 def sent(tmp_path, name):
     """Whether a delivery has written down its first batch, of both kinds."""
     return all((tmp_path / name / query / "commits" / "0").exists() for query in ("messages", "dead-letters"))

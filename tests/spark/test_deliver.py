@@ -31,6 +31,7 @@ from hwheel.spark.deliver.failures import Failure
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.one_job import CheckpointInUseError, only_job
 from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
+from hwheel.spark.deliver.outputs import OUTPUTS, keep_outputs
 from hwheel.spark.deliver.pending import EDGES_MS, LATER, histogram, messages, rows_held
 from hwheel.spark.deliver.sink import BatchNotWrittenError
 from hwheel.spark.deliver.source import SCHEMA, Source
@@ -561,6 +562,38 @@ def test_the_output_of_another_checkpoint_is_left_alone(spark, tmp_path):
     frame.withColumn("id", F.lit("b")).write.mode("append").parquet(str(tmp_path / "in"))
     assert run("first", lambda delivery: delivery.sink.rows or delivery.error()) is None
     assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()) == ["a", "b"]
+
+
+def test_a_batch_that_was_cut_off_does_not_come_again_elsewhere(spark, tmp_path):
+    """Its files are in one place, and it would be run again into another."""
+    checkpoint = Directory(spark, str(tmp_path / "state"))
+    old, new, offsets = (tmp_path / name for name in ("old", "new", f"state/{MESSAGES}/offsets"))
+
+    def start_at(place):
+        keep_outputs(checkpoint, {MESSAGES: str(place)}, {MESSAGES: "--to"})
+
+    for place in (old, offsets, offsets.parent / "commits"):
+        place.mkdir(parents=True)
+    start_at(old)
+    (offsets / "0").touch()
+    start_at(new)  # nothing of it is out
+    start_at(old)
+    (old / "000000000-00001.json").touch()
+    start_at(old)
+    with pytest.raises(
+        ValueError, match=rf"batch 0 was cut off and has files in file:{old}; in {new} (.|\n)*--to file:{old}"
+    ):
+        start_at(new)
+    old.rename(new)  # with its files
+    start_at(new)
+    with pytest.raises(ValueError, match="its messages would come again"):
+        start_at("kafka://127.0.0.1:9092/anywhere")
+    new.rename(old)
+    start_at(old)
+    (offsets.parent / "commits" / "0").touch()
+    start_at(new)
+    (tmp_path / "state" / OUTPUTS).write_text("{")
+    start_at(old)
 
 
 GIVEN = {"tick": None, "wheel_size": 64, "shards": None, "partitions": 4, "dedup": None}

@@ -42,7 +42,7 @@ class Peaks:
             size = next((int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon")), 0) // 1024
             if name == "java":
                 java = max(java, size)
-            elif process != root:
+            elif process != root and name.startswith("python"):  # what Java forks has Java's memory for a moment
                 workers.append(size)
         self.java = max(self.java, java)
         self.worker = max([self.worker, *workers])

@@ -50,9 +50,11 @@ class Job:
         first_due_ms: int = START_MS + FIRST_DUE_MS,
         spread_ms: int = SPREAD_MS,
         schema: str = SCHEMA,
+        keep: bool = False,
     ) -> None:
-        shutil.rmtree(directory, ignore_errors=True)
-        (directory / "in").mkdir(parents=True)
+        if not keep:
+            shutil.rmtree(directory, ignore_errors=True)
+        (directory / "in").mkdir(parents=True, exist_ok=True)
         self.spark, self.directory = spark, directory
         self.first_due_ms, self.spread_ms = first_due_ms, spread_ms
         self.frame = transform(spark.readStream.schema(schema).parquet(str(directory / "in")))

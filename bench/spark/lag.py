@@ -11,17 +11,17 @@ from hwheel.spark.deliver.delivery import start_delivery
 from hwheel.spark.deliver.options import WheelOptions
 from hwheel.spark.deliver.source import Source
 
-TRIGGER = "1 second"
-SECONDS = 40
+SETTINGS = (("1 second", "1 second"), ("250 milliseconds", "100 milliseconds"))  # trigger and tick
+SECONDS = 30
 A_SECOND = 10_000
 WARM_UP_S = 15  # messages due before that are not counted: workers start, code is compiled
 
 
-def lags(spark: SparkSession, directory: Path) -> dict[str, object]:
+def lags(spark: SparkSession, directory: Path, trigger: str, tick: str) -> dict[str, object]:
     """Sends messages that are due within 5 to 15 s, and looks when their files were written."""
     (directory / "in").mkdir(parents=True)
     source, to = str(directory / "in"), directory / "out"
-    options = WheelOptions("1 second", 256, 2, 2, "10 minutes")
+    options = WheelOptions(tick, 512, 2, 2, "10 minutes")
     delivery = start_delivery(
         Source(spark, source, "json"),
         str(to),
@@ -29,7 +29,7 @@ def lags(spark: SparkSession, directory: Path) -> dict[str, object]:
         "json",
         str(directory / "checkpoint"),
         options,
-        TRIGGER,
+        trigger,
     )
     rng, number = np.random.default_rng(0), 0
     counted_from_ms = int((time.time() + WARM_UP_S) * 1000)
@@ -58,8 +58,8 @@ def lags(spark: SparkSession, directory: Path) -> dict[str, object]:
     return {
         "messages": len(late),
         "a second": A_SECOND,
-        "trigger": TRIGGER,
-        "tick": str(options.tick),
+        "trigger": trigger,
+        "tick": tick,
         "p50 s": round(p50 / 1000, 2),
         "p99 s": round(p99 / 1000, 2),
         "max s": round(most / 1000, 2),

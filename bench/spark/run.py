@@ -9,6 +9,7 @@ import os
 import statistics
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,12 +19,14 @@ from pyspark.sql import functions as F
 sys.path.append(str(Path(__file__).parents[1]))
 
 from by_id import by_id
+from costs import parts, yardsticks
 from far import WHEEL_SIZES, cascade, month
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.pending import indexes, state
 from hwheel.spark.session.local import make_session
-from hwheel.spark.session.state_store import CHANGELOG, PROVIDER, ROCKSDB
+from hwheel.spark.session.state_store import BY_FILE_SYSTEM, CHANGELOG, FILE_MANAGER, PROVIDER, ROCKSDB
 from job import PAYLOAD, Job
+from lag import SETTINGS as LAGS
 from lag import lags
 from lib.machine import machine
 from one_timer import one_timer_a_message
@@ -38,6 +41,7 @@ SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "2",
     PROVIDER: ROCKSDB,
     CHANGELOG: "true",
+    FILE_MANAGER: BY_FILE_SYSTEM,  # as hwheel deliver has it for a local checkpoint
 }
 NAMES = {"id": "id", "key": "key", "due": "due", "payload": "payload"}
 
@@ -105,14 +109,18 @@ def state_size(spark: SparkSession, checkpoint: str, pending: int) -> dict[str, 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pending", type=int, default=10_000_000, help="the most that is held (default: %(default)s)")
-    parser.add_argument("--only", nargs="+", default=["timers", "flat", "wheel", "lag", "cascade", "month", "by_id"])
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=["timers", "flat", "wheel", "lag", "cascade", "month", "by_id", "yardsticks", "parts"],
+    )
     options = parser.parse_args()
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # Spark's workers import one_timer
     spark = make_session("local[2]", SETTINGS)
     pendings = [count for count in (100_000, 1_000_000, 10_000_000) if count <= options.pending]
     with tempfile.TemporaryDirectory(prefix="hwheel-bench-") as place:
         directory = Path(place) / "job"
-        runs = {
+        runs: dict[str, Callable[[], object]] = {
             "timers": lambda: other(spark, directory, Job(spark, directory, one_timer_a_message), SMALL_BATCH),
             "flat": lambda: other(
                 spark,
@@ -121,9 +129,11 @@ def main() -> None:
                 SMALL_BATCH,
             ),
             "wheel": lambda: wheel(spark, directory, pendings),
-            "lag": lambda: lags(spark, directory),
+            "lag": lambda: [lags(spark, Path(place) / str(i), *one) for i, one in enumerate(LAGS)],
             "cascade": lambda: cascade(spark, directory),
             "by_id": lambda: by_id(spark, directory, min(options.pending, 1_000_000)),
+            "yardsticks": lambda: yardsticks(spark, directory),
+            "parts": lambda: parts(spark, directory),
             "month": lambda: {f"wheel size {size:,}": month(spark, directory, size) for size in WHEEL_SIZES},
         }
         print(json.dumps({"machine": machine(), "pyspark": spark.version}), flush=True)

@@ -8,14 +8,14 @@ import sys
 from pathlib import Path
 
 import chaos
-from guarded import Guard
+from guarded import GuardedJob
 from standalone import environment, submit
 
 STOPPED = "\nhwheel deliver: stopped; nothing is lost, start it again to go on\n"
 PAGE = Path(__file__).parents[2] / "docs" / "spark_cluster.md"
 
 
-class SubmittedJob(chaos.Job):
+class SubmittedJob(GuardedJob, chaos.Job):
     """The command of the docs, under spark-submit; it does not outlive the test."""
 
     def __init__(self, directory, master):
@@ -37,14 +37,6 @@ class SubmittedJob(chaos.Job):
 
     def environment(self):
         return environment()
-
-    def start(self):
-        super().start()
-        self.guard = Guard(self.process.pid)
-
-    def kill(self):
-        super().kill()
-        self.guard.release()
 
     def stop(self, number):
         """As Ctrl-C does, to all of the group. The status is that of spark-submit, which ends by the signal; the job

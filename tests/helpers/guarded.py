@@ -35,3 +35,20 @@ class Guarded:
             pass
         self.process.wait()
         self.guard.release()
+
+
+class GuardedJob:
+    """For a job that does not outlive us: the base before one that has `process`, start(), kill() and stop(signal)."""
+
+    def start(self):
+        super().start()
+        self.guard = Guard(self.process.pid)
+
+    def kill(self):
+        super().kill()
+        self.guard.release()
+
+    def stop(self, number):
+        status = super().stop(number)
+        self.guard.release()
+        return status

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 
 import chaos
-from guarded import Guard
+from guarded import GuardedJob
 from topics import Careless, Reader, as_json, headers_of
 
 KILLS = 2
@@ -27,21 +27,8 @@ class TopicSender(chaos.Sender):
         self.producer.send(self.topic, [*as_json(*sound), ("nobody", b"no message", [("sent", b"by hand")])])
 
 
-class GuardedJob(chaos.Job):
-    """One that does not outlive the test."""
-
-    def start(self):
-        super().start()
-        self.guard = Guard(self.process.pid)
-
-    def kill(self):
-        super().kill()
-        self.guard.release()
-
-    def stop(self, number):
-        status = super().stop(number)
-        self.guard.release()
-        return status
+class TopicJob(GuardedJob, chaos.Job):
+    """Does not outlive the test."""
 
 
 def test_kills_between_topics(broker, connector, tmp_path):
@@ -50,7 +37,7 @@ def test_kills_between_topics(broker, connector, tmp_path):
     to = broker.make_topic("kills-out", 3, **{"message.timestamp.type": "LogAppendTime"})
     broker.make_topic("kills-out-dead-letters", 2)
     sender = TopicSender(broker, "kills-in", chance)
-    job = GuardedJob(tmp_path, ["--from", source, "--to", to], [f"spark.jars={connector}"])
+    job = TopicJob(tmp_path, ["--from", source, "--to", to], [f"spark.jars={connector}"])
     out, dead = Reader(broker, "kills-out"), Reader(broker, "kills-out-dead-letters")
     sender.start()
     try:

@@ -5,6 +5,7 @@ import re
 import sqlite3
 import time
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,46 @@ def test_headers_and_bytes(broker, spark, deliver, read, tmp_path):
     wait_for((tmp_path / "state" / MESSAGES / "commits" / "0").exists, delivery)
     (far,) = messages(spark, str(tmp_path / "state" / MESSAGES), "far")
     assert (far["key"], far["payload"]) == ("\\xff\0k", ["\\xfe later"])
+
+
+def test_replace_in_a_header(broker, spark, read, tmp_path):
+    """What replaces others of its id and key says so in a header; one that is neither true nor false is malformed."""
+    source, to, dead = (broker.make_topic(name, 1) for name in ("r-in", "r-out", "r-dead"))
+    kafka, now_ms = KafkaOptions("headers"), int(time.time() * 1000)
+
+    def record(value, due_ms, **headers):
+        named = [("id", b"m1"), ("due", str(due_ms).encode()), *((name, one.encode()) for name, one in headers.items())]
+        return b"k", value, named
+
+    Careless(broker.servers).send(
+        "r-in",
+        [
+            record(b"first", now_ms + 3_600_000),
+            record(b"the last word", now_ms + 2000, replace="True", trace="kept"),
+            record(b"neither", now_ms + 2000, replace="yes"),
+        ],
+    )
+    delivery = start_delivery(
+        Source(spark, source, "json", None, kafka, by_id=True),
+        to,
+        dead,
+        "json",
+        str(tmp_path / "state"),
+        replace(WHEEL, source="a topic with headers", by_id=True),
+        TRIGGER,
+        kafka,
+        "10 seconds",
+    )
+    try:
+        (out,) = read(to).until(lambda found: len(found) >= 1, alive(delivery))
+        (malformed,) = read(dead).until(lambda found: len(found) >= 1, alive(delivery))
+        held = messages(spark, str(tmp_path / "state" / MESSAGES), "m1")
+    finally:
+        delivery.stop()
+    assert (out.key(), out.value(), headers_of(out)["due"]) == (b"k", b"the last word", str(now_ms + 2000))
+    assert "replace" not in headers_of(out)
+    assert (malformed.value(), headers_of(malformed)["reason"]) == (b"neither", "replace is neither true nor false")
+    assert all(row["cancelled"] for row in held), "the first one was taken back"
 
 
 def test_files_into_a_topic_and_a_batch_that_comes_twice(broker, deliver, read, tmp_path, monkeypatch):

@@ -31,6 +31,7 @@ from hwheel.spark.deliver.failures import Failure
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.one_job import CheckpointInUseError, only_job
 from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
+from hwheel.spark.deliver.outputs import OUTPUTS, keep_outputs
 from hwheel.spark.deliver.pending import EDGES_MS, LATER, histogram, messages, rows_held
 from hwheel.spark.deliver.sink import BatchNotWrittenError
 from hwheel.spark.deliver.source import SCHEMA, Source
@@ -254,6 +255,39 @@ def test_a_file_that_cannot_be_renamed_stops_the_batch(spark, tmp_path, monkeypa
     staged.write_text("the same rows")
     sink.finish(batch, 3, True)
     assert (tmp_path / "000000003-00000.json").read_text() == "rows" and not (tmp_path / ".staging").exists()
+
+
+def test_an_attempt_that_was_cut_off_among_its_renames_is_finished(spark, tmp_path):
+    """Its rows came in another order than the next attempt's: with other cores Spark divides the input otherwise."""
+    out = tmp_path / "out"
+
+    def attempt(order):
+        sink = DirectorySink(str(out), "json", claimed=True)
+        batch = spark.range(250).orderBy(F.col("id") * order).coalesce(1)
+        sink.write(batch, 3)
+        sink.finish(batch, 3, True)
+
+    class CutOffError(Exception):
+        pass
+
+    def cut_off(directory, old, new):
+        if new.endswith("-001.json"):
+            raise CutOffError
+        return move(directory, old, new)
+
+    move = Directory.move
+    spark.conf.set("spark.sql.files.maxRecordsPerFile", 100)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Directory, "move", cut_off)
+            with pytest.raises(CutOffError):
+                attempt(1)
+        assert [file.name for file in out.glob("*.json")] == ["000000003-00000.json"]
+        attempt(-1)
+    finally:
+        spark.conf.unset("spark.sql.files.maxRecordsPerFile")
+    assert sorted(row["id"] for row in rows_of(out)) == [*range(250)]
+    assert not (out / ".staging").exists()
 
 
 def sent(tmp_path, name):
@@ -528,6 +562,38 @@ def test_the_output_of_another_checkpoint_is_left_alone(spark, tmp_path):
     frame.withColumn("id", F.lit("b")).write.mode("append").parquet(str(tmp_path / "in"))
     assert run("first", lambda delivery: delivery.sink.rows or delivery.error()) is None
     assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()) == ["a", "b"]
+
+
+def test_a_batch_that_was_cut_off_does_not_come_again_elsewhere(spark, tmp_path):
+    """Its files are in one place, and it would be run again into another."""
+    checkpoint = Directory(spark, str(tmp_path / "state"))
+    old, new, offsets = (tmp_path / name for name in ("old", "new", f"state/{MESSAGES}/offsets"))
+
+    def start_at(place):
+        keep_outputs(checkpoint, {MESSAGES: str(place)}, {MESSAGES: "--to"})
+
+    for place in (old, offsets, offsets.parent / "commits"):
+        place.mkdir(parents=True)
+    start_at(old)
+    (offsets / "0").touch()
+    start_at(new)  # nothing of it is out
+    start_at(old)
+    (old / "000000000-00001.json").touch()
+    start_at(old)
+    with pytest.raises(
+        ValueError, match=rf"batch 0 was cut off and has files in file:{old}; in {new} (.|\n)*--to file:{old}"
+    ):
+        start_at(new)
+    old.rename(new)  # with its files
+    start_at(new)
+    with pytest.raises(ValueError, match="its messages would come again"):
+        start_at("kafka://127.0.0.1:9092/anywhere")
+    new.rename(old)
+    start_at(old)
+    (offsets.parent / "commits" / "0").touch()
+    start_at(new)
+    (tmp_path / "state" / OUTPUTS).write_text("{")
+    start_at(old)
 
 
 GIVEN = {"tick": None, "wheel_size": 64, "shards": None, "partitions": 4, "dedup": None}

@@ -42,6 +42,12 @@ def test_bad_durations_name_their_argument(text):
         duration_ms(text, "dedup")
 
 
+@pytest.mark.parametrize("text", ["1 month", "3 Months", "2 years", "1 quarter"])
+def test_what_has_no_one_length_is_refused_as_that(text):
+    with pytest.raises(ValueError, match=f"tick must be of one length, which '{text}' is not: give it in days"):
+        duration_ms(text, "tick")
+
+
 @pytest.mark.parametrize(("shards", "partitions"), [(1, 1), (2, 2), (8, 2), (3, 5), (200, 200), (7, 3)])
 def test_shards_are_spread_evenly(shards, partitions):
     found = labels(shards, partitions)

@@ -17,6 +17,8 @@ UNITS_MS = {
     "week": 604_800_000,
 }
 
+CALENDAR = ("month", "quarter", "year")  # which Spark knows as intervals, and which differ in length
+
 
 def duration_ms(duration: str | timedelta, name: str) -> int:
     """Whole milliseconds of "10 minutes", "1 second", "250 ms", or a timedelta; ValueError names the argument.
@@ -33,6 +35,8 @@ def duration_ms(duration: str | timedelta, name: str) -> int:
         raise TypeError(f'{name} must be a str like "10 minutes" or a timedelta, not {type(duration).__name__}')
     parts = re.fullmatch(r"\s*(\d+)\s*([a-z]+?)s?\s*", duration.lower())
     unit = parts and (UNITS_MS.get(parts[2]) or UNITS_MS.get(parts[2] + "s"))
+    if parts and parts[2] in CALENDAR:
+        raise ValueError(f"{name} must be of one length, which {duration!r} is not: give it in days or hours")
     if not parts or not unit:
         raise ValueError(f'{name} must be a number and a unit, like "10 minutes" or "250 ms", not {duration!r}')
     return int(parts[1]) * unit

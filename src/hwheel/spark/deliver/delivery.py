@@ -15,6 +15,7 @@ from hwheel.spark.deliver.directory_sink import DirectorySink
 from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, Failure, failure_of
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.options import WheelOptions
+from hwheel.spark.deliver.outputs import keep_outputs
 from hwheel.spark.deliver.sink import Sink
 from hwheel.spark.deliver.source import FILE, RECORD, REPLACE, UNREADABLE, Source, steps_of
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
@@ -134,6 +135,9 @@ def start_delivery(
 ) -> Delivery:
     """Starts the queries. `to` and `dead_to` are directories, or topics as kafka://BROKERS/TOPIC. `done_files`: what
     becomes of input files that both queries are through with; None: they stay.
+
+    Raises:
+        BatchElsewhereError: a batch that was cut off has files in another directory than `to` or `dead_to`.
     """
     duration_ms(dead_letters_every, "dead_letters_every")
     spark = source.spark
@@ -141,6 +145,7 @@ def start_delivery(
     state = Directory(spark, checkpoint)
     if state.local_path is not None:
         set_up_local_checkpoint(spark)
+    keep_outputs(state, {MESSAGES: to, DEAD_LETTERS: dead_to}, {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"})
     left_out = UnreadableFiles(state)
 
     names: dict[str, Any] = NAMES | ({"replace": REPLACE, "by_id": True} if source.by_id else {})

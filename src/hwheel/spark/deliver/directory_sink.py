@@ -5,6 +5,10 @@ was killed. Here each file is written in a hidden place first and then renamed t
 batch that is run again after a crash has the same rows (its offsets, its time and its state are logged), so a file that
 is there already is the right one, and the new one is dropped.
 
+The same rows, but not always in the same order: how Spark divides input among tasks hangs on the cores, and that is the
+order of arrival. Where a task writes several files, the first of one attempt and the second of another would share rows
+and lack others. So what was written whole is what goes out, and a later attempt of the batch is dropped.
+
 So a directory belongs to one checkpoint: a second job, or the first one with a new checkpoint, would see batches as
 done that are not, and their messages would be lost. Hence a mark in the directory: the id that Spark keeps in the
 checkpoint of each query.
@@ -20,6 +24,8 @@ from hwheel.spark.deliver.sink import BatchNotWrittenError, Sink
 from hwheel_core import HwheelError
 
 STAGING = ".staging"
+WHOLE = "_SUCCESS"  # Spark writes it when all files of an attempt are there
+WRITE_WHOLE = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 SUFFIXES = {"json": ".json", "parquet": ".parquet"}
 MARK = ".hwheel-owner"
 QUERY_ID = "sql.streaming.queryId"  # set by Spark for what runs inside a batch
@@ -47,16 +53,19 @@ class DirectorySink(Sink):
     claimed: bool = False
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Writes the rows into hidden files."""
+        """Writes the rows into hidden files, beside those of an attempt that was cut off, if these are all there."""
         if not self.claimed:
             claim(Directory(batch.sparkSession, self.path), batch)
             self.claimed = True
         if self.one_file:
             batch = batch.repartition(1)
-        writer = batch.write.format(self.format).mode("overwrite")
+        writer = batch.write.format(self.format).mode("overwrite").option(WRITE_WHOLE, "true")
         if self.one_file:
             writer = writer.option("maxRecordsPerFile", 0)
-        writer.save(f"{self.path}/{STAGING}/{batch_id}")
+        staging = f"{STAGING}/{batch_id}"
+        if Directory(batch.sparkSession, self.path).exists(f"{staging}/{WHOLE}"):
+            staging += "-again"  # it has to be written, because the state gets its rows by it
+        writer.save(f"{self.path}/{staging}")
 
     def add(self, rows: DataFrame, name: str) -> None:
         """A file of its own, which is there once."""

@@ -2,13 +2,15 @@
 
 import logging
 import os
-import signal
 import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from types import SimpleNamespace
+from typing import Any
 
+import pyspark.core.context
 from pyspark.errors import PySparkRuntimeError
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -18,6 +20,7 @@ from hwheel.spark.session.java import HOW_TO_INSTALL, JavaNotUsableError, check_
 
 LINES_KEPT = 1000
 JAVA_ENDS_S = 5.0
+context: Any = pyspark.core.context
 
 # No address but the machine's own, no web server, few and small shuffles.
 LOCAL = {
@@ -49,11 +52,12 @@ def make_session(master: str | None, settings: dict[str, str], quiet: bool = Fal
         builder = builder.master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
+    if quiet:
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # before the start, which may be interrupted
     with own_interrupt(), java_errors_apart() if quiet else nullcontext():
         spark = started(builder, settings.get(PACKAGES))
     spark.sparkContext.setLogLevel("OFF" if quiet else "ERROR")
     if quiet:
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
         no_traces_of_accumulators(spark)
@@ -71,11 +75,15 @@ def no_traces_of_accumulators(spark: SparkSession) -> None:
 
 @contextmanager
 def own_interrupt() -> Iterator[None]:
-    """Keeps the handler of SIGINT: a SparkContext puts one of its own in its place."""
-    handler = signal.getsignal(signal.SIGINT)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, handler)
+    """Keeps the handler of SIGINT: a SparkContext puts one of its own in its place, which raises KeyboardInterrupt in
+    the midst of a call to Java. To put ours back afterwards is too late for who presses Ctrl-C while Spark starts.
+    """
+    theirs = context.signal
+    context.signal = SimpleNamespace(signal=lambda *_: None, SIGINT=theirs.SIGINT)
+    try:
+        yield
+    finally:
+        context.signal = theirs
 
 
 @contextmanager
@@ -95,7 +103,7 @@ def java_errors_apart() -> Iterator[None]:
     reader.start()
     try:
         yield
-    except BaseException:
+    except Exception:  # and not when somebody has interrupted it
         os.dup2(own, 2)
         reader.join(JAVA_ENDS_S)
         for line in [*lines]:

@@ -15,6 +15,7 @@ from hwheel.spark.arrow import cut, from_chunk, one_batch, to_chunk
 
 OPEN_BYTES = 16 * 1024  # a last chunk below this is rewritten by the next append
 CHUNK_BYTES = 1024 * 1024
+FEW_ROWS = 2048
 
 
 class Entry(NamedTuple):
@@ -28,6 +29,16 @@ class Entry(NamedTuple):
 
 Key = tuple[int, int]
 Chunks = MutableMapping[tuple[int, int, int], bytes]
+
+
+def blobs(rows: pa.Table) -> Iterator[bytes]:
+    """The rows as chunks. How large some slices of a table are takes as long to tell as to write them, so where there
+    are few rows they are written first."""
+    if rows.num_rows <= FEW_ROWS and len(blob := to_chunk(one_batch(rows))) <= CHUNK_BYTES:
+        yield blob
+        return
+    for piece in cut(rows, rows.num_rows, CHUNK_BYTES):
+        yield to_chunk(one_batch(piece))
 
 
 @dataclass
@@ -49,8 +60,7 @@ class ChunkMap:
             tail = pa.Table.from_batches([from_chunk(self.chunks[(*key, count)], self.schema)])
             rows = pa.concat_tables([tail, rows])
         blob = b""
-        for piece in cut(rows, rows.num_rows, CHUNK_BYTES):
-            blob = to_chunk(one_batch(piece))
+        for blob in blobs(rows):
             self.chunks[(*key, count)] = blob
             count += 1
             size += len(blob)

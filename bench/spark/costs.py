@@ -1,0 +1,119 @@
+"""Where a batch goes: beside a pass-through and Spark's own deduplication, in turns; and by Spark's own measure."""
+
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from hwheel.spark import hold_until_due
+from job import SCHEMA, Job, messages
+from processor_time import processor_seconds
+
+NAMES = {"id": "id", "key": "key", "due": "due", "payload": "payload"}
+SIZES = (50_000, 250_000)
+TINY = 2
+WARM_UP = 8  # batches of each, since Java compiles what it runs for a while
+ROUNDS = 5
+TRIGGER_S = 0.25
+
+
+def deduplicated(frame: DataFrame) -> DataFrame:
+    """What Spark does with the same stream, by itself, with its state."""
+    return frame.dropDuplicates(["id", "due"])
+
+
+def yardsticks(spark: SparkSession, directory: Path) -> dict[str, object]:
+    """Batches of three jobs in turns. Medians, s of time and s of processor time; a batch of two rows stands for an
+    empty one where there is none."""
+    transforms: dict[str, Callable[[DataFrame], DataFrame]] = {
+        "pass-through": lambda frame: frame,
+        "dropDuplicates": deduplicated,
+        "hold_until_due": partial(hold_until_due, **NAMES),
+    }
+    jobs = {name: Job(spark, directory / str(i), transform) for i, (name, transform) in enumerate(transforms.items())}
+    for job in jobs.values():
+        for _ in range(WARM_UP):
+            job.ingest(SIZES[0])
+            job.ingest(TINY)
+    found: dict[str, object] = {}
+    for size in (TINY, *SIZES):
+        times: dict[str, list[float]] = {name: [] for name in jobs}
+        processor: dict[str, list[float]] = {name: [] for name in jobs}
+        for number in range(ROUNDS):
+            for name in [*jobs][:: 1 if number % 2 else -1]:
+                before = processor_seconds()
+                empty = name == "hold_until_due" and size == TINY
+                times[name].append(jobs[name].batch(1000) if empty else jobs[name].ingest(size))
+                processor[name].append(processor_seconds() - before)
+        found[f"{size:,} a batch"] = {
+            name: {
+                "s": round(statistics.median(times[name]), 3),
+                "at best": round(min(times[name]), 3),
+                "processor s": round(statistics.median(processor[name]), 2),
+                "hold_until_due to this": ratio(times["hold_until_due"], times[name]),
+            }
+            for name in jobs
+        }
+    for job in jobs.values():
+        job.stop()
+    return found
+
+
+def ratio(these: list[float], those: list[float]) -> float:
+    """The median of the ratios of rounds."""
+    return round(statistics.median(a / b for a, b in zip(these, those, strict=True)), 2)
+
+
+def parts(spark: SparkSession, directory: Path) -> dict[str, object]:
+    """On the system's clock, by which alone Spark measures: medians of what it says of batches, in ms."""
+    for name in ("in", "staged"):
+        (directory / name).mkdir(parents=True)
+    frame = spark.readStream.schema(SCHEMA).parquet(str(directory / "in")).transform(partial(hold_until_due, **NAMES))
+    now_ms = int(time.time() * 1000)
+    for number in range(2 * (WARM_UP + ROUNDS)):
+        dues = range(now_ms + 7_200_000 + number, now_ms + 93_600_000, 86_400_000 // (SIZES[0] // 2))
+        table = messages(number * SIZES[0], [*dues][: SIZES[0] // 2])
+        pq.write_table(table, directory / "staged" / f"{number:04}.parquet")
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(directory / "checkpoint"))
+    query = writer.trigger(processingTime=f"{int(TRIGGER_S * 1000)} milliseconds").start()
+    staged = sorted((directory / "staged").iterdir())
+    while staged:
+        for file in staged[:2]:
+            file.rename(directory / "in" / file.name)
+        del staged[:2]
+        for any_rows in (True, False):  # a batch with them, and an empty one behind it
+            wait_for_batch(query, any_rows)
+    query.stop()
+    found: dict[str, list[dict[str, float]]] = {"empty": [], f"{SIZES[0]:,} a batch": []}
+    for progress in query.recentProgress:
+        found[f"{SIZES[0]:,} a batch" if progress["numInputRows"] else "empty"].append(durations(progress))
+    return {
+        kind: {name: statistics.median(one.get(name, 0) for one in rows[WARM_UP:]) for name in rows[-1]}
+        for kind, rows in found.items()
+    }
+
+
+def wait_for_batch(query: StreamingQuery, any_rows: bool) -> None:
+    """Until the last batch is one with rows, or one without."""
+    while (progress := query.lastProgress) is None or bool(progress["numInputRows"]) != any_rows:
+        if (error := query.exception()) is not None:
+            raise error
+        time.sleep(0.01)
+
+
+def durations(progress: Any) -> dict[str, float]:
+    """What Spark says of a batch; of the state, a partition's."""
+    of_state = progress["stateOperators"][0]
+    partitions = of_state["numShufflePartitions"]
+    return {
+        **progress["durationMs"],
+        "of it, state, a partition: Python and its state calls": of_state["allUpdatesTimeMs"] / partitions,
+        "of it, state, a partition: load": of_state["customMetrics"]["rocksdbLoadLatencyMs"] / partitions,
+        "of it, state, a partition: commit": of_state["commitTimeMs"] / partitions,
+    }

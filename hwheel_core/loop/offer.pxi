@@ -21,7 +21,8 @@ cdef void handle_move_between(LoopTimers self, LoopHandle handle, Entry* target,
 cdef void timers_withdraw(LoopTimers self) noexcept:
     """Takes back what the loop was asked for, to be asked for again, or run."""
     lock_with_gil(self.timer)
-    list_move_to_front(&self.offered, &self.running)
+    list_move_to_end(&self.running, &self.offered)      # what was offered stands first
+    list_move_to_end(&self.offered, &self.running)
     lock_release(self.timer)
 
 

@@ -54,17 +54,6 @@ cdef inline void list_move_to_end(Entry* source, Entry* target) noexcept nogil:
     list_init(source)
 
 
-cdef inline void list_move_to_front(Entry* source, Entry* target) noexcept nogil:
-    """Puts the whole of `source` before what is in `target`."""
-    if list_is_empty(source):
-        return
-    source.prev.next = target.next
-    target.next.prev = source.prev
-    source.next.prev = target
-    target.next = source.next
-    list_init(source)
-
-
 cdef inline bint entry_is_linked(const Entry* entry) noexcept nogil:
     return entry.next is not NULL
 

@@ -183,7 +183,8 @@ cdef StepStatus wheel_step(Wheel* self, int64_t now_ms, int* budget) noexcept no
         self.taken_ms = bucket.entries.expiration_ms
         wheel_advance_clock(self, bucket.entries.expiration_ms)
         if bucket.level == 1:
-            list_move_to_front(&bucket.entries, &self.due)      # a bucket of one tick: all of it is due
+            # All of a tick's bucket is due. Nothing else is, because the coarser buckets of the same time come after it.
+            list_move_to_end(&bucket.entries, &self.due)
         else:
             list_move_to_end(&bucket.entries, &self.flush)
         budget[0] -= 1

@@ -112,7 +112,7 @@ fuzz: .venv-fuzz/built
 chaos: .venv/built
 	.venv/bin/python -P tests/spark/chaos.py 20
 
-# The wheel broken in some 760 ways, each of which a test has to notice: see mutants/__main__.py. ARGUMENTS="--only queue.pxi"
+# The wheel broken in some 730 ways, each of which a test has to notice: see mutants/__main__.py. ARGUMENTS="--only queue.pxi"
 # breaks a part of it, --again what the last run has not killed.
 mutants: .venv/built
 	.venv/bin/python -P mutants $(ARGUMENTS)

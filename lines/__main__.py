@@ -28,7 +28,7 @@ SPARK = "src/hwheel/spark"
 TESTS = [
     f"tests/{name}" for name in ["unit", "model", "containers", "purgatory", "recorder", "c_api", "live", "tune", "cli"]
 ]
-TESTS += [f"tests/{name}" for name in ["threads", "dropin", "lifetime", "promises"]]
+TESTS += [f"tests/{name}" for name in ["threads", "dropin", "adaptors", "lifetime", "promises"]]
 # What sets a trace function itself, what takes long, and what is about other software.
 LEFT_OUT = [
     "promises/test_interruption.py",

@@ -209,3 +209,22 @@ def test_a_batch_that_falls_due_again_and_again_while_its_executor_is_busy(make_
     go_on.set()
     eventually(lambda: ran)
     assert ran == [[0, 1, 2]]
+
+
+def test_what_waits_for_the_last_millisecond_that_there_is_keeps_waiting(make, hand_clock):
+    last_ms = 2**63 - 1
+    hand_clock.ms = last_ms - 10
+    timer = make()
+    ran = []
+    timer.call_many(array("q", [1, 10]), ran.extend)
+    hand_clock.ms += 1
+    timer.advance_clock(0)
+    assert ran == [0]
+    hand_clock.ms -= 2
+    timer.call_many(array("q", [1]), ran.extend)
+    hand_clock.ms = last_ms - 1
+    timer.advance_clock(0)
+    assert (ran, len(timer)) == ([0, 0], 1)
+    hand_clock.ms = last_ms
+    timer.advance_clock(0)
+    assert ran == [0, 0, 1]

@@ -99,3 +99,16 @@ def test_nothing_pending_is_done_with_the_whole_budget():
     assert step(wheel, 1000, 7) == ("done", 7, 0, None, True)
     assert step(wheel, 1000, 0) == ("done", 0, 0, None, True)
     hwheel_core.debug_check(wheel)
+
+
+def test_a_tick_of_which_all_that_fell_due_was_cancelled_is_not_over_while_a_coarser_bucket_holds_more():
+    """Whoever is added at this tick now goes behind what that bucket holds."""
+    wheel = TimingWheel(1, 20, 0)
+    early = added(wheel, 400)  # on level 3
+    wheel.advance_clock(390)
+    (late,) = added(wheel, 400)  # on level 1
+    assert step(wheel, 400, 1) == ("more", 0, 0, 400, False)
+    assert late.cancel()
+    assert step(wheel, 400, 0) == ("more", 0, 0, 400, False)
+    assert wheel.poll(400) == early
+    hwheel_core.debug_check(wheel)

@@ -20,9 +20,10 @@ cdef bint core_miss(BaseTimer self, TimerTask task) except False:
     timer.missed += 1
     lock_release(timer)
     try:
-        task_tell(task, None, TimerMissed("the task was later than its max_lateness, and did not run"))
         self._miss(task)
     finally:
+        # After on_missed, because who waits may cancel the task, and with it goes its callback.
+        task_tell(task, None, TimerMissed("the task was later than its max_lateness, and did not run"))
         if not task_flags(&task.task) & TASK_REPEATS:
             task_drop_call(task)
     return True

@@ -12,7 +12,6 @@ import pytest
 from event_loops import FACTORIES
 from hwheel import ManualTimer, SystemTimer, TimerMissed, TimerTask, TimingWheel
 from hwheel.asyncio import EventLoop
-from waiting import eventually
 
 PATIENCE_S = 60
 
@@ -234,8 +233,30 @@ def test_what_was_too_late_is_missed(make_timer, hand_clock):
     missed = []
     timer = make_timer(clock=hand_clock, on_missed=lambda task: missed.append(task.callback))
     on_loop(main())
-    # Who waits is told first, and the loop may be over before the reaper comes to on_missed.
-    eventually(lambda: missed == [int, int], "both are told to on_missed")
+    assert missed == [int, int]
+
+
+def test_who_waits_hears_of_a_miss_when_on_missed_is_through_also_if_that_raises(make_timer, hand_clock):
+    async def main():
+        task = timer.call_later(1, int, max_lateness=1)
+        waiting = await until_awaited(task)
+        hand_clock.ms += 5000
+        timer.call_later(0, int)
+        await asyncio.to_thread(begun.wait, PATIENCE_S)
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        going_on.set()
+        with pytest.raises(TimerMissed):
+            await waiting
+
+    def on_missed(task):
+        begun.set()
+        going_on.wait(PATIENCE_S)
+        raise ZeroDivisionError
+
+    begun, going_on = threading.Event(), threading.Event()
+    timer = make_timer(clock=hand_clock, on_missed=on_missed, on_error=lambda task, error: None)
+    on_loop(main())
 
 
 def test_what_has_begun_is_an_error_that_says_so_and_needs_a_loop():

@@ -1,6 +1,5 @@
 """What figures are held against: the least that an operation can cost, and the least that one can write."""
 
-from collections.abc import Callable
 from heapq import heapify, heappush
 from itertools import count, repeat
 from tempfile import mkdtemp
@@ -39,7 +38,7 @@ class FloorLife(ReferenceLife):
     def __init__(self, make: type[Implementation], inputs: Inputs) -> None:
         super().__init__(make, inputs)
         self.counts = {"add + cancel": inputs.pairs}
-        self.call_later = floor_method()
+        self.call_later = floors().Floor(TimerTask).call_later
 
     def call(self) -> None:
         call_later, callback, delay = self.call_later, self.fired.append, PAIR_DELAY_S
@@ -59,7 +58,7 @@ class FloorOfPairLife(ReferenceLife):
     def __init__(self, make: type[Implementation], inputs: Inputs) -> None:
         super().__init__(make, inputs)
         self.counts = {"add + cancel": inputs.pairs}
-        self.call_later = floor_of_pair()
+        self.call_later = floors().FloorOfPair().call_later
 
     def pairs(self) -> None:
         call_later, callback, delay = self.call_later, self.fired.append, PAIR_DELAY_S
@@ -157,26 +156,15 @@ class BareLoopAsAddedLife(BareLoopLife):
         return self.inputs.indices
 
 
-def floor_method() -> Callable[[float, Any, Any], Any]:
-    """Floor(TimerTask).call_later.
+def floors() -> Any:
+    """The module floor.pyx.
 
     Raises:
         ImportError: it has not been compiled yet; see compile_floor.
     """
     from core import floor
 
-    return floor.Floor(TimerTask).call_later  # type: ignore[no-any-return]
-
-
-def floor_of_pair() -> Callable[[float, Any, Any], Any]:
-    """FloorOfPair().call_later.
-
-    Raises:
-        ImportError: as floor_method.
-    """
-    from core import floor
-
-    return floor.FloorOfPair().call_later  # type: ignore[no-any-return]
+    return floor
 
 
 def compile_floor() -> None:
@@ -188,7 +176,7 @@ def compile_floor() -> None:
     import pyximport
 
     pyximport.install(pyimport=False, build_dir=mkdtemp(prefix="hwheel-floor-"), language_level=3)
-    floor_method()
+    floors()
 
 
 def references() -> tuple[list[tuple[type[Implementation], type[Life]]], list[str]]:

@@ -9,10 +9,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from hwheel.spark import hold_until_due
-from job import SCHEMA, Job, messages
+from job import NAMES, SCHEMA, Job, messages
 from processor_time import processor_seconds
 
-NAMES = {"id": "id", "key": "key", "due": "due", "payload": "payload"}
 NAMED = {"cancel": "cancel", "replace": "replace"}
 BATCH = 50_000
 BATCHES = 16  # so many that the index is divided, which is not done in each

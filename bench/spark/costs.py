@@ -12,10 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hwheel.spark import hold_until_due
-from job import SCHEMA, Job, messages
+from job import NAMES, SCHEMA, Job, messages
 from processor_time import processor_seconds
 
-NAMES = {"id": "id", "key": "key", "due": "due", "payload": "payload"}
 SIZES = (50_000, 250_000)
 TINY = 2
 WARM_UP = 8  # batches of each, since Java compiles what it runs for a while

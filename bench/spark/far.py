@@ -6,9 +6,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from hwheel.spark import hold_until_due
-from job import START_MS, Job
+from job import NAMES, START_MS, Job
 
-NAMES = {"id": "id", "key": "key", "due": "due", "payload": "payload"}
 TICK_MS, WHEEL_SIZE = 1000, 256
 DAY_MS = 86_400_000
 COUNT = 1_000_000

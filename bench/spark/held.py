@@ -33,24 +33,13 @@ from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.pending import messages as pending_messages
 from hwheel.spark.deliver.pending import rows_held
 from hwheel.spark.session.local import make_session
-from hwheel.spark.session.state_store import BY_FILE_SYSTEM, CHANGELOG, FILE_MANAGER, PROVIDER, ROCKSDB
-from job import FIRST_DUE_MS, START_MS, Job
+from job import NAMES, SETTINGS, START_MS, Job
 from lib.machine import load_average, machine
 
-NAMES = {"id": "id", "key": "key", "due": "due", "payload": "payload"}
 FILL_BATCH = 1_000_000
 SIZES = (50_000, 250_000)
 TIMES = 5
 STOPS = (100_000, 10_000_000)
-SETTINGS = {
-    "spark.driver.memory": "4g",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.minBatchesToRetain": "2",
-    PROVIDER: ROCKSDB,
-    CHANGELOG: "true",
-    FILE_MANAGER: BY_FILE_SYSTEM,
-}
 GB = 1e9
 
 
@@ -184,7 +173,7 @@ def again(place: Path) -> dict[str, object]:
     held = rows_held(spark, str(place / "job/checkpoint"))
     found["how many are held"] = {"rows": held, "s": round(time.perf_counter() - begun, 1)}
     # The first bucket of the second level moves down.
-    moved_s = job.batch(first_due() - job.now_ms)
+    moved_s = job.batch(job.first_due_ms - job.now_ms)
     found["the batch in which the first coarse bucket moves down, s"] = round(moved_s, 2)
     due = [job.batch(10_000) for _ in range(5)]
     found["batches in which 10 s of messages go out, s"] = [round(one, 2) for one in due]
@@ -192,11 +181,6 @@ def again(place: Path) -> dict[str, object]:
     job.query.stop()
     spark.stop()
     return found | looks.found()
-
-
-def first_due() -> int:
-    """When the first are due."""
-    return START_MS + FIRST_DUE_MS
 
 
 def asked(place: Path) -> dict[str, object]:

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+from hwheel.spark.session.state_store import BY_FILE_SYSTEM, CHANGELOG, FILE_MANAGER, PROVIDER, ROCKSDB
+
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "spark"))
 
 from clocked_query import start_with_clock
@@ -21,7 +23,17 @@ FIRST_DUE_MS = 3_600_000  # from START_MS: nothing is due while the job is fille
 SPREAD_MS = 86_400_000  # the due times lie evenly over a day
 PAYLOAD = "a payload of thirty-two letters."
 SCHEMA = "id string, key string, due bigint, payload string"
+NAMES = {"id": "id", "key": "key", "due": "due", "payload": "payload"}
 FILES = 2  # a batch, one for each core
+SETTINGS = {
+    "spark.driver.memory": "4g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    PROVIDER: ROCKSDB,
+    CHANGELOG: "true",
+    FILE_MANAGER: BY_FILE_SYSTEM,  # as hwheel deliver has it for a local checkpoint
+}
 
 
 def messages(first: int, due_ms: Any, numbers: Any = None) -> pa.Table:

@@ -24,8 +24,7 @@ from far import WHEEL_SIZES, cascade, month
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.pending import indexes, state
 from hwheel.spark.session.local import make_session
-from hwheel.spark.session.state_store import BY_FILE_SYSTEM, CHANGELOG, FILE_MANAGER, PROVIDER, ROCKSDB
-from job import PAYLOAD, Job
+from job import NAMES, PAYLOAD, SETTINGS, Job
 from lag import SETTINGS as LAGS
 from lag import lags
 from lib.machine import machine
@@ -34,16 +33,6 @@ from one_timer import one_timer_a_message
 BATCH = 250_000
 SMALL_BATCH = 50_000
 FLAT_WHEEL_SIZE = 2**20  # a level so long that there is no other
-SETTINGS = {
-    "spark.driver.memory": "4g",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.minBatchesToRetain": "2",
-    PROVIDER: ROCKSDB,
-    CHANGELOG: "true",
-    FILE_MANAGER: BY_FILE_SYSTEM,  # as hwheel deliver has it for a local checkpoint
-}
-NAMES = {"id": "id", "key": "key", "due": "due", "payload": "payload"}
 
 
 def fill(job: Job, pending: int) -> None:

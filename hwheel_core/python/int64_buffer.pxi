@@ -91,18 +91,14 @@ cdef Int64Buffer int64_contiguous(object source, str name):
     return int64_buffer(copied, name)
 
 
-cdef object no_indices(object source):
-    return TypeError("indices must be a one-dimensional buffer of int64 or an iterable of int, "
-                     f"not {type(source).__name__}")
-
-
 cdef Int64Buffer int64_indices(object source):
     """Contiguous int64 indices; an iterable of int will do as well."""
     if not PyObject_CheckBuffer(source) and not hasattr(source, "__arrow_c_array__"):
         try:
             numbers = iter(source)
         except TypeError:
-            raise no_indices(source) from None
+            raise TypeError("indices must be a one-dimensional buffer of int64 or an iterable of int, "
+                            f"not {type(source).__name__}") from None
         numbers = list(numbers)         # what this raises is somebody's own
         try:
             values = array.array("q", numbers)

@@ -2,7 +2,6 @@
 
 import functools
 import gc
-import queue
 import time
 import weakref
 from array import array
@@ -10,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from held_calls import Held
 from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerFull, TimerTask, TimingWheel
+from waiting import PATIENCE_WITH_MACHINE_S
 
 
 class Thing:
@@ -125,16 +126,6 @@ class OwnRun(TimerTask):
         pass
 
 
-class Keeps:
-    """An executor that runs nothing by itself."""
-
-    def __init__(self):
-        self.calls = queue.SimpleQueue()
-
-    def submit(self, call, *args):
-        self.calls.put((call, args))
-
-
 def task_and_what_it_holds(kind):
     if kind != "a run() of its own":
         return make(kind, delay_ms=1)
@@ -147,12 +138,12 @@ def task_and_what_it_holds(kind):
 def test_at_expiry_elsewhere_while_the_reaper_sleeps(no_gc, eventually, kind):
     # Without a GIL what the reaper has made for the call is released when the reaper comes back to Python, unless it
     # has given it away; and the reaper sleeps here until the timer is closed.
-    executor = Keeps()
+    executor = Held()
     with SystemTimer(executor=executor, on_error=lambda task, error: None) as timer:
         task, thing = task_and_what_it_holds(kind)
         timer.add(task)
         del task
-        call, args = executor.calls.get(timeout=60)
+        call, args = executor.calls.get(timeout=PATIENCE_WITH_MACHINE_S)
         time.sleep(0.05)  # the reaper goes to sleep: were it slower, the test would only see less
         call(*args)
         del call, args

@@ -1,7 +1,6 @@
 """Executors of all kinds: whatever submit() does, the reaper goes on, each task runs once, and errors are reported."""
 
 import gc
-import queue
 import threading
 import weakref
 from array import array
@@ -9,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
+from held_calls import Held
 from hwheel import TimerTask
 from letting_go import let_go
 
@@ -30,20 +30,6 @@ class Odd:
         if self.after is not None:
             raise self.after
         return self.answer
-
-
-class Held:
-    """An executor that runs nothing until it is told to."""
-
-    def __init__(self):
-        self.calls = queue.SimpleQueue()
-
-    def submit(self, function, *args):
-        self.calls.put((function, args))
-
-    def run_one(self):
-        function, args = self.calls.get(timeout=PATIENCE_S)
-        function(*args)
 
 
 class Raising(Future):

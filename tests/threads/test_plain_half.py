@@ -28,10 +28,9 @@ def sanitized(tmp_path_factory):
         pytest.skip(f"the compiler of this {platform.machine()} has no ThreadSanitizer")
 
 
-def ended(folder, broken, seconds):
-    program = run.build(folder, broken)
+def ended(program, seconds, seed=1):
     return subprocess.run(
-        run.command(program, seconds, 1),
+        run.command(program, seconds, seed),
         capture_output=True,
         text=True,
         check=False,
@@ -41,14 +40,19 @@ def ended(folder, broken, seconds):
 
 
 def test_no_two_threads_of_the_plain_half_touch_anything_at_once(sanitized, tmp_path):
-    done = ended(tmp_path, None, 1)
+    done = ended(run.build(tmp_path), 1)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert "every one accounted for" in done.stdout
 
 
 def test_a_lock_that_is_left_out_is_found(sanitized, tmp_path):
-    done = ended(tmp_path, "registry_leave", 60)
-    assert done.returncode == 66, done
-    assert "data race" in done.stderr
-    # Where it is seen first: the list itself, or the memory of a timer that is still in it.
-    assert any(name in done.stderr for name in ("registry_leave", "registry_enter", "PyMem_RawFree")), done.stderr
+    program = run.build(tmp_path, "registry_leave")
+    # The first race that is seen ends the program. It may be one with the memory of a timer that is still in the list,
+    # whose report does not name the function: then another seed brings up another one.
+    for seed in range(1, 6):
+        done = ended(program, 60, seed)
+        assert done.returncode == 66, done
+        assert "data race" in done.stderr
+        if "registry_leave" in done.stderr:
+            return
+    raise AssertionError(done.stderr)

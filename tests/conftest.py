@@ -60,7 +60,7 @@ def nothing_left_behind(request):
     live_before = hwheel_core.debug_live() if hwheel_core.DEBUG else None
     threads_before = set(threading.enumerate())
     yield
-    give_up = time.monotonic() + 5
+    give_up = time.monotonic() + waiting.PATIENCE_S  # a collection takes seconds on a slow build beside other work
     while time.monotonic() < give_up:
         left = [
             thread.name

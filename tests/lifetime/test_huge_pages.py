@@ -1,5 +1,6 @@
 """use_huge_pages(): CPython's small objects lie in huge pages, and go back to the system."""
 
+import os
 import sysconfig
 from pathlib import Path
 
@@ -31,7 +32,10 @@ def use(timer, tasks):
 """
 
 pytestmark = pytest.mark.skipif(
-    not SWITCH.exists() or "[never]" in SWITCH.read_text() or sysconfig.get_config_var("Py_GIL_DISABLED") == 1,
+    not SWITCH.exists()
+    or "[never]" in SWITCH.read_text()
+    or sysconfig.get_config_var("Py_GIL_DISABLED") == 1
+    or os.environ.get("PYTHONMALLOC", "").startswith("malloc"),
     reason="this system has no huge pages, or this CPython no arenas",
 )
 

@@ -48,7 +48,9 @@ cdef void task_disown(TimerTask self, Timer* timer) noexcept:
 
 cdef inline void task_leave_timer(Task* task) noexcept:
     if task.owner:
-        if entry_is_linked(&task.entry):    # of call_every, and never brought back: its executor has lost it
+        # Of call_every, and never brought back: its timer, which holds what it has handed out, dies too. So nobody
+        # comes upon it meanwhile.
+        if entry_is_linked(&task.entry):
             lock_with_gil(<Timer*>task.owner)
             task_rest_no_more_locked(<Timer*>task.owner, task)
             lock_release(<Timer*>task.owner)

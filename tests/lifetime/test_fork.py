@@ -392,6 +392,66 @@ subprocess.run(["true"], preexec_fn=timer.close, timeout=60, check=True)
     )
 
 
+@pytest.mark.parametrize("executor", ["None", "'inline'"])
+def test_what_was_kept_waits_until_all_fork_handlers_have_returned(ends_well, executor):
+    # Those of other modules make locks anew that nobody may be waiting for. And it waits without a look at the frames
+    # of the thread that forks, because that thread runs meanwhile: where there is no GIL, who looks may crash.
+    ends_well(
+        f"""
+timer = SystemTimer(executor={executor}, fork="keep")
+ran, early, looks = [], [], []
+
+def slow_handler():
+    time.sleep(0.3)
+    early.extend(ran)
+
+os.register_at_fork(after_in_child=slow_handler)
+sys.addaudithook(lambda event, _: looks.append(event) if event == "sys._current_frames" else None)
+
+def child():
+    eventually(lambda: ran)
+    assert early == looks == []
+
+def fork():
+    del ran[:]
+    timer.call_later(1, ran.append, 1)
+    in_child(child)
+    eventually(lambda: ran)
+
+fork()
+forker = threading.Thread(target=fork)
+forker.start()
+forker.join()
+timer.close()
+"""
+    )
+
+
+@pytest.mark.parametrize("executor", ["None", "'inline'"])
+def test_what_was_kept_runs_in_the_child_of_a_later_fork_handler(ends_well, executor):
+    ends_well(
+        f"""
+timer = SystemTimer(executor={executor}, fork="keep")
+ran, depth = [], []
+
+def fork_again():
+    depth.append(1)
+    if len(depth) == 1:
+        in_child(child)         # there this one never returns
+
+os.register_at_fork(after_in_child=fork_again)
+timer.call_later(0.1, ran.append, 1)
+
+def child():
+    eventually(lambda: ran == [1])
+
+in_child(child)
+child()
+timer.close()
+"""
+    )
+
+
 def test_what_was_called_on_terms_is_kept_or_dropped_as_all_else(ends_well):
     ends_well(
         """

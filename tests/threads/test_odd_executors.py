@@ -106,6 +106,40 @@ def test_a_task_that_is_added_again_while_it_waits_runs_also_if_the_second_add_i
     assert ran == ["ran"]
 
 
+def test_what_an_executor_loses_of_call_every_lives_until_it_is_cancelled(make_timer, eventually):
+    """The timer holds what it has handed out. So what others come upon, in a group, does not die in another thread at
+    that moment: where there is no GIL, they would take hold of what is dying."""
+
+    class Callback:
+        def __call__(self):
+            pass
+
+    for others_look in (False, True) * 5:
+        executor = Held()
+        timer = make_timer(executor=executor)
+        group = timer.group()
+        callbacks = [Callback() for _ in range(20)]
+        held = [weakref.ref(callback) for callback in callbacks]
+        for callback in callbacks:
+            group.call_every(0.001, callback)
+        del callback, callbacks
+        eventually(lambda executor=executor: executor.calls.qsize() == 20)
+        cancelled = []
+        cancel = threading.Thread(target=lambda group=group, cancelled=cancelled: cancelled.append(group.cancel()))
+        if others_look:
+            cancel.start()
+        while not executor.calls.empty():
+            executor.calls.get()  # and is gone
+        if not others_look:
+            gc.collect()
+            assert None not in [callback() for callback in held]
+            assert len(group) == 20
+            cancel.start()
+        cancel.join(PATIENCE_S)
+        assert cancelled == [20] and len(group) == 0
+        timer.close()
+
+
 @pytest.mark.parametrize("name", ["cancelled", "pending", "expired", "args", "callback", "timer", "begin", "finish"])
 def test_a_subclass_may_have_a_method_of_any_name(make_timer, pool, eventually, name):
     ran = []

@@ -5,13 +5,14 @@ the process is put into a dictionary and taken out of it by single steps that no
 """
 
 import atexit
+import functools
 import itertools
+import math
 import os
 import sys
 import threading
 import time
 import weakref
-from types import FrameType
 from typing import Any
 
 from hwheel.timers.uncaught import report_uncaught
@@ -73,33 +74,30 @@ def _tell_all(what: str) -> None:
 class Fork:
     """A fork whose handlers are at work in the child.
 
-    A thread that one of ours starts waits until os.fork() has returned: handlers of other modules come after ours, and
+    A thread that one of ours starts waits until all have returned: handlers of other modules come after ours, and
     make locks anew that nobody may be waiting for, those of concurrent.futures and of logging for instance. Whatever
     the thread ran could do that.
+
+    Nothing tells that the last one has returned. But CPython calls them from a copy of its list of handlers, because
+    one may register another, and gives the copy up at the end. So until then there is one reference more to ours. The
+    frames of the thread that forked would say it too, but whoever looks at them while that thread runs may crash,
+    where there is no GIL.
     """
 
-    def __init__(self, caller: FrameType) -> None:
+    def __init__(self) -> None:
         self._thread = threading.get_ident()
-        self._caller: FrameType | None = caller  # who calls os.fork()
-        self._instruction = caller.f_lasti
+        self._references: float = _references_to_handler()
 
     def wait(self) -> None:
         """Waits until it is over."""
-        while self._is_under_way():
+        while _references_to_handler() >= self._references:
             time.sleep(0.001)
-        self._caller = None  # it holds on to all that is in that function
 
     def make_way(self) -> None:
         """Before somebody waits for the thread that waits here. If that is the thread that forked, in a later handler,
         this one must not go on waiting for it."""
         if self._thread == threading.get_ident():
-            self._caller = None
-
-    def _is_under_way(self) -> bool:
-        caller, frame = self._caller, sys._current_frames().get(self._thread)
-        while frame is not None and frame is not caller:
-            frame = frame.f_back
-        return frame is not None and frame.f_lasti == self._instruction
+            self._references = math.inf
 
 
 _fork: Fork | None = None
@@ -110,14 +108,21 @@ def fork_at_work() -> Fork | None:
     return _fork
 
 
-def _after_fork_in_child() -> None:
+def _tell_of_fork() -> None:
     global _fork
-    caller = sys._getframe().f_back
     try:
-        _fork = None if caller is None else Fork(caller)
+        _fork = Fork()
         _tell_all("_after_fork_in_child")
     finally:
         _fork = None
+
+
+# An object of its own: where there is no GIL, references to a function are not counted.
+_after_fork_in_child = functools.partial(_tell_of_fork)
+
+
+def _references_to_handler() -> int:
+    return sys.getrefcount(_after_fork_in_child)
 
 
 def _at_exit() -> None:

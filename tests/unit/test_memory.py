@@ -60,17 +60,41 @@ def make_and_drop(count):
         timer.close()
 
 
-def test_the_memory_of_wheels_goes_back_with_them():
-    make_and_drop(10)
+def what_stays(lives):
+    """The bytes that do not go back when lives(200) has been lived."""
+    lives(10)
     tracemalloc.start()
     try:
-        make_and_drop(10)
+        lives(10)
         before, _ = tracemalloc.get_traced_memory()
-        make_and_drop(200)
+        lives(200)
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert after - before < 200 * 500  # a level of these has a kilobyte
+    return after - before
+
+
+def test_the_memory_of_wheels_goes_back_with_them():
+    assert what_stays(make_and_drop) < 200 * 500  # a level of these has a kilobyte
+
+
+def grow_and_end(count):
+    """Each extend() that finds no room makes a block. The first seven are over at once, while the batch runs, and the
+    others when it is cancelled."""
+    for _ in range(count):
+        timer = ManualTimer()
+        run = len
+        batch = timer.call_many(array("q", [5] * 100), run)
+        for number in range(1, 15):
+            batch.extend(array("q", [5 if number < 7 else 50] * 100 * number), run)
+        timer.advance(0.005)
+        assert batch.pending == sum(100 * number for number in range(7, 15))
+        batch.cancel()
+        timer.close()
+
+
+def test_the_memory_of_batches_that_have_grown_goes_back_when_they_are_over():
+    assert what_stays(grow_and_end) < 200 * 500  # the smallest of the blocks has some five kilobytes
 
 
 @pytest.mark.parametrize("grow", [False, True], ids=["a wheel", "a level more"])

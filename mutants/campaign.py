@@ -20,7 +20,8 @@ CFLAGS = "-w -fno-strict-overflow -ftrivial-auto-var-init=zero"
 # longer to collect all tests than to run these.
 FIRST = ["model/wheel_model", "unit/order_in_a_tick", "unit/worked_examples", "unit/advance_clock"]
 SECOND = ["unit/memory", "unit/hints", "unit/bookmarks", "unit/emptied_buckets", "unit/steps", "unit/look"]
-SECOND += ["unit/end_of_time", "model/timer_model", "threads/clock_set_back", "unit/large_wheels"]
+SECOND += ["unit/end_of_time", "model/timer_model", "threads/clock_set_back", "unit/batch", "model/delay_queue_model"]
+SECOND += ["containers/delay_queue_times", "unit/large_wheels"]
 # Long ones that are about something else.
 LEFT_OUT = {"unit/long_chains", "model/proof", "unit/kafka_behaviour", "unit/replay_extremes"}
 

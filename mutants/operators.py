@@ -163,20 +163,12 @@ def stands_before_operand(words: tuple[Word, ...] | Words, at: int) -> bool:
     return at == 0 or words[at - 1] in BEFORE_OPERAND  # a `>` before it is an operator, or ends a cast
 
 
-def is_type(words: tuple[Word, ...] | Words, end: int) -> bool:
-    """Whether this `>` ends a cast `<T*>`."""
-    begin = end - 1
-    while begin >= 0 and (words[begin] in {"*", "**"} or words[begin].isidentifier()):
-        begin -= 1
-    return 0 <= begin < end - 1 and words[begin] == "<" and stands_before_operand(words, begin)
-
-
 def in_type(words: Words, at: int) -> bool:
     """Inside of a cast, with its brackets, or of sizeof()."""
     for begin, word in enumerate(words[: at + 1]):
         if word == "sizeof":
             end = words.index(")", begin)
-        elif word == "<" and ">" in words[begin:] and is_type(words, words.index(">", begin)):
+        elif word == "<" and stands_before_operand(words, begin) and ">" in words[begin:]:
             end = words.index(">", begin)
         else:
             continue

@@ -3,6 +3,7 @@
 import contextlib
 import doctest
 import importlib
+import io
 import json
 import os
 import re
@@ -23,6 +24,7 @@ from hwheel.cli.errors import CommandError
 from hwheel.cli.main import main
 from hwheel.cli.top.place import place_of
 from hwheel.cli.top.rates import rates_between
+from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 from programs import PATIENCE_S, environment
 from waiting import eventually
 
@@ -380,6 +382,30 @@ def test_what_does_not_fit_is_said(path):
     with hwheel.live.serve(path, *timers), Terminal("top", path, "--interval", "0.1", lines=24) as terminal:
         terminal.shows("more where the terminal is higher", times=2)
         assert all(timer.name in terminal.out for timer in timers)
+
+
+class Order(DelayedOperation):
+    def try_complete(self):
+        return False
+
+
+def test_purgatories_have_a_table_and_a_program_that_is_silent_is_told(path):
+    from rich.console import Console
+
+    from hwheel.cli.top.draw import Page
+
+    with DelayedOperationPurgatory("orders") as orders:
+        orders.try_complete_else_watch(Order(60_000), ["tea", "jam"])
+        with hwheel.live.serve(path, orders):
+            look = seen(path)
+    console = Console(width=120, file=io.StringIO())
+    console.print(Page(console).draw(look, {}, path, "does not answer"))
+    lines = console.file.getvalue().splitlines()
+    assert lines[0].rstrip().endswith("does not answer")
+    (heads,) = (line.split() for line in lines if line.strip().startswith("purgatory"))
+    rows = [line.split() for line in lines if line.strip().startswith("orders")]
+    told = [dict(zip(heads, row, strict=True)) for row in rows if len(row) == len(heads)]
+    assert any((row["delayed"], row["watched"]) == ("1", "2") for row in told)
 
 
 def test_what_is_not_shown_is_not_drawn(path, monkeypatch):

@@ -5,11 +5,13 @@ that is added before the one that the alarm is set for, that is beyond the wheel
 """
 
 import tracemalloc
+from queue import Empty
 
 import pytest
 
 from due_items import taken
-from hwheel import DelayQueue
+from exploring import dice_of
+from hwheel import DelayQueue, SystemTimer
 
 
 @pytest.fixture
@@ -38,6 +40,40 @@ def test_around_the_edge_of_each_level_an_item_comes_at_its_ms(timer, q, delay_m
         assert taken(q) == ["a"], start
         timer.advance(0.001)
         assert taken(q) == ["b"]
+
+
+def test_after_the_clock_was_set_back_an_item_still_comes_at_its_ms(hand_clock):
+    """A bucket of the second level has 64 ms, and all of that level 4096."""
+    chance = dice_of(64)
+    with SystemTimer(clock=hand_clock, executor="inline", reaper=False) as timer:
+        for number in range(300):
+            q = DelayQueue(timer=timer)
+            hand_clock.ms = begin_ms = chance.randrange(10**7, 10**8)
+            due_ms = begin_ms + chance.randrange(64, 4096)
+            q.put("a", (due_ms - begin_ms) / 1000)
+            if number % 2:
+                hand_clock.ms = due_ms - due_ms % 64 - 4096 + chance.randrange(64)  # just out of its reach
+            else:
+                hand_clock.ms -= chance.randrange(1, 64**3)
+            q.put("b", 0.001)
+            hand_clock.ms += 1
+            assert taken(q) == ["b"]
+            hand_clock.ms = due_ms - 1
+            assert taken(q) == []
+            hand_clock.ms += 1
+            assert taken(q) == ["a"]
+
+
+def test_a_slot_that_was_emptied_in_the_turn_before_is_of_this_turn(timer, q):
+    q.remove(q.put("removed", 0.05))
+    timer.advance(0.07)
+    q.put("kept", 0.044)  # 64 ms after the other
+    with pytest.raises(Empty):
+        q.get_nowait()
+    timer.advance(0.043)
+    assert taken(q) == []
+    timer.advance(0.001)
+    assert taken(q) == ["kept"]
 
 
 @pytest.mark.parametrize("delay_ms", [63, 64, 65, 4096])

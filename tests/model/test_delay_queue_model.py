@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 import hwheel_core
 from exploring import explored
-from hwheel import DelayQueue, ManualTimer, ShutDown
+from hwheel import DelayQueue, ManualTimer, ShutDown, SystemTimer
 
 delays_ms = st.integers(-5, 40) | st.integers(0, 5000) | st.sampled_from([0, 0, 64, 4096, 10**7, 10**12])
 
@@ -48,12 +48,15 @@ class Model:
 
 
 class DelayQueueMachine(RuleBasedStateMachine):
-    @initialize(maxsize=st.sampled_from([0, 0, -1, 1, 5]))
-    def begin(self, maxsize):
-        self.timer = ManualTimer()
+    @initialize(maxsize=st.sampled_from([0, 0, -1, 1, 5]), by_hand=st.booleans())
+    def begin(self, maxsize, by_hand):
+        self.model = model = Model()
+        self.by_hand = by_hand
+        self.timer = (
+            ManualTimer() if by_hand else SystemTimer(clock=lambda: model.now_ms, executor="inline", reaper=False)
+        )
         self.maxsize = max(0, maxsize)
         self.queue = DelayQueue(maxsize, timer=self.timer)
-        self.model = Model()
         self.keys = []
         self.shut = False
 
@@ -112,8 +115,15 @@ class DelayQueueMachine(RuleBasedStateMachine):
 
     @rule(ms=st.integers(0, 50) | st.integers(0, 10**5) | st.just(10**13))
     def advance(self, ms):
-        self.timer.advance(ms / 1000)
+        if self.by_hand:
+            self.timer.advance(ms / 1000)
         self.model.now_ms += ms
+
+    @rule(ms=st.integers(1, 50) | st.integers(1, 10**5))
+    def set_back(self, ms):
+        """A clock that is a callable may be."""
+        if not self.by_hand:
+            self.model.now_ms = max(0, self.model.now_ms - ms)
 
     @rule()
     def drain(self):
@@ -145,6 +155,10 @@ class DelayQueueMachine(RuleBasedStateMachine):
         assert len(self.timer) == 0  # nobody waits
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(self.queue)
+
+    def teardown(self):
+        if hasattr(self, "timer"):
+            self.timer.close()
 
 
 TestDelayQueue = DelayQueueMachine.TestCase

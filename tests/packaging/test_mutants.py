@@ -55,6 +55,19 @@ def others(statement):
             ],
         ),
         ("return ADD_DUE", ["return ADD_PENDING", "return ADD_NEEDS_LEVEL", ""]),
+        (
+            "return at < count or <int>count < 3",  # the first `<` begins no cast
+            [
+                "return at <= count or <int>count < 3",
+                "return at >= count or <int>count < 3",
+                "return at < count and <int>count < 3",
+                "return at < count or <int>count <= 3",
+                "return at < count or <int>count >= 3",
+                "return at < count or <int>count < 4",
+                "return at < count or <int>count < 2",
+                "",
+            ],
+        ),
         ("return NULL", []),  # the end of the function returns the same
         (
             "size = sizeof(Entry*) * 2",

@@ -5,6 +5,7 @@ from array import array
 
 import pytest
 
+import hwheel_core
 from exploring import dice_of
 from waiting import eventually
 
@@ -228,3 +229,93 @@ def test_what_waits_for_the_last_millisecond_that_there_is_keeps_waiting(make, h
     hand_clock.ms = last_ms
     timer.advance_clock(0)
     assert ran == [0, 0, 1]
+
+
+LAST_MS = 2**63 - 1
+
+
+def levels_that_reach(time_ms, clock_ms, tick_ms, wheel_size):
+    """(how many levels a wheel whose clock stands there needs for a time, the tick of the last of them)."""
+    levels = 1
+    while time_ms - clock_ms // tick_ms * tick_ms >= tick_ms * wheel_size:
+        levels, tick_ms = levels + 1, tick_ms * wheel_size
+    return levels, tick_ms
+
+
+def set_back_with_one_pending(make_timer, hand_clock, wheel, delay_ms, back_ms):
+    """Sets the clock back by so much. There are as many levels then as what is pending needs, because its bucket has to
+    fit as a whole; and it runs in its tick."""
+    tick_ms, wheel_size = wheel
+    begin_ms = hand_clock.ms
+    timer = make_timer(
+        tick_ms=tick_ms, wheel_size=wheel_size, executor="inline", clock=hand_clock, reaper=False, never_early=False
+    )
+    ran = []
+    due_ms = timer.call_later(delay_ms / 1000, ran.append, "pending").deadline_ms
+    assert due_ms == begin_ms + delay_ms
+    levels, bucket_tick_ms = levels_that_reach(due_ms, begin_ms, tick_ms, wheel_size)
+    bucket_end_ms = min(due_ms - due_ms % bucket_tick_ms + bucket_tick_ms - 1, LAST_MS)
+    hand_clock.ms -= back_ms
+    timer.call_later(tick_ms / 1000, ran.append, "new")
+    needed, _ = levels_that_reach(bucket_end_ms, hand_clock.ms, tick_ms, wheel_size)
+    assert timer.stats().levels == max(levels, needed)
+    if hwheel_core.DEBUG:
+        hwheel_core.debug_check(timer)
+    hand_clock.ms = due_ms - due_ms % tick_ms - 1
+    timer.advance_clock(0)
+    assert ran == ["new"]
+    hand_clock.ms += 1
+    timer.advance_clock(0)
+    assert ran == ["new", "pending"]
+    timer.close()
+
+
+@pytest.mark.parametrize("wheel", [(1, 2), (1, 20), (3, 7), (20, 5)], ids=str)
+def test_there_are_as_many_levels_then_as_what_is_pending_needs(make_timer, hand_clock, wheel):
+    tick_ms, wheel_size = wheel
+    chance = dice_of(wheel_size)
+    for _ in range(300):
+        hand_clock.ms = chance.randrange(10**6, 10**7)
+        delay_ms = tick_ms * 2 + chance.randrange(tick_ms * wheel_size ** chance.randrange(1, 4))
+        back_ms = tick_ms * 2 + chance.randrange(tick_ms * wheel_size ** chance.randrange(1, 4))
+        set_back_with_one_pending(make_timer, hand_clock, wheel, delay_ms, back_ms)
+
+
+@pytest.mark.parametrize("delay_ms", [5, 6, 7, 40])
+def test_so_many_also_where_a_bucket_goes_on_beyond_the_last_millisecond(make_timer, hand_clock, delay_ms):
+    """2**63 - 1 is a multiple of 7, so that the last bucket of seven begins with the last millisecond."""
+    for back_ms in range(2, 60):
+        hand_clock.ms = LAST_MS - delay_ms
+        set_back_with_one_pending(make_timer, hand_clock, (1, 7), delay_ms, back_ms)
+
+
+def test_what_is_due_at_once_does_not_wait_for_what_was_the_time(make, hand_clock):
+    timer = make()
+    ran = []
+    timer.call_later(5, ran.append, "before")
+    hand_clock.ms += 5000
+    timer.advance_clock(0)
+    hand_clock.ms -= 3000
+    timer.call_later(1, ran.append, "earlier than it was")
+    timer.call_later(0, ran.append, "at once")
+    timer.advance_clock(0)
+    assert ran == ["before", "at once"]
+    hand_clock.ms += 1000
+    timer.advance_clock(0)
+    assert ran == ["before", "at once", "earlier than it was"]
+
+
+def test_very_many_of_one_tick_stay_in_order(make, hand_clock):
+    """More than a cascade moves at a time; and due when it does, because a coarse bucket begins with their tick."""
+    timer = make(wheel_size=20)
+    ran = []
+    for number in range(5000):
+        timer.call_at(1600, ran.append, number)
+    timer.call_later(5, int)
+    hand_clock.ms += 5000
+    timer.advance_clock(0)
+    hand_clock.ms -= 4000
+    timer.call_later(1, int)
+    hand_clock.ms = 1_600_000
+    timer.advance_clock(0)
+    assert ran == list(range(5000))

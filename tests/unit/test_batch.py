@@ -59,6 +59,19 @@ def test_a_large_batch_keeps_order_within_each_tick_over_all_levels(ran):
     assert in_order == sorted(range(20_000), key=lambda index: (delays_ms[index], index))
 
 
+@pytest.mark.parametrize("start_ms", [0, 1, 999_999, 2**62 + 1])
+@pytest.mark.parametrize("last_ms", [1, 3, 4, 5, 15, 16, 17, 63, 64, 65, 4095, 4096, 10**6])
+def test_as_many_levels_are_made_for_a_batch_as_for_a_task_at_its_end(ran, start_ms, last_ms):
+    timer, other = (ManualTimer(wheel_size=4, start_ms=start_ms) for _ in range(2))
+    batch = timer.call_many(array("q", [1, last_ms]), ran.extend)
+    other.call_later(last_ms / 1000, int)
+    assert timer.stats().levels == other.stats().levels
+    timer.advance((last_ms - 1) / 1000)
+    assert batch.pending == (2 if last_ms == 1 else 1)
+    timer.advance(0.001)
+    assert ran == [0, 1]
+
+
 def test_coarse_ticks_round_the_delays_of_a_batch_up(ran):
     timer = ManualTimer(tick_ms=20)
     timer.call_many(array("q", [40, 21, 20, 1, 41]), lambda indices: ran.append((timer.time(), list(indices))))

@@ -41,3 +41,18 @@ def test_with_many_emptied_buckets_all_comes_in_order(seed):
             came += wheel.poll(now)
             check(wheel)
         assert came == expected
+
+
+def test_an_advance_says_whether_there_was_something_to_do(make_timer, hand_clock, eventually):
+    timer = make_timer(clock=hand_clock, reaper=False)
+    emptied, task = timer.call_later(0.01, int), timer.call_later(0.02, int)
+    assert timer.advance_clock(0) is False
+    assert emptied.cancel()
+    hand_clock.ms += 10
+    assert timer.advance_clock(0) is False
+    hand_clock.ms += 9
+    assert timer.advance_clock(0) is False
+    hand_clock.ms += 1
+    assert timer.advance_clock(0) is True
+    assert timer.advance_clock(0) is False
+    eventually(lambda: task.expired)

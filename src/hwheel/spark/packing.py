@@ -12,6 +12,7 @@ from pyspark import TaskContext
 
 from hwheel.spark.arrow import arrow_array, cut, from_stream, gathered, one_array, to_stream
 from hwheel.spark.message import BY_ID, SEQUENCE, SHARD, TOMBSTONE
+from hwheel.spark.worker_heap import begin_task
 from hwheel_core import group
 
 PACK_ROWS = 262_144
@@ -28,6 +29,7 @@ class Packer:
     labels: list[int]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin_task()
         context = TaskContext.get()
         task = context.partitionId() if context else 0
         part = 0
@@ -70,6 +72,7 @@ class Packer:
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The messages of what the state has emitted."""
+    begin_task()
     for batch in batches:
         for blob in batch.column("blob"):
             table = from_stream(blob.as_buffer())

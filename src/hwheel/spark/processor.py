@@ -16,6 +16,7 @@ from hwheel.spark.shard.index import ShardIndex
 from hwheel.spark.shard.settings import WheelSettings
 from hwheel.spark.shard.spill import Spill
 from hwheel.spark.shard.wheel import ShardWheel
+from hwheel.spark.worker_heap import begin_task
 
 # As objects: what is given as text Spark has the JVM parse, at each start of a task.
 INDEX = StructType([StructField("json", StringType())])
@@ -70,6 +71,7 @@ class HoldProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Called once a task: finds its state variables."""
+        begin_task()
         self.handle = handle
         self.index = handle.getValueState("index", INDEX)
         self.buckets = StateChunks(handle.getMapState("buckets", CHUNK_KEY, CHUNK))

@@ -24,6 +24,7 @@ import pyarrow.json as pj
 
 from hwheel.spark.arrow import one_batch
 from hwheel.spark.message import LAST_DUE_MS
+from hwheel.spark.worker_heap import begin_task
 from hwheel_core import HwheelError
 
 MESSAGE = pa.schema(
@@ -87,6 +88,7 @@ class JsonLines:
     by_id: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        begin_task()
         fields = MESSAGE.append(REPLACE) if self.by_id else MESSAGE
         if self.topics is not None:
             fields = fields.append(TOPIC)

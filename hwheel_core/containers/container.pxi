@@ -100,20 +100,24 @@ cdef inline bint container_is_armed(ContainerCore self, int64_t at_ms) noexcept:
     cdef const Task* task = &self.alarm.task
     if self.ringing == self.generation + 1:
         return True
-    return task_state(task) == TASK_PENDING and not hw_peek(&timer.forked) and task.entry.expiration_ms - timer.round_up_ms <= at_ms
+    return (task_state(task) == TASK_PENDING and not hw_peek(&timer.forked)
+            and hw_peek64(&task.entry.expiration_ms) - timer.round_up_ms <= at_ms)
 
 
 cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* reading=NULL) except False:
-    """Sets the alarm for a time, if it is not to ring by then. Somebody's code may run in it. reading: what to take for the
-    time, if the clock cannot be asked."""
+    """Sets the alarm for a time, if it is not to ring by then. Somebody's code may run in it: what that has put into the
+    container earlier was rung for, until this moved the alarm; so what comes next is asked for again after each move. reading:
+    what to take for the time, if the clock cannot be asked."""
     cdef BaseTimer core = self.timer
     cdef ContainerAlarm alarm
     cdef Instant now, delay
-    cdef int64_t deadline_ms, expiration_ms
+    cdef int64_t deadline_ms, expiration_ms, next_ms
     while True:
         core_ready(core)
         if reading is NULL:
             timer_read_clock(core.timer, &now)
+            if container_next_ms(self, &next_ms):
+                at_ms = min(at_ms, next_ms)
         else:
             now = reading[0]
         if container_is_armed(self, max(at_ms, now.ms)):

@@ -24,7 +24,7 @@ cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, When
         return CLOSED
     if self.pending + self.resting_count >= self.max_pending and not task_flags(task) & TASK_ALARM:
         return FULL
-    task.entry.expiration_ms = expiration_ms
+    hw_poke64(&task.entry.expiration_ms, expiration_ms)
     status = timer_insert_locked(self, &task.entry, when_due)
     if status == OK:
         hw_poke(&task.state, TASK_PENDING)
@@ -90,7 +90,7 @@ cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_m
     if status == ADD_DUE and when_due == ASK_WHEN_DUE:
         return NOT_YET
     wheel_remove(&self.wheel, &task.entry)
-    task.entry.expiration_ms = expiration_ms
+    hw_poke64(&task.entry.expiration_ms, expiration_ms)
     hw_poke64(&task.delay_ms, delay_ms)
     hw_poke64(&task.deadline_ms, deadline_ms)
     if status == ADD_DUE:

@@ -108,3 +108,28 @@ def test_a_clock_that_fails_for_a_while_delays_the_expiry_and_no_more(fails_at, 
         timer.advance_clock(0)
     assert told == [("a", 1), ("b", 2)] and len(d) == 0
     timer.close()
+
+
+@pytest.mark.parametrize("reading", range(1, 9))
+def test_what_is_put_in_while_the_alarm_is_moved_is_rung_for(hand_clock, reading):
+    """By another thread, say, while this one waits for the timer's lock; here, in the n-th reading of the clock. The
+    alarm is moved from "a" to "b" then, when it has been moved to "c" already."""
+    readings_left, gone = 0, []
+
+    def clock():
+        nonlocal readings_left
+        readings_left -= 1
+        if readings_left == 0:
+            expiring.set("c", 1, ttl=0.1)
+        return hand_clock()
+
+    with SystemTimer(clock=clock, reaper=False, executor="inline") as timer:
+        expiring = ExpiringDict(0.5, timer=timer, on_expire=lambda pairs: gone.extend(key for key, _ in pairs))
+        expiring["a"] = 1
+        readings_left = reading
+        expiring.set("b", 1, ttl=0.2)
+        was_put = readings_left <= 0
+        readings_left = 0  # it is too late for it
+        hand_clock.ms += 110
+        timer.advance_clock(0)
+        assert gone == (["c"] if was_put else [])

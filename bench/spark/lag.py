@@ -12,9 +12,9 @@ from hwheel.spark.deliver.options import WheelOptions
 from hwheel.spark.deliver.source import Source
 
 SETTINGS = (("1 second", "1 second"), ("250 milliseconds", "100 milliseconds"))  # trigger and tick
-SECONDS = 30
+SECONDS = 60
 A_SECOND = 10_000
-WARM_UP_S = 15  # messages due before that are not counted: workers start, code is compiled
+WARM_UP_S = 25  # messages due before that are not counted: workers start, and Java compiles for so long
 
 
 def lags(spark: SparkSession, directory: Path, trigger: str, tick: str) -> dict[str, object]:

@@ -88,8 +88,8 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--dead-letters-every",
         metavar="TIME",
-        default="1 minute",
-        help="time between two looks for malformed rows, which take from what is due (default: %(default)s)",
+        default="5 seconds",
+        help="time between two looks for malformed rows; what is due then waits until they are through (default: %(default)s)",
     )
     parser.add_argument("--format", choices=["json", "parquet"], default="json", help="of all files (default: json)")
     parser.add_argument(

@@ -27,7 +27,7 @@ from hwheel.spark.session.state_store import set_up_local_checkpoint
 
 NAMES = {"id": "id", "key": "key", "due": "due", "cancel": "cancel", "unreadable": UNREADABLE}
 MESSAGES, DEAD_LETTERS = "messages", "dead-letters"  # the two queries' checkpoints, in the command's
-DEAD_LETTERS_EVERY = "1 minute"  # beside a batch of messages, one of these makes that late
+DEAD_LETTERS_EVERY = "5 seconds"  # each time all lines since the last are read again, and messages are late by that
 STARTS = 10
 SECONDS = (
     "messages went out at once whose due, read as milliseconds, is in 1970: it seems to be in seconds\n"

@@ -108,3 +108,15 @@ def test_a_clock_that_fails_for_a_while_delays_the_expiry_and_no_more(fails_at, 
         timer.advance_clock(0)
     assert told == [("a", 1), ("b", 2)] and len(d) == 0
     timer.close()
+
+
+def test_where_there_is_no_room_what_has_expired_goes_before_its_alarm(hand_clock):
+    gone = []
+    with SystemTimer(clock=hand_clock, executor="inline", reaper=False) as timer:
+        items = ExpiringDict(1, maxsize=1, timer=timer, on_expire=gone.extend)
+        items["a"] = 1
+        hand_clock.ms += 5000
+        items["b"] = 2
+        assert list(items) == ["b"]
+        timer.advance_clock(0)
+        assert gone == [("a", 1)] and items == {"b": 2}

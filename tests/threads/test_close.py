@@ -137,9 +137,7 @@ def test_run_pending_runs_everything_in_order_and_returns_nothing(make_timer, or
     ran = []
     delays_s = [(i * 7919) % 1000 + 60 for i in range(1000)]
     tasks = [timer.call_later(delay_s, ran.append, i) for i, delay_s in enumerate(delays_s)]
-    deadlines_ms = [
-        task.deadline_ms for task in tasks
-    ]  # a busy machine may take longer for the adds than they differ by
+    deadlines_ms = [task.deadline_ms for task in tasks]  # not the delays: on a busy machine adds take time
     timer.call_many(array("q", [30_000, 20_000, 10_000]), ran.append)
     assert timer.close(run_pending=True) == []
     assert list(ran.pop(0)) == [2, 1, 0]

@@ -173,6 +173,14 @@ def test_no_delay_is_a_type_error(loop):
     assert len(loop._wheel_timers) == 0
 
 
+def test_no_delay_is_a_type_error_also_where_call_at_was_replaced(loop_class):
+    loop = loop_class()
+    loop.call_at = pytest.fail
+    with pytest.raises(TypeError, match="delay must not be None"):
+        loop.call_later(None, nothing)
+    loop.close()
+
+
 def test_a_closed_loop_refuses(loop_class):
     loop = loop_class()
     handle = loop.call_later(10, nothing)
@@ -234,6 +242,25 @@ def test_a_subclass_may_have_a_say(loop_class):
         0.1, ran.append, 1
     )  # long enough: a loop of uvloop has another handle for what is due at once
     assert asked == [handle.when()]
+    run_until(loop, ran, 1)
+    loop.close()
+
+
+def test_a_call_at_that_asks_itself_once_more_is_not_sent_around():
+    class Rounds(asyncio.SelectorEventLoop):
+        rounding = False
+
+        def call_at(self, when, callback, *args, context=None):
+            if self.rounding:
+                return super().call_at(when, callback, *args, context=context)
+            self.rounding = True
+            try:
+                return self.call_at(math.ceil(when * 100) / 100, callback, *args, context=context)
+            finally:
+                self.rounding = False
+
+    loop, ran = wheel_loop(Rounds)(), []
+    loop.call_later(0.001, ran.append, 1)
     run_until(loop, ran, 1)
     loop.close()
 

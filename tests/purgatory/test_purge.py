@@ -242,3 +242,22 @@ def test_an_operation_that_is_watched_cannot_be_set_up_again_nor_watched_twice(
     with pytest.raises(ValueError, match="in a purgatory already"):
         make_purgatory(timer).try_complete_else_watch(operation, ["key"])
     assert purgatory.watched == 1
+
+
+def test_at_the_second_look_of_an_add_it_is_the_adders_and_the_operation_is_complete(purgatory, flagged, monkeypatch):
+    class CompletesAtTheSecondLook(flagged):
+        looks = 0
+
+        def try_complete(self):
+            self.looks += 1
+            if self.looks == 2:
+                monkeypatch.setattr(Breaks, "broken", True)
+                return self.force_complete()
+            return False
+
+    purgatory.try_complete_else_watch(flagged(), [Breaks("a")])
+    operation = CompletesAtTheSecondLook()
+    with pytest.raises(ZeroDivisionError):
+        purgatory.try_complete_else_watch(operation, [Breaks("b")])
+    assert operation.is_completed and operation.calls == ["on_complete"]
+    assert purgatory.watched == 1

@@ -145,6 +145,11 @@ def test_what_the_recorder_dropped_is_said(tmp_path, capsys):
     assert "no room for 17 timers" in (tmp_path / "report" / "report.html").read_text()
 
 
+def test_the_picture_of_several_wheels_says_so(log, tmp_path, capsys):
+    tuned(capsys, log, "--per-file", "--out", tmp_path / "report")
+    assert list((tmp_path / "report").iterdir())
+
+
 def test_a_report_that_cannot_be_written_ends_with_a_line(log, tmp_path, capsys):
     taken = tmp_path / "taken"
     taken.write_text("")

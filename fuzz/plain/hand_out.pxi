@@ -22,7 +22,7 @@ cdef bint life_begin_take(Life* self, Holder* holder, bint returned) noexcept no
     cdef Batch* batch
     cdef int i
     while timer.clock == CLOCK_KIND_CALLABLE and not returned and not list_is_empty(&timer.ready):
-        if timer_ready_tick_locked(timer) <= self.now.ms:
+        if timer_hand_out_tick_locked(timer) <= self.now.ms:
             break
         life_follow_back(self)          # the clock was set back since: timer_is_still_due
     lock_wait(timer)

@@ -69,7 +69,7 @@ cdef bint timer_is_still_due(Timer* timer) except -1:
     cdef bint is_ready, have_memory
     lock_with_gil(timer)
     is_ready = not list_is_empty(&timer.ready) and not hw_peek(&timer.hurried)
-    due_ms = timer_ready_tick_locked(timer) if is_ready else 0
+    due_ms = timer_hand_out_tick_locked(timer) if is_ready else 0
     lock_release(timer)
     if not is_ready:
         return True

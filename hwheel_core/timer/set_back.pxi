@@ -11,6 +11,21 @@ cdef int64_t timer_ready_tick_locked(const Timer* self) noexcept nogil:
     return wheel_tick(&self.wheel, entry.expiration_ms)
 
 
+cdef int64_t timer_hand_out_tick_locked(const Timer* self) noexcept nogil:
+    """The tick by which all is due that is handed out next: a task, or all that waits of a batch. Something is ready."""
+    cdef const Entry* entry = self.ready.next
+    cdef const Batch* batch
+    cdef int64_t last_ms, at
+    if entry.place == ENTRY_OF_TASK:
+        return wheel_tick(&self.wheel, entry.expiration_ms)
+    batch = entry_batch(entry)
+    last_ms = batch.due[entry.expiration_ms].expiration_ms
+    for at in range(batch.due_begin, batch.due_end):
+        if batch.due[at].index != DUE_CANCELLED:
+            last_ms = max(last_ms, batch.due[at].expiration_ms)
+    return wheel_tick(&self.wheel, last_ms)
+
+
 cdef void timer_take_early_locked(Timer* self, int64_t now_ms, Entry* early_out) noexcept nogil:
     """Takes out of ready what is not due by this time."""
     cdef Entry* entry = self.ready.next
@@ -48,9 +63,9 @@ cdef int64_t timer_ready_until_locked(const Timer* self) noexcept nogil:
 
 
 cdef bint timer_is_ahead_locked(const Timer* self, int64_t now_ms) noexcept nogil:
-    """Whether the wheel's clock, or what is to be taken next, is ahead of this time."""
+    """Whether the wheel's clock, or what is to be handed out next, is ahead of this time."""
     return (now_ms < self.wheel.levels[0].current_time_ms
-            or (not list_is_empty(&self.ready) and now_ms < timer_ready_tick_locked(self)))
+            or (not list_is_empty(&self.ready) and now_ms < timer_hand_out_tick_locked(self)))
 
 
 cdef bint timer_set_back(Timer* self, int64_t now_ms) noexcept nogil:

@@ -76,6 +76,7 @@ def test_the_reactor_and_its_calls_are_what_twisted_asks_for(reactor):
     call = reactor.callLater(1, int)
     assert IReactorTime.providedBy(reactor) and IDelayedCall.providedBy(call)
     assert (call.active(), call.getTime(), reactor.getDelayedCalls()) == (True, 1001.0, [call])
+    assert reactor.timeout() is None  # the loop itself knows
 
 
 def test_a_call_is_made_once_at_its_time_and_not_before(reactor, loop):

@@ -6,12 +6,14 @@ import platform
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import hwheel
 import hwheel_core
 from hwheel.cli.main import main
+from programs import output_of
 
 WITHOUT_RICH = "import sys; sys.modules['rich'] = None; from hwheel.__main__ import main; sys.exit(main())"
 
@@ -148,3 +150,8 @@ def test_what_was_not_foreseen_is_two_lines_and_no_stack_trace(verbose, capsys, 
     lines = told.err.splitlines()
     assert lines[-2] == "hwheel trace: RuntimeError: the reason in full" and "--verbose" in lines[-1]
     assert ("Traceback" in told.err) == verbose and (len(lines) > 2) == verbose and told.out == ""
+
+
+def test_run_by_its_path_it_finds_pythons_own_modules():
+    path = Path(hwheel.__file__).with_name("__main__.py")
+    assert hwheel.__version__ in output_of(str(path), "--version")

@@ -291,6 +291,26 @@ def test_a_program_that_ends_between_the_two_looks(path, capsys, monkeypatch):
     assert (status, out, err) == (1, "", f"hwheel top: the program has ended (pid {os.getpid()})\n")
 
 
+def test_a_program_that_falls_silent_between_the_two_looks(path, capsys, monkeypatch):
+    monkeypatch.setattr("hwheel.cli.top.client.PATIENCE_S", 0.1)
+    silent = threading.Event()
+    handed = hwheel.live.server.LiveServer._begin
+
+    def begin(server, connection):
+        if silent.is_set():
+            kept.append(connection)  # nobody answers
+        else:
+            handed(server, connection)
+
+    kept = []
+    monkeypatch.setattr(hwheel.live.server.LiveServer, "_begin", begin)
+    with hwheel.live.serve(path, requests()):
+        monkeypatch.setattr("hwheel.cli.top.command.time.sleep", lambda _: silent.set())
+        assert f"does not answer any more (pid {os.getpid()})" in refused(capsys, monkeypatch, path, "--once")
+    for connection in kept:
+        connection.close()
+
+
 # --- a terminal -------------------------------------------------------------------------------------------------------
 
 
@@ -421,6 +441,11 @@ def test_what_is_not_shown_is_not_drawn(path, monkeypatch):
     monkeypatch.setattr(page, "_detail", lambda *args, detail=page._detail: drawn.append(args) or detail(*args))
     page.draw(look, {}, path, lines=100)
     assert 5 < len(drawn) < 20
+    for lines in range(60, 80):  # of some of these there is room for a part of a timer, which is not shown
+        page.draw(look, {}, path, lines=lines)
+        console = Console(width=80, height=lines, file=io.StringIO())
+        console.print(page.draw(look, {}, path, lines=lines))
+        assert console.file.getvalue().count("\n") <= lines
 
 
 # --- its parts --------------------------------------------------------------------------------------------------------

@@ -31,6 +31,10 @@ def places(step):
     return {task: (level, index) for (level, index, _), tasks in step.picture.queue for task in tasks}
 
 
+def test_times_that_no_clock_shows_are_far_off():
+    assert clock_time(-1, CLASSIC_UTC_OFFSET) == clock_time(2**62, CLASSIC_UTC_OFFSET) == "far off"
+
+
 def test_a_trace_is_the_start_an_add_for_each_delay_and_the_polls(classic):
     assert [step.kind for step in classic.steps] == ["start"] + ["add"] * 7 + ["poll"] * 7
     assert [step.task for step in classic.steps if step.kind == "add"] == [1, 2, 3, 4, 5, 6, 7]

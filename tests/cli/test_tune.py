@@ -141,6 +141,26 @@ def test_what_the_recorder_dropped_is_said(tmp_path, capsys):
     pq.write_table(table, tmp_path / "log.parquet")
     assert "no room for 17 timers" in tuned(capsys, tmp_path)
     assert json.loads(tuned(capsys, tmp_path, "--json"))["dropped"] == 17
+    tuned(capsys, tmp_path, "--out", tmp_path / "report")
+    assert "no room for 17 timers" in (tmp_path / "report" / "report.html").read_text()
+
+
+def test_the_picture_of_several_wheels_says_so(log, tmp_path, capsys):
+    tuned(capsys, log, "--per-file", "--out", tmp_path / "report")
+    assert list((tmp_path / "report").iterdir())
+
+
+def test_a_report_that_cannot_be_written_ends_with_a_line(log, tmp_path, capsys):
+    taken = tmp_path / "taken"
+    taken.write_text("")
+    for out, says in [(taken, "is no directory"), (taken / "report", "Not a directory")]:
+        assert main(["tune", str(log), "--out", str(out)]) == 2
+        assert says in capsys.readouterr().err
+
+
+def test_where_each_tick_that_was_tried_is_too_coarse_it_says_so():
+    found = study(Log([0], [2000], [NEVER]), Grid((100,), (512,)))
+    assert "is the finest that was tried, and too coarse: 5 ms is allowed" in advise(found, 5).reasons[0]
 
 
 @pytest.mark.parametrize(

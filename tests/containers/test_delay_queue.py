@@ -11,7 +11,7 @@ import pytest
 
 import hwheel_core
 from due_items import taken
-from hwheel import DelayQueue, ManualTimer, ShutDown, SystemTimer, TimerClosed
+from hwheel import DelayKey, DelayQueue, ManualTimer, ShutDown, SystemTimer, TimerClosed
 from waiting import eventually
 
 
@@ -618,3 +618,7 @@ def test_an_interruption_in_the_middle_of_a_wake_up_loses_neither_the_item_nor_t
         assert waiter.woken == 1 and q.drain() == ["a"]
     finally:
         signal.signal(signal.SIGINT, usual)
+
+
+def test_the_type_of_a_key_takes_the_type_of_its_item():
+    assert repr(DelayKey[int]) == "hwheel.DelayKey[int]"

@@ -133,3 +133,15 @@ def test_what_is_put_in_while_the_alarm_is_moved_is_rung_for(hand_clock, reading
         hand_clock.ms += 110
         timer.advance_clock(0)
         assert gone == (["c"] if was_put else [])
+
+
+def test_where_there_is_no_room_what_has_expired_goes_before_its_alarm(hand_clock):
+    gone = []
+    with SystemTimer(clock=hand_clock, executor="inline", reaper=False) as timer:
+        items = ExpiringDict(1, maxsize=1, timer=timer, on_expire=gone.extend)
+        items["a"] = 1
+        hand_clock.ms += 5000
+        items["b"] = 2
+        assert list(items) == ["b"]
+        timer.advance_clock(0)
+        assert gone == [("a", 1)] and items == {"b": 2}

@@ -144,3 +144,12 @@ def test_starts_and_cancels_from_many_threads_run_each_at_most_once():
         timer.join(PATIENCE_S)
         assert not timer.is_alive()
     assert max(calls) <= 1
+
+
+def test_finished_that_is_first_asked_for_in_the_function_is_set_after_it():
+    seen = []
+    timer = hwheel.threading.Timer(0.001, lambda: seen.append((timer.finished, timer.finished.is_set())))
+    timer.start()
+    timer.join(60)
+    ((finished, was_set),) = seen
+    assert not was_set and finished.is_set()

@@ -76,6 +76,24 @@ assert full - empty > 30 and left < (full - empty) / 3, (empty, full, left)
     assert ended == (0, "", "")
 
 
+def test_when_the_first_64_mib_are_full_there_are_more_and_they_go_back_to_the_system(run_script):
+    ended = run_script(
+        FILL
+        + """
+assert hwheel.use_huge_pages()
+empty = resident()
+many = [bytes([i % 256]) * 400 for i in range(350_000)]
+full = resident()
+assert all(each == bytes([i % 256]) * 400 for i, each in enumerate(many))
+del many
+left = resident() - empty
+assert full - empty > 128 and left < (full - empty) / 3, (empty, full, left)
+use(*fill())
+"""
+    )
+    assert ended == (0, "", "")
+
+
 def test_the_environment_asks_for_them_at_the_first_import():
     megabytes = [
         int(output_of("-c", FILL + "things = fill()\nprint(in_huge_pages())", env={"HWHEEL_HUGE_PAGES": asked}))

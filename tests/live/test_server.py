@@ -41,6 +41,11 @@ def descriptors():
     return len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
 
 
+class PurePathOfBytes:
+    def __fspath__(self):
+        return b"/tmp/live.sock"
+
+
 def leave_stale(path):
     """What a program leaves that was killed."""
     with socket.socket(socket.AF_UNIX) as dead:
@@ -76,7 +81,7 @@ def test_the_name_that_it_was_told_to_listen_on_is_its_own():
 
 def test_on_a_unix_socket_the_name_is_anybodys(path):
     with hwheel.live.serve(path, ManualTimer()) as server:
-        assert server.address == path
+        assert server.address == path and repr(server) == f"<LiveServer {path!r}>"
         assert ask(path, host="requests.internal").status == 200
 
 
@@ -113,6 +118,7 @@ def test_no_other_site_is_let_in_and_nothing_can_be_changed(address):
         (("", 9000), ValueError),
         ("", ValueError),
         ("a\0b", ValueError),
+        (PurePathOfBytes(), TypeError),
         ("/tmp/" + "a" * 200, ValueError),
         ("/nowhere/live.sock", FileNotFoundError),
         (("no.such.host.invalid", 0), OSError),

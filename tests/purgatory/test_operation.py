@@ -95,6 +95,36 @@ def test_a_check_is_made_up_for_when_the_one_under_way_fails(purgatory, flagged,
     assert errors == []
 
 
+def test_an_error_of_a_check_that_was_made_up_for_is_reported_and_not_of_the_locks_holder(purgatory, flagged, errors):
+    class Fails(flagged):
+        def try_complete(self):
+            if self.completable:
+                raise ZeroDivisionError
+            return False
+
+    operation = Fails()
+    purgatory.try_complete_else_watch(operation, ["key"])
+    with operation.lock:
+        operation.completable = True
+        thread = threading.Thread(target=purgatory.check_and_complete, args=("key",))
+        thread.start()
+        thread.join(60)
+        assert errors == []
+    assert [(source, type(error)) for source, error in errors] == [(operation, ZeroDivisionError)]
+    operation.completable = False
+
+
+def test_a_check_of_an_operation_that_no_purgatory_watches_is_made_up_for_too(flagged):
+    operation = flagged()
+    with operation.lock:
+        operation.completable = True
+        thread = threading.Thread(target=operation.safe_try_complete)
+        thread.start()
+        thread.join(60)
+        assert not operation.is_completed
+    assert operation.calls == ["on_complete"]
+
+
 def test_the_lock_is_reentrant_and_a_context_manager(flagged):
     operation = flagged()
     with operation.lock, operation.lock:

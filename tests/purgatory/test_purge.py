@@ -155,3 +155,109 @@ def test_memory_is_back_where_it_was_when_999_of_1000_operations_have_completed(
     allowed = 1_000 * (MANY // 1000 + purgatory.purge_interval)
     assert most - before > 10 * allowed, "the measurement sees the operations"
     assert after - before < allowed
+
+
+class Breaks:
+    """A key that is like every other of its kind by its hash, and whose comparison fails on request."""
+
+    broken = False
+
+    def __init__(self, name):
+        self.name = name
+
+    def __hash__(self):
+        return 7
+
+    def __eq__(self, other):
+        if Breaks.broken:
+            raise ZeroDivisionError
+        return self.name == other.name
+
+
+@pytest.fixture
+def collide(purgatory, flagged, monkeypatch):
+    """Two operations, each watched by a key of its own; afterwards comparisons fail."""
+    operations = [flagged(), flagged()]
+    for name, operation in zip("ab", operations, strict=True):
+        purgatory.try_complete_else_watch(operation, [Breaks(name)])
+    monkeypatch.setattr(Breaks, "broken", True)
+    return operations
+
+
+def test_an_error_in_the_comparison_of_a_key_is_raised_by_purge_in_the_end(purgatory, collide):
+    complete(collide)
+    with pytest.raises(ZeroDivisionError):
+        purgatory.purge()
+    assert purgatory.watched == 0 and purgatory.stats().purged == 2
+
+
+def test_in_a_purge_that_a_completion_begins_it_is_reported(make_purgatory, timer, flagged, errors, monkeypatch):
+    purgatory = make_purgatory(timer, purge_interval=0)
+    operations = [flagged(), flagged()]
+    for name, operation in zip("ab", operations, strict=True):
+        purgatory.try_complete_else_watch(operation, [Breaks(name)])
+    monkeypatch.setattr(Breaks, "broken", True)
+    complete(operations[1:])
+    assert [(source, type(error)) for source, error in errors] == [(operations[1], ZeroDivisionError)]
+    assert purgatory.watched == 1 and operations[1].is_completed
+
+
+def test_a_comparison_that_adds_to_a_list_that_is_being_dropped_loses_nothing(purgatory, flagged):
+    late = flagged()
+
+    class Adds:
+        adds = False
+
+        def __init__(self, name):
+            self.name = name
+
+        def __hash__(self):
+            return 7
+
+        def __eq__(self, other):
+            if Adds.adds:
+                Adds.adds = False
+                purgatory.try_complete_else_watch(late, [watched])
+            return self.name == other.name
+
+    watched = Adds("b")
+    operation = flagged()
+    purgatory.try_complete_else_watch(flagged(), [Adds("a")])
+    purgatory.try_complete_else_watch(operation, [watched])
+    complete([operation])
+    Adds.adds = True
+    assert purgatory.purge() == 1
+    assert not Adds.adds and purgatory.watched == 2
+    late.completable = True
+    assert purgatory.check_and_complete(Adds("b")) == 1 and late.is_completed
+
+
+def test_an_operation_that_is_watched_cannot_be_set_up_again_nor_watched_twice(
+    purgatory, make_purgatory, timer, flagged
+):
+    operation = flagged()
+    purgatory.try_complete_else_watch(operation, ["key"])
+    with pytest.raises(ValueError, match="added or cancelled already"):
+        operation.__init__(5)
+    with pytest.raises(ValueError, match="in a purgatory already"):
+        make_purgatory(timer).try_complete_else_watch(operation, ["key"])
+    assert purgatory.watched == 1
+
+
+def test_at_the_second_look_of_an_add_it_is_the_adders_and_the_operation_is_complete(purgatory, flagged, monkeypatch):
+    class CompletesAtTheSecondLook(flagged):
+        looks = 0
+
+        def try_complete(self):
+            self.looks += 1
+            if self.looks == 2:
+                monkeypatch.setattr(Breaks, "broken", True)
+                return self.force_complete()
+            return False
+
+    purgatory.try_complete_else_watch(flagged(), [Breaks("a")])
+    operation = CompletesAtTheSecondLook()
+    with pytest.raises(ZeroDivisionError):
+        purgatory.try_complete_else_watch(operation, [Breaks("b")])
+    assert operation.is_completed and operation.calls == ["on_complete"]
+    assert purgatory.watched == 1

@@ -29,7 +29,7 @@ def done(*futures):
 
 def test_each_completes_when_its_threshold_is_reached(thresholds):
     three, one, five = thresholds.await_(3, 500), thresholds.await_(1, 500), thresholds.await_(5, 500)
-    assert thresholds.num_waiting == 3
+    assert thresholds.num_waiting == 3 and "3 waiting" in repr(thresholds)
     thresholds.maybe_complete(1, 1000)
     assert done(one, three, five) == [True, False, False]
     assert one.result() == 1000

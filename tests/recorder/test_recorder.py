@@ -214,6 +214,24 @@ def test_what_has_no_room_is_dropped_and_counted_and_nobody_waits(tmp_path, monk
     assert len(table_of(tmp_path)) == 11 and sum(dropped) == 90
 
 
+def test_it_says_whether_it_is_open_and_what_it_has_counted(tmp_path):
+    with Recorder(tmp_path) as recorder:
+        assert repr(recorder) == f"<Recorder open, {recorder.stats()}>"
+    assert repr(recorder) == f"<Recorder closed, {recorder.stats()}>"
+
+
+def test_a_move_that_is_refused_leaves_the_row_as_it_was(tmp_path, hand_clock):
+    with Recorder(tmp_path) as recorder:
+        timer = RecordingTimer(recorder, clock=hand_clock, executor="inline", reaper=False)
+        task = timer.call_later(1, int)
+        with pytest.raises(OverflowError):
+            task.reschedule(1e300)
+        hand_clock.ms += 1000
+        timer.advance_clock(0)
+        timer.close()
+    assert task.expired and table_of(tmp_path)["timeout"].to_pylist() == [1000]
+
+
 def test_drops_after_the_last_row_are_told_too(tmp_path, monkeypatch):
     disk = StandStill(monkeypatch)
     with Recorder(tmp_path, capacity=1, file_rows=2) as recorder:

@@ -73,10 +73,12 @@ def test_each_task_runs_or_is_in_the_dump(make_timer, executor, many_switches):
         assert stats.added == stats.expired + len(left) and stats.pending == 0
 
 
+@pytest.mark.parametrize("in_group", [False, True])
 @pytest.mark.parametrize("timeout", [None, 0])
-def test_a_task_of_call_every_that_runs_elsewhere_is_written(make_timer, executor, timeout):
+def test_a_task_of_call_every_that_runs_elsewhere_is_written(make_timer, executor, timeout, in_group):
     timer = make_timer(executor=executor)
-    task = timer.call_every(0.001, wait_here, 5)
+    group = timer.group()
+    task = (group if in_group else timer).call_every(0.001, wait_here, 5)
     timer.call_later(3600, note, 6)
     BEGUN.wait(30)
     later = threading.Timer(0.05, HOLD.set)
@@ -86,7 +88,7 @@ def test_a_task_of_call_every_that_runs_elsewhere_is_written(make_timer, executo
     HOLD.set()
     if timeout is None:
         later.join()  # an executor of the user's is not waited for: it would set what the next test has cleared
-    assert sorted(numbers_in(data)) == [5, 6] and task.cancelled
+    assert sorted(numbers_in(data)) == [5, 6] and task.cancelled and len(group) == 0
     give_up = time.monotonic() + 30
     while not RAN and time.monotonic() < give_up:
         time.sleep(0.001)

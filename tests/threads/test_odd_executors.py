@@ -307,3 +307,38 @@ def test_what_submit_returns_may_be_unreadable(make_timer, eventually):
     for _ in range(2):
         executor.run_one()
     assert ran == [0, 1]
+
+
+def test_a_task_whose_run_cannot_be_found_is_reported_and_the_reaper_goes_on(make_timer, eventually):
+    class NoRun(TimerTask):
+        @property
+        def run(self):
+            raise OSError("no run")
+
+    reported, ran = [], []
+    with ThreadPoolExecutor(1) as pool:
+        timer = make_timer(executor=pool, on_error=lambda source, error: reported.append(type(error)))
+        timer.add(NoRun(1))
+        timer.add(TimerTask(1))  # without a callback: nothing is called
+        timer.call_later(0.02, ran.append, 1)
+        eventually(lambda: ran == [1])
+        assert reported == [OSError]
+        timer.close()
+
+
+def test_a_future_that_cannot_tell_its_error_is_an_error(make_timer, eventually):
+    class Silent(Future):
+        def exception(self, timeout=None):
+            raise OSError("no answer")
+
+    class RunsNothing:
+        def submit(self, function, *args):
+            silent = Silent()
+            silent.set_result(None)
+            return silent
+
+    reported = []
+    timer = make_timer(executor=RunsNothing(), on_error=lambda source, error: reported.append(type(error)))
+    timer.call_later(0.001, int)
+    eventually(lambda: reported == [OSError])
+    timer.close()

@@ -44,6 +44,13 @@ def test_the_curves_of_parts_add_up_to_those_of_the_whole(parts):
     assert (merged.lengths.would_expire == wanted.lengths.would_expire).all()
 
 
+def test_parts_that_are_far_apart_are_merged_in_coarser_steps():
+    parts = [PendingCurve.of(np.array([at]), np.array([at + 1])) for at in (0, 10 * STEPS)]
+    merged = PendingCurve.merged(parts)
+    assert {part.shift for part in parts} == {0} and merged.shift > 0
+    assert len(merged.times_ms) <= STEPS and (merged.started.sum(), merged.over.sum()) == (2, 2)
+
+
 @check
 @given(rows=logs, edge=st.integers(0, 500))
 def test_the_share_that_would_expire_is_what_a_replay_with_that_timeout_finds(rows, edge):

@@ -97,6 +97,11 @@ def test_what_is_no_file_or_no_parquet(tmp_path):
         read_file(str(tmp_path / "text.parquet"), COLUMNS)
 
 
+def test_a_url_of_another_filesystem_is_asked_there():
+    with pytest.raises(LogError, match="mock:///no/such.parquet: .*does not exist"):
+        read_file("mock:///no/such.parquet", COLUMNS)
+
+
 def test_names_of_columns_that_are_no_text_are_refused(tmp_path):
     path = tmp_path / "log.csv"
     path.write_bytes(b"st\xfert,timeout,end\n1,2,3\n")

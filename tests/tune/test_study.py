@@ -81,3 +81,7 @@ def test_what_cannot_be_added_up():
 def test_no_wheel_is_like_that(grid, error, says):
     with pytest.raises(error, match=says):
         Grid.checked(*grid)
+
+
+def test_a_grid_is_what_was_asked_for():
+    assert Grid.checked([1, 10], [20], [None, 5]) == Grid((1, 10), (20,), (None, 5))

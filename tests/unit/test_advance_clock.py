@@ -145,3 +145,13 @@ def test_a_snapshot_shows_what_was_passed_over_and_waits_for_a_poll():
     assert [bucket.tasks for bucket in picture.queue] == [(later,)]
     assert wheel.poll(20) == [first, second]
     assert wheel.snapshot().due == ()
+
+
+def test_a_wheel_that_passes_over_very_many_keeps_them_in_order_for_the_next_poll():
+    wheel = TimingWheel(1, 20)
+    tasks = [TimerTask(0) for _ in range(20_000)]
+    for number, task in enumerate(tasks):
+        wheel.add(task, 1000 + number // 2)
+    wheel.advance_clock(20_000)
+    assert len(wheel) == 20_000
+    assert wheel.poll(20_000) == tasks

@@ -1,11 +1,13 @@
 """What a closed timer and one that was never set up say, and kinds of bool that are none of Python's."""
 
 from array import array
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import numpy
 import pytest
 
-from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerTask
+from hwheel import DelayQueue, ExpiringDict, ManualTimer, SystemTimer, TimerClosed, TimerTask
 
 
 def test_a_closed_manual_timer_cannot_be_advanced():
@@ -22,6 +24,26 @@ def test_a_callback_that_closes_its_timer_ends_the_advance():
     later = timer.call_later(0.002, pytest.fail, "it was closed")
     timer.advance(0.01)
     assert timer.closed and later.cancelled
+
+
+@pytest.mark.parametrize("make", [lambda timer: ExpiringDict(1, timer=timer), lambda timer: DelayQueue(timer=timer)])
+def test_what_waits_in_this_process_wants_a_timer_that_runs_here(make):
+    with (
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
+        SystemTimer(executor=pool) as timer,
+        pytest.raises(ValueError, match="an executor of processes"),
+    ):
+        make(timer)
+
+
+def test_a_ctrl_c_while_on_error_is_at_work_is_raised():
+    def interrupted(source, error):
+        raise KeyboardInterrupt
+
+    with SystemTimer(reaper=False, executor="inline", on_error=interrupted) as timer:
+        timer.call_later(0, lambda: 1 / 0)
+        with pytest.raises(KeyboardInterrupt):
+            timer.advance_clock(0)
 
 
 def test_a_numpy_bool_is_no_number_of_seconds():

@@ -4,7 +4,7 @@ from array import array
 
 import pytest
 
-from hwheel import ManualTimer, TimerTask, TimingWheel
+from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
 from programs import output_of
 
 LAST_MS = 2**63 - 1
@@ -161,3 +161,57 @@ def test_a_batch_with_one_deadline_too_far_is_refused_as_a_whole():
         timer.call_many(array("q", [5, 2**62 - 1, 2**62, 7]), print)
     assert timer.stats() == before
     assert timer.call_many(array("q", [5, 2**62 - 1]), print).pending == 2
+
+
+def test_the_way_from_the_last_millisecond_to_a_time_long_ago_is_refused():
+    with SystemTimer(clock=lambda: LAST_MS, executor="inline", reaper=False) as timer:
+        with pytest.raises(OverflowError, match="when does not fit"):
+            timer.call_at(-(2**51), int)
+        assert len(timer) == 0
+
+
+def test_what_is_later_than_64_bits_can_say_is_as_late_as_they_can(ran):
+    for start_ms in (0, LAST_MS - 10):
+        now = [start_ms]
+        with SystemTimer(clock=lambda now=now: now[0], executor="inline", reaper=False) as timer:
+            timer.call_later(-2.2e15, ran.append, start_ms)
+            now[0] = LAST_MS
+            timer.advance_clock(0)
+            assert timer.stats().lateness.max == LAST_MS / 1000
+    assert ran == [0, LAST_MS - 10]
+
+
+def test_a_next_run_beyond_the_end_of_time_is_an_error_and_ends_the_runs(ran):
+    errors = []
+    timer = ManualTimer(start_ms=LAST_MS - 100, on_error=lambda source, error: errors.append((source, error)))
+    every = timer.call_every(0.08, ran.append, 1)
+    timer.advance(0.09)
+    assert ran == [1] and every.cancelled and len(timer) == 0
+    ((source, error),) = errors
+    assert source is every and "the next run is beyond 64 bits" in str(error)
+
+
+def test_a_lateness_that_goes_beyond_the_end_of_time_is_never_too_much(ran):
+    timer = ManualTimer(start_ms=LAST_MS - 10)
+    timer.call_later(0.005, ran.append, 1, max_lateness=2e15)
+    timer.advance(0.006)
+    assert ran == [1] and timer.stats().missed == 0
+
+
+@pytest.mark.parametrize(
+    ("delay", "terms"), [(1, {"slack": 1}), (0.0100001, {})], ids=["with slack", "by a part of a millisecond"]
+)
+def test_a_deadline_beyond_the_end_of_time_is_refused_also(delay, terms):
+    with SystemTimer(clock=lambda: LAST_MS - 10, executor="inline", reaper=False) as timer:
+        with pytest.raises(OverflowError, match="64 bits"):
+            timer.call_later(delay, int, **terms)
+        assert len(timer) == 0
+
+
+def test_a_reaper_that_waits_for_centuries_is_woken_by_what_comes_before(eventually):
+    with SystemTimer() as timer:
+        far = timer.call_later(200 * 365 * 86_400, int)
+        eventually(lambda: timer.stats().wakeups > 0)
+        near = timer.call_later(0.001, int)
+        eventually(lambda: near.expired)
+        assert far.cancel()

@@ -1,11 +1,12 @@
 """What cannot be done is refused by a text that says why, and nothing changes."""
 
 from array import array
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from hwheel import ExpiringDict, ManualTimer, SystemTimer, TimerTask, TimingWheel
+from hwheel import ExpiringDict, ManualTimer, SystemTimer, TimerBatch, TimerTask, TimingWheel
 from hwheel_core import lateness_of, replay
 
 
@@ -13,7 +14,9 @@ def int64s(*values):
     return np.array(values, dtype=np.int64)
 
 
-@pytest.mark.parametrize("when", [1e16, 10**400], ids=["beyond 64 bits", "beyond a float"])
+@pytest.mark.parametrize(
+    "when", [1e16, 10**400, Fraction(10**400)], ids=["beyond 64 bits", "beyond a float", "a fraction beyond a float"]
+)
 def test_a_time_beyond_64_bits(when):
     timer = ManualTimer()
     with pytest.raises(OverflowError, match="when does not fit into 64 bits"):
@@ -31,7 +34,8 @@ def test_a_clock_that_is_moved_by_hand_does_not_go_back():
 
 
 @pytest.mark.parametrize(
-    ("reading", "error", "text"), [(-1, ValueError, "negative"), (2**63, OverflowError, "64 bits")]
+    ("reading", "error", "text"),
+    [(-1, ValueError, "negative"), (2**63, OverflowError, "64 bits"), (1e19, OverflowError, "64 bits")],
 )
 def test_what_a_callable_clock_cannot_say(reading, error, text):
     readings = [1000]
@@ -54,6 +58,24 @@ def test_nothing_is_set_up_twice():
         with pytest.raises(ValueError, match="has been set up already"):
             made.__init__()
     assert timer.pending() == [task] and len(wheel) == 1
+
+
+def test_a_wheel_that_an_argument_of_its_own_sets_up():
+    wheel = TimingWheel.__new__(TimingWheel)
+
+    class SetsItUp:
+        def __index__(self):
+            wheel.__init__(7)
+            return 5
+
+    with pytest.raises(ValueError, match="has been set up already"):
+        wheel.__init__(SetsItUp())
+    assert wheel.snapshot().levels[0].tick_ms == 7
+
+
+def test_a_batch_that_no_timer_has_made():
+    with pytest.raises(TypeError, match=r"call_many\(\)"):
+        TimerBatch.__new__(TimerBatch).extend(array("q", [1]))
 
 
 def test_a_dict_gives_no_item_that_it_does_not_have():

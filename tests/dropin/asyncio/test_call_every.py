@@ -372,3 +372,47 @@ def test_a_bad_argument_is_named_by_the_error(argument, value, error):
 def test_it_needs_a_loop_that_runs():
     with pytest.raises(RuntimeError, match="no running event loop"):
         call_every(1, print)
+
+
+def test_a_source_that_draws_what_is_no_part_of_one_is_reported_too(virtually):
+    class Draws:
+        def random(self):
+            return 1.5
+
+    (seen, _), reported = virtually(beats(jitter=0.04, random=Draws()))
+    assert seen == [100 * i for i in range(1, 11)]
+    assert "a float from 0 to 1, not 1.5" in str(reported[0]["exception"])
+
+
+def test_it_can_be_cancelled_where_no_loop_runs_in_the_middle_of_a_run():
+    ended = []
+
+    async def long():
+        try:
+            await asyncio.sleep(100)
+        finally:
+            ended.append("cancelled")
+
+    async def main():
+        task = call_every(0.001, long)
+        while task._run is None:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
+        return task
+
+    with asyncio.Runner() as runner:
+        task = runner.run(main())
+        task.cancel()
+        runner.run(asyncio.sleep(0.001))
+        assert ended == ["cancelled"] and task.cancelled
+
+
+def test_in_debug_mode_its_handles_say_where_it_was_called():
+    async def main():
+        task = call_every(100, int)
+        traced = task._handle._source_traceback[-1].filename
+        task.cancel()
+        return traced
+
+    with asyncio.Runner(debug=True, loop_factory=EventLoop) as runner:
+        assert runner.run(main()) == __file__

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import hwheel_core
 from exploring import dice_of, explored
-from hwheel.asyncio import Timeouts, wheel_loop
+from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
 
 RESOLUTION_S = 1 / 4096
 WAKE_UP_S = 1e-6  # how much later than asked for the loop wakes up
@@ -459,4 +459,22 @@ def test_where_all_was_cancelled_what_is_added_a_turn_later_comes_when_it_is_due
         assert ran == sorted(deadlines)
         ran.clear()
     assert not loop.errors
+    loop.close()
+
+
+def test_what_is_cancelled_by_the_reading_of_the_clock_is_not_moved():
+    class Meddles(EventLoop):
+        meddled = None
+
+        def time(self):
+            if self.meddled is not None:
+                self.meddled.cancel()
+            return super().time()
+
+    loop = Meddles()
+    handle = loop.call_later(1, int)
+    loop.meddled = handle
+    assert handle.reschedule(2) is False
+    assert handle.cancelled() and len(loop._wheel_timers) == 0
+    loop.meddled = None
     loop.close()

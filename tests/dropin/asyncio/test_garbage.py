@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sys
 import warnings
 import weakref
 
@@ -233,3 +234,23 @@ def test_an_exit_in_a_pass_leaves_nothing_behind(exit_with):
     del holder
     loop.close()
     assert gone() is None
+
+
+def test_the_collector_finds_who_holds_a_handle_and_looks_no_further():
+    loop = EventLoop()
+    near, far = loop.call_later(10, int), loop.call_later(1e6, int)
+    timers = loop._wheel_timers
+    assert all(timers in gc.get_referrers(handle) for handle in (near, far))
+    loop.close()
+
+
+def test_it_finds_also_who_holds_what_a_pass_that_was_left_has_not_run():
+    loop = EventLoop()
+    when = loop.time() + 0.001
+    loop.call_at(when, sys.exit)
+    left = loop.call_at(when, int)
+    with pytest.raises(SystemExit):
+        loop.run_forever()
+    assert loop._wheel_timers in gc.get_referrers(left)
+    left.cancel()
+    loop.close()

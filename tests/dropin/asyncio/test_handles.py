@@ -123,8 +123,9 @@ def test_comparison_and_hash_are_those_of_asyncio(loop):
     handles[0].cancel()
     assert handles[0] != handles[1]
     assert handles[0] != "something else"
-    with pytest.raises(TypeError):
-        operator.lt(handles[0], 1)
+    for compare in (operator.lt, operator.le, operator.gt, operator.ge):
+        with pytest.raises(TypeError):
+            compare(handles[0], 1)
     for handle in handles:
         handle.cancel()
 

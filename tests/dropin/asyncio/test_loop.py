@@ -1,6 +1,7 @@
 """Loops on the wheel, on top of asyncio's and of uvloop's: time, order, passes, errors, the loop's end."""
 
 import asyncio
+import contextvars
 import gc
 import math
 import os
@@ -173,6 +174,14 @@ def test_no_delay_is_a_type_error(loop):
     assert len(loop._wheel_timers) == 0
 
 
+def test_no_delay_is_a_type_error_also_where_call_at_was_replaced(loop_class):
+    loop = loop_class()
+    loop.call_at = pytest.fail
+    with pytest.raises(TypeError, match="delay must not be None"):
+        loop.call_later(None, nothing)
+    loop.close()
+
+
 def test_a_closed_loop_refuses(loop_class):
     loop = loop_class()
     handle = loop.call_later(10, nothing)
@@ -234,6 +243,57 @@ def test_a_subclass_may_have_a_say(loop_class):
         0.1, ran.append, 1
     )  # long enough: a loop of uvloop has another handle for what is due at once
     assert asked == [handle.when()]
+    run_until(loop, ran, 1)
+    loop.close()
+
+
+def test_what_was_put_in_the_place_of_call_at_gets_the_context_too(loop_class):
+    class Own(loop_class):
+        pass
+
+    loop, seen = Own(), []
+    Own.call_at = lambda self, when, callback, *args, context=None: seen.append(context)
+    context = contextvars.copy_context()
+    loop.call_at(loop.time() + 1, nothing, context=context)
+    assert seen == [context]
+    loop.close()
+
+
+def test_an_alarm_that_does_not_count_any_more_rings_in_vain(loop):
+    handle = loop.call_later(1e6, nothing)
+    loop._wheel_timers._ring(-1)
+    assert len(loop._wheel_timers) == 1 and not handle.cancelled()
+    handle.cancel()
+
+
+def test_a_context_is_whatever_runs_callbacks():
+    class Runs:
+        def run(self, callback, *args):
+            ran.append("in it")
+            callback(*args)
+
+    loop, ran = EventLoop(), []
+    loop.call_later(0.001, ran.append, 1, context=Runs())
+    run_until(loop, ran, 2)
+    assert ran == ["in it", 1]
+    loop.close()
+
+
+def test_a_call_at_that_asks_itself_once_more_is_not_sent_around():
+    class Rounds(asyncio.SelectorEventLoop):
+        rounding = False
+
+        def call_at(self, when, callback, *args, context=None):
+            if self.rounding:
+                return super().call_at(when, callback, *args, context=context)
+            self.rounding = True
+            try:
+                return self.call_at(math.ceil(when * 100) / 100, callback, *args, context=context)
+            finally:
+                self.rounding = False
+
+    loop, ran = wheel_loop(Rounds)(), []
+    loop.call_later(0.001, ran.append, 1)
     run_until(loop, ran, 1)
     loop.close()
 

@@ -319,3 +319,26 @@ def test_very_many_of_one_tick_stay_in_order(make, hand_clock):
     hand_clock.ms = 1_600_000
     timer.advance_clock(0)
     assert ran == list(range(5000))
+
+
+@pytest.mark.parametrize("back_to_ms", [11, 15, 20, 29])
+@pytest.mark.parametrize("cancelled", [[], [0], [1], [0, 2]])
+def test_of_a_batch_that_is_ready_only_what_is_due_is_handed_out_after_it(make, hand_clock, back_to_ms, cancelled):
+    """A callback runs, and what fell due behind it waits, when the clock is set back between the batch's deadlines."""
+    timer = make()
+    begin_ms, ran = hand_clock.ms, []
+    delays_ms = array("q", [10, 12, 20, 30])
+
+    def first():
+        hand_clock.ms = begin_ms + back_to_ms
+        batch.cancel(array("q", cancelled))
+
+    timer.call_later(0.005, first)
+    batch = timer.call_many(delays_ms, lambda indices: ran.extend((i, hand_clock.ms - begin_ms) for i in indices))
+    hand_clock.ms += 100
+    timer.advance_clock(0)
+    for ms in range(back_to_ms, 32):
+        hand_clock.ms = begin_ms + ms
+        timer.advance_clock(0)
+    due_ms = {i: max(delay_ms, back_to_ms) for i, delay_ms in enumerate(delays_ms) if i not in cancelled}
+    assert ran == [*due_ms.items()]

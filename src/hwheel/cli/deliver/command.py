@@ -89,7 +89,7 @@ def add_to(commands: Any) -> None:
         "--dead-letters-every",
         metavar="TIME",
         default="5 seconds",
-        help="time between two looks for malformed rows; what is due then waits until they are through (default: %(default)s)",
+        help="time between two looks for malformed rows; what is due waits for them (default: %(default)s)",
     )
     parser.add_argument("--format", choices=["json", "parquet"], default="json", help="of all files (default: json)")
     parser.add_argument(

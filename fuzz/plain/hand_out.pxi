@@ -24,7 +24,7 @@ cdef bint life_begin_take(Life* self, Holder* holder, bint returned) noexcept no
     while timer.clock == CLOCK_KIND_CALLABLE and not returned and not list_is_empty(&timer.ready):
         if timer_hand_out_tick_locked(timer) <= self.now.ms:
             break
-        life_follow_back(self)          # the clock was set back since: timer_is_still_due
+        life_follow_back(self)          # the clock was set back since: timer_take_by_callable
     lock_wait(timer)
     entry = timer_take_locked(timer, NULL if returned else &self.now)
     lock_release(timer)

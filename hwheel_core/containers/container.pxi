@@ -134,7 +134,10 @@ cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* readin
         alarm = self.alarm
         if task_state(&alarm.task) == TASK_PENDING:
             if reading is NULL:
-                task_reschedule(core.timer, alarm, &delay)
+                # By the same reading as at_ms: by a later one it would be set a little too late, and this went on for ever.
+                timer_due_or_raise(core.timer, &now, &delay, &deadline_ms, &expiration_ms)
+                task_move(core.timer, alarm, &now, expiration_ms, delay.ms + (1 if delay.ns else 0), deadline_ms,
+                          timer_when_due(core.timer, &delay))
             else:
                 task_cancel(alarm)
             continue

@@ -61,40 +61,44 @@ cdef Entry* timer_take(Timer* timer, Instant* now) noexcept:
     return entry
 
 
-cdef bint timer_is_still_due(Timer* timer) except -1:
-    """Whether what is ready is due by a callable clock, which may have been set back since the last cascade. If not, it
-    goes back into the wheel."""
+cdef Entry* timer_take_by_callable(Timer* timer, Instant* now_out) except? NULL:
+    """timer_take where the clock is a callable, which may have been set back since the last cascade. What is not due by it goes
+    back into the wheel. The answer is about what is first after the reading, because in it anything may happen."""
     cdef Instant now
-    cdef int64_t due_ms
+    cdef Entry* entry
     cdef bint is_ready, have_memory
-    lock_with_gil(timer)
-    is_ready = not list_is_empty(&timer.ready) and not hw_peek(&timer.hurried)
-    due_ms = timer_hand_out_tick_locked(timer) if is_ready else 0
-    lock_release(timer)
-    if not is_ready:
-        return True
-    try:
-        timer_read_clock(timer, &now)
-    except TimerClosed:
-        return True
-    lock_with_gil(timer)
-    timer.manual_now = now
-    lock_release(timer)
-    if due_ms <= now.ms:
-        return True
-    with nogil:
-        have_memory = timer_set_back(timer, now.ms)
-    if not have_memory:
-        raise MemoryError
-    return False
+    while not hw_flag(&timer.stopping):
+        if hw_peek(&timer.hurried):
+            return timer_take(timer, now_out)
+        lock_with_gil(timer)
+        is_ready = not list_is_empty(&timer.ready)
+        lock_release(timer)
+        if not is_ready:
+            break
+        try:
+            timer_read_clock(timer, &now)
+        except TimerClosed:
+            return timer_take(timer, now_out)
+        lock_with_gil(timer)
+        timer.manual_now = now
+        if list_is_empty(&timer.ready) or timer_hand_out_tick_locked(timer) <= now.ms:
+            entry = timer_take_ahead_locked(timer, now_out)
+            lock_release(timer)
+            return entry
+        lock_release(timer)
+        with nogil:
+            have_memory = timer_set_back(timer, now.ms)
+        if not have_memory:
+            raise MemoryError
+    return NULL
 
 
 cdef inline Entry* timer_take_next(Timer* timer, Instant* now_out) except? NULL:
     """The next entry to hand out, and the time; NULL when nothing is ready, or the timer is to stop."""
     if hw_flag(&timer.stopping):
         return NULL
-    if timer.clock == CLOCK_KIND_CALLABLE and not timer_is_still_due(timer):
-        return NULL
+    if timer.clock == CLOCK_KIND_CALLABLE:
+        return timer_take_by_callable(timer, now_out)
     if timer.clock <= CLOCK_KIND_BOOTTIME:
         clock_read(timer.clock, now_out)
     return timer_take(timer, now_out)

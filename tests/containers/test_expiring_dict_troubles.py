@@ -145,3 +145,26 @@ def test_where_there_is_no_room_what_has_expired_goes_before_its_alarm(hand_cloc
         assert list(items) == ["b"]
         timer.advance_clock(0)
         assert gone == [("a", 1)] and items == {"b": 2}
+
+
+@pytest.mark.parametrize("use", ["set", "touch"])
+def test_an_alarm_is_moved_by_the_reading_that_it_was_reckoned_by(use):
+    """A clock goes on between two readings, a little. By the second one the alarm would be late, and be moved again
+    until the bucket began: seconds, in which nothing else ran."""
+    readings = 0
+
+    def clock():
+        nonlocal readings
+        readings += 1
+        assert readings < 1000
+        return 1_000_000 + readings / 1000
+
+    with SystemTimer(clock=clock, reaper=False, executor="inline") as timer:
+        expiring = ExpiringDict(60, timer=timer)
+        expiring["late"] = expiring["early"] = 1
+        before = readings
+        if use == "set":
+            expiring.set("early", 1, ttl=5)
+        else:
+            assert expiring.touch("early", ttl=5)
+        assert readings - before < 10

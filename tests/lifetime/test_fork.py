@@ -452,6 +452,19 @@ timer.close()
     )
 
 
+def test_what_was_kept_runs_also_where_a_fork_handler_keeps_the_list_of_them(ends_well):
+    ends_well(
+        """
+timer = SystemTimer(executor="inline", fork="keep")
+ran, kept = [], []
+os.register_at_fork(after_in_child=lambda: kept.append(gc.get_objects()))
+timer.call_later(0.2, ran.append, 1)
+in_child(lambda: eventually(lambda: ran == [1]))
+timer.close()
+"""
+    )
+
+
 def test_what_was_called_on_terms_is_kept_or_dropped_as_all_else(ends_well):
     ends_well(
         """

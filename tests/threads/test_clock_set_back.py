@@ -342,3 +342,48 @@ def test_of_a_batch_that_is_ready_only_what_is_due_is_handed_out_after_it(make, 
         timer.advance_clock(0)
     due_ms = {i: max(delay_ms, back_to_ms) for i, delay_ms in enumerate(delays_ms) if i not in cancelled}
     assert ran == [*due_ms.items()]
+
+
+@pytest.mark.parametrize("kind", ["a task", "a batch"])
+def test_what_comes_first_while_the_clock_is_read_is_looked_at_itself(make_timer, kind):
+    """In a reading, or meanwhile in another thread, what was first is cancelled; what is first then is not due yet."""
+    now_ms, in_reading, ran = 1000, [], []
+
+    def clock():
+        read_ms = now_ms
+        if in_reading:
+            in_reading.pop()()
+        return read_ms
+
+    def first():
+        nonlocal now_ms
+        now_ms = 1012
+        in_reading.append(second.cancel)
+
+    timer = make_timer(clock=clock, reaper=False, executor="inline")
+    timer.call_later(0.005, first)
+    second = timer.call_later(0.010, ran.append, "cancelled")
+    if kind == "a task":
+        timer.call_later(0.050, lambda: ran.append(now_ms))
+    else:
+        timer.call_many(array("q", [50]), lambda indices: ran.append(now_ms))
+    now_ms = 1100
+    timer.advance_clock(0)
+    assert ran == []
+    now_ms = 1050
+    timer.advance_clock(0)
+    assert ran == [1050]
+
+
+def test_what_is_due_after_it_is_handed_out_by_the_same_call(make, hand_clock):
+    timer = make()
+    begin_ms, ran = hand_clock.ms, []
+
+    def first():
+        hand_clock.ms = begin_ms + 12
+
+    timer.call_later(0.005, first)
+    timer.call_many(array("q", [10, 50]), ran.extend)
+    hand_clock.ms += 100
+    timer.advance_clock(0)
+    assert ran == [0]

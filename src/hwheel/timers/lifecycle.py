@@ -71,6 +71,9 @@ def _tell_all(what: str) -> None:
             report_uncaught(error, threading.current_thread())
 
 
+HANDLERS_PATIENCE_S = 10
+
+
 class Fork:
     """A fork whose handlers are at work in the child.
 
@@ -81,16 +84,17 @@ class Fork:
     Nothing tells that the last one has returned. But CPython calls them from a copy of its list of handlers, because
     one may register another, and gives the copy up at the end. So until then there is one reference more to ours. The
     frames of the thread that forked would say it too, but whoever looks at them while that thread runs may crash,
-    where there is no GIL.
+    where there is no GIL. Not for ever, because a handler may keep that copy, by gc.get_objects() for instance.
     """
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
         self._references: float = _references_to_handler()
+        self._give_up = time.monotonic() + HANDLERS_PATIENCE_S
 
     def wait(self) -> None:
         """Waits until it is over."""
-        while _references_to_handler() >= self._references:
+        while _references_to_handler() >= self._references and time.monotonic() < self._give_up:
             time.sleep(0.001)
 
     def make_way(self) -> None:

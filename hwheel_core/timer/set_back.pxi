@@ -12,7 +12,10 @@ cdef int64_t timer_ready_tick_locked(const Timer* self) noexcept nogil:
 
 
 cdef int64_t timer_hand_out_tick_locked(const Timer* self) noexcept nogil:
-    """The tick by which all is due that is handed out next: a task, or all that waits of a batch. Something is ready."""
+    """The tick by which all is due that is handed out next: a task, or all that waits of a batch. Something is ready.
+
+    Not what stands before the entry: another thread has taken the head of that, and takes it next.
+    """
     cdef const Entry* entry = self.ready.next
     cdef const Batch* batch
     cdef int64_t last_ms, at
@@ -20,7 +23,7 @@ cdef int64_t timer_hand_out_tick_locked(const Timer* self) noexcept nogil:
         return wheel_tick(&self.wheel, entry.expiration_ms)
     batch = entry_batch(entry)
     last_ms = batch.due[entry.expiration_ms].expiration_ms
-    for at in range(batch.due_begin, batch.due_end):
+    for at in range(entry.expiration_ms, batch.due_end):
         if batch.due[at].index != DUE_CANCELLED:
             last_ms = max(last_ms, batch.due[at].expiration_ms)
     return wheel_tick(&self.wheel, last_ms)

@@ -7,6 +7,7 @@ import weakref
 import pytest
 
 from exploring import SOAKS
+from meddled_keys import Key
 
 MANY = 1_000_000 if SOAKS else 20_000
 
@@ -157,79 +158,56 @@ def test_memory_is_back_where_it_was_when_999_of_1000_operations_have_completed(
     assert after - before < allowed
 
 
-class Breaks:
-    """A key that is like every other of its kind by its hash, and whose comparison fails on request."""
-
-    broken = False
-
-    def __init__(self, name):
-        self.name = name
-
-    def __hash__(self):
-        return 7
-
-    def __eq__(self, other):
-        if Breaks.broken:
-            raise ZeroDivisionError
-        return self.name == other.name
+def fail():
+    raise ZeroDivisionError
 
 
 @pytest.fixture
-def collide(purgatory, flagged, monkeypatch):
-    """Two operations, each watched by a key of its own; afterwards comparisons fail."""
-    operations = [flagged(), flagged()]
-    for name, operation in zip("ab", operations, strict=True):
-        purgatory.try_complete_else_watch(operation, [Breaks(name)])
-    monkeypatch.setattr(Breaks, "broken", True)
-    return operations
+def collide(flagged, monkeypatch):
+    """Watches two operations, each by a key of its own; afterwards comparisons fail."""
+
+    def watch_both(purgatory):
+        operations = [flagged(), flagged()]
+        for number, operation in enumerate(operations):
+            purgatory.try_complete_else_watch(operation, [Key(number)])
+        monkeypatch.setattr(Key, "meddle", staticmethod(fail))
+        return operations
+
+    return watch_both
 
 
 def test_an_error_in_the_comparison_of_a_key_is_raised_by_purge_in_the_end(purgatory, collide):
-    complete(collide)
+    complete(collide(purgatory))
     with pytest.raises(ZeroDivisionError):
         purgatory.purge()
     assert purgatory.watched == 0 and purgatory.stats().purged == 2
 
 
-def test_in_a_purge_that_a_completion_begins_it_is_reported(make_purgatory, timer, flagged, errors, monkeypatch):
+def test_in_a_purge_that_a_completion_begins_it_is_reported(make_purgatory, timer, collide, errors):
     purgatory = make_purgatory(timer, purge_interval=0)
-    operations = [flagged(), flagged()]
-    for name, operation in zip("ab", operations, strict=True):
-        purgatory.try_complete_else_watch(operation, [Breaks(name)])
-    monkeypatch.setattr(Breaks, "broken", True)
+    operations = collide(purgatory)
     complete(operations[1:])
     assert [(source, type(error)) for source, error in errors] == [(operations[1], ZeroDivisionError)]
     assert purgatory.watched == 1 and operations[1].is_completed
 
 
-def test_a_comparison_that_adds_to_a_list_that_is_being_dropped_loses_nothing(purgatory, flagged):
-    late = flagged()
+def test_a_comparison_that_adds_to_a_list_that_is_being_dropped_loses_nothing(purgatory, flagged, monkeypatch):
+    late, operation, watched, adds = flagged(), flagged(), Key(2), []
 
-    class Adds:
-        adds = False
+    def add():
+        if adds:
+            adds.clear()
+            purgatory.try_complete_else_watch(late, [watched])
 
-        def __init__(self, name):
-            self.name = name
-
-        def __hash__(self):
-            return 7
-
-        def __eq__(self, other):
-            if Adds.adds:
-                Adds.adds = False
-                purgatory.try_complete_else_watch(late, [watched])
-            return self.name == other.name
-
-    watched = Adds("b")
-    operation = flagged()
-    purgatory.try_complete_else_watch(flagged(), [Adds("a")])
+    purgatory.try_complete_else_watch(flagged(), [Key(1)])
     purgatory.try_complete_else_watch(operation, [watched])
     complete([operation])
-    Adds.adds = True
+    monkeypatch.setattr(Key, "meddle", staticmethod(add))
+    adds.append(1)
     assert purgatory.purge() == 1
-    assert not Adds.adds and purgatory.watched == 2
+    assert not adds and purgatory.watched == 2
     late.completable = True
-    assert purgatory.check_and_complete(Adds("b")) == 1 and late.is_completed
+    assert purgatory.check_and_complete(Key(2)) == 1 and late.is_completed
 
 
 def test_an_operation_that_is_watched_cannot_be_set_up_again_nor_watched_twice(
@@ -251,13 +229,13 @@ def test_at_the_second_look_of_an_add_it_is_the_adders_and_the_operation_is_comp
         def try_complete(self):
             self.looks += 1
             if self.looks == 2:
-                monkeypatch.setattr(Breaks, "broken", True)
+                monkeypatch.setattr(Key, "meddle", staticmethod(fail))
                 return self.force_complete()
             return False
 
-    purgatory.try_complete_else_watch(flagged(), [Breaks("a")])
+    purgatory.try_complete_else_watch(flagged(), [Key(1)])
     operation = CompletesAtTheSecondLook()
     with pytest.raises(ZeroDivisionError):
-        purgatory.try_complete_else_watch(operation, [Breaks("b")])
+        purgatory.try_complete_else_watch(operation, [Key(2)])
     assert operation.is_completed and operation.calls == ["on_complete"]
     assert purgatory.watched == 1

@@ -7,7 +7,6 @@ the process is put into a dictionary and taken out of it by single steps that no
 import atexit
 import functools
 import itertools
-import math
 import os
 import sys
 import threading
@@ -89,7 +88,7 @@ class Fork:
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
-        self._references: float = _references_to_handler()
+        self._references = _references_to_handler()
         self._give_up = time.monotonic() + HANDLERS_PATIENCE_S
 
     def wait(self) -> None:
@@ -101,7 +100,7 @@ class Fork:
         """Before somebody waits for the thread that waits here. If that is the thread that forked, in a later handler,
         this one must not go on waiting for it."""
         if self._thread == threading.get_ident():
-            self._references = math.inf
+            self._give_up = 0.0
 
 
 _fork: Fork | None = None

@@ -253,21 +253,26 @@ def test_who_waits_for_it_and_is_cancelled_ends_nothing_else(virtually):
     assert virtually(main()) == ([100, 200, 300], [])
 
 
+async def long(ended):
+    try:
+        await asyncio.sleep(100)
+    finally:
+        ended.append("cancelled")
+
+
+async def in_the_middle_of_a_run(task):
+    while task._run is None:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0)
+
+
 def test_the_end_of_asyncio_run_ends_it_also_in_the_middle_of_a_run():
     ended = []
 
-    async def long():
-        try:
-            await asyncio.sleep(100)
-        finally:
-            ended.append("cancelled")
-
     async def main():
         global kept
-        kept = call_every(0.001, long), call_every(100, long)
-        while kept[0]._run is None:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0)
+        kept = call_every(0.001, long, ended), call_every(100, long, ended)
+        await in_the_middle_of_a_run(kept[0])
 
     asyncio.run(main())
     assert ended == ["cancelled"] and kept[0].cancelled
@@ -387,17 +392,9 @@ def test_a_source_that_draws_what_is_no_part_of_one_is_reported_too(virtually):
 def test_it_can_be_cancelled_where_no_loop_runs_in_the_middle_of_a_run():
     ended = []
 
-    async def long():
-        try:
-            await asyncio.sleep(100)
-        finally:
-            ended.append("cancelled")
-
     async def main():
-        task = call_every(0.001, long)
-        while task._run is None:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0)
+        task = call_every(0.001, long, ended)
+        await in_the_middle_of_a_run(task)
         return task
 
     with asyncio.Runner() as runner:

@@ -92,6 +92,7 @@ cdef bint line_place(DelayQueueCore self, DelayKey key, const Instant* delay, bi
         if hw_peek(&timer.closed):
             raise TimerClosed("the timer is closed")
         timer_read_clock(timer, &now)
+        timer_heed_clock(timer, &now)
         if not is_new:
             if key.queue is not <void*>self:
                 return False

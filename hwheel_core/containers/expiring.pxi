@@ -86,6 +86,7 @@ cdef object dict_put(ExpiringDictCore self, object key, object value, int64_t tt
         if hw_peek(&timer.closed):
             raise TimerClosed("the timer is closed")
         timer_read_clock(timer, &now)
+        timer_heed_clock(timer, &now)
         is_there = table_find(&self.table, key, hash, &entry)
         if is_there:
             # Who moves it touches its neighbours, too, and need not wait for one after the other.

@@ -383,6 +383,31 @@ def test_a_clock_that_is_set_back_makes_nothing_early(hand_clock):
         assert taken(q) == ["a"] and len(q) == 1
 
 
+def test_a_put_notices_that_a_clock_was_set_forward(hand_clock):
+    with SystemTimer(clock=hand_clock) as timer:
+        q = DelayQueue(timer=timer)
+        q.put("a", 3600)
+        thread, answers = waiting(q.get)
+        eventually(lambda: len(timer) == 1)
+        hand_clock.ms += 3_600_000
+        q.put("b", 7200)
+        thread.join(30)
+        assert answers == ["a"]
+
+
+def test_a_move_notices_that_a_clock_was_set_forward(hand_clock):
+    with SystemTimer(clock=hand_clock) as timer:
+        q = DelayQueue(timer=timer)
+        q.put("a", 3600)
+        moved = q.put("b", 5000)
+        thread, answers = waiting(q.get)
+        eventually(lambda: len(timer) == 1)
+        hand_clock.ms += 3_600_000
+        assert q.reset(moved, 7200)
+        thread.join(30)
+        assert answers == ["a"]
+
+
 def test_without_a_timer_it_has_the_processs_own():
     q, other = DelayQueue(), DelayQueue()
     assert q.timer is other.timer and q.timer.name == "delaying"

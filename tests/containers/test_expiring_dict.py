@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hwheel import ExpiringDict, ManualTimer, SystemTimer, TimerClosed, TimerFull
+from waiting import eventually
 
 
 def test_an_entry_is_there_until_its_deadline_and_not_after(timer, make):
@@ -376,6 +377,18 @@ def test_a_clock_that_is_set_back_makes_nothing_early(hand_clock):
         timer.advance_clock(0)
         timer.advance_clock(0)
         assert calls == [[("b", 2)], [("a", 1)]] and d.keys() == {"far"}
+
+
+@pytest.mark.parametrize("put", [lambda d: d.set("b", 2, ttl=7200), lambda d: d.touch("b"), lambda d: d["b"]])
+def test_what_puts_or_moves_notices_that_a_clock_was_set_forward(hand_clock, put):
+    calls = []
+    with SystemTimer(clock=hand_clock, executor="inline") as timer:
+        d = ExpiringDict(3600, timer=timer, on_expire=calls.append, refresh=True)
+        d["a"] = 1
+        d.set("b", 2, ttl=7200)
+        hand_clock.ms += 3_600_000
+        put(d)
+        eventually(lambda: calls == [[("a", 1)]])
 
 
 def test_what_is_pending_was_ready_and_is_not_due_by_a_clock_that_went_back(hand_clock):

@@ -1,4 +1,5 @@
-"""Where a batch goes: beside a pass-through and Spark's own deduplication, in turns; and by Spark's own measure."""
+"""Where a batch goes: beside a pass-through and Spark's own deduplication, in turns; by its own measure; and what goes
+out of the state."""
 
 import statistics
 import time
@@ -20,6 +21,9 @@ TINY = 2
 WARM_UP = 8  # batches of each, since Java compiles what it runs for a while
 ROUNDS = 5
 TRIGGER_S = 0.25
+HELD = 8_000_000  # of which a part goes out in a batch
+OUT = 500_000
+OUTS = 9
 
 
 def deduplicated(frame: DataFrame) -> DataFrame:
@@ -67,6 +71,29 @@ def yardsticks(spark: SparkSession, directory: Path) -> dict[str, object]:
 def ratio(these: list[float], those: list[float]) -> float:
     """The median of the ratios of rounds."""
     return round(statistics.median(a / b for a, b in zip(these, those, strict=True)), 2)
+
+
+def emission(spark: SparkSession, directory: Path) -> dict[str, object]:
+    """Batches in which OUT messages go out and nothing comes in, after some smaller ones. A median, of time and of
+    processor time."""
+    job = Job(spark, directory, partial(hold_until_due, **NAMES))
+    while job.pending < HELD:
+        job.ingest(OUT)
+    for _ in range(WARM_UP):
+        job.emit(OUT // 2)
+    rates, processor = [], []
+    for _ in range(OUTS):
+        before = processor_seconds()
+        count, seconds = job.emit(OUT)
+        rates.append(round(count / seconds))
+        processor.append(processor_seconds() - before)
+    job.stop()
+    return {
+        "messages/s": statistics.median(rates),
+        "at best": max(rates),
+        "all": rates,
+        "processor s": round(statistics.median(processor), 2),
+    }
 
 
 def parts(spark: SparkSession, directory: Path) -> dict[str, object]:

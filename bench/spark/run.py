@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 sys.path.append(str(Path(__file__).parents[1]))
 
 from by_id import by_id
-from costs import parts, yardsticks
+from costs import emission, parts, yardsticks
 from far import WHEEL_SIZES, cascade, month
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.pending import indexes, state
@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         nargs="+",
-        default=["timers", "flat", "wheel", "lag", "cascade", "month", "by_id", "yardsticks", "parts"],
+        default=["timers", "flat", "wheel", "lag", "cascade", "month", "by_id", "yardsticks", "emission", "parts"],
     )
     options = parser.parse_args()
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # Spark's workers import one_timer
@@ -122,6 +122,7 @@ def main() -> None:
             "cascade": lambda: cascade(spark, directory),
             "by_id": lambda: by_id(spark, directory, min(options.pending, 1_000_000)),
             "yardsticks": lambda: yardsticks(spark, directory),
+            "emission": lambda: emission(spark, directory),
             "parts": lambda: parts(spark, directory),
             "month": lambda: {f"wheel size {size:,}": month(spark, directory, size) for size in WHEEL_SIZES},
         }

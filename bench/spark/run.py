@@ -108,27 +108,29 @@ def main() -> None:
     spark = make_session("local[2]", SETTINGS)
     pendings = [count for count in (100_000, 1_000_000, 10_000_000) if count <= options.pending]
     with tempfile.TemporaryDirectory(prefix="hwheel-bench-") as place:
-        directory = Path(place) / "job"
-        runs: dict[str, Callable[[], object]] = {
-            "timers": lambda: other(spark, directory, Job(spark, directory, one_timer_a_message), SMALL_BATCH),
-            "flat": lambda: other(
+        runs: dict[str, Callable[[Path], object]] = {
+            "timers": lambda directory: other(
+                spark, directory, Job(spark, directory, one_timer_a_message), SMALL_BATCH
+            ),
+            "flat": lambda directory: other(
                 spark,
                 directory,
                 Job(spark, directory, partial(hold_until_due, **NAMES, wheel_size=FLAT_WHEEL_SIZE)),
                 SMALL_BATCH,
             ),
-            "wheel": lambda: wheel(spark, directory, pendings),
-            "lag": lambda: [lags(spark, Path(place) / str(i), *one) for i, one in enumerate(LAGS)],
-            "cascade": lambda: cascade(spark, directory),
-            "by_id": lambda: by_id(spark, directory, min(options.pending, 1_000_000)),
-            "yardsticks": lambda: yardsticks(spark, directory),
-            "emission": lambda: emission(spark, directory),
-            "parts": lambda: parts(spark, directory),
-            "month": lambda: {f"wheel size {size:,}": month(spark, directory, size) for size in WHEEL_SIZES},
+            "wheel": lambda directory: wheel(spark, directory, pendings),
+            "lag": lambda directory: [lags(spark, directory / str(i), *one) for i, one in enumerate(LAGS)],
+            "cascade": lambda directory: cascade(spark, directory),
+            "by_id": lambda directory: by_id(spark, directory, min(options.pending, 1_000_000)),
+            "yardsticks": lambda directory: yardsticks(spark, directory),
+            "emission": lambda directory: emission(spark, directory),
+            "parts": lambda directory: parts(spark, directory),
+            "month": lambda directory: {f"wheel size {size:,}": month(spark, directory, size) for size in WHEEL_SIZES},
         }
         print(json.dumps({"machine": machine(), "pyspark": spark.version}), flush=True)
         for name in options.only:
-            print(json.dumps({name: runs[name]()}, indent=1), flush=True)
+            # A directory each: Spark may still write what belongs to the run before.
+            print(json.dumps({name: runs[name](Path(place) / name)}, indent=1), flush=True)
     spark.stop()
 
 

@@ -262,11 +262,12 @@ dist:
 .venv-sanitize/built: $(SOURCES)
 	$(call build,.venv-sanitize,HWHEEL_DEBUG=1 HWHEEL_CFLAGS="-fsanitize=address$(comma)undefined -fno-omit-frame-pointer -g -O1")
 
-# Its C is made by the common interpreter, because Cython takes a quarter of an hour under ThreadSanitizer.
-.venv-threads/built: $(SOURCES) .venv/built
+# Its C is made by a common interpreter, because Cython takes a quarter of an hour under ThreadSanitizer.
+.venv-threads/built: $(SOURCES)
 	$(call build,.venv-threads,TSAN_OPTIONS=report_bugs=0 HWHEEL_CFLAGS="-fsanitize=thread -g -O1",--prefer-binary,test-core,$(TRANSLATE))
 
-TRANSLATE := cd .venv-threads/source && ../../.venv/bin/python -P -c \
+TRANSLATE := python3 -m venv .venv-threads/translator && .venv-threads/translator/bin/python -m pip install -q "Cython>=3.1" && \
+	cd .venv-threads/source && ../translator/bin/python -P -c \
 	"from Cython.Build import cythonize; cythonize('hwheel_core/_core.pyx', emit_linenums=True)"
 
 comma := ,

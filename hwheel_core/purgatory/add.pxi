@@ -8,7 +8,7 @@ cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Wat
     cdef uintptr_t process = forks
     try:
         if operation_check_or_else(operation, None, self, watcher, keys):
-            if watcher.operation is not NULL:
+            if purgatory_watches(self, watcher):
                 purgatory_count(self, &self.completed, 1)   # at the first look: it was never watched
             else:
                 purgatory_leave_lists(self, watcher)        # at the second: it leaves the lists that it was put into
@@ -29,7 +29,7 @@ cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Wat
     except BaseException as error:
         if purgatory_withdraw(self, operation, watcher, None) or not isinstance(error, TimerClosed):
             raise
-    if watcher.operation is NULL:               # completed meanwhile, or among what close() returned
+    if not purgatory_watches(self, watcher):    # completed meanwhile, or among what close() returned
         operation.cancel()
         purgatory_leave_lists(self, watcher)
     return False
@@ -54,7 +54,7 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
         raise TimerClosed("the purgatory is closed")
     if hw_peek(&operation.completed):
         return False
-    if operation.watcher is not NULL or task_state(&operation.task) == TASK_CANCELLED:
+    if operation_is_watched(operation) or task_state(&operation.task) == TASK_CANCELLED:
         raise ValueError("this operation is in a purgatory already, or was cancelled; make a new one")
     while True:
         process = forks

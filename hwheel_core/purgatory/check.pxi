@@ -36,7 +36,7 @@ cdef bint operation_unlock_and_check(OperationCore self) except -1:
     relock_release(&self.mutex)
     if not hw_word_load(&self.missed):
         return False
-    if self.watcher is not NULL:
+    if operation_is_watched(self):
         return operation_check_reported(self)
     return operation_check(self)
 
@@ -105,7 +105,7 @@ cdef bint seen_unlink_gone(PurgatoryCore self, Seen* seen, Py_ssize_t count) exc
             if not seen[i].waits and seen[i].node.next is not NULL:
                 watch_list = <WatchList>seen[i].node.watch_list
                 node_unlink(seen[i].node)
-    if watch_list is not None and watch_list.length == 0:
+    if watch_list is not None and hw_peek64(&watch_list.length) == 0:
         purgatory_drop_list(self, watch_list)
     return True
 

@@ -205,7 +205,7 @@ cdef class PurgatoryCore:
         relock_acquire(&self.mutex, self)
         try:
             for watch_list in self.lists.values():
-                watched += watch_list.length
+                watched += hw_peek64(&watch_list.length)
         finally:
             relock_release(&self.mutex)
         with cython.critical_section(self):

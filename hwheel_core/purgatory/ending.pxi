@@ -14,6 +14,23 @@ cdef inline void purgatory_end_delay(PurgatoryCore self, Watcher* watcher) noexc
         self.delayed -= 1
 
 
+cdef inline bint purgatory_watches(PurgatoryCore self, Watcher* watcher) noexcept:
+    """Whether the watcher, of which the caller has a reference, still has its operation."""
+    cdef bint watches
+    with cython.critical_section(self):
+        watches = watcher.operation is not NULL
+    return watches
+
+
+cdef inline bint operation_is_watched(OperationCore self) noexcept:
+    cdef bint watched = False
+    cdef PurgatoryCore purgatory = operation_purgatory(self)
+    if purgatory is not None:
+        with cython.critical_section(purgatory):
+            watched = self.watcher is not NULL
+    return watched
+
+
 cdef inline Watcher* operation_take_watcher(OperationCore self):
     """Whoever gets the watcher ends the watch; its reference is the caller's."""
     cdef Watcher* watcher = NULL

@@ -76,7 +76,7 @@ cdef bint purgatory_enter_lists(PurgatoryCore self, OperationCore operation, Wat
                 else:
                     if watcher.operation is not NULL:       # completed, or returned by close(), since it began
                         node_link(&watcher.nodes[i], watcher, watch_list)
-            if watch_list.length == 0:
+            if hw_peek64(&watch_list.length) == 0:
                 lists_pop(self, key)
         finally:
             relock_release(&self.mutex)
@@ -89,9 +89,9 @@ cdef bint purgatory_drop_list(PurgatoryCore self, WatchList watch_list) except F
     key = watch_list.key
     relock_acquire(&self.mutex, self)
     try:
-        if watch_list.length == 0 and lists_get(self, key) is watch_list:
+        if hw_peek64(&watch_list.length) == 0 and lists_get(self, key) is watch_list:
             lists_pop(self, key)
-            if watch_list.length:           # the comparison of a key has added something
+            if hw_peek64(&watch_list.length):      # the comparison of a key has added something
                 lists = self.lists
                 lists[key] = watch_list
             self.forgotten += 1
@@ -115,7 +115,7 @@ cdef object purgatory_unlink_watcher(PurgatoryCore self, Watcher* watcher, int64
                 watch_list = <WatchList>watcher.nodes[i].watch_list
                 node_unlink(&watcher.nodes[i])
                 removed[0] += 1
-        if watch_list is not None and watch_list.length == 0:
+        if watch_list is not None and hw_peek64(&watch_list.length) == 0:
             try:
                 purgatory_drop_list(self, watch_list)
             except BaseException as error:

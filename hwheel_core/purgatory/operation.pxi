@@ -107,7 +107,7 @@ cdef class OperationCore(TimerTask):
         try:
             if hw_peek(&self.completed):
                 return
-            if self.watcher is not NULL:
+            if operation_is_watched(self):
                 purgatory = operation_purgatory(self)
                 purgatory_count(purgatory, &purgatory.expired, 1)
             try:

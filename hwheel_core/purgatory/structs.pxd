@@ -52,7 +52,7 @@ cdef class PurgatoryCore
 cdef class WatchList:
     cdef object key
     cdef WatchNode head
-    cdef int64_t length
+    cdef int64_t length             # looked at without the critical section, too
 
 cdef class OperationCore(TimerTask):
     cdef ReentrantLock mutex

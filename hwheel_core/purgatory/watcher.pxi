@@ -69,7 +69,7 @@ cdef inline void node_link(WatchNode* node, Watcher* watcher, WatchList watch_li
     node.prev = watch_list.head.prev
     node.prev.next = node
     watch_list.head.prev = node
-    watch_list.length += 1
+    hw_bump(&watch_list.length, 1)
 
 
 cdef inline void node_unlink(WatchNode* node) noexcept:
@@ -78,7 +78,7 @@ cdef inline void node_unlink(WatchNode* node) noexcept:
     cdef PyObject* operation = <PyObject*>watcher.operation
     node.prev.next = node.next
     node.next.prev = node.prev
-    (<WatchList>node.watch_list).length -= 1
+    hw_bump(&(<WatchList>node.watch_list).length, -1)
     node.next = NULL
     watcher.linked -= 1
     watcher_release(watcher)

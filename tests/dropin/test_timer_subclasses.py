@@ -95,6 +95,35 @@ def test_a_run_from_a_mixin(base):
     assert ran == [timer]
 
 
+def test_a_cancel_of_its_own_is_called_by_nobody_else(base):
+    class Counts(base):
+        cancels = 0
+
+        def cancel(self):
+            self.cancels += 1
+            super().cancel()
+
+    before = Counts(0, print)
+    before.cancel()
+    before.start()
+    before.join(PATIENCE_S)
+    assert before.cancels == 1
+
+    ran = []
+    seen = Counts(0, ran.append, [1])
+    finished = seen.finished
+    seen.start()
+    assert finished.wait(PATIENCE_S)
+    seen.join(PATIENCE_S)
+    assert seen.cancels == 0 and ran == [1]
+
+    never = Counts(3600, print)
+    never.start()
+    never.finished.set()
+    never.join(PATIENCE_S)
+    assert never.cancels == 0 and not never.is_alive()
+
+
 def test_a_constructor_and_a_cancel_of_its_own(base):
     class Named(base):
         def __init__(self, name, interval, function):
@@ -111,5 +140,6 @@ def test_a_constructor_and_a_cancel_of_its_own(base):
     timer.start()
     timer.join(PATIENCE_S)
     assert seen == [("ann", "ann")]
+    assert timer.cancels == 0
     timer.cancel()
     assert timer.cancels == 1

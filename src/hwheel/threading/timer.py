@@ -123,7 +123,7 @@ class Timer(threading.Timer):
             self._take_back(engine)
             raise
         if self._is_finished:
-            self.cancel()  # came before there was a task
+            Timer.cancel(self)  # a cancel() came before there was a task; a subclass's own has been called then
         elif engine.exiting and not self._daemonic:
             self._keep_interpreter(engine)
 
@@ -303,7 +303,7 @@ class _Finished(threading.Event):
         super().set()
         timer, self._timer = self._timer, None
         if timer is not None:
-            timer.cancel()
+            Timer.cancel(timer)  # not a subclass's own, which the standard timer would not call either
 
 
 class _Here(threading.local):

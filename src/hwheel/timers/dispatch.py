@@ -177,7 +177,9 @@ class Foreign(HandOver):
         return self._is_own_thread() or runs_here(timer)
 
     def has_taken(self, timer: BaseTimer) -> bool:
-        return bool(self._outstanding(timer) or self._again) or None in [*self._handed_out.values()]
+        generation = timer._generation()
+        # One look, because what is taken out comes in the place of a None. What is to be submitted again is among it.
+        return any([one is None or one.generation == generation for one in [*self._handed_out.values()]])
 
     def drain(self, timer: BaseTimer, give_up: float | None) -> None:
         if not self._is_own_thread():

@@ -133,8 +133,16 @@ class SystemTimer(BaseTimer):
         return self._hand_over.elsewhere
 
     def _has_more(self) -> bool:
-        pending, ringing = self._left()
-        return pending > 0 or (ringing > 0 and self._hand_over.has_taken(self))
+        while True:
+            added = self.stats().added
+            pending, ringing = self._left()
+            if pending > 0 or ringing == 0:
+                return pending > 0
+            if self._hand_over.has_taken(self):
+                return True
+            if self.stats().added == added:
+                return False
+            # Else an alarm has been set again between the two looks, because its run ended there.
 
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
         """The part of close() that waits."""

@@ -77,22 +77,21 @@ cdef void batch_be_next_locked(Batch* self) noexcept nogil:
 
 
 cdef void run_take_early(Batch* self, int64_t at, int64_t now_ms, Entry* early_out) noexcept nogil:
-    """Undoes batch_make_ready for what is not due by this time, of the run whose head waits at this place. It stands at the end
-    of what is due, and what comes behind it is not due either."""
-    cdef Due* due = &self.due[at]
+    """Undoes batch_make_ready for what is not due by this time, of the run whose head waits at this place. It is mostly the end
+    of the run; but what was put back stands before what has fallen due since the clock was set back."""
+    cdef int64_t end = at + 1
+    cdef Due* due
     cdef Entry* entry
-    while True:
+    while end < self.due_end and not self.due[end].is_head:
+        end += 1
+    while at < end:
+        due = &self.due[at]
         if due.index != DUE_CANCELLED and wheel_tick(&self.timer.wheel, due.expiration_ms) > now_ms:
-            if due.is_head:
-                run_leave_ready(self, due)
             entry = batch_entry(self, due.index)
             batch_leave_due(self, entry)
             entry.expiration_ms = due.expiration_ms
             list_append(early_out, entry)
         at += 1
-        due += 1
-        if at == self.due_end or due.is_head:
-            break
     while self.due_end > self.due_begin and self.due[self.due_end - 1].index == DUE_CANCELLED:
         self.due_end -= 1
         self.due_cancelled -= 1

@@ -22,6 +22,11 @@ FUZZ = KEPT.parent
 NAMES = sorted(path.stem for path in (FUZZ / "targets").glob("*.py"))
 
 
+# Inputs of the plain half that found a fault which no other test finds: a timer of a batch was lost that stood, in what was
+# put back, behind one that was not due any more since the clock was set back.
+FOUND = [bytes.fromhex("d260d407e3e60100000c195dba58190100000c0c0c0c0c")]
+
+
 def target(name):
     if name == "state":
         pytest.importorskip("pyspark")
@@ -96,7 +101,7 @@ def plain_program(tmp_path_factory):
 @pytest.fixture(scope="module")
 def plain_inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inputs")
-    for number, data in enumerate([*kept("plain"), *some_inputs(200)]):
+    for number, data in enumerate([*kept("plain"), *FOUND, *some_inputs(200)]):
         (folder / f"{number:04}").write_bytes(data)
     return sorted(folder.iterdir())
 

@@ -49,6 +49,10 @@ class Directory:
     def child(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._path, name)
 
+    def child_url(self, name: str) -> str:
+        """That of something in it, as Spark writes it."""
+        return str(self._files.makeQualified(self.child(name)).toUri().toString())
+
     def child_directory(self, name: str) -> "Directory":
         """One in it."""
         return Directory(self.spark, f"{self.path}/{name}")
@@ -92,10 +96,13 @@ class Directory:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Makes a small file in it, at once."""
+        """Makes a small file in it, at once, or in place of one that is there: at once where the file system can."""
         stream = self._small_files.create(self.child(f".{name}"), True)
         try:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        self._small_files.rename(self.child(f".{name}"), self.child(name))
+        if not self._small_files.rename(self.child(f".{name}"), self.child(name)):
+            self.delete(name)  # HDFS for one does not rename a file to a name that is taken
+            if not self._small_files.rename(self.child(f".{name}"), self.child(name)):
+                raise DirectoryError(f"{self.path}/{name} cannot be written: {self.path}/.{name} keeps its name")

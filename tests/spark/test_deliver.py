@@ -313,6 +313,8 @@ def test_files_that_cannot_be_read_are_left_out(deliver, tmp_path):
         (tmp_path / "in" / directory / "a.json").write_text('{"id": "not looked at", "due": 1000}')
     (tmp_path / "in" / "*o[n]{e,}.json").write_text('{"id": "one", "due": 1000}')
     (tmp_path / "in" / "none.json").write_text("{}")
+    with open(os.fsencode(tmp_path / "in") + b"/\xff.json", "w") as file:
+        file.write('{"id": "not text", "due": 1000}')
     assert deliver(lambda delivery: sent(tmp_path, "state")) is None
     out = sorted(row["id"] for row in rows_of(tmp_path / "out"))
     assert out == ["good", "one"], "nothing of the half that can be read"
@@ -324,14 +326,16 @@ def test_files_that_cannot_be_read_are_left_out(deliver, tmp_path):
         "cut \u00e4%.json.gz": "the file cannot be read: Unexpected end of input stream",
         "plain.json.gz": "the file cannot be read: not a gzip file",
     }
-    assert len(rows_of(tmp_path / "dead")) == 4 and len(deliver.told) == 3
+    assert len(rows_of(tmp_path / "dead")) == 4 and len(deliver.told) == 4
+    (unseen,) = (told for told in deliver.told if told.startswith("\\xff.json is not read: its name is no text"))
     assert all(
-        re.match(r"file:.*cannot be read and is left out: .*\nmend it and move it in", told) for told in deliver.told
+        told == unseen or re.match(r"file:.*cannot be read and is left out: .*\nmend it and move it in", told)
+        for told in deliver.told
     )
     (tmp_path / "in" / "more.json").write_text('{"id": "more", "due": 1000}')
     assert deliver(lambda delivery: delivery.sink.rows) is None
     assert sorted(row["id"] for row in rows_of(tmp_path / "out")) == ["good", "more", "one"]
-    assert len(rows_of(tmp_path / "dead")) == 4 and len(deliver.told) == 3
+    assert len(rows_of(tmp_path / "dead")) == 4 and deliver.told[4:] == [unseen]
 
 
 def test_parquet_of_other_types_is_left_out(spark, deliver, tmp_path):
@@ -458,6 +462,17 @@ def test_what_is_pending_where_one_column_stands_for_two_things(spark, tmp_path,
         query.stop()
 
 
+def test_what_is_pending_in_a_directory_of_any_name(spark, tmp_path):
+    """Spark's reader of states takes a URL for a path."""
+    directory = tmp_path / "held 100% \u00e4 #1"
+    rows = [("m1", "k", 253402300799000, None, "p")]
+    query, checkpoint = held_until_started(spark, directory, rows, SCHEMA, id="id", key="key", due="due")
+    query.stop()
+    assert rows_held(spark, checkpoint) == 1
+    assert [row["id"] for row in messages(spark, checkpoint, "m1")] == ["m1"]
+    assert sum(histogram(spark, checkpoint, 0).values()) == 1
+
+
 def test_what_is_pending_of_ids_that_are_bytes_and_of_keys_that_share_an_id(spark, tmp_path, capsys):
     far_ms = (int(time.time()) + 3000) * 1000
     shared = [
@@ -481,6 +496,9 @@ def test_what_is_pending_of_ids_that_are_bytes_and_of_keys_that_share_an_id(spar
             ["('al', False)"] * 2 + ["('bob', False)", "('bob', True)"] + ["(None, False)"] * 2
         )
         assert [row["key"] for row in messages(spark, checkpoint, "\\xff")] == ["\\xfe"] * 2
+        assert [row["key"] for row in messages(spark, checkpoint, os.fsdecode(b"\xff"))] == ["\\xfe"], (
+            "of a command line"
+        )
         assert [(row["id"], row["cancelled"]) for row in messages(spark, checkpoint, key="bob")] == [
             ("x", False),
             ("x", True),

@@ -21,6 +21,7 @@ from hwheel.spark.deliver.source import FILE, RECORD, REPLACE, UNREADABLE, Sourc
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
 from hwheel.spark.deliver.topic_sink import TopicSink, dead_records, header_records, json_records
 from hwheel.spark.deliver.unreadable_files import UnreadableFiles, letter_name, not_in_blocks, why_unreadable
+from hwheel.spark.deliver.unseen_names import UnseenNames
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import dead_letters, hold_until_due
 from hwheel.spark.session.state_store import set_up_local_checkpoint
@@ -56,7 +57,7 @@ class Delivery:
     start_again: dict[str, Callable[[], StreamingQuery]]
     leave_out: Callable[[str], str | None] = lambda file: None
     suspects: Callable[[], list[str]] = list  # files that may have ended a query which does not name any
-    clean: Callable[[], list[str]] = list
+    look: Callable[[], list[str]] = list  # after input files: takes away what was read, and returns notices
     due_unit: str = "ms"
     starts_left: int = STARTS
     notices: list[str] = field(default_factory=list)
@@ -90,7 +91,7 @@ class Delivery:
             setattr(self, name, start())
         if self.sink.like_seconds and self.due_unit == "ms":
             self.tell(SECONDS)
-        for notice in self.clean():
+        for notice in self.look():
             self.tell(notice)
         return None
 
@@ -198,9 +199,11 @@ def start_delivery(
         "dead": lambda: started(dead(), dead_sink, f"{checkpoint}/{DEAD_LETTERS}", dead_letters_every),
     }
 
-    def clean() -> list[str]:
-        return [] if cleaner is None else cleaner.clean()
+    def look() -> list[str]:
+        return [*(unseen.look() if unseen else []), *(cleaner.clean() if cleaner else [])]
 
+    every_s = duration_ms(dead_letters_every, "dead_letters_every") / 1000
+    unseen = None if is_topic(source.place) else UnseenNames(Directory(spark, source.place), every_s)
     cleaner = None
     if done_files is not None:
         cleaner = SourceCleaner(
@@ -208,13 +211,13 @@ def start_delivery(
             None if done_files.archive is None else Directory(spark, done_files.archive),
             [Directory(spark, f"{checkpoint}/{query}") for query in (MESSAGES, DEAD_LETTERS)],
             lambda: {unquote(steps_of(file)[-1]) for file in left_out.names()},
-            duration_ms(dead_letters_every, "dead_letters_every") / 1000,
+            every_s,
             None if source.forget_files is None else duration_ms(source.forget_files, "forget_files"),
         )
         if cleaner.archive is not None:
             cleaner.archive.make()
     return Delivery(
-        start["messages"](), start["dead"](), sink, dead_sink, start, leave_out, suspects, clean, source.due_unit
+        start["messages"](), start["dead"](), sink, dead_sink, start, leave_out, suspects, look, source.due_unit
     )
 
 

@@ -42,6 +42,11 @@ class Directory:
         """With its scheme, from the root on, as it is written."""
         return str(self._files.makeQualified(self._path).toString())
 
+    @property
+    def encoded_url(self) -> str:
+        """The same as URLs are written, with %20 for a space."""
+        return str(self._files.makeQualified(self._path).toUri().toString())
+
     def is_file(self) -> bool:
         """Whether it is a file, and so no directory."""
         return self.exists() and bool(self._files.getFileStatus(self._path).isFile())

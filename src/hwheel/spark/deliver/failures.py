@@ -67,7 +67,7 @@ KNOWN = [
         r"CANNOT_LOAD_STATE_STORE|CANNOT_READ_(?:MISSING|DELTA|SNAPSHOT)|FAILED_TO_GET_CHANGELOG|"
         r"STREAM(?:ING)?_CHECKPOINT|STREAMING_STATEFUL_OPERATOR_MISSING|STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY|"
         r"batch \d+ doesn't exist|CheckpointFileManager.*FileNotFound|Incomplete log file|Failed to read log file|"
-        r"MismatchedInputException|JsonParseException",
+        r"com\.fasterxml\.jackson\.[\w.]+Exception",
         BROKEN_CHECKPOINT,
         RESTORE,
     ),

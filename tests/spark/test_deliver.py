@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
@@ -28,16 +30,17 @@ from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.delivery import MESSAGES, STARTS, Delivery, start_delivery
 from hwheel.spark.deliver.directory_sink import DirectorySink
 from hwheel.spark.deliver.failures import Failure
-from hwheel.spark.deliver.files import Directory
+from hwheel.spark.deliver.files import Directory, DirectoryError
 from hwheel.spark.deliver.one_job import CheckpointInUseError, only_job
 from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
 from hwheel.spark.deliver.outputs import OUTPUTS, keep_outputs
 from hwheel.spark.deliver.pending import EDGES_MS, LATER, histogram, messages, rows_held
 from hwheel.spark.deliver.sink import BatchNotWrittenError
 from hwheel.spark.deliver.source import SCHEMA, Source
-from hwheel.spark.deliver.unreadable_files import why_unreadable
+from hwheel.spark.deliver.unreadable_files import ListDamagedError, UnreadableFiles, why_unreadable
 from hwheel.spark.deliver.whole_checkpoint import check_logs
-from hwheel.spark.session import java
+from hwheel.spark.session import java, local
+from hwheel.spark.shard import index
 from java_here import java_is_missing
 from reports import batch, reported
 
@@ -310,6 +313,8 @@ def test_files_that_cannot_be_read_are_left_out(deliver, tmp_path):
         (tmp_path / "in" / directory / "a.json").write_text('{"id": "not looked at", "due": 1000}')
     (tmp_path / "in" / "*o[n]{e,}.json").write_text('{"id": "one", "due": 1000}')
     (tmp_path / "in" / "none.json").write_text("{}")
+    with open(os.fsencode(tmp_path / "in") + b"/\xff.json", "w") as file:
+        file.write('{"id": "not text", "due": 1000}')
     assert deliver(lambda delivery: sent(tmp_path, "state")) is None
     out = sorted(row["id"] for row in rows_of(tmp_path / "out"))
     assert out == ["good", "one"], "nothing of the half that can be read"
@@ -321,14 +326,16 @@ def test_files_that_cannot_be_read_are_left_out(deliver, tmp_path):
         "cut \u00e4%.json.gz": "the file cannot be read: Unexpected end of input stream",
         "plain.json.gz": "the file cannot be read: not a gzip file",
     }
-    assert len(rows_of(tmp_path / "dead")) == 4 and len(deliver.told) == 3
+    assert len(rows_of(tmp_path / "dead")) == 4 and len(deliver.told) == 4
+    (unseen,) = (told for told in deliver.told if told.startswith("\\xff.json is not read: its name is no text"))
     assert all(
-        re.match(r"file:.*cannot be read and is left out: .*\nmend it and move it in", told) for told in deliver.told
+        told == unseen or re.match(r"file:.*cannot be read and is left out: .*\nmend it and move it in", told)
+        for told in deliver.told
     )
     (tmp_path / "in" / "more.json").write_text('{"id": "more", "due": 1000}')
     assert deliver(lambda delivery: delivery.sink.rows) is None
     assert sorted(row["id"] for row in rows_of(tmp_path / "out")) == ["good", "more", "one"]
-    assert len(rows_of(tmp_path / "dead")) == 4 and len(deliver.told) == 3
+    assert len(rows_of(tmp_path / "dead")) == 4 and deliver.told[4:] == [unseen]
 
 
 def test_parquet_of_other_types_is_left_out(spark, deliver, tmp_path):
@@ -346,6 +353,32 @@ def test_parquet_of_other_types_is_left_out(spark, deliver, tmp_path):
     other, text = sorted(letters)
     assert "the file cannot be read" in text and "due" in text and letters[text].file.endswith(".parquet")
     assert other == "not UTF-8" and letters[other].id == "latin"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(java_is_missing() is not None, reason=str(java_is_missing()))
+def test_a_file_that_asks_for_more_memory_than_there_is_is_left_out(tmp_path):
+    """Hadoop's format .lz4 is not that of the command lz4, and its reader takes what stands there for a length."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "packed.json.lz4").write_bytes(bytes.fromhex("04224d186440a71a00000080") + b'{"id": "a"}' * 9)
+    (tmp_path / "in" / "_hidden.lz4").write_bytes(bytes.fromhex("04224d186440a71a"))
+    (tmp_path / "in" / "good.json").write_text('{"id": "good", "due": 1000}')
+    job = chaos.Job(tmp_path)
+    job.start()
+    try:
+        give_up = time.monotonic() + chaos.PATIENCE_S
+        while not (rows_of(tmp_path / "out") and sent(tmp_path, "state")):
+            assert job.process.poll() is None and time.monotonic() < give_up, (tmp_path / "log").read_text()
+            time.sleep(0.1)
+        assert job.stop(signal.SIGINT) == 0
+    finally:
+        if job.process.poll() is None:
+            job.kill()
+    assert [row["id"] for row in rows_of(tmp_path / "out")] == ["good"]
+    (letter,) = rows_of(tmp_path / "out-dead-letters")
+    assert letter["file"].endswith("/in/packed.json.lz4") and "another than that of the command" in letter["reason"]
+    told = (tmp_path / "log").read_text()
+    assert told.count("packed.json.lz4 cannot be read and is left out: ") == 1 and "hidden" not in told
 
 
 def test_a_file_that_was_not_at_fault_is_read_again(spark, tmp_path):
@@ -429,6 +462,17 @@ def test_what_is_pending_where_one_column_stands_for_two_things(spark, tmp_path,
         query.stop()
 
 
+def test_what_is_pending_in_a_directory_of_any_name(spark, tmp_path):
+    """Spark's reader of states takes a URL for a path."""
+    directory = tmp_path / "held 100% \u00e4 #1"
+    rows = [("m1", "k", 253402300799000, None, "p")]
+    query, checkpoint = held_until_started(spark, directory, rows, SCHEMA, id="id", key="key", due="due")
+    query.stop()
+    assert rows_held(spark, checkpoint) == 1
+    assert [row["id"] for row in messages(spark, checkpoint, "m1")] == ["m1"]
+    assert sum(histogram(spark, checkpoint, 0).values()) == 1
+
+
 def test_what_is_pending_of_ids_that_are_bytes_and_of_keys_that_share_an_id(spark, tmp_path, capsys):
     far_ms = (int(time.time()) + 3000) * 1000
     shared = [
@@ -452,6 +496,9 @@ def test_what_is_pending_of_ids_that_are_bytes_and_of_keys_that_share_an_id(spar
             ["('al', False)"] * 2 + ["('bob', False)", "('bob', True)"] + ["(None, False)"] * 2
         )
         assert [row["key"] for row in messages(spark, checkpoint, "\\xff")] == ["\\xfe"] * 2
+        assert [row["key"] for row in messages(spark, checkpoint, os.fsdecode(b"\xff"))] == ["\\xfe"], (
+            "of a command line"
+        )
         assert [(row["id"], row["cancelled"]) for row in messages(spark, checkpoint, key="bob")] == [
             ("x", False),
             ("x", True),
@@ -513,6 +560,20 @@ def test_what_cannot_be_asked_is_refused_at_once(arguments, says, capsys):
         assert main(["pending", "--checkpoint", "state", *arguments]) == 2
     told = capsys.readouterr()
     assert re.search(says, told.err) and told.err.count("\n") == 1 and not told.out
+
+
+def test_what_another_version_holds_is_not_shown(spark, tmp_path, monkeypatch, capsys):
+    query, _ = held_until_started(
+        spark, tmp_path, [("m1", "k", 253402300799000, None, "p")], SCHEMA, id="id", key="key", due="due"
+    )
+    query.stop()
+    monkeypatch.setattr(local, "make_session", lambda *_, **__: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    monkeypatch.setattr(index, "FORMAT", 99)
+    for asked in ([], ["--id", "m1"]):
+        assert main(["pending", "--checkpoint", str(tmp_path / "state"), *asked]) == 2
+        told = capsys.readouterr().err
+        assert "the checkpoint was written by another version of hwheel" in told and "not foreseen" not in told
 
 
 def test_counts_are_shown_again_and_again_until_it_is_told_to_stop(capsys):
@@ -728,6 +789,40 @@ def test_a_directory(spark, tmp_path):
     assert not directory.exists("b")
 
 
+def test_a_small_file_is_written_anew_where_a_rename_replaces_nothing(spark, tmp_path, monkeypatch):
+    """As on HDFS and in object stores."""
+
+    class Strict:
+        def __init__(self, files):
+            self.files = files
+
+        def __getattr__(self, name):
+            return getattr(self.files, name)
+
+        def rename(self, old, new):
+            return not self.files.exists(new) and self.files.rename(old, new)
+
+    directory = Directory(spark, str(tmp_path))
+    monkeypatch.setattr(directory, "_small_files", Strict(directory._small_files))
+    for text in ("first", "second"):
+        directory.write("a", text)
+        assert directory.read("a") == text and directory.names(".") == ["a"]
+    monkeypatch.setattr(directory._small_files, "rename", lambda old, new: False, raising=False)
+    with pytest.raises(DirectoryError, match="/a cannot be written"):
+        directory.write("a", "third")
+
+
+@pytest.mark.parametrize("text", ["", '{"file:///in/a.gz": "not a gzi', "[]", '{"file:///in/a.gz": 1}', "[" * 100_000])
+def test_a_damaged_list_of_files_that_could_not_be_read(spark, tmp_path, text):
+    """Without it files that nobody has read would count as read, and be cleared away."""
+    state = Directory(spark, str(tmp_path))
+    UnreadableFiles(state).add("file:///in/a.gz", "not a gzip file")
+    assert UnreadableFiles(state).reasons == {"file:///in/a.gz": "not a gzip file"}
+    (tmp_path / "unreadable-files.json").write_text(text)
+    with pytest.raises(ListDamagedError, match="unreadable-files.json is damaged: .*\nput it back"):
+        UnreadableFiles(state)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -788,6 +883,28 @@ def test_a_count_that_fails_does_not_stop_the_delivery(spark, tmp_path):
     counts = Counts(delivery, lambda: rows_held(spark, str(tmp_path)))
     counts.look()
     assert (counts.last_batch, counts.pending) == (0, None)
+
+
+def test_a_count_of_which_a_task_fails_does_not_stop_the_delivery(spark, tmp_path):
+    """As where the job has cleared a file of the state away meanwhile: that is no error of PySpark's own kinds."""
+    rows = [("m1", "k", 253402300799000, None, "p")]
+    query, checkpoint = held_until_started(
+        spark, tmp_path, rows, SCHEMA, id="id", key="key", due="due", cancel="cancel"
+    )
+    query.stop()
+    query.awaitTermination()
+    assert rows_held(spark, checkpoint) == 1
+    for part in range(2):
+        for file in (tmp_path / "state" / "state" / "0" / str(part)).rglob("*"):
+            if file.suffix in (".changelog", ".zip"):
+                file.unlink()
+    with pytest.raises(Py4JJavaError):
+        rows_held(spark, checkpoint)
+    counts = Counts(reported([batch(0, 0)]), lambda: rows_held(spark, checkpoint))
+    counts.look()
+    assert (counts.last_batch, counts.pending) == (0, None)
+    answers = iter([None, True])
+    watch(lambda: rows_held(spark, checkpoint), 2.0, SimpleNamespace(wait=lambda _: next(answers)))
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from hwheel.spark.session.local import no_traces_of_accumulators
         ("[STREAMING_CHECKPOINT_MISSING_METADATA_FILE] The", "the checkpoint lacks something", "from a copy"),
         ("[STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY]", "the checkpoint lacks something", "from a copy"),
         ("com.fasterxml.jackson.databind.exc.MismatchedInputException: No content", "the checkpoint lacks", "a copy"),
+        ("com.fasterxml.jackson.core.io.JsonEOFException: Unexpected end", "the checkpoint lacks", "a copy"),
+        ("com.fasterxml.jackson.core.JsonParseException: Unexpected character", "the checkpoint lacks", "a copy"),
         ("[STDS_INVALID_OPTION_VALUE.WITH_MESSAGE] Invalid", "without hold_until_due", "of `hwheel deliver`"),
         ("[STDS_COMMITTED_BATCH_UNAVAILABLE] No committed", "has not completed a batch yet", "ask again"),
         ("Python worker exited unexpectedly (crashed). Consider", "was killed, or had no memory", "--files-a-batch"),

@@ -113,16 +113,18 @@ def run(options: argparse.Namespace) -> int:
             if every_s is not None:
                 watch(count, every_s, stop_event())
             return 0
+        except ValueError as error:  # what is held is damaged, or was written by another version
+            raise CommandError(str(error)) from None
         finally:
             spark.stop()
 
 
 def watch(count: Callable[[], None], every_s: float, stop: threading.Event) -> None:
     """Counts again and again. What cannot be read just now, since the job clears old files away, can be next time."""
-    from pyspark.errors import PySparkException
+    from hwheel.spark.deliver.failures import FROM_JAVA
 
     while not stop.wait(every_s):
-        with suppress(PySparkException):
+        with suppress(*FROM_JAVA):
             count()
 
 
@@ -179,17 +181,20 @@ def show_last(options: argparse.Namespace) -> int:
     try:
         last = json.loads(file.read_text(encoding="utf-8"))
         at_ms, rows, by_due = int(last["at"]), int(last["rows"]), {name: int(n) for name, n in last["by_due"].items()}
+        if min(rows, *by_due.values()) < 0:
+            raise ValueError("a count is below 0")
+        when = utc(at_ms)
     except FileNotFoundError:
         raise CommandError(
             f"--last: there is no {file}\n"
             "the job writes it when it has completed a batch; the checkpoint has to be in a local directory"
         ) from None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise CommandError(f"--last: {file} cannot be read: {error}") from None
     if options.json:
         print(json.dumps({"at": at_ms, "rows": rows, "by_due": by_due}))
         return 0
-    print(f"{rows:,} rows pending at {utc(at_ms)}, {max(0, now_ms() - at_ms) / 1000:,.0f} s ago")
+    print(f"{rows:,} rows pending at {when}, {max(0, now_ms() - at_ms) / 1000:,.0f} s ago")
     show_bars(by_due)
     return 0
 

@@ -86,11 +86,12 @@ class Counts:
 
     def counted(self) -> int | None:
         """None where the state store cannot be read now: no batch yet, or its old files are just being cleared away."""
-        from pyspark.errors import PySparkException
+        from hwheel.spark.deliver.failures import FROM_JAVA
+        from hwheel.spark.deliver.files import DirectoryError
 
         try:
             return self.count_pending()
-        except PySparkException:
+        except (*FROM_JAVA, DirectoryError):
             return None
 
 

@@ -13,10 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JJavaError
-
 from hwheel.spark.deliver.batch_logs import last_batch
-from hwheel.spark.deliver.failures import failure_of
+from hwheel.spark.deliver.failures import FROM_JAVA, failure_of
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.source import steps_of
 
@@ -116,7 +114,7 @@ class SourceCleaner:
         self.look_at = time.monotonic() + self.every_s
         try:
             return [*self.clean_now()]
-        except (Py4JJavaError, ValueError, KeyError) as error:
+        except (*FROM_JAVA, ValueError, KeyError) as error:
             return [STAYS.format(reason=failure_of(error).what)]
 
     def clean_now(self) -> Iterator[str]:

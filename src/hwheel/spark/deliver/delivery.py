@@ -20,7 +20,8 @@ from hwheel.spark.deliver.sink import Sink
 from hwheel.spark.deliver.source import FILE, RECORD, REPLACE, UNREADABLE, Source, steps_of
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
 from hwheel.spark.deliver.topic_sink import TopicSink, dead_records, header_records, json_records
-from hwheel.spark.deliver.unreadable_files import UnreadableFiles, letter_name, why_unreadable
+from hwheel.spark.deliver.unreadable_files import UnreadableFiles, letter_name, not_in_blocks, why_unreadable
+from hwheel.spark.deliver.unseen_names import UnseenNames
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import dead_letters, hold_until_due
 from hwheel.spark.session.state_store import set_up_local_checkpoint
@@ -55,7 +56,8 @@ class Delivery:
     dead_sink: Sink
     start_again: dict[str, Callable[[], StreamingQuery]]
     leave_out: Callable[[str], str | None] = lambda file: None
-    clean: Callable[[], list[str]] = list
+    suspects: Callable[[], list[str]] = list  # files that may have ended a query which does not name any
+    look: Callable[[], list[str]] = list  # after input files: takes away what was read, and returns notices
     due_unit: str = "ms"
     starts_left: int = STARTS
     notices: list[str] = field(default_factory=list)
@@ -72,21 +74,24 @@ class Delivery:
         for name, start in self.start_again.items():
             if getattr(self, name).isActive or (failure := self.failure_of(name)) is None:
                 continue
-            file = failure.file
-            if file and (name, file) not in self.left_out and (reason := self.leave_out(file)) is not None:
+            asked = [failure.file] if failure.file else self.suspects()
+            new = {file: self.leave_out(file) for file in asked if (name, file) not in self.left_out}
+            unreadable = {file: reason for file, reason in new.items() if reason is not None}
+            for file, reason in unreadable.items():
                 self.left_out.add((name, file))
                 self.tell(
                     f"{file} cannot be read and is left out: {reason}\n"
                     "mend it and move it in under another name; the dead letters have its name"
                 )
-            elif self.starts_left and (file or WORKER_LATE in failure.details or WORKER_KILLED in failure.details):
+            passing = failure.file or WORKER_LATE in failure.details or WORKER_KILLED in failure.details
+            if not unreadable:
+                if not passing or not self.starts_left:
+                    return failure
                 self.starts_left -= 1
-            else:
-                return failure
             setattr(self, name, start())
         if self.sink.like_seconds and self.due_unit == "ms":
             self.tell(SECONDS)
-        for notice in self.clean():
+        for notice in self.look():
             self.tell(notice)
         return None
 
@@ -138,6 +143,7 @@ def start_delivery(
 
     Raises:
         BatchElsewhereError: a batch that was cut off has files in another directory than `to` or `dead_to`.
+        ListDamagedError: which files of the input could not be read is not known any more.
     """
     duration_ms(dead_letters_every, "dead_letters_every")
     spark = source.spark
@@ -178,6 +184,13 @@ def start_delivery(
             dead_sink.rows += 1
         return reason
 
+    known = {*left_out.reasons}
+
+    def suspects() -> list[str]:
+        if is_topic(source.place) or source.file_format != "text":
+            return []
+        return [file for file in not_in_blocks(Directory(spark, source.place)) if file not in known]
+
     sink = sink_at(spark, to, format, kafka, header_records if kafka.format == "headers" else json_records)
     # Which task reads which malformed rows depends on the cores of this start.
     dead_sink = sink_at(spark, dead_to, format, kafka, dead_records, one_file=True)
@@ -186,9 +199,11 @@ def start_delivery(
         "dead": lambda: started(dead(), dead_sink, f"{checkpoint}/{DEAD_LETTERS}", dead_letters_every),
     }
 
-    def clean() -> list[str]:
-        return [] if cleaner is None else cleaner.clean()
+    def look() -> list[str]:
+        return [*(unseen.look() if unseen else []), *(cleaner.clean() if cleaner else [])]
 
+    every_s = duration_ms(dead_letters_every, "dead_letters_every") / 1000
+    unseen = None if is_topic(source.place) else UnseenNames(Directory(spark, source.place), every_s)
     cleaner = None
     if done_files is not None:
         cleaner = SourceCleaner(
@@ -196,12 +211,14 @@ def start_delivery(
             None if done_files.archive is None else Directory(spark, done_files.archive),
             [Directory(spark, f"{checkpoint}/{query}") for query in (MESSAGES, DEAD_LETTERS)],
             lambda: {unquote(steps_of(file)[-1]) for file in left_out.names()},
-            duration_ms(dead_letters_every, "dead_letters_every") / 1000,
+            every_s,
             None if source.forget_files is None else duration_ms(source.forget_files, "forget_files"),
         )
         if cleaner.archive is not None:
             cleaner.archive.make()
-    return Delivery(start["messages"](), start["dead"](), sink, dead_sink, start, leave_out, clean, source.due_unit)
+    return Delivery(
+        start["messages"](), start["dead"](), sink, dead_sink, start, leave_out, suspects, look, source.due_unit
+    )
 
 
 def letters(rows: DataFrame, names: dict[str, Any]) -> DataFrame:

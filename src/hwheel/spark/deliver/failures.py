@@ -6,6 +6,7 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from hwheel_core import HwheelError
 
@@ -16,6 +17,9 @@ GO_ON = "start it again to go on, nothing is lost by that; with --verbose it sho
 OTHER_JOB = "another job runs on this checkpoint"
 ONE_JOB = "let only one of them run; what it holds is not harmed"
 BROKEN_CHECKPOINT = "the checkpoint lacks something, or cannot be read: {said}"
+# As what comes from Java is raised here: PySpark has classes of its own for some of it, and all else, a task that has
+# failed for one, is Py4J's.
+FROM_JAVA = (PySparkException, Py4JJavaError)
 RESTORE = "put back what was there from a copy; where there is none, start with a new checkpoint and a new output"
 
 # What is looked for in all that was said, and the two lines. The first that is found counts.
@@ -63,7 +67,7 @@ KNOWN = [
         r"CANNOT_LOAD_STATE_STORE|CANNOT_READ_(?:MISSING|DELTA|SNAPSHOT)|FAILED_TO_GET_CHANGELOG|"
         r"STREAM(?:ING)?_CHECKPOINT|STREAMING_STATEFUL_OPERATOR_MISSING|STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY|"
         r"batch \d+ doesn't exist|CheckpointFileManager.*FileNotFound|Incomplete log file|Failed to read log file|"
-        r"MismatchedInputException|JsonParseException",
+        r"com\.fasterxml\.jackson\.[\w.]+Exception",
         BROKEN_CHECKPOINT,
         RESTORE,
     ),

@@ -42,12 +42,21 @@ class Directory:
         """With its scheme, from the root on, as it is written."""
         return str(self._files.makeQualified(self._path).toString())
 
+    @property
+    def encoded_url(self) -> str:
+        """The same as URLs are written, with %20 for a space."""
+        return str(self._files.makeQualified(self._path).toUri().toString())
+
     def is_file(self) -> bool:
         """Whether it is a file, and so no directory."""
         return self.exists() and bool(self._files.getFileStatus(self._path).isFile())
 
     def child(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._path, name)
+
+    def child_url(self, name: str) -> str:
+        """That of something in it, as Spark writes it."""
+        return str(self._files.makeQualified(self.child(name)).toUri().toString())
 
     def child_directory(self, name: str) -> "Directory":
         """One in it."""
@@ -92,10 +101,13 @@ class Directory:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Makes a small file in it, at once."""
+        """Makes a small file in it, at once, or in place of one that is there: at once where the file system can."""
         stream = self._small_files.create(self.child(f".{name}"), True)
         try:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        self._small_files.rename(self.child(f".{name}"), self.child(name))
+        if not self._small_files.rename(self.child(f".{name}"), self.child(name)):
+            self.delete(name)  # HDFS for one does not rename a file to a name that is taken
+            if not self._small_files.rename(self.child(f".{name}"), self.child(name)):
+                raise DirectoryError(f"{self.path}/{name} cannot be written: {self.path}/.{name} keeps its name")

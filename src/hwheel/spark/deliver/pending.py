@@ -1,15 +1,18 @@
 """What a checkpoint holds, read from its state store beside the running query."""
 
+import os
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from hwheel.spark.arrow import from_chunk
+from hwheel.spark.deliver.files import Directory
 from hwheel.spark.message import BY_ID, SEQUENCE, TOMBSTONE, due_ms, expirations
 from hwheel.spark.shard.index import ShardIndex
 from hwheel.spark.shard.settings import ColumnNames
@@ -77,10 +80,26 @@ def shown(value: object) -> str | None:
     return None if value is None else str(value)
 
 
+links: dict[str, TemporaryDirectory[str]] = {}  # to checkpoints, by their paths; they go when the process ends
+
+
+def readable(spark: SparkSession, checkpoint: str) -> str:
+    """The path by which Spark's reader of states finds a checkpoint. It takes the URL for a path, %20 and all: where
+    that differs, the checkpoint is found by a link to it, if it is in a local directory.
+    """
+    directory = Directory(spark, checkpoint)
+    if directory.local_path is None or directory.encoded_url == directory.url:
+        return checkpoint
+    if directory.local_path not in links:
+        links[directory.local_path] = TemporaryDirectory(prefix="hwheel-")
+        os.symlink(directory.local_path, f"{links[directory.local_path].name}/checkpoint")
+    return f"{links[directory.local_path].name}/checkpoint"
+
+
 def state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
     """A state variable of the query, as of its last committed batch."""
     _ = spark.streams  # starts the coordinator of state stores, which Spark 4.1 needs here and does not start itself
-    return spark.read.format("statestore").option("stateVarName", variable).load(checkpoint)
+    return spark.read.format("statestore").option("stateVarName", variable).load(readable(spark, checkpoint))
 
 
 def indexes(spark: SparkSession, checkpoint: str) -> list[ShardIndex]:
@@ -164,7 +183,7 @@ def messages(
     assert rows is not None
     for name, asked in {"id": id, "key": key}.items():
         if asked is not None:
-            rows = rows.where(F.col(name).isin(asked.encode(), shown_as(asked)))
+            rows = rows.where(F.col(name).isin(bytes_of(asked), shown_as(asked)))
     # A message, its duplicates and its cancel are in one tick, and each may be due in another millisecond of it.
     rows = last_words(rows).withColumn("first", F.min("due").over(Window.partitionBy(*IDENTITY)))
     if before_ms is not None:
@@ -185,4 +204,9 @@ def messages(
 
 def shown_as(text: str) -> bytes:
     """Bytes that `shown` shows so: \\xff is a byte again."""
-    return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), text.encode())
+    return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), bytes_of(text))
+
+
+def bytes_of(text: str) -> bytes:
+    """Text in UTF-8; where it came from a command line that is none, the bytes that stood there."""
+    return text.encode(errors="surrogateescape")

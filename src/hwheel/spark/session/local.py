@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,6 +29,9 @@ LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Where a task has no memory, as for a file that says it needs more than there is, the task fails, and says why; by
+    # default Java ends.
+    "spark.executor.killOnFatalError.depth": "0",
     "spark.python.unix.domain.socket.enabled": "true",  # a state call takes less time than over TCP
 }
 
@@ -42,6 +46,7 @@ def make_session(master: str | None, settings: dict[str, str], quiet: bool = Fal
     builder = SparkSession.builder.appName("hwheel")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it, and has chosen everything else as well
         check_java()
+        tell_java_utf8()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYTHONSAFEPATH", "1")  # workers import nothing from wherever this was started
         master = master or "local[*]"
@@ -53,7 +58,9 @@ def make_session(master: str | None, settings: dict[str, str], quiet: bool = Fal
     for name, value in settings.items():
         builder = builder.config(name, value)
     if quiet:
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # before the start, which may be interrupted
+        # Before the start, which may be interrupted. Py4J has loggers of its own, and uses the root one, too.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(is_not_of_py4j)
     with own_interrupt(), java_errors_apart() if quiet else nullcontext():
         spark = started(builder, settings.get(PACKAGES))
     spark.sparkContext.setLogLevel("OFF" if quiet else "ERROR")
@@ -62,6 +69,19 @@ def make_session(master: str | None, settings: dict[str, str], quiet: bool = Fal
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
         no_traces_of_accumulators(spark)
     return spark
+
+
+def tell_java_utf8() -> None:
+    """In a locale without an encoding Java passes over files whose names are not ASCII, and says nothing. Python takes
+    such names for UTF-8 there, and so shall Java."""
+    name = next((name for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "LC_CTYPE")
+    if os.environ.get(name, "C") in ("C", "POSIX"):
+        os.environ[name] = "C.UTF-8"
+
+
+def is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Of what goes to the root logger itself: Py4J writes a traceback there when Java ends amid a call."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 def no_traces_of_accumulators(spark: SparkSession) -> None:

@@ -22,8 +22,8 @@ FUZZ = KEPT.parent
 NAMES = sorted(path.stem for path in (FUZZ / "targets").glob("*.py"))
 
 
-# Inputs of the plain half that found a fault which no other test finds: a timer of a batch was lost that stood, in what was
-# put back, behind one that was not due any more since the clock was set back.
+# Inputs of the plain half that found a fault which no other test finds: a timer of a batch was lost that stood, in what
+# was put back, behind one that was not due any more since the clock was set back.
 FOUND = [bytes.fromhex("d260d407e3e60100000c195dba58190100000c0c0c0c0c")]
 
 

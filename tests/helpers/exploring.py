@@ -3,7 +3,7 @@
 By itself a run is the same every time, so that a failure in CI is the same failure at home. In the environment
 
     HWHEEL_MODEL_EXAMPLES=50    has the models and searches try fifty times as much (0.1: a tenth),
-    HWHEEL_SOAK_SECONDS=60      has those that go by time go on for so long; from a second on the others leave nothing out,
+    HWHEEL_SOAK_SECONDS=60      has those that go by time go on for so long; from 1 on the others leave nothing out,
     HWHEEL_SEED=random          has all of them try something else than always. The seed is printed, and
                                 HWHEEL_SEED=<it> tries the same again.
 """

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import coverage
@@ -25,10 +26,12 @@ ROOT = HERE.parent
 OUT = ROOT / "build" / "coverage"
 BUILD = ROOT / ".venv-coverage" / "source"
 SPARK = "src/hwheel/spark"
-TESTS = [
-    f"tests/{name}" for name in ["unit", "model", "containers", "purgatory", "recorder", "c_api", "live", "tune", "cli"]
+# Each is a part, which runs by itself: those that take longest first.
+TESTS = ["tests/promises/test_no_memory.py", "tests/promises/test_states.py"]
+TESTS += [
+    f"tests/{name}" for name in ["threads", "lifetime", "dropin", "containers", "model", "promises", "purgatory", "cli"]
 ]
-TESTS += [f"tests/{name}" for name in ["threads", "dropin", "adaptors", "lifetime", "promises"]]
+TESTS += [f"tests/{name}" for name in ["unit", "recorder", "c_api", "live", "tune", "adaptors"]]
 # What sets a trace function itself, what takes long, and what is about other software.
 LEFT_OUT = [
     "promises/test_interruption.py",
@@ -51,26 +54,38 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="lines", description=__doc__)
     parser.add_argument("--spark", action="store_true", help="with tests/spark, and so with hwheel.spark: minutes more")
     parser.add_argument("--tests", nargs="+", default=TESTS, metavar="PATH", help="these, and not all that are usual")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many parts at a time")
     parser.add_argument("--report", action="store_true", help="of what was counted last; no test is run")
     parser.add_argument("--strict", action="store_true", help="a line without a reason is an error")
     parser.add_argument("--all", action="store_true", help="also the files of which all is reached")
     options = parser.parse_args()
     os.environ["HWHEEL_LINES"] = str(OUT)
-    status = 0 if options.report else run([*options.tests, *(["tests/spark"] if options.spark else [])])
+    status = 0 if options.report else run([*options.tests, *(["tests/spark"] if options.spark else [])], options.jobs)
     missing = report(options.spark, options.all, Console(soft_wrap=True))
     return status or (1 if missing and options.strict else 0)
 
 
-def run(tests: list[str]) -> int:
+def run(tests: list[str], jobs: int) -> int:
     """Runs the tests, and leaves what was counted in OUT and beside the objects of BUILD."""
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
     for old in BUILD.rglob("*.gcda"):
         old.unlink()
+    with ThreadPoolExecutor(jobs) as pool:
+        return max(pool.map(lambda part: run_part(part, tests), tests))
+
+
+def run_part(part: str, parts: list[str]) -> int:
+    """Runs a file or folder of tests, without what is a part of its own. What pytest says is shown when it is over."""
     command = [sys.executable, "-P", "-m", "coverage", "run", f"--rcfile={HERE / 'coverage.ini'}", "-m", "pytest", "-q"]
     command += [f"--ignore=tests/{path}" for path in LEFT_OUT]
+    command += [f"--ignore={other}" for other in parts if other.startswith(f"{part}/")]
     more = {"HWHEEL_MODEL_EXAMPLES": "0.2", "HWHEEL_SOAK_SECONDS": "0.3"}
-    return subprocess.run([*command, *tests], cwd=ROOT, env=os.environ | more, check=False).returncode
+    told = subprocess.run(
+        [*command, part], cwd=ROOT, env=os.environ | more, check=False, text=True, stdout=subprocess.PIPE
+    )
+    print(f"{part}\n{told.stdout}", flush=True)
+    return told.returncode
 
 
 def report(spark: bool, everything: bool, console: Console) -> int:

@@ -63,7 +63,7 @@ def main() -> int:
     parser.add_argument(
         "--quick", action="store_true", help="only with the tests that kill most: what survives may not"
     )
-    parser.add_argument("--again", action="store_true", help="those that the last run has not killed")
+    parser.add_argument("--again", action="store_true", help="those that the last run, whole or not, has not killed")
     options = parser.parse_args()
     console = Console(soft_wrap=True)
     reasons = explained()
@@ -82,15 +82,13 @@ def main() -> int:
         left = [mutant for mutant in chosen if mutant.name not in ends or not ends[mutant.name][1].how]
         if left:
             run(left, kind, options, ends, console)
-            said = {name: [kind, ended.how, ended.test] for name, (kind, ended) in ends.items()}
-            (OUT / "ends.json").write_text(json.dumps(said, indent=1))
     return report(chosen, ends, reasons, {mutant.name for mutant in everything}, console)
 
 
 def run(
     mutants: list[Mutant], kind: str, options: argparse.Namespace, ends: dict[str, tuple[str, Ended]], console: Console
 ) -> None:
-    """Notes in `ends` how each of them ends in one phase."""
+    """Notes in `ends`, and in ends.json, how each of them ends in one phase."""
     with console.status(f"{kind}: building, and running the tests without a mutant"):
         campaign = Campaign(*PHASES[kind], options.jobs, options.quick)
     with Progress(
@@ -100,6 +98,8 @@ def run(
 
         def note(mutant: Mutant, ended: Ended) -> None:
             ends[mutant.name] = (kind, ended)
+            said = {name: [kind, ended.how, ended.test] for name, (kind, ended) in ends.items()}
+            (OUT / "ends.json").write_text(json.dumps(said, indent=1))  # each time, so that --again goes on from there
             shown.advance(task)
 
         campaign.run(mutants, note)

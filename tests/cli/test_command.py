@@ -86,7 +86,7 @@ def test_nowhere_to_write_to(where, status, said, tmp_path):
 
 def test_a_reader_that_goes_away_is_no_traceback(tmp_path):
     told = subprocess.run(
-        f"'{sys.executable}' -P -m hwheel trace --json --delays $(seq 3000) | head -c 1",
+        f"'{sys.executable}' -P -m hwheel trace --json --delays $(seq 1000) | head -c 1",  # of some 2 MB
         shell=True,
         capture_output=True,
         text=True,

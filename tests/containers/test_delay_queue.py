@@ -328,6 +328,17 @@ def test_who_waits_for_room_is_woken_by_whatever_makes_some(timer):
     assert isinstance(answers[0], ShutDown) and q.drain() == ["a"]
 
 
+def test_after_a_shutdown_the_last_item_is_one_threads_and_the_others_are_told():
+    with SystemTimer() as timer:
+        q = DelayQueue(timer=timer)
+        q.put("a", 0.3)
+        threads, answers = zip(*[waiting(q.get) for _ in range(3)], strict=True)
+        q.shutdown()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(type(answer).__name__ for [answer] in answers) == ["ShutDown", "ShutDown", "str"]
+
+
 def test_without_anybody_waiting_the_timer_has_nothing_to_do(timer):
     q = DelayQueue(timer=timer)
     for i in range(1000):

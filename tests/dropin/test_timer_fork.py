@@ -167,6 +167,7 @@ def test_forks_while_other_threads_use_timers(run_script):
         """
 from hwheel import Timer
 sys.setswitchinterval(1e-5)
+threading.settrace(None)        # a thread that coverage.py traces may hold the lock of that at a fork
 stop = threading.Event()
 
 def use():

@@ -3,7 +3,7 @@
 By itself a run is the same every time, so that a failure in CI is the same failure at home. In the environment
 
     HWHEEL_MODEL_EXAMPLES=50    has the models and searches try fifty times as much (0.1: a tenth),
-    HWHEEL_SOAK_SECONDS=60      has those that go by time go on for so long, and the others leave nothing out,
+    HWHEEL_SOAK_SECONDS=60      has those that go by time go on for so long; from 1 on the others leave nothing out,
     HWHEEL_SEED=random          has all of them try something else than always. The seed is printed, and
                                 HWHEEL_SEED=<it> tries the same again.
 """
@@ -13,7 +13,7 @@ import random
 
 EXAMPLES = float(os.environ.get("HWHEEL_MODEL_EXAMPLES", "1"))
 SOAK_S = float(os.environ["HWHEEL_SOAK_SECONDS"]) if "HWHEEL_SOAK_SECONDS" in os.environ else None
-SOAKS = SOAK_S is not None
+SOAKS = SOAK_S is not None and SOAK_S >= 1
 
 SEED = None
 

@@ -229,3 +229,24 @@ time.sleep(0.2)
 """
     )
     assert answer == (0, "", "")
+
+
+def test_an_error_of_one_that_follows_the_process_keeps_no_other_from_hearing_of_its_end(run_script):
+    status, out, err = run_script(
+        """
+from hwheel.timers.lifecycle import follow_process
+
+class Told:
+    def _at_exit(self):
+        print("told")
+        raise ValueError("odd")
+
+followers = [Told(), Told()]
+for one in followers:
+    follow_process(one)
+timer = SystemTimer()
+timer.call_later(60, print)
+"""
+    )
+    assert (status, out) == (0, "told\ntold\n")
+    assert err.count("Traceback") == err.count("ValueError: odd") == 2

@@ -251,6 +251,24 @@ def test_a_finalizer_may_close_it_in_a_thread_of_its_own(where, path, monkeypatc
     assert server.closed and not os.path.exists(path)
 
 
+def test_an_error_of_a_look_is_reported_and_who_asks_next_is_answered(path, monkeypatch, eventually):
+    class FailsOnce(ManualTimer):
+        @property
+        def tick_ms(self):  # a look comes by here, in the thread of the connection
+            if errors:
+                raise errors.pop()
+            return 1
+
+    errors, reported = [RuntimeError("odd")], []
+    monkeypatch.setattr(threading, "excepthook", lambda args: reported.append((args.exc_type, args.thread.name)))
+    with hwheel.live.serve(path, timer := FailsOnce("requests")):
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            ask(path)
+        eventually(lambda: reported == [(RuntimeError, "hwheel-live-answer")])
+        assert [one["name"] for one in seen(path)["timers"]] == [timer.name]
+    assert threads() == []
+
+
 def test_what_accept_raises_again_and_again_is_no_reason_to_hurry(path, monkeypatch, eventually):
     naps = []
     monkeypatch.setattr("hwheel.live.server.time", SimpleNamespace(sleep=lambda s: (naps.append(s), time.sleep(s))))

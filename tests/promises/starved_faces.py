@@ -1,5 +1,6 @@
 """Scenes of starving.py: executors, threads, the purgatory, functions over columns."""
 
+import sys
 import threading
 import time
 from array import array
@@ -127,6 +128,10 @@ def lives_on(name, executor):
     def play(world):
         reported = deque()
         was, threading.excepthook = threading.excepthook, reported.append  # where on_error itself fails
+        # make coverage traces threads: without memory for that, an error comes up between any two lines, and ends them.
+        tracers = sys.gettrace(), threading.gettrace()
+        sys.settrace(None)
+        threading.settrace(None)
         world.timer = timer = SystemTimer(executor=executor, on_error=lambda *error: reported.append(None))
         first = threading.Event()
         timer.call_later(0, first.set)
@@ -148,6 +153,8 @@ def lives_on(name, executor):
                 yield f"ran {[*world.ran]}, indices {indices}, {len(reported)} errors were reported"
             timer.close()
             threading.excepthook = was
+            sys.settrace(tracers[0])
+            threading.settrace(tracers[1])
             world.start_anew()
 
         return lambda: time.sleep(0.006), faults

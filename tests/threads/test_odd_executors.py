@@ -243,6 +243,32 @@ def test_close_returns_what_an_interrupted_submit_did_not_begin(make_timer, hand
     assert [task.args for task in tasks] == [(0,), (1,), (2,)]
 
 
+def test_close_returns_what_of_a_group_an_executor_has_not_begun_with_in_time(make_timer, hand_clock):
+    class NeverRuns:
+        def submit(self, function, *args):
+            return None
+
+    timer = make_timer(executor=NeverRuns(), clock=hand_clock, reaper=False)
+    group = timer.group()
+    tasks = [group.call_later(0, print, i) for i in range(3)]
+    timer.advance_clock(0)
+    assert timer.close(run_pending=True, timeout=0) == tasks and len(group) == 0
+    assert [task.args for task in tasks] == [(0,), (1,), (2,)] and all(task.cancelled for task in tasks)
+
+
+def test_of_a_batch_close_returns_what_an_interrupted_submit_did_not_begin_before_the_rest(make_timer, hand_clock):
+    class Interrupted:
+        def submit(self, function, *args):
+            raise KeyboardInterrupt
+
+    timer = make_timer(executor=Interrupted(), clock=hand_clock, reaper=False)
+    batch = timer.call_many(array("q", [9000, 0, 7000, 0, 8000]), print)
+    with pytest.raises(KeyboardInterrupt):
+        timer.advance_clock(0)
+    assert timer.close() == [batch]
+    assert batch.indices() == array("q", [1, 3, 2, 4, 0]) and batch.callback is print
+
+
 def test_what_has_run_is_released_at_once_also_by_an_executor_with_futures(make_timer, pool, eventually):
     class Argument:
         pass

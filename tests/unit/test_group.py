@@ -260,6 +260,25 @@ def test_a_group_of_a_dropped_timer_is_harmless():
     del task
 
 
+def test_a_task_of_call_every_that_an_executor_never_ran_dies_with_its_timer():
+    class NeverRuns:
+        def submit(self, run, *args):
+            return None
+
+    timer = SystemTimer(executor=NeverRuns(), reaper=False)
+    group, arguments = timer.group(), [array("q"), array("q")]
+    group.call_every(0.001, print, arguments[0])
+    group.call_every(60, print, arguments[1])
+    while timer.stats().expired == 0:
+        timer.advance_clock(10)
+    assert len(group) == 2  # what was handed out stays in its group until it comes back
+    left = [weakref.ref(one) for one in (timer, *arguments)]
+    arguments.clear()
+    del timer, group
+    gc.collect()
+    assert [one() for one in left] == [None] * 3
+
+
 def test_a_group_keeps_its_place_in_no_cycle():
     timer = ManualTimer()
 

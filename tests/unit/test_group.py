@@ -1,5 +1,6 @@
 """TimerGroup: timers that belong together, and are cancelled at once."""
 
+import contextlib
 import gc
 import pickle
 import sys
@@ -277,6 +278,22 @@ def test_a_task_of_call_every_that_an_executor_never_ran_dies_with_its_timer():
     del timer, group
     gc.collect()
     assert [one() for one in left] == [None] * 3
+
+
+def test_close_returns_what_was_cancelled_and_left_its_group_before_its_executor_began_it():
+    class Interrupted:
+        def submit(self, run, *args):
+            raise KeyboardInterrupt
+
+    timer = SystemTimer(executor=Interrupted(), reaper=False)
+    group = timer.group()
+    task = group.call_every(0.001, print, "never")
+    while not task.expired:
+        with contextlib.suppress(KeyboardInterrupt):
+            timer.advance_clock(10)
+    assert len(group) == 1
+    task.cancel()
+    assert (len(group), timer.close(), task.cancelled) == (0, [task], True)
 
 
 def test_a_group_keeps_its_place_in_no_cycle():

@@ -60,9 +60,11 @@ cdef inline WhenDue timer_when_due(const Timer* timer, const Instant* delay) noe
 
 cdef inline void timer_heed_clock(Timer* timer, const Instant* now) noexcept:
     """After an add by this reading of the clock. The reaper waits for the real time that a callable clock was short of; if
-    that was set forward meanwhile, by hand or because it had been set back for a moment, somebody has to tell it."""
+    that was set forward meanwhile, by hand or because it had been set back for a moment, somebody has to tell it; also if
+    it has read the clock before that and is about to lie down."""
     if timer.clock == CLOCK_KIND_CALLABLE:
         lock_with_gil(timer)
         if timer.reaper_until_ms <= now.ms:
+            timer.heeded_ms = now.ms
             timer_wake_reaper_locked(timer)
         lock_release(timer)

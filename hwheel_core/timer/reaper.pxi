@@ -21,6 +21,14 @@ cdef inline void timer_lie_down_locked(Timer* self, int64_t until_ms) noexcept n
     self.reaper_until_ms = max(self.reaper_until_ms, until_ms)
 
 
+cdef inline bint timer_has_heard_locked(Timer* self, int64_t until_ms) noexcept nogil:
+    """Whether by what an add has read, of a clock that cannot be read from here, there is no need to sleep until then. It is
+    forgotten, because the clock may be set back again: who has heard of it reads the clock himself."""
+    cdef int64_t heeded_ms = self.heeded_ms
+    self.heeded_ms = INT64_MIN
+    return heeded_ms >= until_ms
+
+
 cdef inline void timer_get_up_locked(Timer* self) noexcept nogil:
     """The last one to come back from a sleep takes the wake-up away: until then it is there for all of them to see."""
     self.sleepers -= 1
@@ -71,6 +79,8 @@ cdef ReapStatus timer_reap_locked(Timer* self, const Instant* other_now, int64_t
             else:
                 now = other_now[0]
         next_ms = timer_sleep_until_locked(self)
+        if other_now is not NULL and timer_has_heard_locked(self, next_ms):
+            return REAP_LOOK
         timer_lie_down_locked(self, next_ms)
         lock_release(self)
         woken = timer_sleep(self, &now, next_ms, left_ns, interruption)

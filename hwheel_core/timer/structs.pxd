@@ -134,6 +134,7 @@ cdef struct Timer:
     int64_t missed          # of what has expired: they were too late to run
     Lateness lateness
     int64_t reaper_until_ms # the latest time that a sleeper sleeps for: INT64_MAX for ever, INT64_MIN: no need to wake any
+    int64_t heeded_ms       # by a callable clock, what an add has read since somebody lay down; INT64_MIN: there was none
     int64_t added_before_sleep  # `added` when the last of the sleepers lay down
     int32_t sleepers        # threads that sleep until then, or are on their way out of that sleep
     int woken               # `waker` has a wake-up, until the last of the sleepers has come back

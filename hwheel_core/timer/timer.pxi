@@ -14,6 +14,7 @@ cdef Timer* timer_new(int64_t tick_ms, int32_t wheel_size, int64_t start_ms, int
     self.references = 1
     self.max_pending = INT64_MAX
     self.reaper_until_ms = INT64_MIN
+    self.heeded_ms = INT64_MIN
     self.clock = clock
     self.never_early = never_early
     self.round_up_ms = tick_ms - 1 if never_early else 0

@@ -88,12 +88,13 @@ def readable(spark: SparkSession, checkpoint: str) -> str:
     that differs, the checkpoint is found by a link to it, if it is in a local directory.
     """
     directory = Directory(spark, checkpoint)
-    if directory.local_path is None or directory.encoded_url == directory.url:
+    place = directory.local_path
+    if place is None or directory.encoded_url == directory.url:
         return checkpoint
-    if directory.local_path not in links:
-        links[directory.local_path] = TemporaryDirectory(prefix="hwheel-")
-        os.symlink(directory.local_path, f"{links[directory.local_path].name}/checkpoint")
-    return f"{links[directory.local_path].name}/checkpoint"
+    if place not in links:
+        links[place] = TemporaryDirectory(prefix="hwheel-")
+        os.symlink(place, f"{links[place].name}/checkpoint")
+    return f"{links[place].name}/checkpoint"
 
 
 def state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:

@@ -110,7 +110,7 @@ fuzz: .venv-fuzz/built
 
 # `hwheel deliver` killed 20 times with -9, and every message counted: some 5 minutes.
 chaos: .venv/built
-	.venv/bin/python -P tests/spark/chaos.py 20
+	.venv/bin/python tests/spark/chaos.py $(ARGUMENTS)
 
 # The wheel broken in some 730 ways, each of which a test has to notice: see mutants/__main__.py. ARGUMENTS="--only queue.pxi"
 # breaks a part of it, --again what the last run has not killed.

@@ -2,7 +2,8 @@
 
 python tests/spark/chaos.py [KILLS] [--by-id]    20, if nothing is said; status 1 if anything was lost, doubled or early
 
-With --by-id some of the messages are cancelled and put off by id.
+Thousands come due at once now and then, and between messages are lines and files that nobody can read: each has to be
+in the dead letters, once. With --by-id some of the messages are cancelled and put off by id.
 """
 
 import json
@@ -12,75 +13,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from chaos_sender import BURST, FileSender
+
 PATIENCE_S = 300
-AHEAD_MS = 3000  # at least so long before its due time a record is there: what comes later may meet its batch
 CONF = ["spark.driver.memory=1g", "spark.driver.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1"]
-
-
-class Sender(threading.Thread):
-    """Writes a file with new messages, duplicates and cancels, four times a second unless told otherwise.
-
-    `by_id`: whether also with cancels without a due, and with replacements: one for an id at most, because the order of
-    two that are in different files of one batch is not the sender's.
-    """
-
-    def __init__(self, directory, chance, every_s=0.25, by_id=False):
-        super().__init__(name="sender")
-        self.directory, self.chance, self.every_s, self.by_id = directory, chance, every_s, by_id
-        self.records, self.cancelled, self.replaced = {}, set(), set()
-        self.done = threading.Event()
-
-    def run(self):
-        number = 0
-        while not self.done.wait(self.every_s):
-            number += 1
-            self.send(number, [*self.some()])
-
-    def send(self, number, records):
-        hidden = self.directory / f".{number}"
-        hidden.write_text("".join(json.dumps(record) + "\n" for record in records))
-        hidden.rename(self.directory / f"{number}.json")
-
-    def some(self):
-        now_ms = int(time.time() * 1000)
-        for _ in range(50):
-            number = len(self.records)
-            record = {
-                "id": f"m{number}",
-                "key": f"k{number % 17}",
-                "payload": f"p{number}",
-                "due": now_ms + AHEAD_MS + 2000 + self.chance.randrange(8_000),
-            }
-            self.records[record["id"]] = record
-            pick = self.chance.random()
-            if pick < 0.05:  # the cancel first
-                self.cancelled.add(record["id"])
-                yield {**record, "cancel": True}
-            yield record
-            if 0.05 < pick < 0.1:
-                yield record
-        yield "no message"
-        for id in self.chance.sample([*self.records], min(20, len(self.records))):
-            record = self.records[id]
-            if self.chance.random() < 0.5:
-                yield record  # again, before or after it was delivered
-            elif record["due"] > now_ms + AHEAD_MS and id not in self.replaced:
-                if not self.by_id or self.chance.random() < 0.3:
-                    self.cancelled.add(id)
-                    yield {**record, "cancel": True}
-                elif self.chance.random() < 0.5:
-                    self.cancelled.add(id)
-                    yield {"id": id, "key": record["key"], "cancel": True}
-                elif id not in self.cancelled:
-                    self.replaced.add(id)
-                    due_ms = now_ms + AHEAD_MS + 2000 + self.chance.randrange(8_000)
-                    self.records[id] = {**record, "due": due_ms, "payload": "another"}
-                    yield {**self.records[id], "replace": True}
 
 
 class Job:
@@ -131,16 +71,24 @@ class Job:
         return self.process.wait(PATIENCE_S)
 
 
-def delivered(directory):
-    """(record, written at) of all that went out, batch by batch."""
-    for file in sorted((directory / "out").glob("*.json")):
+def rows_in(directory):
+    """(record, written at) of all that is in an output directory, batch by batch."""
+    for file in sorted(directory.glob("*.json")):
         written_ms = file.stat().st_mtime_ns // 1_000_000
         for line in file.read_text().splitlines():
             yield json.loads(line), written_ms
 
 
+def delivered(directory):
+    return rows_in(directory / "out")
+
+
+def letters(directory):
+    return [letter for letter, _ in rows_in(directory / "out-dead-letters")]
+
+
 def run(directory, kills, seed=0, by_id=False):
-    """Returns how many messages were to go out; AssertionError if not all did, once, in order, not early."""
+    """Returns the sender; AssertionError if not all that it counts went out, once, in order, not early."""
     chance = random.Random(seed)
 
     def kill(job):
@@ -163,7 +111,7 @@ def run_through(job, trouble, chance, every_s=0.25):
     """The same, of a job that gets into trouble while messages come."""
     directory = job.directory
     (directory / "in").mkdir()
-    sender = Sender(directory / "in", chance, every_s, job.by_id)
+    sender = FileSender(directory / "in", chance, every_s, job.by_id)
     sender.start()
     try:
         job.start()
@@ -171,20 +119,25 @@ def run_through(job, trouble, chance, every_s=0.25):
         job.wait_for_a_batch()
         sender.done.set()
         sender.join()
-        expected = {*sender.records} - sender.cancelled
         assert len(sender.replaced) > 5 or not job.by_id
-        give_up = time.monotonic() + PATIENCE_S
-        while not expected <= {record["id"] for record, _ in delivered(directory)}:
-            assert time.monotonic() < give_up, "messages are missing"
-            time.sleep(0.5)
+        wait_until("messages are missing", lambda: sender.expected() <= {row["id"] for row, _ in delivered(directory)})
+        wait_until("dead letters are missing", lambda: {*sender.bad} <= {*map(subject, letters(directory))})
         job.wait_for_a_batch()  # for what may come twice
         assert job.stop(signal.SIGINT) == 0, "a clean stop by Ctrl-C"
     finally:
         sender.done.set()
         if job.process.poll() is None:
             job.kill()
-    check(directory, sender.records, expected)
-    return len(expected)
+    check(directory, sender.records, sender.expected())
+    check_letters(directory, sender.bad)
+    return sender
+
+
+def wait_until(missing, condition):
+    give_up = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < give_up, missing
+        time.sleep(0.5)
 
 
 def check(directory, records, expected):
@@ -201,14 +154,32 @@ def check(directory, records, expected):
     assert all(of_key == sorted(of_key) for of_key in dues.values()), "in order per key"
 
 
+def subject(letter):
+    """What a dead letter is about: a line, or where there is none a file."""
+    return letter.get("line") or Path(letter["file"]).name
+
+
+def check_letters(directory, bad):
+    """`bad`: how the reason begins, by the subject."""
+    found = letters(directory)
+    counts = Counter(map(subject, found))
+    assert {*counts} == {*bad}, f"{sorted({*counts} ^ {*bad})[:5]}"
+    assert counts.total() == len(counts), f"doubled: {counts.most_common(5)}"
+    for letter in found:
+        reason = bad[subject(letter)]
+        assert letter["reason"] and letter["reason"].startswith(reason), letter
+
+
 def main():
     by_id = "--by-id" in sys.argv
     (kills,) = [int(argument) for argument in sys.argv[1:] if argument.isdecimal()] or [20]
     with tempfile.TemporaryDirectory(prefix="hwheel-chaos-") as directory:
         started = time.monotonic()
-        messages = run(Path(directory), kills, by_id=by_id)
+        sender = run(Path(directory), kills, by_id=by_id)
     print(
-        f"{kills} kills, {messages:,} messages: 0 lost, 0 doubled, 0 early, in order per key; "
+        f"{kills} kills, {len(sender.expected()):,} messages, {sender.bursts} bursts of {BURST:,}: "
+        "0 lost, 0 doubled, 0 early, in order per key; "
+        f"{sender.bad_lines:,} bad lines and {sender.bad_files} bad files, each in the dead letters once; "
         f"{time.monotonic() - started:.0f} s"
     )
 

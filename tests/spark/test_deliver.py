@@ -27,6 +27,8 @@ from hwheel.cli.extras import spark_errors
 from hwheel.cli.main import main
 from hwheel.cli.pending import due_before_ms, show_histogram, show_messages, watch
 from hwheel.spark import hold_until_due
+from hwheel.spark.deliver import delivery as delivery_module
+from hwheel.spark.deliver import trial_reading
 from hwheel.spark.deliver.delivery import MESSAGES, STARTS, Delivery, start_delivery
 from hwheel.spark.deliver.directory_sink import DirectorySink
 from hwheel.spark.deliver.failures import Failure
@@ -37,7 +39,8 @@ from hwheel.spark.deliver.outputs import OUTPUTS, keep_outputs
 from hwheel.spark.deliver.pending import EDGES_MS, LATER, histogram, messages, rows_held
 from hwheel.spark.deliver.sink import BatchNotWrittenError
 from hwheel.spark.deliver.source import SCHEMA, Source
-from hwheel.spark.deliver.unreadable_files import ListDamagedError, UnreadableFiles, why_unreadable
+from hwheel.spark.deliver.trial_reading import unreadable_among, why_unreadable
+from hwheel.spark.deliver.unreadable_files import ListDamagedError, UnreadableFiles
 from hwheel.spark.deliver.whole_checkpoint import check_logs
 from hwheel.spark.session import java, local
 from hwheel.spark.shard import index
@@ -63,15 +66,10 @@ def hwheel(*arguments, cwd, **env):
 def test_three_kills_lose_and_double_nothing(tmp_path):
     # What lies where the command is started is no module of its workers.
     (tmp_path / "hwheel_core.py").write_text("raise ImportError")
-    assert chaos.run(tmp_path, kills=3, by_id=True) > 500
+    sender = chaos.run(tmp_path, kills=3, by_id=True)
+    assert sender.bursts and sender.bad_files
     # What a batch leaves behind that was cut off is hidden from readers.
     assert [path.name for path in (tmp_path / "out").iterdir() if path.suffix != ".json" and path.name[0] != "."] == []
-    dead = [
-        json.loads(line)
-        for file in (tmp_path / "out-dead-letters").glob("*.json")
-        for line in file.read_text().splitlines()
-    ]
-    assert dead and {(row["line"], row["reason"]) for row in dead} == {('"no message"', "not a JSON object")}
 
     told = hwheel("pending", "--checkpoint", "state", "--json", cwd=tmp_path)
     assert told.returncode == 0, told.stderr
@@ -336,6 +334,58 @@ def test_files_that_cannot_be_read_are_left_out(deliver, tmp_path):
     assert deliver(lambda delivery: delivery.sink.rows) is None
     assert sorted(row["id"] for row in rows_of(tmp_path / "out")) == ["good", "more", "one"]
     assert len(rows_of(tmp_path / "dead")) == 4 and deliver.told[4:] == [unseen]
+
+
+@pytest.mark.parametrize("format", ["json", "parquet"])
+def test_many_files_that_cannot_be_read_are_left_out_at_once(spark, deliver, tmp_path, monkeypatch, format):
+    """Not a batch for each, which would read all the others anew."""
+    starts = []
+    started = delivery_module.started
+    monkeypatch.setattr(delivery_module, "started", lambda *given: starts.append(given) or started(*given))
+    source = tmp_path / "in"
+    if format == "json":
+        source.mkdir()
+        for i in range(20):
+            (source / f"plain \u00e4{i}.json.gz").write_bytes(b'{"id": "bad", "due": 1000}')
+            (source / f"10:{i}.json").write_text('{"id": "bad", "due": 1000}')
+            (source / f"good{i}.json").write_text(f'{{"id": "good{i}", "due": 1000}}')
+    else:
+        good = spark.createDataFrame([(f"good{i}", "k", 1000, None, "p") for i in range(20)], SCHEMA)
+        good.repartition(20).write.parquet(str(source))
+        good.withColumn("due", F.lit("soon")).repartition(20).write.mode("append").parquet(str(source))
+    assert deliver(lambda delivery: sent(tmp_path, "state"), format=format) is None
+    assert len(starts) < 10
+    out = rows_of(tmp_path / "out") if format == "json" else spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted(row["id"] for row in out) == sorted(f"good{i}" for i in range(20))
+    dead = rows_of(tmp_path / "dead") if format == "json" else spark.read.parquet(str(tmp_path / "dead")).collect()
+    files = [row["file"] for row in dead]
+    assert len(files) == len({*files}) > 10 and all("the file cannot be read" in row["reason"] for row in dead)
+    if format == "json":
+        assert len(files) == 40
+
+
+def test_files_are_tried_until_each_that_cannot_be_read_is_found(spark, tmp_path, monkeypatch):
+    names = [f"{i}.json" for i in range(100)]
+    for name in names:
+        (tmp_path / name).write_text("{}")
+    for bad in (0, 1, 50, 98, 99):
+        names[bad] += ".gz"
+        (tmp_path / names[bad]).write_text("{}")
+    names[40:40] = ["10:30.json", "gone.json"]
+    urls = [f"file://{tmp_path}/{name}" for name in names]
+    tried = []
+    reading_fails = trial_reading.reading_fails
+    monkeypatch.setattr(
+        trial_reading,
+        "reading_fails",
+        lambda spark, files, *how: tried.append(len(files)) or reading_fails(spark, files, *how),
+    )
+    found = [*unreadable_among(spark, urls, "text", SCHEMA)]
+    assert sorted(found) == sorted(url for url in urls if re.search("gz|:30|gone", url))
+    assert len(tried) < 45, "two for each that is named, and some halvings for the two that are not"
+    tried.clear()
+    assert [*unreadable_among(spark, [url for url in urls if url not in found], "text", SCHEMA)] == [] and tried == [95]
+    assert [*unreadable_among(spark, [], "text", SCHEMA)] == []
 
 
 def test_parquet_of_other_types_is_left_out(spark, deliver, tmp_path):

@@ -8,11 +8,12 @@ import time
 import pytest
 
 import chaos
-from hwheel.spark.deliver.clean_source import SourceCleaner, SourceLog
+from hwheel.spark.deliver.clean_source import SourceCleaner
 from hwheel.spark.deliver.delivery import MESSAGES, DoneFiles, start_delivery
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.options import WheelOptions
 from hwheel.spark.deliver.source import Source, steps_of
+from hwheel.spark.deliver.source_log import SourceLog
 
 OPTIONS = WheelOptions("1 second", 16, 2, 2, "10 minutes")
 

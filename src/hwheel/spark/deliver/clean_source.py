@@ -6,19 +6,15 @@ belongs to an offset of its source, and a batch that is in the commit log is nev
 logs, or is in one only, stays where it is.
 """
 
-import io
-import json
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from urllib.parse import unquote
 
-from hwheel.spark.deliver.batch_logs import last_batch
 from hwheel.spark.deliver.failures import FROM_JAVA, failure_of
 from hwheel.spark.deliver.files import Directory
 from hwheel.spark.deliver.source import steps_of
+from hwheel.spark.deliver.source_log import SourceLog
 
-COMPACT = ".compact"
 STAYS = "input files cannot be taken away: {reason}\nsee to that; nothing is lost by it, they are only in the way"
 THERE_ALREADY = (
     "{name} is in the archive already, and stays where it was\n"
@@ -28,61 +24,6 @@ PASSED_OVER = (
     "{name} is not read: its time of change is further behind that of the newest file than --forget-files says\n"
     "touch it, or give --forget-files a longer time"
 )
-
-
-@dataclass
-class SourceLog:
-    """What a query's checkpoint says of the files that it is through with; read on from where it was read before."""
-
-    query: Directory
-    steps: list[str]  # those of the input directory
-    through: int = -1  # the offset up to which it was read
-    newest_ms: int = 0  # of the times of change of those files
-
-    def more(self, there: Mapping[str, int]) -> dict[str, int]:
-        """The files that were done since it was last asked, of those that are there, by name, with times of change. A
-        file of another time of change is another one, which nobody has read."""
-        done = self.offset_done()
-        found = {}
-        for number, name, changed_ms in self.entries(self.through, done) if done > self.through else ():
-            if self.through < number <= done:
-                self.newest_ms = max(self.newest_ms, changed_ms)
-                if there.get(name) == changed_ms:
-                    found[name] = changed_ms
-        self.through = max(self.through, done)
-        return found
-
-    def offset_done(self) -> int:
-        """That of the last batch in the commit log; -1: there is none."""
-        batch = last_batch(self.query, "commits")
-        if batch < 0 or not self.query.exists(f"offsets/{batch}"):
-            return -1
-        *_, line = self.query.read(f"offsets/{batch}").splitlines()
-        offset = json.loads(line) if line.startswith("{") else {}
-        return int(offset.get("logOffset", -1))
-
-    def entries(self, after: int, upto: int) -> Iterator[tuple[int, str, int]]:
-        """Offset, name and time of change of the files of some offsets, and of others."""
-        names = self.query.names("sources/0")
-        single = {int(name): name for name in names if name.isdecimal()}
-        compact = {int(name.removesuffix(COMPACT)): name for name in names if name.endswith(COMPACT)}
-        wanted = range(after + 1, upto + 1)
-        if not all(number in single for number in wanted):
-            last = max(compact, default=-1)
-            yield from self.lines(compact[last]) if compact else ()
-            wanted = range(last + 1, upto + 1)
-        for number in wanted:
-            if number in single:
-                yield from self.lines(single[number])
-
-    def lines(self, name: str) -> Iterator[tuple[int, str, int]]:
-        """Those of a file of the log."""
-        for line in io.StringIO(self.query.read(f"sources/0/{name}")):
-            if line.startswith("{"):
-                entry = json.loads(line)
-                *above, last = steps_of(entry["path"])
-                if [unquote(step) for step in above] == self.steps:
-                    yield int(entry["batchId"]), unquote(last), int(entry["timestamp"])
 
 
 @dataclass

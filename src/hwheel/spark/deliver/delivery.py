@@ -14,13 +14,14 @@ from hwheel.spark.deliver.clean_source import SourceCleaner
 from hwheel.spark.deliver.directory_sink import DirectorySink
 from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, Failure, failure_of
 from hwheel.spark.deliver.files import Directory
+from hwheel.spark.deliver.leaving_out import LeavingOut
 from hwheel.spark.deliver.options import WheelOptions
 from hwheel.spark.deliver.outputs import keep_outputs
 from hwheel.spark.deliver.sink import Sink
 from hwheel.spark.deliver.source import FILE, RECORD, REPLACE, UNREADABLE, Source, steps_of
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
 from hwheel.spark.deliver.topic_sink import TopicSink, dead_records, header_records, json_records
-from hwheel.spark.deliver.unreadable_files import UnreadableFiles, letter_name, not_in_blocks, why_unreadable
+from hwheel.spark.deliver.unreadable_files import UnreadableFiles, letter_name
 from hwheel.spark.deliver.unseen_names import UnseenNames
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import dead_letters, hold_until_due
@@ -55,13 +56,11 @@ class Delivery:
     sink: Sink
     dead_sink: Sink
     start_again: dict[str, Callable[[], StreamingQuery]]
-    leave_out: Callable[[str], str | None] = lambda file: None
-    suspects: Callable[[], list[str]] = list  # files that may have ended a query which does not name any
+    leaving_out: LeavingOut | None = None
     look: Callable[[], list[str]] = list  # after input files: takes away what was read, and returns notices
     due_unit: str = "ms"
     starts_left: int = STARTS
     notices: list[str] = field(default_factory=list)
-    left_out: set[tuple[str, str]] = field(default_factory=set)  # by the query that has been started without the file
 
     def tend(self) -> Failure | None:
         """Starts a query again that has ended for a reason that is none to give up; returns one that is. (One that ends
@@ -74,11 +73,8 @@ class Delivery:
         for name, start in self.start_again.items():
             if getattr(self, name).isActive or (failure := self.failure_of(name)) is None:
                 continue
-            asked = [failure.file] if failure.file else self.suspects()
-            new = {file: self.leave_out(file) for file in asked if (name, file) not in self.left_out}
-            unreadable = {file: reason for file, reason in new.items() if reason is not None}
+            unreadable = self.leaving_out.after(name, failure) if self.leaving_out else {}
             for file, reason in unreadable.items():
-                self.left_out.add((name, file))
                 self.tell(
                     f"{file} cannot be read and is left out: {reason}\n"
                     "mend it and move it in under another name; the dead letters have its name"
@@ -152,6 +148,7 @@ def start_delivery(
     if state.local_path is not None:
         set_up_local_checkpoint(spark)
     keep_outputs(state, {MESSAGES: to, DEAD_LETTERS: dead_to}, {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"})
+    queries = {"messages": state.child_directory(MESSAGES), "dead": state.child_directory(DEAD_LETTERS)}
     left_out = UnreadableFiles(state)
 
     names: dict[str, Any] = NAMES | ({"replace": REPLACE, "by_id": True} if source.by_id else {})
@@ -171,33 +168,19 @@ def start_delivery(
         found = letters(source.all_rows(left_out.names()), names).drop(*source.kafka.carried)
         return found if is_topic(dead_to) else found.drop(RECORD)
 
-    def leave_out(file: str) -> str | None:
-        """Leaves a file out from now on, and tells why; None if it is not the file's fault."""
-        if file in left_out.reasons:  # by the other query, whose frame is older
-            return left_out.reasons[file]
-        reason = why_unreadable(spark, file, source.file_format, source.schema)
-        if reason is not None:
-            schema = dead().schema
-            letter = dict.fromkeys(schema.names) | {FILE: file, "reason": f"the file cannot be read: {reason}"}
-            dead_sink.add(spark.createDataFrame([tuple(letter.values())], schema), letter_name(file))
-            left_out.add(file, reason)
-            dead_sink.rows += 1
-        return reason
-
-    known = {*left_out.reasons}
-
-    def suspects() -> list[str]:
-        if is_topic(source.place) or source.file_format != "text":
-            return []
-        return [file for file in not_in_blocks(Directory(spark, source.place)) if file not in known]
-
     sink = sink_at(spark, to, format, kafka, header_records if kafka.format == "headers" else json_records)
     # Which task reads which malformed rows depends on the cores of this start.
     dead_sink = sink_at(spark, dead_to, format, kafka, dead_records, one_file=True)
     start: dict[str, Callable[[], StreamingQuery]] = {
-        "messages": lambda: going_on(held(), sink, state.child_directory(MESSAGES), trigger),
-        "dead": lambda: started(dead(), dead_sink, f"{checkpoint}/{DEAD_LETTERS}", dead_letters_every),
+        "messages": lambda: going_on(held(), sink, queries["messages"], trigger),
+        "dead": lambda: started(dead(), dead_sink, queries["dead"].path, dead_letters_every),
     }
+
+    def send_letter(file: str, reason: str) -> None:
+        schema = dead().schema
+        letter = dict.fromkeys(schema.names) | {FILE: file, "reason": f"the file cannot be read: {reason}"}
+        dead_sink.add(spark.createDataFrame([tuple(letter.values())], schema), letter_name(file))
+        dead_sink.rows += 1
 
     def look() -> list[str]:
         return [*(unseen.look() if unseen else []), *(cleaner.clean() if cleaner else [])]
@@ -209,16 +192,15 @@ def start_delivery(
         cleaner = SourceCleaner(
             Directory(spark, source.place),
             None if done_files.archive is None else Directory(spark, done_files.archive),
-            [Directory(spark, f"{checkpoint}/{query}") for query in (MESSAGES, DEAD_LETTERS)],
+            [*queries.values()],
             lambda: {unquote(steps_of(file)[-1]) for file in left_out.names()},
             every_s,
             None if source.forget_files is None else duration_ms(source.forget_files, "forget_files"),
         )
         if cleaner.archive is not None:
             cleaner.archive.make()
-    return Delivery(
-        start["messages"](), start["dead"](), sink, dead_sink, start, leave_out, suspects, look, source.due_unit
-    )
+    leaving_out = LeavingOut(source, left_out, queries, send_letter)
+    return Delivery(start["messages"](), start["dead"](), sink, dead_sink, start, leaving_out, look, source.due_unit)
 
 
 def letters(rows: DataFrame, names: dict[str, Any]) -> DataFrame:

@@ -1,0 +1,111 @@
+"""Input files read on trial, when a batch has failed: which of them cannot be read, and why."""
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import SparkSession
+
+from hwheel.spark.deliver.failures import FROM_JAVA, Failure, failure_of
+from hwheel.spark.deliver.files import Directory
+
+IN_BLOCKS = (".lz4", ".snappy")  # as Hadoop's codecs know them, which take for a length whatever stands there
+LENGTH_BYTES = 4
+GLOB = re.compile(r"([\\*?\[\]{},])")
+
+
+def as_in_logs(file: str) -> str:
+    """A URL as it is in the log of a query: `file:/a` is `file:///a` there, and everywhere else either."""
+    return re.sub("^file:/+", "file:///", file)
+
+
+def opened(spark: SparkSession, file: str) -> tuple[Any, Any]:
+    """Hadoop's file system of a URL, and the path in it."""
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file))
+    return path.getFileSystem(session.sessionState().newHadoopConf()), path
+
+
+def why_unreadable(spark: SparkSession, file: str, format: str, schema: str) -> str | None:
+    """Why no reader will ever read a file, or None if one may: when its bytes cannot be had, it is not the file that is
+    broken, but the way to it; and when it can be read now, it was a passing fault.
+    """
+    jvm: Any = spark._jvm
+    files, path = opened(spark, file)
+    try:
+        if not files.exists(path):
+            return "it was taken away before it was read" if files.exists(path.getParent()) else None
+        stream = files.open(path)
+        try:
+            stream.transferTo(jvm.java.io.OutputStream.nullOutputStream())
+        finally:
+            stream.close()
+    except IllegalArgumentException:
+        if ":" not in path.getName():
+            raise
+        return "there is a colon in its name, which Hadoop's local file system does not take"
+    except Py4JJavaError:
+        return None
+    if format == "text" and is_not_in_blocks(files, path):
+        return "it is no file of Hadoop's format of this name, which is another than that of the commands lz4 and snzip"
+    failure = reading_fails(spark, [file], format, schema)
+    return failure.what.removeprefix(f"{failure.file} cannot be read: ") if failure and failure.file else None
+
+
+def reading_fails(spark: SparkSession, files: list[str], format: str, schema: str) -> Failure | None:
+    """Reads files to their ends; returns why that fails, if it does."""
+    reader = spark.read.format(format)
+    if format != "text":
+        reader = reader.schema(schema)
+    try:
+        patterns = [GLOB.sub(r"\\\1", str(opened(spark, file)[1].toString())) for file in files]
+        reader.load(patterns).write.format("noop").mode("overwrite").save()
+    except FROM_JAVA as error:
+        return failure_of(error)
+    return None
+
+
+def unreadable_among(spark: SparkSession, files: Collection[str], format: str, schema: str) -> Iterator[str]:
+    """The files, by their URLs as they are in the log, that reading fails at. Not for those that are `not_in_blocks`.
+
+    Spark names one of them at a time. So all are read until it does, and then the halves of those that are left: two
+    readings at most for each that is found, and no file in more of them than it takes halvings.
+    """
+    parts = [[*files]]
+    while parts:
+        part = parts.pop()
+        if not part or (failure := reading_fails(spark, part, format, schema)) is None:
+            continue
+        found = as_in_logs(failure.file or "") if len(part) > 1 else part[0]
+        if found in part:
+            yield found
+            part.remove(found)
+        middle = len(part) // 2
+        parts += [part[middle:], part[:middle]]
+
+
+def not_in_blocks(directory: Directory) -> list[str]:
+    """The files in a directory, by their URLs, of which a reader would take the first bytes for the length of a block.
+
+    An error of such a file does not name it: Java has no memory for what it asks for.
+    """
+    names = [name for name in directory.changed_ms() if name.endswith(IN_BLOCKS) and name[0] not in "._"]
+    found = [as_in_logs(directory.child_url(name)) for name in names if ":" not in name]
+    return [file for file in found if is_not_in_blocks(*opened(directory.spark, file))]
+
+
+def is_not_in_blocks(files: Any, path: Any) -> bool:
+    """Whether a file is called as those that consist of blocks, and does not begin with one."""
+    if not path.getName().endswith(IN_BLOCKS):
+        return False
+    stream = files.open(path)
+    try:
+        head = bytes(stream.readNBytes(2 * LENGTH_BYTES))
+    finally:
+        stream.close()
+    # That of the first block, and that of its first part as it is compressed.
+    whole, part = (int.from_bytes(head[at : at + LENGTH_BYTES], "big") for at in (0, LENGTH_BYTES))
+    return whole > 0 and part > files.getFileStatus(path).getLen()

@@ -1,0 +1,149 @@
+"""What a job gets while it is killed: messages, and into a directory also bursts, lines that are no messages, and files
+that nobody can read. It is written down what has to come out of it.
+"""
+
+import bz2
+import gzip
+import json
+import threading
+import time
+
+AHEAD_MS = 3000  # at least so long before its due time a record is there: what comes later may meet its batch
+BURST_EVERY, BURST = 40, 5_000  # each so many files so many messages, due in one millisecond
+BURST_PAYLOAD = "b" * 250
+BAD_FILE_EVERY = 30
+BAD_LINES = {
+    "no message {}": "not a JSON object",
+    '"no message {}"': "not a JSON object",
+    '{{"id": "cut-{}", "due": 17': "not a JSON object",
+    '{{"id": "string-{}", "due": 17, "cancel": "true"}}': "cancel is neither true nor false",
+    '{{"id": "number-{}", "due": 17, "cancel": 1}}': "cancel is neither true nor false",
+    '{{"id": "fraction-{}", "due": 17.5}}': "due is no whole number",
+    '{{"id": "two-{0}", "due": 17}}{{"id": "three-{0}", "due": 17}}': "more behind the message",
+    '{{"id": "four-{0}", "id": "five-{0}", "due": 17}}': "id is there twice",
+    '{{"id": "", "payload": {}, "due": 17}}': "no id",
+    '{{"id": "late-{}", "due": 253402300800000}}': "due",
+    '{{"id": "deep-{}", "due": 17, "x": ' + "[" * 600 + "]" * 600 + "}}": "nested too deeply",
+    '{{"id": "caf\N{LATIN SMALL LETTER E WITH ACUTE}-{}", "due": 17}}': "not UTF-8",
+}
+
+
+class Sender(threading.Thread):
+    """Sends new messages, duplicates and cancels, four times a second unless told otherwise.
+
+    `by_id`: whether also cancels without a due, and replacements: one for an id at most, because the order of two that
+    are in different files of one batch is not the sender's.
+    """
+
+    def __init__(self, chance, every_s=0.25, by_id=False):
+        super().__init__(name="sender")
+        self.chance, self.every_s, self.by_id = chance, every_s, by_id
+        self.records, self.cancelled, self.replaced = {}, set(), set()
+        self.done = threading.Event()
+
+    def run(self):
+        number = 0
+        while not self.done.wait(self.every_s):
+            number += 1
+            self.send(number, [*self.some()])
+
+    def expected(self):
+        """The ids of what has to come out."""
+        return {*self.records} - self.cancelled
+
+    def later_ms(self):
+        return int(time.time() * 1000) + AHEAD_MS + 2000 + self.chance.randrange(8_000)
+
+    def message(self, due_ms, more=""):
+        number = len(self.records)
+        record = {"id": f"m{number}", "key": f"k{number % 17}", "payload": f"p{number}{more}", "due": due_ms}
+        self.records[record["id"]] = record
+        return record
+
+    def some(self):
+        now_ms = int(time.time() * 1000)
+        for _ in range(50):
+            record = self.message(self.later_ms())
+            pick = self.chance.random()
+            if pick < 0.05:  # the cancel first
+                self.cancelled.add(record["id"])
+                yield {**record, "cancel": True}
+            yield record
+            if 0.05 < pick < 0.1:
+                yield record
+        for id in self.chance.sample([*self.records], min(20, len(self.records))):
+            record = self.records[id]
+            if self.chance.random() < 0.5:
+                yield record  # again, before or after it was delivered
+            elif record["due"] > now_ms + AHEAD_MS and id not in self.replaced:
+                if not self.by_id or self.chance.random() < 0.3:
+                    self.cancelled.add(id)
+                    yield {**record, "cancel": True}
+                elif self.chance.random() < 0.5:
+                    self.cancelled.add(id)
+                    yield {"id": id, "key": record["key"], "cancel": True}
+                elif id not in self.cancelled:
+                    self.replaced.add(id)
+                    self.records[id] = {**record, "due": self.later_ms(), "payload": "another"}
+                    yield {**self.records[id], "replace": True}
+
+
+class FileSender(Sender):
+    """Into a directory, with bursts, bad lines and bad files, so many of each.
+
+    `bad`: by what the dead letters have to tell of, a line or the name of a file, how the reason begins.
+    """
+
+    def __init__(self, directory, chance, every_s=0.25, by_id=False):
+        super().__init__(chance, every_s, by_id)
+        self.directory, self.bad = directory, {}
+        self.bursts = self.bad_lines = self.bad_files = 0
+
+    def send(self, number, records):
+        lines = as_lines(records)
+        lines.insert(self.chance.randrange(len(lines) + 1), self.bad_line())
+        self.put(f"{number}.json", b"".join(lines))
+        if number % BURST_EVERY == BURST_EVERY // 2:
+            self.put(f"{number}-burst.json", b"".join(as_lines(self.burst())))
+        if number % BAD_FILE_EVERY == BAD_FILE_EVERY // 2:
+            kind, content = self.bad_file()
+            self.bad_files += 1
+            self.bad[f"{number}-{kind}"] = ""
+            self.put(f"{number}-{kind}", content)
+
+    def put(self, name, content):
+        hidden = self.directory / f".{name}"
+        hidden.write_bytes(content)
+        hidden.rename(self.directory / name)
+
+    def burst(self):
+        self.bursts += 1
+        due_ms = self.later_ms()
+        return [self.message(due_ms, BURST_PAYLOAD) for _ in range(BURST)]
+
+    def bad_line(self):
+        """As it is sent. Latin-1 is no UTF-8; a dead letter has U+FFFD for what it cannot be."""
+        template, reason = [*BAD_LINES.items()][self.bad_lines % len(BAD_LINES)]
+        line = template.format(self.bad_lines).encode("latin-1")
+        self.bad_lines += 1
+        self.bad[line.decode(errors="replace")] = reason
+        return line + b"\n"
+
+    def bad_file(self):
+        """Its name and content, of what would be messages: cut, or under the name of another format."""
+        due_ms = int(time.time() * 1000) + AHEAD_MS
+        records = [{"id": f"never{i}", "due": due_ms, "payload": self.chance.random()} for i in range(500)]
+        plain = b"".join(as_lines(records))
+        gzipped, bzipped = gzip.compress(plain), bz2.compress(plain)
+        kinds = {
+            "cut.json.gz": gzipped[: self.chance.randrange(20, len(gzipped) - 8)],
+            "plain.json.gz": plain,
+            "cut.json.bz2": bzipped[: self.chance.randrange(20, len(bzipped) - 8)],
+            "frame.json.lz4": b"\x04\x22\x4d\x18" + gzipped,  # as the commands lz4 and snzip begin a file
+            "frame.json.snappy": b"\xff\x06\x00\x00sNaPpY" + gzipped,
+        }
+        return [*kinds.items()][self.bad_files % len(kinds)]
+
+
+def as_lines(records):
+    return [json.dumps(record).encode() + b"\n" for record in records]

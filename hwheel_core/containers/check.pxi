@@ -76,7 +76,7 @@ cdef const char* delay_queue_check(DelayQueueCore self) noexcept:
     if linked != self.pending:
         return "the count of items is wrong"
     while linked and entry is not &self.due:
-        if entry_key(entry).queue is not <void*>self:
+        if entry_key(entry).queue != <uintptr_t><void*>self:
             return "an item does not know its queue"
         entry = entry.next
     if self.getters and container_next_ms(self, &next_ms) and not container_is_armed(self, INT64_MAX) and not self.timer.closed:

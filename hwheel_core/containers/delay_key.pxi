@@ -22,15 +22,15 @@ cdef class DelayKey:
     @property
     def deadline(self):
         """When the item falls due, or did, in seconds on the clock of the queue's timer."""
-        return self.deadline_ms / 1000.0
+        return hw_peek64(&self.deadline_ms) / 1000.0
 
     @property
     def pending(self):
         """True while the item is in the queue, due or not."""
-        return self.queue is not NULL
+        return hw_load(&self.queue) != 0
 
     def __repr__(self):
-        return f"<{type(self).__name__} {'pending' if self.queue is not NULL else 'out'}, deadline {self.deadline} s>"
+        return f"<{type(self).__name__} {'pending' if self.pending else 'out'}, deadline {self.deadline} s>"
 
 
 cdef DelayKey sample_key = DelayKey.__new__(DelayKey)

@@ -86,7 +86,7 @@ cdef class DelayQueueCore(ContainerCore):
         Runtime complexity: O(1).
         """
         container_ready(self)
-        if key.queue is not <void*>self:
+        if key.queue != <uintptr_t><void*>self:
             raise KeyError(key)
         item = line_unlink(self, key)
         line_tell(self)

@@ -62,7 +62,7 @@ cdef object line_unlink(DelayQueueCore self, DelayKey key):
     """Takes an item out, and returns it."""
     cdef object item
     container_unlink(self, &key.entry)
-    key.queue = NULL
+    hw_store(&key.queue, 0)
     item = key_item(key, True)
     Py_DECREF(key)                      # the queue's reference, of line_put
     return item
@@ -94,7 +94,7 @@ cdef bint line_place(DelayQueueCore self, DelayKey key, const Instant* delay, bi
         timer_read_clock(timer, &now)
         timer_heed_clock(timer, &now)
         if not is_new:
-            if key.queue is not <void*>self:
+            if key.queue != <uintptr_t><void*>self:
                 return False
         elif self.shut:
             raise self.errors[2]("the queue is shut down")
@@ -112,11 +112,11 @@ cdef bint line_place(DelayQueueCore self, DelayKey key, const Instant* delay, bi
     # From here on nothing is anybody's code until all is done.
     if is_new:
         Py_INCREF(key)                  # the queue's; dropped by line_unlink
-        key.queue = <void*>self
+        hw_store(&key.queue, <uintptr_t><void*>self)
     else:
         container_unlink(self, &key.entry)
     key.entry.expiration_ms = expiration_ms
-    key.deadline_ms = deadline_ms if deadline_ms > now.ms else now.ms
+    hw_poke64(&key.deadline_ms, deadline_ms if deadline_ms > now.ms else now.ms)
     container_link(self, &key.entry, bucket)
     if bucket is NULL:
         waiters_wake(self, self.getters, 1)

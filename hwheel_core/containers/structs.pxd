@@ -63,7 +63,7 @@ cdef class DelayKey:
     cdef Entry entry
     cdef int64_t deadline_ms
     cdef object item_           # None once it is out
-    cdef void* queue            # the DelayQueueCore that it is in, not a reference; NULL: in none any more
+    cdef uintptr_t queue        # the DelayQueueCore that it is in, not a reference; 0: in none any more
 
 cdef class DelayQueueCore(ContainerCore):
     cdef int64_t most           # maxsize

@@ -156,10 +156,14 @@ def test_each_item_of_a_queue_comes_out_once(make_timer):
     def look():
         for key in keys[-20:]:
             assert key.item is None or len(key.item) == 2
-            repr(key), key.pending, queue.peek(), len(queue)
+            repr(key), key.pending, key.deadline, queue.peek(), len(queue)
+
+    def move():
+        for key in keys[-20:]:
+            queue.reset(key, 0.001)
 
     def put_all():
-        all_at_once(lambda: put(0), lambda: put(1))
+        all_at_once(lambda: put(0), lambda: put(1), for_a_while(move))
         for _ in range(2):
             queue.put(None, 0.01)
 

@@ -19,7 +19,7 @@ cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Wat
             with cython.critical_section(self):
                 if watcher.operation is not NULL and task_state(&operation.task) != TASK_CANCELLED:
                     watcher.delayed = True
-                    self.delayed += 1
+                    hw_bump(&self.delayed, 1)
             if not again or task_state(&operation.task) != TASK_PENDING:       # or is the timer's: its add has forked
                 self.timer.add(operation)
         if self._closed:

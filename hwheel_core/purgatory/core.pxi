@@ -215,4 +215,4 @@ cdef class PurgatoryCore:
     @property
     def num_delayed(self):
         """How many operations have their timeout before them. O(1)."""
-        return self.delayed
+        return hw_peek64(&self.delayed)

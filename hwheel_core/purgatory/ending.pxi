@@ -11,7 +11,7 @@ cdef inline void purgatory_end_delay(PurgatoryCore self, Watcher* watcher) noexc
     """The timeout of a watched operation is not to come any more; called in the critical section."""
     if watcher.delayed:
         watcher.delayed = False
-        self.delayed -= 1
+        hw_bump(&self.delayed, -1)
 
 
 cdef inline bint purgatory_watches(PurgatoryCore self, Watcher* watcher) noexcept:

@@ -11,7 +11,8 @@ import time
 AHEAD_MS = 3000  # at least so long before its due time a record is there: what comes later may meet its batch
 BURST_EVERY, BURST = 40, 5_000  # each so many files so many messages, due in one millisecond
 BURST_PAYLOAD = "b" * 250
-BAD_FILE_EVERY = 30
+BAD_FILE_EVERY = 100
+FIRST = 10  # of both
 BAD_LINES = {
     "no message {}": "not a JSON object",
     '"no message {}"': "not a JSON object",
@@ -103,9 +104,9 @@ class FileSender(Sender):
         lines = as_lines(records)
         lines.insert(self.chance.randrange(len(lines) + 1), self.bad_line())
         self.put(f"{number}.json", b"".join(lines))
-        if number % BURST_EVERY == BURST_EVERY // 2:
+        if number % BURST_EVERY == FIRST:
             self.put(f"{number}-burst.json", b"".join(as_lines(self.burst())))
-        if number % BAD_FILE_EVERY == BAD_FILE_EVERY // 2:
+        if number % BAD_FILE_EVERY == FIRST:
             kind, content = self.bad_file()
             self.bad_files += 1
             self.bad[f"{number}-{kind}"] = ""

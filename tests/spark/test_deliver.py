@@ -43,6 +43,7 @@ from hwheel.spark.deliver.trial_reading import unreadable_among, why_unreadable
 from hwheel.spark.deliver.unreadable_files import ListDamagedError, UnreadableFiles
 from hwheel.spark.deliver.whole_checkpoint import check_logs
 from hwheel.spark.session import java, local
+from hwheel.spark.session.state_store import FILES_BY_A_JOB, set_up_local_input
 from hwheel.spark.shard import index
 from java_here import java_is_missing
 from reports import batch, reported
@@ -380,12 +381,37 @@ def test_files_are_tried_until_each_that_cannot_be_read_is_found(spark, tmp_path
         "reading_fails",
         lambda spark, files, *how: tried.append(len(files)) or reading_fails(spark, files, *how),
     )
-    found = [*unreadable_among(spark, urls, "text", SCHEMA)]
+    found = [url for url, failure in unreadable_among(spark, urls, "text", SCHEMA)]
     assert sorted(found) == sorted(url for url in urls if re.search("gz|:30|gone", url))
     assert len(tried) < 45, "two for each that is named, and some halvings for the two that are not"
     tried.clear()
     assert [*unreadable_among(spark, [url for url in urls if url not in found], "text", SCHEMA)] == [] and tried == [95]
     assert [*unreadable_among(spark, [], "text", SCHEMA)] == []
+
+
+def test_many_local_files_are_asked_for_without_a_job(spark, deliver, tmp_path):
+    """Spark's own has a task for each."""
+    (tmp_path / "in").mkdir()
+    for i in range(200):
+        (tmp_path / "in" / f"{i}.json").write_text(f'{{"id": "{i}", "due": 1000}}')
+    tasks = []
+
+    def until(delivery):
+        tracker = spark.sparkContext.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(str(delivery.messages.runId))]
+        stages = {stage for job in jobs if job for stage in job.stageIds}
+        tasks[:] = [info.numTasks for info in map(tracker.getStageInfo, stages) if info]
+        return sent(tmp_path, "state")
+
+    spark.conf.unset(FILES_BY_A_JOB)
+    try:
+        assert deliver(until) is None
+        assert tasks and 200 not in tasks
+        spark.conf.set(FILES_BY_A_JOB, "5")
+        set_up_local_input(spark)
+        assert spark.conf.get(FILES_BY_A_JOB) == "5", "what somebody chose stays"
+    finally:
+        spark.conf.unset(FILES_BY_A_JOB)
 
 
 def test_parquet_of_other_types_is_left_out(spark, deliver, tmp_path):

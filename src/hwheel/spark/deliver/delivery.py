@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from hwheel.spark.deliver.batch_logs import begin_next_batch
 from hwheel.spark.deliver.clean_source import SourceCleaner
@@ -25,7 +27,7 @@ from hwheel.spark.deliver.unreadable_files import UnreadableFiles, letter_name
 from hwheel.spark.deliver.unseen_names import UnseenNames
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import dead_letters, hold_until_due
-from hwheel.spark.session.state_store import set_up_local_checkpoint
+from hwheel.spark.session.state_store import set_up_local_checkpoint, set_up_local_input
 
 NAMES = {"id": "id", "key": "key", "due": "due", "cancel": "cancel", "unreadable": UNREADABLE}
 MESSAGES, DEAD_LETTERS = "messages", "dead-letters"  # the two queries' checkpoints, in the command's
@@ -147,6 +149,8 @@ def start_delivery(
     state = Directory(spark, checkpoint)
     if state.local_path is not None:
         set_up_local_checkpoint(spark)
+    if not is_topic(source.place) and Directory(spark, source.place).local_path is not None:
+        set_up_local_input(spark)
     keep_outputs(state, {MESSAGES: to, DEAD_LETTERS: dead_to}, {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"})
     queries = {"messages": state.child_directory(MESSAGES), "dead": state.child_directory(DEAD_LETTERS)}
     left_out = UnreadableFiles(state)
@@ -176,8 +180,12 @@ def start_delivery(
         "dead": lambda: started(dead(), dead_sink, queries["dead"].path, dead_letters_every),
     }
 
+    @cache
+    def letter_schema() -> StructType:
+        return dead().schema
+
     def send_letter(file: str, reason: str) -> None:
-        schema = dead().schema
+        schema = letter_schema()
         letter = dict.fromkeys(schema.names) | {FILE: file, "reason": f"the file cannot be read: {reason}"}
         dead_sink.add(spark.createDataFrame([tuple(letter.values())], schema), letter_name(file))
         dead_sink.rows += 1

@@ -39,19 +39,19 @@ class LeavingOut:
             if (query, file) not in self.left_out and (reason := self.leave_out(file)) is not None:
                 found[file] = reason
         if found and self.fails_again(query):
-            for file in self.others(query):
-                reason = self.leave_out(file)
+            for file, trial in self.others(query):
+                reason = self.leave_out(file, trial)
                 if reason is None:  # it is not the file's fault, and perhaps none of them is at fault
                     break
                 found[file] = reason
         self.left_out |= {(query, file) for file in found}
         return found
 
-    def leave_out(self, file: str) -> str | None:
-        """Tells why it is left out; None if it is not the file's fault."""
+    def leave_out(self, file: str, trial: Failure | None = None) -> str | None:
+        """Tells why it is left out; None if it is not the file's fault. `trial`: the failure of a reading on trial."""
         if file in self.files.reasons:  # by the other query, whose frame is older
             return self.files.reasons[file]
-        reason = why_unreadable(self.source.spark, file, self.source.file_format, self.source.schema)
+        reason = why_unreadable(self.source.spark, file, self.source.file_format, self.source.schema, trial)
         if reason is not None:
             self.send_letter(file, reason)
             self.files.add(file, reason)
@@ -69,8 +69,8 @@ class LeavingOut:
         self.failed_before[query] = batch
         return before == batch
 
-    def others(self, query: str) -> Iterator[str]:
-        """The files of the batch that has failed at which reading fails, but for those that are left out."""
+    def others(self, query: str) -> Iterator[tuple[str, Failure]]:
+        """The files of the batch that has failed at which reading fails, and how, but for those that are left out."""
         batch = SourceLog(self.queries[query], steps_of(self.directory().url)).last_files()
         files = {*batch} - {*self.files.reasons} - {*self.suspects()}
         return unreadable_among(self.source.spark, sorted(files), self.source.file_format, self.source.schema)

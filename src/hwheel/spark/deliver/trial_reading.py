@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterator
 from typing import Any
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
@@ -29,9 +30,12 @@ def opened(spark: SparkSession, file: str) -> tuple[Any, Any]:
     return path.getFileSystem(session.sessionState().newHadoopConf()), path
 
 
-def why_unreadable(spark: SparkSession, file: str, format: str, schema: str) -> str | None:
+def why_unreadable(
+    spark: SparkSession, file: str, format: str, schema: str, failure: Failure | None = None
+) -> str | None:
     """Why no reader will ever read a file, or None if one may: when its bytes cannot be had, it is not the file that is
-    broken, but the way to it; and when it can be read now, it was a passing fault.
+    broken, but the way to it; and when it can be read now, it was a passing fault. `failure`: that of a reading on
+    trial, if there was one.
     """
     jvm: Any = spark._jvm
     files, path = opened(spark, file)
@@ -51,7 +55,7 @@ def why_unreadable(spark: SparkSession, file: str, format: str, schema: str) -> 
         return None
     if format == "text" and is_not_in_blocks(files, path):
         return "it is no file of Hadoop's format of this name, which is another than that of the commands lz4 and snzip"
-    failure = reading_fails(spark, [file], format, schema)
+    failure = failure or reading_fails(spark, [file], format, schema)
     return failure.what.removeprefix(f"{failure.file} cannot be read: ") if failure and failure.file else None
 
 
@@ -61,15 +65,16 @@ def reading_fails(spark: SparkSession, files: list[str], format: str, schema: st
     if format != "text":
         reader = reader.schema(schema)
     try:
-        patterns = [GLOB.sub(r"\\\1", str(opened(spark, file)[1].toString())) for file in files]
-        reader.load(patterns).write.format("noop").mode("overwrite").save()
+        reader.load([GLOB.sub(r"\\\1", unquote(file)) for file in files]).write.format("noop").mode("overwrite").save()
     except FROM_JAVA as error:
         return failure_of(error)
     return None
 
 
-def unreadable_among(spark: SparkSession, files: Collection[str], format: str, schema: str) -> Iterator[str]:
-    """The files, by their URLs as they are in the log, that reading fails at. Not for those that are `not_in_blocks`.
+def unreadable_among(
+    spark: SparkSession, files: Collection[str], format: str, schema: str
+) -> Iterator[tuple[str, Failure]]:
+    """The files, by their URLs as they are in the log, that reading fails at, and how. Not for what is `not_in_blocks`.
 
     Spark names one of them at a time. So all are read until it does, and then the halves of those that are left: two
     readings at most for each that is found, and no file in more of them than it takes halvings.
@@ -81,7 +86,7 @@ def unreadable_among(spark: SparkSession, files: Collection[str], format: str, s
             continue
         found = as_in_logs(failure.file or "") if len(part) > 1 else part[0]
         if found in part:
-            yield found
+            yield found, failure
             part.remove(found)
         middle = len(part) // 2
         parts += [part[middle:], part[:middle]]

@@ -1,4 +1,4 @@
-"""What a session must be like: its state store, and how checkpoints are written."""
+"""What a session must be like: its state store, how checkpoints are written, and how input files are looked up."""
 
 from pyspark.sql import SparkSession
 
@@ -8,6 +8,7 @@ TRANSFER_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 BATCHES_WITHOUT_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+FILES_BY_A_JOB = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
@@ -41,6 +42,15 @@ def set_up_local_checkpoint(spark: SparkSession) -> None:
     checkpoint, which one_job.py refuses.
     """
     set_by_default(spark, FILE_MANAGER, BY_FILE_SYSTEM)
+
+
+def set_up_local_input(spark: SparkSession) -> None:
+    """For input in a local directory: how large its files are, the driver asks by itself, where nothing was chosen.
+
+    Where a batch has more than 32 files, Spark has a job ask, with a task for each, which is for object stores, and
+    takes a hundred times as long as the disk does.
+    """
+    set_by_default(spark, FILES_BY_A_JOB, str(2**31 - 1))
 
 
 def set_by_default(spark: SparkSession, name: str, value: str) -> None:

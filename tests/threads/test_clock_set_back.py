@@ -387,22 +387,3 @@ def test_what_is_due_after_it_is_handed_out_by_the_same_call(make, hand_clock):
     hand_clock.ms += 100
     timer.advance_clock(0)
     assert ran == [0]
-
-
-def test_a_reaper_that_has_just_read_the_clock_hears_that_it_was_set_forward(make_timer, hand_clock):
-    """The clock is set forward, and something is added, after the reaper has read it and before it sleeps."""
-    ran, traps = [], []
-
-    def clock():
-        now_ms = hand_clock.ms
-        if traps and threading.current_thread() is not threading.main_thread():
-            traps.pop()
-            hand_clock.ms += 3_600_000
-            timer.call_later(7200, ran.append, "later")
-        return now_ms
-
-    timer = make_timer(clock=clock, executor="inline")
-    timer.call_later(3600, ran.append, "due")
-    traps.append(True)
-    timer.call_later(1800, ran.append, "first")
-    eventually(lambda: ran == ["first", "due"])

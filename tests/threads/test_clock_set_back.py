@@ -112,6 +112,23 @@ def test_what_is_due_when_it_is_added_still_runs_at_once(make, hand_clock):
     assert ran == [1, 2, 3]
 
 
+def test_what_is_due_when_it_is_added_waits_until_the_clock_comes_to_that_tick_again(make, hand_clock):
+    timer = make(tick_ms=10)
+    ran = []
+    hand_clock.ms += 5
+    timer.call_later(0, ran.append, "at once")
+    timer.call_at(0, ran.append, "over")
+    timer.call_many(array("q", [0]), ran.extend)
+    hand_clock.ms -= 500
+    timer.advance_clock(0)
+    hand_clock.ms += 494
+    timer.advance_clock(0)
+    assert ran == []
+    hand_clock.ms += 1  # the tick begins
+    timer.advance_clock(0)
+    assert ran == ["at once", "over", 0]
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_with_a_clock_that_wanders_each_runs_once_and_never_early(make, hand_clock, seed):
     chance = dice_of(seed)

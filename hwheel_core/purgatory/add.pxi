@@ -1,6 +1,20 @@
 # How an operation comes into a purgatory.
 
 
+cdef bint purgatory_end_looks(PurgatoryCore self, OperationCore operation, Watcher* watcher) except False:
+    """After the two looks at an operation that is added, if they have completed it, or one has raised. One that was completed
+    before it was watched has not been counted yet; one that was watched by then leaves the lists that it was put into."""
+    cdef bint has_left, was_watched
+    with cython.critical_section(self):
+        has_left = watcher.operation is NULL
+        was_watched = has_left or hw_count_add(&watcher.references, 0) > 1        # others than the caller's
+    if has_left:
+        purgatory_leave_lists(self, watcher)
+    elif hw_peek(&operation.completed) and not was_watched:
+        purgatory_count(self, &self.completed, 1)
+    return True
+
+
 cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Watcher* watcher, tuple keys,
                                 bint delayed, bint again) except -1:
     """purgatory_add, once the arguments are looked at. The watcher has not been entered yet. False, too, if a call has forked
@@ -8,11 +22,13 @@ cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Wat
     cdef uintptr_t process = forks
     try:
         if operation_check_or_else(operation, None, self, watcher, keys):
-            if purgatory_watches(self, watcher):
-                purgatory_count(self, &self.completed, 1)   # at the first look: it was never watched
-            else:
-                purgatory_leave_lists(self, watcher)        # at the second: it leaves the lists that it was put into
+            purgatory_end_looks(self, operation, watcher)
             return True
+    except BaseException:
+        purgatory_end_looks(self, operation, watcher)
+        purgatory_withdraw(self, operation, watcher, None)
+        raise
+    try:
         if process != forks:
             return False
         if delayed:

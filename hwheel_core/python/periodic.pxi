@@ -101,6 +101,7 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
         back = task_schedule(timer, self, expiration_ms, timer_when_due(timer, &delay) if failed is None else TAKE_DUE) == OK
     except TimerClosed:
         return periodic_end(timer, self)
+    timer_heed_clock(timer, &now)
     if failed is not None:
         raise failed
     return back

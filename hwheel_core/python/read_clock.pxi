@@ -65,6 +65,6 @@ cdef inline void timer_heed_clock(Timer* timer, const Instant* now) noexcept:
     if timer.clock == CLOCK_KIND_CALLABLE:
         lock_with_gil(timer)
         if timer.reaper_until_ms <= now.ms:
-            timer.heeded_ms = now.ms
+            timer.heeded_ms = max(timer.heeded_ms, now.ms)      # of two adds the one with the older reading may come last
             timer_wake_reaper_locked(timer)
         lock_release(timer)

@@ -10,6 +10,7 @@ cdef bint timer_make_room(Timer* timer, TimerTask self, Status status, WhenDue* 
     cdef Instant now
     if status == NOT_YET:
         timer_read_clock(timer, &now)
+        timer_heed_clock(timer, &now)
         when_due[0] = TAKE_DUE          # what is due by this reading is due
         with nogil:
             have_memory = timer_set_back(timer, now.ms)

@@ -42,6 +42,32 @@ print("end of the program")
 
 
 @BOTH
+def test_the_interpreter_waits_for_it_whatever_a_subclass_makes_of_waiting(run_script, module):
+    answer = run_script(
+        f"""
+from {module} import Timer
+
+class JoinCancels(Timer):
+    def join(self, timeout=None):
+        self.cancel()
+        super().join(timeout)
+
+class JoinFails(Timer):
+    def join(self, timeout=None):
+        raise ValueError
+
+class IsNeverAlive(Timer):
+    def is_alive(self):
+        return False
+
+for number, cls in enumerate([JoinCancels, JoinFails, IsNeverAlive]):
+    cls(0.5 + number / 10, print, ["ran", cls.__name__]).start()
+"""
+    )
+    assert answer == (0, "ran JoinCancels\nran JoinFails\nran IsNeverAlive\n", "")
+
+
+@BOTH
 def test_the_interpreter_does_not_wait_for_a_daemon(run_script, module):
     answer = run_script(
         f"""

@@ -124,6 +124,19 @@ def test_a_cancel_of_its_own_is_called_by_nobody_else(base):
     assert never.cancels == 0 and not never.is_alive()
 
 
+def test_an_is_alive_of_its_own_is_called_by_nobody_else(base):
+    class Joins(base):
+        def is_alive(self):
+            self.join(0)
+            return super().is_alive()
+
+    ran = []
+    timer = Joins(0.01, ran.append, [1])
+    timer.start()
+    timer.join(PATIENCE_S)
+    assert ran == [1] and not timer.is_alive()
+
+
 def test_a_constructor_and_a_cancel_of_its_own(base):
     class Named(base):
         def __init__(self, name, interval, function):

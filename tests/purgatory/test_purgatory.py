@@ -112,6 +112,27 @@ def test_an_operation_that_fails_to_look_is_not_watched_and_its_adder_hears_of_i
 
 
 @pytest.mark.parametrize("look", [1, 2])
+@pytest.mark.parametrize("error", [ZeroDivisionError, TimerClosed, KeyboardInterrupt])
+def test_an_operation_whose_completing_fails_has_left_and_is_counted_and_its_adder_hears_of_it(
+    purgatory, errors, flagged, look, error
+):
+    class Fails(flagged):
+        looks = 0
+
+        def try_complete(self):
+            self.looks += 1
+            return self.looks == look and self.force_complete()
+
+        def on_complete(self):
+            raise error
+
+    with pytest.raises(error):
+        purgatory.try_complete_else_watch(Fails(), ["a", "b"])
+    assert purgatory.stats() == (0, 0, 1, 0, 0)
+    assert errors == []
+
+
+@pytest.mark.parametrize("look", [1, 2])
 def test_an_operation_that_completes_without_saying_so_is_not_watched(purgatory, timer, flagged, look):
     class ForgetsToReturn(flagged):
         looked = 0

@@ -121,12 +121,12 @@ class TimerEngine:
     def _keep(self) -> None:
         while pending := self._pending_or_done():
             for timer in pending:
-                timer.join()
+                timer._wait_until_over()  # not join(), which a subclass may have made into something else
         # What has left the wheel may still be on its way to a pool. The reaper comes to this after it.
         handed_over = OneShot()
         handed_over.wait(begin=lambda: self.timer.call_later(0, handed_over.set))
 
-    def _pending_or_done(self) -> list[threading.Timer]:
+    def _pending_or_done(self) -> list[Any]:
         with self._lock:
             timers: list[Any] = [task.args[0] for task in self.timer.pending() if task.args]
             pending = [timer for timer in timers if not timer.daemon]

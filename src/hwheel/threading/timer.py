@@ -161,10 +161,7 @@ class Timer(threading.Timer):
             raise RuntimeError("cannot join thread before it is started")
         if self._runner is threading.current_thread() and not self._over:
             raise RuntimeError("cannot join current thread")
-        if self.is_alive():
-            with _making:
-                event = self._over_event = self._over_event or OneShot()
-            event.wait(timeout, begin=lambda: None if self.is_alive() else event.set())
+        self._wait_until_over(timeout)
 
     def is_alive(self) -> bool:
         """Whether the timer has been started and is not over: its function may yet be called, or is running."""
@@ -230,6 +227,13 @@ class Timer(threading.Timer):
         return f"<{type(self).__name__}({self.name}, {state}{daemon}{ident})>"
 
     # --- running -----------------------------------------------------------------------------------------------------
+
+    def _wait_until_over(self, timeout: float | None = None) -> None:
+        """What join() does, also where a subclass has a join() or an is_alive() of its own."""
+        if Timer.is_alive(self):
+            with _making:
+                event = self._over_event = self._over_event or OneShot()
+            event.wait(timeout, begin=lambda: None if Timer.is_alive(self) else event.set())
 
     def _start_thread(self) -> None:
         """For a run() of a subclass. By custom it does its own waiting for `finished`, so it starts now."""

@@ -37,20 +37,21 @@ class SilentFiles:
         if now < self.look_at:
             return
         self.look_at = now + self.every_s
-        self.take_up()
-        while self.waiting and time.monotonic() < now + LOOK_S:
-            entry = self.waiting.popleft()
-            file = as_in_logs(entry.url)
-            if file in self.left_out.reasons:
-                continue
-            try:
-                # With another time of change it is another file, which nobody has read.
-                if reads_as_nothing(self.spark, file) and changed_ms(self.spark, file) == entry.changed_ms:
+        try:
+            self.take_up()
+            while self.waiting and time.monotonic() < now + LOOK_S:
+                entry = self.waiting[0]
+                file = as_in_logs(entry.url)
+                if file not in self.left_out.reasons and self.is_silent(file, entry.changed_ms):
                     if (reason := self.leave_out(file)) is not None:
                         yield file, reason
-            except FROM_JAVA:  # it may be there again the next time
-                self.waiting.append(entry)
-                return
+                self.waiting.popleft()
+        except (*FROM_JAVA, ValueError, KeyError):  # the file or the log may be there again the next time
+            self.waiting.rotate(-1)
+
+    def is_silent(self, file: str, read_ms: int) -> bool:
+        """Whether it reads as nothing, and is not another file by now, which nobody has read."""
+        return reads_as_nothing(self.spark, file) and changed_ms(self.spark, file) == read_ms
 
     def take_up(self) -> list[str]:
         """The names of those that have been read, and are to be looked at."""

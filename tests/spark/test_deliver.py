@@ -28,7 +28,7 @@ from hwheel.cli.main import main
 from hwheel.cli.pending import due_before_ms, show_histogram, show_messages, watch
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver import delivery as delivery_module
-from hwheel.spark.deliver import trial_reading
+from hwheel.spark.deliver import leaving_out, trial_reading
 from hwheel.spark.deliver.delivery import MESSAGES, STARTS, Delivery, start_delivery
 from hwheel.spark.deliver.directory_sink import DirectorySink
 from hwheel.spark.deliver.failures import Failure
@@ -363,6 +363,22 @@ def test_many_files_that_cannot_be_read_are_left_out_at_once(spark, deliver, tmp
     assert len(files) == len({*files}) > 10 and all("the file cannot be read" in row["reason"] for row in dead)
     if format == "json":
         assert len(files) == 40
+
+
+def test_the_search_for_many_files_that_cannot_be_read_can_be_stopped(deliver, tmp_path, monkeypatch):
+    """Who runs the job hears of each file as it is found, and does not wait for all of them to stop it."""
+    monkeypatch.setattr(leaving_out, "SEARCH_S", 0.0, raising=False)
+    (tmp_path / "in").mkdir()
+    for i in range(20):
+        (tmp_path / "in" / f"plain{i}.json.gz").write_bytes(b'{"id": "bad", "due": 1000}')
+    (tmp_path / "in" / "good.json").write_text('{"id": "good", "due": 1000}')
+    assert deliver(lambda delivery: len(delivery.notices) >= 5) is None
+    assert len(deliver.told) == 5 and len(rows_of(tmp_path / "dead")) == 5
+    assert deliver(lambda delivery: sent(tmp_path, "state")) is None
+    assert len(deliver.told) == len({*deliver.told}) == 20, "of each once"
+    files = [row["file"] for row in rows_of(tmp_path / "dead")]
+    assert len(files) == len({*files}) == 20
+    assert [row["id"] for row in rows_of(tmp_path / "out")] == ["good"]
 
 
 def test_files_are_tried_until_each_that_cannot_be_read_is_found(spark, tmp_path, monkeypatch):

@@ -1,9 +1,11 @@
 """What may be taken away when: input files by `--clean-source`, files of the output by a rule."""
 
+import bz2
 import gzip
 import json
 import os
 import time
+from urllib.parse import unquote
 
 import pytest
 
@@ -15,6 +17,11 @@ from hwheel.spark.deliver.options import WheelOptions
 from hwheel.spark.deliver.source import Source, steps_of
 from hwheel.spark.deliver.source_log import SourceLog
 
+NO_BZIP2 = "the file cannot be read: it is no bzip2 file, as its name says"
+NOT_HADOOPS = (
+    "the file cannot be read: it is no file of Hadoop's format of this name, which is another than that of the "
+    "commands lz4 and snzip"
+)
 OPTIONS = WheelOptions("1 second", 16, 2, 2, "10 minutes")
 
 
@@ -64,6 +71,52 @@ def until(delivery, condition):
 
 def messages(*ids):
     return "".join(json.dumps({"id": id, "key": id, "due": 1000}) + "\n" for id in ids)
+
+
+def test_files_that_are_not_what_they_are_called_are_not_lost(started, tmp_path):
+    """Spark reads them without an error, and finds nothing in them."""
+    source = tmp_path / "in"
+    source.mkdir()
+    packed = bz2.compress(messages("packed").encode())
+    silent = {
+        "line.json.bz2": messages("bad").encode(),
+        "gz [1] \u00e4%.bz2": gzip.compress(messages("bad").encode()),
+        "cut.bz2": packed[:6],
+        "line.lz4": messages("bad").encode(),
+        "line.snappy": messages("bad").encode(),
+    }
+    good = {
+        "packed.bz2": packed,
+        "two.bz2": packed + bz2.compress(messages("two").encode()),
+        "empty.bz2": bz2.compress(b""),
+        "nothing.bz2": b"",
+    }
+    for name, text in (silent | good).items():
+        (source / name).write_bytes(text)
+    delivery = started(DoneFiles(None))
+    assert until(delivery, lambda: names_in(source) == sorted(silent)) is None
+    assert until(delivery, lambda: len(delivery.notices) == len(silent)) is None
+    assert ids_of(tmp_path / "out") == ["packed", "two"]
+    assert letters(tmp_path) == {
+        "line.json.bz2": NO_BZIP2,
+        "gz [1] \u00e4%.bz2": NO_BZIP2,
+        "cut.bz2": NO_BZIP2,
+        "line.lz4": NOT_HADOOPS,
+        "line.snappy": NOT_HADOOPS,
+    }
+    delivery.stop()
+    (source / "b.json").write_text(messages("b"))
+    delivery = started(DoneFiles(None))
+    assert until(delivery, lambda: names_in(source) == sorted(silent)) is None
+    assert not delivery.notices and len(letters(tmp_path)) == len(silent)
+
+
+def letters(directory):
+    """The reasons of the dead letters of whole files, by their names. Of each file there is one."""
+    rows = [json.loads(line) for file in (directory / "dead").glob("*.json") for line in file.read_text().splitlines()]
+    found = {unquote(row["file"]).rpartition("/")[2]: row["reason"] for row in rows}
+    assert len(found) == len(rows)
+    return found
 
 
 def test_input_files_go_into_the_archive_when_both_queries_are_through(started, tmp_path):

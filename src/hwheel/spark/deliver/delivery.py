@@ -16,11 +16,13 @@ from hwheel.spark.deliver.clean_source import SourceCleaner
 from hwheel.spark.deliver.directory_sink import DirectorySink
 from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, Failure, failure_of
 from hwheel.spark.deliver.files import Directory
-from hwheel.spark.deliver.leaving_out import LeavingOut
+from hwheel.spark.deliver.leaving_out import LeavingOut, Search
 from hwheel.spark.deliver.options import WheelOptions
 from hwheel.spark.deliver.outputs import keep_outputs
+from hwheel.spark.deliver.silent_files import SilentFiles
 from hwheel.spark.deliver.sink import Sink
 from hwheel.spark.deliver.source import FILE, RECORD, REPLACE, UNREADABLE, Source, steps_of
+from hwheel.spark.deliver.source_log import SourceLog
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
 from hwheel.spark.deliver.topic_sink import TopicSink, dead_records, header_records, json_records
 from hwheel.spark.deliver.unreadable_files import UnreadableFiles, letter_name
@@ -63,24 +65,24 @@ class Delivery:
     due_unit: str = "ms"
     starts_left: int = STARTS
     notices: list[str] = field(default_factory=list)
+    search: Search | None = None  # of the query that failed first: what it finds the other need not look for
 
     def tend(self) -> Failure | None:
         """Starts a query again that has ended for a reason that is none to give up; returns one that is. (One that ends
         meanwhile is seen at the next call.)
 
         A Python worker was too slow to start: Spark gives it ten seconds, which is little on a busy machine. One was
-        killed: on one machine Spark does not try again by itself. An input file cannot be read: it is left out. A file
-        could not be read and now can be.
+        killed: on one machine Spark does not try again by itself. An input file cannot be read: it is left out; where
+        there are many, that takes several calls. A file could not be read and now can be.
         """
         for name, start in self.start_again.items():
             if getattr(self, name).isActive or (failure := self.failure_of(name)) is None:
                 continue
-            unreadable = self.leaving_out.after(name, failure) if self.leaving_out else {}
-            for file, reason in unreadable.items():
-                self.tell(
-                    f"{file} cannot be read and is left out: {reason}\n"
-                    "mend it and move it in under another name; the dead letters have its name"
-                )
+            if self.search is None:
+                self.search = Search(name, self.leaving_out.after(name, failure) if self.leaving_out else iter(()))
+            if self.search.query != name or not self.search.go_on(lambda *found: self.tell(left_out_notice(*found))):
+                continue
+            unreadable, self.search = self.search.found, None
             passing = failure.file or WORKER_LATE in failure.details or WORKER_KILLED in failure.details
             if not unreadable:
                 if not passing or not self.starts_left:
@@ -185,30 +187,50 @@ def start_delivery(
         return dead().schema
 
     def send_letter(file: str, reason: str) -> None:
-        schema = letter_schema()
+        schema = letter_schema()  # once, because a frame names all files that are left out, and there may be many
         letter = dict.fromkeys(schema.names) | {FILE: file, "reason": f"the file cannot be read: {reason}"}
         dead_sink.add(spark.createDataFrame([tuple(letter.values())], schema), letter_name(file))
         dead_sink.rows += 1
 
-    def look() -> list[str]:
-        return [*(unseen.look() if unseen else []), *(cleaner.clean() if cleaner else [])]
-
+    directory = None if is_topic(source.place) else Directory(spark, source.place)
     every_s = duration_ms(dead_letters_every, "dead_letters_every") / 1000
-    unseen = None if is_topic(source.place) else UnseenNames(Directory(spark, source.place), every_s)
-    cleaner = None
+    leaving_out = LeavingOut(source, left_out, queries, send_letter)
+    unseen = UnseenNames(directory, every_s) if directory else None
+    silent = cleaner = None
+    if directory and source.file_format == "text":
+        log = SourceLog(queries["messages"], steps_of(directory.url))
+        silent = SilentFiles(spark, log, left_out, leaving_out.leave_out, every_s)
+
+    def to_keep() -> set[str]:
+        names = {unquote(steps_of(file)[-1]) for file in left_out.names()}
+        return names | {*(silent.take_up() if silent else [])}
+
+    def look() -> list[str]:
+        return [
+            *(unseen.look() if unseen else []),
+            *(left_out_notice(file, reason) for file, reason in (silent.look() if silent else [])),
+            *(cleaner.clean() if cleaner else []),
+        ]
+
     if done_files is not None:
         cleaner = SourceCleaner(
             Directory(spark, source.place),
             None if done_files.archive is None else Directory(spark, done_files.archive),
             [*queries.values()],
-            lambda: {unquote(steps_of(file)[-1]) for file in left_out.names()},
+            to_keep,
             every_s,
             None if source.forget_files is None else duration_ms(source.forget_files, "forget_files"),
         )
         if cleaner.archive is not None:
             cleaner.archive.make()
-    leaving_out = LeavingOut(source, left_out, queries, send_letter)
     return Delivery(start["messages"](), start["dead"](), sink, dead_sink, start, leaving_out, look, source.due_unit)
+
+
+def left_out_notice(file: str, reason: str) -> str:
+    return (
+        f"{file} cannot be read and is left out: {reason}\n"
+        "mend it and move it in under another name; the dead letters have its name"
+    )
 
 
 def letters(rows: DataFrame, names: dict[str, Any]) -> DataFrame:

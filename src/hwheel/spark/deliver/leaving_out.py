@@ -1,5 +1,6 @@
 """Leaves out the input files that a query has failed at, so that the job goes on without them."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -11,6 +12,29 @@ from hwheel.spark.deliver.source_log import SourceLog
 from hwheel.spark.deliver.topic import is_topic
 from hwheel.spark.deliver.trial_reading import as_in_logs, not_in_blocks, unreadable_among, why_unreadable
 from hwheel.spark.deliver.unreadable_files import UnreadableFiles
+
+SEARCH_S = 1.0  # at a time
+
+
+@dataclass
+class Search:
+    """For the files because of which a query has failed: with many of them it takes minutes, in which who runs it has
+    to see whether it is to stop. So it goes on at each call.
+    """
+
+    query: str
+    files: Iterator[tuple[str, str]]
+    found: int = 0
+
+    def go_on(self, tell: Callable[[str, str], None]) -> bool:
+        """Tells of each file that is found, and why it is left out; returns whether all are."""
+        until = time.monotonic() + SEARCH_S
+        for file, reason in self.files:
+            self.found += 1
+            tell(file, reason)
+            if time.monotonic() >= until:
+                return False
+        return True
 
 
 @dataclass
@@ -27,25 +51,26 @@ class LeavingOut:
     def __post_init__(self) -> None:
         self.known = {*self.files.reasons}
 
-    def after(self, query: str, failure: Failure) -> dict[str, str]:
-        """Leaves out the files because of which a query has failed, from now on; returns them, with the reasons.
+    def after(self, query: str, failure: Failure) -> Iterator[tuple[str, str]]:
+        """Leaves out the files because of which a query has failed, from now on, one by one; with the reasons.
 
         Spark names one file, and when it is left out the whole batch is read again, from which nothing goes out until
         it is done: with a thousand such files for hours. So when a batch fails for a second one, all of it is tried.
         """
-        found = {}
-        asked = [as_in_logs(failure.file)] if failure.file else self.suspects()
-        for file in asked:
+        any_found = False
+        for file in [as_in_logs(failure.file)] if failure.file else self.suspects():
             if (query, file) not in self.left_out and (reason := self.leave_out(file)) is not None:
-                found[file] = reason
-        if found and self.fails_again(query):
-            for file, trial in self.others(query):
-                reason = self.leave_out(file, trial)
-                if reason is None:  # it is not the file's fault, and perhaps none of them is at fault
-                    break
-                found[file] = reason
-        self.left_out |= {(query, file) for file in found}
-        return found
+                any_found = True
+                self.left_out.add((query, file))
+                yield file, reason
+        if not any_found or not self.fails_again(query):
+            return
+        for file, trial in self.others(query):
+            reason = self.leave_out(file, trial)
+            if reason is None:  # it is not the file's fault, and perhaps none of them is at fault
+                return
+            self.left_out.add((query, file))
+            yield file, reason
 
     def leave_out(self, file: str, trial: Failure | None = None) -> str | None:
         """Tells why it is left out; None if it is not the file's fault. `trial`: the failure of a reading on trial."""

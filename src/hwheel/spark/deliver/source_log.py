@@ -37,13 +37,18 @@ class SourceLog:
     def more(self, there: Mapping[str, int]) -> dict[str, int]:
         """The files that were done since it was last asked, of those that are there, by name, with times of change. A
         file of another time of change is another one, which nobody has read."""
-        done = self.offset_of("commits")
         found = {}
-        for entry in self.entries(self.through, done) if done > self.through else ():
-            if self.through < entry.offset <= done:
-                self.newest_ms = max(self.newest_ms, entry.changed_ms)
-                if there.get(entry.name) == entry.changed_ms:
-                    found[entry.name] = entry.changed_ms
+        for entry in self.newly_done():
+            self.newest_ms = max(self.newest_ms, entry.changed_ms)
+            if there.get(entry.name) == entry.changed_ms:
+                found[entry.name] = entry.changed_ms
+        return found
+
+    def newly_done(self) -> list[Entry]:
+        """The files that were done since it was last asked."""
+        done = self.offset_of("commits")
+        entries = self.entries(self.through, done) if done > self.through else ()
+        found = [entry for entry in entries if self.through < entry.offset <= done]
         self.through = max(self.through, done)
         return found
 

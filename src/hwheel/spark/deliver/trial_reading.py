@@ -14,6 +14,9 @@ from hwheel.spark.deliver.files import Directory
 
 IN_BLOCKS = (".lz4", ".snappy")  # as Hadoop's codecs know them, which take for a length whatever stands there
 LENGTH_BYTES = 4
+BZIP2_NAME = ".bz2"
+BZIP2_HEAD = 10
+BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", re.DOTALL)  # and then a block, or the end of what has none
 GLOB = re.compile(r"([\\*?\[\]{},])")
 
 
@@ -56,7 +59,16 @@ def why_unreadable(
     if format == "text" and is_not_in_blocks(files, path):
         return "it is no file of Hadoop's format of this name, which is another than that of the commands lz4 and snzip"
     failure = failure or reading_fails(spark, [file], format, schema)
-    return failure.what.removeprefix(f"{failure.file} cannot be read: ") if failure and failure.file else None
+    if failure is not None:
+        return failure.what.removeprefix(f"{failure.file} cannot be read: ") if failure.file else None
+    if format == "text" and is_not_bzip2(files, path) and spark.read.text(pattern_of(file)).isEmpty():
+        return "it is no bzip2 file, as its name says"
+    return None
+
+
+def pattern_of(file: str) -> str:
+    """What stands for the file of this URL alone where Spark takes patterns of paths."""
+    return GLOB.sub(r"\\\1", unquote(file))
 
 
 def reading_fails(spark: SparkSession, files: list[str], format: str, schema: str) -> Failure | None:
@@ -65,7 +77,7 @@ def reading_fails(spark: SparkSession, files: list[str], format: str, schema: st
     if format != "text":
         reader = reader.schema(schema)
     try:
-        reader.load([GLOB.sub(r"\\\1", unquote(file)) for file in files]).write.format("noop").mode("overwrite").save()
+        reader.load([pattern_of(file) for file in files]).write.format("noop").mode("overwrite").save()
     except FROM_JAVA as error:
         return failure_of(error)
     return None
@@ -102,15 +114,47 @@ def not_in_blocks(directory: Directory) -> list[str]:
     return [file for file in found if is_not_in_blocks(*opened(directory.spark, file))]
 
 
+def reads_as_nothing(spark: SparkSession, file: str) -> bool:
+    """Whether a reader, without an error, finds no line in what is there, because it is not what the name says."""
+    if not sometimes_reads_as_nothing(file):
+        return False
+    files, path = opened(spark, file)
+    return bool(files.exists(path)) and (is_not_in_blocks(files, path) or is_not_bzip2(files, path))
+
+
+def sometimes_reads_as_nothing(file: str) -> bool:
+    """Whether a file is called as those of which a reader takes no notice if they are something else."""
+    return file.endswith((*IN_BLOCKS, BZIP2_NAME))
+
+
+def changed_ms(spark: SparkSession, file: str) -> int:
+    """The time of change of a file that is there."""
+    files, path = opened(spark, file)
+    return int(files.getFileStatus(path).getModificationTime())
+
+
 def is_not_in_blocks(files: Any, path: Any) -> bool:
     """Whether a file is called as those that consist of blocks, and does not begin with one."""
     if not path.getName().endswith(IN_BLOCKS):
         return False
-    stream = files.open(path)
-    try:
-        head = bytes(stream.readNBytes(2 * LENGTH_BYTES))
-    finally:
-        stream.close()
+    head = head_of(files, path, 2 * LENGTH_BYTES)
     # That of the first block, and that of its first part as it is compressed.
     whole, part = (int.from_bytes(head[at : at + LENGTH_BYTES], "big") for at in (0, LENGTH_BYTES))
     return whole > 0 and part > files.getFileStatus(path).getLen()
+
+
+def is_not_bzip2(files: Any, path: Any) -> bool:
+    """Whether a file is called as those of bzip2, and does not begin as one: Hadoop looks for the next block then."""
+    if not path.getName().endswith(BZIP2_NAME):
+        return False
+    head = head_of(files, path, BZIP2_HEAD)
+    return bool(head) and not BZIP2.match(head)
+
+
+def head_of(files: Any, path: Any, size: int) -> bytes:
+    """The first bytes of a file."""
+    stream = files.open(path)
+    try:
+        return bytes(stream.readNBytes(size))
+    finally:
+        stream.close()

@@ -38,7 +38,7 @@ cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Wat
                     hw_bump(&self.delayed, 1)
             if not again or task_state(&operation.task) != TASK_PENDING:       # or is the timer's: its add has forked
                 self.timer.add(operation)
-        if self._closed:
+        if hw_peek(&self.closed):
             raise TimerClosed("the purgatory is closed")
         if process != forks:
             return False
@@ -66,7 +66,7 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
         raise ValueError("the list of keys must not be empty")
     if len(watched_keys) > FEW_KEYS:
         watched_keys = tuple(dict.fromkeys(watched_keys))
-    if self._closed:
+    if hw_peek(&self.closed):
         raise TimerClosed("the purgatory is closed")
     if hw_peek(&operation.completed):
         return False
@@ -78,7 +78,7 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
         try:
             if purgatory_add_watcher(self, operation, watcher, watched_keys, delayed, again):
                 return True
-            if process == forks or self._closed or hw_peek(&operation.completed) or task_state(&operation.task) == TASK_CANCELLED:
+            if process == forks or hw_peek(&self.closed) or hw_peek(&operation.completed) or task_state(&operation.task) == TASK_CANCELLED:
                 return False
             # One of the calls has forked, and this is the child, whose lists were emptied meanwhile: it is added anew.
             purgatory_unwatch(self, operation, watcher)

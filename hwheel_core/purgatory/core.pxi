@@ -213,6 +213,15 @@ cdef class PurgatoryCore:
         return counters
 
     @property
+    def _closed(self):
+        """Whether it takes no operations any more."""
+        return hw_peek(&self.closed) != 0
+
+    @_closed.setter
+    def _closed(self, bint closed):
+        hw_poke(&self.closed, closed)
+
+    @property
     def num_delayed(self):
         """How many operations have their timeout before them. O(1)."""
         return hw_peek64(&self.delayed)

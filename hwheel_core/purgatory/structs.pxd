@@ -63,7 +63,7 @@ cdef class OperationCore(TimerTask):
 
 cdef class PurgatoryCore:
     cdef public object timer
-    cdef public bint _closed
+    cdef int closed                 # is looked at without the critical section
     cdef public int64_t purge_interval
     cdef ReentrantLock mutex
     cdef dict lists                 # key: WatchList; none that is empty, but for a moment, or where its key cannot be

@@ -66,6 +66,16 @@ def test_what_a_query_and_a_command_make_of_java_errors(spark, tmp_path):
     assert "Division by zero" in failure.what and "\n" not in failure.what and "SQLSTATE" not in failure.what
 
 
+def test_an_error_without_a_text_is_named():
+    """As of a worker whose connection is gone, which Spark gives a last line of its own."""
+    frame = '  File "/pyspark/{}.py", line 4, in read_int\n    raise EOFError\nEOFError\n SQLSTATE: 38000'
+    head = "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):\n"
+    assert failure_of(RuntimeError(head + frame.format("serializers"))).what == "EOFError"
+    failure = failure_of(RuntimeError(head + frame.format("sql/streaming/stateful_processor_api_client")))
+    assert failure.what.startswith("Spark could not write the state, or read it: the disk")
+    assert failure.advice == "see that there is room, and start it again: nothing is lost"
+
+
 def test_java_that_is_ended_leaves_no_traceback(spark, capsys):
     """Of the thread that takes accumulators."""
     server = spark.sparkContext._accumulatorServer

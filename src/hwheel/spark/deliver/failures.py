@@ -71,6 +71,12 @@ KNOWN = [
         BROKEN_CHECKPOINT,
         RESTORE,
     ),
+    (
+        r"stateful_processor_api_client[\s\S]*\nEOFError",
+        "Spark could not write the state, or read it: the disk of the checkpoint, or of Spark's own files "
+        "(SPARK_LOCAL_DIRS, or /tmp), may be full",
+        "see that there is room, and start it again: nothing is lost",
+    ),
 ]
 
 
@@ -146,7 +152,7 @@ def last_of_traceback(text: str) -> str:
     if "Traceback (most recent call last)" not in text:
         return text
     lines = [line for line in text.split("Traceback (most recent call last)")[-1].splitlines() if line.strip()]
-    raised = [line for line in lines if re.match(r"[\w.]+(?:Error|Exception|Interrupt)?: ", line)]
+    raised = [line for line in lines if re.match(r"[\w.]+: |[\w.]+(?:Error|Exception|Interrupt)$", line)]
     return (raised or lines)[-1] if lines else text
 
 

@@ -485,11 +485,14 @@ def test_a_file_that_was_not_at_fault_is_read_again(spark, tmp_path):
     started = []
     passing = Failure("x cannot be read: a passing fault", "...", "...", "x")
     query = SimpleNamespace(isActive=False)
-    sinks = SimpleNamespace(failure=passing, like_seconds=0), SimpleNamespace(failure=None)
+    sinks = SimpleNamespace(failure=passing, like_seconds=0, batches=0), SimpleNamespace(failure=None, batches=0)
     delivery = Delivery(query, SimpleNamespace(isActive=True), *sinks, {"messages": lambda: started.append(1) or query})
     while (failure := delivery.tend()) is None:
         pass
     assert failure is passing and len(started) == STARTS, "but not for ever"
+    for _ in range(2 * STARTS):
+        sinks[0].batches += 1
+        assert delivery.tend() is None, "where it went on meanwhile, it is another fault"
 
 
 def test_the_files_of_a_directory_are_its_own_however_it_is_called(spark, tmp_path):

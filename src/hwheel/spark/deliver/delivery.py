@@ -63,13 +63,13 @@ class Delivery:
     leaving_out: LeavingOut | None = None
     look: Callable[[], list[str]] = list  # after input files: takes away what was read, and returns notices
     due_unit: str = "ms"
-    starts_left: int = STARTS
+    starts: dict[str, tuple[int, int]] = field(default_factory=dict)  # of each query, after how many batches how many
     notices: list[str] = field(default_factory=list)
     search: Search | None = None  # of the query that failed first: what it finds the other need not look for
 
     def tend(self) -> Failure | None:
-        """Starts a query again that has ended for a reason that is none to give up; returns one that is. (One that ends
-        meanwhile is seen at the next call.)
+        """Starts a query again that has ended for a reason that is none to give up; returns one that is, or that came
+        STARTS times without a batch in between. (One that ends meanwhile is seen at the next call.)
 
         A Python worker was too slow to start: Spark gives it ten seconds, which is little on a busy machine. One was
         killed: on one machine Spark does not try again by itself. An input file cannot be read: it is left out; where
@@ -85,9 +85,12 @@ class Delivery:
             unreadable, self.search = self.search.found, None
             passing = failure.file or WORKER_LATE in failure.details or WORKER_KILLED in failure.details
             if not unreadable:
-                if not passing or not self.starts_left:
+                batches = self.sink_of(name).batches
+                then, starts = self.starts.get(name, (batches, 0))
+                starts = starts + 1 if then == batches else 1
+                if not passing or starts > STARTS:
                     return failure
-                self.starts_left -= 1
+                self.starts[name] = batches, starts
             setattr(self, name, start())
         if self.sink.like_seconds and self.due_unit == "ms":
             self.tell(SECONDS)
@@ -105,11 +108,14 @@ class Delivery:
         query = getattr(self, name)
         if query.isActive:
             return None
-        sink = self.sink if name == "messages" else self.dead_sink
-        if sink.failure is not None:
-            return sink.failure
+        if (found := self.sink_of(name).failure) is not None:
+            return found
         error = query.exception()
         return failure_of(error) if error is not None else Failure("a query has ended by itself", GO_ON, "")
+
+    def sink_of(self, name: str) -> Sink:
+        """That of a query."""
+        return self.sink if name == "messages" else self.dead_sink
 
     def stop(self) -> None:
         """Ends both queries. A batch that is cut off is run again at the next start."""

@@ -20,9 +20,10 @@ class BatchNotWrittenError(HwheelError, RuntimeError):
 
 @dataclass(kw_only=True)
 class Sink(ABC):
-    """What foreachBatch calls. `rows`, `lag_ms` and `like_seconds` are for showing."""
+    """What foreachBatch calls. `rows`, `lag_ms` and `like_seconds` are for showing. `batches`: those that were written."""
 
     rows: int = 0
+    batches: int = 0
     lag_ms: int | None = None  # of the latest of the last batch that had any
     like_seconds: int = 0  # so many went out whose due looks as if it were in seconds
     failure: Failure | None = None  # of the last batch that was not written
@@ -30,6 +31,7 @@ class Sink(ABC):
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
             self.write_and_count(batch, batch_id)
+            self.batches += 1
             self.failure = None
         except Exception as error:
             # Spark looks through the text of what is raised here with a regular expression that takes a call a

@@ -20,7 +20,7 @@ class BatchNotWrittenError(HwheelError, RuntimeError):
 
 @dataclass(kw_only=True)
 class Sink(ABC):
-    """What foreachBatch calls. `rows`, `lag_ms` and `like_seconds` are for showing. `batches`: those that were written."""
+    """What foreachBatch calls. `rows`, `lag_ms` and `like_seconds` are for showing. `batches`: those written."""
 
     rows: int = 0
     batches: int = 0

@@ -22,7 +22,7 @@ BAD_LINES = {
     '{{"id": "fraction-{}", "due": 17.5}}': "due is no whole number",
     '{{"id": "two-{0}", "due": 17}}{{"id": "three-{0}", "due": 17}}': "more behind the message",
     '{{"id": "four-{0}", "id": "five-{0}", "due": 17}}': "id is there twice",
-    '{{"id": "", "payload": {}, "due": 17}}': "no id",
+    '{{"id": "", "payload": {}, "due": 17}}': "id is empty",
     '{{"id": "late-{}", "due": 253402300800000}}': "due",
     '{{"id": "deep-{}", "due": 17, "x": ' + "[" * 600 + "]" * 600 + "}}": "nested too deeply",
     '{{"id": "caf\N{LATIN SMALL LETTER E WITH ACUTE}-{}", "due": 17}}': "not UTF-8",

@@ -157,7 +157,8 @@ def start_delivery(
     state = Directory(spark, checkpoint)
     if state.local_path is not None:
         set_up_local_checkpoint(spark)
-    if not is_topic(source.place) and Directory(spark, source.place).local_path is not None:
+    directory = None if is_topic(source.place) else Directory(spark, source.place)
+    if directory and directory.local_path is not None:
         set_up_local_input(spark)
     keep_outputs(state, {MESSAGES: to, DEAD_LETTERS: dead_to}, {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"})
     queries = {"messages": state.child_directory(MESSAGES), "dead": state.child_directory(DEAD_LETTERS)}
@@ -198,7 +199,6 @@ def start_delivery(
         dead_sink.add(spark.createDataFrame([tuple(letter.values())], schema), letter_name(file))
         dead_sink.rows += 1
 
-    directory = None if is_topic(source.place) else Directory(spark, source.place)
     every_s = duration_ms(dead_letters_every, "dead_letters_every") / 1000
     leaving_out = LeavingOut(source, left_out, queries, send_letter)
     unseen = UnseenNames(directory, every_s) if directory else None
@@ -218,9 +218,9 @@ def start_delivery(
             *(cleaner.clean() if cleaner else []),
         ]
 
-    if done_files is not None:
+    if directory and done_files is not None:
         cleaner = SourceCleaner(
-            Directory(spark, source.place),
+            directory,
             None if done_files.archive is None else Directory(spark, done_files.archive),
             [*queries.values()],
             to_keep,

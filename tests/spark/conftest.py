@@ -23,6 +23,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.executor.killOnFatalError.depth": "0",  # as the command has it: a task without memory does not end Java
 }
 
 

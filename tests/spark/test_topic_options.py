@@ -250,7 +250,7 @@ def test_a_worker_that_starts_too_late_or_is_killed_is_given_another_try(says):
         return SimpleNamespace(isActive=error is None, exception=lambda: error)
 
     late, made = RuntimeError(f"...{says}..."), []
-    sinks = [SimpleNamespace(failure=None, like_seconds=0) for _ in range(2)]
+    sinks = [SimpleNamespace(failure=None, like_seconds=0, batches=0) for _ in range(2)]
     start = {"messages": lambda: made.append("messages") or query(late), "dead": lambda: made.append("dead")}
     delivery = Delivery(query(None), query(RuntimeError("that")), *sinks, start)
     assert delivery.tend().what == "that"

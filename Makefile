@@ -108,7 +108,7 @@ SECONDS ?= 60
 fuzz: .venv-fuzz/built
 	.venv-fuzz/bin/python -P fuzz --seconds $(SECONDS) $(ARGUMENTS)
 
-# `hwheel deliver` killed 20 times with -9, and every message counted: some 5 minutes.
+# `hwheel deliver` killed 20 times with -9, and every message counted: some ten minutes.
 chaos: .venv/built
 	.venv/bin/python tests/spark/chaos.py $(ARGUMENTS)
 

@@ -60,6 +60,6 @@ def test_a_killed_worker_and_a_killed_driver_lose_and_double_nothing(cluster, tm
         job.start()
 
     sender = chaos.run_through(SubmittedJob(tmp_path, cluster.url), kill, chance, every_s=0.5)
-    assert sender.bursts and sender.bad_files
+    assert len(sender.expected()) > 500 and sender.bursts and sender.bad_files
     log = (cluster.directory / "worker-1.log").read_text()
     assert log.count("Asked to launch executor") >= 2, "it was on the cluster, each time"

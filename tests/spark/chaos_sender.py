@@ -13,19 +13,20 @@ BURST_EVERY, BURST = 40, 5_000  # each so many files so many messages, due in on
 BURST_PAYLOAD = "b" * 250
 BAD_FILE_EVERY = 100
 FIRST = 10  # of both
-BAD_LINES = {
+FILE_REASON = "the file cannot be read: "
+BAD_LINES = {  # with their reasons
     "no message {}": "not a JSON object",
     '"no message {}"': "not a JSON object",
     '{{"id": "cut-{}", "due": 17': "not a JSON object",
-    '{{"id": "string-{}", "due": 17, "cancel": "true"}}': "cancel is neither true nor false",
-    '{{"id": "number-{}", "due": 17, "cancel": 1}}': "cancel is neither true nor false",
-    '{{"id": "fraction-{}", "due": 17.5}}': "due is no whole number",
-    '{{"id": "two-{0}", "due": 17}}{{"id": "three-{0}", "due": 17}}': "more behind the message",
+    '{{"id": "string-{}", "due": 17, "cancel": "true"}}': 'cancel is neither true nor false: "true"',
+    '{{"id": "number-{}", "due": 17, "cancel": 1}}': "cancel is neither true nor false: 1",
+    '{{"id": "fraction-{}", "due": 17.5}}': "due is no whole number of 64 bits: 17.5",
+    '{{"id": "two-{0}", "due": 17}}{{"id": "{0}"}}': 'more behind the message: {{"id": "{0}"}}',
     '{{"id": "four-{0}", "id": "five-{0}", "due": 17}}': "id is there twice",
     '{{"id": "", "payload": {}, "due": 17}}': "id is empty",
-    '{{"id": "late-{}", "due": 253402300800000}}': "due",
+    '{{"id": "late-{}", "due": 253402300800000}}': "due is not between 1970 and 9999: 253402300800000 ms",
     '{{"id": "deep-{}", "due": 17, "x": ' + "[" * 600 + "]" * 600 + "}}": "nested too deeply",
-    '{{"id": "caf\N{LATIN SMALL LETTER E WITH ACUTE}-{}", "due": 17}}': "not UTF-8",
+    '{{"id": "caf\N{LATIN SMALL LETTER E WITH ACUTE}-{}", "due": 17}}': "not UTF-8: byte 0xe9 at 11",
 }
 
 
@@ -92,7 +93,7 @@ class Sender(threading.Thread):
 class FileSender(Sender):
     """Into a directory, with bursts, bad lines and bad files, so many of each.
 
-    `bad`: by what the dead letters have to tell of, a line or the name of a file, how the reason begins.
+    `bad`: by what the dead letters have to tell of, a line or the name of a file, the reason; of a file how it begins.
     """
 
     def __init__(self, directory, chance, every_s=0.25, by_id=False):
@@ -109,7 +110,7 @@ class FileSender(Sender):
         if number % BAD_FILE_EVERY == FIRST:
             kind, content = self.bad_file()
             self.bad_files += 1
-            self.bad[f"{number}-{kind}"] = ""
+            self.bad[f"{number}-{kind}"] = FILE_REASON
             self.put(f"{number}-{kind}", content)
 
     def put(self, name, content):
@@ -126,8 +127,8 @@ class FileSender(Sender):
         """As it is sent. Latin-1 is no UTF-8; a dead letter has U+FFFD for what it cannot be."""
         template, reason = [*BAD_LINES.items()][self.bad_lines % len(BAD_LINES)]
         line = template.format(self.bad_lines).encode("latin-1")
+        self.bad[line.decode(errors="replace")] = reason.format(self.bad_lines)
         self.bad_lines += 1
-        self.bad[line.decode(errors="replace")] = reason
         return line + b"\n"
 
     def bad_file(self):

@@ -7,21 +7,29 @@ from waiting import eventually
 HOUR_MS = 3_600_000
 
 
-def test_a_reaper_that_has_just_read_the_clock_hears_that_it_was_set_forward(make_timer, hand_clock):
-    """The clock is set forward, and something is added, after the reaper has read it and before it sleeps."""
-    ran, traps = [], []
+def timer_with_traps(make_timer, hand_clock, traps):
+    """The last of the traps goes off when another thread than this one has read the clock."""
 
     def clock():
         now_ms = hand_clock.ms
         if traps and threading.current_thread() is not threading.main_thread():
-            traps.pop()
-            hand_clock.ms += HOUR_MS
-            timer.call_later(7200, ran.append, "later")
+            traps.pop()()
         return now_ms
 
-    timer = make_timer(clock=clock, executor="inline")
+    return make_timer(clock=clock, executor="inline")
+
+
+def test_a_reaper_that_has_just_read_the_clock_hears_that_it_was_set_forward(make_timer, hand_clock):
+    """The clock is set forward, and something is added, after the reaper has read it and before it sleeps."""
+    ran, traps = [], []
+
+    def add():
+        hand_clock.ms += HOUR_MS
+        timer.call_later(7200, ran.append, "later")
+
+    timer = timer_with_traps(make_timer, hand_clock, traps)
     timer.call_later(3600, ran.append, "due")
-    traps.append(True)
+    traps.append(add)
     timer.call_later(1800, ran.append, "first")
     eventually(lambda: ran == ["first", "due"])
 
@@ -29,12 +37,6 @@ def test_a_reaper_that_has_just_read_the_clock_hears_that_it_was_set_forward(mak
 def test_it_hears_of_it_by_the_newer_of_two_adds_also_if_the_older_comes_last(make_timer, hand_clock):
     """The reaper reads the clock, and one who adds does; then it is set forward, and another adds before both go on."""
     ran, traps = [], []
-
-    def clock():
-        now_ms = hand_clock.ms
-        if traps and threading.current_thread() is not threading.main_thread():
-            traps.pop()()
-        return now_ms
 
     def add_by_the_old_reading():
         traps.append(add_by_the_new_one)
@@ -44,7 +46,7 @@ def test_it_hears_of_it_by_the_newer_of_two_adds_also_if_the_older_comes_last(ma
         hand_clock.ms += HOUR_MS
         timer.call_later(7200, ran.append, "by the new one")
 
-    timer = make_timer(clock=clock, executor="inline")
+    timer = timer_with_traps(make_timer, hand_clock, traps)
     timer.call_later(3600, ran.append, "due")
     traps.append(add_by_the_old_reading)
     timer.call_later(1800, ran.append, "first")

@@ -21,7 +21,7 @@ GLOB = re.compile(r"([\\*?\[\]{},])")
 
 
 def as_in_logs(file: str) -> str:
-    """A URL as it is in the log of a query: `file:/a` is `file:///a` there, and everywhere else either."""
+    """A URL as it is in the log of a query: `file:/a` is `file:///a` there."""
     return re.sub("^file:/+", "file:///", file)
 
 

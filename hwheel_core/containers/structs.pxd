@@ -15,7 +15,7 @@
 # entry falls due or is removed, and not before.
 
 cdef struct DictEntry:
-    # Of an ExpiringDict. 88 bytes.
+    # Of an ExpiringDict. 96 bytes.
     Entry entry             # its `place` is the generation of the process that has set it
     uint64_t hash           # mixed: see table.pxi
     DictEntry* chain        # the next one in its slot of the table
@@ -24,6 +24,7 @@ cdef struct DictEntry:
     DictEntry* older        # by the time when they were set or touched; a ring that begins and ends at DictTable.order.
     DictEntry* newer
     int64_t ttl_ms
+    uint64_t added          # DictTable.version when it was
 
 cdef struct DictTable:
     # Chains of entries by hash. It grows and shrinks by one slot at a time: see table.pxi

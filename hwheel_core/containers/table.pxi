@@ -52,22 +52,22 @@ cdef void table_grow(DictTable* self) noexcept nogil:
     """One slot more. Without memory for it chains become longer, and that is all."""
     cdef uint64_t last = table_length(self)
     cdef DictEntry** low
-    cdef DictEntry** high
+    cdef DictEntry** high_end
     cdef DictEntry* entry
     if last == self.room and not table_resize(self, 2 * self.room):
         return
     low = &self.slots[self.split]
-    high = &self.slots[last]
-    high[0] = NULL
+    high_end = &self.slots[last]
     entry = low[0]
     while entry is not NULL:
         if entry.hash & (self.mask + 1):
             low[0] = entry.chain
-            entry.chain = high[0]
-            high[0] = entry
+            high_end[0] = entry
+            high_end = &entry.chain
         else:
             low = &entry.chain
         entry = low[0]
+    high_end[0] = NULL
     self.split += 1
     if self.split > self.mask:
         self.mask = 2 * self.mask + 1
@@ -90,15 +90,18 @@ cdef void table_shrink(DictTable* self) noexcept nogil:
 
 
 cdef inline void table_add(DictTable* self, DictEntry* entry) noexcept nogil:
-    """A new entry becomes the newest. The table is made (table_make)."""
+    """A new entry becomes the newest, and the last of its chain. The table is made (table_make)."""
     cdef DictEntry** slot
     hw_bump(&self.count, 1)
     self.version += 1
     if <uint64_t>self.count > table_length(self):
         table_grow(self)
     slot = table_slot(self, entry.hash)
-    entry.chain = slot[0]
+    while slot[0] is not NULL:              # who has looked for its key has been to all of them
+        slot = &slot[0].chain
     slot[0] = entry
+    entry.chain = NULL
+    entry.added = self.version
     order_append(self, entry)
 
 
@@ -132,10 +135,12 @@ cdef inline void table_remove(DictTable* self, DictEntry* entry) noexcept nogil:
 
 cdef int table_find(DictTable* self, object key, uint64_t hash, DictEntry** found_out) except -1:
     """Whether there is an entry of the key. The comparison of keys may be somebody's code, which may do anything; what is
-    found was found after that, and stays until somebody's code runs again."""
+    found was found after that, and stays until somebody's code runs again. Entries of one hash stay in one chain, in the order
+    in which they were added: so what is added meanwhile lies ahead of the search, and what lies behind it need not be looked
+    at again."""
     cdef DictEntry* entry
     cdef object other
-    cdef uint64_t version
+    cdef uint64_t version, added
     cdef bint equal
     if self.slots is NULL:
         return False
@@ -147,11 +152,12 @@ cdef int table_find(DictTable* self, object key, uint64_t hash, DictEntry** foun
                 return True
             other = <object>entry.key
             version = self.version
+            added = entry.added
             equal = PyObject_RichCompareBool(other, key, Py_EQ)
             if version != self.version:
                 # As in a dict the search goes on if the entry is still there, and else begins anew.
                 entry = table_slot(self, hash)[0]
-                while entry is not NULL and entry.key is not <PyObject*>other:
+                while entry is not NULL and (entry.key is not <PyObject*>other or entry.added != added):
                     entry = entry.chain
                 if entry is NULL:
                     other = None        # which may die of it, and do anything

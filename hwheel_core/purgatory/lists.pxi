@@ -4,6 +4,7 @@
 cdef enum:
     FEW_KEYS = 8            # of more it is found out beforehand which are given twice
     SPARE_ROOM = 64         # keys that may leave the dict before it is made anew, beside twice as many as are there
+    PUT_BACK_TRIES = 3      # of a list, whose key's comparison a signal handler may have interrupted
 
 
 cdef inline bint key_hash(object key) except False:
@@ -22,6 +23,32 @@ cdef object lists_get(PurgatoryCore self, object key):
 cdef object lists_pop(PurgatoryCore self, object key):
     cdef dict lists = self.lists
     return lists.pop(key, None)
+
+
+cdef bint lists_drop_empty(PurgatoryCore self, object key) except False:
+    """Takes a key's list out of the dict, because it was seen to be empty. The comparison of a key may have put something on
+    it since, or have made another list for the key: what is not empty goes back."""
+    cdef dict lists
+    cdef WatchList present
+    cdef WatchList watch_list = lists_pop(self, key)
+    cdef int tries = 0
+    while watch_list is not None and hw_peek64(&watch_list.length):
+        lists = self.lists                      # as lists_get does
+        try:
+            present = lists.setdefault(key, watch_list)
+        except BaseException:
+            tries += 1
+            if tries == PUT_BACK_TRIES:
+                raise
+            continue
+        if present is not watch_list:
+            with cython.critical_section(self):
+                watch_list_move(watch_list, present)
+        elif hw_peek64(&watch_list.length):
+            break
+        else:
+            watch_list = lists_pop(self, key)   # emptied while it was in no dict, so that nobody has dropped it
+    return True
 
 
 cdef inline PurgatoryCore operation_purgatory(OperationCore self):
@@ -77,7 +104,7 @@ cdef bint purgatory_enter_lists(PurgatoryCore self, OperationCore operation, Wat
                     if watcher.operation is not NULL:       # completed, or returned by close(), since it began
                         node_link(&watcher.nodes[i], watcher, watch_list)
             if hw_peek64(&watch_list.length) == 0:
-                lists_pop(self, key)
+                lists_drop_empty(self, key)
         finally:
             relock_release(&self.mutex)
     return True
@@ -85,17 +112,14 @@ cdef bint purgatory_enter_lists(PurgatoryCore self, OperationCore operation, Wat
 
 cdef bint purgatory_drop_list(PurgatoryCore self, WatchList watch_list) except False:
     """Drops a list that has become empty, if it is still that."""
-    cdef dict lists
     key = watch_list.key
     relock_acquire(&self.mutex, self)
     try:
         if hw_peek64(&watch_list.length) == 0 and lists_get(self, key) is watch_list:
-            lists_pop(self, key)
-            if hw_peek64(&watch_list.length):      # the comparison of a key has added something
-                lists = self.lists
-                lists[key] = watch_list
+            lists_drop_empty(self, key)
             self.forgotten += 1
-            if self.forgotten > 2 * len(self.lists) + SPARE_ROOM:
+            # Not inside of a comparison: who called that is at work on this dict, and would go on with one that is dropped.
+            if self.forgotten > 2 * len(self.lists) + SPARE_ROOM and self.mutex.depth == 1:
                 self.forgotten = 0
                 self.lists = self.lists.copy()      # a dict keeps the room of what has left it; amortised O(1)
     finally:

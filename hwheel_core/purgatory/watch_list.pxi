@@ -14,6 +14,22 @@ cdef void watch_list_clear(WatchList self) noexcept:
             node_unlink(self.head.next)
 
 
+cdef void watch_list_move(WatchList self, WatchList other) noexcept:
+    """Puts all nodes of a list before those of another one of the same key; called in the critical section."""
+    cdef WatchNode* node = self.head.prev
+    while node is not &self.head:
+        node.watch_list = <void*>other
+        node = node.prev
+    if self.head.next is not &self.head:
+        self.head.prev.next = other.head.next
+        other.head.next.prev = self.head.prev
+        self.head.next.prev = &other.head
+        other.head.next = self.head.next
+        self.head.prev = self.head.next = &self.head
+        hw_bump(&other.length, hw_peek64(&self.length))
+        hw_poke64(&self.length, 0)
+
+
 # --- for the garbage collector, which Cython would tell of the key alone -------------------------------------------
 
 cdef int watch_list_traverse(PyObject* self, visitproc visit, void* argument) noexcept:

@@ -1,10 +1,13 @@
 """Keys whose hash and comparison are somebody's code: it raises, comes back, forks the table under the search."""
 
+import functools
 import random
+import time
 
 import pytest
 
 import hwheel_core
+from in_threads import errors_in_threads
 from meddled_keys import Key
 
 
@@ -126,9 +129,58 @@ def test_a_comparison_that_changes_the_dict_gives_some_answer_and_breaks_nothing
             pass
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(d)
+        numbers = [key.number for key in d if isinstance(key, Key)]
+        assert len(numbers) == len({*numbers}), "each key is there once"
     Key.meddle = None
     timer.advance(100)
     assert len(d) == 0 and [*d] == []
+
+
+def again(d, first):
+    del d[first]
+    d[first] = "again"
+
+
+@pytest.mark.parametrize(
+    "meddle",
+    [
+        lambda d, first: d.set(Key(3), "by the comparison"),
+        lambda d, first: d.update({Key(3): "by the comparison"} | {i: i for i in range(40)}),  # the table grows
+        lambda d, first: (d.update({i: i for i in range(40)}), again(d, first)),
+        again,
+    ],
+)
+@pytest.mark.parametrize("at", range(3))
+def test_a_key_is_there_once_whatever_a_comparison_with_another_does(make, meddle, at):
+    d = make(10)
+    first = Key(1)
+    d[first] = "first"
+    d[Key(2)] = "second"
+    comparisons = iter(range(100))
+
+    def meddle_once():
+        if next(comparisons) == at:
+            meddle(d, first)
+
+    for number in 3, 2:
+        comparisons = iter(range(100))
+        Key.meddle = meddle_once
+        d[Key(number)] = "in the end"
+        Key.meddle = None
+        assert d.pop(Key(number)) == "in the end" and Key(number) not in d
+
+
+def test_setdefault_is_one_step_for_threads_whose_keys_collide(make, many_switches):
+    d = make(10)
+    d[Key(-1)] = None
+    Key.meddle = lambda: time.sleep(0)
+    answers = [[], []]
+
+    def ask(mine):
+        mine.extend(d.setdefault(Key(number), object()) for number in range(30))
+
+    assert errors_in_threads([functools.partial(ask, mine) for mine in answers]) == []
+    assert answers[0] == answers[1] and len(d) == 31
 
 
 class Ends:

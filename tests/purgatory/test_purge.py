@@ -1,5 +1,6 @@
 """Completed operations are released at once, and their entries leave the watch lists by a check or by the purge."""
 
+import functools
 import gc
 import tracemalloc
 import weakref
@@ -208,6 +209,73 @@ def test_a_comparison_that_adds_to_a_list_that_is_being_dropped_loses_nothing(pu
     assert not adds and purgatory.watched == 2
     late.completable = True
     assert purgatory.check_and_complete(Key(2)) == 1 and late.is_completed
+
+
+@pytest.fixture
+def in_comparison(monkeypatch):
+    """Calls functions, each in one of the comparisons of keys that come next."""
+    functions = []
+    monkeypatch.setattr(Key, "meddle", staticmethod(lambda: functions and functions.pop(0)()))
+    return functions
+
+
+def assert_is_found(purgatory, operation):
+    operation.completable = True
+    assert purgatory.check_and_complete(Key(2)) == 1 and operation.is_completed
+
+
+@pytest.mark.parametrize("at", range(2))
+def test_a_comparison_that_adds_to_a_list_whose_first_operation_has_just_been_completed_loses_nothing(
+    purgatory, flagged, in_comparison, at
+):
+    first, late = flagged(), flagged()
+    purgatory.try_complete_else_watch(flagged(), [Key(1)])
+    add = functools.partial(purgatory.try_complete_else_watch, late, [Key(2)])
+    in_comparison[:] = [first.force_complete, *[bool] * at, add]
+    purgatory.try_complete_else_watch(first, [Key(2)])
+    assert not in_comparison
+    assert_is_found(purgatory, late)
+
+
+@pytest.mark.parametrize("at", range(2))
+def test_a_comparison_that_makes_another_list_while_one_is_dropped_loses_nothing(purgatory, flagged, in_comparison, at):
+    first, late = flagged(), flagged()
+    watched = Key(2)
+
+    def make_another():
+        between = flagged()
+        purgatory.try_complete_else_watch(between, [watched])
+        between.force_complete()
+        purgatory.purge()
+        purgatory.try_complete_else_watch(late, [watched])
+
+    purgatory.try_complete_else_watch(flagged(), [Key(1)])
+    purgatory.try_complete_else_watch(first, [watched])
+    complete([first])
+    in_comparison[:] = [*[bool] * at, make_another]
+    purgatory.purge()
+    assert not in_comparison
+    assert_is_found(purgatory, late)
+
+
+@pytest.mark.parametrize("at", range(2))
+def test_a_comparison_in_which_very_many_keys_leave_keeps_the_key_that_is_compared(
+    make_purgatory, timer, flagged, in_comparison, at
+):
+    purgatory = make_purgatory(timer, purge_interval=0)
+
+    def come_and_go():
+        for i in range(1000, 1200):
+            operation = flagged()
+            purgatory.try_complete_else_watch(operation, [i])
+            operation.force_complete()
+
+    late = flagged()
+    purgatory.try_complete_else_watch(flagged(), [Key(1)])
+    in_comparison[:] = [*[bool] * at, come_and_go]
+    purgatory.try_complete_else_watch(late, [Key(2)])
+    assert not in_comparison
+    assert_is_found(purgatory, late)
 
 
 def test_an_operation_that_is_watched_cannot_be_set_up_again_nor_watched_twice(

@@ -254,6 +254,9 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
                     return found
                 try:
                     woken = wait_for(waiter, timeout, give_up)
+                    # Of a signal that came after the wake-up, before this thread had its turn: else its handler would be called
+                    # when this returns, and what that raises would take the item with it.
+                    PyErr_CheckSignals()
                 except:
                     with cython.critical_section(self):
                         line_give_up(self, self.putters if puts else self.getters, waiter)

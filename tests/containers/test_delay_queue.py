@@ -1,5 +1,6 @@
 """A DelayQueue gives items when they are due, in order, and to nobody twice."""
 
+import _thread
 import queue
 import random
 import signal
@@ -649,6 +650,29 @@ def test_an_interruption_in_the_middle_of_a_wake_up_loses_neither_the_item_nor_t
         assert waiter.woken == 1 and q.drain() == ["a"]
     finally:
         signal.signal(signal.SIGINT, usual)
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_an_interruption_between_the_wake_up_and_the_turn_of_who_is_woken_loses_no_item(timer, timeout):
+    """The thread that is woken has yet to get the GIL, say. An interrupt_main() wakes nobody: the put() does."""
+    q = DelayQueue(timer=timer)
+    q.put("later", 1000)  # so that the timer has a task as soon as somebody waits
+
+    def interrupt_and_put():
+        eventually(lambda: len(timer) == 1)
+        _thread.interrupt_main()
+        q.put("a", 0)
+
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    other = threading.Thread(target=interrupt_and_put)
+    try:
+        other.start()
+        with pytest.raises(KeyboardInterrupt):
+            q.get(timeout=timeout)
+    finally:
+        other.join()
+        signal.signal(signal.SIGINT, usual)
+    assert q.drain() == ["a", "later"]
 
 
 def test_the_type_of_a_key_takes_the_type_of_its_item():

@@ -104,6 +104,9 @@ cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
                 waiter.acquire()
             elif not waiter.acquire(True, max(0, give_up - time.monotonic())):
                 return False
+            # Of a signal that came after the wake-up, before this thread had its turn: else its handler would be called when
+            # this returns, and what that raises would leave the lock taken, by somebody who does not know.
+            PyErr_CheckSignals()
     finally:
         mine.pop()
         if not mine:

@@ -1,5 +1,6 @@
 """The operations' lock where threads wait for it: none is forgotten, however the wait ends. What keeps what alive."""
 
+import _thread
 import gc
 import signal
 import sys
@@ -107,6 +108,33 @@ def test_a_signal_handler_that_raises_ends_the_wait_of_the_main_thread_and_no_on
 
 
 # --- references --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("timeout", [-1, 60])
+def test_an_interruption_between_the_release_and_the_turn_of_who_waits_leaves_the_lock_free(flagged, timeout):
+    """The thread that is woken has yet to get the GIL, say. An interrupt_main() wakes nobody: the release does."""
+    operation = flagged()
+    held, waits = threading.Event(), threading.Event()
+
+    def hold():
+        with operation.lock:
+            held.set()
+            waits.wait()
+            time.sleep(0.1)  # until it does; later no harm is done, but nothing is tested
+            _thread.interrupt_main()
+
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    other = threading.Thread(target=hold)
+    try:
+        other.start()
+        held.wait()
+        with pytest.raises(KeyboardInterrupt):
+            waits.set()
+            operation.lock.acquire(timeout=timeout)
+    finally:
+        other.join()
+        signal.signal(signal.SIGINT, usual)
+    assert not operation.lock._is_owned()
 
 
 def test_an_operation_that_is_on_no_list_any_more_is_released_with_its_user(purgatory, flagged):

@@ -71,6 +71,8 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
     if hw_peek(&operation.completed):
         return False
     if operation_is_watched(operation) or task_state(&operation.task) == TASK_CANCELLED:
+        if hw_peek(&operation.completed):       # by another thread, since it was looked at
+            return False
         raise ValueError("this operation is in a purgatory already, or was cancelled; make a new one")
     while True:
         process = forks

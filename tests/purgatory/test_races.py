@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+import time
 
 import pytest
 
@@ -270,3 +271,34 @@ def test_a_condition_that_comes_true_once_in_any_thread_is_always_seen(
     run_threads([add, add, lambda: make_true(0), lambda: make_true(1)])
     assert [operation.number for operation in operations if not operation.is_completed] == []
     assert purgatory.num_delayed == 0
+
+
+def test_an_operation_that_another_thread_completes_as_its_add_begins_is_no_error(purgatory, flagged, run_threads):
+    operations = [flagged() for _ in range(10_000)]
+    begun, errors = [], []
+
+    class Key:
+        def __init__(self, operation):
+            self.operation = operation
+
+        def __hash__(self):  # which an add calls just before it looks at the operation
+            if begun[-1:] != [self.operation]:
+                begun.append(self.operation)
+            return 7
+
+    def add():
+        for operation in operations:
+            try:
+                purgatory.try_complete_else_watch(operation, [Key(operation)])
+            except ValueError as error:
+                errors.append(error)
+
+    def complete():
+        for number, operation in enumerate(operations):
+            while len(begun) <= number:
+                time.sleep(0)
+            operation.force_complete()
+
+    run_threads([add, complete])
+    assert errors == [] and purgatory.num_delayed == 0
+    assert all(operation.calls == ["on_complete"] for operation in operations)

@@ -18,7 +18,20 @@ except ImportError as missing:
     sys.exit(f"{missing}. The benchmarks need: pip install --group bench (make bench does that)")
 
 from containers import delaying, expiring
-from core import groups, growth, huge_pages, idle, lateness, memory, pause, slack, targets, wheel_sizes, workload
+from core import (
+    groups,
+    growth,
+    huge_pages,
+    idle,
+    lateness,
+    memory,
+    pause,
+    slack,
+    targets,
+    threads,
+    wheel_sizes,
+    workload,
+)
 from core.operation_table import show_notes, show_operations
 from core.references import references
 from core.rounds import measure, turns_of
@@ -113,6 +126,12 @@ def run_groups(settings: Settings, console: Console, bar: "Bar") -> Any:
     return part
 
 
+def run_threads(settings: Settings, console: Console, bar: "Bar") -> Any:
+    part = threads.measure(settings.thread_pairs, settings.rounds, bar.of())
+    threads.show(part, console)
+    return part
+
+
 def run_kafka(settings: Settings, console: Console, bar: "Bar") -> Any:
     try:
         part = kafka_timer.measure(settings.sizes, settings.rounds, OUT / "kafka-jars", bar.of())
@@ -152,6 +171,7 @@ SECTIONS: dict[str, Callable[[Settings, Console, Bar], Any]] = {
     "containers": run_containers,
     "queues": run_queues,
     "groups": run_groups,
+    "threads": run_threads,
     "kafka": run_kafka,
 }
 ON_DEMAND = {"kafka"}  # KAFKA=1: it downloads

@@ -1,7 +1,7 @@
-# cython: language_level=3, binding=False
+# cython: language_level=3, binding=False, freethreading_compatible=True
 # The least that call_later can cost: a compiled method that takes its arguments and makes the object that it returns. And the
 # least that call_later and cancel can cost together where other threads use the timer, too, and a delay begins now: they take
-# a lock each, and one of them reads the clock.
+# a lock each, and one of them reads the clock. And what threads cannot do without where they share one order.
 
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
@@ -12,6 +12,13 @@ cdef extern from *:
     }
     """
     object made(object type, object nothing)
+
+cdef extern from *:
+    """
+    static struct { char before[128]; long number; char after[128]; } of_all;  /* nothing else in its cache line */
+    static void add_one(void) { __atomic_fetch_add(&of_all.number, 1, __ATOMIC_RELAXED); }
+    """
+    void add_one() nogil
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef struct pthread_mutex_t:
@@ -53,3 +60,10 @@ cdef class FloorTask:
         pthread_mutex_trylock(&lock)
         pthread_mutex_unlock(&lock)
         return True
+
+
+cdef class NumberOfAll:
+    """NumberOfAll(): its step() adds one to a number that all of them share, the least that keeps one order of what threads do."""
+
+    def step(self):
+        add_one()

@@ -79,12 +79,16 @@ def test_every_part_of_the_report_has_its_figures(report):
     assert len(ours) == 4 and all(min(cell["ns"]) > 0 for cell in ours)
     assert all(len(ns) == settings["rounds"] for ns in result["groups"]["ns"].values())
     assert result["groups"]["bytes"]["plain"] < result["groups"]["bytes"]["grouped"]
+    rows = result["threads"]["rows"]
+    assert len(rows) == 5 and all(min(row["times"]) > 0 for row in rows.values())
+    assert {len(row["times"]) for row in rows.values()} == {settings["rounds"]}
     titles = ("growth", "workload", "memory", "how long one add takes", "wheel sizes", "lateness", "core is held to")
     titles += (
         "dicts that forget",
         "queues whose items come out",
         "idle connections",
         "groups, and timers that are moved",
+        "pairs of add and cancel each",
     )
     assert [title for title in titles if title not in shown] == []
 

@@ -1,0 +1,122 @@
+"""What a second thread on a second core adds: pairs of add and cancel by two threads beside those of one.
+
+Of use without a GIL; with one, both take turns, and there is nothing to gain. Three rows are yardsticks. A timer a
+thread is the most that there can be. The same, with one number for all threads to which each pair adds one, says what a
+single cache line costs that they share: on some days and machines next to nothing, on others nearly all there is to
+gain. And two looks at an attribute of one object: Python counts the references to it, whatever is behind it; so a loop
+that binds `call_later` once comes further than one that looks it up each time.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from itertools import repeat
+from typing import Any
+
+from rich.console import Console
+
+from core.references import compile_floor, floors
+from hwheel import SystemTimer
+from lib.table import show_rows, three
+
+THREADS = 2
+DELAY_S = 60  # a small int, because Python counts the references to a float, and so the threads would share it
+
+Loop = Callable[[], object]
+
+
+def measure(pairs: int, rounds: int, on_turn: Callable[[str], object] = lambda turn: None) -> dict[str, Any]:
+    """Of each row and round the ns of a pair in one thread alone, and how much more two threads do than that one.
+
+    `pairs` of each thread. A row that cannot be measured here is left out, and `left_out` says why.
+    """
+    left_out = []
+    try:
+        compile_floor()
+    except Exception as error:
+        left_out.append(f"two threads that share a number are left out, floor.pyx was not compiled: {error}")
+    rows: dict[str, dict[str, list[float]]] = {}
+    timers = [SystemTimer(f"bench-{number}") for number in range(THREADS)]
+    try:
+        for _ in range(rounds):
+            for name, loops in each_row(timers, pairs, shared=not left_out):
+                on_turn(name)
+                alone, together = seconds(loops[:1]), seconds(loops)
+                row = rows.setdefault(name, {"alone_ns": [], "times": []})
+                row["alone_ns"].append(alone / pairs * 1e9)
+                row["times"].append(len(loops) * alone / together)
+    finally:
+        for timer in timers:
+            timer.close()
+    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return {"threads": THREADS, "pairs": pairs, "gil": gil, "rows": rows, "left_out": left_out}
+
+
+def each_row(timers: list[SystemTimer], pairs: int, *, shared: bool) -> list[tuple[str, list[Loop]]]:
+    """A name, and what each thread does."""
+    one = timers[0]
+    found: list[tuple[str, list[Loop]]] = [
+        ("a timer a thread", [lambda own=own: add_and_cancel(own, pairs) for own in timers]),
+        ("one timer", [lambda: add_and_cancel(one, pairs)] * len(timers)),
+        ("one timer, its method looked up each time", [lambda: look_up_and_add(one, pairs)] * len(timers)),
+        ("two looks at one object", [lambda: look_twice(one, pairs)] * len(timers)),
+    ]
+    if shared:
+        found.insert(1, ("a timer a thread, one number", [lambda own=own: counted_pairs(own, pairs) for own in timers]))
+    return found
+
+
+def add_and_cancel(timer: SystemTimer, pairs: int) -> None:
+    call_later = timer.call_later
+    for _ in repeat(None, pairs):
+        call_later(DELAY_S, int).cancel()
+
+
+def look_up_and_add(timer: SystemTimer, pairs: int) -> None:
+    for _ in repeat(None, pairs):
+        timer.call_later(DELAY_S, int).cancel()
+
+
+def counted_pairs(timer: SystemTimer, pairs: int) -> None:
+    # Methods bound here, so that Python counts references to nothing that another thread uses.
+    call_later, step = timer.call_later, floors().NumberOfAll().step
+    for _ in repeat(None, pairs):
+        call_later(DELAY_S, int).cancel()
+        step()
+
+
+def look_twice(timer: SystemTimer, pairs: int) -> None:
+    for _ in repeat(None, pairs):
+        timer.closed  # noqa: B018
+        timer.closed  # noqa: B018
+
+
+def seconds(loops: list[Loop]) -> float:
+    """From when the first of the threads begins, all being there, until the last has done."""
+    together = threading.Barrier(len(loops))
+    spans: list[tuple[float, float]] = []
+
+    def work(loop: Loop) -> None:
+        together.wait()
+        start = time.perf_counter()
+        loop()
+        spans.append((start, time.perf_counter()))
+
+    threads = [threading.Thread(target=work, args=(loop,)) for loop in loops]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return max(end for _, end in spans) - min(start for start, _ in spans)
+
+
+def show(part: dict[str, Any], console: Console) -> None:
+    """Each row, and whether there is a GIL."""
+    gil = "with" if part["gil"] else "without"
+    title = f"{part['threads']} threads, {gil} a GIL, {part['pairs']:,} pairs of add and cancel each"
+    headers = ["", "ns a pair, one thread", f"{part['threads']} threads do, times one"]
+    rows = [[name, three(row["alone_ns"]), three(row["times"])] for name, row in part["rows"].items()]
+    show_rows(title, headers, rows, console)
+    for reason in part["left_out"]:
+        console.print(reason, style="yellow")

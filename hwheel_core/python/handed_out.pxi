@@ -285,7 +285,8 @@ cdef class HandedOut:
                 if isinstance(self.source, TimerTask):
                     task_tell(self.source, result, None)    # of a run() of its own
         except BaseException as error:
-            if self.caller == PyThread_get_thread_ident() and isinstance(error, (KeyboardInterrupt, SystemExit)):
+            in_caller = hw_load(&self.caller) == PyThread_get_thread_ident()
+            if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             if not (isinstance(self.source, TimerTask) and isinstance(error, Exception)
                     and task_tell(self.source, None, error)):
@@ -350,7 +351,7 @@ cdef bint core_hand_out(BaseTimer self, dict registry, object again, object subm
             handed = core_hand_out_next(self, registry)
             if handed is None:
                 return True
-        handed.caller = PyThread_get_thread_ident() if in_caller else 0
+        hw_store(&handed.caller, PyThread_get_thread_ident() if in_caller else 0)
         try:
             submit(handed)
         except:
@@ -358,6 +359,6 @@ cdef bint core_hand_out(BaseTimer self, dict registry, object again, object subm
                 again.appendleft(handed)
             raise
         finally:
-            handed.caller = 0
+            hw_store(&handed.caller, 0)        # by now another thread may run it, and look
         if in_caller:
             PyErr_CheckSignals()

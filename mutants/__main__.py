@@ -48,6 +48,7 @@ PHASES = {
         ],
     ),
 }
+LAST = "other tests"
 LEAST = 0.95  # of the mutants that are not explained
 
 
@@ -61,7 +62,9 @@ def main() -> int:
     parser.add_argument("--unexplained", action="store_true", help="without those that explained.toml names")
     parser.add_argument("--phases", nargs="+", choices=PHASES, default=[*PHASES], help="not all of them")
     parser.add_argument(
-        "--quick", action="store_true", help="only with the tests that kill most: what survives may not"
+        "--quick",
+        action="store_true",
+        help="in the first two phases only with the tests that kill most: what survives all three may not without this",
     )
     parser.add_argument("--again", action="store_true", help="those that the last run, whole or not, has not killed")
     options = parser.parse_args()
@@ -90,7 +93,7 @@ def run(
 ) -> None:
     """Notes in `ends`, and in ends.json, how each of them ends in one phase."""
     with console.status(f"{kind}: building, and running the tests without a mutant"):
-        campaign = Campaign(*PHASES[kind], options.jobs, options.quick)
+        campaign = Campaign(*PHASES[kind], options.jobs, options.quick and kind != LAST)
     with Progress(
         *Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn(), console=console
     ) as shown:

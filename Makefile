@@ -63,7 +63,8 @@ test-posix: .venv-posix/built
 	.venv-posix/bin/python -P -m pytest -q tests/unit tests/threads tests/dropin tests/containers tests/lifetime
 
 # The core's tests on a CPython without a GIL, which PYTHON is: make test-freethreaded PYTHON=python3.14t. Where a package has no
-# wheel for it, an older version is taken that has one, or its tests are skipped.
+# wheel for it, an older version is taken that has one, or its tests are skipped. Here and under ThreadSanitizer a timer has its
+# inboxes (hwheel_core/timer/inbox.pxi) from the start, and not when threads have met.
 test-freethreaded: .venv-freethreaded/built
 	PYTHON_GIL=0 .venv-freethreaded/bin/python -P -m pytest -q tests/unit tests/model tests/threads tests/purgatory \
 		tests/dropin tests/lifetime tests/containers
@@ -96,8 +97,8 @@ search: .venv-debug/built
 		tests/model tests/threads tests/lifetime tests/purgatory tests/promises tests/recorder tests/tune/test_curves.py \
 		tests/dropin/test_interruptions.py $(patsubst %,tests/dropin/asyncio/test_%.py,interruptions model clocks)
 
-# Every state that a small wheel, and a small timer with two threads asleep, can come to: see proof/wheel_order.py and
-# proof/wake_up.py. ARGUMENTS=--quick: seconds instead of minutes.
+# Every state that a small wheel, and a small timer with two threads asleep, can come to: see proof/wheel_order.py,
+# proof/wake_up.py and proof/inboxes.py. ARGUMENTS=--quick: seconds instead of minutes.
 proof: .venv/built
 	.venv/bin/python -P proof $(ARGUMENTS)
 
@@ -248,7 +249,7 @@ dist:
 	$(call build,.venv-posix,HWHEEL_PLATFORM=posix)
 
 .venv-freethreaded/built: $(SOURCES)
-	$(call build,.venv-freethreaded,,--prefer-binary,test-core)
+	$(call build,.venv-freethreaded,HWHEEL_CFLAGS=-DHW_MEETINGS=0,--prefer-binary,test-core)
 
 .venv-kafka/built: $(SOURCES)
 	$(call build,.venv-kafka,,--group kafka)
@@ -267,7 +268,7 @@ dist:
 
 # Its C is made by a common interpreter, because Cython takes a quarter of an hour under ThreadSanitizer.
 .venv-threads/built: $(SOURCES)
-	$(call build,.venv-threads,TSAN_OPTIONS=report_bugs=0 HWHEEL_CFLAGS="-fsanitize=thread -g -O1",--prefer-binary,test-core,$(TRANSLATE))
+	$(call build,.venv-threads,TSAN_OPTIONS=report_bugs=0 HWHEEL_CFLAGS="-fsanitize=thread -g -O1 -DHW_MEETINGS=0",--prefer-binary,test-core,$(TRANSLATE))
 
 TRANSLATE := python3 -m venv .venv-threads/translator && .venv-threads/translator/bin/python -m pip install -q "Cython>=3.1" && \
 	cd .venv-threads/source && ../translator/bin/python -P -c \

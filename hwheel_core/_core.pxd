@@ -58,6 +58,13 @@ cdef extern from "native.h" nogil:      # and platform/platform.h, which says wh
     void hw_huge_free(void*, size_t)
     void hw_huge_discard(void*, size_t)
     void hw_prefetch(const void*)
+    int32_t hw_peek32(const int32_t*)
+    void hw_poke32(int32_t*, int32_t)
+    void hw_set_bits(int*, int)
+    void hw_clear_bits(int*, int)
+    int hw_thread_number()
+    int HW_INBOXES
+    int HW_MEETINGS
     void hw_prefetch_link(const void*)
     bint hw_add_overflows(int64_t, int64_t, int64_t*)
     bint hw_mul_overflows(int64_t, int64_t, int64_t*)

@@ -155,6 +155,14 @@ static inline PyObject **hw_tuple_items(PyObject *tuple) { return ((PyTupleObjec
 #define HW_FREE_THREADED 0
 #endif
 
+/* Whether threads put what they add into inboxes: timer/inbox.pxi. And how often they have to have met before; 0: at once. */
+#ifndef HW_INBOXES
+#define HW_INBOXES HW_FREE_THREADED
+#endif
+#ifndef HW_MEETINGS
+#define HW_MEETINGS 64
+#endif
+
 /* For a list, of which the items from `length` on hold no reference, and are left out; and for an array. The room stays. */
 static inline void hw_set_size(PyObject *object, Py_ssize_t length) { Py_SET_SIZE((PyVarObject *)object, length); }
 
@@ -200,6 +208,16 @@ static inline hw_divisor hw_divisor_of(int64_t d)
 static inline int64_t hw_divide(int64_t x, const hw_divisor *by)
 {
     return (int64_t)(hw_multiply_high((uint64_t)x << 1, by->magic) >> by->shift);
+}
+
+/* Of this thread: 1, 2, 3 and so on, as they come. */
+static inline int hw_thread_number(void)
+{
+    static int64_t last;
+    static HW_PER_THREAD int number;
+    if (number == 0)
+        number = (int)hw_atomic_add(&last, 1);
+    return number;
 }
 
 /* With a GIL these run under it and plain arithmetic will do; without one they must be atomic. */

@@ -1,6 +1,6 @@
 """Visits every state of small wheels and timers, and says how many there are. Some minutes; --quick: some seconds.
 
-What is proved stands at the heads of wheel_order.py and wake_up.py.
+What is proved stands at the heads of wheel_order.py, wake_up.py and inboxes.py.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parent))
+import inboxes
 import wake_up
 import wheel_order
 from search import search
@@ -30,6 +31,12 @@ PROOFS: dict[str, tuple[Any, Callable[..., Iterable[Any]], list[Any], list[Any]]
         wake_up.steps_from,
         [wake_up.Rules(last=4)],
         [wake_up.Rules(last=7)],
+    ),
+    "inboxes are in order, and nothing in them is slept through": (
+        inboxes.Timer(),
+        inboxes.steps_from,
+        [inboxes.Rules(tasks=1), inboxes.Rules(last=1)],
+        [inboxes.Rules(cancels=2), inboxes.Rules(last=3), inboxes.Rules(last=1, tasks=3)],
     ),
 }
 

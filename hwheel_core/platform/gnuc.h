@@ -72,11 +72,22 @@ static inline int hw_peek(const int *place) { return __atomic_load_n(place, __AT
 
 static inline void hw_poke(int *place, int value) { __atomic_store_n(place, value, __ATOMIC_RELAXED); }
 
+static inline int32_t hw_peek32(const int32_t *place) { return __atomic_load_n(place, __ATOMIC_RELAXED); }
+
+static inline void hw_poke32(int32_t *place, int32_t value) { __atomic_store_n(place, value, __ATOMIC_RELAXED); }
+
 static inline int64_t hw_peek64(const int64_t *place) { return __atomic_load_n(place, __ATOMIC_RELAXED); }
 
 static inline void hw_poke64(int64_t *place, int64_t value) { __atomic_store_n(place, value, __ATOMIC_RELAXED); }
 
 static inline void hw_bump(int64_t *place, int64_t n) { hw_poke64(place, *place + n); }
+
+/* Bits of a word that several threads change at once. */
+static inline void hw_set_bits(int *place, int bits) { __atomic_fetch_or(place, bits, __ATOMIC_RELAXED); }
+
+static inline void hw_clear_bits(int *place, int bits) { __atomic_fetch_and(place, ~bits, __ATOMIC_RELAXED); }
+
+#define HW_PER_THREAD __thread
 
 /* The next four stand in one order for all threads. The sum is returned. */
 static inline int64_t hw_atomic_add(int64_t *count, int64_t n) { return __atomic_add_fetch(count, n, __ATOMIC_ACQ_REL); }

@@ -90,11 +90,22 @@ static inline int hw_peek(const int *place) { return *(const volatile int *)plac
 
 static inline void hw_poke(int *place, int value) { *(volatile int *)place = value; }
 
+static inline int32_t hw_peek32(const int32_t *place) { return *(const volatile int32_t *)place; }
+
+static inline void hw_poke32(int32_t *place, int32_t value) { *(volatile int32_t *)place = value; }
+
 static inline int64_t hw_peek64(const int64_t *place) { return *(const volatile int64_t *)place; }
 
 static inline void hw_poke64(int64_t *place, int64_t value) { *(volatile int64_t *)place = value; }
 
 static inline void hw_bump(int64_t *place, int64_t n) { hw_poke64(place, *place + n); }
+
+/* Bits of a word that several threads change at once. */
+static inline void hw_set_bits(int *place, int bits) { _InterlockedOr((volatile long *)place, bits); }
+
+static inline void hw_clear_bits(int *place, int bits) { _InterlockedAnd((volatile long *)place, ~bits); }
+
+#define HW_PER_THREAD __declspec(thread)
 
 /* The next four stand in one order for all threads. The sum is returned. */
 static inline int64_t hw_atomic_add(int64_t *count, int64_t n)

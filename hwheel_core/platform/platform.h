@@ -27,7 +27,7 @@
  *                           _discard the memory without the addresses.
  *
  * The file of a compiler, gnuc.h or msvc.h, gives HW_COMPILER, prefetch, arithmetic that tells when it overflows, atomic
- * access, and a read of memory that others write to. */
+ * access, HW_PER_THREAD for a variable of a thread, and a read of memory that others write to. */
 #ifndef HWHEEL_PLATFORM_H
 #define HWHEEL_PLATFORM_H
 

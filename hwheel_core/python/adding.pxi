@@ -27,7 +27,7 @@ cdef inline TimerTask core_add_call(BaseTimer self, const Instant* now, const In
     task = task_new(self.timer, callback, args, count)
     task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
     task.task.deadline_ms = deadline_ms
-    task_link(self.timer, task, expiration_ms, timer_when_due(self.timer, delay))
+    task_link(self.timer, task, expiration_ms, timer_when_due(self.timer, delay), now.ms * NS_PER_MS + now.ns)
     timer_heed_clock(self.timer, now)
     return task
 

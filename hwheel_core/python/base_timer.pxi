@@ -16,6 +16,8 @@ cdef class BaseTimer:
         if self.timer is not NULL:
             timer_let_go(self.timer)
             timer_drop_clock(self.timer)
+            if HW_INBOXES:
+                inboxes_end(self.timer)
             timer_release(self.timer)
             debug_count(LIVE_TIMERS, -1)
 
@@ -99,7 +101,7 @@ cdef class BaseTimer:
     def __len__(self):
         """How many timers are pending, each of a batch counted. O(1)."""
         core_set_up(self)
-        return hw_peek64(&self.timer.pending)
+        return timer_count(self.timer)
 
     def __bool__(self):
         """True, also with nothing pending."""
@@ -131,7 +133,7 @@ cdef class BaseTimer:
         cdef bint found
         cdef Instant now
         core_set_up(self)
-        if hw_peek64(&self.timer.pending) == 0:
+        if timer_count(self.timer) == 0:
             return None
         timer_read_clock(self.timer, &now)
         lock_with_gil(self.timer)

@@ -1,6 +1,17 @@
 # Looking into a Timer: what is pending, and where. Under the lock only a C array is filled; making Python objects there
 # could start the garbage collector, whose finalizers may want the lock.
 
+cdef inline int64_t timer_count(Timer* timer):
+    """How many are pending. One look, unless there are inboxes, which have to be counted in."""
+    cdef int64_t count
+    if not HW_INBOXES or not hw_load(&timer.inboxes):
+        return hw_peek64(&timer.pending)
+    lock_with_gil(timer)
+    count = timer.pending
+    lock_release(timer)
+    return count
+
+
 cdef struct Sighting:
     PyObject* task          # with a reference
     int64_t expiration_ms

@@ -34,10 +34,16 @@ cdef Status task_schedule(Timer* timer, TimerTask self, int64_t expiration_ms, W
     return task_link(timer, self, expiration_ms, when_due)
 
 
-cdef inline Status task_link(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except STATUS_ERROR:
-    """task_schedule for a task that the garbage collector does not look at."""
+cdef inline Status task_link(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due,
+                             int64_t added_ns=0) except STATUS_ERROR:
+    """task_schedule for a task that the garbage collector does not look at.
+
+    added_ns: what the clock said, for a task that nobody else has seen yet and that may wait in an inbox; 0: it may not.
+    """
     cdef Status status = TRY_AGAIN
     Py_INCREF(self)                     # the wheel's; dropped by who takes the task out, or by task_link_or_fail
+    if HW_INBOXES and added_ns and inbox_add(timer, &self.task, expiration_ms, added_ns):
+        return OK
     if lock_try(timer):
         status = task_add_locked(timer, &self.task, expiration_ms, when_due)
         lock_release(timer)
@@ -67,6 +73,8 @@ cdef Status task_link_or_fail(Timer* timer, TimerTask self, int64_t expiration_m
                 lock_wait(timer)
                 status = task_enter_locked(timer, &self.task, expiration_ms, when_due)
                 lock_release(timer)
+                if HW_INBOXES and inboxes_wanted(timer):
+                    inboxes_make(timer)
         if status == OK:
             return OK
         if status != WAS_DUE and status != WAS_CANCELLED:
@@ -134,7 +142,9 @@ cdef bint task_cancel(TimerTask self) except -1:
         hw_prefetch_link(&self.task.entry.prev)
         hw_prefetch_link(&self.task.entry.next)
         hw_prefetch(task_slots(<PyObject*>self))
-        if lock_try(timer):
+        if HW_INBOXES and inbox_cancel(timer, &self.task):
+            status = OK
+        elif lock_try(timer):
             status = task_cancel_locked(timer, &self.task)
             lock_release(timer)
         else:

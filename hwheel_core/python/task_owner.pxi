@@ -3,7 +3,7 @@
 
 cdef inline void task_own(TimerTask self, Timer* timer) noexcept:
     """Makes the timer the owner of a task that nobody else has seen yet."""
-    hw_count_add(&timer.references, 1)      # dropped in __dealloc__
+    timer_keep(timer)           # dropped in __dealloc__
     self.task.entry.place = ENTRY_OF_TASK
     hw_store(&self.task.owner, <uintptr_t>timer)
     debug_count(LIVE_TASKS, 1)
@@ -43,7 +43,7 @@ cdef void task_disown(TimerTask self, Timer* timer) noexcept:
     lock_release(timer)
     if disowned:
         debug_count(LIVE_TASKS, -1)
-        timer_release(timer)
+        timer_leave(timer)
 
 
 cdef inline void task_leave_timer(Task* task) noexcept:
@@ -54,5 +54,5 @@ cdef inline void task_leave_timer(Task* task) noexcept:
             lock_with_gil(<Timer*>task.owner)
             task_rest_no_more_locked(<Timer*>task.owner, task)
             lock_release(<Timer*>task.owner)
-        timer_release(<Timer*>task.owner)
+        timer_leave(<Timer*>task.owner)
         debug_count(LIVE_TASKS, -1)

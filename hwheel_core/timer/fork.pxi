@@ -32,6 +32,8 @@ cdef void before_fork() noexcept nogil:
         lock_wait(timer)
         while timer.adding:             # no half-added batch is copied
             lock_yield(timer)
+        if HW_INBOXES:
+            inboxes_before_fork(timer)
         timer = timer.registry_next
     hw_mutex_lock(&orphans)
 
@@ -40,6 +42,8 @@ cdef void after_fork_in_parent() noexcept nogil:
     cdef Timer* timer = registry_first
     hw_mutex_unlock(&orphans)
     while timer is not NULL:
+        if HW_INBOXES:
+            inboxes_after_fork_in_parent(timer)
         lock_release(timer)
         timer = timer.registry_next
     hw_mutex_unlock(&registry)
@@ -52,6 +56,8 @@ cdef void after_fork_in_child() noexcept nogil:
     cdef Batch* batch
     while timer is not NULL:
         lock_init(timer)
+        if HW_INBOXES:
+            inboxes_after_fork_in_child(timer)
         timer.reaper_until_ms = INT64_MIN
         timer.sleepers = timer.woken = 0
         timer.has_worker = False

@@ -9,7 +9,16 @@ hw_mutex_init(&registry)
 
 
 cdef inline bint lock_try(Timer* timer) noexcept nogil:
-    return hw_mutex_trylock(&timer.lock)
+    if not hw_mutex_trylock(&timer.lock):
+        return False
+    lock_entered(timer)
+    return True
+
+
+cdef inline void lock_entered(Timer* timer) noexcept nogil:
+    """Once the lock is taken, and before anything is looked at."""
+    if HW_INBOXES and hw_peek(&timer.mail):
+        inboxes_empty_locked(timer)
 
 
 cdef void lock_wait(Timer* timer) noexcept nogil:
@@ -18,6 +27,9 @@ cdef void lock_wait(Timer* timer) noexcept nogil:
         hw_mutex_lock(&timer.turnstile)
         hw_mutex_lock(&timer.lock)
         hw_mutex_unlock(&timer.turnstile)
+        if HW_INBOXES and timer.met < HW_MEETINGS:
+            hw_poke(&timer.met, timer.met + 1)
+    lock_entered(timer)
 
 
 cdef void lock_yield(Timer* timer) noexcept nogil:
@@ -26,6 +38,7 @@ cdef void lock_yield(Timer* timer) noexcept nogil:
     hw_mutex_lock(&timer.turnstile)
     hw_mutex_lock(&timer.lock)
     hw_mutex_unlock(&timer.turnstile)
+    lock_entered(timer)
 
 
 cdef inline void lock_release(Timer* timer) noexcept nogil:

@@ -19,6 +19,8 @@ cdef inline void timer_lie_down_locked(Timer* self, int64_t until_ms) noexcept n
     self.sleepers += 1
     self.added_before_sleep = self.added
     self.reaper_until_ms = max(self.reaper_until_ms, until_ms)
+    if HW_INBOXES:
+        inboxes_open_locked(self)
 
 
 cdef inline bint timer_has_heard_locked(Timer* self, int64_t until_ms) noexcept nogil:
@@ -96,7 +98,7 @@ cdef bint timer_is_ready_at_once(Timer* self) noexcept nogil:
     """Whether there is something to hand out without any wait, also for the lock."""
     cdef Instant now
     cdef bint ready = False
-    if not hw_mutex_trylock(&self.lock):
+    if not lock_try(self):
         return False
     if not self.has_worker and not self.stopping:
         clock_read(self.clock, &now)

@@ -17,8 +17,10 @@
 # What Python objects hold beside their Timer, callbacks, arguments, a container's wheel, is guarded by the GIL; where there is
 # none, by the object's critical section. docs/locks.md has the list.
 #
-# Order: registry, then turnstile, then lock, then orphans. No thread ever holds two of them but a turnstile's and its own
-# lock, and the fork handlers, which hold all.
+# Where there is no GIL, what threads add may stand in an inbox for a while, which has a lock of its own: timer/inbox.pxi.
+#
+# Order: registry, then turnstile, then lock, then those of its inboxes, then orphans. No thread ever holds two of them but a
+# turnstile's and its own lock, a lock and its inboxes', and the fork handlers, which hold all.
 #
 # Under `lock` there is no Python code, no callback, no reference count reaching zero, no allocation and no waiting. What
 # has to be allocated is allocated before, what has to be released is moved out and released after. Whoever holds the GIL
@@ -38,7 +40,7 @@
 
 cdef enum TaskState:
     TASK_NEW                # never added, never cancelled
-    TASK_PENDING            # linked: in a bucket, in Wheel.flush, in Wheel.due or in Timer.ready
+    TASK_PENDING            # linked: in a bucket, in Wheel.flush, in Wheel.due or in Timer.ready; or it is in an inbox
     TASK_EXPIRED            # handed out to be run
     TASK_CANCELLED
 
@@ -110,6 +112,31 @@ cdef struct Instant:
     int64_t ms
     int32_t ns
 
+cdef enum:
+    INBOXES = 8
+    INBOX_ROOM = 128
+    INBOX_REFERENCES = 128  # are taken at once
+
+cdef struct Letter:
+    Task* task              # NULL: it was cancelled
+    int64_t added_ns        # what the clock said when it was added; in an inbox none is less than the one before
+
+cdef struct Inbox:
+    char before[64]         # so that no two share a cache line
+    hw_mutex lock           # guards the rest
+    int32_t number
+    int32_t length          # of letters; the last one is no cancelled one
+    int32_t moved           # how many the wheel has already, while the inbox is emptied
+    int64_t from_ms         # it takes what expires from here on, INT64_MAX: nothing,
+    int64_t until_ms        # and before this
+    int64_t last_ns
+    int64_t pending         # of these three, what the timer has not counted yet
+    int64_t added
+    int64_t cancelled
+    int64_t references      # to the timer, which nobody has: for tasks that are made. No lock; see timer_keep
+    Letter letters[128]     # INBOX_ROOM
+    char after[64]
+
 cdef struct Timer:
     hw_mutex lock
     hw_mutex turnstile
@@ -158,6 +185,9 @@ cdef struct Timer:
     int stopping            # threads shall end at once
     int dumping             # what close() takes out is to be written: a task of call_every is not over when it cannot come back
     int draining            # threads shall end when nothing is ready any more
+    uintptr_t inboxes       # Inbox*, INBOXES of them; 0: there are none (yet). See inbox.pxi
+    int mail                # a bit for each inbox of which the timer has not counted all (hw_peek, hw_set_bits, hw_clear_bits)
+    int met                 # how often a thread had to wait for the lock, up to HW_MEETINGS (read without lock)
     int adding              # batches that are being placed, which give the lock up in between
 
 cdef enum:                  # Roles

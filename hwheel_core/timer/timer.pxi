@@ -20,6 +20,8 @@ cdef Timer* timer_new(int64_t tick_ms, int32_t wheel_size, int64_t start_ms, int
     self.round_up_ms = tick_ms - 1 if never_early else 0
     self.manual_now.ms = start_ms
     hw_waker_init(&self.waker)
+    if HW_INBOXES and inboxes_wanted(self):     # a build for tests: at once
+        inboxes_make(self)
     registry_enter(self)
     return self
 
@@ -29,6 +31,7 @@ cdef void timer_free(Timer* self) noexcept nogil:
     hw_waker_close(&self.waker)
     wheel_destroy(&self.wheel)
     lock_destroy(self)
+    inboxes_free(<Inbox*>self.inboxes)
     PyMem_RawFree(self)
 
 
@@ -75,30 +78,7 @@ cdef bint timer_due(const Timer* self, const Instant* now, const Instant* delay,
     return not hw_add_overflows(deadline.ms, self.round_up_ms, expiration_ms_out)
 
 
-# --- adding, cancelling, moving ----------------------------------------------------------------------------------
-
-
-cdef bint timer_make_tick_ready_locked(Timer* self, int* budget) noexcept nogil:
-    """Moves a complete tick from wheel.due to where the executor finds it. False when the budget ran out before the end."""
-    cdef Entry* due = &self.wheel.due
-    cdef Entry* entry
-    cdef Entry* following
-    entry = due.next
-    while entry is not due and budget[0] > 0:
-        budget[0] -= 1
-        following = entry.next
-        if entry.place != ENTRY_OF_TASK:
-            batch_make_ready(entry_batch(entry), entry)
-        else:
-            timer_make_ready_locked(self, entry)
-        entry = following
-    due.next = entry            # what was in front has gone
-    entry.prev = due
-    if entry is not due:
-        return False
-    if self.has_worker:
-        hw_cond_signal(&self.work)
-    return True
+# --- advancing ----------------------------------------------------------------------------------------------------
 
 
 cdef bint timer_step_locked(Timer* self, int64_t now_ms) noexcept nogil:
@@ -138,33 +118,6 @@ cdef void timer_live_until(Timer* self, int64_t now_ms) noexcept nogil:
     while timer_step_locked(self, now_ms):
         lock_yield(self)
     lock_release(self)
-
-
-cdef Status timer_insert_locked(Timer* self, Entry* entry, WhenDue when_due) noexcept nogil:
-    """Links an entry by its expiration_ms."""
-    cdef int64_t bucket_ms = 0
-    cdef int budget = SLICE
-    cdef bint idle
-    cdef AddStatus status = wheel_add(&self.wheel, entry, &bucket_ms)
-    if status == ADD_PENDING:
-        if bucket_ms < self.reaper_until_ms:
-            timer_wake_reaper_locked(self)
-        return OK
-    if status == ADD_NEEDS_LEVEL:
-        return NEEDS_LEVEL
-    if when_due == REFUSE_DUE:
-        return WAS_DUE
-    if when_due == ASK_WHEN_DUE:
-        return NOT_YET
-    # Behind what is due at this tick already. While a cascade is under way, part of the tick may still be to come:
-    # then the cascade makes it ready.
-    idle = wheel_is_idle(&self.wheel)
-    list_append(&self.wheel.due, entry)
-    if idle:
-        timer_make_tick_ready_locked(self, &budget)
-        if not self.has_worker:
-            timer_wake_reaper_locked(self)
-    return OK
 
 
 cdef inline void timer_record_locked(Timer* self, int64_t deadline_ms, const Instant* now) noexcept nogil:
@@ -217,6 +170,8 @@ cdef bint timer_close(Timer* self, bint finishing) noexcept nogil:
     first = not self.closed
     hw_poke(&self.closed, True)
     hw_poke(&self.finishing, finishing and (first or self.finishing))   # what has begun to end does not go on
+    if HW_INBOXES:
+        inboxes_open_locked(self)       # for nothing any more
     while self.adding:
         lock_yield(self)
     lock_release(self)

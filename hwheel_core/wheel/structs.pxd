@@ -11,6 +11,7 @@ cdef struct Entry:
 
 cdef enum:
     ENTRY_OF_TASK = -1
+    ENTRY_OF_INBOX = -2     # less the number of the inbox that the task is in
     MAX_BATCH_LENGTH = 0x7FFFFFFF
 
 cdef enum:

@@ -492,3 +492,48 @@ for keep in ("keep", "drop"):
     timer.close()
 """
     )
+
+
+@pytest.mark.parametrize("fork", ["drop", "keep"])
+def test_a_fork_amid_what_threads_have_added(ends_well, fork):
+    """The parent loses none; the child has all that was added before the fork, or none."""
+    ends_well(f"""
+timer = SystemTimer(fork={fork!r})
+first = timer.call_later(0.3, int)
+time.sleep(0.05)
+ran = []
+over = threading.Event()
+added = [0, 0]
+
+def add(number):
+    while not over.is_set() and added[number] < 20_000:
+        timer.call_later(3600, print).cancel()
+        timer.call_later(1, ran.append, number)
+        added[number] += 1
+
+threads = [threading.Thread(target=add, args=(number,)) for number in range(2)]
+for thread in threads:
+    thread.start()
+for _ in range(5):
+    before = len(timer)
+    child = os.fork()
+    if child == 0:
+        if {fork!r} == "keep":
+            assert len(timer) >= before
+            eventually(lambda: len(timer) <= 2)     # what the two threads have added and not come to cancel
+            assert {{task.delay_ms for task in timer.pending()}} <= {{3_600_000}}
+        else:
+            assert len(timer) == 0 and timer.pending() == []
+        done = []
+        timer.call_later(0.001, done.append, 1)
+        eventually(lambda: done == [1])
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+over.set()
+for thread in threads:
+    thread.join()
+eventually(lambda: len(ran) == sum(added))
+time.sleep(0.01)
+assert [ran.count(0), ran.count(1)] == added
+assert len(timer) == 0
+""")

@@ -12,6 +12,7 @@ import exploring
 from hwheel import TimerTask, TimingWheel
 
 sys.path.append(str(Path(__file__).parents[2] / "proof"))
+import inboxes
 import wake_up
 import wheel_order
 from search import Broken, search
@@ -43,6 +44,31 @@ def test_no_wake_up_is_lost_in_any_state():
 def test_the_search_finds_why_a_wake_up_is_for_all(wrong, found):
     with pytest.raises(Broken, match=found):
         search(wake_up.Timer(), partial(wake_up.steps_from, rules=wake_up.Rules(last=3, **wrong)))
+
+
+@pytest.mark.parametrize("rules", [inboxes.Rules(tasks=1), inboxes.Rules(last=1)], ids=str)
+def test_nothing_in_an_inbox_is_slept_through_or_out_of_order_in_any_state(rules):
+    assert search(inboxes.Timer(), partial(inboxes.steps_from, rules=rules)) > 1000
+
+
+@pytest.mark.parametrize(
+    ("wrong", "found"),
+    [
+        ({"later_only": False, "cancels": 0}, "nobody wakes"),
+        ({"latest_counts": False, "tasks": 1, "cancels": 0}, "nobody wakes"),
+        ({"empties_after_opening": False, "cancels": 0}, "nobody wakes"),
+        ({"looks_at_mail_again": False, "last": 1, "tasks": 3, "cancels": 0}, "had returned when its own began"),
+        ({"add_empties": False, "last": 1, "cancels": 0}, "had returned when its own began"),
+        ({"merges": False, "last": 1, "cancels": 0}, "had returned when its own began"),
+        ({"clock_is_fine": False, "last": 1, "cancels": 0}, "had returned when its own began"),
+        ({"close_shuts": False, "last": 1, "tasks": 1, "cancels": 0}, "in an inbox after the close"),
+        ({"cancel_looks_again": False, "last": 1, "tasks": 1}, "in no place, in two, or no more"),
+    ],
+    ids=str,
+)
+def test_the_search_finds_why_the_inboxes_are_as_they_are(wrong, found):
+    with pytest.raises(Broken, match=found):
+        search(inboxes.Timer(), partial(inboxes.steps_from, rules=inboxes.Rules(**wrong)))
 
 
 def test_the_wheel_that_is_searched_places_as_the_wheel_does():

@@ -38,4 +38,15 @@ static inline __int64 _InterlockedCompareExchange64(__int64 volatile *place, __i
     return expected;
 }
 
+/* A long has 32 bits there. */
+static inline long _InterlockedOr(long volatile *place, long bits)
+{
+    return __atomic_fetch_or((int volatile *)place, (int)bits, __ATOMIC_SEQ_CST);
+}
+
+static inline long _InterlockedAnd(long volatile *place, long bits)
+{
+    return __atomic_fetch_and((int volatile *)place, (int)bits, __ATOMIC_SEQ_CST);
+}
+
 #endif

@@ -281,7 +281,8 @@ static void memory_is_read_and_written(void)
     char bytes[sizeof(int64_t) + 1] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     uintptr_t word = 5;
     int64_t count = 40;
-    int flag = 1, raised = 0;
+    int flag = 1, raised = 0, bits = 5, others = -1;
+    int32_t number = 3;
     hw_prefetch(bytes);
     check(hw_read(bytes + 1) == 0x0807060504030201LL, "a number may lie anywhere");
     hw_store(&word, 7);
@@ -291,6 +292,12 @@ static void memory_is_read_and_written(void)
     check(hw_atomic_take(&word, 9) && !hw_atomic_take(&word, 8) && hw_atomic_load(&word) == 9,
           "a word is taken by one, when nobody has it");
     check(hw_atomic_add(&count, 2) == 42 && hw_atomic_add(&count, -42) == 0 && count == 0, "a sum is returned");
+    hw_set_bits(&bits, 3);
+    hw_clear_bits(&bits, 4);
+    hw_clear_bits(&others, 1 << 30);
+    check(bits == 3 && others == ~(1 << 30), "bits are set and cleared, and no others");
+    hw_poke32(&number, -7);
+    check(hw_peek32(&number) == -7, "what was written is looked at");
     hw_advise_huge(bytes, sizeof bytes);
 }
 

@@ -18,7 +18,7 @@ void PyMem_RawFree(void *memory) { free(memory); }
 
 typedef struct Scene Scene;
 
-enum { THREADS = 16 };
+enum { THREADS = 20 };
 
 typedef struct {
     void (*run)(Scene *, uint64_t);
@@ -95,10 +95,12 @@ static int64_t round_of(long ms)
         start(scene_change_tasks, scenes[i]);
         start(scene_change_tasks, scenes[i]);
         start(scene_change_batches, scenes[i]);
+        start(scene_make_calls, scenes[i]);
         start(scene_look, scenes[i]);
         start(scene_reap, scenes[i]);
         start(i == 0 ? scene_execute : scene_reap, scenes[i]);
     }
+    start(scene_make_calls, scenes[0]); /* whose adds go into inboxes */
     start(come_and_go, NULL);
     start(fork_now_and_then, NULL);
     nap_ms(ms);

@@ -14,6 +14,9 @@ cdef enum:
     LONGEST = 400           # timers of a batch
     MOST_OF_A_BATCH = 5000  # is not extended any more
     COLUMNS = 8
+    CALLS = 64              # of all threads, the newest, for any thread to cancel
+    CALLS_AT_ONCE = 4096    # for which a thread takes memory
+    MOST_CALLS = 200        # times so many in a scene
 
 cdef struct Shared:
     int64_t references      # the slot's, the timer's, and those of who uses it
@@ -26,6 +29,10 @@ cdef struct Scene:
     hw_mutex slots_lock
     Shared* slots[6]        # SLOTS
     Task tasks[192]         # TASKS
+    uintptr_t calls[64]     # CALLS
+    hw_mutex blocks_lock
+    void* blocks[200]       # MOST_CALLS: memory of calls, until the scene is over
+    int block_count
 
 
 cdef public void races_begin() noexcept nogil:
@@ -55,13 +62,14 @@ cdef public Scene* scene_new(int by_hand) noexcept nogil:
     cdef Instant now
     cdef int i
     self.timer = timer_new(1, 4, 0, CLOCK_KIND_CALLABLE if by_hand else CLOCK_KIND_MONOTONIC, True)
-    self.timer.max_pending = 1000
+    self.timer.max_pending = 1000 if by_hand else INT64_MAX     # with a limit nothing is put into inboxes
     self.timer.has_worker = not by_hand
     self.hand_ms = 1000
     scene_now(self, &now)
     wheel_advance_clock(&self.timer.wheel, now.ms)
     self.timer.wheel.taken_ms = now.ms
     hw_mutex_init(&self.slots_lock)
+    hw_mutex_init(&self.blocks_lock)
     timer_open_waker(self.timer)
     for i in range(TASKS):
         self.tasks[i].owner = <uintptr_t>self.timer
@@ -119,6 +127,65 @@ cdef void scene_change_task(Scene* self, uint64_t* chance) noexcept nogil:
 cdef public void scene_change_tasks(Scene* self, uint64_t chance) noexcept nogil:
     while not hw_load(&self.over):
         scene_change_task(self, &chance)
+
+
+# --- calls, as of call_later: added once, by a thread that has made them, and cancelled by any ---------------------
+
+
+cdef Task* scene_more_calls(Scene* self) noexcept nogil:
+    """Memory for CALLS_AT_ONCE; NULL: that is enough for one scene."""
+    cdef Task* block = NULL
+    hw_mutex_lock(&self.blocks_lock)
+    if self.block_count < MOST_CALLS:
+        block = <Task*>PyMem_RawCalloc(CALLS_AT_ONCE, sizeof(Task))
+        self.blocks[self.block_count] = block
+        self.block_count += 1
+    hw_mutex_unlock(&self.blocks_lock)
+    return block
+
+
+cdef void scene_call(Scene* self, Task* task, uint64_t* chance) noexcept nogil:
+    """call_later: into an inbox, or through the lock."""
+    cdef Timer* timer = self.timer
+    cdef Instant now, delay = Instant(draw_delay(chance), 0)
+    cdef int64_t expiration_ms
+    cdef WhenDue due = TAKE_DUE
+    cdef Status status = TRY_AGAIN
+    scene_now(self, &now)
+    task.owner = <uintptr_t>timer
+    task.entry.place = ENTRY_OF_TASK
+    timer_due(timer, &now, &delay, &task.deadline_ms, &expiration_ms)
+    if inbox_add(timer, task, expiration_ms, now.ms * NS_PER_MS + now.ns):
+        return
+    while status == TRY_AGAIN or scene_make_room(self, status, &due):
+        lock_wait(timer)
+        status = task_add_locked(timer, task, expiration_ms, due)
+        lock_release(timer)
+
+
+cdef void scene_cancel(Scene* self, Task* task) noexcept nogil:
+    if inbox_cancel(self.timer, task):
+        return
+    lock_wait(self.timer)
+    task_cancel_locked(self.timer, task)
+    lock_release(self.timer)
+
+
+cdef public void scene_make_calls(Scene* self, uint64_t chance) noexcept nogil:
+    cdef Task* block = NULL
+    cdef Task* task
+    cdef int64_t used = CALLS_AT_ONCE
+    while not hw_load(&self.over):
+        if used == CALLS_AT_ONCE:
+            block = scene_more_calls(self)
+            used = 0
+        if block is not NULL:
+            scene_call(self, &block[used], &chance)
+            hw_store(&self.calls[draw(&chance, CALLS)], <uintptr_t>&block[used])
+            used += 1
+        task = <Task*>hw_load(&self.calls[draw(&chance, CALLS)])
+        if task is not NULL and draw(&chance, 4):
+            scene_cancel(self, task)
 
 
 # --- batches -----------------------------------------------------------------------------------------------------
@@ -402,6 +469,8 @@ cdef public const char* scene_free(Scene* self, int64_t* added_out) noexcept nog
         if self.slots[i] is not NULL:
             shared_release(self.slots[i])
     timer_free(timer)
+    for i in range(self.block_count):
+        PyMem_RawFree(self.blocks[i])
     PyMem_RawFree(self)
     return fault
 

@@ -59,6 +59,7 @@ def each_row(timers: list[SystemTimer], pairs: int, *, shared: bool) -> list[tup
     found: list[tuple[str, list[Loop]]] = [
         ("a timer a thread", [lambda own=own: add_and_cancel(own, pairs) for own in timers]),
         ("one timer", [lambda: add_and_cancel(one, pairs)] * len(timers)),
+        ("one timer, a thousand pending a thread", [lambda: cancel_later(one, pairs)] * len(timers)),
         ("one timer, its method looked up each time", [lambda: look_up_and_add(one, pairs)] * len(timers)),
         ("two looks at one object", [lambda: look_twice(one, pairs)] * len(timers)),
     ]
@@ -71,6 +72,17 @@ def add_and_cancel(timer: SystemTimer, pairs: int) -> None:
     call_later = timer.call_later
     for _ in repeat(None, pairs):
         call_later(DELAY_S, int).cancel()
+
+
+def cancel_later(timer: SystemTimer, pairs: int) -> None:
+    """What is cancelled was added a thousand adds ago: most of it is in the wheel by then."""
+    call_later = timer.call_later
+    calls = [call_later(DELAY_S, int) for _ in range(1000)]
+    for i in range(pairs):
+        calls[i % 1000].cancel()
+        calls[i % 1000] = call_later(DELAY_S, int)
+    for call in calls:
+        call.cancel()
 
 
 def look_up_and_add(timer: SystemTimer, pairs: int) -> None:

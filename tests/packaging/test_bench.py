@@ -80,7 +80,7 @@ def test_every_part_of_the_report_has_its_figures(report):
     assert all(len(ns) == settings["rounds"] for ns in result["groups"]["ns"].values())
     assert result["groups"]["bytes"]["plain"] < result["groups"]["bytes"]["grouped"]
     rows = result["threads"]["rows"]
-    assert len(rows) == 5 and all(min(row["times"]) > 0 for row in rows.values())
+    assert len(rows) == 6 and all(min(row["times"]) > 0 for row in rows.values())
     assert {len(row["times"]) for row in rows.values()} == {settings["rounds"]}
     titles = ("growth", "workload", "memory", "how long one add takes", "wheel sizes", "lateness", "core is held to")
     titles += (

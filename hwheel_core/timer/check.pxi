@@ -63,6 +63,18 @@ cdef const char* batch_parts_check(const Batch* self) noexcept nogil:
     return NULL
 
 
+cdef const char* inboxes_check_locked(const Timer* timer) noexcept nogil:
+    cdef const Inbox* boxes = <const Inbox*>timer.inboxes
+    cdef int32_t i
+    if boxes is not NULL:
+        for i in range(INBOXES):
+            if timer.closed and boxes[i].from_ms != INT64_MAX:
+                return "an inbox of a closed timer is open"
+            if timer.sleepers and not timer.woken and boxes[i].from_ms < timer.reaper_until_ms:
+                return "an inbox takes what is due before a sleeper wakes up"
+    return NULL
+
+
 cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
     """What is wrong, or NULL."""
     cdef const Wheel* wheel = &timer.wheel
@@ -90,8 +102,10 @@ cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
     for i in range(wheel.queue_length):
         if wheel.queue[i].queue_index != i:
             return "a queued bucket does not know its place"
-    fault = list_check(&wheel.flush, &length)
-    total += length
+    fault = inboxes_check_locked(timer)
+    if fault is NULL:
+        fault = list_check(&wheel.flush, &length)
+        total += length
     if fault is NULL:
         fault = list_check(&wheel.due, &length)
         total += length

@@ -49,13 +49,14 @@ cdef inline void watcher_drop_operation(Watcher* self) noexcept:
 
 
 cdef inline void watcher_prefetch(Watcher* watcher) noexcept:
-    """Prefetches what purgatory_unlink_watcher will touch, which lies scattered over memory; and the next one itself."""
+    """Prefetches what purgatory_unlink_watcher will touch, which lies scattered over memory; and the next one itself. Links
+    that others may be changing: nothing comes of a wrong one."""
     cdef Py_ssize_t i
     if watcher is not NULL:
         hw_prefetch(watcher.next)
         for i in range(watcher.count):
-            hw_prefetch(watcher.nodes[i].prev)
-            hw_prefetch(watcher.nodes[i].next)
+            hw_prefetch_link(&watcher.nodes[i].prev)
+            hw_prefetch_link(&watcher.nodes[i].next)
 
 
 cdef inline void node_link(WatchNode* node, Watcher* watcher, WatchList watch_list) noexcept:

@@ -31,15 +31,17 @@ cdef bint lists_drop_empty(PurgatoryCore self, object key) except False:
     cdef dict lists
     cdef WatchList present
     cdef WatchList watch_list = lists_pop(self, key)
+    cdef object trouble = None
     cdef int tries = 0
     while watch_list is not None and hw_peek64(&watch_list.length):
         lists = self.lists                      # as lists_get does
         try:
             present = lists.setdefault(key, watch_list)
-        except BaseException:
+        except BaseException as error:
+            trouble = error
             tries += 1
             if tries == PUT_BACK_TRIES:
-                raise
+                break
             continue
         if present is not watch_list:
             with cython.critical_section(self):
@@ -48,6 +50,8 @@ cdef bint lists_drop_empty(PurgatoryCore self, object key) except False:
             break
         else:
             watch_list = lists_pop(self, key)   # emptied while it was in no dict, so that nobody has dropped it
+    if trouble is not None:
+        raise trouble
     return True
 
 

@@ -237,6 +237,67 @@ def test_a_comparison_that_adds_to_a_list_whose_first_operation_has_just_been_co
     assert_is_found(purgatory, late)
 
 
+@pytest.fixture
+def while_a_list_goes_back(purgatory, flagged, in_comparison):
+    """while_a_list_goes_back(function, at): drops a list that is empty; while it is looked for, an operation comes onto it,
+    and function(operation) is called in a comparison soon after, as when it is put back. Returns the operation."""
+
+    def drop(function, at):
+        first, late = flagged(), flagged()
+        purgatory.try_complete_else_watch(flagged(), [Key(1)])
+        add = functools.partial(purgatory.try_complete_else_watch, late, [Key(2)])
+        in_comparison[:] = [first.force_complete, bool, add, *[bool] * at, functools.partial(function, late)]
+        try:
+            purgatory.try_complete_else_watch(first, [Key(2)])
+        finally:
+            in_comparison.clear()
+        return late
+
+    return drop
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_a_list_that_goes_back_where_there_is_another_by_now_joins_it(purgatory, flagged, while_a_list_goes_back, at):
+    others = [flagged(), flagged()]
+
+    def add_others(late):
+        for other in others:
+            purgatory.try_complete_else_watch(other, [Key(2)])
+
+    operations = [while_a_list_goes_back(add_others, at), *others]
+    for operation in operations:
+        operation.completable = True
+    assert purgatory.check_and_complete(Key(2)) == 3
+    assert purgatory.watched == purgatory.num_delayed == 1
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_what_completes_while_its_list_goes_back_leaves_nothing_behind(purgatory, while_a_list_goes_back, at):
+    late = while_a_list_goes_back(lambda late: late.force_complete(), at)
+    late.force_complete()
+    purgatory.purge()
+    assert purgatory.watched == 1
+    assert purgatory.check_and_complete(Key(2)) == 0
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_an_interruption_while_a_list_goes_back_is_heard_and_loses_nothing(
+    purgatory, in_comparison, while_a_list_goes_back, times
+):
+    heard = []
+
+    def interrupt(late):
+        heard.append(late)
+        if len(heard) < times:
+            in_comparison[:0] = [functools.partial(interrupt, late)]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        while_a_list_goes_back(interrupt, 2)  # the two before belong to the add of the operation
+    if times == 1:
+        assert_is_found(purgatory, heard[0])
+
+
 @pytest.mark.parametrize("at", range(2))
 def test_a_comparison_that_makes_another_list_while_one_is_dropped_loses_nothing(purgatory, flagged, in_comparison, at):
     first, late = flagged(), flagged()

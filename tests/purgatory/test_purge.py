@@ -239,7 +239,7 @@ def test_a_comparison_that_adds_to_a_list_whose_first_operation_has_just_been_co
 
 @pytest.fixture
 def while_a_list_goes_back(purgatory, flagged, in_comparison):
-    """while_a_list_goes_back(function, at): drops a list that is empty; while it is looked for, an operation comes onto it,
+    """while_a_list_goes_back(function, at): drops a list that is empty; while it is looked for, an operation comes,
     and function(operation) is called in a comparison soon after, as when it is put back. Returns the operation."""
 
     def drop(function, at):

@@ -1,6 +1,7 @@
 """Work in threads of its own, whose errors are not lost."""
 
 import threading
+from functools import partial
 
 
 def errors_in_threads(works):
@@ -19,3 +20,15 @@ def errors_in_threads(works):
     for thread in threads:
         thread.join()
     return errors
+
+
+def all_at_once(*works):
+    """Calls each of these in a thread of its own, all from the same moment on; raises what any of them has raised."""
+    begin = threading.Barrier(len(works))
+
+    def call(work):
+        begin.wait()
+        work()
+
+    for error in errors_in_threads([partial(call, work) for work in works]):
+        raise error

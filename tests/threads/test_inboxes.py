@@ -1,6 +1,7 @@
 """Calls that several threads add to one timer. Where there is no GIL they go into inboxes first (timer/inbox.pxi), and
 nothing that is promised may show that: order, len(), cancel(), close(), a reaper that sleeps for longer."""
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -10,24 +11,16 @@ import pytest
 
 from exploring import dice_of, seconds
 from hwheel import SystemTimer, TimerClosed
-from in_threads import errors_in_threads
+from in_threads import all_at_once
 
 FAR_OFF_S = 3600
 MANY = 300  # more than an inbox holds
 
 
-def in_threads(*works):
-    """All at once; raises what any of them has raised."""
-    for error in errors_in_threads(works):
-        raise error
-
-
 def with_a_sleeping_reaper(timer, until_s):
     """The reaper sleeps until something that is due then: what comes for later need not wake it."""
     first = timer.call_at(until_s, int)
-    give_up = time.monotonic() + 0.05
-    while time.monotonic() < give_up:  # it was woken for the first task, and lies down again
-        time.sleep(0.01)
+    time.sleep(0.05)  # it was woken for the first task, and lies down again
     return first
 
 
@@ -57,7 +50,7 @@ def test_what_threads_add_in_turns_for_one_tick_runs_in_the_order_of_the_adds(
                     return
 
         may_go[0].release()
-        in_threads(*[partial(add, number) for number in range(threads)])
+        all_at_once(*[partial(add, number) for number in range(threads)])
         if timer.time() < when_s:
             break
         timer = make_timer(executor=ordered_executor)
@@ -73,11 +66,11 @@ def test_what_comes_through_the_lock_runs_behind_what_threads_have_added_before(
     with_a_sleeping_reaper(timer, when_s)
     group = timer.group()
     moved = timer.call_at(when_s - 0.5, ran.append, "moved")
-    in_threads(lambda: timer.call_at(when_s, ran.append, 1))
+    all_at_once(lambda: timer.call_at(when_s, ran.append, 1))
     group.call_at(when_s, ran.append, 2)
-    in_threads(lambda: timer.call_at(when_s, ran.append, 3))
+    all_at_once(lambda: timer.call_at(when_s, ran.append, 3))
     assert moved.reschedule(when_s - timer.time()) or "moved" in ran
-    in_threads(lambda: timer.call_at(when_s, ran.append, 4))
+    all_at_once(lambda: timer.call_at(when_s, ran.append, 4))
     eventually(lambda: len(ran) == 5)
     assert [what for what in ran if what != "moved"] == [1, 2, 3, 4]
 
@@ -95,7 +88,7 @@ def test_len_stats_and_pending_count_what_all_threads_have_added(make_timer):
         tasks.extend(mine)
 
     for turn in range(1, 4):
-        in_threads(add_and_cancel, add_and_cancel)
+        all_at_once(add_and_cancel, add_and_cancel)
         left = [task for task in tasks if task.pending]
         assert len(left) == turn * 2 * MANY * 2 // 3
         assert len(timer) == 1 + len(left)
@@ -130,7 +123,7 @@ def test_another_thread_cancels_what_was_just_added(make_timer):
                 succeeded.append(task)
             assert task.cancelled
 
-    in_threads(add, cancel, cancel)
+    all_at_once(add, cancel, cancel)
     stats = timer.stats()
     assert stats.cancelled == len(succeeded) == stats.added - 1
     assert ran == []
@@ -147,7 +140,7 @@ def test_what_is_due_earlier_than_the_reaper_wakes_up_wakes_it(make_timer, event
         timer.call_later(0.002, ran.append, "soon")
         timer.call_later(FAR_OFF_S + 1, ran.append, "never")
 
-    in_threads(add, add)
+    all_at_once(add, add)
     eventually(lambda: ran == ["soon", "soon"])
 
 
@@ -155,7 +148,7 @@ def test_what_was_added_for_later_and_is_moved_to_now_runs_now(make_timer, event
     timer = make_timer()
     with_a_sleeping_reaper(timer, timer.time() + FAR_OFF_S)
     ran, tasks = [], []
-    in_threads(lambda: tasks.append(timer.call_later(FAR_OFF_S + 1, ran.append, 1)))
+    all_at_once(lambda: tasks.append(timer.call_later(FAR_OFF_S + 1, ran.append, 1)))
     assert tasks[0].reschedule(0.001)
     eventually(lambda: ran == [1])
 
@@ -163,7 +156,7 @@ def test_what_was_added_for_later_and_is_moved_to_now_runs_now(make_timer, event
 def test_next_deadline_knows_what_threads_have_added(make_timer):
     timer = make_timer()
     first = with_a_sleeping_reaper(timer, timer.time() + 100)
-    in_threads(lambda: timer.call_later(101, int))
+    all_at_once(lambda: timer.call_later(101, int))
     assert first.cancel()
     assert timer.next_deadline is not None
     assert len(timer) == 1
@@ -175,28 +168,20 @@ def test_close_amid_adds_returns_runs_or_refuses_each(make_timer, executor):
     for _ in range(20):
         timer = make_timer(executor=executor)
         with_a_sleeping_reaper(timer, timer.time() + 0.1)
-        added, ran, refused = [], [], []
-
-        def add(delays_s, timer=timer, added=added, ran=ran, refused=refused):
-            for delay_s in delays_s:
-                task = None
-                try:
-                    task = timer.call_later(delay_s, lambda: ran.append(1))
-                except TimerClosed:
-                    refused.append(1)
-                    return
-                added.append(task)
-
-        returned = []
-
+        added, ran, returned = [], [], []
         wait_s = dice.uniform(0, 0.02)
+
+        def add(delays_s, timer=timer, added=added, ran=ran):
+            with contextlib.suppress(TimerClosed):
+                for delay_s in delays_s:
+                    added.append(timer.call_later(delay_s, lambda: ran.append(1)))
 
         def close(timer=timer, returned=returned, wait_s=wait_s):
             time.sleep(wait_s)
             returned.extend(timer.close())
 
         works = [partial(add, [dice.uniform(0.1, 0.3) for _ in range(20_000)]) for _ in range(2)]
-        in_threads(*works, close)
+        all_at_once(*works, close)
         assert len(timer) == 0 and timer.pending() == []
         assert all(task.expired or task.cancelled for task in added)
         assert {id(task) for task in added if task.cancelled} <= {*map(id, returned)}
@@ -210,7 +195,7 @@ def test_tasks_outlive_their_timer():
         assert all(task.cancelled for task in tasks)
         some, others = tasks[::2], tasks[1::2]
         del tasks
-        in_threads(some.clear, others.clear)
+        all_at_once(some.clear, others.clear)
 
 
 def tasks_of_a_timer_that_is_gone():
@@ -221,7 +206,7 @@ def tasks_of_a_timer_that_is_gone():
     def add():
         tasks.extend([timer.call_later(FAR_OFF_S + 1, int) for _ in range(MANY)])
 
-    in_threads(add, add, add)
+    all_at_once(add, add, add)
     for task in tasks[::2]:
         assert task.cancel()
     timer.close()

@@ -2,29 +2,15 @@
 
 import asyncio
 import gc
-import threading
 import time
 from array import array
-from functools import partial
 
 import pytest
 
 import hwheel.asyncio
 from exploring import seconds, times
 from hwheel import DelayQueue, ManualTimer, TimerTask, TimingWheel
-from in_threads import errors_in_threads
-
-
-def all_at_once(*works):
-    """Calls each of these in a thread of its own, all from the same moment on; raises what any of them has raised."""
-    begin = threading.Barrier(len(works))
-
-    def call(work):
-        begin.wait()
-        work()
-
-    for error in errors_in_threads([partial(call, work) for work in works]):
-        raise error
+from in_threads import all_at_once
 
 
 def for_a_while(work):

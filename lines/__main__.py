@@ -47,6 +47,10 @@ LEFT_OUT = [
     "lifetime/test_ends.py",
     "unit/test_long_chains.py",
 ]
+# CPython 3.11 hangs in it now and then: while a thread waits in C for one that is traced, a signal that does not end
+# that wait (siginterrupt(False), as asyncio sets it for its own) lets the traced one turn for ever where its next
+# function begins. A plain program does so each time; on 3.12 it does not.
+NOT_TRACED = "tests/dropin/asyncio/test_cpython.py::test_cpythons_own_tests_pass_on_the_wheel[test_events]"
 
 
 def main() -> int:
@@ -78,7 +82,7 @@ def run(tests: list[str], jobs: int) -> int:
 def run_part(part: str, parts: list[str]) -> int:
     """Runs a file or folder of tests, without what is a part of its own. What pytest says is shown when it is over."""
     command = [sys.executable, "-P", "-m", "coverage", "run", f"--rcfile={HERE / 'coverage.ini'}", "-m", "pytest", "-q"]
-    command += [f"--ignore=tests/{path}" for path in LEFT_OUT]
+    command += [f"--ignore=tests/{path}" for path in LEFT_OUT] + [f"--deselect={NOT_TRACED}"]
     command += [f"--ignore={other}" for other in parts if other.startswith(f"{part}/")]
     more = {"HWHEEL_MODEL_EXAMPLES": "0.2", "HWHEEL_SOAK_SECONDS": "0.3"}
     told = subprocess.run(

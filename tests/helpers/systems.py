@@ -1,6 +1,7 @@
 """What one system has and another has not."""
 
 import importlib
+import os
 import re
 
 import pytest
@@ -25,3 +26,8 @@ def skip_unless_clock(clock):
     except ValueError as error:
         assert clock == "boottime" and "on this platform" in str(error)
         pytest.skip(str(error))
+
+
+def not_under_address_sanitizer(reason):
+    """A mark of what `make sanitize` skips, be it with the library of GCC or of clang."""
+    return pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason=reason)

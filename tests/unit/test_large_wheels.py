@@ -1,6 +1,5 @@
 """A wheel of a million buckets: made outside of the lock, and refused where there is no memory for it."""
 
-import os
 import sys
 import threading
 import time
@@ -9,6 +8,7 @@ import pytest
 
 from hwheel import ManualTimer
 from programs import output_of
+from systems import not_under_address_sanitizer
 
 LARGE = 2**20
 
@@ -44,7 +44,7 @@ def test_a_level_is_made_ready_before_the_lock_is_taken():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
-@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer needs more than a limit")
+@not_under_address_sanitizer("AddressSanitizer needs more than a limit")
 def test_no_memory_for_a_level_is_an_error_that_leaves_all_as_it_was():
     assert (
         output_of(

@@ -1,6 +1,5 @@
 """The memory of a wheel: what is written lies inside of it, and it goes back."""
 
-import os
 import tracemalloc
 from array import array
 
@@ -8,6 +7,7 @@ import pytest
 
 from hwheel import DelayQueue, ManualTimer, TimerTask, TimingWheel
 from programs import run_python
+from systems import not_under_address_sanitizer
 
 NO_SWITCH = "this CPython came without its switch for failing allocations"
 FULL_WHEELS = """
@@ -42,7 +42,7 @@ print("nothing was found")
 """
 
 
-@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer sees it itself")
+@not_under_address_sanitizer("AddressSanitizer sees it itself")
 def test_a_full_wheel_writes_to_nobody_elses_memory():
     """Python's allocator for debugging fills what it gives and takes back, and looks at what lies around it."""
     ended = run_python("-c", FULL_WHEELS, env={"PYTHONMALLOC": "debug"})

@@ -207,3 +207,17 @@ def test_a_thread_of_an_abandoned_pool_ends_with_its_job(pool, monkeypatch, even
 
     pool.submit(job)
     eventually(lambda: threads and not threads[0].is_alive())
+
+
+def test_an_idle_thread_is_taken_out_by_who_has_the_lock(pool, eventually):
+    """Also by itself, when it has a job of a submit() that was interrupted before it could take it out."""
+    pool.submit(int)
+    eventually(lambda: pool._idle)
+    done = threading.Event()
+    with pool._lock:
+        (inbox,) = pool._idle.values()
+        inbox.put(done.set)
+        eventually(inbox.empty)
+        time.sleep(0.05)
+        assert pool._idle
+    assert done.wait(PATIENCE_S)

@@ -93,6 +93,35 @@ def test_two_starts_at_once_run_it_once(monkeypatch, gate):
     assert calls == ["timer", "later"]
 
 
+@pytest.mark.parametrize("looks", ["_pending_or_done", "_take_back"])
+def test_a_timer_that_comes_to_its_end_while_somebody_looks(looks, monkeypatch):
+    """What it would have been called with is gone then, from one moment to the next."""
+    engine = hwheel.threading.timer._engine
+    timer = hwheel.Timer(FAR_OFF_S, int)
+
+    class Ending:
+        args_left = [(timer,)]
+
+        @property
+        def args(self):
+            return self.args_left.pop() if self.args_left else None
+
+        def cancel(self):
+            return False
+
+    class Clock:
+        def pending(self):
+            return [Ending()]
+
+    monkeypatch.setattr(engine, "timer", Clock())
+    monkeypatch.setattr(engine, "_keeping", engine._keeping)
+    if looks == "_take_back":
+        timer._take_back(engine)
+    else:
+        assert engine._pending_or_done() == [timer]
+    assert not Ending.args_left
+
+
 class Thing:
     """Something whose end can be seen."""
 

@@ -128,7 +128,8 @@ class TimerEngine:
 
     def _pending_or_done(self) -> list[Any]:
         with self._lock:
-            timers: list[Any] = [task.args[0] for task in self.timer.pending() if task.args]
+            # Read once, because a task that comes to its end meanwhile has none any more.
+            timers: list[Any] = [args[0] for task in self.timer.pending() if (args := task.args)]
             pending = [timer for timer in timers if not timer.daemon]
             self._keeping = bool(pending)
             return pending

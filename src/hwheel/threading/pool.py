@@ -203,8 +203,9 @@ class ThreadPool:
                     self._threads.discard(thread)
                     return None
             job = inbox.get()  # something came in at the last moment, or this thread is one of those that stay
-        if self._idle.pop(thread, None) is not None or not inbox.empty():
+        if thread in self._idle or not inbox.empty():
             with self._lock:  # a submit() is about to take it out there, or was interrupted before it could
+                self._idle.pop(thread, None)
                 more = [inbox.get() for _ in range(inbox.qsize())]
             for another in more:
                 if another is not None:

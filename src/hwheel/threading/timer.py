@@ -256,7 +256,7 @@ class Timer(threading.Timer):
     def _take_back(self, engine: TimerEngine) -> None:
         """start() was interrupted, or there was no room: it has not been started, unless it runs already."""
         for task in engine.timer.pending():
-            if task.args and task.args[0] is self:
+            if (args := task.args) and args[0] is self:
                 task.cancel()
         if not self._has_fallen_due:
             self._task = None

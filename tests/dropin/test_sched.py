@@ -227,6 +227,37 @@ def test_what_cannot_be_compared_is_refused_and_changes_nothing():
     assert scheduler.empty()
 
 
+class Touchy(int):
+    """A time whose comparisons fail from the `bears`th on, if that is a number."""
+
+    bears = None
+
+    def __lt__(self, other):
+        if Touchy.bears is not None:
+            Touchy.bears -= 1
+            if Touchy.bears < 0:
+                raise ZeroDivisionError
+        return int(self) < int(other)
+
+
+@pytest.mark.parametrize("bears", range(5))
+def test_a_comparison_that_fails_while_run_passes_over_a_cancelled_event(bears):
+    """The order of the others is as it was."""
+    scheduler, clock = handed(hwheel.sched)
+    ran = []
+    events = [scheduler.enterabs(Touchy(time_), 1, ran.append, (time_,)) for time_ in range(1, 20)]
+    scheduler.cancel(events.pop(0))
+    Touchy.bears = bears
+    try:
+        with pytest.raises(ZeroDivisionError):
+            scheduler.run(blocking=False)
+    finally:
+        Touchy.bears = None
+    assert not ran
+    scheduler.run()
+    assert ran == [*range(2, 20)]
+
+
 class Thing:
     """Something whose end can be seen."""
 
@@ -248,6 +279,26 @@ def test_a_cancelled_event_is_released_at_once():
         assert len(others) == len(scheduler.queue)
     finally:
         gc.enable()
+
+
+def test_what_is_cancelled_while_run_waits_for_it_is_released_at_once():
+    seen = []
+    clock = HandTime(0)
+
+    def wait(delay):
+        for event in scheduler.queue:
+            scheduler.cancel(event)
+        del event
+        seen.append(reference() is None)
+        clock.wait(delay)
+
+    scheduler = hwheel.sched.scheduler(clock, wait)
+    thing = Thing()
+    reference = weakref.ref(thing)
+    scheduler.enter(5, 1, print, (thing,))
+    del thing
+    scheduler.run()
+    assert seen == [True]
 
 
 def test_an_event_that_has_run_is_released_before_the_next_wait():

@@ -1,5 +1,7 @@
 """hwheel.sched between threads: run() notices what others do, and every event has one fate."""
 
+import itertools
+import math
 import os
 import signal
 import threading
@@ -85,11 +87,15 @@ def test_no_notice_is_lost_however_close_it_comes():
         assert not thread.is_alive()
 
 
+@pytest.mark.parametrize("look", [1, 2], ids=["first look", "the look before it sleeps"])
 @pytest.mark.parametrize("now", [0, 5000], ids=["not yet due", "due"])
-def test_a_cancel_while_run_looks_at_the_time(now):
+def test_a_cancel_while_run_looks_at_the_time(now, look):
     """Between finding what is next and waiting for it, or running it."""
+    looks = itertools.count(1)
 
     def timefunc():
+        if next(looks) < look:
+            return 0
         for event in scheduler.queue:
             scheduler.cancel(event)
         return now
@@ -100,6 +106,52 @@ def test_a_cancel_while_run_looks_at_the_time(now):
     thread.start()
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("time", [1e18, math.inf])
+def test_run_waits_for_what_is_farther_off_than_any_lock_waits(time, eventually):
+    scheduler = hwheel.sched.scheduler()
+    event = scheduler.enterabs(time, 1, pytest.fail, ("it was cancelled",))
+    sleeper = Sleeper(scheduler)
+    sleeper.start(eventually)
+    assert not scheduler.empty() and sleeper.thread.is_alive()
+    scheduler.cancel(event)
+    assert sleeper.ends()
+
+
+def test_a_run_that_fails_is_no_sleeper_any_more():
+    times = iter([0])  # the second look is the one before it sleeps
+    scheduler = hwheel.sched.scheduler(lambda: next(times))
+    scheduler.enterabs(1000, 1, print)
+    with pytest.raises(StopIteration):
+        scheduler.run()
+    assert not scheduler._sleepers
+
+
+class EntersInBetween(dict):
+    """A scheduler's events. Calls meanwhile() when it is first asked for one that is gone, before it answers."""
+
+    meanwhile = None
+
+    def get(self, number):
+        event = super().get(number)
+        if event is None and self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+        return event
+
+
+def test_a_signal_handler_may_enter_what_is_first_where_run_passes_over_a_cancelled_event():
+    """Between the look which finds that the first key has no event any more, and the pop of that key."""
+    ran = []
+    scheduler = hwheel.sched.scheduler(lambda: 10)
+    cancelled = scheduler.enterabs(1, 1, pytest.fail, ("it was cancelled",))
+    scheduler.enterabs(2, 1, ran.append, ("later",))
+    scheduler.cancel(cancelled)
+    scheduler._events = EntersInBetween(scheduler._events)
+    scheduler._events.meanwhile = lambda: scheduler.enterabs(0, 1, ran.append, ("earlier",))
+    scheduler.run()
+    assert ran == ["earlier", "later"]
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no setitimer here")

@@ -72,6 +72,18 @@ def test_an_idle_thread_is_used_again(pool, eventually):
     assert len(pool) == 1
 
 
+def test_the_thread_that_was_idle_last_works_again(pool, block, gate, eventually):
+    """However many are idle, so that the others are without work, and end."""
+    block(READY_THREADS)
+    gate.set()
+    used = set()
+    for _ in range(2 * READY_THREADS):
+        eventually(lambda: len(pool._idle) == READY_THREADS)
+        pool.submit(lambda: used.add(threading.current_thread()))
+    eventually(lambda: len(pool._idle) == READY_THREADS)
+    assert len(used) == 1
+
+
 def test_the_first_threads_come_at_once(pool, block):
     block(READY_THREADS)
     assert len(pool) == READY_THREADS

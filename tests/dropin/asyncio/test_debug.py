@@ -1,12 +1,13 @@
 """asyncio's debug mode on a loop on the wheel."""
 
 import asyncio
+import contextlib
 import logging
 import threading
 
 import pytest
 
-from hwheel.asyncio import EventLoop
+from hwheel.asyncio import EventLoop, wheel_loop
 
 
 @pytest.fixture
@@ -123,6 +124,18 @@ def test_debug_mode_may_come_and_go(debug_loop):
     debug_loop.call_later(0.005, debug_loop.stop)
     debug_loop.run_forever()
     assert ran == [1, 2]
+
+
+def test_a_loop_may_be_made_in_debug_mode():
+    """By its own __init__(), which need not call set_debug()."""
+
+    class MadeInDebugMode(asyncio.SelectorEventLoop):
+        def __init__(self):
+            super().__init__()
+            self._debug = True
+
+    with contextlib.closing(wheel_loop(MadeInDebugMode)()) as loop, pytest.raises(TypeError, match="coroutines cannot"):
+        loop.call_later(10**9, coroutine_function)
 
 
 def test_asyncio_run_in_debug_mode():

@@ -6,13 +6,14 @@ import sys
 import threading
 from array import array
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
 import hwheel.live
-from asking import ask, seen
+from asking import PATIENCE_S, ask, seen
 from hwheel import ManualTimer, SystemTimer
-from hwheel.live.look import Sources
+from hwheel.live.look import Looker, Sources
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
@@ -172,6 +173,36 @@ def test_without_prometheus_client_metrics_say_what_to_install(serve, monkeypatc
     answer = ask(serve(ManualTimer()).address, "/metrics")
     assert answer.status == 501
     assert answer.body.decode().startswith("/metrics needs prometheus_client, which is not installed: pip install")
+
+
+def test_who_asks_while_a_look_is_under_way_shares_the_next(monkeypatch, eventually):
+    under_way, go_on = threading.Event(), threading.Event()
+    readings, looks = [], []
+
+    def monotonic():
+        readings.append(None)
+        return float(len(readings))
+
+    def look_at(sources, now):
+        looks.append(now)
+        under_way.set()
+        go_on.wait(PATIENCE_S)
+        return {"look": len(looks)}
+
+    monkeypatch.setattr("hwheel.live.look.time", SimpleNamespace(monotonic=monotonic))
+    monkeypatch.setattr("hwheel.live.look.look_at", look_at)
+    looker = Looker(Sources([ManualTimer()]))
+    with ThreadPoolExecutor(6) as asking:
+        first = asking.submit(looker.look)
+        assert under_way.wait(PATIENCE_S)
+        others = [asking.submit(looker.look) for _ in range(5)]
+        try:
+            eventually(lambda: len(readings) == 2 + len(others))
+        finally:
+            go_on.set()
+        assert first.result() == {"look": 1}
+        assert [other.result() for other in others] == [{"look": 2}] * 5
+    assert looker.look() == {"look": 3}
 
 
 def test_looks_while_timers_work_and_end(serve, many_switches):

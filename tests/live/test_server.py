@@ -18,6 +18,7 @@ import pytest
 import hwheel.live
 from asking import PATIENCE_S, ask, connected, seen
 from hwheel import ManualTimer
+from hwheel.live.answer import Answer
 from hwheel.live.server import MOST, LiveServer
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
@@ -60,6 +61,13 @@ def leave_stale(path):
 def test_who_asks_by_figures_or_localhost_is_answered(host):
     with hwheel.live.serve(0, ManualTimer()) as server:
         assert ask(server.address, host=host).status == 200
+
+
+def test_who_asks_for_the_head_gets_no_body(address):
+    with hwheel.live.serve(address, ManualTimer()) as server, connected(server.address) as client:
+        client.sendall(b"HEAD /live.json HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        said = b"".join(iter(lambda: client.recv(65536), b""))
+    assert said.startswith(b"HTTP/1.0 200 ") and said.index(b"\r\n\r\n") == len(said) - 4
 
 
 @pytest.mark.parametrize(
@@ -168,14 +176,15 @@ def test_clients_that_say_nothing_keep_nobody_waiting(address):
 
 
 def test_a_client_that_says_nothing_is_let_go_of(path, monkeypatch, eventually):
-    monkeypatch.setattr("hwheel.live.answer.Answer.timeout", 0.2)
+    monkeypatch.setattr("hwheel.live.answer.Answer.timeout", Answer.timeout / 25)  # some seconds, then
     with hwheel.live.serve(path, ManualTimer()), connected(path) as client:
         eventually(lambda: len(threads()) == 2)
         assert client.recv(1) == b""
         eventually(lambda: len(threads()) == 1)
 
 
-def test_of_too_many_the_oldest_has_to_go(path, eventually):
+def test_of_too_many_the_oldest_has_to_go(path, monkeypatch, eventually):
+    monkeypatch.setattr("hwheel.live.answer.Answer.timeout", 600)  # it goes before that
     with ExitStack() as stack, hwheel.live.serve(path, ManualTimer()) as server:
         clients = [stack.enter_context(connected(path)) for _ in range(MOST)]
         eventually(lambda: len(threads()) == 1 + MOST)
@@ -269,6 +278,23 @@ def test_an_error_of_a_look_is_reported_and_who_asks_next_is_answered(path, monk
     assert threads() == []
 
 
+def test_where_no_thread_can_be_had_who_asks_is_sent_away_and_who_asks_next_is_answered(path, monkeypatch):
+    start, refused = threading.Thread.start, []
+
+    def start_unless_it_is_the_first(thread):
+        if thread.name == "hwheel-live-answer" and not refused:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with hwheel.live.serve(path, ManualTimer()) as server:
+        monkeypatch.setattr(threading.Thread, "start", start_unless_it_is_the_first)
+        with connected(path) as client:
+            assert client.recv(1) == b""
+        assert ask(path).status == 200
+        assert refused[0] not in server._answering.values()
+
+
 def test_what_accept_raises_again_and_again_is_no_reason_to_hurry(path, monkeypatch, eventually):
     naps = []
     monkeypatch.setattr("hwheel.live.server.time", SimpleNamespace(sleep=lambda s: (naps.append(s), time.sleep(s))))
@@ -357,6 +383,18 @@ def test_of_many_that_find_a_stale_socket_at_once_one_gets_it(path):
             server.close()
         assert (len(servers), len(refused), answers) == (1, 5, 200), refused
         assert not os.path.exists(path)
+
+
+def test_who_holds_the_lock_of_the_directory_for_long_is_not_waited_for(path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr("hwheel.live.address.LOCK_S", 0.05)
+    directory = os.open(os.path.dirname(path), os.O_RDONLY)
+    with ThreadPoolExecutor(1) as opens:
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX)
+            opens.submit(hwheel.live.serve, path, ManualTimer()).result(PATIENCE_S).close()
+        finally:
+            os.close(directory)  # who waits for it all the same goes on
 
 
 def test_close_leaves_what_another_has_put_there(path):

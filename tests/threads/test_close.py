@@ -6,6 +6,7 @@ from array import array
 import pytest
 
 from hwheel import SystemTimer, TimerBatch, TimerClosed, TimerTask
+from hwheel.timers import dispatch
 
 PATIENCE_S = 60
 
@@ -208,6 +209,25 @@ def test_with_a_timeout_a_blocked_callback_does_not_hold_close_up(make_timer, or
     tasks[0].run()
     periodic.run()
     assert ran == ["blocked", 0, "periodic"]
+
+
+@pytest.mark.parametrize("executor", [None, "inline"])
+def test_without_a_timeout_close_waits_for_a_callback_however_long_it_runs(make_timer, executor, monkeypatch):
+    monkeypatch.setattr(dispatch, "LOOK_S", 0.005)
+    monkeypatch.setattr(dispatch, "PATIENCE_S", 0.02)  # with a thread that is not at work
+    timer = make_timer(executor=executor)
+    entered, release = threading.Event(), threading.Event()
+    timer.call_later(0, lambda: (entered.set(), release.wait(PATIENCE_S)))
+    assert entered.wait(PATIENCE_S)
+    closing = threading.Thread(target=timer.close)
+    closing.start()
+    try:
+        closing.join(0.3)
+        assert closing.is_alive()
+    finally:
+        release.set()
+    closing.join(PATIENCE_S)
+    assert not closing.is_alive()
 
 
 @pytest.mark.parametrize("bad", [-1, float("nan"), "1", True])

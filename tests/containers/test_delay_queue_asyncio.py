@@ -15,7 +15,16 @@ from waiting import eventually
 
 
 def run(coroutine):
-    return asyncio.run(asyncio.wait_for(coroutine, 60))
+    """Runs it to its end. The loop has no error to report."""
+    reported = []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+        return await asyncio.wait_for(coroutine, 60)
+
+    result = asyncio.run(main())
+    assert reported == []
+    return result
 
 
 async def settled(*tasks):

@@ -166,6 +166,26 @@ def test_a_cancelled_task_leaves_nothing_behind(purgatory, timer, timeout):
     assert purgatory.stats() == (0, 0, 0, 0, 0)
 
 
+def test_a_task_that_is_cancelled_when_it_is_about_to_be_woken_is_no_error_of_the_loop(purgatory):
+    reported, box = [], []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+        task = asyncio.create_task(purgatory.wait(["key"], lambda: box))
+        await started(task)
+        box.append("content")
+        other = threading.Thread(target=purgatory.check_and_complete, args=("key",))
+        other.start()
+        other.join()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert reported == []
+
+
 def test_asyncios_own_timeout_around_it_works(real_purgatory):
     async def main():
         with pytest.raises(TimeoutError):

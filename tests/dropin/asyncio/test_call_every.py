@@ -112,6 +112,33 @@ def test_what_a_long_run_misses(virtually, missed, expected):
     assert (seen, left_out, reported) == (expected, 0, [])
 
 
+def test_a_time_that_comes_later_by_its_jitter_is_not_missed(virtually):
+    class Draws:
+        def random(self):
+            return 1.0
+
+    # Each run goes on over the next time of the grid, but not up to when that is to come.
+    (seen, _), _ = virtually(beats(0.075, jitter=0.04, random=Draws()))
+    assert seen == [140, 240, 340, 440, 540, 640, 740, 840, 940]
+
+
+@pytest.mark.parametrize("exit_", [SystemExit, KeyboardInterrupt])
+def test_an_exit_in_a_run_is_the_loops_to_raise_and_no_error_to_report(exit_):
+    reported = []
+
+    async def leave():
+        raise exit_
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+        call_every(0.1, leave)
+        await asyncio.sleep(1)
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner, pytest.raises(exit_):
+        runner.run(main())
+    assert reported == []
+
+
 def test_times_do_not_drift(virtually):
     async def main():
         seen = []

@@ -178,7 +178,7 @@ class Grid:
 
     def next(self, now: float, later: float) -> float:
         """The next time, by so much later."""
-        if self._missed == "delay" and self._count:
+        if self._missed == "delay":
             self.begin(now)
         self._count += 1
         if self._missed == "skip" and self._time() + later <= now:

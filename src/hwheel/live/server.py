@@ -22,7 +22,6 @@ from hwheel.live.answer import Answer
 from hwheel.live.look import Looker, Source, Sources
 from hwheel.timers.lifecycle import follow_process
 from hwheel.timers.start_thread import start_thread
-from hwheel.timers.uncaught import report_uncaught
 
 MOST = 100
 SHORT_S = 0.1  # how long it waits where the system has no descriptor or memory for a connection
@@ -180,8 +179,6 @@ class LiveServer:
             Answer(connection, ("", 0), self)  # type: ignore[arg-type]
         except OSError:
             pass  # the client is gone, or does not read
-        except BaseException as error:
-            report_uncaught(error, threading.current_thread())
         finally:
             self._end(connection)
 

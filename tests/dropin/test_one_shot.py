@@ -1,16 +1,24 @@
 """OneShot: a thread that is interrupted while it waits or sets it leaves it usable for all others."""
 
+import math
 import signal
 import threading
 import time
 
+from hwheel.timers import one_shot
 from hwheel.timers.one_shot import OneShot
+from interrupted_lines import each_line
+
+
+def is_waited_for(happened):
+    return any(awaited is happened for _, awaited in [*one_shot._waits.values()])
 
 
 def test_all_who_wait_are_let_through_and_later_ones_do_not_wait():
     happened = OneShot()
     passed = []
-    threads = [threading.Thread(target=lambda: passed.append(happened.wait(60))) for _ in range(5)]
+    timeouts = [60, 60, None, 1e300, math.inf]  # longer than any lock waits, too
+    threads = [threading.Thread(target=lambda s=s: passed.append(happened.wait(s))) for s in timeouts]
     for thread in threads:
         thread.start()
     assert happened.wait(0.01) is False
@@ -19,7 +27,23 @@ def test_all_who_wait_are_let_through_and_later_ones_do_not_wait():
     for thread in threads:
         thread.join(60)
     assert passed == [True] * 5
+    assert not is_waited_for(happened)  # nobody holds on to it
     assert happened.wait() is True and happened.wait(-1) is True and happened.wait(float("inf")) is True
+
+
+def test_who_waits_is_let_through_where_another_is_interrupted_at_any_line(eventually):
+    def scenario():
+        happened = OneShot()
+        other = threading.Thread(target=happened.wait, daemon=True)
+        other.start()
+        eventually(lambda: is_waited_for(happened))
+        yield lambda: happened.wait(begin=happened.set)
+        if not happened._is_set:
+            happened.set()
+        other.join(20)
+        assert not other.is_alive()
+
+    assert each_line(scenario, ("hwheel/timers/one_shot.py",)) > 5
 
 
 def test_interruptions_of_one_who_waits_keep_no_other_waiting():

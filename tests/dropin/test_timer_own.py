@@ -10,6 +10,7 @@ import pytest
 
 import hwheel
 import hwheel.threading
+from hwheel.threading.pool import IDLE_NAME
 from letting_go import let_go
 
 PATIENCE_S = 60
@@ -182,3 +183,14 @@ def test_finished_that_is_first_asked_for_in_the_function_is_set_after_it():
     timer.join(60)
     ((finished, was_set),) = seen
     assert not was_set and finished.is_set()
+
+
+def test_a_thread_has_the_timers_name_no_longer_than_the_function_runs(eventually):
+    threads = []
+    timer = hwheel.Timer(0, lambda: threads.append(threading.current_thread()))
+    timer.name = "heartbeat"
+    timer.start()
+    timer.join()
+    eventually(lambda: threads[0].name == IDLE_NAME)
+    timer.name = "renamed"
+    assert (timer.name, threads[0].name) == ("renamed", IDLE_NAME)

@@ -3,6 +3,7 @@
 import threading
 import time
 import weakref
+from queue import Empty, SimpleQueue
 
 import pytest
 
@@ -172,6 +173,42 @@ def test_a_thread_that_is_just_ending_takes_what_comes_in(pool, monkeypatch):
             time.sleep(0.0002)
 
 
+class TimesOutAsSomethingComes(SimpleQueue):
+    """Who waits in it for so long only learns that the time is over when something has just come in."""
+
+    def get(self, block=True, timeout=None):
+        if timeout is None:
+            return super().get()
+        self.put(super().get(timeout=PATIENCE_S))
+        raise Empty
+
+
+def test_what_comes_in_when_the_time_of_a_thread_is_over_is_done(pool, monkeypatch, eventually):
+    monkeypatch.setattr(thread_pool, "SimpleQueue", TimesOutAsSomethingComes)
+    for _ in range(5):
+        assert run_one(pool).wait(PATIENCE_S)
+        eventually(lambda: pool._idle)
+    assert len(pool) == 1
+
+
+def test_when_nobody_could_be_asked_to_look_the_next_job_sees_to_it(looks):
+    fails = [True]
+
+    def call_later(delay, callback):
+        if fails:
+            raise MemoryError
+        looks(delay, callback)
+
+    pool = ThreadPool(daemon=True, call_later=call_later)
+    with pytest.raises(MemoryError):
+        pool.submit(int)
+    fails.clear()
+    # A thread that is idle is asked at once; so all are gone, and one is to be started.
+    pool.leave()
+    pool.submit(int)
+    assert looks.waiting
+
+
 def test_after_leave_threads_end_but_work_is_still_done(pool, block, gate, eventually):
     assert run_one(pool).wait(PATIENCE_S)
     block(2)
@@ -209,16 +246,23 @@ def test_its_threads_are_daemons_or_not(looks, daemon):
     pool.leave()
 
 
-def test_a_thread_of_an_abandoned_pool_ends_with_its_job(pool, monkeypatch, eventually):
+def test_a_thread_of_an_abandoned_pool_ends_with_its_job(pool, block, monkeypatch, eventually):
+    """What else there was to do is the parent's."""
     monkeypatch.setattr(thread_pool, "LINGER_S", 1000)
     threads = []
+    queued = threading.Event()
 
     def job():
+        queued.wait(PATIENCE_S)
         pool.abandon()
         threads.append(threading.current_thread())
 
+    block(READY_THREADS - 1)
     pool.submit(job)
+    others = [run_one(pool) for _ in range(3)]
+    queued.set()
     eventually(lambda: threads and not threads[0].is_alive())
+    assert not any(other.is_set() for other in others)
 
 
 def test_an_idle_thread_is_taken_out_by_who_has_the_lock(pool, eventually):

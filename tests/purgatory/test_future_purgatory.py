@@ -105,6 +105,16 @@ def test_a_timeout_fails_what_is_not_done_if_that_is_wanted(timer):
             pending.result()
 
 
+def test_a_future_that_is_done_while_the_others_are_failed_stays_as_it_is(timer, errors):
+    with DelayedFuturePurgatory("futures", timer, fail_pending=True) as purgatory:
+        first, second = Future(), Future()
+        first.add_done_callback(lambda _: second.set_result("answer"))
+        called = []
+        purgatory.try_complete_else_watch(100, [first, second], lambda: called.append(second.result()))
+        timer.advance(0.1)
+    assert called == ["answer"] and errors == []
+
+
 def test_a_future_that_is_never_done_keeps_no_expired_operation_alive(futures_purgatory, timer):
     future = Future()
     future.set_running_or_notify_cancel()

@@ -5,6 +5,7 @@ import importlib
 import os
 import pkgutil
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -193,6 +194,46 @@ def test_close_returns_what_waits_in_order_of_deadlines_and_leaves_a_given_timer
     with pytest.raises(TimerClosed):
         purgatory.try_complete_else_watch(flagged(completable=True), ["a"])
     assert repr(purgatory) == "<DelayedOperationPurgatory 'closing', closed>"
+
+
+def test_close_does_not_return_what_is_about_to_be_completed(make_timer, make_purgatory, flagged, eventually):
+    """Its timeout was handed out, to an executor that is busy."""
+    busy = threading.Event()
+    with ThreadPoolExecutor(1) as executor:
+        try:
+            executor.submit(busy.wait, 60)
+            purgatory = make_purgatory(make_timer(executor=executor))
+            operation = flagged(1)
+            assert not purgatory.try_complete_else_watch(operation, ["key"])
+            eventually(lambda: operation.expired)
+            assert not operation.is_completed and purgatory.close() == []
+        finally:
+            busy.set()
+        assert operation.done.wait(60)
+    assert operation.calls == ["on_complete", "on_expiration"]
+
+
+def test_of_a_cancel_and_a_close_in_its_middle_one_returns_what_both_have_found(purgatory, flagged):
+    returned = []
+
+    class Closes(flagged):
+        def cancel(self):
+            if not purgatory.closed:
+                returned.extend(purgatory.close())
+            return super().cancel()
+
+    operation = Closes()
+    assert not purgatory.try_complete_else_watch(operation, ["key"])
+    returned.extend(purgatory.cancel_for_key("key"))
+    assert returned == [operation]
+
+
+def test_close_forgets_the_keys_of_what_is_completed(purgatory, flagged):
+    operation = flagged()
+    assert not purgatory.try_complete_else_watch(operation, ["key", "other"])
+    operation.completable = True
+    assert purgatory.check_and_complete("key") == 1 and purgatory.watched == 1
+    assert purgatory.close() == [] and purgatory.watched == 0
 
 
 def test_its_own_timer_has_its_name_and_is_closed_with_it(flagged):

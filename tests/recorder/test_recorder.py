@@ -255,6 +255,61 @@ def test_a_file_is_written_when_its_time_is_over(tmp_path, eventually):
     assert [row["key"] for row in table_of(tmp_path).to_pylist()] == ["a", None]
 
 
+def test_what_was_dropped_after_the_last_row_is_counted_in_a_file_too(tmp_path, eventually):
+    with Recorder(tmp_path, file_rows=1) as recorder:
+        recorder.record(Row("a", 0, 1, 0))
+        eventually(lambda: recorder.stats().files == 1, "a file")
+        recorder._capacity = 0
+        recorder.record(Row("b", 0, 1, 0))
+    dropped = [int(pq.read_schema(file).metadata[b"hwheel.dropped"]) for file in tmp_path.glob("*.parquet")]
+    assert sorted(dropped) == [0, 1] and len(table_of(tmp_path)) == 1
+
+
+def test_a_file_that_is_being_written_is_none_that_a_reader_takes(tmp_path, monkeypatch):
+    write_table, seen = pq.write_table, []
+
+    def write_and_look(table, path, **options):
+        write_table(table, path, **options)
+        seen.append([*tmp_path.glob("*.parquet")])
+
+    monkeypatch.setattr("hwheel.recorder.log_writer.pq.write_table", write_and_look)
+    with Recorder(tmp_path) as recorder:
+        recorder.record(Row("a", 0, 1, 0))
+    assert seen == [[]] and len(table_of(tmp_path)) == 1
+
+
+def test_when_the_disk_fails_what_waits_in_the_queue_is_dropped_and_counted(tmp_path, monkeypatch, eventually):
+    monkeypatch.setattr(threading, "excepthook", lambda args: None)
+    writes, is_full = threading.Event(), threading.Event()
+
+    def fail(writer, dropped):
+        writes.set()
+        is_full.wait(60)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(LogWriter, "finish", fail)
+    recorder = Recorder(tmp_path, file_rows=1)
+    recorder.record(Row("a", 0, 1, 0))
+    assert writes.wait(60)
+    for key in "bc":
+        recorder.record(Row(key, 0, 1, 0))
+    closing = threading.Thread(target=recorder.close)
+    closing.start()
+    eventually(lambda: recorder._queue.qsize() == 3, "the word of close(), which is no row")
+    is_full.set()
+    closing.join(60)
+    assert recorder.stats()[:3] == (0, 3, 0)
+
+
+def test_the_log_is_shifted_by_whole_ticks(tmp_path):
+    with Recorder(tmp_path) as recorder, RecordingTimer(recorder, tick_ms=60_000) as timer:
+        task = timer.call_later(5, print)
+        deadline_ms = task.deadline_ms
+        task.cancel()
+    [row] = table_of(tmp_path).to_pylist()
+    assert (row["start"] + row["timeout"] - deadline_ms) % 60_000 == 0
+
+
 def test_two_recorders_write_into_one_directory(tmp_path):
     with Recorder(tmp_path) as one, Recorder(tmp_path) as other:
         one.record(Row("a", 0, 1, 0))

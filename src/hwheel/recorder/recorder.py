@@ -123,8 +123,7 @@ class Recorder:
             self._queue.put(None)  # once more, if an earlier close() was interrupted
             self._thread.join()
         with self._counting:  # what was put in at the very moment of the close
-            while not self._queue.empty():
-                self._dropped += self._queue.get() is not None
+            self._drop_what_waits()
 
     def __enter__(self) -> Self:
         return self
@@ -144,9 +143,9 @@ class Recorder:
             self._closed = True
             self.error = error
             with self._counting:  # what is in no file by now is lost
-                self._dropped += self._taken - self._written + len(self._rows) + self._queue.qsize()
-                self._taken = self._written
-                self._rows, self._queue = [], SimpleQueue()
+                self._dropped += self._taken - self._written + len(self._rows)
+                self._taken, self._rows = self._written, []
+                self._drop_what_waits()
             report_uncaught(error, threading.current_thread())
 
     def _write(self) -> None:
@@ -174,6 +173,11 @@ class Recorder:
             return self._queue.get(timeout=None if finish_at is None else max(0.0, finish_at - time.monotonic())), False
         except Empty:
             return None, True
+
+    def _drop_what_waits(self) -> None:
+        """Counts the rows in the queue as dropped: not close()'s word that there are no more."""
+        while not self._queue.empty():
+            self._dropped += self._queue.get() is not None
 
     def _pack(self) -> None:
         self._writer.add(self._rows)

@@ -262,6 +262,39 @@ def test_a_value_that_has_no_order_with_a_threshold_completes_nothing(thresholds
     assert done(low, other) == [True, False]
 
 
+class Meddling:
+    """A threshold whose next comparison does something first."""
+
+    meanwhile = None
+
+    def __init__(self, value):
+        self.value = value
+
+    def __lt__(self, other):
+        meanwhile, Meddling.meanwhile = Meddling.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return self.value < other.value
+
+    def __le__(self, other):
+        return self.value <= other.value
+
+
+def test_what_a_comparison_adds_and_completes_is_forgotten_by_nobody(thresholds):
+    late = []
+    others = [thresholds.await_(Meddling(value), 500) for value in (5, 7)]
+
+    def add_and_complete():
+        late.append(thresholds.await_(Meddling(3), 500))
+        thresholds.maybe_complete(Meddling(1))
+
+    Meddling.meanwhile = add_and_complete
+    thresholds.maybe_complete(Meddling(2))
+    assert done(*late, *others) == [False, False, False]
+    thresholds.maybe_complete(Meddling(4))
+    assert done(*late, *others) == [True, False, False]
+
+
 class Picky:
     """A number that only says what is less, and calls `between` when it is asked."""
 

@@ -7,6 +7,7 @@ import random
 import time
 from array import array
 from contextvars import copy_context
+from types import SimpleNamespace
 
 import pytest
 
@@ -224,6 +225,34 @@ def test_with_return_a_task_of_call_every_goes_on_at_the_next_time_of_its_grid(m
     RAN.clear()
     new.advance(9)
     assert len(RAN) == 2 and task.cancel()
+
+
+def test_with_return_a_time_of_call_every_that_is_just_now_is_over():
+    old = ManualTimer()
+    old.call_every(5, note)
+    new = ManualTimer()
+    [task] = new.load(old.dump(now=NOW), now=NOW + 5, overdue="return").tasks
+    assert task.deadline_ms == 5000 and task.cancel()
+
+
+def test_a_timer_that_is_closed_loads_nothing_also_where_nothing_is_to_be_added():
+    old, new = ManualTimer(), ManualTimer()
+    old.call_later(5, note)
+    data = old.dump(now=NOW)
+    new.close()
+    for again in (data, ManualTimer().dump()):
+        with pytest.raises(TimerClosed):
+            new.load(again, now=NOW + 10, overdue="return")
+
+
+def test_the_time_of_day_is_that_at_which_the_timers_clock_is_read(monkeypatch):
+    """A callback that runs while dump() begins may go on for long: what is pending is not early for that."""
+    times = iter([NOW * 10**9, (NOW + 7) * 10**9])
+    monkeypatch.setattr("hwheel.timers.dump.time", SimpleNamespace(time_ns=lambda: next(times)))
+    old, new = ManualTimer(), ManualTimer()
+    old.call_later(10, note)
+    [task] = new.load(old.dump(), now=NOW + 7).tasks
+    assert task.deadline_ms == 10_000 and task.cancel()
 
 
 def test_the_grid_of_call_every_is_kept_and_so_is_a_run_that_was_rescheduled():

@@ -368,3 +368,26 @@ def test_a_future_that_cannot_tell_its_error_is_an_error(make_timer, eventually)
     timer.call_later(0.001, int)
     eventually(lambda: reported == [OSError])
     timer.close()
+
+
+def test_what_an_executor_says_is_done_is_not_waited_for_though_it_did_not_run_here(make_timer, eventually):
+    """It ran in another process, say. It was done after submit(), for the second task has been submitted since."""
+    futures, ran = [], []
+
+    class Elsewhere:
+        def submit(self, function, *args):
+            if futures:
+                function(*args)
+                return done_future()
+            futures.append(Future())
+            return futures[0]
+
+    timer = make_timer(executor=Elsewhere())
+    for name in ("there", "here"):
+        timer.call_later(0.001, ran.append, name)
+    eventually(lambda: ran == ["here"])
+    futures[0].set_result(None)
+    closing = threading.Thread(target=timer.close, kwargs={"run_pending": True}, daemon=True)
+    closing.start()
+    closing.join(PATIENCE_S)
+    assert not closing.is_alive() and ran == ["here"]

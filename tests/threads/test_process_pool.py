@@ -130,3 +130,16 @@ assert missed == [(path, "late")] and timer.stats().missed == 1, missed
 assert errors == [] and not task.missed, errors
 """,
     )
+
+
+def test_what_a_callback_returns_there_is_not_sent_back(script):
+    """It need not be anything that can be."""
+    run(
+        script,
+        """
+tasks = [timer.call_later(0.001, os.scandir), timer.call_later(0.002, note, path, "ran")]
+eventually(lambda: lines() == ["ran"])
+timer.close(run_pending=True)
+assert errors == [], errors
+""",
+    )

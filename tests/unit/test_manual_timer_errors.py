@@ -145,3 +145,13 @@ def test_what_another_thread_adds_while_the_clock_goes_through_coarse_buckets_is
     far_off.cancel()
     timer.advance(0.01)
     assert early == []
+
+
+def test_a_ctrl_c_that_comes_while_on_error_is_at_work_is_raised():
+    def on_error(task, error):
+        raise KeyboardInterrupt
+
+    timer = ManualTimer(on_error=on_error)
+    timer.call_later(0, divmod, 1, 0)
+    with pytest.raises(KeyboardInterrupt):
+        timer.advance(0)

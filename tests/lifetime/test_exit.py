@@ -250,3 +250,34 @@ timer.call_later(60, print)
     )
     assert (status, out) == (0, "told\ntold\n")
     assert err.count("Traceback") == err.count("ValueError: odd") == 2
+
+
+def test_a_callback_that_adds_while_the_interpreter_ends_is_refused_in_silence(ends_well):
+    ends_well("""
+import threading, time
+from hwheel import SystemTimer, TimerClosed
+from hwheel.timers.lifecycle import follow_process
+begun, ends, refused = threading.Event(), threading.Event(), threading.Event()
+
+class Earlier:  # so it is told of the end after the timer, which is closed by then
+    def _at_exit(self):
+        ends.set()
+        assert refused.wait(20)
+        time.sleep(0.2)  # what the callback raises is reported in this time, or is not
+
+earlier = Earlier()
+follow_process(earlier)
+timer = SystemTimer()
+
+def add():
+    begun.set()
+    ends.wait(20)
+    try:
+        timer.call_later(1, print)
+    except TimerClosed:
+        refused.set()
+        raise
+
+timer.call_later(0, add)
+assert begun.wait(20)
+""")

@@ -123,6 +123,42 @@ def test_a_timer_that_comes_to_its_end_while_somebody_looks(looks, monkeypatch):
     assert not Ending.args_left
 
 
+class WithItsOwnRun(hwheel.Timer):
+    """Which has a thread of its own from its start on."""
+
+    def run(self):
+        self.function()
+
+
+@pytest.mark.parametrize("kind", [hwheel.Timer, WithItsOwnRun])
+def test_a_start_for_which_no_thread_can_be_had_is_an_error_that_changes_nothing(kind, monkeypatch):
+    """One that is started while the interpreter exits wants a thread that keeps it."""
+    calls = []
+    timer = kind(0.01 if kind is WithItsOwnRun else FAR_OFF_S, lambda: calls.append(1))
+    engine = hwheel.threading.timer._engine
+    pending = len(engine.timer)
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "exiting", True)
+        patch.setattr(engine, "_keeping", False)
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            timer.start()
+    try:
+        assert not timer.is_alive() and len(engine.timer) == pending
+        with pytest.raises(RuntimeError, match="before it is started"):
+            timer.join()
+        timer.interval = 0.01
+        timer.start()
+        timer.join(PATIENCE_S)
+        assert calls == [1]
+    finally:
+        timer.cancel()  # it would keep the interpreter
+
+
 class Thing:
     """Something whose end can be seen."""
 

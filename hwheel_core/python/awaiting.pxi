@@ -43,6 +43,15 @@ def future_settle(loop, future, result, error, cancelled):
             future.set_exception(wrapped)
 
 
+cdef bint waiter_leave(list waiters, object waiter) except False:
+    """In one step, because who tells and who waits may both be about to do it, in two threads."""
+    try:
+        waiters.remove(waiter)
+    except ValueError:
+        pass                    # the other one was faster
+    return True
+
+
 cdef bint awaited_tell(Awaited self, object result, object error, bint cancelled=False) except -1:
     """Tells all who wait, once. False: there is nobody who would hear it. In the child of a fork the loop is the parent's."""
     cdef bint told = False
@@ -59,8 +68,7 @@ cdef bint awaited_tell(Awaited self, object result, object error, bint cancelled
                 told = True
             except RuntimeError:
                 pass            # the loop is closed
-        if waiter in self.waiters:
-            self.waiters.remove(waiter)
+        waiter_leave(self.waiters, waiter)
     return told
 
 
@@ -79,8 +87,8 @@ cdef bint task_tell(TimerTask self, object result, object error, bint cancelled=
     return type(awaited) is Awaited and awaited_tell(awaited, result, error, cancelled)
 
 
-cdef list task_waiters(TimerTask self):
-    """The list of those who await the task."""
+cdef list task_waiters(TimerTask self, object waiter):
+    """The list of those who await the task, with one more, who is in it before a run can begin that would not find it there."""
     cdef Awaited awaited = Awaited.__new__(Awaited)
     cdef list waiters = []
     cdef bint is_to_come
@@ -94,6 +102,8 @@ cdef list task_waiters(TimerTask self):
         elif is_to_come:
             awaited.callback = self.callback_
             self.callback_ = awaited
+        if is_to_come:
+            waiters.append(waiter)
     if not is_to_come:
         raise RuntimeError("the task has begun already, and what it returns is not kept: await it before it is due")
     return waiters
@@ -107,10 +117,8 @@ def task_wait(TimerTask task):
         raise asyncio.CancelledError
     future = loop.create_future()
     waiter = loop, future, os.getpid()
-    waiters = task_waiters(task)
-    waiters.append(waiter)
+    waiters = task_waiters(task, waiter)
     try:
         return (yield from future.__await__())
     finally:
-        if waiter in waiters:
-            waiters.remove(waiter)
+        waiter_leave(waiters, waiter)

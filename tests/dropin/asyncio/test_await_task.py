@@ -366,3 +366,69 @@ def test_waits_and_cancels_of_many_threads_each_end_once(timer, many_switches):
 
     (outcomes, cancelled), _ = on_loop(main())
     assert outcomes == {"ran": 500 - cancelled, "cancelled": cancelled}
+
+
+class NoLoop:
+    """As much of a loop as it takes to wait for a task, in no thread of its own."""
+
+    told = None
+
+    def create_future(self):
+        return self
+
+    def done(self):
+        return False
+
+    def __await__(self):
+        yield self
+
+    def call_soon_threadsafe(self, settle, loop, future, result, error, cancelled):
+        self.told = "cancelled" if cancelled else result
+
+
+def test_a_run_that_begins_while_somebody_begins_to_wait(many_switches):
+    """Where there is no GIL these are two threads at once: who waits is told, or hears that he is too late."""
+    rounds = 3000
+    timer = ManualTimer()
+    ended = [0]
+    errors = []
+    turn = threading.Barrier(2)
+
+    def advance():
+        for number in range(rounds):
+            turn.wait()
+            for _ in range(number % 40):
+                pass
+            try:
+                timer.advance(0.001)
+            except BaseException as error:
+                errors.append(error)
+            ended[0] = number + 1
+
+    thread = threading.Thread(target=advance)
+    thread.start()
+    answers = set()
+    for number in range(rounds):
+        task = timer.call_later(0.001, str, "ran")
+        loop = NoLoop()
+        asyncio._set_running_loop(loop)
+        try:
+            waits = task.__await__()
+            turn.wait()
+            for _ in range(number // 40 % 40):
+                pass
+            next(waits)
+            while loop.told is None and ended[0] <= number:
+                pass
+            waits.close()
+            while ended[0] <= number:
+                pass
+            answers.add(loop.told)
+        except RuntimeError as error:
+            assert "has begun already" in str(error)
+        except ValueError as error:
+            errors.append(error)
+        finally:
+            asyncio._set_running_loop(None)
+    thread.join()
+    assert not errors and answers <= {"ran"}

@@ -474,3 +474,33 @@ def test_a_clock_that_fails_leaves_the_futures_waiting(thresholds, timer, monkey
     assert done(*waiting) == [True, True, False]
     thresholds.complete_all()
     assert all(done(*waiting))
+
+
+def test_what_is_completed_while_await_looks_whether_it_waits_is_not_awaited_anew(thresholds, monkeypatch):
+    """Else nobody would complete what the caller gets: the value has been reached by then."""
+
+    class Waiting(dict):
+        def __contains__(self, number):
+            thresholds.maybe_complete(5, 1000)
+            return super().__contains__(number)
+
+    monkeypatch.setattr(thresholds, "_waiting", Waiting())
+    assert thresholds.await_(5, 500).result(0) == 1000
+
+
+def test_only_who_has_the_lock_changes_the_heap(timer):
+    """Also when a comparison has failed, because another thread may be at work on the heap."""
+    locked = []
+
+    class Watched(ThresholdPurgatory):
+        def __setattr__(self, name, value):
+            if name == "_heap":
+                locked.append(self._lock._is_owned())
+            super().__setattr__(name, value)
+
+    with Watched("thresholds", timer) as thresholds:
+        locked.clear()  # in __init__ nobody else has it
+        thresholds.await_(1, 500)
+        with pytest.raises(TypeError):
+            thresholds.maybe_complete("one")
+        assert locked and all(locked)

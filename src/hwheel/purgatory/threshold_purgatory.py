@@ -113,7 +113,8 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
                 (self._push_late if is_inside else self._push)(_Waiting(number, threshold, future, task))
             self.timer.add(task)
             future.add_done_callback(lambda done: self._forget(number, done))
-            if not future.done() and number not in self._waiting:
+            # In this order, because another thread may complete it in between: it leaves _waiting when it is done.
+            if number not in self._waiting and not future.done():
                 # A comparison or a signal handler has forked, and this is the child, where nothing waits: it begins
                 # anew.
                 task.cancel()
@@ -145,7 +146,8 @@ class ThresholdPurgatory(BasePurgatory, Generic[Threshold]):
             if reached:
                 self._complete(reached, current_time_ms)
         except BaseException:
-            self._heap = None  # what was popped from it and is not done still waits
+            with self._lock:  # because another thread may be about to give back a heap that lacks the same
+                self._heap = None  # what was popped from it and is not done still waits
             raise
 
     def complete_all(self, current_time_ms: float | None = None) -> None:

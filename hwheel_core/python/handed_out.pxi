@@ -345,9 +345,13 @@ cdef bint core_hand_out(BaseTimer self, dict registry, object again, object subm
     cdef HandedOut handed
     core_set_up(self)
     while True:
+        handed = None
         if again:
-            handed = again.popleft()
-        else:
+            try:
+                handed = again.popleft()
+            except IndexError:
+                pass                        # another thread was faster
+        if handed is None:
             handed = core_hand_out_next(self, registry)
             if handed is None:
                 return True

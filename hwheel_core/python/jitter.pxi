@@ -9,7 +9,14 @@ cdef object system_draw():
     global system_random
     if system_random is None:
         from random import SystemRandom
-        system_random = SystemRandom().random
+        made = SystemRandom().random
+        # Of two threads that come at once both take the first one's, because dump() knows it by that.
+        if HW_FREE_THREADED:
+            hw_mutex_lock(&orphans)
+        if system_random is None:
+            system_random = made
+        if HW_FREE_THREADED:
+            hw_mutex_unlock(&orphans)
     return system_random
 
 

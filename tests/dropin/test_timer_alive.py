@@ -129,3 +129,25 @@ def test_a_start_with_a_bad_interval_can_be_repeated_with_a_good_one():
     timer.start()
     timer.join(60)
     assert timer.finished.is_set()
+
+
+@pytest.mark.parametrize(("look", "name"), [("is_alive", "_task"), ("ident", "_runner"), ("native_id", "_runner")])
+def test_who_looks_while_a_start_fails_sees_what_was_or_what_is(look, name):
+    """What start() has set may be gone, when another thread looks at it for the second time."""
+    looks = []
+
+    class TakenBack(Timer):
+        pass
+
+    def gone_at_the_second_look(timer):
+        looks.append(name)
+        return (threading.current_thread() if name == "_runner" else Started) if len(looks) == 1 else None
+
+    class Started:
+        cancelled = False
+
+    timer = TakenBack(1, int)
+    timer._task = Started
+    setattr(TakenBack, name, property(gone_at_the_second_look))
+    seen = getattr(timer, look)
+    assert (seen() if look == "is_alive" else seen) and len(looks) == 1

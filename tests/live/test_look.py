@@ -13,7 +13,7 @@ import pytest
 import hwheel.live
 from asking import PATIENCE_S, ask, seen
 from hwheel import ManualTimer, SystemTimer
-from hwheel.live.look import Looker, Sources
+from hwheel.live.look import Looker, Names, Sources
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
@@ -230,3 +230,28 @@ def test_looks_while_timers_work_and_end(serve, many_switches):
                 # What close() has returned is none of these three.
                 assert timer["added"] >= timer["expired"] + timer["cancelled"] + timer["pending"]
     assert json.dumps(looks[-1])
+
+
+def test_two_who_look_at_once_give_no_two_timers_one_name():
+    named = Names()
+    threads = []
+
+    class Second:
+        name = "timer"
+
+    class First(Second):
+        @property
+        def name(self):
+            if not threads:
+                threads.append(threading.Thread(target=named.name, args=[sources[1:]]))
+                threads[0].start()
+                threads[0].join(0.1)  # as long as it takes where nothing keeps it from it
+            return "timer"
+
+    sources = [First(), Second()]
+    named.name(sources[:1])
+    threads[0].join()
+    assert {*named.name(sources)} == {"timer", "timer #2"}
+    sources.clear()
+    gc.collect()
+    assert named.name([]) == {} and not named._names

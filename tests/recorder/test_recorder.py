@@ -470,3 +470,27 @@ def test_a_close_that_is_interrupted_while_it_writes_rows_loses_no_task_and_writ
     del recorder._record_once
     recorder.close()
     assert recorder.stats().written == 5
+
+
+def test_timers_that_are_made_and_dropped_while_the_process_ends(tmp_path, many_switches):
+    """Those that are there hear of the end, whatever other threads do meanwhile."""
+
+    class Follower:
+        def _at_exit(self):
+            pass
+
+    recorder = Recorder(tmp_path)
+
+    def follow():
+        for _ in range(2000):
+            for follower in [Follower() for _ in range(50)]:
+                recorder._follow(follower)
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    try:
+        while thread.is_alive():
+            recorder._at_exit()
+    finally:
+        thread.join()
+    assert not recorder._timers

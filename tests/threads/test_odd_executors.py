@@ -4,6 +4,7 @@ import gc
 import threading
 import weakref
 from array import array
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -391,3 +392,15 @@ def test_what_an_executor_says_is_done_is_not_waited_for_though_it_did_not_run_h
     closing.start()
     closing.join(PATIENCE_S)
     assert not closing.is_alive() and ran == ["here"]
+
+
+def test_what_another_thread_takes_at_that_moment_is_not_taken_twice(make_timer):
+    """Of what comes again because its submit() was interrupted."""
+
+    class Taken(deque):
+        def __bool__(self):
+            return True  # a moment ago
+
+    with ThreadPoolExecutor(1) as pool:
+        timer = make_timer(executor=pool, reaper=False)
+        timer._hand_out({}, Taken(), pytest.fail, True)

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from hwheel import ManualTimer
+from programs import output_of
 
 
 class Draws:
@@ -144,3 +145,29 @@ def test_jitter_and_slack_together(ran):
     timer.advance(0.5)
     assert ran == [128, 224, 320, 432]  # 120 to 140, 220 to 240, 320 to 340, 420 to 440
     task.cancel()
+
+
+FIRST_OF_TWO = """
+import random
+from hwheel import ManualTimer
+
+timer = ManualTimer()
+
+class Source(random.SystemRandom):
+    is_first = True
+
+    def __init__(self):
+        super().__init__()
+        if Source.is_first:
+            Source.is_first = False
+            timer.call_every(1, print, jitter=1)    # what another thread may do at this moment
+
+random.SystemRandom = Source
+timer.call_every(1, print, jitter=1)
+print(len(ManualTimer().load(timer.dump()).tasks))
+"""
+
+
+def test_two_that_are_the_first_at_once_draw_from_one_source():
+    """By which dump() knows that it is the system's, which cannot be written."""
+    assert output_of("-c", FIRST_OF_TWO).split() == ["2"]

@@ -6,7 +6,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from hwheel.asyncio.timers import WheelTimers
-from hwheel_core import loop_call_at, loop_call_later
+from hwheel_core import RLock, loop_call_at, loop_call_later
 
 if TYPE_CHECKING:
     Base = asyncio.AbstractEventLoop
@@ -15,6 +15,8 @@ else:
 
 _Ts = TypeVarTuple("_Ts")
 Loop = TypeVar("Loop", bound=asyncio.AbstractEventLoop)
+
+_making = RLock()  # so that two threads that ask at once get the same class
 
 
 class WheelTimersMixin(Base):
@@ -85,6 +87,11 @@ def wheel_loop(base: type[Loop]) -> type[Loop]:
         raise TypeError(f"base must be an event loop class with a call_at method, not {base!r}")
     if issubclass(base, WheelTimersMixin):
         return base
+    with _making:
+        return _made_of(base)
+
+
+def _made_of(base: type[Loop]) -> type[Loop]:
     bases = (WheelTimersMixin, base)
     for made in base.__subclasses__():  # a cache that keeps nothing alive
         if made.__bases__ == bases and made.__module__ == "hwheel.asyncio":

@@ -53,21 +53,30 @@ class Sources:
 class Names(Generic[_Source]):
     """What each is called: by its own name, with a number if another has that. It stays the same at every look."""
 
+    # No WeakKeyDictionary, because other threads may let go of a source while this goes through the names: to copy the
+    # values of a dict, and to take one out, are single steps that no thread can divide.
+
     def __init__(self) -> None:
-        self._names: weakref.WeakKeyDictionary[_Source, str] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()  # so that two who look at once give one source one name
+        self._names: dict[weakref.ref[_Source], str] = {}
+        self._forget = self._names.pop
 
     def name(self, sources: Iterable[_Source]) -> dict[str, _Source]:
         """{name: source}, in their order."""
+        with self._lock:
+            return self._named(sources)
+
+    def _named(self, sources: Iterable[_Source]) -> dict[str, _Source]:
         named = {}
-        taken = {*self._names.values()}
+        taken = {*[*self._names.values()]}
         numbers: dict[str, Iterator[int]] = {}  # by name: what was not tried yet
         for source in sources:
-            name = self._names.get(source)
+            name = self._names.get(weakref.ref(source))
             if name is None:
                 name = source.name
                 while name in taken:
                     name = f"{source.name} #{next(numbers.setdefault(source.name, itertools.count(2)))}"
-                self._names[source] = name
+                self._names[weakref.ref(source, self._forget)] = name
                 taken.add(name)
             named[name] = source
         return named

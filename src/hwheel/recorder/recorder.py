@@ -6,10 +6,10 @@ is made for that: its put() may even interrupt itself (a finalizer or a signal h
 
 import threading
 import time
+import weakref
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol, Self
-from weakref import WeakSet
 
 from hwheel.recorder.log_writer import LogWriter, Row
 from hwheel.timers.lifecycle import follow_process
@@ -76,7 +76,8 @@ class Recorder:
             raise ValueError(f"file_seconds must be above 0, not {file_seconds}")
         self._writer = LogWriter(Path(path))
         self._capacity, self._file_rows, self._file_seconds = capacity, file_rows, file_seconds
-        self._timers: WeakSet[Leaving] = WeakSet()
+        # No WeakSet, which cannot be gone through while other threads make timers or let go of them.
+        self._timers: dict[weakref.ref[Leaving], None] = {}
         self._counting = RLock()  # a finalizer may come in between
         self._dropped = self._dropped_told = self._taken = self._written = 0
         self._queue: SimpleQueue[Row | None] = SimpleQueue()
@@ -197,7 +198,7 @@ class Recorder:
 
     def _follow(self, timer: Leaving) -> None:
         """The timer has its say before the recorder closes at exit."""
-        self._timers.add(timer)
+        self._timers[weakref.ref(timer, self._timers.pop)] = None
 
     def _after_fork_in_child(self) -> None:
         """The thread and the files are the parent's."""
@@ -207,7 +208,9 @@ class Recorder:
 
     def _at_exit(self) -> None:
         try:
-            for timer in [*self._timers]:
-                timer._at_exit()
+            for follower in [*self._timers]:
+                timer = follower()
+                if timer is not None:
+                    timer._at_exit()
         finally:
             self.close()

@@ -165,12 +165,14 @@ class Timer(threading.Timer):
 
     def is_alive(self) -> bool:
         """Whether the timer has been started and is not over: its function may yet be called, or is running."""
-        if self._task is None or self._task.cancelled or self._over:
+        task = self._task  # read once, as _runner below: a start() that fails in another thread takes it back
+        if task is None or task.cancelled or self._over:
             return False
         if _engine is not None and self._generation == _engine.generation:
             return True
         # A fork happened since. Only the thread that forked came along.
-        return self._runner is not None and self._runner.is_alive()
+        runner = self._runner
+        return runner is not None and runner.is_alive()
 
     @property
     def finished(self) -> threading.Event:
@@ -196,8 +198,9 @@ class Timer(threading.Timer):
     @name.setter
     def name(self, name: str) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         self._name = str(name)
-        if self._runner is not None and not self._over:
-            self._runner.name = self._name
+        runner = self._runner
+        if runner is not None and not self._over:
+            runner.name = self._name
 
     @property
     def daemon(self) -> bool:
@@ -213,12 +216,14 @@ class Timer(threading.Timer):
     @property
     def ident(self) -> int | None:
         """threading.get_ident() of the thread in which the function runs or ran. None before."""
-        return None if self._runner is None else self._runner.ident
+        runner = self._runner
+        return None if runner is None else runner.ident
 
     @property
     def native_id(self) -> int | None:
         """The system's number of the thread in which the function runs or ran. None before."""
-        return None if self._runner is None else self._runner.native_id
+        runner = self._runner
+        return None if runner is None else runner.native_id
 
     def __repr__(self) -> str:
         state = "initial" if self._task is None else "started" if self.is_alive() else "stopped"

@@ -202,9 +202,10 @@ class Foreign(HandOver):
         for handed in self._outstanding(timer):
             if handed.is_taken_back:
                 timer._take_back(handed)  # again: it was interrupted
-        while self._again:
-            timer._take_back(self._again[0])
-            self._again.popleft()
+        for handed in self._again.copy():
+            timer._take_back(handed)
+            with contextlib.suppress(ValueError):  # another thread, for which close() did not wait, was faster
+                self._again.remove(handed)
 
     def _outstanding(self, timer: BaseTimer) -> list[HandedOut]:
         """What was handed out by this process, and is not over."""

@@ -477,3 +477,23 @@ def test_a_forked_child_can_run_a_loop_of_its_own():
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     run_until(loop, ran, 1)
     loop.close()
+
+
+def test_two_who_ask_for_a_class_at_once_get_the_same():
+    threads, found = [], []
+
+    class Kind(type):
+        def __subclasses__(cls):
+            made = super().__subclasses__()
+            if not threads:
+                threads.append(threading.Thread(target=lambda: found.append(wheel_loop(Base))))
+                threads[0].start()
+                threads[0].join(0.1)  # as long as it takes where nothing keeps it from it
+            return made
+
+    class Base(asyncio.SelectorEventLoop, metaclass=Kind):
+        pass
+
+    made = wheel_loop(Base)
+    threads[0].join()
+    assert found == [made] and wheel_loop(Base) is made

@@ -59,7 +59,6 @@ class Names(Generic[_Source]):
     def __init__(self) -> None:
         self._lock = threading.Lock()  # so that two who look at once give one source one name
         self._names: dict[weakref.ref[_Source], str] = {}
-        self._forget = self._names.pop
 
     def name(self, sources: Iterable[_Source]) -> dict[str, _Source]:
         """{name: source}, in their order."""
@@ -76,7 +75,7 @@ class Names(Generic[_Source]):
                 name = source.name
                 while name in taken:
                     name = f"{source.name} #{next(numbers.setdefault(source.name, itertools.count(2)))}"
-                self._names[weakref.ref(source, self._forget)] = name
+                self._names[weakref.ref(source, self._names.pop)] = name
                 taken.add(name)
             named[name] = source
         return named

@@ -123,6 +123,7 @@ cdef extern from "native.h":
     PyObject** hw_tuple_items(PyObject*) nogil
     void hw_set_size(PyObject*, Py_ssize_t)
     void hw_give_away(PyObject*)
+    void hw_free_object_lock(PyObject*)
     void hw_set_name(PyObject*, const char*)
     void hw_set_dealloc(PyObject*, void (*)(PyObject*) noexcept)
     void hw_type_free(PyObject*)

@@ -107,6 +107,17 @@ static inline void hw_give_away(PyObject *object)
 #endif
 }
 
+/* In the child of a fork: nobody has the lock of this object. Without a GIL CPython hands it to who has waited for it, also
+ * where that thread has just been stopped for the fork. Only for objects in whose critical sections nothing can fork. */
+static inline void hw_free_object_lock(PyObject *object)
+{
+#ifdef Py_GIL_DISABLED
+    object->ob_mutex = (PyMutex){0};
+#else
+    (void)object;
+#endif
+}
+
 /* A method with the calling convention METH_FASTCALL, for classes of any kind. */
 static inline PyObject *hw_method(PyMethodDef *method, const char *name, void *function, const char *doc)
 {

@@ -212,7 +212,8 @@ cdef object timer_cancel_all(Timer* timer):
 
 
 cdef void timer_finish_batches(Timer* timer) noexcept:
-    """In the child of a fork: lets go of batches whose last index was being handed out by a thread of the parent."""
+    """In the child of a fork: lets go of batches whose last index was being handed out by a thread of the parent, and of the
+    lock of each for which such threads waited."""
     cdef Batch* batch
     cdef Batch* following
     cdef TimerBatch ended
@@ -222,6 +223,7 @@ cdef void timer_finish_batches(Timer* timer) noexcept:
     while batch is not NULL:
         following = batch.next
         blocks = NULL
+        hw_free_object_lock(<PyObject*>batch.object)
         if batch_finish_locked(batch, &blocks):
             lock_release(timer)         # no other thread is there yet that could change the list
             blocks_free(blocks)

@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from letting_go import FREE_THREADED
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 FORK_OFTEN = """
@@ -167,3 +169,27 @@ for worker in workers:
 timer.close()
 """
     )
+
+
+@pytest.mark.skipif(not FREE_THREADED, reason="with a GIL objects have no locks")
+@pytest.mark.parametrize("fork", ["drop", "keep"])
+def test_a_batchs_lock_that_a_thread_was_about_to_get_is_free_in_the_child(ends_well, fork):
+    """CPython hands the lock of an object to who has waited for it, also where that thread is stopped for the fork."""
+    ends_well(f"""
+import ctypes
+OB_MUTEX = 10
+timer = SystemTimer(fork={fork!r})
+batch = timer.call_many(array("q", [3_600_000] * 3), int)
+lock = ctypes.c_uint8.from_address(id(batch) + OB_MUTEX)
+
+def child():
+    assert batch.pending == (3 if {fork!r} == "keep" else 0)
+    assert batch.cancel() == (3 if {fork!r} == "keep" else 0)
+    timer.close()
+
+assert lock.value == 0
+lock.value = 1
+in_child(child)
+lock.value = 0
+assert batch.cancel() == 3
+""")

@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parent / "helpers"))  # the suite's import mo
 import exploring
 import waiting
 from part_times import PartTimes
-from programs import run_python
+from programs import run_python, stop_ignoring_signals
 from systems import skip_unless_there
 
 SEED_SAID = "the searches of this run start from the seed {0}: HWHEEL_SEED={0} repeats them"
@@ -27,6 +27,7 @@ FAILED = pytest.StashKey[bool]()
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     """Before Hypothesis' own, which looks at the option."""
+    stop_ignoring_signals()
     config.pluginmanager.register(PartTimes(Path(__file__).parent))
     given = config.getoption("hypothesis_seed", None)
     if given is not None:
@@ -127,15 +128,6 @@ def many_switches():
     sys.setswitchinterval(usual / 100)
     yield
     sys.setswitchinterval(usual)
-
-
-@pytest.fixture
-def ctrl_c_reaches_children():
-    """Programs that the test starts take SIGINT as Python usually does. One that is ignored stays so in a child,
-    because that is inherited: and a shell has what it runs in the background ignore it, this suite, too."""
-    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, usual)
 
 
 class HandClock:

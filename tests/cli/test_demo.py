@@ -175,7 +175,7 @@ def test_a_malformed_log_is_one_line_that_names_the_line(capsys, tmp_path):
     assert captured.err == f"hwheel demo: {log}, line 2: timeout must be a number of ms, not 'soon'\n"
 
 
-def test_an_interrupt_ends_with_status_130_and_no_traceback(tmp_path, ctrl_c_reaches_children):
+def test_an_interrupt_ends_with_status_130_and_no_traceback(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "hwheel", "demo", "--count", "2000"],
         stdout=subprocess.PIPE,

@@ -349,7 +349,7 @@ class Terminal:
 RESTORED = "\x1b[?1049l"
 
 
-def test_ctrl_c_ends_it_and_leaves_the_terminal_as_it_was(program, path, ctrl_c_reaches_children):
+def test_ctrl_c_ends_it_and_leaves_the_terminal_as_it_was(program, path):
     with Terminal("top", path, "--interval", "0.1") as terminal:
         terminal.shows(f"pid {program.pid}", times=3)
         terminal.running.send_signal(signal.SIGINT)

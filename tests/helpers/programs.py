@@ -2,12 +2,26 @@
 anew."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 PATIENCE_S = 100
+RESTORED_BY_SUBPROCESS = ("SIGPIPE", "SIGXFZ", "SIGXFSZ")  # Python itself ignores them
+
+
+def stop_ignoring_signals():
+    """Give every program that this process starts the default disposition of all signals.
+
+    Programs inherit ignored signals: nohup ignores SIGHUP, and a shell without job control ignores SIGINT and SIGQUIT
+    in the background. They do not inherit handlers, so a handler that does nothing protects this process just as well.
+    """
+    for number in signal.valid_signals() - {getattr(signal, name, None) for name in RESTORED_BY_SUBPROCESS}:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            usual = signal.default_int_handler if number == signal.SIGINT else lambda *_: None
+            signal.signal(number, usual)
 
 
 class Ended(NamedTuple):

@@ -96,7 +96,7 @@ def test_what_a_killed_program_leaves_is_no_obstacle(start, short_path):
     assert ended(program) == (0, "", "")
 
 
-def test_ctrl_c_ends_a_program_that_serves(start, address, short_path, ctrl_c_reaches_children):
+def test_ctrl_c_ends_a_program_that_serves(start, address, short_path):
     code = "try: print('sleeps', flush=True); time.sleep(99)\nexcept KeyboardInterrupt: server.close(); print('closed')"
     program, where = start(code, address)
     assert program.stdout.readline() == "sleeps\n"

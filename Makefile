@@ -81,14 +81,14 @@ PENDING ?= 1000000
 RATE ?= 200000
 HWHEEL_SEED ?= random
 soak: .venv/built
-	.venv/bin/python -P -W ignore::DeprecationWarning soak --seed $(HWHEEL_SEED) load --minutes $(MINUTES) \
+	.venv/bin/python -P -W ignore::DeprecationWarning tools/soak --seed $(HWHEEL_SEED) load --minutes $(MINUTES) \
 		--pending $(PENDING) --rate $(RATE) --picture build/soak.png
 
 # Children forked and programs ended under load, in many ways: none hangs.
 FORKS ?= 1000
 EXITS ?= 200
 forks: .venv/built
-	.venv/bin/python -P soak --seed $(HWHEEL_SEED) ends --forks $(FORKS) --exits $(EXITS)
+	.venv/bin/python -P tools/soak --seed $(HWHEEL_SEED) ends --forks $(FORKS) --exits $(EXITS)
 
 # What searches, for as long as it takes to find what is rare, and something new each time: the seed is printed at the start
 # and at the end, and `make search HWHEEL_SEED=<it>` tries the same again.
@@ -97,31 +97,31 @@ search: .venv-debug/built
 		tests/model tests/threads tests/lifetime tests/purgatory tests/promises tests/recorder tests/tune/test_curves.py \
 		tests/dropin/test_interruptions.py $(patsubst %,tests/dropin/asyncio/test_%.py,interruptions model clocks)
 
-# Every state that a small wheel, and a small timer with two threads asleep, can come to: see proof/wheel_order.py,
-# proof/wake_up.py and proof/inboxes.py. ARGUMENTS=--quick: seconds instead of minutes.
+# Every state that a small wheel, and a small timer with two threads asleep, can come to: see tools/proof/wheel_order.py,
+# tools/proof/wake_up.py and tools/proof/inboxes.py. ARGUMENTS=--quick: seconds instead of minutes.
 proof: .venv/built
-	.venv/bin/python -P proof $(ARGUMENTS)
+	.venv/bin/python -P tools/proof $(ARGUMENTS)
 
-# Inputs that break a promise, looked for by libFuzzer, which sees what each reaches in the core: see fuzz/__main__.py. Needs
-# clang, and an interpreter that Atheris has a wheel for. ARGUMENTS=--keep puts what reaches something new into fuzz/corpus;
+# Inputs that break a promise, looked for by libFuzzer, which sees what each reaches in the core: see tools/fuzz/__main__.py. Needs
+# clang, and an interpreter that Atheris has a wheel for. ARGUMENTS=--keep puts what reaches something new into tools/fuzz/corpus;
 # ARGUMENTS="--operations 1e8 plain" tries the half that holds no Python object alone, which wants no Atheris.
 SECONDS ?= 60
 fuzz: .venv-fuzz/built
-	.venv-fuzz/bin/python -P fuzz --seconds $(SECONDS) $(ARGUMENTS)
+	.venv-fuzz/bin/python -P tools/fuzz --seconds $(SECONDS) $(ARGUMENTS)
 
 # `hwheel deliver` killed 20 times with -9, and every message counted: some ten minutes.
 chaos: .venv/built
 	.venv/bin/python tests/spark/chaos.py $(ARGUMENTS)
 
-# The wheel broken in some 730 ways, each of which a test has to notice: see mutants/__main__.py. ARGUMENTS="--only queue.pxi"
+# The wheel broken in some 730 ways, each of which a test has to notice: see tools/mutants/__main__.py. ARGUMENTS="--only queue.pxi"
 # breaks a part of it, --again what the last run has not killed.
 mutants: .venv/built
-	.venv/bin/python -P mutants $(ARGUMENTS)
+	.venv/bin/python -P tools/mutants $(ARGUMENTS)
 
-# Which lines tests reach, of Python and of the compiled core: build/coverage/index.html, see lines/__main__.py. ARGUMENTS=--spark:
+# Which lines tests reach, of Python and of the compiled core: build/coverage/index.html, see tools/coverage/__main__.py. ARGUMENTS=--spark:
 # with those of hwheel.spark; --report: once more what was counted last.
 coverage: .venv-coverage/built
-	.venv-coverage/bin/python -P lines $(ARGUMENTS)
+	.venv-coverage/bin/python -P tools/coverage $(ARGUMENTS)
 
 # AddressSanitizer and UndefinedBehaviorSanitizer under the tests of the core and of what is built on it. Here and in the next ones
 # SANITIZED="tests/unit ..." says which tests alone, because all take long.
@@ -236,13 +236,13 @@ types: .venv/built
 	.venv/bin/basedpyright --pythonpath .venv/bin/python
 	.venv/bin/python -P -m pytest -q tests/packaging/test_types.py
 
-# What a release consists of, and whether it is fit to be one: see release/README.md. Some minutes for each Python.
+# What a release consists of, and whether it is fit to be one: see tools/release/README.md. Some minutes for each Python.
 # PYTHONS="python3.12 ..." says for which; TESTS=all runs the whole suite on each wheel, TESTS=none no test.
 dist:
 	test -d .venv-dist || $(PYTHON) -m venv .venv-dist
 	.venv-dist/bin/python -m pip install -q --upgrade "pip>=25.1"
 	.venv-dist/bin/python -m pip install -q --group dist
-	.venv-dist/bin/python release/dist.py --pythons "$(PYTHONS)" --tests $(or $(TESTS),part)
+	.venv-dist/bin/python tools/release/dist.py --pythons "$(PYTHONS)" --tests $(or $(TESTS),part)
 
 .venv/built: $(SOURCES)
 	$(call build,.venv,)

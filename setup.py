@@ -59,7 +59,7 @@ def long_description():
 
 setup(
     cmdclass={"build_ext": build_core},
-    # Reports of sanitizers are to name lines of ours; a count of lines wants those of C (lines/core.py).
+    # Reports of sanitizers are to name lines of ours; a count of lines wants those of C.
     ext_modules=cythonize([core], emit_linenums=bool(flags) and "--coverage" not in flags, show_all_warnings=False),
     long_description=long_description(),
     long_description_content_type="text/markdown",

@@ -6,7 +6,7 @@
 #
 # Never late. What is put into an inbox wakes nobody. So an inbox takes only what falls due when the last of the sleepers
 # wakes up by himself, or later; he takes the lock then. Who lies down says when that is (inboxes_open_locked), and
-# looks once more at what has come meanwhile. What is earlier goes through the lock, and wakes him. proof/inboxes.py looks
+# looks once more at what has come meanwhile. What is earlier goes through the lock, and wakes him. tools/proof/inboxes.py looks
 # at every state of two who add, two who sleep and one who closes: nothing is slept through, and nothing is left behind.
 #
 # In order. What was added through the lock comes behind all that was in the inboxes, since it has emptied them. Of two

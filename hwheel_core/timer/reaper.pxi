@@ -2,7 +2,7 @@
 # earliest bucket, or until they are woken because an earlier one came in.
 #
 # Several threads may sleep at once (advance_clock). All of them sleep on the same waker, and a wake-up is for all of
-# them: it stays until the last one is back, because who takes it away would hide it from the others. proof/wake_up.py looks
+# them: it stays until the last one is back, because who takes it away would hide it from the others. tools/proof/wake_up.py looks
 # at every state of two sleepers, adds, cancels and a stop: in none of them is a wake-up lost.
 
 

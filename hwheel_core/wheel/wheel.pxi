@@ -18,7 +18,7 @@
 # finer goes first (queue.pxi), so the oldest, from the coarsest, are pushed last and stand in front; `due` is filled
 # in the same way, to the front. No sequence number, no sort, O(1) an entry and level. It also holds when the lock is
 # given up half-way through a cascade, since an add appends and all that is still to be pushed is older.
-# proof/wheel_order.py looks at every state that a small wheel can come to, entry by entry: there it holds in all of them.
+# tools/proof/wheel_order.py looks at every state that a small wheel can come to, entry by entry: there it holds in all of them.
 
 
 cdef enum:

@@ -1,4 +1,4 @@
-"""Lists of reasons: TOML in which each group gives one reason to many names. mutants/ and lines/ keep such lists."""
+"""Lists of reasons: TOML in which each group gives one reason to many names."""
 
 import tomllib
 from pathlib import Path

@@ -11,7 +11,7 @@ from programs import output_of, run_python
 pytest.importorskip("numpy")
 pytest.importorskip("rich")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-SOAK = Path(__file__).parents[2] / "soak"
+SOAK = Path(__file__).parents[2] / "tools" / "soak"
 PROGRAM = """
 import sys
 sys.path.insert(0, "{soak}")

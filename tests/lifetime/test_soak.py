@@ -9,7 +9,7 @@ from programs import output_of, run_python
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("rich")
-SOAK = Path(__file__).parents[2] / "soak"
+SOAK = Path(__file__).parents[2] / "tools" / "soak"
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="its signals and forks are POSIX's")
 QUIET = ["-P", "-W", "ignore::DeprecationWarning"]
 

@@ -1,5 +1,4 @@
-"""The targets of fuzz/: on the inputs that were kept, and on some random ones, they find nothing; in wrong subjects
-they find what is wrong."""
+"""The fuzzing targets find nothing in the library, and find planted faults."""
 
 import importlib
 import os
@@ -13,9 +12,8 @@ import pytest
 import exploring
 from hwheel import ManualTimer, TimingWheel
 
-sys.path.append(str(Path(__file__).parents[2] / "fuzz"))
+sys.path.append(str(Path(__file__).parents[2] / "tools" / "fuzz"))
 from corpus import KEPT, kept
-
 from plain import build, planted
 
 FUZZ = KEPT.parent

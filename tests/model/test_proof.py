@@ -1,5 +1,4 @@
-"""The searches of proof/, within small bounds: they find nothing, they find what is wrong in wrong variants, and their
-wheel is the wheel."""
+"""The model searches of tools/proof hold within small bounds, find planted errors, and match the real wheel."""
 
 import random
 import sys
@@ -11,7 +10,7 @@ import pytest
 import exploring
 from hwheel import TimerTask, TimingWheel
 
-sys.path.append(str(Path(__file__).parents[2] / "proof"))
+sys.path.append(str(Path(__file__).parents[2] / "tools" / "proof"))
 import inboxes
 import wake_up
 import wheel_order

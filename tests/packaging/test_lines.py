@@ -1,12 +1,11 @@
-"""lines/: which line of ours a line of Cython's C belongs to, and how a line is named that has a reason. To count is
-`make coverage`."""
+"""The coverage report maps lines of generated C to lines of Cython."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[2] / "lines"))
+sys.path.append(str(Path(__file__).parents[2] / "tools" / "coverage"))
 from reasons import names, reasons, whole_files
 
 ROOT = Path(__file__).parents[2]

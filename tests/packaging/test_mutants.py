@@ -1,12 +1,11 @@
-"""mutants/: what it makes of a statement, that it reads the whole wheel, and that its survivors are explained by name.
-To run the mutants is `make mutants`, which takes its time."""
+"""The mutation operators, and the list of explained survivors."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[2] / "mutants"))
+sys.path.append(str(Path(__file__).parents[2] / "tools" / "mutants"))
 from explained import explained
 from operators import mutants
 from reason_lists import reasons_in

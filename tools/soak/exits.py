@@ -1,4 +1,4 @@
-"""`python -P soak/exits.py STATE EXECUTOR ENDING`: a program that comes to its end while its timer is in some state.
+"""`exits.py STATE EXECUTOR ENDING`: a program that comes to its end while its timer is in some state.
 
 What a program ends with is the third word's status in ENDINGS, after at most a moment, with nothing on its standard
 output, and on that of errors what Python itself says of an end of that kind.

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tape import number
 
 from hwheel.logs.columns import LogColumns, LogError
 from hwheel.logs.files import read_files
+from tape import number
 
 KINDS = ("jsonl", "csv", "parquet")
 ROWS = {"start": [0, 5, 9], "timeout": [30, 30, 1], "end": [7, None, 9]}

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).parents[2] / "tests"
+TESTS = Path(__file__).parents[3] / "tests"
 sys.path += [str(TESTS / "helpers"), str(TESTS / "model")]
 import test_columns  # noqa: E402
 import test_replay_model  # noqa: E402

@@ -5,10 +5,9 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
-from tape import LAST_MS, Tape, number, one_of
-
 import hwheel_core
 from hwheel import ManualTimer, TimerBatch, TimerTask
+from tape import LAST_MS, Tape, number, one_of
 
 TICKS_MS = (1, 1, 2, 7, 1000)
 SIZES = (2, 3, 4, 20, 256)

@@ -2,10 +2,9 @@
 
 import heapq
 
-from tape import LAST_MS, Tape, number, one_of
-
 import hwheel_core
 from hwheel import TimerTask, TimingWheel
+from tape import LAST_MS, Tape, number, one_of
 
 TICKS_MS = (1, 1, 2, 3, 10, 1000, 86_400_000)
 SIZES = (2, 3, 4, 5, 20, 64, 256)

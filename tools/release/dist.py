@@ -1,4 +1,4 @@
-"""`make dist`: the sdist and the wheels in dist/, tried as users get them. See release/README.md."""
+"""`make dist`: the sdist and the wheels in dist/, tried as users get them. See tools/release/README.md."""
 
 import argparse
 import hashlib

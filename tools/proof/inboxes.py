@@ -172,7 +172,7 @@ def anything(timer: Timer, rules: Rules) -> Iterator[tuple[str, Timer]]:
         yield from go_on(timer, timer.hold, rules)
         return
     if timer.phase == CLOSED:
-        return  # the rest is proof/wake_up.py's
+        return  # the rest is tools/proof/wake_up.py's
     if timer.phase == OPEN:
         yield from lock(timer, Work("close"), rules)
     for number in range(2):  # who sleeps may wake up for no reason, too: a signal came

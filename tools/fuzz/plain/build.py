@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.append(str(HERE.parents[1] / "tests" / "helpers"))
+sys.path.append(str(HERE.parents[2] / "tests" / "helpers"))
 import plain_half  # noqa: E402
 
 FILES = [HERE / f"{name}.pxi" for name in ("life", "tasks", "batches", "hand_out", "run")]

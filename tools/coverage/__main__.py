@@ -22,7 +22,7 @@ import compiled
 from reasons import LIST, names, reasons, whole_files
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent
+ROOT = HERE.parents[1]
 OUT = ROOT / "build" / "coverage"
 BUILD = ROOT / ".venv-coverage" / "source"
 SPARK = "src/hwheel/spark"

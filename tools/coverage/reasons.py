@@ -5,7 +5,7 @@ import re
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "helpers"))
+sys.path.append(str(Path(__file__).parents[2] / "tests" / "helpers"))
 from reason_lists import reasons_in
 
 LIST = Path(__file__).with_name("reasons.toml")

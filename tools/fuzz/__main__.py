@@ -22,12 +22,11 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parent))
 from corpus import keep, kept
-
 from plain import build
 
 PLAIN = "plain"
 TARGETS = sorted([PLAIN, *(path.stem for path in (Path(__file__).parent / "targets").glob("*.py"))])
-OUT = Path(__file__).parents[1] / "build" / "fuzz"
+OUT = Path(__file__).parents[2] / "build" / "fuzz"
 MOST_BYTES = 512
 MOST_BYTES_PLAIN = 2048
 
@@ -38,7 +37,7 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"which: {', '.join(TARGETS)}; by itself all")
     parser.add_argument("--seconds", type=int, default=60, help="how long, for all targets together (60)")
     parser.add_argument("--operations", type=float, help="how many at least, of each target, however long that takes")
-    parser.add_argument("--keep", action="store_true", help="put what reaches something new into fuzz/corpus")
+    parser.add_argument("--keep", action="store_true", help="put what reaches something new into tools/fuzz/corpus")
     parser.add_argument("--replay", type=Path, help="run this input, and nothing else")
     options = parser.parse_args()
     targets = options.targets or TARGETS

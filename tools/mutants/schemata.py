@@ -13,7 +13,7 @@ from pathlib import Path
 from operators import mutants
 from statements import Statement, Word, statements, text_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ROOM = Path("hwheel_core/wheel")
 SOURCES = ["pyproject.toml", "setup.py", "README.md", "LICENSE", "hwheel_core", "src"]
 HEADER = Path(__file__).parent / "mutant.h"

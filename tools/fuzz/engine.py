@@ -1,6 +1,6 @@
 """One target under libFuzzer, as a process of its own, because libFuzzer ends the process itself.
 
-    python -P fuzz/engine.py TARGET COUNTS [what libFuzzer takes]
+    python -P tools/fuzz/engine.py TARGET COUNTS [what libFuzzer takes]
 
 COUNTS: a file of two int64, which this counts inputs and operations into, so that they are there whatever happens.
 """

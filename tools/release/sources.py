@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 # What is about this repository and not about the package.
 NOT_RELEASED = (".ci/", ".github/", ".gitignore")

@@ -1,4 +1,4 @@
-"""`python -P soak/forks.py COUNT SEED`: forks under load, from the main thread, from callbacks and from a handler.
+"""`forks.py COUNT SEED`: forks under load, from the main thread, from callbacks and from a handler.
 
 Threads add, cancel and let fall due on timers of all kinds. Each child uses them, and comes to another end. Prints a
 line for each child that has ended, and at last, as JSON, what became of them and of the parent's tasks.

@@ -8,7 +8,7 @@ SOURCES := $(shell find hwheel_core src -name '*.p*' -o -name '*.h') setup.py py
         test-debug test-posix test-freethreaded check-windows soak forks search proof fuzz chaos mutants coverage \
         sanitize leaks sanitize-threads sanitize-threads-whole bench bench-spark bench-replay bench-pytest \
         check check-workflows docs docs-links \
-        pictures format types changelog dist clean
+        pictures format types dist clean
 
 demo: .venv/built
 	.venv/bin/python -P -m hwheel demo
@@ -192,7 +192,6 @@ check: types
 	.venv/bin/python -m ruff check
 	.venv/bin/python -m ruff format --check
 	.venv/bin/validate-pyproject pyproject.toml
-	.venv/bin/towncrier build --draft >/dev/null
 
 # The workflows: their security by zizmor, their grammar by actionlint where that is installed.
 check-workflows:
@@ -224,11 +223,6 @@ format: .venv/built
 	.venv/bin/python -m pip install -q --group check
 	.venv/bin/python -m ruff check --fix
 	.venv/bin/python -m ruff format
-
-# What the next CHANGELOG.md says of this version; RELEASE=yes writes it, and takes the files of changes/ away.
-changelog: .venv/built
-	.venv/bin/python -m pip install -q --group check
-	.venv/bin/towncrier build $(if $(RELEASE),--yes,--draft)
 
 types: .venv/built
 	.venv/bin/python -m pip install -q --group check

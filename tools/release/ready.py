@@ -8,12 +8,10 @@ from sources import ROOT
 
 def main(tag: str, address: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    left = sorted(file.name for file in (ROOT / "changes").iterdir() if file.name != "README.md")
     faults = {
         f"the tag is {tag}, the version {project['version']}": tag != f"v{project['version']}",
         f"this is {address}, the metadata says {project['urls']['Repository']}": address
         != project["urls"]["Repository"],
-        f"CHANGELOG.md does not have {left[:3]}: make changelog RELEASE=yes": bool(left),
         f"CHANGELOG.md has no {project['version']}": f"\n## {project['version']} ("
         not in (ROOT / "CHANGELOG.md").read_text(),
     }

@@ -1,7 +1,6 @@
 """Fixtures for the whole suite. The suite runs against the installed package, never against the source tree."""
 
 import gc
-import signal
 import sys
 import tempfile
 import threading

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from hwheel.cli.common import CommandError
 from hwheel.cli.deliver import counts as deliver_counts
 from hwheel.cli.deliver import progress as deliver_progress
 from hwheel.cli.deliver.counts import BATCH_EDGES_S, Counts
 from hwheel.cli.deliver.progress import Progress
-from hwheel.cli.errors import CommandError
 from hwheel.cli.main import main
 from reports import batch, reported
 

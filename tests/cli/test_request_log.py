@@ -2,8 +2,8 @@
 
 import pytest
 
+from hwheel.cli.common import CommandError
 from hwheel.cli.demo.request_log import read_log
-from hwheel.cli.errors import CommandError
 
 
 @pytest.fixture

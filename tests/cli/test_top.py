@@ -20,7 +20,7 @@ import pytest
 import hwheel.live
 from asking import seen
 from hwheel import ManualTimer
-from hwheel.cli.errors import CommandError
+from hwheel.cli.common import CommandError
 from hwheel.cli.main import main
 from hwheel.cli.top.place import place_of
 from hwheel.cli.top.rates import rates_between

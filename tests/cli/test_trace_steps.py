@@ -2,7 +2,7 @@
 
 import pytest
 
-from hwheel.cli.errors import CommandError
+from hwheel.cli.common import CommandError
 from hwheel.cli.trace.clock_time import clock_time
 from hwheel.cli.trace.command import (
     CLASSIC_DELAYS_MS,

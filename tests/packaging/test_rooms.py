@@ -19,7 +19,7 @@ ROOMS = {
                "__main__"],
     "hwheel.spark": ["durations", "arrow", "message", "worker_heap", "shard", "session", "packing", "processor", "hold",
                      FACE, "deliver", "replay"],
-    "hwheel.cli": [FACE, "errors", "options", "extras", "demo", "trace", "tune", "deliver", "pending", "top", "main"],
+    "hwheel.cli": [FACE, "common", "demo", "trace", "tune", "deliver", "pending", "top", "main"],
 }
 # The check of the debug build looks into every room, so it stands above them, beside the folders.
 CORE_ROOMS = ["wheel", "timer", "python", "loop", "purgatory", "containers", "columns", "replay", "c_api",
@@ -113,7 +113,7 @@ def test_the_core_imports_nothing_of_the_package_above_it():
     ("timers/base.py", "    from hwheel.cli.main import main", "hwheel"),
     ("logs/schema.py", "import hwheel.tune.grid", "hwheel"),
     ("spark/arrow.py", "from hwheel.spark.shard import wheel", "hwheel.spark"),
-    ("cli/options.py", "from hwheel.cli.trace.steps import trace", "hwheel.cli"),
+    ("cli/common.py", "from hwheel.cli.trace.steps import trace", "hwheel.cli"),
 ])
 def test_an_import_that_points_up_is_found(file, line, package, tmp_path):
     shutil.copytree(ROOT / "src" / "hwheel", tmp_path / "hwheel")

@@ -20,10 +20,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 import chaos
+from hwheel.cli.common import CommandError, spark_errors
 from hwheel.cli.deliver.command import count_pending
 from hwheel.cli.deliver.counts import Counts
-from hwheel.cli.errors import CommandError
-from hwheel.cli.extras import spark_errors
 from hwheel.cli.main import main
 from hwheel.cli.pending import due_before_ms, show_histogram, show_messages, watch
 from hwheel.spark import hold_until_due

@@ -5,10 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from hwheel.cli.common import CommandError, spark_errors
 from hwheel.cli.deliver import kafka_options
 from hwheel.cli.deliver.places import Places
-from hwheel.cli.errors import CommandError
-from hwheel.cli.extras import spark_errors
 from hwheel.cli.main import main, make_parser
 from hwheel.spark.deliver.delivery import STARTS, Delivery
 from hwheel.spark.deliver.failures import WORKER_KILLED, WORKER_LATE

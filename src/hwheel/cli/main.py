@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from hwheel.cli import pending
+from hwheel.cli.common import CommandError, Parser
 from hwheel.cli.deliver import command as deliver_command
 from hwheel.cli.demo import command as demo_command
-from hwheel.cli.errors import CommandError
-from hwheel.cli.options import Parser
 from hwheel.cli.top import command as top_command
 from hwheel.cli.trace import command as trace_command
 from hwheel.cli.tune import command as tune_command

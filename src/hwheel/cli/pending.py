@@ -12,11 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from hwheel.cli.common import CommandError, add_subcommand, settings_of, spark_errors, whole_number
 from hwheel.cli.deliver.command import stop_event
 from hwheel.cli.deliver.counts import LAST_COUNT
-from hwheel.cli.errors import CommandError
-from hwheel.cli.extras import settings_of, spark_errors
-from hwheel.cli.options import add_subcommand, whole_number
 from hwheel.extras import require
 
 BAR = 40

@@ -11,12 +11,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hwheel.cli.common import WHEEL_SIZE_MOST, CommandError, add_subcommand, settings_of, spark_errors, whole_number
 from hwheel.cli.deliver import kafka_options
 from hwheel.cli.deliver.counts import LAST_COUNT, Counts
 from hwheel.cli.deliver.progress import Progress
-from hwheel.cli.errors import CommandError
-from hwheel.cli.extras import settings_of, spark_errors
-from hwheel.cli.options import WHEEL_SIZE_MOST, add_subcommand, whole_number
 from hwheel.extras import require
 from hwheel_core import DEFAULT_WHEEL_SIZE
 

@@ -4,9 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwheel.cli.errors import CommandError
-from hwheel.cli.extras import settings_of
-from hwheel.cli.options import whole_number
+from hwheel.cli.common import CommandError, settings_of, whole_number
 
 if TYPE_CHECKING:
     from hwheel.spark.deliver.topic import KafkaOptions

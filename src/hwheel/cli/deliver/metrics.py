@@ -12,8 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import MetricsHandler
 from prometheus_client.registry import Collector
 
+from hwheel.cli.common import CommandError
 from hwheel.cli.deliver.counts import BATCH_EDGES_S, Counts
-from hwheel.cli.errors import CommandError
 
 
 class DeliveryCollector(Collector):

@@ -7,11 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hwheel.cli.common import WHEEL_SIZE_MOST, CommandError, add_subcommand, positive_number, ratio, whole_number
 from hwheel.cli.demo.account import account
 from hwheel.cli.demo.request_log import read_log
 from hwheel.cli.demo.workload import Request, Workload, made_up, sample, workload_of
-from hwheel.cli.errors import CommandError
-from hwheel.cli.options import WHEEL_SIZE_MOST, add_subcommand, positive_number, ratio, whole_number
 from hwheel.extras import require
 from hwheel_core import DEFAULT_WHEEL_SIZE
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from hwheel.cli.common import CommandError
 from hwheel.cli.demo.workload import Request
-from hwheel.cli.errors import CommandError
 
 FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv"}
 FIELDS = ("start", "timeout", "end")

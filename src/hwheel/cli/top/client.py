@@ -5,7 +5,7 @@ import json
 import socket
 from typing import Any
 
-from hwheel.cli.errors import CommandError
+from hwheel.cli.common import CommandError
 from hwheel.cli.top.place import Place
 from hwheel_core import HwheelError
 

@@ -7,8 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from hwheel.cli.errors import CommandError
-from hwheel.cli.options import add_subcommand, positive_number
+from hwheel.cli.common import CommandError, add_subcommand, positive_number
 from hwheel.cli.top.client import EndedError, Program, SilentError
 from hwheel.cli.top.ending import ended_in_order
 from hwheel.cli.top.place import place_of

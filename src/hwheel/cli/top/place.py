@@ -5,7 +5,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
-from hwheel.cli.errors import CommandError
+from hwheel.cli.common import CommandError
 
 
 class Place(NamedTuple):

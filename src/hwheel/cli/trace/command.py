@@ -5,7 +5,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from hwheel.cli.options import INT64_MOST, WHEEL_SIZE_MOST, add_subcommand, whole_number
+from hwheel.cli.common import INT64_MOST, WHEEL_SIZE_MOST, add_subcommand, whole_number
 from hwheel.cli.trace.as_json import trace_as_json
 from hwheel.cli.trace.clock_time import looks_like_wall_clock, utc_offset
 from hwheel.cli.trace.steps import trace

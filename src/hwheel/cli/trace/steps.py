@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from hwheel.cli.errors import CommandError
+from hwheel.cli.common import CommandError
 from hwheel_core import Bucket as WheelBucket
 from hwheel_core import TimerTask, TimingWheel
 

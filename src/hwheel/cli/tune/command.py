@@ -6,8 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from hwheel.cli.errors import CommandError
-from hwheel.cli.options import WHEEL_SIZE_MOST, add_subcommand, whole_number
+from hwheel.cli.common import WHEEL_SIZE_MOST, CommandError, add_subcommand, whole_number
 from hwheel.extras import require
 
 DESCRIPTION = """\

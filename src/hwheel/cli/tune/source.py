@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from hwheel.cli.extras import settings_of, spark_errors
+from hwheel.cli.common import settings_of, spark_errors
 from hwheel.logs.columns import LogColumns
 from hwheel.logs.files import files_of, read_file, read_files, rows_of
 from hwheel.tune.grid import Grid

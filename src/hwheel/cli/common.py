@@ -1,0 +1,140 @@
+"""The parser, option types, and errors that all subcommands share."""
+
+import argparse
+import math
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from hwheel_core import HwheelError
+
+WHEEL_SIZE_MOST = 1_048_576
+INT64_MOST = 2**63 - 1
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+class CommandError(HwheelError):
+    """An error that the user can correct.
+
+    The command prints each line of the message and exits with status 2.
+
+    Args:
+        details: Text that only ``--verbose`` prints.
+    """
+
+    def __init__(self, message: str, details: str = "") -> None:
+        super().__init__(message)
+        self.details = details
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Turn expected errors of Spark, Java, Kafka, and checkpoints into CommandError."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from hwheel.spark.deliver.failures import failure_of
+    from hwheel.spark.deliver.files import DirectoryError
+    from hwheel.spark.deliver.one_job import CheckpointInUseError
+    from hwheel.spark.deliver.options import CheckpointOptionsError
+    from hwheel.spark.deliver.whole_checkpoint import CheckpointBrokenError
+    from hwheel.spark.session.connector import KafkaError
+    from hwheel.spark.session.java import JavaNotUsableError
+
+    try:
+        yield
+    except (
+        KafkaError,
+        JavaNotUsableError,
+        CheckpointOptionsError,
+        CheckpointInUseError,
+        CheckpointBrokenError,
+        DirectoryError,
+    ) as error:
+        raise CommandError(str(error)) from None
+    except (PySparkException, Py4JError) as error:
+        failure = failure_of(error)
+        raise CommandError(str(failure), f"{traceback.format_exc()}\n{failure.details}") from None
+
+
+# --- the parser -------------------------------------------------------------------------------------------------------
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser that reports an error as one line, without the usage, and exits with status 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def add_subcommand(commands: Any, name: str, *, help: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    """Add the parser of ``hwheel NAME``, which keeps the line breaks of its texts."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    return parser
+
+
+# --- option types -----------------------------------------------------------------------------------------------------
+
+
+def whole_number(least: int, most: int = INT64_MOST) -> Callable[[str], int]:
+    """Return an option type: an int from ``least`` to ``most``. Underscores between digits are allowed."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if not least <= value <= most:
+            bounds = f"at least {least}" if most == INT64_MOST else f"from {least} to {most}"
+            raise argparse.ArgumentTypeError(f"must be {bounds}, not {value}")
+        return value
+
+    return parse
+
+
+def number(text: str) -> float:
+    """Parse a finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"must be finite, not {text}")
+    return value
+
+
+def positive_number(text: str) -> float:
+    """Parse a finite number above zero."""
+    value = number(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"must be above 0, not {text}")
+    return value
+
+
+def ratio(text: str) -> float:
+    """Parse a number from 0 to 1."""
+    value = number(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"must be from 0 to 1, not {text}")
+    return value
+
+
+def settings_of(pairs: list[str], option: str = "--conf") -> dict[str, str]:
+    """Parse the values of ``--conf NAME=VALUE`` or of a similar option."""
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise CommandError(f"{option} must be NAME=VALUE, not {pair!r}")
+        settings[name] = value
+    return settings

@@ -12,38 +12,38 @@ import pytest
 import hwheel
 import hwheel_core
 
-sys.path.append(str(Path(__file__).parent / "helpers"))  # the suite's import mode leaves it out
-import exploring
+sys.path.append(str(Path(__file__).parent / "helpers"))  # the suite's import mode does not add it
+import sampling
 import waiting
-from part_times import PartTimes
+from folder_times import FolderTimes
 from programs import run_python, stop_ignoring_signals
-from systems import skip_unless_there
+from systems import skip_unless_supported
 
-SEED_SAID = "the searches of this run start from the seed {0}: HWHEEL_SEED={0} repeats them"
+SEED_REPORT = "randomized tests use the seed {0}; HWHEEL_SEED={0} repeats this run"
 FAILED = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
-    """Before Hypothesis' own, which looks at the option."""
+    """Set the seed before Hypothesis reads its option."""
     stop_ignoring_signals()
-    config.pluginmanager.register(PartTimes(Path(__file__).parent))
+    config.pluginmanager.register(FolderTimes(Path(__file__).parent))
     given = config.getoption("hypothesis_seed", None)
     if given is not None:
-        exploring.explore(int(given))
-    elif exploring.SEED is not None:
-        config.option.hypothesis_seed = str(exploring.SEED)
+        sampling.set_seed(int(given))
+    elif sampling.SEED is not None:
+        config.option.hypothesis_seed = str(sampling.SEED)
 
 
 def pytest_sessionstart(session):
-    if exploring.SEED is not None:
-        session.config.get_terminal_writer().line(SEED_SAID.format(exploring.SEED))
+    if sampling.SEED is not None:
+        session.config.get_terminal_writer().line(SEED_REPORT.format(sampling.SEED))
 
 
 def pytest_terminal_summary(terminalreporter):
-    if exploring.SEED is not None:
+    if sampling.SEED is not None:
         terminalreporter.section("seed")
-        terminalreporter.line(SEED_SAID.format(exploring.SEED))
+        terminalreporter.line(SEED_REPORT.format(sampling.SEED))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -56,11 +56,11 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request):
-    """After each test: no thread of a timer is alive, and in a debug build no timer, task or batch is."""
+    """Fail a test that leaves a timer's thread running, or in a debug build a timer, task, or batch."""
     live_before = hwheel_core.debug_live() if hwheel_core.DEBUG else None
     threads_before = set(threading.enumerate())
     yield
-    give_up = time.monotonic() + waiting.PATIENCE_S  # a collection takes seconds on a slow build beside other work
+    give_up = time.monotonic() + waiting.PATIENCE_S  # a collection takes seconds on a slow build and a busy machine
     while time.monotonic() < give_up:
         left = [
             thread.name
@@ -72,22 +72,22 @@ def nothing_left_behind(request):
         time.sleep(0.01)
     assert not left, f"threads left behind: {left}"
     if request.node.stash.get(FAILED, False):
-        return  # its traceback holds on to what it used
+        return  # its traceback keeps its objects alive
     if live_before is not None and not request.node.get_closest_marker("leaves_objects"):
-        # Fewer is no fault: what a failed test before this one left in its traceback may be gone by now. A thread of
-        # an executor may need a moment to let go of what it ran.
+        # Fewer objects than before are fine: the traceback of an earlier failed test may have been released. An
+        # executor's thread may need a moment to release the last task.
         while True:
             live = hwheel_core.debug_live()
             if all(now <= before for now, before in zip(live, live_before, strict=True)):
                 break
             assert time.monotonic() < give_up, f"(timers, tasks, batches) left behind: {live_before} before, {live} now"
-            gc.collect()  # may take as long as that by itself, after a long search
+            gc.collect()  # can take seconds after a long search
             time.sleep(0.01)
 
 
 @pytest.fixture(scope="session")
 def the_engine_runs():
-    """What all hwheel.Timers of the process share is made once and stays: it is no test's to clean up."""
+    """Start the engine that all hwheel.Timers of the process share, so that no test seems to leave it behind."""
     timer = hwheel.Timer(0, int)
     timer.start()
     timer.join()
@@ -95,20 +95,20 @@ def the_engine_runs():
 
 @pytest.fixture
 def eventually():
-    """eventually(condition): waits until condition() is true, and fails if it never is."""
+    """Return eventually(condition), which waits until condition() is true."""
     return waiting.eventually
 
 
 @pytest.fixture
 def short_path():
-    """A directory for Unix sockets, whose paths have some 100 bytes at most: pytest's own are longer on macOS."""
+    """Return a directory for Unix sockets, whose paths are limited to about 100 bytes (tmp_path is longer on macOS)."""
     with tempfile.TemporaryDirectory(prefix="hwheel-", dir="/tmp") as directory:
         yield Path(directory)
 
 
 @pytest.fixture
 def make_timer():
-    """SystemTimer, but closed at the end of the test."""
+    """Return a factory of SystemTimers that are closed at the end of the test."""
     made = []
 
     def make(*args, **kwargs):
@@ -116,13 +116,13 @@ def make_timer():
         return made[-1]
 
     yield make
-    while made:  # emptied: pytest holds on to `make` while other fixtures look for what is left behind
+    while made:  # empty the list, because pytest keeps `make` alive while nothing_left_behind counts objects
         made.pop().close()
 
 
 @pytest.fixture
 def many_switches():
-    """Threads take turns a hundred times as often as usual, so that races have more occasions."""
+    """Switch threads a hundred times as often as usual, to provoke races."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(usual / 100)
     yield
@@ -130,7 +130,7 @@ def many_switches():
 
 
 class HandClock:
-    """A clock for SystemTimer(clock=...) that stands still until it is moved."""
+    """A clock for SystemTimer(clock=...) that a test sets."""
 
     def __init__(self):
         self.ms = 1_000_000
@@ -144,7 +144,7 @@ def hand_clock():
     return HandClock()
 
 
-# A script that hangs says where, and ends before the test gives up on it.
+# A script that hangs prints its stacks and exits before the test times out.
 PRELUDE = """\
 import faulthandler, gc, os, signal, sys, threading, time, traceback
 from array import array
@@ -154,7 +154,7 @@ from waiting import eventually
 
 
 def in_child(function):
-    # Forks; runs function() in the child, which is killed if it hangs; and insists that it came to its end.
+    # Run function() in a forked child, which is killed if it hangs, and fail unless the child succeeds.
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
@@ -175,15 +175,15 @@ def in_child(function):
 
 @pytest.fixture
 def run_script(tmp_path):
-    """run_script(text) -> (exit code, stdout, stderr) of the text as a Python program of its own, after a prelude."""
+    """Return run_script(text), which runs the prelude and the text as a program and returns (status, out, err)."""
 
     def run(text, *options):
-        skip_unless_there(text)
+        skip_unless_supported(text)
         path = tmp_path / "script.py"
         path.write_text(PRELUDE + text)
-        # From 3.12 on Python warns of every fork in a process with threads, which is what is tested here.
+        # Python 3.12 and later warn about every fork in a process with threads, which many tests do on purpose.
         ended = run_python("-W", "ignore::DeprecationWarning", *options, path, patience_s=200, cwd=tmp_path)
-        print(ended.out, ended.err)  # pytest shows it whole if the test fails
+        print(ended.out, ended.err)  # pytest shows the whole output if the test fails
         return ended
 
     return run

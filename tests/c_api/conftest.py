@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from extensions import compiled, imported
+from extensions import compile_extension, import_extension
 
 HERE = Path(__file__).parent
 
@@ -12,10 +12,10 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory):
     """The module of wheels.pyx: `Wheel`, whose entries are numbers and whose callbacks can be told what to do."""
-    return imported(compiled(HERE / "wheels.pyx", tmp_path_factory.mktemp("wheels")))
+    return import_extension(compile_extension(HERE / "wheels.pyx", tmp_path_factory.mktemp("wheels")))
 
 
 @pytest.fixture(scope="session")
 def hammer(tmp_path_factory):
     """The module of hammer.c, which tries what it can without the GIL."""
-    return imported(compiled(HERE / "hammer.c", tmp_path_factory.mktemp("hammer")))
+    return import_extension(compile_extension(HERE / "hammer.c", tmp_path_factory.mktemp("hammer")))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extensions import compiled
+from extensions import compile_extension
 from page_examples import examples_of
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ def test_the_examples_print_what_is_shown_below_them(tmp_path):
     (tmp_path / "sources").mkdir()
     for name, text in sources().items():
         (tmp_path / "sources" / name).write_text(text)
-        compiled(tmp_path / "sources" / name, tmp_path)
+        compile_extension(tmp_path / "sources" / name, tmp_path)
     scripts = {example.file: example for example in examples_of(PAGE)}
     assert [*scripts] == ["setup.py", "serve.py", "retry.py"]
     for name in ("serve.py", "retry.py"):

@@ -5,7 +5,7 @@ import heapq
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from exploring import explored
+from sampling import search_settings
 
 delays = st.integers(0, 60) | st.integers(0, 5000) | st.sampled_from([64, 4096, 10**7, 10**12])
 numbers = st.integers(0, 20)
@@ -137,4 +137,4 @@ def machine_of(wheels):
 
 
 def test_the_wheel_does_what_a_heap_does(wheels):
-    run_state_machine_as_test(machine_of(wheels), settings=explored(150, stateful_step_count=40))
+    run_state_machine_as_test(machine_of(wheels), settings=search_settings(150, stateful_step_count=40))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from extensions import compiled, imported
+from extensions import compile_extension, import_extension
 from hwheel.c_api import get_include
 from programs import run_python
 
@@ -266,24 +266,26 @@ def with_header(tmp_path, before, after):
     (tmp_path / "hwheel.h").write_text(text.replace(before, after), encoding="utf-8")
     (tmp_path / "importer.c").write_text(IMPORTER, encoding="utf-8")
     (tmp_path / "built").mkdir()
-    return compiled(tmp_path / "importer.c", tmp_path / "built", str(tmp_path))
+    return compile_extension(tmp_path / "importer.c", tmp_path / "built", str(tmp_path))
 
 
 def test_an_extension_of_this_version_is_imported(tmp_path):
-    assert imported(with_header(tmp_path, "HWHEEL_API_VERSION 1", "HWHEEL_API_VERSION 1")).__name__ == "importer"
+    assert (
+        import_extension(with_header(tmp_path, "HWHEEL_API_VERSION 1", "HWHEEL_API_VERSION 1")).__name__ == "importer"
+    )
 
 
 def test_an_extension_of_another_version_is_refused_when_it_is_imported(tmp_path):
     other = with_header(tmp_path, "HWHEEL_API_VERSION 1", "HWHEEL_API_VERSION 2")
     with pytest.raises(ImportError, match="version 2 of hwheel's C API, .* has version 1: compile it again"):
-        imported(other)
+        import_extension(other)
 
 
 def test_an_extension_that_wants_more_than_is_there_is_refused(tmp_path):
     end = "} hwheel_api;"
     newer = with_header(tmp_path, end, f"    int (*of_next_year)(hwheel_wheel *wheel);\n{end}")
     with pytest.raises(ImportError, match="more of hwheel's C API .* a newer one is needed"):
-        imported(newer)
+        import_extension(newer)
 
 
 def test_a_hwheel_without_c_api_is_an_import_error(hammer):

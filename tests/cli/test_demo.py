@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from asking import seen
 from hwheel.cli.demo import drive, engines
 from hwheel.cli.demo.request_log import read_log
 from hwheel.cli.main import main
+from servers import live_snapshot
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICK = ["--count", "500", "--rate", "1000", "--timeout-ms", "200", "500", "--no-peers"]
@@ -70,7 +70,7 @@ def test_a_demo_can_be_looked_at_while_it_runs(short_path, eventually):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         try:
             eventually(lambda: os.path.exists(path))
-            told = seen(path)
+            told = live_snapshot(path)
             out, err = running.communicate(timeout=100)
         finally:
             running.kill()

@@ -18,7 +18,6 @@ import threading
 import pytest
 
 import hwheel.live
-from asking import seen
 from hwheel import ManualTimer
 from hwheel.cli.common import CommandError
 from hwheel.cli.main import main
@@ -26,6 +25,7 @@ from hwheel.cli.top.place import place_of
 from hwheel.cli.top.rates import rates_between
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 from programs import PATIENCE_S, environment
+from servers import live_snapshot
 from waiting import eventually
 
 pytest.importorskip("rich")
@@ -165,7 +165,7 @@ def test_json_has_what_the_program_says_and_the_rates(path, capsys, monkeypatch)
         finally:
             stop.set()
             working.join()
-        told, now = json.loads(out), seen(server.address)
+        told, now = json.loads(out), live_snapshot(server.address)
     assert (status, err) == (0, "")
     assert told.keys() == now.keys()
     (shown,) = told["timers"]
@@ -417,7 +417,7 @@ def test_purgatories_have_a_table_and_a_program_that_is_silent_is_told(path):
     with DelayedOperationPurgatory("orders") as orders:
         orders.try_complete_else_watch(Order(60_000), ["tea", "jam"])
         with hwheel.live.serve(path, orders):
-            look = seen(path)
+            look = live_snapshot(path)
     console = Console(width=120, file=io.StringIO())
     console.print(Page(console).draw(look, {}, path, "does not answer"))
     lines = console.file.getvalue().splitlines()
@@ -431,7 +431,7 @@ def test_purgatories_have_a_table_and_a_program_that_is_silent_is_told(path):
 def test_what_is_not_shown_is_not_drawn(path, monkeypatch):
     timers = [ManualTimer() for _ in range(50)]
     with hwheel.live.serve(path, *timers):
-        look = seen(path)
+        look = live_snapshot(path)
     from rich.console import Console
 
     from hwheel.cli.top.draw import Page

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyspark
 
-from guarded import Guarded
-from ports import free_ports
+from programs import GuardedProcess
+from servers import free_ports
 
 SPARK_HOME = Path(pyspark.__file__).parent
 START_PATIENCE_S = 120
@@ -67,7 +67,7 @@ class Cluster:
         """A service of Spark's, on a port that it chooses."""
         command = [SPARK_HOME / "bin" / "spark-class", f"{SERVICE}.{service}", "--host", "127.0.0.1", "--port", "0"]
         command += ["--webui-port", "0", *arguments]
-        return Guarded(command, self.log(name), cwd=self.directory, env=environment() | OF_SERVICES)
+        return GuardedProcess(command, self.log(name), cwd=self.directory, env=environment() | OF_SERVICES)
 
     def add_workers(self, count):
         """Some with a core each, which the master knows when this returns."""
@@ -88,7 +88,7 @@ class Cluster:
         (jar,) = SPARK_HOME.glob("jars/spark-connect_*.jar")
         command = [*submit(self.url), "--class", CONNECT, "--conf", f"spark.connect.grpc.binding.port={port}"]
         command += ["--conf", "spark.connect.grpc.binding.address=127.0.0.1", jar]
-        server = Guarded(
+        server = GuardedProcess(
             command, self.log("connect"), cwd=self.directory, env={**environment(), "PYSPARK_PYTHON": sys.executable}
         )
         self.others.append(server)

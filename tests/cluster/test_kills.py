@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import chaos
-from guarded import GuardedJob
+from programs import GuardedJob
 from standalone import environment, submit
 
 STOPPED = "\nhwheel deliver: stopped; nothing is lost, start it again to go on\n"

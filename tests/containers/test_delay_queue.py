@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 import hwheel_core
-from due_items import taken
+from containers import take_due
 from hwheel import DelayKey, DelayQueue, ManualTimer, ShutDown, SystemTimer, TimerClosed
 from waiting import eventually
 
@@ -33,10 +33,10 @@ def test_items_come_by_deadline_and_then_in_the_order_of_the_puts(timer):
     timer.advance(5)
     q.put("now", 0)
     q.put("before now", -10)
-    assert taken(q) == ["a", "a2", "a3", "b", "c", "now", "before now"]
+    assert take_due(q) == ["a", "a2", "a3", "b", "c", "now", "before now"]
     timer.advance(1000)
     q.put("last", 0)
-    assert taken(q) == ["far", "last"]
+    assert take_due(q) == ["far", "last"]
 
 
 def test_what_is_due_at_once_goes_behind_what_fell_due_and_nobody_has_looked_for(timer):
@@ -54,7 +54,7 @@ def test_reset_moves_an_item_either_way_and_behind_its_new_time(timer):
     assert q.reset(a, 2) and q.reset(b, 1) is True
     assert (a.deadline, b.deadline) == (2, 1)
     timer.advance(2)
-    assert taken(q) == ["b", "c", "a"]
+    assert take_due(q) == ["b", "c", "a"]
     assert q.reset(c, 1) is False and len(q) == 0
 
 
@@ -64,16 +64,16 @@ def test_reset_takes_back_what_is_due_but_was_not_taken(timer):
     timer.advance(1)
     assert q.peek() is a
     assert q.reset(a, 1)
-    assert taken(q) == ["b"]
+    assert take_due(q) == ["b"]
     timer.advance(1)
-    assert taken(q) == ["a"] and not b.pending
+    assert take_due(q) == ["a"] and not b.pending
 
 
 def test_remove_gives_the_item_due_or_not_and_once(timer):
     q = DelayQueue(timer=timer)
     a, b, c = q.put("a", 1), q.put("b", 1), q.put("c", 9)
     timer.advance(1)
-    assert q.remove(b) == "b" and q.remove(c) == "c" and taken(q) == ["a"]
+    assert q.remove(b) == "b" and q.remove(c) == "c" and take_due(q) == ["a"]
     for key in [a, b, c]:
         assert (key.pending, key.item) == (False, None)
         with pytest.raises(KeyError):
@@ -88,7 +88,7 @@ def test_remove_of_one_that_is_due_leaves_those_of_the_tick_before_and_after_it(
         timer.advance(5)
         q.peek()  # all of it is found to be due
         assert q.remove(keys[removed]) == removed
-        assert taken(q) == [number for number in range(6) if number != removed]
+        assert take_due(q) == [number for number in range(6) if number != removed]
 
 
 def test_a_key_of_another_queue_is_none_of_this_one(timer):
@@ -109,7 +109,7 @@ def test_equal_items_have_keys_of_their_own(timer):
     assert len({*keys}) == 3
     q.remove(keys[1])
     timer.advance(1)
-    assert taken(q) == ["same", "same"]
+    assert take_due(q) == ["same", "same"]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -139,7 +139,7 @@ def test_drain_takes_everything_in_order_and_the_queue_goes_on(timer):
     assert q.drain() == []
     q.put("again", 1)
     timer.advance(1)
-    assert taken(q) == ["again"]
+    assert take_due(q) == ["again"]
 
 
 def test_a_full_queue_takes_no_more_until_something_left(timer):
@@ -319,7 +319,7 @@ def test_who_waits_for_room_is_woken_by_whatever_makes_some(timer):
         assert thread.is_alive()
         make_room(q, key)
         thread.join(30)
-        assert answers[0].item == "b" and taken(q) == ["b"]
+        assert answers[0].item == "b" and take_due(q) == ["b"]
     q = DelayQueue(1, timer=timer)
     q.put("a", 1)
     thread, answers = waiting(lambda: q.put("b", 0))
@@ -346,7 +346,7 @@ def test_without_anybody_waiting_the_timer_has_nothing_to_do(timer):
         q.put(i, i)
     assert len(timer) == 0
     timer.advance(10_000)
-    assert taken(q) == [*range(1000)]
+    assert take_due(q) == [*range(1000)]
 
 
 def test_a_closed_timer_takes_nothing_more_and_nobody_waits_for_it():
@@ -388,11 +388,11 @@ def test_a_clock_that_is_set_back_makes_nothing_early(hand_clock):
         assert q.peek().item == "a"
         hand_clock.ms -= 100_000
         q.put("b", 1)
-        assert taken(q) == []
+        assert take_due(q) == []
         hand_clock.ms += 1000
-        assert taken(q) == ["b"]
+        assert take_due(q) == ["b"]
         hand_clock.ms += 99_000
-        assert taken(q) == ["a"] and len(q) == 1
+        assert take_due(q) == ["a"] and len(q) == 1
 
 
 def test_a_put_notices_that_a_clock_was_set_forward(hand_clock):

@@ -9,9 +9,9 @@ from queue import Empty
 
 import pytest
 
-from due_items import taken
-from exploring import dice_of
+from containers import take_due
 from hwheel import DelayQueue, SystemTimer
+from sampling import seeded_random
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def q(timer, request):
 def test_what_is_due_when_it_is_put_comes_at_once_or_with_the_next_ms(timer, q, delay):
     keys = [q.put(i, delay) for i in range(3)]
     timer.advance(0.001)
-    assert taken(q) == [0, 1, 2] and not any(key.pending for key in keys)
+    assert take_due(q) == [0, 1, 2] and not any(key.pending for key in keys)
 
 
 @pytest.mark.parametrize(
@@ -35,16 +35,16 @@ def test_around_the_edge_of_each_level_an_item_comes_at_its_ms(timer, q, delay_m
         q.put("a", delay_ms / 1000)
         q.put("b", (delay_ms + 1) / 1000)
         timer.advance((delay_ms - 1) / 1000)
-        assert taken(q) == []
+        assert take_due(q) == []
         timer.advance(0.001)
-        assert taken(q) == ["a"], start
+        assert take_due(q) == ["a"], start
         timer.advance(0.001)
-        assert taken(q) == ["b"]
+        assert take_due(q) == ["b"]
 
 
 def test_after_the_clock_was_set_back_an_item_still_comes_at_its_ms(hand_clock):
     """A bucket of the second level has 64 ms, and all of that level 4096."""
-    chance = dice_of(64)
+    chance = seeded_random(64)
     with SystemTimer(clock=hand_clock, executor="inline", reaper=False) as timer:
         for number in range(300):
             q = DelayQueue(timer=timer)
@@ -57,11 +57,11 @@ def test_after_the_clock_was_set_back_an_item_still_comes_at_its_ms(hand_clock):
                 hand_clock.ms -= chance.randrange(1, 64**3)
             q.put("b", 0.001)
             hand_clock.ms += 1
-            assert taken(q) == ["b"]
+            assert take_due(q) == ["b"]
             hand_clock.ms = due_ms - 1
-            assert taken(q) == []
+            assert take_due(q) == []
             hand_clock.ms += 1
-            assert taken(q) == ["a"]
+            assert take_due(q) == ["a"]
 
 
 def test_a_slot_that_was_emptied_in_the_turn_before_is_of_this_turn(timer, q):
@@ -71,9 +71,9 @@ def test_a_slot_that_was_emptied_in_the_turn_before_is_of_this_turn(timer, q):
     with pytest.raises(Empty):
         q.get_nowait()
     timer.advance(0.043)
-    assert taken(q) == []
+    assert take_due(q) == []
     timer.advance(0.001)
-    assert taken(q) == ["kept"]
+    assert take_due(q) == ["kept"]
 
 
 @pytest.mark.parametrize("delay_ms", [63, 64, 65, 4096])
@@ -85,29 +85,29 @@ def test_remove_at_the_edge_of_a_level_before_and_after_it_has_been_looked_at(ti
             assert q.peek() is keys[0]
         assert [q.remove(key) for key in keys] == [0, 1, 2]
         timer.advance(1)
-        assert taken(q) == [] and len(q) == 0
+        assert take_due(q) == [] and len(q) == 0
 
 
 def test_what_is_put_before_the_first_after_a_look_comes_first(timer, q):
     q.put("far", 0.2)
-    assert taken(q) == []
+    assert take_due(q) == []
     timer.advance(0.08)
     q.put("near", 0.05)
-    assert taken(q) == [] and q.peek().item == "near"
+    assert take_due(q) == [] and q.peek().item == "near"
     timer.advance(0.05)
-    assert taken(q) == ["near"]
+    assert take_due(q) == ["near"]
     timer.advance(0.07)
-    assert taken(q) == ["far"]
+    assert take_due(q) == ["far"]
 
 
 def test_what_is_put_in_the_past_after_a_look_comes_before_what_is_not_due(timer, q):
     q.put("later", 0.2)
-    assert taken(q) == []
+    assert take_due(q) == []
     timer.advance(0.08)
     q.put("past", -0.1)
-    assert taken(q) == ["past"]
+    assert take_due(q) == ["past"]
     timer.advance(0.12)
-    assert taken(q) == ["later"]
+    assert take_due(q) == ["later"]
 
 
 def test_what_is_put_after_everything_came_comes_too(timer, q):
@@ -115,9 +115,9 @@ def test_what_is_put_after_everything_came_comes_too(timer, q):
         q.put(delay, delay)
     timer.advance(0.1)
     for expected in [0.1, 0.2, 0.3]:
-        assert taken(q) == [expected]
+        assert take_due(q) == [expected]
         q.put("again", 0)
-        assert taken(q) == ["again"]
+        assert take_due(q) == ["again"]
         timer.advance(0.1)
 
 
@@ -125,9 +125,9 @@ def test_an_item_is_reset_again_and_again_and_comes_once(timer, q):
     key = q.put("a", 0.005)
     for _ in range(200):
         timer.advance(0.004)
-        assert q.reset(key, 0.005) and taken(q) == []
+        assert q.reset(key, 0.005) and take_due(q) == []
     timer.advance(0.005)
-    assert taken(q) == ["a"] and q.reset(key, 1) is False
+    assert take_due(q) == ["a"] and q.reset(key, 1) is False
 
 
 def test_two_are_reset_in_turn_and_keep_their_new_order(timer, q):
@@ -136,21 +136,21 @@ def test_two_are_reset_in_turn_and_keep_their_new_order(timer, q):
     q.reset(two, 0.35)
     q.reset(one, 0.4)
     timer.advance(0.39)
-    assert taken(q) == ["two"]
+    assert take_due(q) == ["two"]
     timer.advance(0.01)
-    assert taken(q) == ["one"]
+    assert take_due(q) == ["one"]
 
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_reset_to_an_earlier_time_makes_it_the_first(timer, q, which):
     keys = [q.put("one", 0.2), q.put("two", 0.3)]
-    assert taken(q) == []
+    assert take_due(q) == []
     q.reset(keys[which], 0.1)
     assert q.peek() is keys[which]
     timer.advance(0.1)
-    assert taken(q) == [["one", "two"][which]]
+    assert take_due(q) == [["one", "two"][which]]
     timer.advance(0.2)
-    assert taken(q) == [["two", "one"][which]]
+    assert take_due(q) == [["two", "one"][which]]
 
 
 def test_reset_of_the_first_to_a_later_time_lets_the_second_come(timer, q):
@@ -158,20 +158,20 @@ def test_reset_of_the_first_to_a_later_time_lets_the_second_come(timer, q):
     q.reset(one, 0.4)
     assert q.peek() is two
     timer.advance(0.3)
-    assert taken(q) == ["two"]
+    assert take_due(q) == ["two"]
     timer.advance(0.1)
-    assert taken(q) == ["one"]
+    assert take_due(q) == ["one"]
 
 
 @pytest.mark.parametrize("again", [0.2, 3600, 1e7])
 def test_reset_of_what_was_put_in_as_due_takes_it_back(timer, q, again):
     key = q.put("a", -0.1)
     q.put("b", 0)
-    assert q.reset(key, again) and taken(q) == ["b"]
+    assert q.reset(key, again) and take_due(q) == ["b"]
     timer.advance(again - 0.001)
-    assert taken(q) == []
+    assert take_due(q) == []
     timer.advance(0.001)
-    assert taken(q) == ["a"]
+    assert take_due(q) == ["a"]
 
 
 @pytest.mark.parametrize("earlier", [True, False])
@@ -181,21 +181,21 @@ def test_reset_within_a_coarse_slot_that_has_begun(timer, q, earlier):
     key = q.put("a", 0.15)
     other = q.put("b", 0.16)
     timer.advance(0.13)
-    assert taken(q) == []
+    assert take_due(q) == []
     q.reset(key, 0.01 if earlier else 0.05)
     timer.advance(0.01)
-    assert taken(q) == (["a"] if earlier else [])
+    assert take_due(q) == (["a"] if earlier else [])
     timer.advance(0.02)
-    assert taken(q) == ["b"] and not other.pending
+    assert take_due(q) == ["b"] and not other.pending
     timer.advance(0.02)
-    assert taken(q) == ([] if earlier else ["a"])
+    assert take_due(q) == ([] if earlier else ["a"])
 
 
 def test_a_due_item_is_removed_before_anybody_takes_it(timer, q):
     key = q.put("a", 0.01)
     q.put("b", 0.01)
     timer.advance(10)
-    assert q.remove(key) == "a" and taken(q) == ["b"]
+    assert q.remove(key) == "a" and take_due(q) == ["b"]
 
 
 def test_peek_goes_from_key_to_key_and_takes_nothing(timer, q):
@@ -218,7 +218,7 @@ def test_a_key_of_an_item_that_is_gone_never_means_another(timer, q):
         with pytest.raises(KeyError):
             q.remove(key)
     timer.advance(1)
-    assert taken(q) == [*range(100)]
+    assert take_due(q) == [*range(100)]
 
 
 def test_a_queue_that_was_full_and_is_empty_holds_no_more_memory_than_its_wheel(timer, q):
@@ -234,7 +234,7 @@ def test_a_queue_that_was_full_and_is_empty_holds_no_more_memory_than_its_wheel(
             for _ in range(10_000):
                 q.remove(q.peek())
             timer.advance(10_000)
-            assert len(taken(q)) == 20_000
+            assert len(take_due(q)) == 20_000
             after = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()

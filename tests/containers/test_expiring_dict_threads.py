@@ -7,8 +7,8 @@ import time
 import pytest
 
 import hwheel_core
-from exploring import seconds
 from hwheel import ExpiringDict
+from sampling import search_seconds
 from waiting import eventually as wait_for
 
 
@@ -18,7 +18,7 @@ def test_what_is_set_by_many_threads_ends_once(make_timer):
     timer = make_timer()
     expired, taken, put = [], [], []
     d = ExpiringDict(0.02, timer=timer, on_expire=expired.extend)
-    give_up = time.monotonic() + seconds(1.5)
+    give_up = time.monotonic() + search_seconds(1.5)
 
     def work(number):
         chance = random.Random(number)

@@ -7,23 +7,23 @@ import time
 import pytest
 
 import hwheel_core
-from in_threads import errors_in_threads
-from meddled_keys import Key
+from containers import HookedKey
+from threads import errors_in_threads
 
 
 @pytest.fixture(autouse=True)
 def no_meddling():
     yield
-    Key.meddle = None
+    HookedKey.hook = None
 
 
 def test_keys_that_collide_are_told_apart(timer, make):
     d = make(10)
     for i in range(50):
-        d[Key(i)] = i
-    assert [d[Key(i)] for i in range(50)] == [*range(50)]
-    del d[Key(20)]
-    assert Key(20) not in d and len(d) == 49
+        d[HookedKey(i)] = i
+    assert [d[HookedKey(i)] for i in range(50)] == [*range(50)]
+    del d[HookedKey(20)]
+    assert HookedKey(20) not in d and len(d) == 49
     timer.advance(10)
     assert len(d) == 0
 
@@ -34,7 +34,7 @@ def test_an_error_in_a_comparison_or_a_hash_is_the_callers_and_changes_nothing(m
             raise ZeroDivisionError
 
     d = make(10)
-    d[Key(1)] = 1
+    d[HookedKey(1)] = 1
     for use in USES:
         with pytest.raises(ZeroDivisionError):
             use(d, Bad())
@@ -42,11 +42,11 @@ def test_an_error_in_a_comparison_or_a_hash_is_the_callers_and_changes_nothing(m
     def fail():
         raise ArithmeticError
 
-    Key.meddle = fail
+    HookedKey.hook = fail
     for use in USES:
         with pytest.raises(ArithmeticError):
-            use(d, Key(2))
-    Key.meddle = None
+            use(d, HookedKey(2))
+    HookedKey.hook = None
     assert [(key.number, value) for key, value in d.items()] == [(1, 1)]
     for use in USES:
         with pytest.raises(TypeError, match="unhashable"):
@@ -75,14 +75,14 @@ def test_nan_is_found_by_identity_alone(make):
 def test_an_expiry_neither_hashes_nor_compares(timer, make):
     expired = []
     d = make(10, on_expire=expired.extend)
-    keys = [Key(i) for i in range(20)]
+    keys = [HookedKey(i) for i in range(20)]
     for key in keys:
         d[key] = key.number
 
     def fail():
         raise ArithmeticError
 
-    Key.meddle = fail
+    HookedKey.hook = fail
     timer.advance(10)
     assert [value for _, value in expired] == [*range(20)]
 
@@ -111,7 +111,7 @@ def test_a_comparison_that_changes_the_dict_gives_some_answer_and_breaks_nothing
                     for i in range(40):
                         d.pop(i, None)
                 else:
-                    chance.choice(USES[3:7])(d, Key(chance.randrange(8)))
+                    chance.choice(USES[3:7])(d, HookedKey(chance.randrange(8)))
             finally:
                 depth.pop()
 
@@ -121,17 +121,17 @@ def test_a_comparison_that_changes_the_dict_gives_some_answer_and_breaks_nothing
         except RuntimeError:
             pass  # one is under way
 
-    Key.meddle = meddle
+    HookedKey.hook = meddle
     for _ in range(200):
         try:
-            chance.choice(USES)(d, Key(chance.randrange(8)))
+            chance.choice(USES)(d, HookedKey(chance.randrange(8)))
         except KeyError:
             pass
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(d)
-        numbers = [key.number for key in d if isinstance(key, Key)]
+        numbers = [key.number for key in d if isinstance(key, HookedKey)]
         assert len(numbers) == len({*numbers}), "each key is there once"
-    Key.meddle = None
+    HookedKey.hook = None
     timer.advance(100)
     assert len(d) == 0 and [*d] == []
 
@@ -144,8 +144,8 @@ def again(d, first):
 @pytest.mark.parametrize(
     "meddle",
     [
-        lambda d, first: d.set(Key(3), "by the comparison"),
-        lambda d, first: d.update({Key(3): "by the comparison"} | {i: i for i in range(40)}),  # the table grows
+        lambda d, first: d.set(HookedKey(3), "by the comparison"),
+        lambda d, first: d.update({HookedKey(3): "by the comparison"} | {i: i for i in range(40)}),  # the table grows
         lambda d, first: (d.update({i: i for i in range(40)}), again(d, first)),
         again,
     ],
@@ -153,9 +153,9 @@ def again(d, first):
 @pytest.mark.parametrize("at", range(3))
 def test_a_key_is_there_once_whatever_a_comparison_with_another_does(make, meddle, at):
     d = make(10)
-    first = Key(1)
+    first = HookedKey(1)
     d[first] = "first"
-    d[Key(2)] = "second"
+    d[HookedKey(2)] = "second"
     comparisons = iter(range(100))
 
     def meddle_once():
@@ -164,20 +164,20 @@ def test_a_key_is_there_once_whatever_a_comparison_with_another_does(make, meddl
 
     for number in 3, 2:
         comparisons = iter(range(100))
-        Key.meddle = meddle_once
-        d[Key(number)] = "in the end"
-        Key.meddle = None
-        assert d.pop(Key(number)) == "in the end" and Key(number) not in d
+        HookedKey.hook = meddle_once
+        d[HookedKey(number)] = "in the end"
+        HookedKey.hook = None
+        assert d.pop(HookedKey(number)) == "in the end" and HookedKey(number) not in d
 
 
 def test_setdefault_is_one_step_for_threads_whose_keys_collide(make, many_switches):
     d = make(10)
-    d[Key(-1)] = None
-    Key.meddle = lambda: time.sleep(0)
+    d[HookedKey(-1)] = None
+    HookedKey.hook = lambda: time.sleep(0)
     answers = [[], []]
 
     def ask(mine):
-        mine.extend(d.setdefault(Key(number), object()) for number in range(30))
+        mine.extend(d.setdefault(HookedKey(number), object()) for number in range(30))
 
     assert errors_in_threads([functools.partial(ask, mine) for mine in answers]) == []
     assert answers[0] == answers[1] and len(d) == 31
@@ -226,8 +226,8 @@ def test_the_end_of_a_key_that_the_search_alone_still_holds_may_use_the_dict(mak
     """The comparison takes the entry out; its key dies in the search, and clears the dict."""
     d = make(10)
 
-    class Dies(Key):
-        __hash__ = Key.__hash__
+    class Dies(HookedKey):
+        __hash__ = HookedKey.__hash__
 
         def __eq__(self, other):
             if d.pop(self.itself, None) is not None:

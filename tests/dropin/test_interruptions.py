@@ -7,7 +7,7 @@ import pytest
 from hwheel import Timer, sched
 from hwheel.threading import pool as thread_pool
 from hwheel.threading.pool import IDLE_NAME, ThreadPool
-from interrupted_lines import each_line
+from interrupts import interrupt_each_line
 from waiting import eventually
 
 
@@ -35,7 +35,7 @@ def test_start_cancel_and_join():
         other.join(60)
         assert ran == [2]
 
-    assert each_line(scenario, ("hwheel/threading/timer.py",)) > 10
+    assert interrupt_each_line(scenario, ("hwheel/threading/timer.py",)) > 10
 
 
 POOL = ("hwheel/threading/pool.py",)
@@ -101,7 +101,7 @@ def test_the_threads_of_a_pool_are_counted_exactly(action, monkeypatch):
         eventually(lambda: not workers() - others)
         assert len(pool) == 0
 
-    assert each_line(scenario, POOL) > 5
+    assert interrupt_each_line(scenario, POOL) > 5
 
 
 SCHED = ("hwheel/sched.py",)
@@ -136,7 +136,7 @@ def test_a_scheduler_loses_no_event(action):
         assert [name for name in ran if name != "new"] == expected
         assert ran.count("new") == (action == "enter" and entered is not None)
 
-    assert each_line(scenario, SCHED) > 3
+    assert interrupt_each_line(scenario, SCHED) > 3
 
 
 @pytest.mark.parametrize("action", ["enter", "cancel"])
@@ -159,4 +159,4 @@ def test_a_run_that_sleeps_notices_what_is_left_of_an_interrupted(action):
         thread.join(30)
         assert not thread.is_alive() and 1 not in ran
 
-    assert each_line(scenario, SCHED) > 3
+    assert interrupt_each_line(scenario, SCHED) > 3

@@ -7,7 +7,7 @@ import time
 
 from hwheel.timers import one_shot
 from hwheel.timers.one_shot import OneShot
-from interrupted_lines import each_line
+from interrupts import interrupt_each_line
 
 
 def is_waited_for(happened):
@@ -43,7 +43,7 @@ def test_who_waits_is_let_through_where_another_is_interrupted_at_any_line(event
         other.join(20)
         assert not other.is_alive()
 
-    assert each_line(scenario, ("hwheel/timers/one_shot.py",)) > 5
+    assert interrupt_each_line(scenario, ("hwheel/timers/one_shot.py",)) > 5
 
 
 def test_interruptions_of_one_who_waits_keep_no_other_waiting():

@@ -3,7 +3,7 @@
 import threading
 
 import hwheel
-from exploring import dice_of
+from sampling import seeded_random
 
 PATIENCE_S = 60
 
@@ -13,7 +13,7 @@ def test_a_hundred_thousand_timers_need_few_threads_and_run_once_each(eventually
     runs = [0] * count
     peak = threading.active_count()
     before = threading.active_count()
-    order = dice_of(1)
+    order = seeded_random(1)
 
     def run(i):
         runs[i] += 1

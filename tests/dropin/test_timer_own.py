@@ -11,7 +11,7 @@ import pytest
 import hwheel
 import hwheel.threading
 from hwheel.threading.pool import IDLE_NAME
-from letting_go import let_go
+from systems import collect_if_free_threaded
 
 PATIENCE_S = 60
 FAR_OFF_S = 1000
@@ -177,7 +177,7 @@ def test_a_timer_that_is_over_or_cancelled_is_held_by_nobody():
             timer.join()
             del timer, thing
             give_up = time.monotonic() + PATIENCE_S
-            while let_go() or seen() is not None:  # its thread is about to let go of it
+            while collect_if_free_threaded() or seen() is not None:  # its thread is about to let go of it
                 assert time.monotonic() < give_up
                 time.sleep(0.001)
     finally:

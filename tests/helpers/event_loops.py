@@ -1,4 +1,4 @@
-"""Event loops of all kinds, by name; those of uvloop skip the test where it is missing."""
+"""Factories of event loops, by name. Those of uvloop skip the test if uvloop is missing."""
 
 import asyncio
 

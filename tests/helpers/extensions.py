@@ -1,4 +1,4 @@
-"""Extension modules that tests compile, as a user would: with setuptools, and Cython where the source is Cython."""
+"""Extension modules that tests compile as a user would: with setuptools, and with Cython for a .pyx file."""
 
 import importlib.util
 import shutil
@@ -25,8 +25,8 @@ setup(name=name, ext_modules=extensions)
 """
 
 
-def compiled(source: Path, into: Path, include: str | None = None) -> Path:
-    """The module that a .c or .pyx file comes to, in the folder `into`; skips the test where it cannot be compiled."""
+def compile_extension(source: Path, into: Path, include: str | None = None) -> Path:
+    """Compile a .c or .pyx file in the folder ``into`` and return the path of the module. Skip without a compiler."""
     skip_unless_compiler(source)
     shutil.copy(source, into)
     ended = run_python("-c", BUILD, source.stem, source.name, include or get_include(), cwd=into, patience_s=300)
@@ -34,8 +34,8 @@ def compiled(source: Path, into: Path, include: str | None = None) -> Path:
     return into / f"{source.stem}{EXTENSION_SUFFIXES[0]}"
 
 
-def imported(module: Path):
-    """An extension module from its file."""
+def import_extension(module: Path):
+    """Import an extension module from its file."""
     spec = importlib.util.spec_from_file_location(module.name.split(".")[0], module)
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)

@@ -1,4 +1,4 @@
-"""The Python of a page: blocks that print what is shown below them, and files that a reader is told to save."""
+"""The Python blocks of a page, with the output that the page shows and the files that it tells the reader to save."""
 
 import re
 import shlex
@@ -7,15 +7,13 @@ from typing import NamedTuple
 
 
 class Example(NamedTuple):
-    """file: the name that its first line gives the block; None: it is not to be saved. shown: what stands below."""
-
     code: str
-    shown: str
-    file: str | None
+    shown: str  # the output below the block
+    file: str | None  # the file name in the first line of the block
 
 
 def examples_of(page: Path) -> list[Example]:
-    """All Python blocks of a page, in order."""
+    """Return all Python blocks of a page, in order."""
     found = re.findall(r"```python\n((?s:.*?))```\n\n?((?:    .*\n)*)", page.read_text())
     made = []
     for code, shown in found:
@@ -25,6 +23,6 @@ def examples_of(page: Path) -> list[Example]:
 
 
 def commands_of(page: Path, program: str) -> list[list[str]]:
-    """The lines of a page's blocks of shell that start a program, in words."""
+    """Return the commands in the page's shell blocks that start this program, split into words."""
     blocks = re.findall(r"```sh\n((?s:.*?))```", page.read_text())
     return [words for line in "".join(blocks).splitlines() if (words := shlex.split(line)) and words[0] == program]

@@ -1,10 +1,10 @@
-"""What Spark reports of the batches of a delivery, as far as it is looked at."""
+"""Stand-ins for the progress reports of a delivery's Spark queries."""
 
 from types import SimpleNamespace
 
 
 def batch(number, rows, took_ms=100, sst=0, memory=0):
-    """A batch as in lastProgress."""
+    """Return the report of one batch, as in lastProgress."""
     return SimpleNamespace(
         batchId=number,
         numInputRows=rows,
@@ -14,7 +14,7 @@ def batch(number, rows, took_ms=100, sst=0, memory=0):
 
 
 class Query:
-    """One that reports these batches."""
+    """A query that reports these batches."""
 
     def __init__(self, batches):
         self.recentProgress = batches
@@ -25,7 +25,7 @@ class Query:
 
 
 def reported(batches, out=0, lag_ms=None, dead=0):
-    """A delivery whose messages' query reports so, and that has counted so much itself."""
+    """Return a delivery whose query reports these batches and whose sinks have these counts."""
     return SimpleNamespace(
         messages=Query(batches),
         sink=SimpleNamespace(rows=out, lag_ms=lag_ms),

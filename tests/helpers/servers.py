@@ -1,45 +1,94 @@
-"""A web server in processes of its own, asked over a Unix socket. Where one of them hangs it says where."""
+"""HTTP requests to a live server or a web server, web servers in processes of their own, and free ports."""
 
 import http.client
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from typing import NamedTuple
 
 from programs import PATIENCE_S, environment
 from waiting import wait_until
 
+HTTP_TIMEOUT_S = 60
 
-class Connection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost", timeout=PATIENCE_S)
-        self._path = str(path)
 
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
+class HttpResponse(NamedTuple):
+    status: int
+    headers: dict
+    body: bytes
+
+
+def open_connection(address, timeout_s=HTTP_TIMEOUT_S):
+    """Return a socket that is connected to the path of a Unix socket or to (host, port)."""
+    if not isinstance(address, str):
+        return socket.create_connection(address, timeout=timeout_s)
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(timeout_s)
+    try:
+        client.connect(address)
+    except OSError:
+        client.close()
+        raise
+    return client
+
+
+def http_request(address, page="/live.json", method="GET", host=None, timeout_s=HTTP_TIMEOUT_S):
+    """Send one request and return its HttpResponse. ``host`` replaces the Host header; "" omits it."""
+    connection = http.client.HTTPConnection("localhost" if isinstance(address, str) else address[0], timeout=timeout_s)
+    connection.sock = open_connection(address, timeout_s)
+    try:
+        connection.putrequest(method, page, skip_host=host is not None)
+        if host:
+            connection.putheader("Host", host)
+        connection.endheaders()
+        response = connection.getresponse()
+        return HttpResponse(response.status, {**response.headers}, response.read())
+    finally:
+        connection.close()
+
+
+def live_snapshot(address):
+    """Return the snapshot that a live server sends."""
+    response = http_request(address)
+    assert response.status == 200, response
+    return json.loads(response.body)
+
+
+def free_ports(count):
+    """Return ports of 127.0.0.1 that are free at the moment."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
 
 
 class Server:
-    """`python -m` with these arguments, in a folder; the socket is what the caller told it to listen at."""
+    """`python -m` with these arguments in a folder. The arguments make it listen on the Unix socket `path`.
 
-    def __init__(self, arguments, folder, at):
-        self.at = at
+    A server that hangs fails the test with the stacks of all its threads.
+    """
+
+    def __init__(self, arguments, folder, path):
+        self.path = str(path)
         self._log = (folder / "log").open("w+")
         self._process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=folder,
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # its processes are known by their group
+            start_new_session=True,  # signals go to its process group
             env={
                 **environment(),
                 "PYTHONPATH": str(folder),
                 "PYTHONFAULTHANDLER": "1",
-                "PYTHONWARNINGS": "ignore::DeprecationWarning",  # of forks with threads
+                "PYTHONWARNINGS": "ignore::DeprecationWarning",  # about forks in a process with threads
                 "HOME": str(folder),  # gunicorn leaves a socket there
             },
         )
@@ -50,7 +99,7 @@ class Server:
     def __exit__(self, *error):
         if self._process.poll() is None:
             self._process.kill()
-        self._to_all(signal.SIGKILL)
+        self._signal_group(signal.SIGKILL)
         self._process.wait()
         self._log.close()
 
@@ -63,67 +112,66 @@ class Server:
         self._log.seek(0)
         return self._log.read()
 
-    def _to_all(self, number):
+    def _signal_group(self, number):
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
             pass
 
-    def hangs(self, what):
-        """Fails, with what all threads of all its processes are at."""
-        self._to_all(signal.SIGABRT)
+    def fail_with_stacks(self, message):
+        """Abort all processes, which makes faulthandler write their stacks to the log, and fail."""
+        self._signal_group(signal.SIGABRT)
         wait_until(lambda: self._process.poll() is not None, 10)
-        raise AssertionError(f"{what}\n{self.log}")
+        raise AssertionError(f"{message}\n{self.log}")
 
-    def ask(self, path="/"):
-        """(status, body) of a GET. OSError, HTTPException: no answer, or half of one."""
-        connection = Connection(self.at)
+    def get(self, page="/"):
+        """Return (status, body). Raise OSError or HTTPException for no response or an incomplete one."""
         try:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
+            response = http_request(self.path, page, timeout_s=PATIENCE_S)
         except TimeoutError:
-            self.hangs(f"no answer to {path}")
-        finally:
-            connection.close()
+            self.fail_with_stacks(f"no response to {page}")
+        return response.status, response.body
 
-    def answers(self, path="/"):
-        """The body, or None if nobody is there to give one."""
+    def body_of(self, page="/"):
+        """Return the body, or None if no process accepts the request."""
         try:
-            status, body = self.ask(path)
+            status, body = self.get(page)
         except (OSError, http.client.HTTPException):
             return None
-        assert status == 200, (path, status, self.log)
+        assert status == 200, (page, status, self.log)
         return body
 
     def wait_for(self, condition, what):
         if not wait_until(condition, PATIENCE_S, look_every_s=0.05):
-            self.hangs(f"{what} did not come about")
+            self.fail_with_stacks(f"timed out waiting for {what}")
 
-    def tell(self, number):
+    def send_signal(self, number):
         self._process.send_signal(number)
 
-    def end(self, number=signal.SIGTERM):
-        """Its exit status after a signal."""
-        self.tell(number)
+    def stop(self, number=signal.SIGTERM):
+        """Send a signal, and return the exit status."""
+        self.send_signal(number)
         try:
             return self._process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
-            self.hangs("it does not end")
+            self.fail_with_stacks("the server does not exit")
 
 
 class Load:
-    """Threads that ask a server as fast as it answers, each time for another number. `answered`: number -> the body."""
+    """Threads that send requests as fast as the server responds, each for another number.
+
+    `answered` maps the number to the body.
+    """
 
     def __init__(self, server, threads=4):
         self.answered = {}
         self._server = server
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(i, threads)) for i in range(threads)]
+        self._threads = [threading.Thread(target=self._run, args=(i, threads)) for i in range(threads)]
 
-    def _ask(self, number, step):
+    def _run(self, number, step):
         while not self._stop.is_set():
-            if (body := self._server.answers(f"/{number}")) is not None:
+            if (body := self._server.body_of(f"/{number}")) is not None:
                 self.answered[number] = body
             number += step
 
@@ -137,7 +185,7 @@ class Load:
         for thread in self._threads:
             thread.join()
 
-    def goes_on(self):
-        """Comes back when some more have been answered."""
+    def wait_for_progress(self):
+        """Wait until the server has answered 50 more requests."""
         enough = len(self.answered) + 50
-        self._server.wait_for(lambda: len(self.answered) > enough, "an answer")
+        self._server.wait_for(lambda: len(self.answered) > enough, "a response")

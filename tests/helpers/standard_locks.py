@@ -1,4 +1,4 @@
-"""What the locks of ours refuse, as the standard library's does."""
+"""A comparison of a lock with threading.RLock."""
 
 import threading
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def check_that_it_refuses_what_an_rlock_does(lock):
-    """By the arguments of acquire(), and by a release() of what nobody has."""
+    """Invalid arguments of acquire(), and release() of a lock that is not held."""
     standard = threading.RLock()
     for arguments in [(False, 1), (True, -2), (True, float("nan")), (True, threading.TIMEOUT_MAX * 2), (True, "1")]:
         with pytest.raises(Exception) as expected:

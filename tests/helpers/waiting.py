@@ -1,4 +1,4 @@
-"""Waiting for what has to come about, without knowing when."""
+"""Waiting for a condition that another thread or process brings about."""
 
 import time
 
@@ -7,7 +7,7 @@ PATIENCE_WITH_MACHINE_S = 60
 
 
 def wait_until(condition, patience_s=PATIENCE_S, look_every_s=0.001):
-    """True once condition() is; False if it never is."""
+    """Return True as soon as condition() is true, or False after patience_s seconds."""
     give_up = time.monotonic() + patience_s
     while not condition():
         if time.monotonic() > give_up:
@@ -17,12 +17,12 @@ def wait_until(condition, patience_s=PATIENCE_S, look_every_s=0.001):
 
 
 def eventually(condition, what="the condition", patience_s=PATIENCE_WITH_MACHINE_S, look_every_s=0.002):
-    """Waits until condition() is true, and fails if it never is."""
-    assert wait_until(condition, patience_s, look_every_s), f"{what} did not come about in {patience_s} s"
+    """Wait until condition() is true. Fail after patience_s seconds."""
+    assert wait_until(condition, patience_s, look_every_s), f"{what} was not met within {patience_s} s"
 
 
 class Waits:
-    """A base for what has to be moved meanwhile, by its go_on()."""
+    """A base class for a test subject that must be driven by its go_on() while a test waits."""
 
     patience_s = PATIENCE_S
 

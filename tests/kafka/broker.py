@@ -8,8 +8,8 @@ import uuid
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from guarded import Guarded
-from ports import free_ports
+from programs import GuardedProcess
+from servers import free_ports
 
 START_PATIENCE_S = 120
 JAVA = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
@@ -69,7 +69,7 @@ class Broker:
 
     def start(self):
         """The same storage and address again after a kill()."""
-        self.java = Guarded(
+        self.java = GuardedProcess(
             [*JAVA, "-cp", f"{self.jars}/*", "kafka.Kafka", self.properties], self.log, cwd=self.directory
         )
 

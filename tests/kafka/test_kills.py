@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import chaos
 import chaos_sender
-from guarded import GuardedJob
+from programs import GuardedJob
 from topics import Careless, Reader, as_json, headers_of
 
 KILLS = 2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hwheel.__main__
-from guarded import Guarded
+from programs import GuardedProcess
 from topics import Careless, Reader, as_json, headers_of
 
 SUBMIT = Path(sys.executable).parent / "spark-submit"
@@ -29,7 +29,7 @@ def submit(connector, tmp_path):
 
     def start(options, deliver):
         conf = [word for setting in CONF for word in ("--conf", setting)]
-        job = Guarded(
+        job = GuardedProcess(
             [SUBMIT, *options, *conf, "--jars", connector, hwheel.__main__.__file__, "deliver", *deliver],
             tmp_path / "log",
             cwd=tmp_path,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from exploring import SEED, times
 from programs import output_of, run_python
+from sampling import SEED, scaled
 
 pytest.importorskip("numpy")
 pytest.importorskip("rich")
@@ -22,7 +22,7 @@ import ends
 
 def test_forks_and_exits_under_load():
     """Each of nine ends of a child, from three places; and some exits, others with each seed."""
-    counts = ["--forks", times(27), "--exits", times(15)]
+    counts = ["--forks", scaled(27), "--exits", scaled(15)]
     out = output_of("-P", SOAK, "--seed", SEED or 1, "ends", *counts, patience_s=100 + 3 * (counts[1] + counts[3]))
     assert "nothing found" in out and '"wrong": {}' in out and "wrong {}" in out, out
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from letting_go import FREE_THREADED
+from systems import FREE_THREADED
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from held_calls import Held
 from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerFull, TimerTask, TimingWheel
+from threads import ManualExecutor
 from waiting import PATIENCE_WITH_MACHINE_S
 
 
@@ -138,7 +138,7 @@ def task_and_what_it_holds(kind):
 def test_at_expiry_elsewhere_while_the_reaper_sleeps(no_gc, eventually, kind):
     # Without a GIL what the reaper has made for the call is released when the reaper comes back to Python, unless it
     # has given it away; and the reaper sleeps here until the timer is closed.
-    executor = Held()
+    executor = ManualExecutor()
     with SystemTimer(executor=executor, on_error=lambda task, error: None) as timer:
         task, thing = task_and_what_it_holds(kind)
         timer.add(task)

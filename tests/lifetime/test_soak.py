@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from exploring import SEED, seconds
 from programs import output_of, run_python
+from sampling import SEED, search_seconds
 
 np = pytest.importorskip("numpy")
 pytest.importorskip("rich")
@@ -77,7 +77,7 @@ for timer, what in [
 
 
 def test_nothing_is_found():
-    lasts = ["--minutes", seconds(4) / 60, "--pending", 20_000, "--rate", 20_000]
+    lasts = ["--minutes", search_seconds(4) / 60, "--pending", 20_000, "--rate", 20_000]
     out = output_of(*QUIET, SOAK, "--seed", SEED or 1, "load", *lasts)
     assert out.splitlines()[0] == f"seed {SEED or 1}"
     assert "lost 0, doubled 0, early 0" in out and "nothing found" in out, out

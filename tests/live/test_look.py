@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 import hwheel.live
-from asking import PATIENCE_S, ask, seen
 from hwheel import ManualTimer, SystemTimer
 from hwheel.live.look import Looker, Names, Sources
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+from servers import HTTP_TIMEOUT_S, http_request, live_snapshot
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 COUNTERS = ("added", "expired", "missed", "cancelled", "cascaded", "wakeups", "pending")
@@ -35,7 +35,7 @@ def serve(request, short_path):
 
 
 def names(address):
-    return [timer["name"] for timer in seen(address)["timers"]]
+    return [timer["name"] for timer in live_snapshot(address)["timers"]]
 
 
 def test_a_look_is_what_stats_say(serve):
@@ -47,7 +47,7 @@ def test_a_look_is_what_stats_say(serve):
     requests.call_many(array("q", [5, 600, 70_000]), len)
     sessions.call_later(3, int)
     requests.advance(12.3)
-    told = seen(server.address)
+    told = live_snapshot(server.address)
     assert told["hwheel"] == hwheel.__version__ and told["purgatories"] == []
     assert [timer["name"] for timer in told["timers"]] == ["requests", "sessions"]
     for timer, look in zip([requests, sessions], told["timers"], strict=True):
@@ -66,8 +66,8 @@ def test_a_look_is_what_stats_say(serve):
 
 def test_time_passes_from_look_to_look(serve):
     server = serve(ManualTimer())
-    first = seen(server.address)["time"]
-    assert seen(server.address)["time"] > first
+    first = live_snapshot(server.address)["time"]
+    assert live_snapshot(server.address)["time"] > first
 
 
 def test_timers_are_held_weakly_and_what_is_closed_is_not_shown(serve):
@@ -81,7 +81,7 @@ def test_timers_are_held_weakly_and_what_is_closed_is_not_shown(serve):
     del stays
     gc.collect()
     assert names(server.address) == []
-    assert ask(server.address, "/").status == 200
+    assert http_request(server.address, "/").status == 200
 
 
 def test_timers_of_one_name_are_told_apart_and_keep_their_names(serve):
@@ -118,7 +118,7 @@ def test_without_timers_all_of_the_process_are_shown_also_later_ones(serve, make
     make_timer("made later")
     with DelayedOperationPurgatory("orders") as orders:
         orders.try_complete_else_watch(Order(60_000), ["tea", "jam"])
-        told = seen(server.address)
+        told = live_snapshot(server.address)
         assert {"first made", "made later", "orders"} <= {timer["name"] for timer in told["timers"]}
         assert {"name": "orders", **orders.stats()._asdict()} in told["purgatories"]
         assert orders.stats().watched == 2
@@ -138,7 +138,7 @@ def test_prometheus_gets_the_text_of_its_client(serve):
     server = serve(timer, other)
     timer.call_later(1, int)
     timer.advance(1)
-    answer = ask(server.address, "/metrics")
+    answer = http_request(server.address, "/metrics")
     assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     registry = client.CollectorRegistry()
     registry.register(TimerCollector(timer))
@@ -146,14 +146,14 @@ def test_prometheus_gets_the_text_of_its_client(serve):
     assert mine == client.generate_latest(registry).decode().splitlines()
     assert 'hwheel_timer_pending{timer="requests #2"} 0.0' in answer.body.decode()
     with DelayedOperationPurgatory("orders", timer) as orders:
-        text = ask(serve_again(server, orders), "/metrics").body.decode()
+        text = http_request(serve_again(server, orders), "/metrics").body.decode()
     assert 'hwheel_purgatory_delayed{purgatory="orders"} 0.0' in text
 
 
 def test_a_name_that_is_no_text_keeps_no_counter_from_prometheus(serve):
     parser = pytest.importorskip("prometheus_client.parser")
     timers = [ManualTimer(name) for name in ('\ud800 "a"\n\\', "requests")]
-    text = ask(serve(*timers).address, "/metrics").body.decode()
+    text = http_request(serve(*timers).address, "/metrics").body.decode()
     added = next(
         family for family in parser.text_string_to_metric_families(text) if family.name == "hwheel_timer_added"
     )
@@ -170,7 +170,7 @@ def serve_again(server, *timers):
 
 def test_without_prometheus_client_metrics_say_what_to_install(serve, monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    answer = ask(serve(ManualTimer()).address, "/metrics")
+    answer = http_request(serve(ManualTimer()).address, "/metrics")
     assert answer.status == 501
     assert answer.body.decode().startswith("/metrics needs prometheus_client, which is not installed: pip install")
 
@@ -186,7 +186,7 @@ def test_who_asks_while_a_look_is_under_way_shares_the_next(monkeypatch, eventua
     def look_at(sources, now):
         looks.append(now)
         under_way.set()
-        go_on.wait(PATIENCE_S)
+        go_on.wait(HTTP_TIMEOUT_S)
         return {"look": len(looks)}
 
     monkeypatch.setattr("hwheel.live.look.time", SimpleNamespace(monotonic=monotonic))
@@ -194,7 +194,7 @@ def test_who_asks_while_a_look_is_under_way_shares_the_next(monkeypatch, eventua
     looker = Looker(Sources([ManualTimer()]))
     with ThreadPoolExecutor(6) as asking:
         first = asking.submit(looker.look)
-        assert under_way.wait(PATIENCE_S)
+        assert under_way.wait(HTTP_TIMEOUT_S)
         others = [asking.submit(looker.look) for _ in range(5)]
         try:
             eventually(lambda: len(readings) == 2 + len(others))
@@ -219,7 +219,7 @@ def test_looks_while_timers_work_and_end(serve, many_switches):
 
     with ThreadPoolExecutor(8) as pool:
         churning = [pool.submit(churn, number) for number in range(2)]
-        looks = [look for round in range(10) for look in pool.map(lambda _: seen(server.address), range(6))]
+        looks = [look for round in range(10) for look in pool.map(lambda _: live_snapshot(server.address), range(6))]
         stop.set()
         for one in churning:
             one.result()

@@ -6,9 +6,9 @@ import re
 from html.parser import HTMLParser
 
 import hwheel.live
-from asking import ask
 from hwheel import ManualTimer
 from hwheel.live.answer import PAGE
+from servers import http_request
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 LEADS_ELSEWHERE = {"src", "href", "srcset", "action", "data", "poster", "cite", "background", "xlink:href"}
@@ -34,7 +34,7 @@ class Reader(HTMLParser):
 
 def served():
     with hwheel.live.serve(0, ManualTimer()) as server:
-        return ask(server.address, "/")
+        return http_request(server.address, "/")
 
 
 def test_the_page_is_whole_and_refers_to_nothing_else():

@@ -8,8 +8,8 @@ import zipapp
 
 import pytest
 
-from asking import ask, seen
 from programs import PATIENCE_S, environment
+from servers import http_request, live_snapshot
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
 
@@ -64,7 +64,7 @@ def ended(program):
 
 def test_a_program_is_looked_at_and_ends_without_a_word(start, address, short_path):
     program, where = start("sys.stdin.read()", address)
-    told = seen(where)
+    told = live_snapshot(where)
     assert told["pid"] == program.pid and told["program"] == "program0.py"
     assert [(timer["name"], timer["pending"]) for timer in told["timers"]] == [("requests", 1)]
     assert ended(program) == (0, "", "")  # with its timer pending, and its server open
@@ -92,7 +92,7 @@ def test_what_a_killed_program_leaves_is_no_obstacle(start, short_path):
     killed.wait()
     assert path.exists()
     program, where = start("sys.stdin.read()", path)
-    assert seen(where)["pid"] == program.pid
+    assert live_snapshot(where)["pid"] == program.pid
     assert ended(program) == (0, "", "")
 
 
@@ -100,7 +100,7 @@ def test_ctrl_c_ends_a_program_that_serves(start, address, short_path):
     code = "try: print('sleeps', flush=True); time.sleep(99)\nexcept KeyboardInterrupt: server.close(); print('closed')"
     program, where = start(code, address)
     assert program.stdout.readline() == "sleeps\n"
-    seen(where)
+    live_snapshot(where)
     program.send_signal(signal.SIGINT)
     assert ended(program) == (0, "closed\n", "")
     assert not (short_path / "live.sock").exists()
@@ -130,9 +130,9 @@ os.waitpid(pid, 0)
 def test_after_a_fork_the_parent_answers_alone_and_the_child_for_itself(start, address):
     program, where = start(FORK, address)
     child = ("127.0.0.1", int(program.stdout.readline()))
-    told = seen(child)
+    told = live_snapshot(child)
     assert told["pid"] != program.pid and [timer["name"] for timer in told["timers"]] == ["child's own"]
-    assert {seen(where)["pid"] for _ in range(20)} == {program.pid}
+    assert {live_snapshot(where)["pid"] for _ in range(20)} == {program.pid}
 
 
 CHILD_OUTLIVES = """
@@ -154,7 +154,7 @@ def test_a_child_keeps_no_port_and_no_socket_of_its_parent(start, address):
     program, where = start(CHILD_OUTLIVES, address)
     assert program.stdout.readline() == "closed\n"
     with pytest.raises((ConnectionRefusedError, FileNotFoundError)):
-        ask(where)
+        http_request(where)
 
 
 FORK_UNDER_LOOKS = """

@@ -16,10 +16,10 @@ from types import SimpleNamespace
 import pytest
 
 import hwheel.live
-from asking import PATIENCE_S, ask, connected, seen
 from hwheel import ManualTimer
 from hwheel.live.answer import Answer
 from hwheel.live.server import MOST, LiveServer
+from servers import HTTP_TIMEOUT_S, http_request, live_snapshot, open_connection
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 
@@ -60,11 +60,11 @@ def leave_stale(path):
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1", "127.0.0.1:9000", "[::1]:9000", "10.1.2.3"])
 def test_who_asks_by_figures_or_localhost_is_answered(host):
     with hwheel.live.serve(0, ManualTimer()) as server:
-        assert ask(server.address, host=host).status == 200
+        assert http_request(server.address, host=host).status == 200
 
 
 def test_who_asks_for_the_head_gets_no_body(address):
-    with hwheel.live.serve(address, ManualTimer()) as server, connected(server.address) as client:
+    with hwheel.live.serve(address, ManualTimer()) as server, open_connection(server.address) as client:
         client.sendall(b"HEAD /live.json HTTP/1.0\r\nHost: localhost\r\n\r\n")
         said = b"".join(iter(lambda: client.recv(65536), b""))
     assert said.startswith(b"HTTP/1.0 200 ") and said.index(b"\r\n\r\n") == len(said) - 4
@@ -77,20 +77,20 @@ def test_who_asks_for_the_head_gets_no_body(address):
 def test_a_page_whose_name_was_made_to_lead_here_is_told_nothing(page, host):
     timer = ManualTimer("secret")
     with hwheel.live.serve(0, timer) as server:
-        answer = ask(server.address, page, host=host)
+        answer = http_request(server.address, page, host=host)
         assert answer.status == 403 and b"secret" not in answer.body
 
 
 def test_the_name_that_it_was_told_to_listen_on_is_its_own():
     with hwheel.live.serve(("localhost", 0), ManualTimer()) as server:
         assert server.address[0] == "localhost" and server.address[1] > 0
-        assert ask(server.address).status == 200
+        assert http_request(server.address).status == 200
 
 
 def test_on_a_unix_socket_the_name_is_anybodys(path):
     with hwheel.live.serve(path, ManualTimer()) as server:
         assert server.address == path and repr(server) == f"<LiveServer {path!r}>"
-        assert ask(path, host="requests.internal").status == 200
+        assert http_request(path, host="requests.internal").status == 200
 
 
 def test_no_other_site_is_let_in_and_nothing_can_be_changed(address):
@@ -98,15 +98,15 @@ def test_no_other_site_is_let_in_and_nothing_can_be_changed(address):
     timer.call_later(1, int)
     with hwheel.live.serve(address, timer) as server:
         for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
-            assert ask(server.address, method=method).status == 501
+            assert http_request(server.address, method=method).status == 501
         for page in ("/", "/live.json", "/nothing"):
-            answer = ask(server.address, page)
+            answer = http_request(server.address, page)
             assert not [name for name in answer.headers if name.lower().startswith("access-control-")]
             assert answer.headers["Cache-Control"] == "no-store"
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
-        assert ask(server.address, "/nothing").status == 404
-        assert ask(server.address, "/../../etc/passwd").status == 404
-        head = ask(server.address, "/live.json", method="HEAD")
+        assert http_request(server.address, "/nothing").status == 404
+        assert http_request(server.address, "/../../etc/passwd").status == 404
+        head = http_request(server.address, "/live.json", method="HEAD")
         assert head.status == 200 and head.body == b"" and int(head.headers["Content-Length"]) > 100
         assert len(timer) == 1
 
@@ -158,7 +158,7 @@ def test_many_at_once(address):
 
         def look(_):
             together.wait()
-            return seen(server.address)["timers"][0]["name"]
+            return live_snapshot(server.address)["timers"][0]["name"]
 
         assert [*pool.map(look, range(50))] == ["requests"] * 50
 
@@ -167,17 +167,17 @@ def test_clients_that_say_nothing_keep_nobody_waiting(address):
     timer = ManualTimer()
     with ExitStack() as stack, hwheel.live.serve(address, timer) as server:
         for number in range(60):
-            client = stack.enter_context(connected(server.address))
+            client = stack.enter_context(open_connection(server.address))
             if number % 2:
                 client.sendall(b"GET /live.json HTTP/1.1\r\nHost:")
         began = time.monotonic()
-        assert seen(server.address)["timers"]
-        assert time.monotonic() - began < PATIENCE_S / 2
+        assert live_snapshot(server.address)["timers"]
+        assert time.monotonic() - began < HTTP_TIMEOUT_S / 2
 
 
 def test_a_client_that_says_nothing_is_let_go_of(path, monkeypatch, eventually):
     monkeypatch.setattr("hwheel.live.answer.Answer.timeout", Answer.timeout / 25)  # some seconds, then
-    with hwheel.live.serve(path, ManualTimer()), connected(path) as client:
+    with hwheel.live.serve(path, ManualTimer()), open_connection(path) as client:
         eventually(lambda: len(threads()) == 2)
         assert client.recv(1) == b""
         eventually(lambda: len(threads()) == 1)
@@ -186,9 +186,9 @@ def test_a_client_that_says_nothing_is_let_go_of(path, monkeypatch, eventually):
 def test_of_too_many_the_oldest_has_to_go(path, monkeypatch, eventually):
     monkeypatch.setattr("hwheel.live.answer.Answer.timeout", 600)  # it goes before that
     with ExitStack() as stack, hwheel.live.serve(path, ManualTimer()) as server:
-        clients = [stack.enter_context(connected(path)) for _ in range(MOST)]
+        clients = [stack.enter_context(open_connection(path)) for _ in range(MOST)]
         eventually(lambda: len(threads()) == 1 + MOST)
-        assert ask(path).status == 200
+        assert http_request(path).status == 200
         assert clients[0].recv(1) == b""
         clients[-1].settimeout(0.1)
         with pytest.raises(TimeoutError):
@@ -202,27 +202,27 @@ def test_close_ends_everything_with_clients_there(said, address, path, monkeypat
     before = descriptors()
     server = hwheel.live.serve(address, ManualTimer())
     where = server.address
-    clients = [connected(where) for _ in range(20)]
+    clients = [open_connection(where) for _ in range(20)]
     for client in clients:
         client.sendall(said)
     server.close()
     assert server.closed and threads() == []
     assert not os.path.exists(path)
     with pytest.raises(OSError):
-        connected(where).close()
+        open_connection(where).close()
     for client in clients:
         client.close()
     assert descriptors() == before
     server.close()
     with hwheel.live.serve(where, ManualTimer()) as again:
-        assert ask(again.address).status == 200
+        assert http_request(again.address).status == 200
 
 
 def test_threads_that_close_it_at_once(path):
     server = hwheel.live.serve(path, ManualTimer())
-    with connected(path), ThreadPoolExecutor(8) as pool:
+    with open_connection(path), ThreadPoolExecutor(8) as pool:
         for closing in [pool.submit(server.close) for _ in range(8)]:
-            closing.result(PATIENCE_S)
+            closing.result(HTTP_TIMEOUT_S)
     assert threads() == [] and not os.path.exists(path)
 
 
@@ -230,7 +230,7 @@ def test_who_reads_nothing_is_cut_off_by_close(path, monkeypatch):
     monkeypatch.setattr("hwheel.live.answer.PAGE", "x" * 50_000_000)
     monkeypatch.setattr("hwheel.live.answer.Answer.timeout", 600)
     server = hwheel.live.serve(path, ManualTimer())
-    with connected(path) as client:
+    with open_connection(path) as client:
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
         assert client.recv(9) == b"HTTP/1.0 "
         server.close()
@@ -255,7 +255,7 @@ def test_a_finalizer_may_close_it_in_a_thread_of_its_own(where, path, monkeypatc
     server = LiveServer(path, timer)
     monkeypatch.setattr(server, "_begin", begin)
     with contextlib.suppress(OSError, http.client.HTTPException):
-        ask(path)
+        http_request(path)
     eventually(lambda: threads() == [])
     assert server.closed and not os.path.exists(path)
 
@@ -272,9 +272,9 @@ def test_an_error_of_a_look_is_reported_and_who_asks_next_is_answered(path, monk
     monkeypatch.setattr(threading, "excepthook", lambda args: reported.append((args.exc_type, args.thread.name)))
     with hwheel.live.serve(path, timer := FailsOnce("requests")):
         with contextlib.suppress(OSError, http.client.HTTPException):
-            ask(path)
+            http_request(path)
         eventually(lambda: reported == [(RuntimeError, "hwheel-live-answer")])
-        assert [one["name"] for one in seen(path)["timers"]] == [timer.name]
+        assert [one["name"] for one in live_snapshot(path)["timers"]] == [timer.name]
     assert threads() == []
 
 
@@ -289,9 +289,9 @@ def test_where_no_thread_can_be_had_who_asks_is_sent_away_and_who_asks_next_is_a
 
     with hwheel.live.serve(path, ManualTimer()) as server:
         monkeypatch.setattr(threading.Thread, "start", start_unless_it_is_the_first)
-        with connected(path) as client:
+        with open_connection(path) as client:
             assert client.recv(1) == b""
-        assert ask(path).status == 200
+        assert http_request(path).status == 200
         assert refused[0] not in server._answering.values()
 
 
@@ -302,7 +302,7 @@ def test_what_accept_raises_again_and_again_is_no_reason_to_hurry(path, monkeypa
         with socket.socket(socket.AF_UNIX) as other:  # it does not listen; a program may close descriptors, too
             os.dup2(other.fileno(), server._listener.socket.fileno())
         with contextlib.suppress(OSError):
-            connected(path).close()  # who waits for the one before looks again
+            open_connection(path).close()  # who waits for the one before looks again
         eventually(lambda: len(naps) > 2)
 
 
@@ -319,7 +319,7 @@ def test_a_stale_socket_is_replaced(path):
     leave_stale(path)
     timer = ManualTimer("new")
     with hwheel.live.serve(path, timer):
-        assert seen(path)["timers"][0]["name"] == "new"
+        assert live_snapshot(path)["timers"][0]["name"] == "new"
     assert not os.path.exists(path)
 
 
@@ -356,7 +356,7 @@ def test_two_servers_on_one_path(path):
     with hwheel.live.serve(path, first):
         with pytest.raises(OSError, match="another program answers on this socket"):
             hwheel.live.serve(path, second)
-        assert seen(path)["timers"][0]["name"] == "first"
+        assert live_snapshot(path)["timers"][0]["name"] == "first"
     assert threads() == []
 
 
@@ -378,7 +378,7 @@ def test_of_many_that_find_a_stale_socket_at_once_one_gets_it(path):
             thread.start()
         for thread in starting:
             thread.join()
-        answers = ask(path).status if len(servers) == 1 else None
+        answers = http_request(path).status if len(servers) == 1 else None
         for server in servers:
             server.close()
         assert (len(servers), len(refused), answers) == (1, 5, 200), refused
@@ -392,7 +392,7 @@ def test_who_holds_the_lock_of_the_directory_for_long_is_not_waited_for(path, mo
     with ThreadPoolExecutor(1) as opens:
         try:
             fcntl.flock(directory, fcntl.LOCK_EX)
-            opens.submit(hwheel.live.serve, path, ManualTimer()).result(PATIENCE_S).close()
+            opens.submit(hwheel.live.serve, path, ManualTimer()).result(HTTP_TIMEOUT_S).close()
         finally:
             os.close(directory)  # who waits for it all the same goes on
 

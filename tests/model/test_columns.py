@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exploring import explored
 from hwheel import TimerTask, TimingWheel
 from hwheel_core import group, order_by, place, survivors
+from sampling import search_settings
 
 LAST_MS = 2**63 - 1
-MODEL = explored(400)
+MODEL = search_settings(400)
 ticks = st.sampled_from([1, 2, 3, 10, 1000, 86_400_000, 2**40])
 sizes = st.sampled_from([2, 3, 5, 20, 256, 1000])
 clocks = st.just(0) | st.integers(0, 10**4) | st.just(1_795_176_000_123) | st.integers(2**62, LAST_MS)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import hwheel_core
-from exploring import explored
 from hwheel import DelayQueue, ManualTimer, ShutDown, SystemTimer
+from sampling import search_settings
 
 delays_ms = st.integers(-5, 40) | st.integers(0, 5000) | st.sampled_from([0, 0, 64, 4096, 10**7, 10**12])
 
@@ -162,4 +162,4 @@ class DelayQueueMachine(RuleBasedStateMachine):
 
 
 TestDelayQueue = DelayQueueMachine.TestCase
-TestDelayQueue.settings = explored(150, stateful_step_count=40)
+TestDelayQueue.settings = search_settings(150, stateful_step_count=40)

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import hwheel_core
-from exploring import explored
 from hwheel import ExpiringDict, ManualTimer
+from sampling import search_settings
 
 keys = st.integers(0, 6)
 ttls_ms = st.integers(1, 40) | st.integers(1, 5000) | st.sampled_from([10**7, 10**12])
@@ -130,4 +130,4 @@ class ExpiringDictMachine(RuleBasedStateMachine):
 
 
 TestExpiringDict = ExpiringDictMachine.TestCase
-TestExpiringDict.settings = explored(150, stateful_step_count=40)
+TestExpiringDict.settings = search_settings(150, stateful_step_count=40)

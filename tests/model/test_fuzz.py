@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import exploring
+import sampling
 from hwheel import ManualTimer, TimingWheel
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "fuzz"))
@@ -32,8 +32,8 @@ def target(name):
 
 
 def some_inputs(count):
-    dice = exploring.dice_of(11)
-    return [dice.randbytes(dice.randrange(300)) for _ in range(exploring.times(count))]
+    dice = sampling.seeded_random(11)
+    return [dice.randbytes(dice.randrange(300)) for _ in range(sampling.scaled(count))]
 
 
 @pytest.mark.parametrize("name", NAMES)

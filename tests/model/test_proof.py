@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import exploring
+import sampling
 from hwheel import TimerTask, TimingWheel
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "proof"))
@@ -71,7 +71,7 @@ def test_the_search_finds_why_the_inboxes_are_as_they_are(wrong, found):
 
 
 def test_the_wheel_that_is_searched_places_as_the_wheel_does():
-    chance = random.Random(exploring.SEED or 1)
+    chance = random.Random(sampling.SEED or 1)
     for _ in range(40):
         rules = wheel_order.Rules(size=chance.choice([2, 3]), levels=3)
         wheel, model = TimingWheel(1, rules.size, 0), wheel_order.START

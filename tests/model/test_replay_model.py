@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exploring import explored
 from hwheel.replay import CANCELLED, FIRED, NEVER, Log
-from lived_through import lived_through, rows
+from replay_model import log_rows, outcomes_by_timer
+from sampling import search_settings
 
-MODEL = explored(400)
+MODEL = search_settings(400)
 
 
 def columns(log):
@@ -19,16 +19,16 @@ def columns(log):
 
 
 @MODEL
-@given(log=st.lists(rows(), max_size=40), tick_ms=st.integers(1, 50), wheel_size=st.integers(2, 40))
+@given(log=st.lists(log_rows(), max_size=40), tick_ms=st.integers(1, 50), wheel_size=st.integers(2, 40))
 def test_each_timer_fares_as_in_a_manual_timer(log, tick_ms, wheel_size):
     replayed = Log(*columns(log)).replay(tick_ms=tick_ms, wheel_size=wheel_size)
-    assert list(zip(replayed.outcomes, replayed.at_ms, strict=True)) == lived_through(log, tick_ms, wheel_size)
+    assert list(zip(replayed.outcomes, replayed.at_ms, strict=True)) == outcomes_by_timer(log, tick_ms, wheel_size)
     assert replayed.costs.fired == [*replayed.outcomes].count(FIRED)
     assert replayed.costs.fired + replayed.costs.cancelled == replayed.costs.timers == len(log)
 
 
 @MODEL
-@given(log=st.lists(rows(), min_size=1, max_size=30), tick_ms=st.integers(1, 50))
+@given(log=st.lists(log_rows(), min_size=1, max_size=30), tick_ms=st.integers(1, 50))
 def test_the_peak_is_the_most_that_was_pending_at_once(log, tick_ms):
     log = [(start, max(timeout, 1), None) for start, timeout, _ in log]
     starts_ms, timeouts_ms, ends_ms = columns(log)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import hwheel.sched
-from exploring import explored
+from sampling import search_settings
 
 
 class Side:
@@ -105,4 +105,4 @@ class SchedMachine(RuleBasedStateMachine):
 
 
 TestSched = SchedMachine.TestCase
-TestSched.settings = explored(400, stateful_step_count=40)
+TestSched.settings = search_settings(400, stateful_step_count=40)

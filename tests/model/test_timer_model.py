@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import hwheel_core
-from exploring import explored
 from hwheel import ManualTimer, TimerTask
 from reach import LAST_MS, Reach, any_one, as_seconds_can_say, in_seconds, near, reaches, starts
+from sampling import search_settings
 
 
 class Entry(NamedTuple):
@@ -450,4 +450,4 @@ class TimerMachine(RuleBasedStateMachine):
 
 
 TestTimer = TimerMachine.TestCase
-TestTimer.settings = explored(400, stateful_step_count=40)
+TestTimer.settings = search_settings(400, stateful_step_count=40)

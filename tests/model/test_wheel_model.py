@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import hwheel_core
-from exploring import explored
 from hwheel import TimerTask, TimingWheel
 from reach import LAST_MS, any_one, as_seconds_can_say, in_seconds, near, reaches, starts
+from sampling import search_settings
 
 
 class Pending(NamedTuple):
@@ -272,4 +272,4 @@ class WheelMachine(RuleBasedStateMachine):
 
 
 TestWheel = WheelMachine.TestCase
-TestWheel.settings = explored(400, stateful_step_count=40)
+TestWheel.settings = search_settings(400, stateful_step_count=40)

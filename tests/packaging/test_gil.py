@@ -2,8 +2,8 @@
 
 import pytest
 
-from letting_go import FREE_THREADED
 from programs import output_of
+from systems import FREE_THREADED
 
 MODULES = [
     "hwheel",

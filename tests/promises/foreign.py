@@ -17,7 +17,7 @@ import numpy as np
 
 import hwheel
 import hwheel_core
-from exploring import dice_of, seeded
+from sampling import seed_for, seeded_random
 
 PATIENCE_S = 60
 ROWS = 200_000
@@ -63,7 +63,7 @@ class AddCase(Case):
     def __init__(self):
         super().__init__(self.add, few())
         self.timer = hwheel.ManualTimer()
-        self.dice = dice_of(4)
+        self.dice = seeded_random(4)
 
     def add(self, delays_ms):
         try:
@@ -118,7 +118,7 @@ class ExtendCase(Case):
     def __init__(self):
         super().__init__(self.extend, few())
         self.timer = hwheel.ManualTimer()
-        self.dice = dice_of(5)
+        self.dice = seeded_random(5)
 
     def extend(self, delays_ms):
         batch = self.timer.call_many(few(), list)
@@ -196,7 +196,7 @@ CASES = {
 
 def change(case, over):
     """The other thread: NumPy writes without the GIL."""
-    chance = np.random.default_rng(seeded(3))
+    chance = np.random.default_rng(seed_for(3))
     while not over.is_set():
         for i, (lent, valid) in enumerate(zip(case.lent, case.valid, strict=True)):
             if i in case.steady:

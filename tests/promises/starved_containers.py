@@ -3,7 +3,7 @@
 from collections import deque
 
 import hwheel_core
-from due_items import taken
+from containers import take_due
 from hwheel import DelayQueue, ExpiringDict
 from starving import FAR, named, scene
 
@@ -113,7 +113,7 @@ class Queue:
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(self.queue)
         world.timer.advance(FAR)
-        found = taken(self.queue)
+        found = take_due(self.queue)
         if sorted(found) != sorted(items) or len(self.queue):
             yield f"came {found}, wanted {items}; {len(self.queue)} are left"
 
@@ -153,7 +153,7 @@ def queue_drain(world):
 
     def faults(error):
         world.timer.advance(FAR)
-        items = [*found[0], *taken(held.queue)]
+        items = [*found[0], *take_due(held.queue)]
         if sorted(items) != ALL or len(held.queue):
             yield f"came {items}, {len(held.queue)} are left, after {error!r}"
 

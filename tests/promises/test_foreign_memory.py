@@ -7,10 +7,10 @@ import pathlib
 
 import pytest
 
-from exploring import seconds
 from programs import run_python
+from sampling import search_seconds
 
-SECONDS = seconds(1)
+SECONDS = search_seconds(1)
 FOREIGN = pathlib.Path(__file__).with_name("foreign.py")
 
 

@@ -4,13 +4,13 @@ import os
 
 import pytest
 
-from exploring import SOAKS
 from forked import OTHERS, cases
+from sampling import EXHAUSTIVE
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
-@pytest.mark.parametrize("case", [*cases(SOAKS)])
+@pytest.mark.parametrize("case", [*cases(EXHAUSTIVE)])
 def test_a_child_forked_here_works(run_with_helpers, case):
     answer = run_with_helpers(f"from forked import run\nrun({case!r})\n")
     assert answer == (0, "", "")

@@ -4,15 +4,15 @@ import os
 
 import pytest
 
-from exploring import SOAKS
 from interrupted import cases
+from sampling import EXHAUSTIVE
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
-@pytest.mark.parametrize("name", cases(SOAKS))
+@pytest.mark.parametrize("name", cases(EXHAUSTIVE))
 def test_an_interruption_halves_nothing(run_with_helpers, name):
-    sample = None if SOAKS else 6
+    sample = None if EXHAUSTIVE else 6
     answer = run_with_helpers(
         f"""
 from interrupted import scenario_named

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from exploring import seconds, seeded
 from programs import output_of, run_python
+from sampling import search_seconds, seed_for
 
 STATES = pathlib.Path(__file__).with_name("states.py")
 
@@ -49,10 +49,10 @@ def test_the_classes_are_found():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_method_in_every_state_is_survived(name):
-    give_up = time.monotonic() + seconds(0)
+    give_up = time.monotonic() + search_seconds(0)
     calls = 1
     for number in itertools.count():
-        seed = seeded(number)
+        seed = seed_for(number)
         done = run_states(name, calls, seed)
         ended = "\n".join(done.out.splitlines()[-3:])
         assert done.status == 0, f"seed {seed}, {done.status}: {ended}\n{done.err}"

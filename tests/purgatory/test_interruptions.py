@@ -5,10 +5,10 @@ from concurrent.futures import Future
 
 import pytest
 
-from elsewhere import elsewhere
 from hwheel import ManualTimer
 from hwheel.purgatory import DelayedFuturePurgatory, DelayedOperationPurgatory, ThresholdPurgatory
-from interrupted_lines import each_line
+from interrupts import interrupt_each_line
+from threads import call_in_thread
 
 HERE = ("purgatory.py", "operation.py", "asyncio_wait.py", "each.py", "operation_lock.py")
 
@@ -28,13 +28,13 @@ def test_thresholds(action):
             }[action]
             if action == "maybe_complete":
                 assert not futures[3].done()
-            elsewhere(lambda: thresholds.maybe_complete(3))
+            call_in_thread(lambda: thresholds.maybe_complete(3))
             assert all(future.done() for future in futures[:3])
-            elsewhere(thresholds.close)
+            call_in_thread(thresholds.close)
             assert all(future.done() for future in futures)
             assert thresholds.num_waiting == len(timer) == 0
 
-    assert each_line(scenario, HERE) > 5
+    assert interrupt_each_line(scenario, HERE) > 5
 
 
 def test_await(timer):
@@ -43,13 +43,13 @@ def test_await(timer):
         first = thresholds.await_(5, 500)
         future = yield lambda: thresholds.await_(3, 500)
         assert thresholds.num_waiting == len(timer) == 1 + (future is not None)
-        elsewhere(lambda: thresholds.maybe_complete(3))
+        call_in_thread(lambda: thresholds.maybe_complete(3))
         assert future is None or future.done()
         assert not first.done()
-        elsewhere(thresholds.close)
+        call_in_thread(thresholds.close)
         assert len(timer) == 0 and first.done()
 
-    assert each_line(scenario, HERE) > 5
+    assert interrupt_each_line(scenario, HERE) > 5
 
 
 @pytest.mark.parametrize("action", ["close", "cancel_for_key"])
@@ -60,7 +60,7 @@ def test_operations_that_are_taken_out(timer, flagged, action):
         for operation in operations:
             purgatory.try_complete_else_watch(operation, ["a", "b"] if operation is operations[0] else ["a"])
         returned = yield purgatory.close if action == "close" else lambda: purgatory.cancel_for_key("a")
-        again = elsewhere(purgatory.close)
+        again = call_in_thread(purgatory.close)
         if action == "close":
             assert sorted(map(id, [*(returned or []), *again])) == sorted(map(id, operations))
             assert again == sorted(again, key=lambda operation: operation.delay_ms)
@@ -71,7 +71,7 @@ def test_operations_that_are_taken_out(timer, flagged, action):
         assert len(timer) == 0 and purgatory.watched == purgatory.num_delayed == 0
         assert not any(operation.is_completed for operation in operations)
 
-    assert each_line(scenario, HERE) > 3
+    assert interrupt_each_line(scenario, HERE) > 3
 
 
 @pytest.mark.parametrize("fail_pending", [False, True])
@@ -102,10 +102,10 @@ def test_futures(timer, fail_pending, how):
             timer.advance(0.6)
             assert len(called) <= 1
             assert called or operation in purgatory.close() or operation.is_completed
-        elsewhere(purgatory.close)
+        call_in_thread(purgatory.close)
         assert len(timer) == 0 and purgatory.purgatory.watched == 0
 
-    assert each_line(scenario, HERE) > 3
+    assert interrupt_each_line(scenario, HERE) > 3
 
 
 def test_a_coroutine_that_waits(timer):
@@ -120,6 +120,6 @@ def test_a_coroutine_that_waits(timer):
         result = yield lambda: asyncio.run(main())
         assert result in (None, 7)
         assert purgatory.watched == purgatory.num_delayed == len(timer) == 0
-        elsewhere(purgatory.close)
+        call_in_thread(purgatory.close)
 
-    assert each_line(scenario, ("asyncio_wait.py", "purgatory/purgatory.py")) > 10
+    assert interrupt_each_line(scenario, ("asyncio_wait.py", "purgatory/purgatory.py")) > 10

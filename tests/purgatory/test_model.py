@@ -7,9 +7,9 @@ an entry still stands; every step of the machine is compared with it, and so are
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from exploring import explored
 from hwheel import ManualTimer
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+from sampling import search_settings
 
 # 1, 1.0 and True are one key; so are equal tuples that are different objects.
 KEYS = st.sampled_from([1, 1.0, True, 2, 3, "1", ("topic", 0), ("topic", 1), ("topic", 1.0), None])
@@ -169,4 +169,4 @@ class PurgatoryMachine(RuleBasedStateMachine):
 
 
 TestPurgatory = PurgatoryMachine.TestCase
-TestPurgatory.settings = explored(300, stateful_step_count=40)
+TestPurgatory.settings = search_settings(300, stateful_step_count=40)

@@ -7,10 +7,10 @@ import weakref
 
 import pytest
 
-from exploring import SOAKS
-from meddled_keys import Key
+from containers import HookedKey
+from sampling import EXHAUSTIVE
 
-MANY = 1_000_000 if SOAKS else 20_000
+MANY = 1_000_000 if EXHAUSTIVE else 20_000
 
 
 def complete(operations):
@@ -170,8 +170,8 @@ def collide(flagged, monkeypatch):
     def watch_both(purgatory):
         operations = [flagged(), flagged()]
         for number, operation in enumerate(operations):
-            purgatory.try_complete_else_watch(operation, [Key(number)])
-        monkeypatch.setattr(Key, "meddle", staticmethod(fail))
+            purgatory.try_complete_else_watch(operation, [HookedKey(number)])
+        monkeypatch.setattr(HookedKey, "hook", staticmethod(fail))
         return operations
 
     return watch_both
@@ -193,35 +193,35 @@ def test_in_a_purge_that_a_completion_begins_it_is_reported(make_purgatory, time
 
 
 def test_a_comparison_that_adds_to_a_list_that_is_being_dropped_loses_nothing(purgatory, flagged, monkeypatch):
-    late, operation, watched, adds = flagged(), flagged(), Key(2), []
+    late, operation, watched, adds = flagged(), flagged(), HookedKey(2), []
 
     def add():
         if adds:
             adds.clear()
             purgatory.try_complete_else_watch(late, [watched])
 
-    purgatory.try_complete_else_watch(flagged(), [Key(1)])
+    purgatory.try_complete_else_watch(flagged(), [HookedKey(1)])
     purgatory.try_complete_else_watch(operation, [watched])
     complete([operation])
-    monkeypatch.setattr(Key, "meddle", staticmethod(add))
+    monkeypatch.setattr(HookedKey, "hook", staticmethod(add))
     adds.append(1)
     assert purgatory.purge() == 1
     assert not adds and purgatory.watched == 2
     late.completable = True
-    assert purgatory.check_and_complete(Key(2)) == 1 and late.is_completed
+    assert purgatory.check_and_complete(HookedKey(2)) == 1 and late.is_completed
 
 
 @pytest.fixture
 def in_comparison(monkeypatch):
     """Calls functions, each in one of the comparisons of keys that come next."""
     functions = []
-    monkeypatch.setattr(Key, "meddle", staticmethod(lambda: functions and functions.pop(0)()))
+    monkeypatch.setattr(HookedKey, "hook", staticmethod(lambda: functions and functions.pop(0)()))
     return functions
 
 
 def assert_is_found(purgatory, operation):
     operation.completable = True
-    assert purgatory.check_and_complete(Key(2)) == 1 and operation.is_completed
+    assert purgatory.check_and_complete(HookedKey(2)) == 1 and operation.is_completed
 
 
 @pytest.mark.parametrize("at", range(2))
@@ -229,10 +229,10 @@ def test_a_comparison_that_adds_to_a_list_whose_first_operation_has_just_been_co
     purgatory, flagged, in_comparison, at
 ):
     first, late = flagged(), flagged()
-    purgatory.try_complete_else_watch(flagged(), [Key(1)])
-    add = functools.partial(purgatory.try_complete_else_watch, late, [Key(2)])
+    purgatory.try_complete_else_watch(flagged(), [HookedKey(1)])
+    add = functools.partial(purgatory.try_complete_else_watch, late, [HookedKey(2)])
     in_comparison[:] = [first.force_complete, *[bool] * at, add]
-    purgatory.try_complete_else_watch(first, [Key(2)])
+    purgatory.try_complete_else_watch(first, [HookedKey(2)])
     assert not in_comparison
     assert_is_found(purgatory, late)
 
@@ -244,11 +244,11 @@ def while_a_list_goes_back(purgatory, flagged, in_comparison):
 
     def drop(function, at):
         first, late = flagged(), flagged()
-        purgatory.try_complete_else_watch(flagged(), [Key(1)])
-        add = functools.partial(purgatory.try_complete_else_watch, late, [Key(2)])
+        purgatory.try_complete_else_watch(flagged(), [HookedKey(1)])
+        add = functools.partial(purgatory.try_complete_else_watch, late, [HookedKey(2)])
         in_comparison[:] = [first.force_complete, bool, add, *[bool] * at, functools.partial(function, late)]
         try:
-            purgatory.try_complete_else_watch(first, [Key(2)])
+            purgatory.try_complete_else_watch(first, [HookedKey(2)])
         finally:
             in_comparison.clear()
         return late
@@ -262,12 +262,12 @@ def test_a_list_that_goes_back_where_there_is_another_by_now_joins_it(purgatory,
 
     def add_others(late):
         for other in others:
-            purgatory.try_complete_else_watch(other, [Key(2)])
+            purgatory.try_complete_else_watch(other, [HookedKey(2)])
 
     operations = [while_a_list_goes_back(add_others, at), *others]
     for operation in operations:
         operation.completable = True
-    assert purgatory.check_and_complete(Key(2)) == 3
+    assert purgatory.check_and_complete(HookedKey(2)) == 3
     assert purgatory.watched == purgatory.num_delayed == 1
 
 
@@ -277,7 +277,7 @@ def test_what_completes_while_its_list_goes_back_leaves_nothing_behind(purgatory
     late.force_complete()
     purgatory.purge()
     assert purgatory.watched == 1
-    assert purgatory.check_and_complete(Key(2)) == 0
+    assert purgatory.check_and_complete(HookedKey(2)) == 0
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -301,7 +301,7 @@ def test_an_interruption_while_a_list_goes_back_is_heard_and_loses_nothing(
 @pytest.mark.parametrize("at", range(2))
 def test_a_comparison_that_makes_another_list_while_one_is_dropped_loses_nothing(purgatory, flagged, in_comparison, at):
     first, late = flagged(), flagged()
-    watched = Key(2)
+    watched = HookedKey(2)
 
     def make_another():
         between = flagged()
@@ -310,7 +310,7 @@ def test_a_comparison_that_makes_another_list_while_one_is_dropped_loses_nothing
         purgatory.purge()
         purgatory.try_complete_else_watch(late, [watched])
 
-    purgatory.try_complete_else_watch(flagged(), [Key(1)])
+    purgatory.try_complete_else_watch(flagged(), [HookedKey(1)])
     purgatory.try_complete_else_watch(first, [watched])
     complete([first])
     in_comparison[:] = [*[bool] * at, make_another]
@@ -332,9 +332,9 @@ def test_a_comparison_in_which_very_many_keys_leave_keeps_the_key_that_is_compar
             operation.force_complete()
 
     late = flagged()
-    purgatory.try_complete_else_watch(flagged(), [Key(1)])
+    purgatory.try_complete_else_watch(flagged(), [HookedKey(1)])
     in_comparison[:] = [*[bool] * at, come_and_go]
-    purgatory.try_complete_else_watch(late, [Key(2)])
+    purgatory.try_complete_else_watch(late, [HookedKey(2)])
     assert not in_comparison
     assert_is_found(purgatory, late)
 
@@ -358,13 +358,13 @@ def test_at_the_second_look_of_an_add_it_is_the_adders_and_the_operation_is_comp
         def try_complete(self):
             self.looks += 1
             if self.looks == 2:
-                monkeypatch.setattr(Key, "meddle", staticmethod(fail))
+                monkeypatch.setattr(HookedKey, "hook", staticmethod(fail))
                 return self.force_complete()
             return False
 
-    purgatory.try_complete_else_watch(flagged(), [Key(1)])
+    purgatory.try_complete_else_watch(flagged(), [HookedKey(1)])
     operation = CompletesAtTheSecondLook()
     with pytest.raises(ZeroDivisionError):
-        purgatory.try_complete_else_watch(operation, [Key(2)])
+        purgatory.try_complete_else_watch(operation, [HookedKey(2)])
     assert operation.is_completed and operation.calls == ["on_complete"]
     assert purgatory.watched == 1

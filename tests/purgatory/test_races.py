@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from exploring import dice_of
 from hwheel import SystemTimer
+from sampling import seeded_random
 
 
 def in_another_thread(function):
@@ -202,7 +202,7 @@ def test_random_operations_in_many_threads_complete_once_and_the_counters_are_ex
         all_operations = []
 
         def play(seed):
-            dice = dice_of(seed)
+            dice = seeded_random(seed)
             for _ in range(2000):
                 action = dice.random()
                 if action < 0.5:

@@ -8,9 +8,9 @@ from decimal import Decimal
 import numpy
 import pytest
 
-from exploring import dice_of
 from hwheel import ManualTimer, TimerClosed, TimerFull
 from hwheel.purgatory import ThresholdPurgatory
+from sampling import seeded_random
 
 
 class NotLeader(Exception):
@@ -160,7 +160,7 @@ def test_what_is_gone_does_not_pile_up(thresholds, timer):
 
 
 def test_against_a_sorted_list(thresholds):
-    dice = dice_of(5)
+    dice = seeded_random(5)
     waiting = []
     for _ in range(3000):
         action = dice.random()
@@ -349,7 +349,7 @@ def test_a_comparison_that_raises_at_any_moment_loses_no_future(thresholds, betw
 
 
 def test_a_comparison_that_comes_back_to_the_purgatory(thresholds, between):
-    dice = dice_of(3)
+    dice = seeded_random(3)
     made = []
     depth, left = [0], [150]
 

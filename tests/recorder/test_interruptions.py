@@ -4,9 +4,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from elsewhere import elsewhere
 from hwheel.recorder import Recorder, RecordingTimer
-from interrupted_lines import each_line
+from interrupts import interrupt_each_line
+from threads import call_in_thread
 
 HERE = ("recorder/recording_timer.py", "recorder/recorder.py")
 
@@ -73,12 +73,12 @@ def test_a_start(logs, method):
         task = yield start
         left = log.timer.pending()
         assert len(left) == len(log.timer) and (task is None or left == [task])
-        elsewhere(start)  # a second try
+        call_in_thread(start)  # a second try
         log.expire(2000)
         assert ran == ["a"] * (len(left) + 1)
         assert log.rows() == [("a", 1000, None)] * len(ran)
 
-    assert each_line(scenario, HERE) > 5
+    assert interrupt_each_line(scenario, HERE) > 5
 
 
 @pytest.mark.parametrize("then", ["again", "nothing", "expire", "close"])
@@ -93,7 +93,7 @@ def test_a_cancel(logs, then):
         assert was_cancelled == (len(log.timer) == 0)
         assert cancelled is None or was_cancelled
         if then == "again":
-            assert elsewhere(task.cancel) == (not was_cancelled)
+            assert call_in_thread(task.cancel) == (not was_cancelled)
         elif then == "expire":
             log.expire(2000)
         elif then == "close":
@@ -103,7 +103,7 @@ def test_a_cancel(logs, then):
         assert ran == ["a"] * expired
         assert log.rows() == [("a", 1000, None if expired else 100)]
 
-    assert each_line(scenario, HERE) > 5
+    assert interrupt_each_line(scenario, HERE) > 5
 
 
 @pytest.mark.parametrize("then", ["again", "cancel", "expire", "close"])
@@ -120,7 +120,7 @@ def test_a_reschedule(logs, then):
         expected = [("a", 1000, 100)] if was_moved else []
         log.clock.ms += 100
         if then == "again":
-            assert elsewhere(lambda: task.reschedule(7))
+            assert call_in_thread(lambda: task.reschedule(7))
             expected.append(("a", 5000 if was_moved else 1000, 200))
             log.expire(7000)
             expected.append(("a", 7000, None))
@@ -128,9 +128,9 @@ def test_a_reschedule(logs, then):
             log.expire(5000)
             expected.append(("a", 5000 if was_moved else 1000, None))
         else:
-            assert elsewhere(task.cancel if then == "cancel" else log.timer.close)
+            assert call_in_thread(task.cancel if then == "cancel" else log.timer.close)
             expected.append(("a", 5000 if was_moved else 1000, 200))
         assert ran == ["a"] * (then in ("again", "expire"))
         assert log.rows() == sorted(expected, key=str)
 
-    assert each_line(scenario, HERE) > 5
+    assert interrupt_each_line(scenario, HERE) > 5

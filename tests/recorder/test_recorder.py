@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from exploring import explored
 from hwheel import TimerFull, TimerTask
 from hwheel.recorder import Recorder, RecordingTimer
 from hwheel.recorder.log_writer import LogWriter, Row
 from hwheel.replay import CANCELLED, FIRED, Log
+from sampling import search_settings
 
 
 def table_of(directory):
@@ -50,7 +50,7 @@ steps = st.lists(
 )
 
 
-@explored(40, suppress_health_check=[*HealthCheck])
+@search_settings(40, suppress_health_check=[*HealthCheck])
 @given(steps=steps, tick_ms=st.integers(1, 30))
 def test_the_log_replayed_gives_what_happened(tmp_path_factory, steps, tick_ms):
     directory = tmp_path_factory.mktemp("log")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from exploring import times
 from page_examples import commands_of, examples_of
+from sampling import scaled
 from servers import Load, Server
 
 pytest.importorskip("gunicorn")
@@ -64,19 +64,19 @@ def serve(tmp_path, short_path):
 @pytest.mark.parametrize("preload", [False, True], ids=["without preload", "with preload"])
 def test_workers_have_their_own_timers_and_lose_nothing_when_they_are_replaced(serve, preload, tmp_path):
     with serve(preload=preload) as server:
-        server.wait_for(lambda: server.answers("/") == b"...", "an answer of the page's application")
+        server.wait_for(lambda: server.body_of("/") == b"...", "a response of the page's application")
         killed = []
         with Load(server) as load:
-            for _ in range(times(2)):
-                load.goes_on()
-                server.tell(signal.SIGHUP)
-                load.goes_on()
+            for _ in range(scaled(2)):
+                load.wait_for_progress()
+                server.send_signal(signal.SIGHUP)
+                load.wait_for_progress()
             killed.append(json.loads([*load.answered.values()][-1])[0])
             before = len(load.answered)
             os.kill(killed[0], signal.SIGKILL)
-            load.goes_on()
+            load.wait_for_progress()
             server.wait_for(lambda: server.log.count("has its own timer") > 4, "the page's heartbeat")
-        assert server.end() == 0
+        assert server.stop() == 0
         log = server.log
     assert "Traceback" not in log and "TIMEOUT" not in log, log
     answered = {number: json.loads(body) for number, body in load.answered.items()}

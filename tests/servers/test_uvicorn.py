@@ -92,7 +92,7 @@ def lines_of(file):
 
 
 def ended_well(server, load, folder):
-    assert server.end() in (0, -signal.SIGTERM)
+    assert server.stop() in (0, -signal.SIGTERM)
     log = server.log
     assert "Traceback" not in log and "rror" not in log, log
     assert all(body.endswith(b" ...") for body in load.answered.values())
@@ -109,7 +109,7 @@ def test_one_process(serve, tmp_path, words):
         pytest.importorskip("uvloop")
     with serve(command_with(*words)) as server:
         with Load(server) as load:
-            load.goes_on()
+            load.wait_for_progress()
         assert pids_of(load) == {server.pid}
         ended_well(server, load, tmp_path)
 
@@ -117,9 +117,9 @@ def test_one_process(serve, tmp_path, words):
 def test_workers_are_replaced_under_load(serve, tmp_path):
     with serve(command_with("hwheel.asyncio:EventLoop", "--workers")) as server:
         with Load(server) as load:
-            load.goes_on()
+            load.wait_for_progress()
             first = pids_of(load)
-            server.tell(signal.SIGHUP)
+            server.send_signal(signal.SIGHUP)
             server.wait_for(lambda: len(pids_of(load) - first) >= 4, "four new workers")
         assert server.pid not in pids_of(load)
         ended_well(server, load, tmp_path)
@@ -130,7 +130,7 @@ def test_an_application_that_changes_is_loaded_again(serve, tmp_path):
     with serve(command_with("hwheel.asyncio:EventLoop", "--reload")) as server:
         with Load(server) as load:
             for version in (2, 3):
-                load.goes_on()
+                load.wait_for_progress()
                 changed = (
                     (tmp_path / "probe.py").read_text().replace(f"VERSION = {version - 1}", f"VERSION = {version}")
                 )

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from exploring import explored
 from hwheel.logs.columns import LogError
 from hwheel.replay import CANCELLED, Log
 from hwheel.tune.grid import Grid
 from hwheel.tune.study import Study, study
-from lived_through import lived_through, rows
+from replay_model import log_rows, outcomes_by_timer
+from sampling import search_settings
 
 pytest.importorskip("pyspark")
 from hwheel.spark.replay import outcomes, replay
 from hwheel.spark.replay.by_key import hashes
 
-FATES = st.lists(rows().filter(lambda row: row[2] is None or row[2] >= row[0]), min_size=1, max_size=40)
+FATES = st.lists(log_rows().filter(lambda row: row[2] is None or row[2] >= row[0]), min_size=1, max_size=40)
 
 
 def table_of(log):
@@ -59,13 +59,13 @@ def log_of(table):
     return Log(*(table[name].combine_chunks() for name in ("start", "timeout", "end")))
 
 
-@explored(5, suppress_health_check=[*HealthCheck])
+@search_settings(5, suppress_health_check=[*HealthCheck])
 @given(log=FATES, tick=st.integers(1, 50), wheel_size=st.integers(2, 40))
 def test_each_timer_fares_as_in_a_manual_timer(spark, log, tick, wheel_size):
     log = [(start, max(timeout, 0), end) for start, timeout, end in log]  # a log of files or frames has no others
     found = outcomes(spark.createDataFrame(table_of(log)), tick=tick, wheel_size=wheel_size).toArrow()
     by_id = {row["id"]: (row["outcome"], row["at"]) for row in found.to_pylist()}
-    wanted = lived_through(log, tick, wheel_size)
+    wanted = outcomes_by_timer(log, tick, wheel_size)
     names = {number: ("cancelled" if number == CANCELLED else "fired") for number in (0, 1)}
     assert by_id == {f"t{row}": (names[outcome], at_ms) for row, (outcome, at_ms) in enumerate(wanted)}
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exploring import explored
 from hwheel.spark.shard import chunk_map, hashed
 from hwheel.spark.shard.index import ShardIndex
 from hwheel.spark.shard.settings import Limits
 from plain_model import PlainModel, Record
+from sampling import search_settings
 from shard_of_dicts import Shard
 
-MODEL = explored(60)
+MODEL = search_settings(60)
 START_MS = 1_795_176_000_000
 FOR_GOOD_MS = 10**15
 

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from exploring import explored
 from hwheel.spark.message import SEQUENCE
 from hwheel.spark.shard import chunk_map
 from hwheel.spark.shard.index import ShardIndex
 from hwheel.spark.shard.settings import Column, Limits
 from hwheel.spark.shard.wheel import ShardWheel
 from plain_model import PlainModel, Record
+from sampling import search_settings
 from shard_of_dicts import COLUMNS, SCHEMA, Shard
 
-MODEL = explored(60)
+MODEL = search_settings(60)
 START_MS = 1_795_176_000_123
 
 

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
-from exploring import seconds
 from programs import environment
-from systems import skip_unless_there
+from sampling import search_seconds
+from systems import skip_unless_supported
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def ordered_executor(request):
 @pytest.fixture
 def soak_seconds():
     """How long a test that looks for races goes on."""
-    return seconds(2)
+    return search_seconds(2)
 
 
 @pytest.fixture
@@ -52,10 +52,10 @@ def script(tmp_path):
     started = []
 
     def start(text):
-        skip_unless_there(text)
+        skip_unless_supported(text)
         path = tmp_path / f"script{len(started)}.py"
         path.write_text(
-            f"import faulthandler\nfaulthandler.dump_traceback_later({100 + 3 * seconds(2)}, exit=True)\n" + text
+            f"import faulthandler\nfaulthandler.dump_traceback_later({100 + 3 * search_seconds(2)}, exit=True)\n" + text
         )
         started.append(
             subprocess.Popen(

@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 import hwheel_core
-from exploring import dice_of, times
 from hwheel import ManualTimer, TimerClosed
-from in_threads import errors_in_threads
+from sampling import scaled, seeded_random
+from threads import errors_in_threads
 
 THREADS = 4
 FAR_OFF_MS = 3_600_000
@@ -30,7 +30,7 @@ def test_each_index_has_one_end(make_timer, executor, many_switches, soak_second
     batch = timer.call_many(array("q"), on_due)
 
     def work(seed):
-        dice = dice_of(seed)
+        dice = seeded_random(seed)
         while time.monotonic() < end:
             count = dice.choice([0, 1, 1, 5, 64, 300, 6000])
             delays_ms = [FAR_OFF_MS if dice.random() < far_off else dice.randrange(8) for _ in range(count)]
@@ -66,7 +66,7 @@ def test_each_index_has_one_end(make_timer, executor, many_switches, soak_second
 
 
 def test_of_two_that_extend_at_once_each_has_indices_of_its_own(many_switches):
-    for _ in range(times(100)):
+    for _ in range(scaled(100)):
         timer, ran, ranges = ManualTimer(), [], []
         batch = timer.call_many(array("q"), ran.extend)
 
@@ -85,7 +85,7 @@ def test_of_two_that_extend_at_once_each_has_indices_of_its_own(many_switches):
 
 def test_close_meets_an_extend(many_switches):
     """All of what it adds is returned, or it says that the timer is closed."""
-    for _ in range(times(100)):
+    for _ in range(scaled(100)):
         timer, closed, ranges = ManualTimer(), [], []
         batch = timer.call_many(array("q", [5]), print)
 

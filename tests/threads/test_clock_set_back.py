@@ -6,7 +6,7 @@ from array import array
 import pytest
 
 import hwheel_core
-from exploring import dice_of
+from sampling import seeded_random
 from waiting import eventually
 
 
@@ -131,7 +131,7 @@ def test_what_is_due_when_it_is_added_waits_until_the_clock_comes_to_that_tick_a
 
 @pytest.mark.parametrize("seed", range(10))
 def test_with_a_clock_that_wanders_each_runs_once_and_never_early(make, hand_clock, seed):
-    chance = dice_of(seed)
+    chance = seeded_random(seed)
     timer = make(wheel_size=chance.choice([2, 5, 64]))
     tasks, early = [], []
 
@@ -290,7 +290,7 @@ def set_back_with_one_pending(make_timer, hand_clock, wheel, delay_ms, back_ms):
 @pytest.mark.parametrize("wheel", [(1, 2), (1, 20), (3, 7), (20, 5)], ids=str)
 def test_there_are_as_many_levels_then_as_what_is_pending_needs(make_timer, hand_clock, wheel):
     tick_ms, wheel_size = wheel
-    chance = dice_of(wheel_size)
+    chance = seeded_random(wheel_size)
     for _ in range(300):
         hand_clock.ms = chance.randrange(10**6, 10**7)
         delay_ms = tick_ms * 2 + chance.randrange(tick_ms * wheel_size ** chance.randrange(1, 4))

@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 
 import hwheel_core
-from exploring import dice_of
 from hwheel import TimerBatch, TimerTask
+from sampling import seeded_random
 
 THREADS = 4
 ROUND_S = 2.0
@@ -38,7 +38,7 @@ def some_delay_ms(dice):
 
 def play(timer, ledger, shared, seed, stop):
     """One thread: adds, cancels and reschedules, its own tasks and those of the others."""
-    dice = dice_of(seed)
+    dice = seeded_random(seed)
     try:
         while not stop.is_set():
             action = dice.random()
@@ -130,7 +130,7 @@ class BatchLedger:
 
 def play_batches(timer, ledgers, errors, seed, stop):
     """One thread: adds batches, and cancels single indices, arrays of them and whole batches while they fall due."""
-    dice = dice_of(seed)
+    dice = seeded_random(seed)
     mine = []
     try:
         while not stop.is_set():
@@ -197,7 +197,7 @@ def test_a_batch_that_is_cancelled_while_it_falls_due_is_delivered_or_cancelled_
     make_timer, executor, many_switches, waits_for
 ):
     # Half of each batch falls due just when all of it is cancelled, and nobody but the timer holds on to the batch.
-    dice = dice_of(1)
+    dice = seeded_random(1)
     reported = []
     timer = make_timer(executor=executor, on_error=lambda source, error: reported.append(error))
     ledgers = []

@@ -7,8 +7,8 @@ import time
 import pytest
 
 import hwheel_core
-from exploring import dice_of
 from hwheel import TimerClosed
+from sampling import seeded_random
 
 THREADS = 4
 
@@ -24,7 +24,7 @@ def test_every_task_runs_or_was_cancelled_and_leaves_its_group(make_timer, execu
     stop = threading.Event()
 
     def play(me):
-        dice = dice_of(me)
+        dice = seeded_random(me)
         try:
             while not stop.is_set():
                 action, group = dice.random(), groups[me]

@@ -9,9 +9,9 @@ from functools import partial
 
 import pytest
 
-from exploring import dice_of, seconds
 from hwheel import SystemTimer, TimerClosed
-from in_threads import all_at_once
+from sampling import search_seconds, seeded_random
+from threads import run_concurrently
 
 FAR_OFF_S = 3600
 MANY = 300  # more than an inbox holds
@@ -50,7 +50,7 @@ def test_what_threads_add_in_turns_for_one_tick_runs_in_the_order_of_the_adds(
                     return
 
         may_go[0].release()
-        all_at_once(*[partial(add, number) for number in range(threads)])
+        run_concurrently(*[partial(add, number) for number in range(threads)])
         if timer.time() < when_s:
             break
         timer = make_timer(executor=ordered_executor)
@@ -66,11 +66,11 @@ def test_what_comes_through_the_lock_runs_behind_what_threads_have_added_before(
     with_a_sleeping_reaper(timer, when_s)
     group = timer.group()
     moved = timer.call_at(when_s - 0.5, ran.append, "moved")
-    all_at_once(lambda: timer.call_at(when_s, ran.append, 1))
+    run_concurrently(lambda: timer.call_at(when_s, ran.append, 1))
     group.call_at(when_s, ran.append, 2)
-    all_at_once(lambda: timer.call_at(when_s, ran.append, 3))
+    run_concurrently(lambda: timer.call_at(when_s, ran.append, 3))
     assert moved.reschedule(when_s - timer.time()) or "moved" in ran
-    all_at_once(lambda: timer.call_at(when_s, ran.append, 4))
+    run_concurrently(lambda: timer.call_at(when_s, ran.append, 4))
     eventually(lambda: len(ran) == 5)
     assert [what for what in ran if what != "moved"] == [1, 2, 3, 4]
 
@@ -88,7 +88,7 @@ def test_len_stats_and_pending_count_what_all_threads_have_added(make_timer):
         tasks.extend(mine)
 
     for turn in range(1, 4):
-        all_at_once(add_and_cancel, add_and_cancel)
+        run_concurrently(add_and_cancel, add_and_cancel)
         left = [task for task in tasks if task.pending]
         assert len(left) == turn * 2 * MANY * 2 // 3
         assert len(timer) == 1 + len(left)
@@ -105,7 +105,7 @@ def test_another_thread_cancels_what_was_just_added(make_timer):
     over = threading.Event()
 
     def add():
-        give_up = time.monotonic() + seconds(0.5)
+        give_up = time.monotonic() + search_seconds(0.5)
         while time.monotonic() < give_up:
             task = timer.call_later(FAR_OFF_S + 1, ran.append, 1)
             handed.append(task)
@@ -123,7 +123,7 @@ def test_another_thread_cancels_what_was_just_added(make_timer):
                 succeeded.append(task)
             assert task.cancelled
 
-    all_at_once(add, cancel, cancel)
+    run_concurrently(add, cancel, cancel)
     stats = timer.stats()
     assert stats.cancelled == len(succeeded) == stats.added - 1
     assert ran == []
@@ -140,7 +140,7 @@ def test_what_is_due_earlier_than_the_reaper_wakes_up_wakes_it(make_timer, event
         timer.call_later(0.002, ran.append, "soon")
         timer.call_later(FAR_OFF_S + 1, ran.append, "never")
 
-    all_at_once(add, add)
+    run_concurrently(add, add)
     eventually(lambda: ran == ["soon", "soon"])
 
 
@@ -148,7 +148,7 @@ def test_what_was_added_for_later_and_is_moved_to_now_runs_now(make_timer, event
     timer = make_timer()
     with_a_sleeping_reaper(timer, timer.time() + FAR_OFF_S)
     ran, tasks = [], []
-    all_at_once(lambda: tasks.append(timer.call_later(FAR_OFF_S + 1, ran.append, 1)))
+    run_concurrently(lambda: tasks.append(timer.call_later(FAR_OFF_S + 1, ran.append, 1)))
     assert tasks[0].reschedule(0.001)
     eventually(lambda: ran == [1])
 
@@ -156,7 +156,7 @@ def test_what_was_added_for_later_and_is_moved_to_now_runs_now(make_timer, event
 def test_next_deadline_knows_what_threads_have_added(make_timer):
     timer = make_timer()
     first = with_a_sleeping_reaper(timer, timer.time() + 100)
-    all_at_once(lambda: timer.call_later(101, int))
+    run_concurrently(lambda: timer.call_later(101, int))
     assert first.cancel()
     assert timer.next_deadline is not None
     assert len(timer) == 1
@@ -164,7 +164,7 @@ def test_next_deadline_knows_what_threads_have_added(make_timer):
 
 @pytest.mark.parametrize("executor", [None, "inline"])
 def test_close_amid_adds_returns_runs_or_refuses_each(make_timer, executor):
-    dice = dice_of(12)
+    dice = seeded_random(12)
     for _ in range(20):
         timer = make_timer(executor=executor)
         with_a_sleeping_reaper(timer, timer.time() + 0.1)
@@ -181,7 +181,7 @@ def test_close_amid_adds_returns_runs_or_refuses_each(make_timer, executor):
             returned.extend(timer.close())
 
         works = [partial(add, [dice.uniform(0.1, 0.3) for _ in range(20_000)]) for _ in range(2)]
-        all_at_once(*works, close)
+        run_concurrently(*works, close)
         assert len(timer) == 0 and timer.pending() == []
         assert all(task.expired or task.cancelled for task in added)
         assert {id(task) for task in added if task.cancelled} <= {*map(id, returned)}
@@ -195,7 +195,7 @@ def test_tasks_outlive_their_timer():
         assert all(task.cancelled for task in tasks)
         some, others = tasks[::2], tasks[1::2]
         del tasks
-        all_at_once(some.clear, others.clear)
+        run_concurrently(some.clear, others.clear)
 
 
 def tasks_of_a_timer_that_is_gone():
@@ -206,7 +206,7 @@ def tasks_of_a_timer_that_is_gone():
     def add():
         tasks.extend([timer.call_later(FAR_OFF_S + 1, int) for _ in range(MANY)])
 
-    all_at_once(add, add, add)
+    run_concurrently(add, add, add)
     for task in tasks[::2]:
         assert task.cancel()
     timer.close()

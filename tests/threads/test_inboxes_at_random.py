@@ -9,10 +9,10 @@ from functools import partial
 
 import pytest
 
-from exploring import dice_of
 from hwheel import SystemTimer
-from in_threads import errors_in_threads
-from letting_go import let_go
+from sampling import seeded_random
+from systems import collect_if_free_threaded
+from threads import errors_in_threads
 
 
 class Call:
@@ -41,7 +41,7 @@ def test_across_threads_what_was_added_first_runs_first(
     end = time.monotonic() + soak_seconds
 
     def add(number):
-        dice = dice_of(number)
+        dice = seeded_random(number)
         while time.monotonic() < end:
             for _ in range(dice.choice([1, 1, 300])):  # more than there is room for in an inbox
                 added[number].append(Call(timer, dice.uniform(0.001, 0.03), ran))
@@ -78,7 +78,7 @@ def test_what_waits_is_counted_and_comes_back_from_close(make_timer):
     passed = threading.Barrier(len(added))
 
     def add(number):
-        dice = dice_of(number)
+        dice = seeded_random(number)
         for _ in range(5):
             for _ in range(dice.randrange(200)):
                 added[number].append(timer.call_later(dice.uniform(6000, 100_000), int))
@@ -98,7 +98,7 @@ def test_a_call_that_is_earlier_than_what_the_reaper_sleeps_for_wakes_it(make_ti
     timer.call_later(3600, int)
 
     def wait(number):
-        dice = dice_of(number)
+        dice = seeded_random(number)
         for _ in range(100):
             rang = threading.Event()
             later = timer.call_later(dice.uniform(0.1, 7200), int)  # of which some change what it sleeps for
@@ -122,7 +122,7 @@ def test_a_timer_goes_with_the_last_of_its_tasks(by_another_thread):
         if by_another_thread:
             assert errors_in_threads([partial(add, timer, tasks)]) == []
         del timer
-        let_go()
+        collect_if_free_threaded()
         for task in tasks:
             assert not task.cancel()  # the timer has let go of it
         tasks.clear()
@@ -130,7 +130,7 @@ def test_a_timer_goes_with_the_last_of_its_tasks(by_another_thread):
     def one_round():
         for _ in range(10):
             make_and_drop()
-        let_go()
+        collect_if_free_threaded()
 
     for _ in range(3):
         one_round()

@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
-from exploring import dice_of
 from hwheel import TimerFull, TimerTask
-from in_threads import errors_in_threads
+from sampling import seeded_random
+from threads import errors_in_threads
 
 LIMIT = 1000
 
@@ -43,7 +43,7 @@ def test_bulk_adds_are_all_or_nothing_also_under_threads(make_timer, many_switch
     lengths = []
 
     def add(number):
-        dice = dice_of(number)
+        dice = seeded_random(number)
         for _ in range(200):
             length = dice.randrange(1, 300)
             try:

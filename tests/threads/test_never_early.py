@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from exploring import dice_of
+from sampling import seeded_random
 from systems import skip_unless_clock
 
 DELAYS = 1500
@@ -22,7 +22,7 @@ PATIENCE_S = 60
 )
 def test_nothing_runs_early_on_a_clock_of_the_system(make_timer, executor, eventually, clock, read_ns, tick_ms):
     skip_unless_clock(clock)
-    dice = dice_of(tick_ms)
+    dice = seeded_random(tick_ms)
     timer = make_timer(executor=executor, clock=clock, tick_ms=tick_ms)
     early_ns = []
     for _ in range(DELAYS):
@@ -108,7 +108,7 @@ def test_without_never_early_deadlines_are_rounded_down_as_kafka_does(make_timer
 
 
 def test_a_reschedule_does_not_make_anything_early(make_timer, executor, eventually):
-    dice = dice_of(4)
+    dice = seeded_random(4)
     timer = make_timer(executor=executor)
     early_ns = []
     not_before = {}

@@ -9,9 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from held_calls import Held
 from hwheel import TimerTask
-from letting_go import let_go
+from systems import collect_if_free_threaded
+from threads import ManualExecutor
 
 PATIENCE_S = 60
 
@@ -92,7 +92,7 @@ def test_a_submit_that_raises_after_it_has_run_the_task(make_timer, eventually):
 
 
 def test_a_task_that_is_added_again_while_it_waits_runs_also_if_the_second_add_is_cancelled(make_timer, eventually):
-    executor, ran = Held(), []
+    executor, ran = ManualExecutor(), []
 
     class Again(TimerTask):
         def run(self):
@@ -116,7 +116,7 @@ def test_what_an_executor_loses_of_call_every_lives_until_it_is_cancelled(make_t
             pass
 
     for others_look in (False, True) * 5:
-        executor = Held()
+        executor = ManualExecutor()
         timer = make_timer(executor=executor)
         group = timer.group()
         callbacks = [Callback() for _ in range(20)]
@@ -151,7 +151,7 @@ def test_a_subclass_may_have_a_method_of_any_name(make_timer, pool, eventually, 
 
 
 def test_close_takes_back_what_an_executor_without_futures_has_not_begun(make_timer, eventually):
-    executor, ran = Held(), []
+    executor, ran = ManualExecutor(), []
     timer = make_timer(executor=executor)
     tasks = [timer.call_later(0.001, ran.append, i) for i in range(3)]
     batch = timer.call_many(array("q", [1, 1, 3_600_000]), ran.append)
@@ -283,7 +283,7 @@ def test_what_has_run_is_released_at_once_also_by_an_executor_with_futures(make_
         for i, one in enumerate(arguments):
             timer.call_later(i / 10_000, id, one)
         del arguments, one
-        eventually(lambda: let_go() or not any(ref() for ref in alive))
+        eventually(lambda: collect_if_free_threaded() or not any(ref() for ref in alive))
     finally:
         gc.enable()
 
@@ -321,7 +321,7 @@ def test_a_future_whose_cancel_raises_keeps_nothing_from_coming_back(make_timer,
 
 
 def test_what_submit_returns_may_be_unreadable(make_timer, eventually):
-    class Counting(Held):
+    class Counting(ManualExecutor):
         def submit(self, function, *args):
             super().submit(function, *args)
             return Unreadable()

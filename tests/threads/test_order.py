@@ -4,7 +4,7 @@ from array import array
 
 import pytest
 
-from exploring import dice_of
+from sampling import seeded_random
 
 
 def in_order_of_ticks(tasks, tick_ms):
@@ -30,7 +30,7 @@ def added_before_the_first_is_due(timer, offsets_s):
 
 @pytest.mark.parametrize(("tick_ms", "wheel_size"), [(1, 256), (1, 2), (20, 4), (300, 20)])
 def test_tasks_of_a_tick_run_in_the_order_of_their_adds(make_timer, ordered_executor, eventually, tick_ms, wheel_size):
-    dice = dice_of(tick_ms)
+    dice = seeded_random(tick_ms)
     timer = make_timer(executor=ordered_executor, tick_ms=tick_ms, wheel_size=wheel_size)
     tasks, ran = added_before_the_first_is_due(timer, [dice.uniform(0, 0.55) for _ in range(3000)])
     number_of = {id(task): number for number, task in enumerate(tasks)}
@@ -67,7 +67,7 @@ def test_what_is_due_at_once_runs_in_order_behind_what_is_due_already(
 
 
 def test_a_jump_of_the_clock_keeps_the_order(make_timer, ordered_executor, hand_clock, eventually):
-    dice = dice_of(1)
+    dice = seeded_random(1)
     timer = make_timer(executor=ordered_executor, clock=hand_clock, reaper=False, tick_ms=5, wheel_size=3)
     ran = []
     tasks = [timer.call_later(dice.uniform(0, 30), ran.append, i) for i in range(5000)]
@@ -80,7 +80,7 @@ def test_a_jump_of_the_clock_keeps_the_order(make_timer, ordered_executor, hand_
 
 
 def test_the_indices_of_a_batch_come_in_order(make_timer, ordered_executor, eventually):
-    dice = dice_of(2)
+    dice = seeded_random(2)
     timer = make_timer(executor=ordered_executor, wheel_size=4)
     offsets_ms = [dice.randrange(300) for _ in range(20_000)]
     lead_ms = 200  # as above: all of it is added before the first is due

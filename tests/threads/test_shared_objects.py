@@ -8,16 +8,16 @@ from array import array
 import pytest
 
 import hwheel.asyncio
-from exploring import seconds, times
 from hwheel import DelayQueue, ManualTimer, TimerTask, TimingWheel
-from in_threads import all_at_once
+from sampling import scaled, search_seconds
+from threads import run_concurrently
 
 
 def for_a_while(work):
     """work, over and over for half a second."""
 
     def repeat():
-        give_up = time.monotonic() + seconds(0.5)
+        give_up = time.monotonic() + search_seconds(0.5)
         while time.monotonic() < give_up:
             work()
 
@@ -46,7 +46,7 @@ def test_a_task_is_looked_at_while_it_is_cancelled():
     def move():
         current[0].reschedule(0.02)
 
-    all_at_once(for_a_while(replace), for_a_while(look), for_a_while(look), for_a_while(move))
+    run_concurrently(for_a_while(replace), for_a_while(look), for_a_while(look), for_a_while(move))
     timer.close()
 
 
@@ -54,9 +54,9 @@ def test_a_task_is_looked_at_while_it_is_cancelled():
 def test_a_task_that_many_threads_cancel_is_cancelled_by_one():
     timer = ManualTimer()
     answers = []
-    for _ in range(times(100)):
+    for _ in range(scaled(100)):
         task = timer.call_later(1, print)
-        all_at_once(*[lambda: answers.append(task.cancel())] * 4)
+        run_concurrently(*[lambda: answers.append(task.cancel())] * 4)
         assert sorted(answers) == [False, False, False, True]
         answers.clear()
     timer.close()
@@ -83,7 +83,7 @@ def test_a_batch_is_looked_at_while_it_is_cancelled_and_closed():
         def close(timer=timer, returned=returned):
             returned.extend(timer.close())
 
-        all_at_once(lambda: cancel(0), lambda: cancel(50), look, close)
+        run_concurrently(lambda: cancel(0), lambda: cancel(50), look, close)
         left = sum(len(one.indices()) for one in returned)
         assert left + sum(cancelled) == 2000
 
@@ -93,7 +93,7 @@ def test_of_many_close_one_returns_what_had_not_run(make_timer):
     for _ in range(10):
         timer, answers = make_timer(), []
         tasks = [timer.call_later(100, print) for _ in range(50)]
-        all_at_once(*[lambda: answers.append(timer.close())] * 4)
+        run_concurrently(*[lambda: answers.append(timer.close())] * 4)
         assert sorted(map(len, answers)) == [0, 0, 0, 50]
         assert {*tasks} == {task for answer in answers for task in answer}
 
@@ -110,7 +110,7 @@ def test_one_of_two_advances_at_once_is_refused():
         except RuntimeError:
             refused.append(True)
 
-    all_at_once(advance, advance)
+    run_concurrently(advance, advance)
     assert ran == [*range(100)]
     assert len(refused) <= 1
     timer.close()
@@ -120,7 +120,7 @@ def test_the_view_of_the_next_level_is_one_for_all_threads():
     for _ in range(50):
         wheel, views = TimingWheel(1, 2), []
         wheel.add(TimerTask(0), 3)
-        all_at_once(*[lambda: views.append(wheel.overflow_wheel)] * 3)
+        run_concurrently(*[lambda: views.append(wheel.overflow_wheel)] * 3)
         assert len({id(view) for view in views}) == 1
         wheel.poll(100)
 
@@ -150,11 +150,11 @@ def test_each_item_of_a_queue_comes_out_once(make_timer):
             queue.reset(key, 0.001)
 
     def put_all():
-        all_at_once(lambda: put(0), lambda: put(1), for_a_while(move))
+        run_concurrently(lambda: put(0), lambda: put(1), for_a_while(move))
         for _ in range(2):
             queue.put(None, 0.01)
 
-    all_at_once(put_all, get, get, for_a_while(look))
+    run_concurrently(put_all, get, get, for_a_while(look))
     assert sorted(got) == sorted((first, number) for first in range(2) for number in range(count))
 
 
@@ -178,7 +178,7 @@ def test_loops_run_in_threads_of_their_own_while_garbage_is_collected():
         loop.close()
         assert len(ran) == 3 * 5 * 100
 
-    all_at_once(run, run, run, for_a_while(gc.collect))
+    run_concurrently(run, run, run, for_a_while(gc.collect))
 
 
 @pytest.mark.usefixtures("many_switches")
@@ -215,7 +215,7 @@ def test_the_purgatory_is_looked_into_while_operations_come_and_go(make_timer):
         purgatory.check_and_complete("all")
         repr(purgatory), purgatory.purge()
 
-    all_at_once(for_a_while(add), for_a_while(complete), for_a_while(look))
+    run_concurrently(for_a_while(add), for_a_while(complete), for_a_while(look))
     for operation in added:
         operation.force_complete()
     assert all(operation.done == 1 for operation in added)

@@ -3,7 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from exploring import dice_of
+from sampling import seeded_random
 
 PATIENCE_S = 60
 
@@ -97,7 +97,7 @@ def test_each_is_run_or_missed_or_cancelled_once_under_many_threads(make_timer, 
     cancelled = []
 
     def work(worker):
-        dice = dice_of(worker)
+        dice = seeded_random(worker)
         for number in range(400):
             key = worker, number
             task = timer.call_later(dice.uniform(0, 0.02), ran.append, key, slack=0.01, max_lateness=0.0005)
@@ -120,7 +120,7 @@ def test_each_is_run_or_missed_or_cancelled_once_under_many_threads(make_timer, 
 
 def test_nothing_with_a_slack_is_early_or_later_than_it_has_to_be(make_timer, hand_clock):
     timer = make_timer(executor="inline", clock=hand_clock, reaper=False)
-    dice = dice_of(7)
+    dice = seeded_random(7)
     seen = []
     for _ in range(500):
         delay_ms, slack_ms = dice.randrange(1, 300), dice.randrange(300)

@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exploring import explored
 from hwheel.replay import NEVER, Log
 from hwheel.tune.curves import EDGES_MS, STEPS, Curves, Lengths, PendingCurve
+from sampling import search_settings
 
-check = explored(100)
+check = search_settings(100)
 times = st.integers(0, 50) | st.integers(0, 10**5) | st.integers(0, 10**13)
 logs = st.lists(st.tuples(times, st.integers(1, 10**6), st.none() | st.integers(0, 10**6)), min_size=1, max_size=30)
 

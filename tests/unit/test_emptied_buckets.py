@@ -3,8 +3,8 @@ after them comes in order."""
 
 import pytest
 
-import exploring
 import hwheel_core
+import sampling
 from hwheel import TimerTask, TimingWheel
 
 
@@ -15,7 +15,7 @@ def check(wheel):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_with_many_emptied_buckets_all_comes_in_order(seed):
-    chance = exploring.dice_of(seed)
+    chance = sampling.seeded_random(seed)
     wheel_size = chance.choice([4, 20, 60])
     wheel = TimingWheel(1, wheel_size, 0)
     now = 0

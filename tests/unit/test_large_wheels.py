@@ -8,7 +8,7 @@ import pytest
 
 from hwheel import ManualTimer
 from programs import output_of
-from systems import not_under_address_sanitizer
+from systems import skip_under_address_sanitizer
 
 LARGE = 2**20
 
@@ -44,7 +44,7 @@ def test_a_level_is_made_ready_before_the_lock_is_taken():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
-@not_under_address_sanitizer("AddressSanitizer needs more than a limit")
+@skip_under_address_sanitizer("AddressSanitizer needs more than a limit")
 def test_no_memory_for_a_level_is_an_error_that_leaves_all_as_it_was():
     assert (
         output_of(

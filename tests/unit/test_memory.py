@@ -7,7 +7,7 @@ import pytest
 
 from hwheel import DelayQueue, ManualTimer, TimerTask, TimingWheel
 from programs import run_python
-from systems import not_under_address_sanitizer
+from systems import skip_under_address_sanitizer
 
 NO_SWITCH = "this CPython came without its switch for failing allocations"
 FULL_WHEELS = """
@@ -42,7 +42,7 @@ print("nothing was found")
 """
 
 
-@not_under_address_sanitizer("AddressSanitizer sees it itself")
+@skip_under_address_sanitizer("AddressSanitizer sees it itself")
 def test_a_full_wheel_writes_to_nobody_elses_memory():
     """Python's allocator for debugging fills what it gives and takes back, and looks at what lies around it."""
     ended = run_python("-c", FULL_WHEELS, env={"PYTHONMALLOC": "debug"})

@@ -2,8 +2,8 @@
 
 import pytest
 
-from exploring import dice_of
 from hwheel import ManualTimer, TimerTask, TimingWheel
+from sampling import seeded_random
 
 
 def added(wheel, expiration_ms):
@@ -95,7 +95,7 @@ def test_cancels_and_new_tasks_in_between_leave_the_order_of_the_others():
 
 @pytest.mark.parametrize("seed", range(10))
 def test_however_far_the_clock_jumps_the_order_is_by_tick_then_by_adding(seed):
-    dice = dice_of(seed)
+    dice = seeded_random(seed)
     tick_ms, wheel_size = dice.choice([1, 7, 20]), dice.choice([2, 3, 20])
     wheel = TimingWheel(tick_ms, wheel_size, start_ms=dice.choice([0, 1675752020558]))
     start_ms = now_ms = wheel.current_time_ms

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exploring import explored
 from hwheel import ManualTimer
+from sampling import search_settings
 
 
 def most_aligned(first, last):
@@ -42,7 +42,7 @@ def test_the_deadline_is_the_most_aligned_ms_within_the_slack(delay, slack, dead
     task.cancel()
 
 
-@explored(400)
+@search_settings(400)
 @given(
     tick_ms=st.sampled_from([1, 1, 2, 7, 10, 64]),
     start_ms=st.integers(0, 3000),

@@ -51,17 +51,17 @@ class Watch:
         start import what this process has imported."""
         from hypothesis import Phase, settings
 
-        import exploring
         import programs
+        import sampling
 
         environment, ours = programs.environment, os.environ["PYTHONPATH"]
         programs.environment = lambda: (
             environment() | {"PYTHONPATH": os.pathsep.join([ours, environment()["PYTHONPATH"]])}
         )
 
-        explored = exploring.explored
+        explored = sampling.search_settings
         quick = [Phase.explicit, Phase.generate]
-        exploring.explored = lambda *args, **kwargs: settings(explored(*args, **kwargs), phases=quick)
+        sampling.search_settings = lambda *args, **kwargs: settings(explored(*args, **kwargs), phases=quick)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if self.chosen is not None:

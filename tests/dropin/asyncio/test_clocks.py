@@ -17,8 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import hwheel_core
-from exploring import dice_of, explored
 from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
+from sampling import search_settings, seeded_random
 
 RESOLUTION_S = 1 / 4096
 WAKE_UP_S = 1e-6  # how much later than asked for the loop wakes up
@@ -168,7 +168,7 @@ step = st.one_of(
 )
 
 
-@explored(200)
+@search_settings(200)
 @given(st.lists(step, max_size=40))
 @example([(0, "add", 1.0), (2, "jump", -999.0), (0, "add", 1.7), (0, "add", 0.2)])
 def test_clocks_that_jump_at_random(steps):
@@ -436,7 +436,7 @@ def test_timeouts_beside_a_loop_whose_clock_goes_back():
 @pytest.mark.parametrize("seed", range(20))
 def test_where_all_was_cancelled_what_is_added_a_turn_later_comes_when_it_is_due(seed):
     """What the cancels have emptied is dropped when its time is over, and not taken for what is of a later turn."""
-    chance = dice_of(seed)
+    chance = seeded_random(seed)
     loop = WheelMovedLoop()
     ran = []
 

@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from hwheel.asyncio import EventLoop, Timeouts
-from letting_go import FREE_THREADED
+from systems import FREE_THREADED
 
 what_is_hidden = pytest.mark.skipif(FREE_THREADED, reason="without a GIL nothing is hidden: see loop/at_rest.pxi")
 

@@ -10,8 +10,8 @@ import time
 import pytest
 
 import hwheel_core
-from exploring import SOAKS, dice_of, seconds
 from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
+from sampling import EXHAUSTIVE, search_seconds, seeded_random
 
 FUNCTIONS = {
     "_run_once",
@@ -29,7 +29,7 @@ FUNCTIONS = {
     "_source",
     "_report",
 }
-STEP = 1 if SOAKS else 3
+STEP = 1 if EXHAUSTIVE else 3
 
 
 class Interrupter:
@@ -279,13 +279,13 @@ def test_a_storm_of_signals_loses_nothing_and_repeats_nothing(debug):
         if armed:
             raise KeyboardInterrupt
 
-    dice = dice_of(debug)
+    dice = seeded_random(debug)
     loop = EventLoop()
     loop.set_debug(debug)
     loop.slow_callback_duration = 100
     ran, handles, cancelled, interrupted = [], [], set(), 0
     before = signal.signal(signal.SIGALRM, interrupt)
-    stop_at = time.monotonic() + seconds(0.7)
+    stop_at = time.monotonic() + search_seconds(0.7)
     gc.disable()  # an interrupt that hits one of its callbacks would have nobody to go to
     try:
         while time.monotonic() < stop_at:

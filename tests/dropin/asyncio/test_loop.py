@@ -12,9 +12,9 @@ import weakref
 import pytest
 
 import hwheel.asyncio
-from exploring import dice_of
 from hwheel.asyncio import EventLoop, wheel_loop
-from letting_go import CLASSES_STAY
+from sampling import seeded_random
+from systems import CLASSES_ARE_IMMORTAL
 
 
 def nothing(*args):
@@ -35,7 +35,7 @@ def run_until(loop, ran, count):
 
 def test_nothing_runs_before_its_deadline(loop):
     late = []
-    dice = dice_of(1)
+    dice = seeded_random(1)
     delays = [dice.uniform(0, 0.1) for _ in range(300)] + [0.07, 0.06 + 0.01, 0.0001, 1e-9]
 
     def look(delay, started):
@@ -58,7 +58,7 @@ def test_seventy_milliseconds_are_no_less(loop):
 
 def test_order_of_deadline_then_of_insertion(loop, clock_stands):
     ran = []
-    dice = dice_of(2)
+    dice = seeded_random(2)
     with clock_stands(loop):
         start = loop.time() + 0.05
         deadlines = [start + dice.randrange(20) * 0.00013 for _ in range(500)]
@@ -70,7 +70,7 @@ def test_order_of_deadline_then_of_insertion(loop, clock_stands):
 
 def test_more_than_one_pass_may_run_keeps_order(loop, clock_stands):
     ran = []
-    dice = dice_of(3)
+    dice = seeded_random(3)
     with clock_stands(loop):
         start = loop.time() + 0.05
         deadlines = [start + dice.random() * 0.01 for _ in range(3000)]
@@ -218,7 +218,7 @@ def test_only_loop_classes_are_made_into_loop_classes():
     assert wheel_loop(asyncio.SelectorEventLoop) is EventLoop
 
 
-@pytest.mark.skipif(CLASSES_STAY, reason="CPython 3.13 without a GIL keeps every class for ever")
+@pytest.mark.skipif(CLASSES_ARE_IMMORTAL, reason="CPython 3.13 without a GIL keeps every class for ever")
 def test_a_class_that_nobody_uses_any_more_is_gone():
     class Own(asyncio.SelectorEventLoop):
         pass
@@ -438,7 +438,7 @@ def test_misuse_from_other_threads_breaks_nothing():
     ran = []
 
     def misuse(seed):
-        dice = dice_of(seed)
+        dice = seeded_random(seed)
         handles = []
         for i in range(3000):
             handles.append(loop.call_later(dice.random() * 0.05, ran.append, (seed, i)))

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hwheel_core
-from exploring import explored
 from hwheel.asyncio import wheel_loop
+from sampling import search_settings
 
 TICK_S = 1 / 4096
 
@@ -128,7 +128,7 @@ class Program:
         self.handles[name] = self.loop.call_at(deadline, self.callback, name, deadline)
 
 
-settled = explored(150)
+settled = search_settings(150)
 
 
 @settled

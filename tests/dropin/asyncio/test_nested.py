@@ -11,7 +11,7 @@ import time
 import pytest
 
 from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
-from letting_go import FREE_THREADED
+from systems import FREE_THREADED
 
 
 class NestableLoop(asyncio.SelectorEventLoop):

@@ -1,4 +1,4 @@
-"""A plugin of pytest's that says at the end how long each part of the suite took."""
+"""A pytest plugin that reports how long each folder of tests took."""
 
 import os
 import platform
@@ -11,8 +11,8 @@ import pytest
 import hwheel_core
 
 
-class PartTimes:
-    """A line for each folder, into the file that HWHEEL_TIMES names, too."""
+class FolderTimes:
+    """Prints a line for each folder, and also writes the lines to the file that HWHEEL_TIMES names."""
 
     def __init__(self, tests):
         self._tests = tests
@@ -26,18 +26,18 @@ class PartTimes:
             return (yield)
         finally:
             inside = self._tests in item.path.parents
-            part = f"tests/{item.path.relative_to(self._tests).parts[0]}" if inside else "elsewhere"
-            self._seconds[part] += time.monotonic() - begin
+            folder = f"tests/{item.path.relative_to(self._tests).parts[0]}" if inside else "elsewhere"
+            self._seconds[folder] += time.monotonic() - begin
 
     def pytest_terminal_summary(self, terminalreporter):
         if not self._seconds:
             return
-        all_s = time.monotonic() - self._begin
+        total_s = time.monotonic() - self._begin
         build = "debug build" if hwheel_core.DEBUG else "release build"
-        lines = [f"{all_s:7.1f} s  {build}, Python {platform.python_version()}: all, of which"]
-        lines += [f"{seconds:7.1f} s  {part}" for part, seconds in self._seconds.most_common()]
+        lines = [f"{total_s:7.1f} s  {build}, Python {platform.python_version()}: total"]
+        lines += [f"{seconds:7.1f} s  {folder}" for folder, seconds in self._seconds.most_common()]
         if "HWHEEL_TIMES" in os.environ:
             Path(os.environ["HWHEEL_TIMES"]).write_text("".join(f"{line}\n" for line in lines))
-        terminalreporter.section("how long each part took")
+        terminalreporter.section("time per folder")
         for line in lines:
             terminalreporter.line(line)

@@ -8,7 +8,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from hwheel.spark.deliver.delivery import start_delivery
-from hwheel.spark.deliver.options import WheelOptions
+from hwheel.spark.deliver.settings import WheelOptions
 from hwheel.spark.deliver.source import Source
 
 SETTINGS = (("1 second", "1 second"), ("250 milliseconds", "100 milliseconds"))  # trigger and tick

@@ -10,9 +10,7 @@ import pytest
 
 from hwheel.cli.common import CommandError
 from hwheel.cli.deliver import counts as deliver_counts
-from hwheel.cli.deliver import progress as deliver_progress
-from hwheel.cli.deliver.counts import BATCH_EDGES_S, Counts
-from hwheel.cli.deliver.progress import Progress
+from hwheel.cli.deliver.counts import BATCH_EDGES_S, Counts, Progress
 from hwheel.cli.main import main
 from reports import batch, reported
 
@@ -24,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "prometheus.md"
 def no_waiting(monkeypatch):
     """Each look looks."""
     monkeypatch.setattr(deliver_counts, "LOOK_EVERY_S", 0)
-    monkeypatch.setattr(deliver_progress, "LOG_EVERY_S", 0)
+    monkeypatch.setattr(deliver_counts, "LOG_EVERY_S", 0)
 
 
 def test_the_line_on_the_terminal(no_waiting, monkeypatch, capsys):
@@ -33,10 +31,10 @@ def test_the_line_on_the_terminal(no_waiting, monkeypatch, capsys):
     counted = []
     counts = Counts(delivery, lambda: counted.append(1) or 7)
     progress = Progress(counts)
-    monkeypatch.setattr(deliver_progress, "LOG_EVERY_S", 1000)
+    monkeypatch.setattr(deliver_counts, "LOG_EVERY_S", 1000)
     progress.show()
     assert capsys.readouterr().err == "", "it is not yet time"
-    monkeypatch.setattr(deliver_progress, "LOG_EVERY_S", 0)
+    monkeypatch.setattr(deliver_counts, "LOG_EVERY_S", 0)
     counts.look()
     progress.show()
     assert capsys.readouterr().err == "in 1,500  out 1,200  pending 7  lag 1.2 s\n"

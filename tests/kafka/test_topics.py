@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
-from hwheel.spark.deliver.options import WheelOptions
+from hwheel.spark.deliver.checkpoint import MESSAGES
+from hwheel.spark.deliver.delivery import start_delivery
 from hwheel.spark.deliver.pending import messages
+from hwheel.spark.deliver.settings import WheelOptions
+from hwheel.spark.deliver.sink import TopicSink
 from hwheel.spark.deliver.source import Source
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic
-from hwheel.spark.deliver.topic_sink import TopicSink
 from hwheel.spark.session.connector import KafkaError
 from topics import PATIENCE_S, Careless, Reader, as_json, headers_of
 

@@ -17,8 +17,7 @@ ROOMS = {
     "hwheel": ["version", "extras", "timers", "threading", "containers", FACE, "c_api", "asyncio",
                "twisted", "sched", "purgatory", "metrics", "live", "replay", "logs", "recorder", "tune", "spark", "cli",
                "__main__"],
-    "hwheel.spark": ["durations", "arrow", "message", "worker_heap", "shard", "session", "packing", "processor", "hold",
-                     FACE, "deliver", "replay"],
+    "hwheel.spark": ["durations", "arrow", "message", "shard", "session", "worker", "hold", FACE, "deliver", "replay"],
     "hwheel.cli": [FACE, "common", "demo", "trace", "tune", "deliver", "pending", "top", "main"],
 }
 # The check of the debug build looks into every room, so it stands above them, beside the folders.

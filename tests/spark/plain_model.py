@@ -30,8 +30,6 @@ class PlainModel:
         for record in records:
             self.number += 1
             self.take_in(record)
-        # In the tick in which a message is due, the first of equal ones in order of due time goes out; here dues of
-        # equal messages are equal.
         out = sorted((entry, name) for name, entry in self.pending.items() if name[-1] * self.tick_ms <= now_ms)
         for _, name in out:
             del self.pending[name]
@@ -51,8 +49,9 @@ class PlainModel:
             if name not in self.out:
                 self.take_back(record)
                 self.pending[name] = record.due, self.number, record
-        elif name[:2] not in self.recalled and name not in self.settled and name not in self.pending:
-            self.pending[name] = record.due, self.number, record
+        elif name[:2] not in self.recalled and name not in self.settled:
+            entry = record.due, self.number, record
+            self.pending[name] = min(self.pending.get(name, entry), entry)
 
     def take_back(self, record):
         who = record.id, record.key

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from hwheel.spark.message import BY_ID, HASH, TOMBSTONE
-from hwheel.spark.shard.index import ShardIndex
 from hwheel.spark.shard.settings import Column, ColumnNames, Placement, WheelSettings
+from hwheel.spark.shard.state import ShardIndex
 from hwheel.spark.shard.wheel import ShardWheel
 from plain_model import Record
 

@@ -11,9 +11,9 @@ import chaos
 from clocked_query import SCHEMA, ClockedQuery
 from hwheel.spark import dead_letters, hold_until_due
 from hwheel.spark.deliver.delivery import start_delivery
-from hwheel.spark.deliver.files import Directory
-from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
+from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.pending import histogram, messages
+from hwheel.spark.deliver.settings import CheckpointOptionsError, WheelOptions, kept_options
 from hwheel.spark.deliver.source import Source
 from plain_model import PlainModel, Record
 

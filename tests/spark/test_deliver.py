@@ -27,23 +27,20 @@ from hwheel.cli.main import main
 from hwheel.cli.pending import due_before_ms, show_histogram, show_messages, watch
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver import delivery as delivery_module
-from hwheel.spark.deliver import leaving_out, trial_reading
-from hwheel.spark.deliver.delivery import MESSAGES, STARTS, Delivery, start_delivery
-from hwheel.spark.deliver.directory_sink import DirectorySink
+from hwheel.spark.deliver import trial_reading, unreadable_files
+from hwheel.spark.deliver.checkpoint import MESSAGES, OUTPUTS, CheckpointInUseError, check_logs, keep_outputs, only_job
+from hwheel.spark.deliver.delivery import STARTS, Delivery, start_delivery
+from hwheel.spark.deliver.directory import Directory, DirectoryError
 from hwheel.spark.deliver.failures import Failure
-from hwheel.spark.deliver.files import Directory, DirectoryError
-from hwheel.spark.deliver.one_job import CheckpointInUseError, only_job
-from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
-from hwheel.spark.deliver.outputs import OUTPUTS, keep_outputs
 from hwheel.spark.deliver.pending import EDGES_MS, LATER, histogram, messages, rows_held
-from hwheel.spark.deliver.sink import BatchNotWrittenError
+from hwheel.spark.deliver.settings import CheckpointOptionsError, WheelOptions, kept_options
+from hwheel.spark.deliver.sink import BatchNotWrittenError, DirectorySink
 from hwheel.spark.deliver.source import SCHEMA, Source
 from hwheel.spark.deliver.trial_reading import unreadable_among, why_unreadable
 from hwheel.spark.deliver.unreadable_files import ListDamagedError, UnreadableFiles
-from hwheel.spark.deliver.whole_checkpoint import check_logs
-from hwheel.spark.session import java, local
-from hwheel.spark.session.state_store import FILES_BY_A_JOB, set_up_local_input
-from hwheel.spark.shard import index
+from hwheel.spark.session import local
+from hwheel.spark.session.conf import FILES_BY_A_JOB, set_up_local_input
+from hwheel.spark.shard import state
 from java_here import java_is_missing
 from reports import batch, reported
 
@@ -366,7 +363,7 @@ def test_many_files_that_cannot_be_read_are_left_out_at_once(spark, deliver, tmp
 
 def test_the_search_for_many_files_that_cannot_be_read_can_be_stopped(deliver, tmp_path, monkeypatch):
     """Who runs the job hears of each file as it is found, and does not wait for all of them to stop it."""
-    monkeypatch.setattr(leaving_out, "SEARCH_S", 0.0, raising=False)
+    monkeypatch.setattr(unreadable_files, "SEARCH_S", 0.0, raising=False)
     (tmp_path / "in").mkdir()
     for i in range(20):
         (tmp_path / "in" / f"plain{i}.json.gz").write_bytes(b'{"id": "bad", "due": 1000}')
@@ -663,7 +660,7 @@ def test_what_another_version_holds_is_not_shown(spark, tmp_path, monkeypatch, c
     query.stop()
     monkeypatch.setattr(local, "make_session", lambda *_, **__: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
-    monkeypatch.setattr(index, "FORMAT", 99)
+    monkeypatch.setattr(state, "FORMAT", 99)
     for asked in ([], ["--id", "m1"]):
         assert main(["pending", "--checkpoint", str(tmp_path / "state"), *asked]) == 2
         told = capsys.readouterr().err
@@ -946,11 +943,11 @@ def test_an_old_java_is_refused(tmp_path, monkeypatch):
     old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     old.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(java.JavaNotUsableError, match="is Java 11. Spark needs Java 17"):
-        java.check_java()
+    with pytest.raises(local.JavaNotUsableError, match="is Java 11. Spark needs Java 17"):
+        local.check_java()
     old.write_text("#!/bin/sh\nexit 1\n")
-    with pytest.raises(java.JavaNotUsableError, match="does not run"):
-        java.check_java()
+    with pytest.raises(local.JavaNotUsableError, match="does not run"):
+        local.check_java()
 
 
 def test_a_java_that_does_not_start_spark(tmp_path):
@@ -1006,4 +1003,4 @@ def test_a_count_of_which_a_task_fails_does_not_stop_the_delivery(spark, tmp_pat
     [('openjdk version "17.0.15"', 17), ('java version "1.8.0_402"', 8), ('openjdk version "21"', 21), ("?", None)],
 )
 def test_versions_of_java(told, version):
-    assert java.major_version(told) == version
+    assert local.major_version(told) == version

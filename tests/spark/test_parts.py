@@ -6,13 +6,11 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from hwheel.spark import durations
+from hwheel.spark import durations, worker
 from hwheel.spark.arrow import from_stream, to_stream
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.message import SEQUENCE, SHARD, TOMBSTONE, expirations
-from hwheel.spark.packing import Packer, unpack
-from hwheel.spark.shard import labels as shards
-from hwheel.spark.shard.labels import labels, partition_of
+from hwheel.spark.worker import Packer, labels, partition_of, unpack
 
 
 @pytest.mark.parametrize(
@@ -85,7 +83,7 @@ def test_nothing_to_pack_is_nothing():
     assert list(Packer([0])([])) == []
 
 
-@pytest.mark.parametrize("module", [durations, shards])
+@pytest.mark.parametrize("module", [durations, worker])
 def test_the_examples_in_the_docstrings_are_true(module):
     result = doctest.testmod(module)
     assert result.attempted and not result.failed

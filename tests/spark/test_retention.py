@@ -10,12 +10,12 @@ from urllib.parse import unquote
 import pytest
 
 import chaos
-from hwheel.spark.deliver.clean_source import SourceCleaner
-from hwheel.spark.deliver.delivery import MESSAGES, DoneFiles, start_delivery
-from hwheel.spark.deliver.files import Directory
-from hwheel.spark.deliver.options import WheelOptions
-from hwheel.spark.deliver.source import Source, steps_of
-from hwheel.spark.deliver.source_log import SourceLog
+from hwheel.spark.deliver.checkpoint import MESSAGES
+from hwheel.spark.deliver.delivery import DoneFiles, start_delivery
+from hwheel.spark.deliver.directory import Directory, steps_of
+from hwheel.spark.deliver.input_files import SourceCleaner, SourceLog
+from hwheel.spark.deliver.settings import WheelOptions
+from hwheel.spark.deliver.source import Source
 
 NO_BZIP2 = "the file cannot be read: it is no bzip2 file, as its name says"
 NOT_HADOOPS = (

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwheel.spark.shard import chunk_map, hashed
-from hwheel.spark.shard.index import ShardIndex
+from hwheel.spark.shard import id_index, state
 from hwheel.spark.shard.settings import Limits
+from hwheel.spark.shard.state import ShardIndex
 from plain_model import PlainModel, Record
 from sampling import search_settings
 from shard_of_dicts import Shard
@@ -78,13 +78,12 @@ def test_the_model(batches, tick_ms, wheel_size, step_rows, chunk_bytes, togethe
     if one_hash:
         shard.hash = lambda record: -(2**40)
     with ExitStack() as stack:
-        stack.enter_context(patch.multiple(chunk_map, OPEN_BYTES=min(chunk_bytes, 500), CHUNK_BYTES=chunk_bytes))
+        stack.enter_context(patch.multiple(state, OPEN_BYTES=min(chunk_bytes, 500), CHUNK_BYTES=chunk_bytes))
         spare_rows = 0 if together_bytes == 1 else 65_536
-        stack.enter_context(patch.multiple(hashed, TOGETHER_BYTES=together_bytes, SPARE_ROWS=spare_rows))
+        stack.enter_context(patch.multiple(id_index, TOGETHER_BYTES=together_bytes, SPARE_ROWS=spare_rows))
         end_ms = batches[-1][0] + 10**12
         for now_ms, records in [*batches, (end_ms, [])]:
             out = shard.batch(records, now_ms)
-            # Repeats with another due in the tick are not the model's.
             assert out == model.batch(records, now_ms)
             assert all(record.due <= now_ms for record in out), "never before due"
             if shard.index and model.pending:
@@ -199,8 +198,8 @@ def test_a_session_that_is_put_off_again_and_again_costs_two_rows_each_time():
 
 
 def test_the_register_does_not_grow_with_what_has_gone_out(monkeypatch):
-    monkeypatch.setattr(hashed, "SPARE_ROWS", 100)
-    monkeypatch.setattr(hashed, "TOGETHER_BYTES", 4000)
+    monkeypatch.setattr(id_index, "SPARE_ROWS", 100)
+    monkeypatch.setattr(id_index, "TOGETHER_BYTES", 4000)
     shard, most = Shard(by_id=True), 0
     far = Record("far", "k", START_MS + 10**9)
     shard.batch([far], START_MS)
@@ -215,7 +214,7 @@ def test_the_register_does_not_grow_with_what_has_gone_out(monkeypatch):
 
 
 def test_a_cancel_reads_its_part_of_the_register_and_not_all(monkeypatch):
-    monkeypatch.setattr(hashed, "TOGETHER_BYTES", 1000)
+    monkeypatch.setattr(id_index, "TOGETHER_BYTES", 1000)
     shard = Shard(by_id=True)
     messages = [Record(f"m{i}", f"k{i}", START_MS + 60_000 + i) for i in range(5000)]
     shard.batch(messages, START_MS)

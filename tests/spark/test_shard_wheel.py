@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hwheel.spark.message import SEQUENCE
-from hwheel.spark.shard import chunk_map
-from hwheel.spark.shard.index import ShardIndex
+from hwheel.spark.shard import state
 from hwheel.spark.shard.settings import Column, Limits
+from hwheel.spark.shard.state import ShardIndex
 from hwheel.spark.shard.wheel import ShardWheel
 from plain_model import PlainModel, Record
 from sampling import search_settings
@@ -73,7 +73,7 @@ def histories(draw):
 def test_the_model(batches, tick_ms, wheel_size, step_rows, chunk_bytes, most_bytes):
     limits = Limits(step_rows, most_bytes, step_rows, most_bytes, min(step_rows, 7), most_bytes, most_bytes // 2)
     shard, model = Shard(tick_ms, wheel_size, 10**15, limits), PlainModel(tick_ms)
-    with patch.multiple(chunk_map, OPEN_BYTES=min(chunk_bytes, 500), CHUNK_BYTES=chunk_bytes):
+    with patch.multiple(state, OPEN_BYTES=min(chunk_bytes, 500), CHUNK_BYTES=chunk_bytes):
         end_ms = batches[-1][0] + 10**12
         for now_ms, records in [*batches, (end_ms, [])]:
             out = shard.batch(records, now_ms)

@@ -4,10 +4,10 @@ import json
 import time
 
 import chaos
-from hwheel.spark.deliver.batch_logs import begin_next_batch, last_batch
-from hwheel.spark.deliver.delivery import MESSAGES, start_delivery
-from hwheel.spark.deliver.files import Directory
-from hwheel.spark.deliver.options import WheelOptions
+from hwheel.spark.deliver.checkpoint import MESSAGES, begin_next_batch, last_batch
+from hwheel.spark.deliver.delivery import start_delivery
+from hwheel.spark.deliver.directory import Directory
+from hwheel.spark.deliver.settings import WheelOptions
 from hwheel.spark.deliver.source import Source
 
 OPTIONS = WheelOptions("100 ms", 16, 2, 2, "10 minutes")

@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import pytest
 
 from hwheel.cli.common import CommandError, spark_errors
-from hwheel.cli.deliver import kafka_options
+from hwheel.cli.deliver import arguments as deliver_arguments
 from hwheel.cli.deliver.places import Places
 from hwheel.cli.main import main, make_parser
 from hwheel.spark.deliver.delivery import STARTS, Delivery
 from hwheel.spark.deliver.failures import WORKER_KILLED, WORKER_LATE
-from hwheel.spark.deliver.options import CheckpointOptionsError, WheelOptions, kept_options
+from hwheel.spark.deliver.settings import CheckpointOptionsError, WheelOptions, kept_options
+from hwheel.spark.deliver.sink import dead_records
 from hwheel.spark.deliver.source import as_text
 from hwheel.spark.deliver.topic import KafkaOptions, Topic
-from hwheel.spark.deliver.topic_sink import dead_records
 from hwheel.spark.session import connector
 
 
@@ -177,13 +177,13 @@ def test_settings_of_clients(tmp_path):
             "--skip-lost-offsets",
         ]
     )
-    kafka = kafka_options.kafka_of(options)
+    kafka = deliver_arguments.kafka_of(options)
     jaas = kafka.conf.pop("sasl.jaas.config")
     assert jaas.split() == ["org.Login", "required", 'username="u"', 'password="p=1";']
     assert kafka == KafkaOptions("headers", {"security.protocol": "SASL_SSL", "acks": "all"}, "latest", 7, True)
     file.write_text("password\n")
     with pytest.raises(CommandError, match="client.properties must have lines NAME=VALUE$") as caught:
-        kafka_options.kafka_of(options)
+        deliver_arguments.kafka_of(options)
     assert "password" not in str(caught.value).replace(str(file), "")
 
 
@@ -232,7 +232,7 @@ def test_keys_of_bytes_that_differ_are_different_keys(spark):
 
 
 def test_a_checkpoint_stays_with_its_source(spark, tmp_path):
-    from hwheel.spark.deliver.files import Directory
+    from hwheel.spark.deliver.directory import Directory
 
     directory, defaults = Directory(spark, str(tmp_path / "cp")), WheelOptions("1 second", 16, 2, 2, "10 minutes")
     kept_options(directory, {"source": "files"}, defaults)

@@ -12,8 +12,8 @@ from unittest.mock import MagicMock
 from pyspark import TaskContext
 
 from hwheel.spark.deliver.json_lines import JsonLines
-from hwheel.spark.packing import Packer, unpack
-from hwheel.spark.processor import HoldProcessor
+from hwheel.spark.worker import Packer, unpack
+from hwheel.spark.worker import HoldProcessor
 
 def begin():
     {begin}

@@ -36,13 +36,12 @@ def spark_errors() -> Iterator[None]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    from hwheel.spark.deliver.checkpoint import CheckpointBrokenError, CheckpointInUseError
+    from hwheel.spark.deliver.directory import DirectoryError
     from hwheel.spark.deliver.failures import failure_of
-    from hwheel.spark.deliver.files import DirectoryError
-    from hwheel.spark.deliver.one_job import CheckpointInUseError
-    from hwheel.spark.deliver.options import CheckpointOptionsError
-    from hwheel.spark.deliver.whole_checkpoint import CheckpointBrokenError
+    from hwheel.spark.deliver.settings import CheckpointOptionsError
     from hwheel.spark.session.connector import KafkaError
-    from hwheel.spark.session.java import JavaNotUsableError
+    from hwheel.spark.session.local import JavaNotUsableError
 
     try:
         yield

@@ -81,8 +81,8 @@ def run(options: argparse.Namespace) -> int:
         return show_last(options)
     require(options.prog, "spark")
     with spark_errors():
-        from hwheel.spark.deliver.delivery import MESSAGES
-        from hwheel.spark.deliver.files import Directory
+        from hwheel.spark.deliver.checkpoint import MESSAGES
+        from hwheel.spark.deliver.directory import Directory
         from hwheel.spark.deliver.pending import histogram, messages
         from hwheel.spark.session.local import make_session
 

@@ -9,11 +9,9 @@ from pyspark.sql import functions as F
 
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.message import BY_ID, HASH, SHARD, TOMBSTONE, is_true, malformed, message_columns, quoted
-from hwheel.spark.packing import PACKED, Packer, unpack
-from hwheel.spark.processor import EMITTED, HoldProcessor
-from hwheel.spark.session.state_store import set_up_state_store, set_up_transfer, state_partitions
-from hwheel.spark.shard.labels import labels
+from hwheel.spark.session.conf import set_up_state_store, set_up_transfer, state_partitions
 from hwheel.spark.shard.settings import Column, ColumnNames, Placement, WheelSettings
+from hwheel.spark.worker import EMITTED, PACKED, HoldProcessor, Packer, labels, unpack
 from hwheel_core import DEFAULT_WHEEL_SIZE, place
 
 SHARDS_MOST = 4096

@@ -5,9 +5,8 @@ import dataclasses
 import pyarrow as pa
 
 from hwheel.spark.arrow import from_chunk, to_chunk
-from hwheel.spark.shard.chunk_map import Entry
-from hwheel.spark.shard.index import ShardIndex, schema_text
 from hwheel.spark.shard.settings import Column, ColumnNames, Placement
+from hwheel.spark.shard.state import Entry, ShardIndex, schema_text
 from tape import number
 
 SCHEMA = pa.schema([("id", pa.string()), ("due", pa.int64()), ("tags", pa.list_(pa.string()))])

@@ -12,16 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hwheel.cli.common import WHEEL_SIZE_MOST, CommandError, add_subcommand, settings_of, spark_errors, whole_number
-from hwheel.cli.deliver import kafka_options
-from hwheel.cli.deliver.counts import LAST_COUNT, Counts
-from hwheel.cli.deliver.progress import Progress
+from hwheel.cli.deliver import arguments
+from hwheel.cli.deliver.counts import LAST_COUNT, Counts, Progress
 from hwheel.extras import require
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
     from hwheel.cli.deliver.metrics import Server
     from hwheel.spark.deliver.delivery import Delivery
-    from hwheel.spark.deliver.files import Directory
+    from hwheel.spark.deliver.directory import Directory
 
 JAVA_FIRST_S = 2.0
 KEPT = ("tick", "wheel_size", "shards", "partitions", "dedup", "due_unit", "by_id")  # for the life of a checkpoint
@@ -115,7 +114,7 @@ def add_to(commands: Any) -> None:
     watching.add_argument(
         "--metrics-host", metavar="HOST", default="127.0.0.1", help="and at this address (default: %(default)s)"
     )
-    kafka_options.add_to(parser)
+    arguments.add_to(parser)
     kept = parser.add_argument_group("kept with the checkpoint, for its life")
     kept.add_argument("--tick", metavar="TIME", help="how finely due times are told apart (default: 1 second)")
     kept.add_argument(
@@ -151,18 +150,17 @@ def run(options: argparse.Namespace) -> int:
     stop = stop_event()
     with metrics_server(options) as server, spark_errors():
         from hwheel.cli.deliver.places import Places
+        from hwheel.spark.deliver.checkpoint import check_logs, only_job
         from hwheel.spark.deliver.delivery import DoneFiles, start_delivery
-        from hwheel.spark.deliver.files import Directory
-        from hwheel.spark.deliver.one_job import only_job
-        from hwheel.spark.deliver.options import WheelOptions, kept_options
+        from hwheel.spark.deliver.directory import Directory
+        from hwheel.spark.deliver.settings import WheelOptions, kept_options
         from hwheel.spark.deliver.source import Source
-        from hwheel.spark.deliver.whole_checkpoint import check_logs
         from hwheel.spark.hold import SHARDS_MOST
         from hwheel.spark.session.local import make_session
 
         check_times(options)
         places = Places.of(options)
-        kafka = kafka_options.kafka_of(options)
+        kafka = arguments.kafka_of(options)
         spark = make_session(options.master, places.settings(settings), quiet=not options.verbose)
         try:
             if stop.is_set():
@@ -238,7 +236,7 @@ def metrics(server: "Server | None", counts: Counts) -> Iterator[None]:
 
 def count_pending(checkpoint: "Directory") -> int:
     """Counts the rows that are held, and leaves the count in the checkpoint."""
-    from hwheel.spark.deliver.delivery import MESSAGES
+    from hwheel.spark.deliver.checkpoint import MESSAGES
     from hwheel.spark.deliver.pending import rows_by_due
 
     at_ms = int(time.time() * 1000)
@@ -250,7 +248,7 @@ def count_pending(checkpoint: "Directory") -> int:
 
 def check_times(options: argparse.Namespace) -> None:
     """Raises CommandError for a length of time that is none, before anything is started or written."""
-    from hwheel.spark.deliver.options import LONGEST_MS
+    from hwheel.spark.deliver.settings import LONGEST_MS
     from hwheel.spark.durations import duration_ms
 
     for name in ("tick", "dedup", "trigger", "dead_letters_every", "forget_files"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hwheel.spark.deliver.delivery import Delivery
+import sys
 
 LOOK_EVERY_S = 1.0
 COUNT_EVERY_S = 30.0  # what is pending is read from the state store, which costs more the more there is:
@@ -86,8 +87,8 @@ class Counts:
 
     def counted(self) -> int | None:
         """None where the state store cannot be read now: no batch yet, or its old files are just being cleared away."""
+        from hwheel.spark.deliver.directory import DirectoryError
         from hwheel.spark.deliver.failures import FROM_JAVA
-        from hwheel.spark.deliver.files import DirectoryError
 
         try:
             return self.count_pending()
@@ -102,3 +103,38 @@ def state_bytes(operators: Iterable[Any]) -> dict[str, int]:
         found["disk"] += operator.customMetrics.get(STATE_ON_DISK, 0)
         found["memory"] += operator.memoryUsedBytes
     return found
+
+
+SHOW_EVERY_S = 1.0  # on a terminal, where the line is written over
+LOG_EVERY_S = 30.0  # elsewhere
+
+
+class Progress:
+    """Shows the counts from time to time."""
+
+    def __init__(self, counts: Counts) -> None:
+        self.counts = counts
+        self.terminal = sys.stderr.isatty()
+        self.shown_at = time.monotonic()
+
+    def show(self) -> None:
+        """A line, if it is time for one."""
+        now = time.monotonic()
+        if now - self.shown_at < (SHOW_EVERY_S if self.terminal else LOG_EVERY_S):
+            return
+        self.shown_at = now
+        end = "\r" if self.terminal else "\n"
+        print(f"{self.line():<110}" if self.terminal else self.line(), end=end, file=sys.stderr, flush=True)
+
+    def line(self) -> str:
+        """in, out, pending, lag, malformed."""
+        counts = self.counts
+        parts = [
+            f"in {counts.rows_in:,}",
+            f"out {counts.rows_out:,}",
+            "pending ?" if counts.pending is None else f"pending {counts.pending:,}",
+            "lag ?" if counts.lag_ms is None else f"lag {counts.lag_ms / 1000:.1f} s",
+        ]
+        if counts.dead_letters:
+            parts.append(f"malformed {counts.dead_letters:,}")
+        return "  ".join(parts)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from hwheel.cli.common import CommandError
-from hwheel.spark.deliver.files import Directory
+from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic, is_topic
 from hwheel.spark.session.connector import KafkaError, check_connector, with_connector
 

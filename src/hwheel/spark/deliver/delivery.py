@@ -11,28 +11,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from hwheel.spark.deliver.batch_logs import begin_next_batch
-from hwheel.spark.deliver.clean_source import SourceCleaner
-from hwheel.spark.deliver.directory_sink import DirectorySink
+from hwheel.spark.deliver.checkpoint import DEAD_LETTERS, MESSAGES, begin_next_batch, keep_outputs
+from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, Failure, failure_of
-from hwheel.spark.deliver.files import Directory
-from hwheel.spark.deliver.leaving_out import LeavingOut, Search
-from hwheel.spark.deliver.options import WheelOptions
-from hwheel.spark.deliver.outputs import keep_outputs
-from hwheel.spark.deliver.silent_files import SilentFiles
-from hwheel.spark.deliver.sink import Sink
-from hwheel.spark.deliver.source import FILE, RECORD, REPLACE, UNREADABLE, Source, steps_of
-from hwheel.spark.deliver.source_log import SourceLog
+from hwheel.spark.deliver.input_files import SourceCleaner, SourceLog, UnseenNames
+from hwheel.spark.deliver.settings import WheelOptions
+from hwheel.spark.deliver.sink import DirectorySink, Sink, TopicSink, dead_records, header_records, json_records
+from hwheel.spark.deliver.source import FILE, RECORD, REPLACE, UNREADABLE, Source
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
-from hwheel.spark.deliver.topic_sink import TopicSink, dead_records, header_records, json_records
-from hwheel.spark.deliver.unreadable_files import UnreadableFiles, letter_name
-from hwheel.spark.deliver.unseen_names import UnseenNames
+from hwheel.spark.deliver.unreadable_files import LeavingOut, Search, SilentFiles, UnreadableFiles, letter_name
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import dead_letters, hold_until_due
-from hwheel.spark.session.state_store import set_up_local_checkpoint, set_up_local_input
+from hwheel.spark.session.conf import set_up_local_checkpoint, set_up_local_input
 
 NAMES = {"id": "id", "key": "key", "due": "due", "cancel": "cancel", "unreadable": UNREADABLE}
-MESSAGES, DEAD_LETTERS = "messages", "dead-letters"  # the two queries' checkpoints, in the command's
 DEAD_LETTERS_EVERY = "5 seconds"  # each time all lines since the last are read again, and messages are late by that
 STARTS = 10
 SECONDS = (

@@ -24,7 +24,7 @@ import pyarrow.json as pj
 
 from hwheel.spark.arrow import one_batch
 from hwheel.spark.message import LAST_DUE_MS
-from hwheel.spark.worker_heap import begin_task
+from hwheel.spark.worker import begin_task
 from hwheel_core import HwheelError
 
 MESSAGE = pa.schema(

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from hwheel.spark.arrow import from_chunk
-from hwheel.spark.deliver.files import Directory
+from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.message import BY_ID, SEQUENCE, TOMBSTONE, due_ms, expirations
-from hwheel.spark.shard.index import ShardIndex
 from hwheel.spark.shard.settings import ColumnNames
+from hwheel.spark.shard.state import ShardIndex
 
 DECODED = "id binary, key binary, due bigint, tick bigint, cancelled boolean, by_id boolean, sequence bigint"
 IDENTITY = ("id", "key", "tick")

@@ -1,7 +1,6 @@
 """Where the messages of a delivery come from: a stream of the files in a directory, or of the records of a topic."""
 
 import operator
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import reduce
@@ -11,8 +10,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from hwheel.spark.deliver.files import Directory
+from hwheel.spark.deliver.directory import SLASHES, Directory, steps_of
 from hwheel.spark.deliver.json_lines import READ, READ_BY_ID, SHOWN, JsonLines
+from hwheel.spark.deliver.settings import UNITS_MS
 from hwheel.spark.deliver.topic import HEADERS, TARGET, KafkaOptions, Topic, is_topic
 from hwheel.spark.durations import duration_ms
 
@@ -26,9 +26,7 @@ REPLACE = "replace"  # by_id alone has it: a column, a field or a header
 HEADERS_TYPE = "array<struct<key string, value binary>>"
 RECORD = "record"  # the record as it came, for a topic of dead letters
 FOR_GOOD = "36500d"
-UNITS_MS = {"ms": 1, "s": 1000}  # of a due
 BLANK = " \t\r"  # of this alone a line may be that is none
-SLASHES = "/+"  # file:/a and file:///a are the same
 TAKE_FOR_PATTERNS = "__globPaths__"  # whether a file called `a[1].json` stands for others, too
 
 
@@ -165,11 +163,6 @@ class Source:
         target = [] if self.kafka.topics is None else [StructField(TARGET, StringType())]
         schema = StructType([*read.fields, *target, *lines.schema.fields[1:]])
         return lines.mapInArrow(JsonLines(UNITS_MS[self.due_unit], self.kafka.topics, self.by_id), schema)
-
-
-def steps_of(url: str) -> list[str]:
-    """The names in a path, and its scheme."""
-    return re.sub(SLASHES, "/", url).rstrip("/").split("/")
 
 
 def in_ms(name: str, unit_ms: int) -> Column:

@@ -9,8 +9,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
+from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.failures import FROM_JAVA, Failure, failure_of
-from hwheel.spark.deliver.files import Directory
 
 IN_BLOCKS = (".lz4", ".snappy")  # as Hadoop's codecs know them, which take for a length whatever stands there
 LENGTH_BYTES = 4

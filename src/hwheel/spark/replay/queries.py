@@ -21,7 +21,7 @@ from hwheel.spark.arrow import gathered
 from hwheel.spark.message import quoted
 from hwheel.spark.replay.by_key import PACKED, Packer, ShardParts
 from hwheel.spark.replay.parts import PART, FileParts, FrameParts, study_of
-from hwheel.spark.shard.labels import labels
+from hwheel.spark.worker import labels
 from hwheel.tune.grid import Grid
 from hwheel.tune.study import Study
 from hwheel_core import DEFAULT_WHEEL_SIZE

@@ -19,12 +19,10 @@ import pyarrow.compute as pc
 
 from hwheel.spark.arrow import flags, one_array, row_numbers
 from hwheel.spark.message import BY_ID, SEQUENCE, TOMBSTONE, expirations
-from hwheel.spark.shard.chunk_map import ChunkMap, Chunks
 from hwheel.spark.shard.delivered import OUT, Delivered
-from hwheel.spark.shard.hashed import Hashed, hashes_of
-from hwheel.spark.shard.index import ByIdEntries
-from hwheel.spark.shard.recalled import Recalled
+from hwheel.spark.shard.id_index import Hashed, Recalled, hashes_of
 from hwheel.spark.shard.settings import WheelSettings
+from hwheel.spark.shard.state import ByIdEntries, ChunkMap, Chunks
 
 # Levels of the keys in the state, which all three have in common.
 REGISTER, TAKEN_BACK, RECALLED = 0, 1, 2
@@ -204,27 +202,3 @@ def joined(left: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
     places = np.repeat(np.arange(len(right)), counts)
     within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
     return order[begin[places] + within], places
-
-
-def heeding_order(rows: pa.Table, named: pa.Table, tombstones: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """For all rows of some ticks: tombstones as `survivors` is to see them, and a column more that tells apart from all
-    others of a tick a replacement that goes out. That is one behind which nothing takes back what is of its id and key;
-    then all others of these are as tombstones, since they came before it or repeat it. `tombstones` has, behind those
-    of the rows, what is remembered.
-    """
-    numbers = row_numbers(named)
-    sequence = rows.column(SEQUENCE).to_numpy()
-    cancel = rows.column(TOMBSTONE).to_numpy() != 0
-    replacing = flags(rows.column(BY_ID)) & ~cancel
-    taken_back = np.full(len(numbers), -1)
-    np.maximum.at(taken_back, numbers[cancel], sequence[cancel])
-    last = np.full(len(numbers), -1)
-    np.maximum.at(last, numbers[replacing], sequence[replacing])
-    goes_out = replacing & (sequence == last[numbers]) & (sequence >= taken_back[numbers])
-    stood_in_for = np.zeros(len(numbers), np.bool_)
-    stood_in_for[numbers[goes_out]] = True
-    seen = tombstones.to_numpy().copy()
-    seen[: rows.num_rows] |= stood_in_for[numbers] & ~goes_out
-    apart = np.zeros(len(seen), np.int64)
-    apart[: rows.num_rows] = goes_out
-    return pa.array(seen), pa.array(apart)

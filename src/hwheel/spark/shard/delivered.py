@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hwheel.spark.arrow import arrow_array, gathered, one_array
-from hwheel.spark.shard.chunk_map import ChunkMap, Key
+from hwheel.spark.shard.state import ChunkMap, Key
 from hwheel_core import group, place
 
 SLICES = 128  # in a horizon, and of one level

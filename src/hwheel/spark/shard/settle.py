@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hwheel.spark.arrow import arrow_array, codes, constant, cut, one_array
+from hwheel.spark.arrow import arrow_array, codes, constant, cut, flags, one_array, row_numbers
 from hwheel.spark.message import BY_ID, SEQUENCE, TOMBSTONE, due_ms, expirations
-from hwheel.spark.shard.by_id import heeding_order
 from hwheel.spark.shard.delivered import OUT, Delivered
-from hwheel.spark.shard.large import Large
+from hwheel.spark.shard.large_tick import Large
 from hwheel.spark.shard.settings import WheelSettings
 from hwheel_core import order_by, survivors
 
@@ -89,3 +89,27 @@ class Settler:
         count = min(max(count, 1), limits.emit_rows)
         for start in range(0, len(order), count):
             yield from cut(rows.take(order.slice(start, count)), limits.emit_rows, limits.emit_bytes)
+
+
+def heeding_order(rows: pa.Table, named: pa.Table, tombstones: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """For all rows of some ticks: tombstones as `survivors` is to see them, and a column more that tells apart from all
+    others of a tick a replacement that goes out. That is one behind which nothing takes back what is of its id and key;
+    then all others of these are as tombstones, since they came before it or repeat it. `tombstones` has, behind those
+    of the rows, what is remembered.
+    """
+    numbers = row_numbers(named)
+    sequence = rows.column(SEQUENCE).to_numpy()
+    cancel = rows.column(TOMBSTONE).to_numpy() != 0
+    replacing = flags(rows.column(BY_ID)) & ~cancel
+    taken_back = np.full(len(numbers), -1)
+    np.maximum.at(taken_back, numbers[cancel], sequence[cancel])
+    last = np.full(len(numbers), -1)
+    np.maximum.at(last, numbers[replacing], sequence[replacing])
+    goes_out = replacing & (sequence == last[numbers]) & (sequence >= taken_back[numbers])
+    stood_in_for = np.zeros(len(numbers), np.bool_)
+    stood_in_for[numbers[goes_out]] = True
+    seen = tombstones.to_numpy().copy()
+    seen[: rows.num_rows] |= stood_in_for[numbers] & ~goes_out
+    apart = np.zeros(len(seen), np.int64)
+    apart[: rows.num_rows] = goes_out
+    return pa.array(seen), pa.array(apart)

@@ -12,8 +12,10 @@ from types import TracebackType
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from hwheel.spark.arrow import cut, from_chunk, one_batch, to_chunk
+from hwheel.spark.arrow import arrow_array, cut, from_chunk, one_batch, to_chunk
+from hwheel_core import group
 
 CHUNK_ROWS = 1_000_000
 CHUNK_BYTES = 1024 * 1024
@@ -83,3 +85,47 @@ def local_directory() -> str | None:
     """Where Spark lets its workers put what is too much for memory; None: where Python does."""
     directory = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     return directory if os.path.isdir(directory) else None
+
+
+SLICES = 64
+
+
+class Passed:
+    """The slices, by number. The first one has no beginning: what is older than the first rows were is in it."""
+
+    def __init__(self, spill: Spill, tick_ms: int, now_ms: int) -> None:
+        self.spill = spill
+        self.tick_ms, self.now_ms = tick_ms, now_ms
+        self.first_ms = self.width_ms = 0
+
+    def append(self, rows: pa.Table, ticks: pa.Array) -> None:
+        """Adds rows with their ticks, all of them over at now_ms."""
+        if not self.spill.rows:
+            self.first_ms = pc.min(ticks).as_py()
+            span = (self.now_ms - self.first_ms) // self.tick_ms
+            self.width_ms = (span // SLICES + 1) * self.tick_ms
+        numbers = pc.divide(pc.subtract(pc.max_element_wise(ticks, self.first_ms), self.first_ms), self.width_ms)
+        order, starts = group(numbers)
+        if len(starts) > 2:
+            rows = rows.take(arrow_array(order))
+        for start, end in zip(starts[:-1], starts[1:], strict=True):
+            self.spill.append(numbers[order[start]].as_py(), rows.slice(start, end - start))
+
+    def slice_of(self, tick_ms: int) -> int | None:
+        """The number of the slice in which a tick lies, if it has any rows."""
+        if not self.spill.rows:
+            return None
+        number = max(tick_ms - self.first_ms, 0) // self.width_ms
+        return number if number in self.spill.rows else None
+
+    def begin_ms(self, number: int) -> int:
+        """The first tick of a slice."""
+        return self.first_ms + number * self.width_ms
+
+    def numbers(self, until_ms: int) -> list[int]:
+        """The slices that end with a tick up to until_ms, or now."""
+        return [
+            number
+            for number in self.spill.rows
+            if min(self.begin_ms(number + 1) - self.tick_ms, self.now_ms) <= until_ms
+        ]

@@ -25,13 +25,11 @@ import pyarrow.compute as pc
 from hwheel.spark.arrow import arrow_array, constant, gathered, one_array
 from hwheel.spark.message import HASH, SEQUENCE, expirations
 from hwheel.spark.shard.by_id import ById
-from hwheel.spark.shard.chunk_map import ChunkMap, Chunks
 from hwheel.spark.shard.delivered import Delivered, delivered_schema
-from hwheel.spark.shard.index import ByIdEntries, ShardIndex, schema_text
-from hwheel.spark.shard.passed import Passed
 from hwheel.spark.shard.settings import WheelSettings
 from hwheel.spark.shard.settle import Settler
-from hwheel.spark.shard.spill import Spill
+from hwheel.spark.shard.spill import Passed, Spill
+from hwheel.spark.shard.state import ByIdEntries, ChunkMap, Chunks, ShardIndex, schema_text
 from hwheel_core import group, place
 
 

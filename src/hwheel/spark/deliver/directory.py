@@ -1,5 +1,6 @@
 """Files wherever Spark has them: a local directory, HDFS, an object store. Hadoop's file systems, through the JVM."""
 
+import re
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -8,6 +9,8 @@ from pyspark.sql import SparkSession
 
 from hwheel.spark.deliver.failures import failure_of
 from hwheel_core import HwheelError
+
+SLASHES = "/+"  # file:/a and file:///a are the same
 
 
 class DirectoryError(HwheelError, ValueError):
@@ -111,3 +114,8 @@ class Directory:
             self.delete(name)  # HDFS for one does not rename a file to a name that is taken
             if not self._small_files.rename(self.child(f".{name}"), self.child(name)):
                 raise DirectoryError(f"{self.path}/{name} cannot be written: {self.path}/.{name} keeps its name")
+
+
+def steps_of(url: str) -> list[str]:
+    """The names in a path, and its scheme."""
+    return re.sub(SLASHES, "/", url).rstrip("/").split("/")

@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import timedelta
 from typing import Any
 
-from hwheel.spark.deliver.files import Directory
-from hwheel.spark.deliver.source import UNITS_MS
+from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import SHARDS_MOST
 from hwheel_core import HwheelError, place
 
+UNITS_MS = {"ms": 1, "s": 1000}  # of a due
 OPTIONS_FILE = "hwheel.json"
 VERSION = 2  # of what is kept. 1, which it did not say, had tick and dedup as they were written
 TIMES = ("tick", "dedup")

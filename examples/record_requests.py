@@ -108,7 +108,7 @@ def record(requests: int, rate: float, seed: int) -> list[dict[str, Any]]:
 def main() -> None:
     """The script."""
     parser = argparse.ArgumentParser(description="Record a log of real HTTP requests on loopback.")
-    parser.add_argument("--requests", type=int, default=4000, help="how many (default: %(default)s)")
+    parser.add_argument("--requests", type=int, default=200, help="how many (default: %(default)s)")
     parser.add_argument("--rate", type=float, default=400, help="requests a second (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the server's delays (default: %(default)s)")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""`hwheel demo`, for real but small."""
+"""`hwheel demo`: its parts, and the whole command with small workloads."""
 
 import os
 import re
@@ -6,17 +6,152 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from hwheel.cli.demo import drive, engines
-from hwheel.cli.demo.request_log import read_log
+from hwheel.cli.demo.command import column, percentile_text
+from hwheel.cli.demo.drive import Request, Run, Workload, account, generate, sample
+from hwheel.cli.demo.engines import AsyncioEngine, SchedEngine, ThreadsEngine, WheelEngine, bytes_a_timer
 from hwheel.cli.main import main
+from programs import PATIENCE_S
 from servers import live_snapshot
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUICK = ["--count", "500", "--rate", "1000", "--timeout-ms", "200", "500", "--no-peers"]
+ENGINES = {"wheel": partial(WheelEngine, 1, 256), "asyncio": AsyncioEngine, "sched": SchedEngine}
+
+
+def generated(count, rate, cancel_ratio, timeout_ms, seed=0):
+    return generate(
+        SimpleNamespace(count=count, rate=rate, cancel_ratio=cancel_ratio, timeout_ms=timeout_ms, seed=seed)
+    )
+
+
+def driven(make_engine, requests, reports=None):
+    with closing(make_engine()) as engine:
+        return Run(engine, Workload(requests)).drive(lambda **counts: reports is not None and reports.append(counts))
+
+
+# --- workloads --------------------------------------------------------------------------------------------------------
+
+
+def test_a_generated_workload_has_a_steady_rate_and_an_exact_share_of_completions():
+    requests = generated(1000, 100.0, 0.95, (1000.0, 10_000.0))
+    assert [request.start_ms for request in requests] == [index * 10.0 for index in range(1000)]
+    assert sum(request.end_ms is not None for request in requests) == 950
+    for start_ms, timeout_ms, end_ms in requests:
+        assert 1000 <= timeout_ms <= 10_000
+        assert end_ms is None or start_ms <= end_ms <= start_ms + timeout_ms * 0.9 + 1e-6
+
+
+def test_the_seed_determines_the_workload():
+    first, again, other = (generated(50, 10.0, 0.5, (1.0, 2.0), seed) for seed in (7, 7, 8))
+    assert first == again != other
+
+
+def test_the_events_of_a_workload_are_in_order_of_time_from_zero():
+    requests = [Request(5500, 100, 5600), Request(5000, 2000, None), Request(5250, 50, 5250)]
+    workload = Workload(requests)
+    assert workload.times_s == [0.0, 0.25, 0.25, 0.5, 0.6]
+    assert workload.events == [(0, False), (1, False), (1, True), (2, False), (2, True)]
+    assert (workload.timeouts_s, workload.seconds) == ([2.0, 0.05, 0.1], 2.0)
+    assert Workload(requests, speed=4).seconds == 0.5
+
+
+def test_a_sample_is_evenly_spread():
+    requests = generated(10, 10.0, 0.5, (1.0, 2.0))
+    assert sample(requests, 5) == requests[::2]
+    assert sample(requests, 50) == requests
+
+
+# --- engines ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make_engine", ENGINES.values(), ids=ENGINES)
+def test_every_timer_of_a_small_workload_is_accounted_for(make_engine):
+    reports = []
+    run = driven(make_engine, generated(200, 1000.0, 0.5, (200.0, 300.0)), reports)
+    found = account(run.deadlines, run.runs, run.cancels)
+    assert (found.lost, found.doubled) == (0, 0)
+    assert len(run.runs) >= 100  # more only if the machine was too slow to cancel in time
+    assert reports[-1] == {"pending": 0, "cancelled": len(run.cancels), "expired": len(run.runs)}
+    assert run.adding_s > 0 and run.cancelling_s > 0 and run.cancel_calls == 100
+    assert 0 < run.peak_pending <= 200
+
+
+def test_threads_run_and_end():
+    with closing(ThreadsEngine()) as engine:
+        run = Run(engine, Workload(generated(20, 200.0, 0.5, (100.0, 200.0)))).drive(lambda **_: None)
+    assert len(run.runs) >= 10
+    assert not any(thread.is_alive() for thread in engine.threads)
+
+
+@pytest.mark.parametrize("make_engine", ENGINES.values(), ids=ENGINES)
+def test_a_completion_after_the_timeout_cancels_nothing(make_engine):
+    run = driven(make_engine, [Request(0, 20, 300), Request(0, 5_000, 10)])
+    assert [index for index, _ in run.runs] == [0]
+    assert run.cancels == [1]
+
+
+def test_a_driver_that_has_fallen_behind_adds_before_it_cancels():
+    run = driven(ENGINES["wheel"], [Request(0, 30_000, 5 - index / 1000) for index in range(5_000)])
+    assert run.runs == [] and sorted(run.cancels) == [*range(5_000)]
+
+
+def test_close_drops_pending_timers():
+    runs = []
+    for make_engine in [*ENGINES.values(), ThreadsEngine]:
+        engine = make_engine()
+        engine.call_at(time.monotonic() + 0.05, runs.append, 0)
+        engine.close()
+    time.sleep(0.1)
+    assert runs == []
+
+
+def test_memory_per_timer_includes_the_task():
+    assert 48 < bytes_a_timer(ENGINES["wheel"], 5_000) < 200
+    assert bytes_a_timer(AsyncioEngine, 1_000) > 100
+    assert bytes_a_timer(ThreadsEngine, 20) > 500
+
+
+# --- account and figures ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("deadlines", "runs", "cancels", "found"),
+    [
+        ([1.0, 2.0, 3.0], [(0, 1.0), (2, 3.5)], [1], (0, 0, 0)),
+        ([1.0, 2.0, 3.0], [(0, 1.5)], [2], (1, 0, 0)),
+        ([1.0, 2.0], [(0, 1.5), (0, 1.6), (0, 1.7), (1, 2.5)], [], (0, 1, 0)),
+        ([1.0], [(0, 1.5)], [0], (0, 1, 0)),
+        ([1.0], [], [0, 0], (0, 1, 0)),
+        ([1.0, 2.0], [(0, 0.999999), (1, 2.0)], [], (0, 0, 1)),
+    ],
+    ids=["clean", "lost", "ran twice", "ran and cancelled", "cancelled twice", "early"],
+)
+def test_lost_doubled_and_early_timers_are_counted(deadlines, runs, cancels, found):
+    assert account(deadlines, runs, cancels) == found
+
+
+def test_percentiles_are_by_nearest_rank():
+    late_ms = [float(number) for number in range(1, 201)]
+    assert [percentile_text(late_ms, percent) for percent in (50, 99, 100)] == ["100.00 ms", "198.00 ms", "200.00 ms"]
+
+
+def test_a_figure_that_was_not_measured_is_a_dash():
+    run = driven(ENGINES["wheel"], [Request(0, 1000, 0)])
+    figures = column(run, 1.0, ENGINES["wheel"])
+    assert figures["lateness p50"] == "-"
+    run.cancel_calls = 0
+    assert column(run, 1.0, ENGINES["wheel"])["cancels a second"] == "-"
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)
@@ -42,17 +177,13 @@ def test_a_quick_demo_ends_with_a_table_and_a_clean_account(capsys):
     assert "lost 0, doubled 0, early 0" in text
 
 
-def test_the_peers_stand_beside_with_how_many_they_had(capsys):
+@pytest.mark.parametrize("columns", [80, 120])
+def test_peers_have_columns_and_the_table_fits_the_terminal(capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
     status, text = demo(capsys, *QUICK[:-1])
     assert status == 0
     assert re.search(r"^ +hwheel +asyncio +sched +threading.Timer", text, re.MULTILINE)
     assert re.search(r"^ timers +500 +500 +500 +300", text, re.MULTILINE)
-
-
-@pytest.mark.parametrize("columns", [80, 120])
-def test_the_table_keeps_within_the_columns(capsys, monkeypatch, columns):
-    monkeypatch.setenv("COLUMNS", str(columns))
-    _, text = demo(capsys, "--count", "50", "--rate", "1000", "--timeout-ms", "20", "90")
     assert max(map(len, text.splitlines())) <= columns
     assert "…" not in text
 
@@ -64,99 +195,81 @@ def test_a_coarse_tick_is_never_early(capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
-def test_a_demo_can_be_looked_at_while_it_runs(short_path, eventually):
+def test_live_serves_snapshots_while_the_demo_runs(short_path, eventually):
     path = str(short_path / "demo.sock")
     command = [sys.executable, "-P", "-m", "hwheel", "demo", *QUICK, "--live", path]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         try:
             eventually(lambda: os.path.exists(path))
-            told = live_snapshot(path)
-            out, err = running.communicate(timeout=100)
+            snapshot = live_snapshot(path)
+            out, err = running.communicate(timeout=PATIENCE_S)
         finally:
             running.kill()
-    assert told["pid"] == running.pid and [timer["name"] for timer in told["timers"]] in ([], ["demo"])
+    assert snapshot["pid"] == running.pid and [timer["name"] for timer in snapshot["timers"]] in ([], ["demo"])
     assert (running.returncode, err) == (0, "") and "lost 0, doubled 0, early 0" in out
     assert not os.path.exists(path)
 
 
-def test_a_demo_that_cannot_be_looked_at_there_does_not_begin(short_path, capsys):
+def test_a_bad_live_address_is_an_error_before_the_run(short_path, capsys):
     (short_path / "mine").touch()
-    for address, said in ((short_path / "mine", "this is no socket"), ("/nowhere/a", "No such"), ("99999", "65535")):
+    for address, reason in ((short_path / "mine", "not a socket"), ("/nowhere/a", "No such"), ("99999", "65535")):
         assert main(["demo", *QUICK, "--live", str(address)]) == 2
         captured = capsys.readouterr()
-        assert captured.out == "" and captured.err.startswith("hwheel demo: --live: ") and said in captured.err
+        assert captured.out == "" and captured.err.startswith("hwheel demo: --live: ") and reason in captured.err
 
 
-class Losing(engines.WheelEngine):
+class FaultyEngine(WheelEngine):
+    """An engine that handles timer 3 wrongly."""
+
     def __init__(self, *settings):
         super().__init__(*settings)
-        self.call_at = self.call_at_unless_3
+        self.call_at = lambda when, callback, index: (self.fault if index == 3 else self.timer.call_at)(
+            when, callback, index
+        )
 
-    def call_at_unless_3(self, when, callback, index):
+
+class Losing(FaultyEngine):
+    def fault(self, when, callback, index):
         task = self.timer.call_at(when, callback, index)
-        if index == 3:
-            task.cancel()
+        task.cancel()
         return task
 
 
-class Doubling(engines.WheelEngine):
-    def __init__(self, *settings):
-        super().__init__(*settings)
-        self.call_at = self.call_at_and_3_again
-
-    def call_at_and_3_again(self, when, callback, index):
-        if index == 3:
-            self.timer.call_at(when, callback, index)
+class Doubling(FaultyEngine):
+    def fault(self, when, callback, index):
+        self.timer.call_at(when, callback, index)
         return self.timer.call_at(when, callback, index)
 
 
-class Hurrying(engines.WheelEngine):
-    def __init__(self, *settings):
-        super().__init__(*settings)
-        self.call_at = self.call_at_but_3_early
-
-    def call_at_but_3_early(self, when, callback, index):
-        if index == 3:
-            callback(index)  # here and now: a busy machine does not make that one late
-            return None
-        return self.timer.call_at(when, callback, index)
+class Hurrying(FaultyEngine):
+    def fault(self, when, callback, index):
+        callback(index)  # at once, so that a busy machine cannot make it late
 
 
 @pytest.mark.parametrize(
-    ("engine", "said", "grace_s"),
+    ("engine", "text", "grace_s"),
     [
-        (Losing, "lost 1, doubled 0, early 0", 2),  # after which the others would count as lost, too
+        (Losing, "lost 1, doubled 0, early 0", 2),
         (Doubling, "lost 0, doubled 1, early 0", 60),
         (Hurrying, "lost 0, doubled 0, early 1", 60),
     ],
 )
-def test_a_timer_that_is_lost_doubled_or_early_is_counted_and_ends_with_status_1(
-    capsys, monkeypatch, engine, said, grace_s
-):
+def test_a_lost_doubled_or_early_timer_makes_the_exit_status_1(capsys, monkeypatch, engine, text, grace_s):
     monkeypatch.setattr(engines, "WheelEngine", engine)
     monkeypatch.setattr(drive, "GRACE_S", grace_s)
-    status, text = demo(capsys, *QUICK, "--cancel-ratio", "0")
+    status, out = demo(capsys, *QUICK, "--cancel-ratio", "0")
     assert status == 1
-    assert said in text
-
-
-def test_the_example_log_is_real_small_enough_and_has_requests_that_took_too_long():
-    path = EXAMPLES / "requests.jsonl"
-    requests = read_log(path)
-    assert path.stat().st_size < 300_000
-    assert len(requests) >= 2_000
-    too_long = [request for request in requests if request.end_ms is None]
-    assert 0 < len(too_long) < len(requests) / 2
+    assert text in out
 
 
 def test_the_example_log_drives_a_demo(capsys):
     status, text = demo(capsys, "--log", str(EXAMPLES / "requests.jsonl"), "--speed", "10", "--no-peers")
     assert status == 0
-    assert "requests.jsonl, 10 times faster" in text
-    assert "lost 0, doubled 0, early 0" in text
+    assert "200 requests" in text and "requests.jsonl, 10 times faster" in text
+    assert re.search(r"200 timers: 187 cancelled, 13 ran", text) and "lost 0, doubled 0, early 0" in text
 
 
-def test_a_csv_log_drives_a_demo_at_its_own_pace(capsys, tmp_path):
+def test_a_log_runs_at_its_own_pace_by_default(capsys, tmp_path):
     log = tmp_path / "requests.csv"
     log.write_text("start,timeout,end\n1000,2000,1010\n1100,200,\n1200,2000,1250\n")
     begin = time.monotonic()
@@ -166,42 +279,35 @@ def test_a_csv_log_drives_a_demo_at_its_own_pace(capsys, tmp_path):
     assert "3 timers: 2 cancelled, 1 ran; lost 0, doubled 0, early 0" in text
 
 
-def test_a_malformed_log_is_one_line_that_names_the_line(capsys, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "reason"), [('{"start": 9, "timeout": 5, "end": 8}\n', "row 0"), ("", "{log}: "), ("start,", "{log}: ")]
+)
+def test_a_bad_log_is_one_line(text, reason, capsys, tmp_path):
     log = tmp_path / "requests.jsonl"
-    log.write_text('{"start": 0, "timeout": 5, "end": null}\n{"start": 0, "timeout": "soon"}\n')
+    log.write_text(text)
     assert main(["demo", "--log", str(log)]) == 2
     captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err == f"hwheel demo: {log}, line 2: timeout must be a number of ms, not 'soon'\n"
+    assert captured.out == "" and captured.err.count("\n") == 1 and reason.format(log=log) in captured.err
 
 
 def test_an_interrupt_ends_with_status_130_and_no_traceback(tmp_path):
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "hwheel", "demo", "--count", "2000"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-    )
-    with process:
+    command = [sys.executable, "-P", "-m", "hwheel", "demo", "--count", "2000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
         process.stdout.readline()  # the headline: the run begins
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert said == "hwheel demo: interrupted\n"
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err) == (130, "hwheel demo: interrupted\n")
 
 
-def test_the_recording_script_records_a_log_that_can_be_read(tmp_path):
+def test_the_recording_script_writes_a_log(tmp_path):
+    from hwheel.logs.columns import LogColumns
+    from hwheel.logs.files import read_file
+    from hwheel.replay import NEVER
+
     out = tmp_path / "few.jsonl"
-    subprocess.run(
-        [sys.executable, "-P", str(EXAMPLES / "record_requests.py"), "--requests", "60", "--out", str(out)],
-        check=True,
-        capture_output=True,
-        cwd=tmp_path,
-        timeout=60,
-    )
-    requests = read_log(out)
-    assert len(requests) == 60
-    assert any(request.end_ms is not None for request in requests)
-    assert [request.start_ms for request in requests] == sorted(request.start_ms for request in requests)
+    command = [sys.executable, "-P", EXAMPLES / "record_requests.py", "--requests", "60", "--out", out]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, timeout=PATIENCE_S)
+    log, _ = read_file(str(out), LogColumns())
+    assert len(log) == 60
+    assert (log.ends_ms != NEVER).any()

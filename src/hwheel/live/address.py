@@ -94,7 +94,7 @@ def remove_stale(path: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise FileExistsError(errno.EEXIST, "this is no socket, so it stays", path)
+        raise FileExistsError(errno.EEXIST, "the file exists and is not a socket", path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(LIVE_S)
         try:

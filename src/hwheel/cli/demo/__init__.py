@@ -1,1 +1,1 @@
-"""`hwheel demo`: request timeouts on a real timer, and what its peers make of them."""
+"""``hwheel demo``: run request timeouts on a real timer and on its peers, and compare."""

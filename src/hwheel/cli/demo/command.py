@@ -1,34 +1,32 @@
-"""`hwheel demo`: a real workload on a real timer, and on its peers."""
+"""The options of ``hwheel demo``, the runs, and the table."""
 
 import argparse
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hwheel.cli.common import WHEEL_SIZE_MOST, CommandError, add_subcommand, positive_number, ratio, whole_number
-from hwheel.cli.demo.account import account
-from hwheel.cli.demo.request_log import read_log
-from hwheel.cli.demo.workload import Request, Workload, made_up, sample, workload_of
 from hwheel.extras import require
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
-    from hwheel.cli.demo.draw import Board
-    from hwheel.cli.demo.drive import Run
-    from hwheel.cli.demo.engines import Engine
-    from hwheel.cli.demo.outcome import Outcome
+    from rich.console import Console
+    from rich.progress import Progress
 
-ADD_PHASE_S = 7.0  # with the last timeout, the peers and the counting of memory it makes about 20 s
-PEER_S = 1.0  # to what a peer's workload is shortened
+    from hwheel.cli.demo.drive import Request, Run, Workload
+    from hwheel.cli.demo.engines import Engine
+
+ADD_PHASE_S = 7.0  # the whole demo takes about 20 s
+PEER_S = 1.0  # the time that a peer's workload is shortened to
+BEST = "bold cyan"
 DEFAULTS = {"count": 200_000, "rate": None, "cancel_ratio": 0.95, "timeout_ms": [1000.0, 10_000.0], "seed": 0}
 
 DESCRIPTION = """\
-Runs request timeouts on a real SystemTimer: requests come in at a steady rate, each adds a timer, and most complete in
-time, which cancels it; the others' timers expire. Then it shows what that took, and what the same workload takes on
-asyncio, sched and threading.Timer. Every timer is accounted for: a run in which one was lost, doubled or early ends
-with status 1.
+Runs request timeouts on a SystemTimer: requests start at a steady rate, and each adds a timer. Most requests complete
+in time, which cancels the timer; the other timers expire. A table shows the cost beside asyncio, sched, and
+threading.Timer. The exit status is 1 if any timer was lost, ran twice, or ran early.
 """
 
 EPILOG = """\
@@ -36,124 +34,134 @@ examples:
   hwheel demo
   hwheel demo --count 1000000 --no-peers
   hwheel demo --cancel-ratio 0 --timeout-ms 100 2000      every timer expires
-  hwheel demo --tick-ms 100 --wheel-size 20               coarse and small, as Kafka's
+  hwheel demo --tick-ms 100 --wheel-size 20               Kafka's small wheel, with a coarse tick
   hwheel demo --live /tmp/demo.sock                       in another terminal: hwheel top /tmp/demo.sock
-  hwheel demo --log examples/requests.jsonl --speed 2     a recorded log, twice as fast
+  hwheel demo --log examples/requests.jsonl               a recorded log
 
-A log has a request a line, as JSON lines or as CSV with a first line of names; times in ms from anywhere:
-  {"start": 12.5, "timeout": 500, "end": 20.1}            completed: its timer is cancelled then
-  {"start": 14.0, "timeout": 500, "end": null}            never completed: its timer expires
+A log has one request in each row, as JSON lines, CSV, or Parquet, with times in ms (see hwheel tune --help):
+  {"start": 12.5, "timeout": 500, "end": 20.1}            completed, which cancels its timer
+  {"start": 14.0, "timeout": 500, "end": null}            never completed, so its timer expires
 """
 
 
-class Wheel(NamedTuple):
-    """The settings of the wheel."""
-
-    tick_ms: int
-    wheel_size: int
+# --- options ----------------------------------------------------------------------------------------------------------
 
 
 def add_to(commands: Any) -> None:
-    """Adds `demo` to the subcommands."""
+    """Add ``demo`` to the subcommands."""
     parser = add_subcommand(
         commands,
         "demo",
-        help="run a real workload on the timer and on its peers (about 20 s)",
+        help="compare the timer with its peers on a real workload (about 20 s)",
         description=DESCRIPTION,
         epilog=EPILOG,
     )
-    # No defaults in these: with a log they mean nothing, and giving them is an error.
-    made = parser.add_argument_group("the workload, made up")
-    made.add_argument("--count", metavar="N", type=whole_number(1), help="requests (default: 200,000)")
-    made.add_argument(
-        "--rate", metavar="R", type=positive_number, help=f"requests a second (default: count / {ADD_PHASE_S:g})"
-    )
-    made.add_argument(
-        "--cancel-ratio", metavar="X", type=ratio, help="share that completes in time, 0 to 1 (default: 0.95)"
-    )
-    made.add_argument(
-        "--timeout-ms",
-        metavar=("MIN", "MAX"),
-        nargs=2,
-        type=positive_number,
-        help="timeouts in ms, evenly spread (default: 1000 10000)",
-    )
-    made.add_argument("--seed", metavar="N", type=whole_number(0), help="of the random numbers (default: 0)")
-    logged = parser.add_argument_group("the workload, from a log")
-    logged.add_argument("--log", metavar="FILE", type=Path, help="a log of requests, JSON lines or CSV")
-    logged.add_argument("--format", choices=["jsonl", "csv"], help="of the log (default: by its extension)")
-    logged.add_argument(
-        "--speed", metavar="N", type=positive_number, help="run it N times faster, timeouts as well (default: 1)"
-    )
-    wheel = parser.add_argument_group("the timer")
-    wheel.add_argument(
-        "--tick-ms",
-        "--tick",
-        dest="tick_ms",
-        metavar="MS",
-        type=whole_number(1),
-        default=1,
-        help="tick in ms (default: %(default)s)",
-    )
-    wheel.add_argument(
-        "--wheel-size",
-        metavar="N",
-        type=whole_number(2, WHEEL_SIZE_MOST),
-        default=DEFAULT_WHEEL_SIZE,
-        help="buckets a level (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--live", metavar="ADDRESS", help="show the timer there, a path or a port: try hwheel top in another terminal"
-    )
-    parser.add_argument(
-        "--peers",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="also run asyncio, sched and threading.Timer (default: yes)",
-    )
+    add_workload_options(parser)
+    wheel = parser.add_argument_group("timer")
+    add = wheel.add_argument
+    add("--tick-ms", "--tick", metavar="MS", type=whole_number(1), default=1, help="tick (default: %(default)s)")
+    size = whole_number(2, WHEEL_SIZE_MOST)
+    text = "buckets per level (default: %(default)s)"
+    add("--wheel-size", metavar="N", type=size, default=DEFAULT_WHEEL_SIZE, help=text)
+    text = "serve snapshots of the timer at a path or port, for hwheel top"
+    parser.add_argument("--live", metavar="ADDRESS", help=text)
+    text = "also run asyncio, sched, and threading.Timer (default: yes)"
+    parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True, help=text)
     parser.set_defaults(run=run, prog=parser.prog)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Runs the demo, draws it, and returns 1 if a timer was lost, doubled or early."""
-    check_together(options)
-    require(options.prog, "cli")
-    requests = read_log(options.log, options.format) if options.log else made_up_requests(options)
-    speed = options.speed or 1.0
+def add_workload_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of both kinds of workload. None of them has a default, because a log excludes the others."""
+    add = parser.add_argument_group("generated workload").add_argument
+    add("--count", metavar="N", type=whole_number(1), help="number of requests (default: 200,000)")
+    add("--rate", metavar="R", type=positive_number, help=f"requests per second (default: count / {ADD_PHASE_S:g})")
+    add("--cancel-ratio", metavar="X", type=ratio, help="share of requests that complete in time (default: 0.95)")
+    text = "range of the timeouts (default: 1000 10000)"
+    add("--timeout-ms", metavar=("MIN", "MAX"), nargs=2, type=positive_number, help=text)
+    add("--seed", metavar="N", type=whole_number(0), help="random seed (default: 0)")
+    add = parser.add_argument_group("recorded workload").add_argument
+    add("--log", metavar="FILE", type=Path, help="log of requests")
+    add("--speed", metavar="N", type=positive_number, help="divide all times of the log by N (default: 1)")
 
+
+def check_options(options: argparse.Namespace) -> None:
+    """Fill in the defaults of a generated workload. Raise CommandError if options contradict each other."""
+    if options.log:
+        for name in DEFAULTS:
+            if getattr(options, name) is not None:
+                raise CommandError(f"--{name.replace('_', '-')} cannot be used with --log")
+        return
+    if options.speed is not None:
+        raise CommandError("--speed needs --log")
+    for name, default in DEFAULTS.items():
+        if getattr(options, name) is None:
+            setattr(options, name, default)
+    if options.rate is None:
+        options.rate = options.count / ADD_PHASE_S
+    shortest_ms, longest_ms = options.timeout_ms
+    if shortest_ms > longest_ms:
+        raise CommandError(f"--timeout-ms: MIN must not be above MAX, got {shortest_ms:g} {longest_ms:g}")
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the demo. Return 1 if a timer was lost, doubled, or early."""
+    check_options(options)
+    require(options.prog, "cli")
     from rich.console import Console
 
-    from hwheel.cli.demo.draw import Board, draw_account, draw_outcomes
-    from hwheel.cli.demo.engines import PEERS, WheelEngine
+    from hwheel.cli.demo.drive import Account, Workload, account, generate
+    from hwheel.cli.demo.engines import WheelEngine
 
+    requests = read_log(options.log) if options.log else generate(options)
     console = Console(highlight=False)
-    wheel = Wheel(options.tick_ms, options.wheel_size)
-    make_wheel = partial(WheelEngine, *wheel)
+    make_wheel = partial(WheelEngine, options.tick_ms, options.wheel_size)
     try:
         make_wheel().close()
     except (ValueError, OverflowError) as error:
         raise CommandError(str(error)) from None
-    workload = workload_of(requests, speed)
+    workload = Workload(requests, options.speed or 1.0)
     with ExitStack() as stack:
-        stack.enter_context(live_look(options.live))
-        console.print(headline(options, workload, wheel))
-        board = stack.enter_context(Board(console))
-        wheel_run = drive_on(make_wheel, workload, board)
-        outcomes = [figures(wheel_run, speed, make_wheel, WheelEngine.most_for_memory)]
+        stack.enter_context(serve(options.live))
+        console.print(headline(options, workload))
+        progress = stack.enter_context(progress_on(console))
+        wheel_run = drive_on(make_wheel, workload, progress)
+        columns = [column(wheel_run, options.speed or 1.0, make_wheel)]
         if options.peers:
-            peer_speed = speed * max(1.0, workload.seconds / PEER_S)
-            for peer in PEERS:
-                peer_workload = workload_of(sample(requests, peer.most), peer_speed)
-                peer_run = drive_on(peer, peer_workload, board)
-                outcomes.append(figures(peer_run, peer_speed, peer, peer.most_for_memory))
-    draw_outcomes(outcomes, wheel.tick_ms, console)
-    verdict = account(wheel_run.deadlines, wheel_run.runs, wheel_run.cancels)
-    draw_account(verdict, console)
-    return 0 if verdict.is_clean else 1
+            columns += run_peers(requests, workload.seconds, options.speed or 1.0, progress)
+    print_table(columns, options.tick_ms, console)
+    found = account(wheel_run.deadlines, wheel_run.runs, wheel_run.cancels)
+    text = f"lost {found.lost:,}, doubled {found.doubled:,}, early {found.early:,}"
+    is_clean = found == Account(0, 0, 0)
+    ends = f"{columns[0]['timers']} timers: {columns[0]['cancelled']} cancelled, {columns[0]['expired']} ran"
+    console.print(f"\n{ends}; [bold {'green' if is_clean else 'red'}]{text}[/]")
+    return 0 if is_clean else 1
 
 
-def live_look(address: str | None) -> AbstractContextManager[object]:
-    """What `hwheel top` looks at, while the demo runs."""
+def read_log(path: Path) -> "list[Request]":
+    """Read the requests of a log."""
+    require("hwheel demo --log", "tune", without=("rich", "matplotlib"))
+    from hwheel.cli.demo.drive import Request
+    from hwheel.logs.columns import LogColumns, LogError
+    from hwheel.logs.files import read_file
+    from hwheel.replay import NEVER
+
+    try:
+        log, _ = read_file(str(path), LogColumns())
+    except LogError as error:
+        raise CommandError(str(error)) from None
+    if not len(log):
+        raise CommandError(f"{path}: the log has no requests")
+    columns = (log.starts_ms.tolist(), log.timeouts_ms.tolist(), log.ends_ms.tolist())
+    return [
+        Request(start, timeout, None if end == NEVER else end) for start, timeout, end in zip(*columns, strict=True)
+    ]
+
+
+def serve(address: str | None) -> AbstractContextManager[object]:
+    """Serve snapshots for ``hwheel top`` while the demo runs."""
     if address is None:
         return nullcontext()
     import hwheel.live
@@ -166,60 +174,132 @@ def live_look(address: str | None) -> AbstractContextManager[object]:
         raise CommandError(f"--live: {error}") from None
 
 
-def check_together(options: argparse.Namespace) -> None:
-    """Raises CommandError for options that contradict each other; fills in the defaults of a made-up workload."""
-    if options.log:
-        for name in DEFAULTS:
-            if getattr(options, name) is not None:
-                raise CommandError(f"--{name.replace('_', '-')} has no meaning with --log")
-        return
-    for name in ("format", "speed"):
-        if getattr(options, name) is not None:
-            raise CommandError(f"--{name} needs --log")
-    for name, default in DEFAULTS.items():
-        if getattr(options, name) is None:
-            setattr(options, name, default)
-    if options.rate is None:
-        options.rate = options.count / ADD_PHASE_S
-    shortest_ms, longest_ms = options.timeout_ms
-    if shortest_ms > longest_ms:
-        raise CommandError(f"--timeout-ms: the first must not be above the second: {shortest_ms:g} > {longest_ms:g}")
+def run_peers(requests: "list[Request]", seconds: float, speed: float, progress: "Progress") -> list[dict[str, str]]:
+    """Run a sample of the workload, shortened to PEER_S, on each peer."""
+    from hwheel.cli.demo.drive import Workload, sample
+    from hwheel.cli.demo.engines import PEERS
+
+    speed *= max(1.0, seconds / PEER_S)
+    columns = []
+    for peer in PEERS:
+        workload = Workload(sample(requests, peer.most), speed)
+        columns.append(column(drive_on(peer, workload, progress), speed, peer))
+    return columns
 
 
-def made_up_requests(options: argparse.Namespace) -> list[Request]:
-    """The workload that the options describe."""
-    return made_up(
-        options.count, options.rate, options.cancel_ratio, (options.timeout_ms[0], options.timeout_ms[1]), options.seed
-    )
-
-
-def headline(options: argparse.Namespace, workload: Workload, wheel: Wheel) -> str:
-    """What is going to happen, and how long it takes."""
-    if options.log:
-        what = f"{len(workload):,} requests from {options.log}"
-        if options.speed:
-            what += f", {options.speed:g} times faster"
-    else:
-        shortest_s, longest_s = (ms / 1000 for ms in options.timeout_ms)
-        what = (
-            f"{len(workload):,} requests at {options.rate:,.0f} a second with timeouts of {shortest_s:g} to "
-            f"{longest_s:g} s, of which {options.cancel_ratio:.0%} complete in time"
-        )
-    how_long = f"{workload.seconds:.0f} s" + (", then the peers" if options.peers else "")
-    return f"{what}; tick {wheel.tick_ms} ms, {wheel.wheel_size} buckets a level. About {how_long}."
-
-
-def drive_on(make_engine: "Callable[[], Engine]", workload: Workload, board: "Board") -> "Run":
-    """Runs the workload on a new engine, and shows how far it is."""
-    from hwheel.cli.demo.drive import drive
+def drive_on(make_engine: "Callable[[], Engine]", workload: "Workload", progress: "Progress") -> "Run":
+    """Run the workload on a new engine, with a progress bar."""
+    from hwheel.cli.demo.drive import Run
 
     with closing(make_engine()) as engine:
-        return drive(engine, workload, board.line(engine.name, len(workload)))
+        bar = progress.add_task(engine.name, total=len(workload.timeouts_s), figures="")
+
+        def report(*, pending: int, cancelled: int, expired: int) -> None:
+            figures = f"{pending:>7,} pending {cancelled:>9,} cancelled {expired:>7,} expired"
+            progress.update(bar, completed=cancelled + expired, figures=figures)
+            progress.refresh()
+
+        return Run(engine, workload).drive(report)
 
 
-def figures(run: "Run", speed: float, make_engine: "Callable[[], Engine]", count: int) -> "Outcome":
-    """The column of the table for a run."""
-    from hwheel.cli.demo.memory import bytes_a_timer
-    from hwheel.cli.demo.outcome import outcome_of
+# --- output -----------------------------------------------------------------------------------------------------------
 
-    return outcome_of(run, speed, bytes_a_timer(make_engine, count))
+
+def headline(options: argparse.Namespace, workload: "Workload") -> str:
+    """Describe the workload and how long it takes."""
+    count = f"{len(workload.timeouts_s):,} requests"
+    if options.log:
+        text = f"{count} from {options.log}" + (f", {options.speed:g} times faster" if options.speed else "")
+    else:
+        shortest_s, longest_s = (ms / 1000 for ms in options.timeout_ms)
+        text = (
+            f"{count} at {options.rate:,.0f} per second with timeouts of {shortest_s:g} to {longest_s:g} s, of which "
+            f"{options.cancel_ratio:.0%} complete in time"
+        )
+    duration = f"{workload.seconds:.0f} s" + (", then the peers" if options.peers else "")
+    return f"{text}; tick {options.tick_ms} ms, {options.wheel_size} buckets per level. About {duration}."
+
+
+def progress_on(console: "Console") -> "Progress":
+    """Return a progress display that only reports redraw.
+
+    A refresh thread of rich would take the GIL from the callbacks at any time.
+    """
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    name = TextColumn("{task.description:>15}", style="bold")
+    figures = TextColumn("{task.fields[figures]}")
+    return Progress(name, BarColumn(bar_width=None), figures, console=console, auto_refresh=False, expand=True)
+
+
+def column(run: "Run", speed: float, make_engine: "Callable[[], Engine]") -> dict[str, str]:
+    """Return the column of the table for a run: the text of each row by its name."""
+    from hwheel.cli.demo.engines import bytes_a_timer
+
+    count = len(run.deadlines)
+    late_ms = sorted((when - run.deadlines[index]) * 1000.0 for index, when in run.runs)
+    memory = bytes_a_timer(make_engine, run.engine.most_for_memory)
+    return {
+        "": run.engine.name,
+        "timers": f"{count:,}",
+        "speed": f"{speed:,.3g}x",
+        "pending at most": f"{run.peak_pending:,}",
+        "timers a second": rate_text(count, run.adding_s),
+        "cancels a second": rate_text(run.cancel_calls, run.cancelling_s),
+        "achieved rate a second": rate_text(count, run.add_phase_s),
+        "cancelled": f"{len(run.cancels):,}",
+        "expired": f"{len(run.runs):,}",
+        "lateness p50": percentile_text(late_ms, 50),
+        "lateness p99": percentile_text(late_ms, 99),
+        "lateness max": percentile_text(late_ms, 100),
+        "memory a timer": f"{memory:,.0f} B",
+    }
+
+
+def rate_text(count: int, seconds: float) -> str:
+    if not count or seconds <= 0:
+        return "-"
+    rate = count / seconds
+    return f"{round(rate, -2) if rate >= 10_000 else rate:,.0f}"  # digits after the third are noise
+
+
+def percentile_text(late_ms: list[float], percent: int) -> str:
+    """Format a percentile (nearest rank) of sorted values."""
+    if not late_ms:
+        return "-"
+    return f"{late_ms[max(0, -(-percent * len(late_ms) // 100) - 1)]:.2f} ms"
+
+
+def print_table(columns: list[dict[str, str]], tick_ms: int, console: "Console") -> None:
+    """Print a column for each engine, hwheel first, and notes on the figures."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(["", *(one[""] for one in columns)]):
+        table.add_column(name, justify="right" if number else "left", header_style=BEST if number == 1 else "bold")
+    for row in list(columns[0])[1:]:
+        if row != "speed" or any(one["speed"] != "1x" for one in columns):
+            table.add_row(row, *(one[row] for one in columns))
+    console.print(table)
+    for note in notes(columns, tick_ms):
+        console.print(Text(note, style="dim"))
+
+
+def notes(columns: list[dict[str, str]], tick_ms: int) -> list[str]:
+    """Explain the figures of the table."""
+    has_peers = len(columns) > 1
+    found = [
+        "timers and cancels a second: the rate of calls in a loop that does nothing else.",
+        "lateness: from the deadline to the callback. The wheel rounds deadlines up to its tick of "
+        f"{tick_ms} ms, so half a tick late is normal and nothing is early.",
+        "memory a timer: bytes that tracemalloc counts for a pending timer, without the callback"
+        + (" and without the stacks of threading.Timer's threads." if has_peers else "."),
+    ]
+    if any((one["timers"], one["speed"]) != (columns[0]["timers"], columns[0]["speed"]) for one in columns):
+        found.append(
+            f"The peers ran an even sample of the {columns[0]['timers']} requests, as large as each can handle, with "
+            "all times divided by speed. Fewer pending timers make their figures look better."
+        )
+    return found

@@ -1,168 +1,188 @@
-"""Runs a workload on an engine, in real time.
+"""Workloads, and the driver that runs one on an engine in real time."""
 
-The driver wakes up every millisecond, starts the requests whose time has come, one timer each, and cancels the timers
-of those that complete. Between two slices it lets the engine wait, so that callbacks get the interpreter. Only the
-loops of nothing but add calls, and of nothing but cancel calls, are timed: that is what the engine could do a second if
-it had nothing else to do.
-"""
-
+import random
 import time
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from bisect import bisect_right
+from collections import Counter
+from typing import Any, NamedTuple, Protocol
 
 from hwheel.cli.demo.engines import Engine
-from hwheel.cli.demo.workload import Workload
 
 SLICE_S = 0.001
-SLICE_MOST = 2_000  # adds or cancels in one slice, where the driver has fallen behind
+SLICE_MOST = 4_000  # events in one slice if the driver has fallen behind
 IDLE_S = 0.02
 REPORT_EVERY_S = 0.1
-GRACE_S = 10.0  # how long after the last deadline a timer counts as lost
-AFTERMATH_S = 0.05  # in which what is doubled would show up
+GRACE_S = 10.0  # a timer that has not run this long after the last deadline is lost
+AFTERMATH_S = 0.05  # time in which a doubled callback would run
 
 
-class Progress(NamedTuple):
-    """How far a run has come."""
+class Request(NamedTuple):
+    """A request with a timeout. end_ms: its completion, which cancels the timeout; None: it never completes."""
 
-    started: int
-    cancelled: int
-    expired: int
-
-
-class Run(NamedTuple):
-    """What came out of it. runs: (timer, when) for each callback; cancels: who was cancelled in time; deadlines: of
-    each timer; all on time.monotonic()."""
-
-    engine: str
-    deadlines: list[float]
-    runs: list[tuple[int, float]]
-    cancels: list[int]
-    adding_s: float  # time spent in add calls
-    cancel_calls: int
-    cancelling_s: float  # time spent in cancel calls
-    add_phase_s: float  # from the first add to the last
-    peak_pending: int
+    start_ms: float
+    timeout_ms: float
+    end_ms: float | None
 
 
-def drive(engine: Engine, workload: Workload, report: Callable[[Progress], object] | None = None) -> Run:
-    """Runs the whole workload, until everything has run or was cancelled, or GRACE_S after the last deadline."""
-    driver = Driver(engine, workload)
-    next_report = 0.0
-    while not driver.is_done():
-        now = time.monotonic()
-        driver.start_requests(now)
-        driver.complete_requests(now)
-        if report is not None and now >= next_report:
-            report(driver.progress())
-            next_report = now + REPORT_EVERY_S
-        engine.wait(driver.next_slice(now))
-    engine.wait(time.monotonic() + AFTERMATH_S)
-    if report is not None:
-        report(driver.progress())
-    return driver.result()
+class Workload:
+    """The starts and completions of requests in order of time, with all times divided by ``speed``.
+
+    Attributes:
+        timeouts_s: The timeout of each request, in order of the starts.
+        times_s: The time of each event, from 0.
+        events: ``(request, whether it completes)`` for each event.
+    """
+
+    def __init__(self, requests: list[Request], speed: float = 1.0) -> None:
+        requests = sorted(requests, key=lambda request: request.start_ms)
+        first_ms, ms = requests[0].start_ms, 1000.0 * speed
+        starts = [((request.start_ms - first_ms) / ms, False, index) for index, request in enumerate(requests)]
+        ends = [
+            ((request.end_ms - first_ms) / ms, True, index)
+            for index, request in enumerate(requests)
+            if request.end_ms is not None
+        ]
+        ordered = sorted(starts + ends)
+        self.timeouts_s = [request.timeout_ms / ms for request in requests]
+        self.times_s = [time_s for time_s, _, _ in ordered]
+        self.events = [(index, completes) for _, completes, index in ordered]
+        self.seconds = max(
+            time_s + timeout_s for (time_s, _, _), timeout_s in zip(starts, self.timeouts_s, strict=True)
+        )
 
 
-class Driver:
-    """A run under way: what has been started, cancelled and called so far."""
+def generate(options: Any) -> list[Request]:
+    """Return requests at a steady rate, ``cancel_ratio`` of which complete within nine tenths of their timeout."""
+    chance = random.Random(options.seed)
+    completing = round(options.count * options.cancel_ratio)
+    completes = [True] * completing + [False] * (options.count - completing)
+    chance.shuffle(completes)
+    requests = []
+    for index, complete in enumerate(completes):
+        start_ms = index * 1000.0 / options.rate
+        timeout_ms = chance.uniform(*options.timeout_ms)
+        end_ms = start_ms + timeout_ms * 0.9 * chance.random() ** 2 if complete else None
+        requests.append(Request(start_ms, timeout_ms, end_ms))
+    return requests
+
+
+class Reports(Protocol):
+    """A function that shows the progress of a run."""
+
+    def __call__(self, *, pending: int, cancelled: int, expired: int) -> object: ...
+
+
+class Run:
+    """One run of a workload on an engine.
+
+    Only loops that consist of add calls, or of cancel calls, are timed. Between two slices the engine waits, so that
+    callbacks can run.
+    """
 
     def __init__(self, engine: Engine, workload: Workload) -> None:
-        self.engine = engine
-        self.workload = workload
-        self.handles: list[Any] = []
-        self.deadlines: list[float] = []
-        self.runs: list[tuple[int, float]] = []
-        self.cancels: list[int] = []
-        self.seen_to_run: set[int] = set()
-        self.runs_seen = 0  # how many of runs are in seen_to_run
-        self.completed = 0  # how many of workload.ending
-        self.adding_s = 0.0
-        self.cancelling_s = 0.0
-        self.peak_pending = 0
-        self.begin = self.last_add = time.monotonic()
-        self.give_up = float("inf")
+        self.engine, self.workload = engine, workload
+        count = len(workload.timeouts_s)
+        self.deadlines = [0.0] * count
+        self.runs: list[tuple[int, float]] = []  # (timer, time) of each callback
+        self.cancels: list[int] = []  # timers that were cancelled in time
+        self.cancel_calls = self.started = self.peak_pending = 0
+        self.adding_s = self.cancelling_s = self.add_phase_s = 0.0
+        self._handles: list[Any] = [None] * count
+        self._have_run: set[int] = set()
+        self._done = 0  # events
+        self._give_up = float("inf")
 
-    def start_requests(self, now: float) -> None:
-        """Adds the timers of the requests that have started by now."""
-        starts, added = self.workload.starts_s, len(self.handles)
-        until = min(bisect_right(starts, now - self.begin, added), added + SLICE_MOST)
-        if until == added:
-            return
-        whens = [now + timeout for timeout in self.workload.timeouts_s[added:until]]
-        self.deadlines += whens  # before the adds: a callback may come at once
-        call_at, expire = self.engine.call_at, self.expire
+    def drive(self, report: Reports) -> "Run":
+        """Run until every timer has run or was cancelled, or until GRACE_S after the last deadline."""
+        begin, next_report, now = time.monotonic(), 0.0, 0.0
+        times_s = self.workload.times_s
+        while self._is_unfinished(now):
+            now = time.monotonic()
+            until = min(bisect_right(times_s, now - begin, self._done), self._done + SLICE_MOST)
+            self._slice(until, now, begin)
+            if now >= next_report:
+                self._report(report)
+                next_report = now + REPORT_EVERY_S
+            ahead_s = times_s[self._done] - (now - begin) if self._done < len(times_s) else IDLE_S
+            self.engine.wait(now + max(SLICE_S, min(ahead_s, IDLE_S)))
+        self.engine.wait(time.monotonic() + AFTERMATH_S)
+        self._report(report)
+        return self
+
+    def _slice(self, until: int, now: float, begin: float) -> None:
+        events = self.workload.events[self._done : until]
+        self._done = until
+        if added := [index for index, completes in events if not completes]:
+            self._add(added, now)
+            self.add_phase_s = time.monotonic() - begin
+        if completed := [index for index, completes in events if completes]:
+            self._cancel(completed)
+        if until == len(self.workload.events):
+            self._give_up = max(self.deadlines) + GRACE_S
+
+    def _add(self, indices: list[int], now: float) -> None:
+        whens = [now + self.workload.timeouts_s[index] for index in indices]
+        for index, when in zip(indices, whens, strict=True):
+            self.deadlines[index] = when  # before the adds: a callback can run at once
+        call_at, expire = self.engine.call_at, self._expire
         before = time.perf_counter()
-        handles = [call_at(when, expire, index) for index, when in enumerate(whens, added)]
+        handles = [call_at(when, expire, index) for when, index in zip(whens, indices, strict=True)]
         self.adding_s += time.perf_counter() - before
-        self.handles += handles
-        self.peak_pending = max(self.peak_pending, until - len(self.cancels) - len(self.runs))
-        if until == len(starts):
-            self.last_add = time.monotonic()
-            self.give_up = max(self.deadlines) + GRACE_S
+        for index, handle in zip(indices, handles, strict=True):
+            self._handles[index] = handle
+        self.started += len(indices)
+        self.peak_pending = max(self.peak_pending, self._pending())
 
-    def complete_requests(self, now: float) -> None:
-        """Cancels the timers of the requests that have completed by now, of those that were added."""
-        workload, done, added = self.workload, self.completed, len(self.handles)
-        reached = now - self.begin
-        until = bisect_right(workload.ends_s, reached, done)
-        if added < len(workload):
-            # Whoever ends before the next request starts has been added itself.
-            until = min(until, bisect_left(workload.ends_s, workload.starts_s[added], done))
-        until = min(until, done + SLICE_MOST)
-        if until == done:
-            return
-        indices = workload.ending[done:until]
-        handles = [self.handles[index] for index in indices]
+    def _cancel(self, indices: list[int]) -> None:
+        handles = [self._handles[index] for index in indices]
         cancel = self.engine.cancel
         before = time.perf_counter()
         in_time = [cancel(handle) for handle in handles]
         self.cancelling_s += time.perf_counter() - before
-        self.completed = until
-        if None in in_time:  # the engine does not say: whoever has not run by now will not
-            seen = len(self.runs)  # more may come in from another thread meanwhile
-            self.seen_to_run.update(index for index, _ in self.runs[self.runs_seen : seen])
-            self.runs_seen = seen
-            in_time = [index not in self.seen_to_run for index in indices]
-        self.cancels += [index for index, kept in zip(indices, in_time, strict=True) if kept]
-        for index in indices:
-            self.handles[index] = None
+        self.cancel_calls += len(indices)
+        for index, cancelled in zip(indices, in_time, strict=True):
+            self._handles[index] = None
+            # An engine that returns None does not run a cancelled callback, so one that has not run was cancelled.
+            if cancelled if cancelled is not None else index not in self._have_run:
+                self.cancels.append(index)
 
-    def expire(self, index: int) -> None:
-        """The callback. Appending is all that it does: it may run in any thread."""
+    def _expire(self, index: int) -> None:
+        """The callback, which can run in any thread."""
+        self._have_run.add(index)
         self.runs.append((index, time.monotonic()))
 
-    def next_slice(self, now: float) -> float:
-        """When there is something to do again."""
-        workload, added = self.workload, len(self.handles)
-        ahead = IDLE_S
-        if added < len(workload):
-            ahead = min(ahead, workload.starts_s[added] - (now - self.begin))
-        if self.completed < len(workload.ends_s):
-            ahead = min(ahead, workload.ends_s[self.completed] - (now - self.begin))
-        return now + max(ahead, SLICE_S)
+    def _pending(self) -> int:
+        return max(0, self.started - len(self.cancels) - len(self.runs))
 
-    def is_done(self) -> bool:
-        """Everything has run or was cancelled and all requests that complete have done so; or it is too late."""
-        if len(self.handles) < len(self.workload):
-            return False
-        if time.monotonic() > self.give_up and self.completed == len(self.workload.ends_s):
+    def _is_unfinished(self, now: float) -> bool:
+        if self._done < len(self.workload.events):
             return True
-        return len(self.runs) + len(self.cancels) >= len(self.workload) and self.completed == len(self.workload.ends_s)
+        return self._pending() > 0 and now < self._give_up
 
-    def progress(self) -> Progress:
-        """How far it has come."""
-        return Progress(len(self.handles), len(self.cancels), len(self.runs))
+    def _report(self, report: Reports) -> None:
+        report(pending=self._pending(), cancelled=len(self.cancels), expired=len(self.runs))
 
-    def result(self) -> Run:
-        """What came out of it."""
-        return Run(
-            self.engine.name,
-            self.deadlines,
-            self.runs,
-            self.cancels,
-            self.adding_s,
-            self.completed,
-            self.cancelling_s,
-            self.last_add - self.begin,
-            self.peak_pending,
-        )
+
+class Account(NamedTuple):
+    """How many timers were lost (neither ran nor were cancelled), doubled (ended twice), or ran early."""
+
+    lost: int
+    doubled: int
+    early: int
+
+
+def account(deadlines: list[float], runs: list[tuple[int, float]], cancels: list[int]) -> Account:
+    """Check that every timer ended exactly once, and none before its deadline."""
+    ends = Counter(index for index, _ in runs) + Counter(cancels)
+    return Account(
+        lost=len(deadlines) - len(ends),
+        doubled=sum(times > 1 for times in ends.values()),
+        early=len({index for index, when in runs if when < deadlines[index]}),
+    )
+
+
+def sample(requests: list[Request], count: int) -> list[Request]:
+    """Return at most ``count`` of the requests, evenly spread."""
+    if len(requests) <= count:
+        return requests
+    return [requests[index * len(requests) // count] for index in range(count)]

@@ -1,55 +1,47 @@
-"""The wheel and its peers behind one face, so that one driver runs the same workload on each of them.
+"""The wheel and its peers behind one interface. All times are in seconds on time.monotonic()."""
 
-Times are in seconds on time.monotonic(), the clock that all four go by.
-"""
-
+import gc
 import sched
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from hwheel.timers.system import SystemTimer
 from hwheel_core import TimerTask
 
-Callback = Callable[[int], object]
+FAR_S = 600.0  # nothing expires while memory is measured
 
 
 class Engine:
-    """What the driver needs of a timer."""
+    """The interface that the driver uses."""
 
     name: ClassVar[str]
-    most: ClassVar[int]  # how many requests of a demo it can bear
-    most_for_memory: ClassVar[int]  # how many to hold while their memory is measured
-
-    def call_at(self, when: float, callback: Callback, index: int) -> Any:
-        """Has callback(index) called at a time. Returns a handle."""
-        raise NotImplementedError
-
-    def cancel(self, handle: Any) -> bool | None:
-        """Whether this call kept it from running; None where the engine does not say."""
-        raise NotImplementedError
+    most: ClassVar[int]  # the largest workload that the engine can handle
+    most_for_memory: ClassVar[int] = 20_000  # pending timers while memory is measured
+    call_at: Callable[..., Any]  # (when, callback, index) -> handle
+    cancel: Callable[[Any], Any]  # whether this call prevented the callback; None if the engine does not report it
 
     def wait(self, until: float) -> None:
-        """Lets the time pass until then, and things run meanwhile."""
+        """Return at ``until``. The engine can run callbacks before."""
         time.sleep(max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
-        """Drops what is pending, ends threads."""
+        """Drop pending timers and end threads."""
 
 
 class WheelEngine(Engine):
-    """hwheel.SystemTimer, with a thread of its own for the callbacks."""
+    """hwheel.SystemTimer, which runs callbacks in a thread of its own."""
 
     name = "hwheel"
     most = 2**63 - 1
-    most_for_memory = 20_000
 
     def __init__(self, tick_ms: int, wheel_size: int) -> None:
         self.timer = SystemTimer("demo", tick_ms=tick_ms, wheel_size=wheel_size)
-        self.call_at = self.timer.call_at  # type: ignore[method-assign, assignment]
-        self.cancel = TimerTask.cancel  # type: ignore[method-assign, assignment]
-        self.timer.call_later(3600, id, 0).cancel()  # the first add starts the threads: no part of an add's cost
+        self.call_at = self.timer.call_at
+        self.cancel = TimerTask.cancel
+        self.timer.call_later(3600, id, 0).cancel()  # the first add starts the threads, which is no part of its cost
 
     def close(self) -> None:
         self.timer.close()
@@ -60,14 +52,13 @@ class AsyncioEngine(Engine):
 
     name = "asyncio"
     most = 20_000
-    most_for_memory = 20_000
 
     def __init__(self) -> None:
         import asyncio
 
         self.loop = asyncio.new_event_loop()
-        self.call_at = self.loop.call_at  # type: ignore[method-assign, assignment]
-        self.cancel = asyncio.TimerHandle.cancel  # type: ignore[method-assign, assignment]
+        self.call_at = self.loop.call_at
+        self.cancel = asyncio.TimerHandle.cancel
 
     def wait(self, until: float) -> None:
         self.loop.call_at(until, self.loop.stop)
@@ -81,18 +72,16 @@ class SchedEngine(Engine):
     """A sched.scheduler, which runs while the driver waits. Its cancel searches the whole queue."""
 
     name = "sched"
-    most = 2_000
-    most_for_memory = 2_000
+    most = most_for_memory = 2_000
 
     def __init__(self) -> None:
         self.scheduler = sched.scheduler(time.monotonic, time.sleep)
+        self.call_at = lambda when, callback, index: self.scheduler.enterabs(when, 0, callback, (index,))
+        self.cancel = self._cancel
 
-    def call_at(self, when: float, callback: Callback, index: int) -> sched.Event:
-        return self.scheduler.enterabs(when, 0, callback, (index,))
-
-    def cancel(self, handle: Any) -> bool:
+    def _cancel(self, event: sched.Event) -> bool:
         try:
-            self.scheduler.cancel(handle)
+            self.scheduler.cancel(event)
         except ValueError:
             return False
         return True
@@ -113,16 +102,15 @@ class ThreadsEngine(Engine):
 
     def __init__(self) -> None:
         self.threads: list[threading.Timer] = []
+        self.call_at = self._call_at
+        self.cancel = threading.Timer.cancel
 
-    def call_at(self, when: float, callback: Callback, index: int) -> threading.Timer:
+    def _call_at(self, when: float, callback: Callable[[int], object], index: int) -> threading.Timer:
         thread = threading.Timer(max(0.0, when - time.monotonic()), callback, (index,))
         thread.daemon = True
         thread.start()
         self.threads.append(thread)
         return thread
-
-    def cancel(self, handle: Any) -> None:
-        handle.cancel()
 
     def close(self) -> None:
         for thread in self.threads:
@@ -132,3 +120,26 @@ class ThreadsEngine(Engine):
 
 
 PEERS: list[type[Engine]] = [AsyncioEngine, SchedEngine, ThreadsEngine]
+
+
+def bytes_a_timer(make_engine: Callable[[], Engine], count: int) -> float:
+    """Measure the memory of a pending timer with tracemalloc, without the callback and its argument."""
+    first = time.monotonic() + FAR_S
+    whens = [first + index * FAR_S / count for index in range(count)]
+    indices = [*range(count)]
+    handles: list[Any] = [None] * count
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        engine = make_engine()
+        try:
+            for index in indices:
+                handles[index] = engine.call_at(whens[index], id, index)
+            after, _ = tracemalloc.get_traced_memory()
+        finally:
+            handles.clear()
+            engine.close()
+    finally:
+        tracemalloc.stop()
+    return (after - before) / count

@@ -21,7 +21,6 @@ from containers import delaying, expiring
 from core import (
     groups,
     growth,
-    huge_pages,
     idle,
     lateness,
     memory,
@@ -67,12 +66,6 @@ def run_workload(settings: Settings, console: Console, bar: "Bar") -> Any:
 def run_memory(settings: Settings, console: Console, bar: "Bar") -> Any:
     part = memory.measure(settings.memory_timers, bar.of())
     memory.show(part, console)
-    return part
-
-
-def run_huge_pages(settings: Settings, console: Console, bar: "Bar") -> Any:
-    part = huge_pages.measure(settings.page_timers, settings.rounds, bar.of())
-    huge_pages.show(part, console)
     return part
 
 
@@ -162,7 +155,6 @@ SECTIONS: dict[str, Callable[[Settings, Console, Bar], Any]] = {
     "operations": run_operations,
     "workload": run_workload,
     "memory": run_memory,
-    "huge_pages": run_huge_pages,
     "pause": run_pause,
     "wheel_sizes": run_wheel_sizes,
     "lateness": run_lateness,

@@ -46,7 +46,6 @@ try:
         set_loop_clock,
         set_loop_handle_class,
         survivors,
-        use_huge_pages,
     )
 except ModuleNotFoundError as error:
     if error.name != "hwheel_core._core":
@@ -107,7 +106,6 @@ __all__ = [
     "place",
     "replay",
     "survivors",
-    "use_huge_pages",
     "loop_call_at",
     "loop_call_later",
     "set_loop_call_class",

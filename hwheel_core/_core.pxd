@@ -54,9 +54,6 @@ cdef extern from "native.h" nogil:      # and platform/platform.h, which says wh
     int hw_waker_sleep(hw_waker*, int64_t, int64_t, void*)
     void hw_pause()
     void hw_advise_huge(void*, size_t)
-    void* hw_huge_new(size_t)
-    void hw_huge_free(void*, size_t)
-    void hw_huge_discard(void*, size_t)
     void hw_prefetch(const void*)
     int32_t hw_peek32(const int32_t*)
     void hw_poke32(int32_t*, int32_t)
@@ -98,12 +95,6 @@ cdef extern from "Python.h":
     object PyNumber_Index(object)
     PyObject* PyDict_GetItem(object, object)
     PyObject* PyObject_Vectorcall(object, PyObject**, size_t, PyObject*)
-    ctypedef struct PyObjectArenaAllocator:
-        void* ctx
-        void* (*alloc)(void*, size_t) noexcept nogil
-        void (*free)(void*, void*, size_t) noexcept nogil
-    void PyObject_GetArenaAllocator(PyObjectArenaAllocator*)
-    void PyObject_SetArenaAllocator(PyObjectArenaAllocator*)
     PyObject* PyObject_VectorcallDict(object, PyObject**, size_t, PyObject*)
 
 cdef extern from "native.h" nogil:
@@ -149,7 +140,16 @@ cdef extern from "native.h":
 
 include "wheel/structs.pxd"
 include "timer/structs.pxd"
-include "python/structs.pxd"
+include "task/structs.pxd"
+include "group/structs.pxd"
+include "batch/structs.pxd"
+
+# With Python objects.
+include "cpython/structs.pxd"
+include "task/classes.pxd"
+include "batch/classes.pxd"
+include "timer/classes.pxd"
+include "group/classes.pxd"
 include "loop/structs.pxd"
 include "purgatory/structs.pxd"
 include "containers/structs.pxd"

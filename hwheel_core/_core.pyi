@@ -123,7 +123,7 @@ class TimerGroup:
         interval: _Seconds,
         callback: Callable[[*_Ts], object],
         *args: *_Ts,
-        missed: Literal["skip", "burst", "delay"] = "skip",
+        missed_ticks: Literal["skip", "burst", "delay"] = "skip",
         slack: _Seconds = 0,
         jitter: _Seconds = 0,
         random: _Random | None = None,
@@ -217,7 +217,7 @@ class BaseTimer:
         interval: _Seconds,
         callback: Callable[[*_Ts], object],
         *args: *_Ts,
-        missed: Literal["skip", "burst", "delay"] = "skip",
+        missed_ticks: Literal["skip", "burst", "delay"] = "skip",
         slack: _Seconds = 0,
         jitter: _Seconds = 0,
         random: _Random | None = None,
@@ -527,4 +527,3 @@ def place(
 def group(*columns: _Column) -> tuple[array[int], array[int]]: ...
 def order_by(*columns: _Column) -> array[int]: ...
 def survivors(order: _Column, tombstones: _Column, *columns: _Column) -> array[int]: ...
-def use_huge_pages() -> bool: ...

@@ -3,13 +3,19 @@
 # cython: auto_pickle=False, freethreading_compatible=True
 """The compiled core: one translation unit, because calls between Cython modules go through pointers and cannot be inlined.
 
-A folder is a room, and the rooms are included from the bottom up: no file calls a function of a file below it in this list,
-and tests/packaging/test_rooms.py sees to it. wheel/ is the algorithm: no lock, no Python. timer/ puts a lock around it.
-python/ is what Python sees of both: arguments, references, exceptions, and when to wait for a lock without the GIL. loop/,
-purgatory/, containers/, columns/ and replay/ are built on these, each with an algorithm of its own; c_api/ is what programs in C
-and Cython see of wheel/, without a lock and without Python. The fields of its structs and classes
-are in each room's structs.pxd, which _core.pxd includes. platform/ is headers of C: what differs between systems and between
-compilers, which no room names.
+A folder is a room, named after its noun; its structs.pxd declares the plain C structs and its classes.pxd the fields of the
+Python classes. Plain C files (noexcept nogil, no Python object) are included first, then the files with Python objects. Includes
+point one way: no file uses a function of a file below it, and tests/packaging/test_rooms.py checks that.
+
+    wheel/         the algorithm: no lock, no Python
+    cpython/       helpers that only deal with CPython: buffers, lists, locks that need the GIL
+    timer/         the wheel behind a lock: clock, reaper, wake-ups, inboxes, fork, close, statistics; BaseTimer
+    task/          TimerTask: callback, context, terms, repetition, awaiting, dump
+    batch/         TimerBatch: many timers that share one callback
+    group/         TimerGroup: timers that are cancelled together
+    loop/ purgatory/ containers/ columns/ replay/    faces, each with an algorithm of its own
+    c_api/         the wheel for programs in C and Cython, without a lock and without Python
+    platform/      C headers: what differs between systems and compilers
 
 Names. A function is called `noun_verb`, by the noun of what it is about, which is its first argument unless that is the Timer
 whose lock it needs. `noexcept nogil` in its
@@ -51,8 +57,8 @@ include "wheel/memory.pxi"
 include "timer/clock.pxi"
 include "timer/lateness.pxi"
 include "timer/wake.pxi"
-include "timer/batch.pxi"
-include "timer/batch_parts.pxi"
+include "batch/batch.pxi"
+include "batch/parts.pxi"
 include "timer/ready.pxi"
 include "timer/insert.pxi"
 include "timer/inbox.pxi"
@@ -61,14 +67,14 @@ include "timer/inboxes.pxi"
 include "timer/timer.pxi"
 include "timer/references.pxi"
 include "timer/slack.pxi"
-include "timer/task_looks.pxi"
-include "timer/group.pxi"
-include "timer/task.pxi"
-include "timer/group_tasks.pxi"
+include "task/task_looks.pxi"
+include "group/group.pxi"
+include "task/task.pxi"
+include "group/group_tasks.pxi"
 include "timer/set_back.pxi"
-include "timer/bulk.pxi"
-include "timer/bulk_place.pxi"
-include "timer/bulk_tasks.pxi"
+include "batch/bulk.pxi"
+include "batch/bulk_place.pxi"
+include "task/bulk_tasks.pxi"
 include "timer/reaper.pxi"
 include "timer/roles.pxi"
 include "timer/look.pxi"
@@ -76,46 +82,45 @@ include "timer/writable.pxi"
 include "timer/check.pxi"
 include "timer/fork.pxi"
 
-# What Python sees.
-include "python/build.pxi"
-include "python/huge_pages.pxi"
-include "python/live.pxi"
-include "python/arguments.pxi"
-include "python/context.pxi"
-include "python/reentrant_lock.pxi"
-include "python/status.pxi"
-include "python/read_clock.pxi"
-include "python/task_layout.pxi"
-include "python/task_owner.pxi"
-include "python/task_call.pxi"
-include "python/awaiting.pxi"
-include "python/task_link.pxi"
-include "python/task.pxi"
-include "python/terms.pxi"
-include "python/jitter.pxi"
-include "python/periodic.pxi"
-include "python/group_task.pxi"
-include "python/int64_buffer.pxi"
-include "python/list_room.pxi"
-include "python/set_up.pxi"
-include "python/batch_add.pxi"
-include "python/timer_batch.pxi"
-include "python/take.pxi"
-include "python/inspect.pxi"
-include "python/look.pxi"
-include "python/timing_wheel.pxi"
-include "python/adding.pxi"
-include "python/miss.pxi"
-include "python/every.pxi"
-include "python/group.pxi"
-include "python/handed_out.pxi"
-include "python/run.pxi"
-include "python/fork.pxi"
-include "python/threads.pxi"
-include "python/dump.pxi"
-include "python/advance.pxi"
-include "python/base_timer.pxi"
-include "python/fastcall.pxi"
+# With Python objects.
+include "ccpython/build.pxi"
+include "ccpython/live.pxi"
+include "ccpython/reentrant_lock.pxi"
+include "ccpython/int64_buffer.pxi"
+include "ccpython/list_room.pxi"
+include "timer/arguments.pxi"
+include "task/context.pxi"
+include "timer/status.pxi"
+include "timer/read_clock.pxi"
+include "task/layout.pxi"
+include "task/owner.pxi"
+include "task/call.pxi"
+include "task/awaiting.pxi"
+include "task/link.pxi"
+include "task/timer_task.pxi"
+include "task/terms.pxi"
+include "task/jitter.pxi"
+include "task/periodic.pxi"
+include "group/group_task.pxi"
+include "timer/set_up.pxi"
+include "batch/batch_add.pxi"
+include "batch/timer_batch.pxi"
+include "timer/take.pxi"
+include "timer/inspect.pxi"
+include "timer/look_at.pxi"
+include "timer/timing_wheel.pxi"
+include "timer/adding.pxi"
+include "task/miss.pxi"
+include "task/every.pxi"
+include "group/timer_group.pxi"
+include "timer/handed_out.pxi"
+include "timer/run.pxi"
+include "timer/after_fork.pxi"
+include "timer/threads.pxi"
+include "task/dump.pxi"
+include "timer/advance.pxi"
+include "timer/base_timer.pxi"
+include "timer/fastcall.pxi"
 include "loop/entry.pxi"
 include "loop/gc.pxi"
 include "loop/at_rest.pxi"

@@ -34,4 +34,4 @@ else:
     class ShutDown(HwheelError):
         """The queue is shut down: it takes nothing more, and is empty. Where there is one, queue.ShutDown."""
 
-        __module__ = "hwheel"
+        __module__ = "hwheel.types"

@@ -16,7 +16,7 @@ class Bucket(NamedTuple):
     tasks: tuple[Any, ...]
 
 
-Bucket.__module__ = "hwheel"
+Bucket.__module__ = "hwheel.types"
 
 
 class Level(NamedTuple):
@@ -28,7 +28,7 @@ class Level(NamedTuple):
     buckets: tuple[Bucket, ...]
 
 
-Level.__module__ = "hwheel"
+Level.__module__ = "hwheel.types"
 
 
 class WheelSnapshot(NamedTuple):
@@ -41,4 +41,4 @@ class WheelSnapshot(NamedTuple):
     due: tuple[Any, ...] = ()
 
 
-WheelSnapshot.__module__ = "hwheel"
+WheelSnapshot.__module__ = "hwheel.types"

@@ -15,7 +15,7 @@ class Lateness(NamedTuple):
     max: float
 
 
-Lateness.__module__ = "hwheel"
+Lateness.__module__ = "hwheel.types"
 
 
 class TimerStats(NamedTuple):
@@ -39,4 +39,4 @@ class TimerStats(NamedTuple):
     missed: int
 
 
-TimerStats.__module__ = "hwheel"
+TimerStats.__module__ = "hwheel.types"

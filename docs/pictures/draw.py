@@ -8,7 +8,8 @@ because the page around it may be light or dark whatever the reader's system say
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from hwheel import TimerTask, TimingWheel, WheelSnapshot
+from hwheel import TimerTask, TimingWheel
+from hwheel.types import WheelSnapshot
 
 HERE = Path(__file__).parent
 WHEEL_SIZE = 8

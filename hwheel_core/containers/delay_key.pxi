@@ -37,4 +37,4 @@ cdef DelayKey sample_key = DelayKey.__new__(DelayKey)
 key_entry_offset = <char*>&sample_key.entry - <char*><PyObject*>sample_key
 sample_key = None
 
-hw_set_name(<PyObject*>DelayKey, "hwheel.DelayKey")       # see python/task.pxi
+hw_set_name(<PyObject*>DelayKey, "hwheel.types.DelayKey")       # see task/timer_task.pxi

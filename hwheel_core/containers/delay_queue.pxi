@@ -231,7 +231,7 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
 
         Raises:
             queue.Empty: none is due, after that time.
-            hwheel.ShutDown: the queue is shut down, and nothing is left in it.
+            hwheel.types.ShutDown: the queue is shut down, and nothing is left in it.
             TimerClosed: there is nothing that could wake who waits.
         """
         return self._wait(bool(block), timeout, False, None, None)

@@ -190,4 +190,4 @@ cdef class LoopHandle:
         return None if self.timers is None else self.timers.loop
 
 
-hw_set_name(<PyObject*>LoopHandle, "hwheel.asyncio.TimerHandle")     # see python/task.pxi
+hw_set_name(<PyObject*>LoopHandle, "hwheel.asyncio.TimerHandle")     # see task/timer_task.pxi

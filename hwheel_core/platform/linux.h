@@ -4,12 +4,10 @@
 
 #include "pthreads.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -98,49 +96,5 @@ static inline void hw_advise_huge(void *block, size_t size)
     (void)block, (void)size;
 #endif
 }
-
-/* madvise() takes the wish also where the system's switch, or the process's own, says that there are none. */
-static inline int hw_huge_is_allowed(void)
-{
-    char text[64] = "";
-    int file;
-#ifdef PR_GET_THP_DISABLE
-    if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1)
-        return 0;
-#endif
-    file = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
-    if (file >= 0) {
-        if (read(file, text, sizeof(text) - 1) < 0)
-            text[0] = 0;
-        close(file);
-    }
-    return strstr(text, "[never]") == NULL;
-}
-
-static inline void *hw_huge_new(size_t size)
-{
-#ifdef MADV_HUGEPAGE
-    char *mapped, *aligned;
-    if (!hw_huge_is_allowed())
-        return NULL;
-    mapped = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED)
-        return NULL;
-    aligned = (char *)(((uintptr_t)mapped + size - 1) & ~(uintptr_t)(size - 1));
-    if (aligned > mapped)
-        munmap(mapped, (size_t)(aligned - mapped));
-    if (aligned < mapped + size)
-        munmap(aligned + size, (size_t)(mapped + size - aligned));
-    if (madvise(aligned, size, MADV_HUGEPAGE) == 0)
-        return aligned;
-    munmap(aligned, size); /* the kernel was built without them */
-#endif
-    (void)size;
-    return NULL;
-}
-
-static inline void hw_huge_free(void *memory, size_t size) { munmap(memory, size); }
-
-static inline void hw_huge_discard(void *memory, size_t size) { madvise(memory, size, MADV_DONTNEED); }
 
 #endif

@@ -22,9 +22,6 @@
  *                           that looks after signals; NULL otherwise. Needs the GIL.
  *   hw_pause                sleeps for as long as another thread takes to wake up, about.
  *   hw_advise_huge          asks for huge pages under a large block.
- *   hw_huge_new             fresh memory of a size that is a power of two, at a multiple of it, made of huge pages as far as
- *                           the system has some; NULL: there is none, or the system has no way to ask. _free gives it back,
- *                           _discard the memory without the addresses.
  *
  * The file of a compiler, gnuc.h or msvc.h, gives HW_COMPILER, prefetch, arithmetic that tells when it overflows, atomic
  * access, HW_PER_THREAD for a variable of a thread, and a read of memory that others write to. */

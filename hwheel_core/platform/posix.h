@@ -3,7 +3,6 @@
 #define HWHEEL_POSIX_H
 
 #include "pthreads.h"
-#include "small_pages.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -96,5 +95,8 @@ static inline int hw_waker_sleep(hw_waker *self, int64_t timeout_ns, int64_t ala
         return poll(&one, 1, timeout_ns < 0 ? -1 : (int)((timeout_ns + 999999) / 1000000));
     }
 }
+
+/* Huge pages are requested on Linux only. */
+static inline void hw_advise_huge(void *block, size_t size) { (void)block, (void)size; }
 
 #endif

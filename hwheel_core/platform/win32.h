@@ -8,7 +8,6 @@
 #ifndef NOMINMAX
 #define NOMINMAX
 #endif
-#include "small_pages.h"
 #include <stdint.h>
 #include <windows.h>
 
@@ -177,5 +176,8 @@ static inline void hw_pause(void)
     WaitForSingleObject(timer, INFINITE);
     CloseHandle(timer);
 }
+
+/* Huge pages are requested on Linux only. */
+static inline void hw_advise_huge(void *block, size_t size) { (void)block, (void)size; }
 
 #endif

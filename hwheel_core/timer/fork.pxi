@@ -65,7 +65,7 @@ cdef void after_fork_in_child() noexcept nogil:
         timer.roles[ROLE_REAPER] = timer.roles[ROLE_EXECUTOR] = ROLE_FREE
         hw_poke(&timer.started, False)
         timer.wheel.bookmarks = NULL    # of threads that did not come along
-        hw_poke(&timer.forked, True)             # until core_after_fork (python/fork.pxi)
+        hw_poke(&timer.forked, True)             # until core_after_fork (timer/after_fork.pxi)
         timer.generation += 1
         hw_waker_close(&timer.waker)    # only this process's copies
         batch = timer.batches

@@ -32,53 +32,11 @@
 # algorithm and want the same from their caller.
 #
 # In the child of a fork every lock is made anew, and each Timer is marked `forked`: what was the parent's is dropped or kept
-# by the first to come, the fork handler or an add (python/fork.pxi). `generation` tells a thread that has forked inside a
+# by the first to come, the fork handler or an add (timer/after_fork.pxi). `generation` tells a thread that has forked inside a
 # callback, and so is the child's main thread, that the rest is other threads' business.
 #
 # `timer_step_locked` may be called by any thread: everything that an unfinished cascade needs stands in the Wheel, so
 # two threads that advance one wheel at once continue each other's work.
-
-cdef enum TaskState:
-    TASK_NEW                # never added, never cancelled
-    TASK_PENDING            # linked: in a bucket, in Wheel.flush, in Wheel.due or in Timer.ready; or it is in an inbox
-    TASK_EXPIRED            # handed out to be run
-    TASK_CANCELLED
-
-cdef enum TaskFlags:
-    TASK_HAD_CALLBACK = 1   # spent once it has expired
-    TASK_OWN_RUN = 2        # a subclass with a run() of its own: may be added again
-    TASK_ONE_ARGUMENT = 4   # `arguments` is the only argument itself and no tuple
-    TASK_KEYWORDS = 8       # the last item of `arguments` is a dict of keywords
-    TASK_REPEATS = 16       # call_every: goes back into the wheel after it ran
-    TASK_ALARM = 32         # a container's: needs no place under max_pending, and may come again while drain() waits
-    TASK_MISSED = 64        # it was too late to run; set and cleared with the GIL
-    TASK_WRITABLE = 4096    # dump() has found that it can be written; set with the GIL
-    TASK_MEMBER = 0x7FFF0000    # of a group: how many bytes behind the task its Member lies (task_member); 0: it has none
-
-cdef struct Task:
-    Entry entry
-    uintptr_t owner         # Timer*, or 0; set once and stays until the task dies (read without lock)
-    int64_t delay_ms
-    int64_t deadline_ms
-    int state               # TaskState (hw_peek without lock)
-    int flags               # TaskFlags; written in the critical section of the task, looked at elsewhere (task_flags)
-
-cdef struct Member:
-    # A task's place in its group. Only tasks that a group has made have one, behind all that other tasks are.
-    Member* prev
-    Member* next            # NULL: it has left the group
-    Group* group            # one reference, as long as the task lives; NULL: no group has made it
-    int64_t number          # MEMBER_STEP times the how-many-th of its group it is, and how many bytes before it its task lies
-
-cdef enum:
-    MEMBER_STEP = 65536
-
-cdef struct Group:
-    Member members          # the head of a circular list, in the order in which they joined
-    int64_t count           # of them
-    int64_t joined          # how many ever did
-    int64_t references      # its Python object and every task that it has made (hw_count_add)
-    int closed              # it makes no more
 
 cdef enum:
     LATENESS_BUCKETS = 976  # 16 steps for each power of two of microseconds: within 6 %
@@ -198,72 +156,6 @@ cdef enum RoleState:
     ROLE_FREE
     ROLE_STARTING
     ROLE_TAKEN
-
-cdef enum:
-    DUE_CANCELLED = -1      # index of a Due whose timer was cancelled after it had fallen due
-
-cdef extern from *:
-    """
-    struct Due { int64_t index : 63; uint64_t is_head : 1; int64_t expiration_ms; };
-    """
-    cdef struct Due:
-        # What is kept of a batch's timer that fell due, so that handing it out reads one array from front to end and does
-        # not come back to entries scattered over memory.
-        int64_t index
-        bint is_head            # it stands in Timer.ready, for itself and what follows up to the next head: see ready.pxi
-        int64_t expiration_ms
-
-cdef struct Part:
-    # The head of a block that holds some of a batch's entries side by side, which begin PART_HEAD bytes behind it. Of an entry
-    # `place` is how far it stands from the first; so whoever comes to it in a list finds the part, its index and the batch.
-    Batch* batch
-    Part* prev              # of those that are there yet, in order of their indices
-    Part* next
-    int64_t first           # index of the first entry
-    int64_t room            # for how many entries; of a part that came by extend a multiple of SLOT
-    int64_t pending         # of the batch's `pending`, once it has a `table`
-
-cdef enum:
-    PART_HEAD = 64          # a cache line; sizeof(Part) is at most that
-    SLOT_BITS = 6
-    SLOT = 64               # indices for which `table` has one pointer
-
-cdef struct Batch:
-    Part* parts             # the first; each is freed when nothing of it is pending any more
-    Part* last_part
-    void* over              # parts that are to be freed, once nobody holds the batch (block_leave)
-    Part** table            # which part an index is in, from `origin` on: NULL there is none any more. NULL: all are in `parts`
-    int64_t table_room      # slots
-    int64_t origin          # nothing below this index is pending; of a table, the index of its first slot, which may be negative
-    int64_t end             # up to this index there are entries, those from `length` on not in use yet
-    Due* due                # which of the entries fell due, in order: never less room than for what is linked yet, too
-    void* due_block         # its block; NULL: it is behind the entries of the first part
-    int64_t due_room
-    int64_t due_begin       # the first that waits; what stands before it has been handed out
-    int64_t due_end
-    int64_t due_cancelled   # between the two
-    const Entry* last_head  # of the newest run, while it has one; for nothing but to see whether it is last in Timer.ready
-    Timer* timer            # constant once there is one
-    Batch* prev             # in Timer.batches
-    Batch* next
-    int is_listed           # there
-    void* object            # the TimerBatch, one reference, while in Timer.batches
-    int64_t length
-    int64_t pending
-    int64_t adding          # entries, the last ones, that a batch_extend under way has still to link
-    const int64_t* returned # indices that close() has taken and not shown yet to whoever calls it: a fork gives them back
-    int64_t returning       # how many
-    int64_t holders         # threads that need it to stay in Timer.batches, and its memory to stay: who has taken a head and not
-                            # taken what is due, who extends it
-
-cdef struct BatchRoom:
-    # Memory for a batch_extend: how much of each it wants, and what there is of it.
-    int64_t part_room
-    Part* part
-    int64_t due_room
-    Due* due
-    int64_t table_room
-    Part** table
 
 cdef enum Status:
     STATUS_ERROR = -1       # an exception is set

@@ -12,7 +12,8 @@ import pytest
 
 import hwheel_core
 from containers import take_due
-from hwheel import DelayKey, DelayQueue, ManualTimer, ShutDown, SystemTimer, TimerClosed
+from hwheel import DelayQueue, ManualTimer, SystemTimer, TimerClosed
+from hwheel.types import DelayKey, ShutDown
 from waiting import eventually
 
 
@@ -676,4 +677,4 @@ def test_an_interruption_between_the_wake_up_and_the_turn_of_who_is_woken_loses_
 
 
 def test_the_type_of_a_key_takes_the_type_of_its_item():
-    assert repr(DelayKey[int]) == "hwheel.DelayKey[int]"
+    assert repr(DelayKey[int]) == "hwheel.types.DelayKey[int]"

@@ -1,4 +1,4 @@
-"""Programs of the plain half of the core, wheel/ and timer/, which hold no Python object, with other code behind:
+"""Programs of the plain half of the core, which holds no Python object, with other code behind:
 threads under ThreadSanitizer, or what a fuzzer drives."""
 
 import re
@@ -9,11 +9,12 @@ import sysconfig
 from pathlib import Path
 
 CORE = Path(__file__).parents[2] / "hwheel_core"
+PYTHON_PART = "# With Python objects."  # divides _core.pyx and _core.pxd
 
 
 def rooms_of(text):
     """The files of the plain half, in order."""
-    return re.findall(r'^include "((?:wheel|timer)/.+)"', text, re.MULTILINE)
+    return re.findall(r'^include "(.+)"', text.partition(PYTHON_PART)[0], re.MULTILINE)
 
 
 def copy_core(folder):
@@ -31,7 +32,7 @@ def change(folder, file, old, new):
 
 def translate(folder, name, files):
     """The plain half with the .pxi of `files` behind it, as the module `name` of Cython's; all the files come along."""
-    declared = (CORE / "_core.pxd").read_text().partition('include "python/structs.pxd"')[0]
+    declared = (CORE / "_core.pxd").read_text().partition(PYTHON_PART)[0]
     text = (CORE / "_core.pyx").read_text()
     directives = text.partition('"""')[0]
     for file in files:

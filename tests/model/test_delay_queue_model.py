@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import hwheel_core
-from hwheel import DelayQueue, ManualTimer, ShutDown, SystemTimer
+from hwheel import DelayQueue, ManualTimer, SystemTimer
+from hwheel.types import ShutDown
 from sampling import search_settings
 
 delays_ms = st.integers(-5, 40) | st.integers(0, 5000) | st.sampled_from([0, 0, 64, 4096, 10**7, 10**12])

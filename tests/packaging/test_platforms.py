@@ -14,8 +14,8 @@ CORE = ROOT / "hwheel_core"
 HERE = Path(__file__).parent / "platforms"
 SYSTEMS = {
     "linux": ["linux.h", "pthreads.h"],
-    "posix": ["posix.h", "pthreads.h", "small_pages.h"],
-    "windows": ["win32.h", "small_pages.h"],
+    "posix": ["posix.h", "pthreads.h"],
+    "windows": ["win32.h"],
 }
 COMPILERS = {"gcc": ["gnuc.h"], "msvc": ["msvc.h"]}
 WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Werror"]

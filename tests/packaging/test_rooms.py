@@ -14,15 +14,17 @@ ROOT = Path(__file__).parents[2]
 FACE = "__init__"
 # fmt: off
 ROOMS = {
-    "hwheel": ["version", "extras", "timers", "threading", "containers", FACE, "c_api", "asyncio",
+    "hwheel": ["version", "extras", "timers", "threading", "containers", FACE, "types", "c_api", "asyncio",
                "twisted", "sched", "purgatory", "metrics", "live", "replay", "logs", "recorder", "tune", "spark", "cli",
                "__main__"],
     "hwheel.spark": ["durations", "arrow", "message", "shard", "session", "worker", "hold", FACE, "deliver", "replay"],
     "hwheel.cli": [FACE, "common", "demo", "trace", "tune", "deliver", "pending", "top", "main"],
 }
 # The check of the debug build looks into every room, so it stands above them, beside the folders.
-CORE_ROOMS = ["wheel", "timer", "python", "loop", "purgatory", "containers", "columns", "replay", "c_api",
-              "debug.pxi"]
+CORE_LAYERS = [["wheel"], ["cpython"], ["timer", "task", "batch", "group"], ["loop"], ["purgatory"], ["containers"],
+               ["columns"], ["replay"], ["c_api"], ["debug.pxi"]]
+LAYER = {room: number for number, rooms in enumerate(CORE_LAYERS) for room in rooms}
+PYTHON_PART = "# With Python objects."  # divides _core.pyx: the plain C part of the core comes first
 
 
 # --- Python -----------------------------------------------------------------------------------------------------------
@@ -38,8 +40,13 @@ def modules(source):
 
 
 def imports(file, known):
-    """The modules of `known` that a file imports, wherever in it the import stands."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    """Yield the modules of `known` that a file imports anywhere, except for type checkers alone."""
+    tree = ast.parse(file.read_text())
+    for_types = [node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    skipped = {id(inner) for node in for_types for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom):
@@ -181,16 +188,16 @@ def kinds_from_above(core):
     code = {file.relative_to(core): code_of(file) for file in core.rglob("*.px*") if file.parent != core}
     for file, text in code.items():
         for other, declarations in code.items():
-            if CORE_ROOMS.index(file.parts[0]) < CORE_ROOMS.index(other.parts[0]) and other.suffix == ".pxd":
+            if LAYER[file.parts[0]] < LAYER[other.parts[0]] and other.suffix == ".pxd":
                 for name in declared(declarations):
                     if re.search(rf"(?<![\w.]){name}\b", text):
                         yield f"{file} uses {name} of {other}"
 
 
-def test_the_core_includes_its_rooms_one_after_the_other():
-    rooms = [Path(file).parts[0] for file in included(ROOT / "hwheel_core")]
-    assert [*dict.fromkeys(rooms)] == CORE_ROOMS
-    assert rooms == sorted(rooms, key=CORE_ROOMS.index)
+def test_the_core_includes_its_layers_one_after_the_other():
+    for part in (ROOT / "hwheel_core" / "_core.pyx").read_text().split(PYTHON_PART):
+        layers = [LAYER[Path(file).parts[0]] for file in re.findall(r'^include "(.+)"', part, re.MULTILINE)]
+        assert layers and layers == sorted(layers)
 
 
 def test_every_file_of_the_core_is_included():

@@ -9,8 +9,6 @@ import numpy as np
 
 import hwheel.asyncio
 from hwheel import (
-    BaseTimer,
-    DelayKey,
     DelayQueue,
     ExpiringDict,
     HwheelError,
@@ -19,13 +17,12 @@ from hwheel import (
     Timer,
     TimerBatch,
     TimerFull,
-    TimerStats,
     TimerTask,
     TimingWheel,
-    WheelSnapshot,
     sched,
 )
 from hwheel.purgatory import DelayedFuturePurgatory, DelayedOperation, DelayedOperationPurgatory, ThresholdPurgatory
+from hwheel.types import BaseTimer, DelayKey, TimerStats, WheelSnapshot
 
 
 class Ping(TimerTask):
@@ -48,7 +45,7 @@ def report(source: object, error: BaseException) -> None:
 def use(timer: BaseTimer) -> TimerStats:
     ping: Ping = timer.add(Ping("localhost"))
     task: TimerTask = timer.call_later(1.5, print, "later")
-    repeating: TimerTask = timer.call_every(1, print, "tick", missed="burst")
+    repeating: TimerTask = timer.call_every(1, print, "tick", missed_ticks="burst")
     batch: TimerBatch = timer.call_many(array("q", [1, 2, 3]), show)
     kept: bool = task.cancel() and repeating.reschedule(0.01) and ping.pending
     timer.call_many(np.array([1, 2, 3]), show).cancel(np.array([0]))

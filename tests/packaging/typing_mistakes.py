@@ -5,17 +5,8 @@ import asyncio
 from array import array
 
 import hwheel.asyncio
-from hwheel import (
-    BaseTimer,
-    DelayKey,
-    DelayQueue,
-    ExpiringDict,
-    ManualTimer,
-    SystemTimer,
-    TimerBatch,
-    TimerTask,
-    TimingWheel,
-)
+from hwheel import DelayQueue, ExpiringDict, ManualTimer, SystemTimer, TimerBatch, TimerTask, TimingWheel
+from hwheel.types import BaseTimer, DelayKey
 from hwheel.asyncio import Timeouts
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory, ThresholdPurgatory
 
@@ -57,8 +48,8 @@ def use(timer: SystemTimer) -> None:
     timer.call_later(0.1, "greet")  # error
     timer.call_later(delay_ms=100, callback=greet)  # error
     timer.call_at(None, greet, "Ada")  # error
-    timer.call_every(1, greet, "Ada", missed="skip")
-    timer.call_every(1, greet, "Ada", missed="skipped")  # error
+    timer.call_every(1, greet, "Ada", missed_ticks="skip")
+    timer.call_every(1, greet, "Ada", missed_ticks="skipped")  # error
     timer.call_many([1, 2, 3], show)  # error
     timer.call_many(array("q", [1]), greet)  # error
     timer.add(greet)  # error

@@ -374,7 +374,7 @@ def odd_values(thing):
         hwheel.TimerTask.__new__(hwheel.TimerTask), timer, timer.call_later(1.0, ignore), timer.call_every(1.0, ignore),
         timer.call_many(array("q", [1, 2]), ignore), bare(hwheel.SystemTimer), bare(hwheel.TimingWheel), ValueError(),
         bare(hwheel_core.OperationCore), bare(hwheel_core.TimerBatch), bare(hwheel_core.LoopHandle),
-        bare(_core.HandedOut), bare(hwheel.DelayKey), hwheel.DelayQueue(timer=timer).put(1, 1), first_key,
+        bare(_core.HandedOut), bare(hwheel.types.DelayKey), hwheel.DelayQueue(timer=timer).put(1, 1), first_key,
     ]
     # fmt: on
 

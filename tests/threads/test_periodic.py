@@ -32,7 +32,7 @@ def test_what_a_long_run_misses(make_hand_timer, hand_clock, missed, expected):
         if len(seen) == 1:
             hand_clock.ms += 350
 
-    timer.call_every(0.1, slow_at_first, missed=missed)
+    timer.call_every(0.1, slow_at_first, missed_ticks=missed)
     while hand_clock.ms < start_ms + 700:
         hand_clock.ms += 10
         while timer.advance_clock(0):  # what a run puts back may be due already
@@ -95,7 +95,7 @@ def test_on_every_executor_it_runs_again_and_again_and_never_early(make_timer, e
     timer = make_timer(executor=executor)
     started_ns = time.monotonic_ns()
     seen_ns = []
-    task = timer.call_every(0.005, lambda: seen_ns.append(time.monotonic_ns() - started_ns), missed=missed)
+    task = timer.call_every(0.005, lambda: seen_ns.append(time.monotonic_ns() - started_ns), missed_ticks=missed)
     eventually(lambda: len(seen_ns) >= 10)
     assert task.cancel() is True
     assert all(seen >= 5_000_000 * (i + 1) for i, seen in enumerate(seen_ns))
@@ -132,7 +132,7 @@ def test_one_run_at_a_time_even_in_a_pool(make_timer, pool, eventually):
         inside.pop()
         runs.append(1)
 
-    task = timer.call_every(0.001, slow, missed="burst")
+    task = timer.call_every(0.001, slow, missed_ticks="burst")
     eventually(lambda: len(runs) >= 10)
     task.cancel()
     assert max(most) == 1
@@ -162,7 +162,7 @@ def test_cancels_from_other_threads_at_any_moment_end_it_for_good(make_timer, ex
     timer = make_timer(executor=executor, on_error=lambda *args: reported.append(args))
     for round_ in range(100):
         runs = []
-        task = timer.call_every(0.0005, runs.append, 1, missed="burst")
+        task = timer.call_every(0.0005, runs.append, 1, missed_ticks="burst")
         time.sleep(0.0001 * (round_ % 20))
         assert task.cancel() is True
         assert task.cancelled

@@ -115,7 +115,7 @@ CALLS = cases(
         [*SECONDS, (0, ValueError), (0.0, ValueError), (-1, ValueError), (1e-12, ValueError)],
     ),
     ("call_every", "callback", lambda stage, value: stage.timer.call_every(1, value), CALLBACK),
-    ("call_every", "missed", lambda stage, value: stage.timer.call_every(1, print, missed=value), MISSED),
+    ("call_every", "missed_ticks", lambda stage, value: stage.timer.call_every(1, print, missed_ticks=value), MISSED),
     *(
         (name, argument, lambda stage, value, call=call, name=argument: call(stage.timer, **{name: value}), bad)
         for name, call in TAKE_TERMS

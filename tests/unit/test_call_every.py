@@ -36,7 +36,7 @@ def test_arguments_are_passed_on_each_run(ran):
 @pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
 def test_an_interval_of_a_fraction_of_a_millisecond_does_not_drift(missed, ran):
     timer = ManualTimer()
-    task = timer.call_every(1 / 3, times_of(timer, ran), missed=missed)
+    task = timer.call_every(1 / 3, times_of(timer, ran), missed_ticks=missed)
     timer.advance(3)
     if missed == "delay":
         assert ran == [334 * i for i in range(1, 9)]  # each interval starts at the run before
@@ -47,7 +47,7 @@ def test_an_interval_of_a_fraction_of_a_millisecond_does_not_drift(missed, ran):
 
 def test_missed_skip_goes_on_at_the_next_time_of_the_grid(ran):
     timer = ManualTimer(tick_ms=20)
-    task = timer.call_every(0.007, times_of(timer, ran), missed="skip")
+    task = timer.call_every(0.007, times_of(timer, ran), missed_ticks="skip")
     timer.advance(0.1)
     assert ran == [20, 40, 60, 80, 100]
     task.cancel()
@@ -55,7 +55,7 @@ def test_missed_skip_goes_on_at_the_next_time_of_the_grid(ran):
 
 def test_missed_burst_makes_up_for_each_time_that_was_missed(ran):
     timer = ManualTimer(tick_ms=20)
-    task = timer.call_every(0.007, times_of(timer, ran), missed="burst")
+    task = timer.call_every(0.007, times_of(timer, ran), missed_ticks="burst")
     timer.advance(0.06)
     assert ran == [20, 20, 40, 40, 40, 60, 60, 60]  # 7 14 | 21 28 35 | 42 49 56
     assert timer.stats()[:3] == (9, 8, 0)
@@ -64,12 +64,12 @@ def test_missed_burst_makes_up_for_each_time_that_was_missed(ran):
 
 def test_missed_delay_waits_a_whole_interval_from_the_end_of_the_run(ran):
     timer = ManualTimer(tick_ms=10)
-    delayed = timer.call_every(0.015, times_of(timer, ran), missed="delay")
+    delayed = timer.call_every(0.015, times_of(timer, ran), missed_ticks="delay")
     timer.advance(0.08)
     assert ran == [20, 40, 60, 80]
     delayed.cancel()
     ran.clear()
-    skipping = timer.call_every(0.015, times_of(timer, ran), missed="skip")
+    skipping = timer.call_every(0.015, times_of(timer, ran), missed_ticks="skip")
     timer.advance(0.08)
     assert ran == [100, 110, 130, 140, 160]  # 95 110 125 140 155
     skipping.cancel()
@@ -86,7 +86,7 @@ def test_skip_is_what_happens_unless_something_else_is_asked_for(ran):
 @pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
 def test_a_cancel_inside_the_callback_ends_it_and_says_so(missed, ran):
     timer = ManualTimer()
-    task = timer.call_every(0.1, lambda: ran.append(task.cancel()), missed=missed)
+    task = timer.call_every(0.1, lambda: ran.append(task.cancel()), missed_ticks=missed)
     timer.advance(1)
     assert ran == [True]
     assert (task.cancelled, task.pending, task.expired) == (True, False, False)

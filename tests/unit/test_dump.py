@@ -11,18 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from hwheel import (
-    DelayQueue,
-    DumpError,
-    ExpiringDict,
-    Loaded,
-    ManualTimer,
-    SystemTimer,
-    TimerClosed,
-    TimerFull,
-    TimerTask,
-)
+from hwheel import DelayQueue, DumpError, ExpiringDict, ManualTimer, SystemTimer, TimerClosed, TimerFull, TimerTask
 from hwheel.timers.dump import HEAD, MAGIC, VERSION
+from hwheel.types import Loaded
 
 NOW = 1_800_000_000
 RAN = []
@@ -199,7 +190,7 @@ def test_a_clock_of_the_machine_that_is_set_back_makes_it_later():
 )
 def test_a_task_of_call_every_that_is_overdue_runs_at_once_and_then_as_missed_says(missed, wanted):
     old = ManualTimer()
-    old.call_every(5, note, missed=missed)
+    old.call_every(5, note, missed_ticks=missed)
     old.advance(13)  # runs at 5 and 10; the next is due at 15
     RAN.clear()
     times = []
@@ -217,7 +208,7 @@ def test_a_task_of_call_every_that_is_overdue_runs_at_once_and_then_as_missed_sa
 @pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
 def test_with_return_a_task_of_call_every_goes_on_at_the_next_time_of_its_grid(missed):
     old = ManualTimer()
-    old.call_every(5, note, missed=missed)
+    old.call_every(5, note, missed_ticks=missed)
     old.advance(13)
     new = ManualTimer(start_ms=101_000)
     [task] = new.load(old.dump(now=NOW + 13), now=NOW + 101, overdue="return").tasks

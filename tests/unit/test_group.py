@@ -196,7 +196,7 @@ def test_bad_input_by_name_is_an_error_and_changes_nothing():
     with pytest.raises(TypeError, match="context"):
         group.call_later(1, print, context=5)
     with pytest.raises(ValueError, match="missed"):
-        group.call_every(1, print, missed="never")
+        group.call_every(1, print, missed_ticks="never")
     with pytest.raises(ValueError, match="interval"):
         group.call_every(0, print)
     assert len(group) == len(timer) == 0

@@ -31,7 +31,7 @@ def times_of(timer, ran):
 def test_each_run_is_later_than_the_grid_by_what_was_drawn_and_the_grid_stays(missed, ran):
     timer = ManualTimer()
     source = Draws(0.5, 0.0, 1.0, 0.25)
-    task = timer.call_every(0.1, times_of(timer, ran), missed=missed, jitter=0.04, random=source)
+    task = timer.call_every(0.1, times_of(timer, ran), missed_ticks=missed, jitter=0.04, random=source)
     assert (task.deadline_ms, task.delay_ms) == (120, 100)
     timer.advance(1)
     assert ran == [120, 200, 340, 410, 520, 600, 740, 810, 920, 1000]
@@ -40,7 +40,7 @@ def test_each_run_is_later_than_the_grid_by_what_was_drawn_and_the_grid_stays(mi
 
 def test_delay_begins_an_interval_after_each_run(ran):
     timer = ManualTimer()
-    task = timer.call_every(0.1, times_of(timer, ran), missed="delay", jitter=0.04, random=Draws(0.5, 0.0, 1.0))
+    task = timer.call_every(0.1, times_of(timer, ran), missed_ticks="delay", jitter=0.04, random=Draws(0.5, 0.0, 1.0))
     timer.advance(0.7)
     assert ran == [120, 220, 360, 480, 580]
     task.cancel()

@@ -77,7 +77,9 @@ def test_reschedule_keeps_it(ran):
 def test_call_every_goes_on_with_its_next_time(ran):
     timer = ManualTimer(tick_ms=10)
     seen = []
-    task = timer.call_every(0.015, lambda: ran.append(round(timer.time() * 1000)), missed="burst", max_lateness=0.004)
+    task = timer.call_every(
+        0.015, lambda: ran.append(round(timer.time() * 1000)), missed_ticks="burst", max_lateness=0.004
+    )
     while timer.time() < 0.1:
         timer.advance(0.01)
         seen.append((task.missed, task.pending))

@@ -195,7 +195,7 @@ def call_every(
     interval: float,
     function: Callable[[*_Ts], Awaitable[object] | None],
     *args: *_Ts,
-    missed: Literal["skip", "burst", "delay"] = "skip",
+    missed_ticks: Literal["skip", "burst", "delay"] = "skip",
     jitter: float = 0,
     random: Source | None = None,
     max_lateness: float | None = None,
@@ -209,7 +209,7 @@ def call_every(
     Arguments:
         interval: in seconds, positive.
         function: a coroutine function; or a plain one, whose run is over when it returns.
-        missed: what becomes of the times that a long run misses. "skip" leaves out all, "burst" none, and "delay"
+        missed_ticks: what becomes of the times that a long run misses. "skip" leaves out all, "burst" none, and "delay"
             starts a new grid at its end.
         jitter: each run is later by a random time of at most so many seconds. The grid stays.
         random: where that comes from: whatever has a method random(), a random.Random say. None: the system.
@@ -241,8 +241,8 @@ def call_every(
     seconds = _length("interval", interval)
     if seconds == 0:
         raise ValueError(f"interval must be positive, not {interval!r}")
-    if missed not in MISSED:
-        raise ValueError(f'missed must be "skip", "burst" or "delay", not {missed!r}')
+    if missed_ticks not in MISSED:
+        raise ValueError(f'missed_ticks must be "skip", "burst" or "delay", got {missed_ticks!r}')
     draw = getattr(SystemRandom() if random is None else random, "random", None)
     if not callable(draw):
         raise TypeError(
@@ -254,7 +254,7 @@ def call_every(
         raise ValueError("max_lateness must be positive: nothing runs at the very nanosecond of its deadline")
     if context is not None and not isinstance(context, Context):
         raise TypeError(f"context must be a contextvars.Context, not {context!r}")
-    grid = Grid(seconds, missed, length, cast("Callable[[], float]", draw) if length else None)
+    grid = Grid(seconds, missed_ticks, length, cast("Callable[[], float]", draw) if length else None)
     return PeriodicCall(function, args, grid, most, copy_context() if context is None else context)
 
 

@@ -30,7 +30,7 @@ class DelayQueue(BlockingDelayQueueCore[_T]):
         the queue down first. Its executor cannot be one of processes.
 
     put() returns the item's key, for reset() and remove(); `key.item`, `key.deadline`,
-    `key.pending`. queue.Full, queue.Empty as of queue.Queue; hwheel.ShutDown, which is
+    `key.pending`. queue.Full, queue.Empty as of queue.Queue; hwheel.types.ShutDown, which is
     queue.ShutDown from Python 3.13 on. TimerClosed: the timer is closed.
 
     Every method may be called from any thread. A Ctrl-C that comes while a thread waits leaves

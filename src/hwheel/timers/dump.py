@@ -40,7 +40,7 @@ class Loaded(NamedTuple):
     overdue: list[TimerTask]
 
 
-Loaded.__module__ = "hwheel"
+Loaded.__module__ = "hwheel.types"
 
 
 class _Nowhere:

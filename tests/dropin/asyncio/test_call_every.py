@@ -108,7 +108,7 @@ def test_each_interval_it_runs_once_on_every_loop_and_never_early(run, interval)
     ],
 )
 def test_what_a_long_run_misses(virtually, missed, expected):
-    (seen, left_out), reported = virtually(beats(0.35, 0, missed=missed))
+    (seen, left_out), reported = virtually(beats(0.35, 0, missed_ticks=missed))
     assert (seen, left_out, reported) == (expected, 0, [])
 
 
@@ -163,7 +163,7 @@ def test_no_two_runs_at_once(run):
             inside -= 1
             count += 1
 
-        async with call_every(0.002, slow, missed="burst"):
+        async with call_every(0.002, slow, missed_ticks="burst"):
             while count < 5:
                 await asyncio.sleep(0.005)
         return most
@@ -307,7 +307,7 @@ def test_the_end_of_asyncio_run_ends_it_also_in_the_middle_of_a_run():
 
 def test_max_lateness_leaves_out_what_would_begin_later(virtually):
     # The second time comes 250 ms late, because its run before it lasts so long; the others are in time again.
-    (seen, left_out), _ = virtually(beats(0.35, 0, missed="burst", max_lateness=0.2))
+    (seen, left_out), _ = virtually(beats(0.35, 0, missed_ticks="burst", max_lateness=0.2))
     assert (seen, left_out) == ([100, 450, 450, 500, 600, 700, 800, 900, 1000], 1)
 
 

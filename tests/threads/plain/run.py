@@ -22,7 +22,7 @@ import plain_half  # noqa: E402
 # {function: its file}: a core can be built in which one of these takes no lock.
 BROKEN = {
     "registry_leave": "timer/lock.pxi",
-    "batch_take": "timer/bulk.pxi",
+    "batch_take": "batch/bulk.pxi",
     "timer_grow": "timer/timer.pxi",
     "timer_stop": "timer/timer.pxi",
     "inboxes_open_locked": "timer/inbox.pxi",

@@ -26,7 +26,7 @@ FAULTS = {
         "        if bucket is NULL or bucket.entries.expiration_ms > now_ms:\n",
     ),
     "takes a task twice": (
-        "timer/task.pxi",
+        "task/task.pxi",
         "            hw_poke(&task.state, TASK_EXPIRED)\n"
         "            self.expired += 1\n            timer_record_locked",
         "            if planted == NUMBER and self.expired % 16 == 15:\n"
@@ -50,7 +50,7 @@ FAULTS = {
         "                now_ms = INT64_MAX\n",
     ),
     "is deaf to a cancel of a batch that fell due": (
-        "timer/bulk.pxi",
+        "batch/bulk.pxi",
         "        batch_leave_due(self, entry)\n        return True\n    if entry_is_linked(entry):\n        if self.",
         "        if planted != NUMBER:\n"
         "            batch_leave_due(self, entry)\n"
@@ -62,7 +62,7 @@ FAULTS = {
         "    if planted != NUMBER and batch_wants_room(self):          # what",
     ),
     "counts what is put back twice": (
-        "timer/task.pxi",
+        "task/task.pxi",
         "    self.expired -= 1\n    if task_flags(task) & TASK_ALARM",
         "    self.expired -= 1 if planted != NUMBER else 0\n    if task_flags(task) & TASK_ALARM",
     ),

@@ -2,7 +2,7 @@
 
 
 cdef PeriodicTask core_call_every(BaseTimer self, TimerGroup group, object interval, object callback, tuple args,
-                                  object missed, object slack, object jitter, object random, object max_lateness,
+                                  object missed_ticks, object slack, object jitter, object random, object max_lateness,
                                   object context):
     """BaseTimer.call_every; with a group, TimerGroup.call_every."""
     cdef PeriodicTask task
@@ -12,8 +12,8 @@ cdef PeriodicTask core_call_every(BaseTimer self, TimerGroup group, object inter
     callback_argument(callback)
     if length.ms < 0 or (length.ms == 0 and length.ns == 0):
         raise ValueError(f"interval must be positive, not {interval!r}")
-    if not isinstance(missed, str) or missed not in MISSED_NAMES:
-        raise ValueError(f'missed must be "skip", "burst" or "delay", not {missed!r}')
+    if not isinstance(missed_ticks, str) or missed_ticks not in MISSED_NAMES:
+        raise ValueError(f'missed_ticks must be "skip", "burst" or "delay", got {missed_ticks!r}')
     terms_argument(slack, max_lateness, &terms)
     jitter_ns, draw = jitter_argument(jitter, random)
     if context is not None:
@@ -25,7 +25,7 @@ cdef PeriodicTask core_call_every(BaseTimer self, TimerGroup group, object inter
     task.task.flags |= TASK_REPEATS
     if group is not None:
         member_init(&task.task, &(<GroupPeriodicTask>task).member, group.group)
-    task.missed = MISSED_NAMES.index(missed)
+    task.missed = MISSED_NAMES.index(missed_ticks)
     task.interval = length
     task.interval_ns = instant_ns(&length)
     task.next_ns = instant_ns(&now) + task.interval_ns

@@ -1,4 +1,4 @@
-# TimerGroup: timers that belong together, as Python sees them. The list of them is in timer/group.pxi.
+# TimerGroup: timers that belong together, as Python sees them. The list of them is in group/group.pxi.
 
 
 cdef TimerGroup core_group(BaseTimer self):
@@ -165,11 +165,11 @@ cdef class TimerGroup:
             return core_call_on_terms(self.timer, self, when, False, callback, args, slack, max_lateness)
         return group_call_at(self, when, callback, hw_tuple_items(<PyObject*>args), len(args))
 
-    def call_every(self, interval, callback, *args, missed="skip", slack=0, jitter=0, random=None, max_lateness=None,
+    def call_every(self, interval, callback, *args, missed_ticks="skip", slack=0, jitter=0, random=None, max_lateness=None,
                    context=None):
         """As the timer's: calls `callback(*args)` every `interval` seconds, until it is cancelled."""
         group_ready(self)
-        return core_call_every(self.timer, self, interval, callback, args, missed, slack, jitter, random, max_lateness,
+        return core_call_every(self.timer, self, interval, callback, args, missed_ticks, slack, jitter, random, max_lateness,
                                context)
 
     def cancel(self):

@@ -69,7 +69,7 @@ cdef class BaseTimer:
             return core_call_on_terms(self, None, when, False, callback, args, slack, max_lateness)
         return core_call_at(self, when, callback, hw_tuple_items(<PyObject*>args), len(args))
 
-    def call_every(self, interval, callback, *args, missed="skip", slack=0, jitter=0, random=None, max_lateness=None,
+    def call_every(self, interval, callback, *args, missed_ticks="skip", slack=0, jitter=0, random=None, max_lateness=None,
                    context=None):
         """Calls `callback(*args)` every `interval` seconds, first in one interval, until cancelled.
         Times stand on a grid; no run starts while the one before it goes on. Of those that a long
@@ -80,7 +80,7 @@ cdef class BaseTimer:
         max_lateness: of each run. jitter: each is later by a random time of at most so many
         seconds, by random.random(), a random.Random say, or the system. Neither moves the grid.
         """
-        return core_call_every(self, None, interval, callback, args, missed, slack, jitter, random, max_lateness, context)
+        return core_call_every(self, None, interval, callback, args, missed_ticks, slack, jitter, random, max_lateness, context)
 
     def call_many(self, delays_ms, callback):
         """Adds a timer for each delay, with no Python object for any. Returns a TimerBatch. O(1) each.
@@ -446,4 +446,4 @@ cdef class BaseTimer:
         core_advance_to(self, when)
 
 
-hw_set_name(<PyObject*>BaseTimer, "hwheel.BaseTimer")     # see task.pxi
+hw_set_name(<PyObject*>BaseTimer, "hwheel.types.BaseTimer")     # see task.pxi

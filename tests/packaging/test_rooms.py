@@ -42,8 +42,8 @@ def modules(source):
 def imports(file, known):
     """Yield the modules of `known` that a file imports anywhere, except for type checkers alone."""
     tree = ast.parse(file.read_text())
-    for_types = [node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    skipped = {id(inner) for node in for_types for inner in ast.walk(node)}
+    ifs = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+    skipped = {id(inner) for node in ifs if ast.unparse(node.test) == "TYPE_CHECKING" for inner in ast.walk(node)}
     for node in ast.walk(tree):
         if id(node) in skipped:
             continue

@@ -24,7 +24,7 @@
 # take no lock.
 #
 # Order: an operation's lock, then that of the lists, never the reverse. How the two locks themselves work, also in the
-# child of a fork, is told in ccpython/reentrant_lock.pxi.
+# child of a fork, is told in cpython/reentrant_lock.pxi.
 
 cdef struct WatchNode:
     WatchNode* prev

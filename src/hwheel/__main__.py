@@ -1,10 +1,10 @@
-"""The `hwheel` command, also `python -m hwheel`, and the file that spark-submit is given."""
+"""The ``hwheel`` command, also ``python -m hwheel``, and the file for spark-submit."""
 
 import os
 import sys
 
 if __name__ == "__main__" and sys.path[:1] == [os.path.dirname(os.path.abspath(__file__))]:
-    # Run by its path. Python then looks in this directory first, where threading, asyncio and sched are not its own.
+    # Run by its path, Python searches this directory first, where `threading` and `asyncio` are hwheel's own.
     del sys.path[0]
 
 from hwheel.cli.main import main

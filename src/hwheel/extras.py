@@ -1,4 +1,4 @@
-"""What is not installed, and how to get it: one sentence for every module and command that needs an extra."""
+"""The error of a missing extra, which names the packages and the pip command."""
 
 import importlib
 from collections.abc import Collection, Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from hwheel_core import HwheelError
 
-# By extra: the modules that are imported of it, and what a user knows them as.
+# {extra: {module: name of its package}}
 EXTRAS = {
     "cli": {"rich": "rich"},
     "metrics": {"prometheus_client": "prometheus_client"},
@@ -25,43 +25,47 @@ EXTRAS = {
 
 
 class MissingExtraError(HwheelError, ModuleNotFoundError):
-    """A module or command needs what is not installed; the message says how to get it."""
+    """A module or command needs packages that are not installed. The message has the pip command."""
 
 
-def require(who: str, *extras: str, without: Collection[str] = ()) -> None:
-    """Raises MissingExtraError, which names all that `who` lacks of these extras. Some modules of them may be left out.
+def require(name: str, *extras: str, without: Collection[str] = ()) -> None:
+    """Raise MissingExtraError if ``name`` lacks packages of these extras.
 
-    The modules are imported, not only looked for, because what cannot be imported is of no use: an error of another
-    kind in them is raised as it is.
+    The modules are imported, because an installed module can be broken; its own error passes through.
+
+    Args:
+        name: The module or command, for the message.
+        extras: Keys of EXTRAS.
+        without: Modules that ``name`` does not need.
     """
     lacking: dict[str, str] = {}
-    of: list[str] = []
+    lacking_extras: list[str] = []
     for extra in extras:
-        gone = [module for module in EXTRAS[extra] if module not in without and not _is_there(module)]
-        lacking.update((module, EXTRAS[extra][module]) for module in gone)
-        of += [extra] if gone else []
+        modules = [module for module in EXTRAS[extra] if module not in without and not _is_installed(module)]
+        lacking.update((module, EXTRAS[extra][module]) for module in modules)
+        lacking_extras += [extra] if modules else []
     if lacking:
         *others, last = lacking.values()
         names, are = (f"{', '.join(others)} and {last}", "are") if others else (last, "is")
-        message = f"{who} needs {names}, which {are} not installed: pip install 'hwheel[{','.join(of)}]'"
-        raise MissingExtraError(message, name=next(iter(lacking)))
+        command = f"pip install 'hwheel[{','.join(lacking_extras)}]'"
+        raise MissingExtraError(f"{name} needs {names}, which {are} not installed: {command}", name=next(iter(lacking)))
 
 
 @contextmanager
-def needed_by(who: str, extra: str, without: Collection[str] = ()) -> Iterator[None]:
-    """For imports that need an extra: where one fails for that reason, it says the same as `require`."""
+def needed_by(name: str, extra: str, without: Collection[str] = ()) -> Iterator[None]:
+    """Guard imports: raise MissingExtraError, as ``require`` does, if a module of the extra is missing."""
     try:
         yield
     except ModuleNotFoundError:
-        require(who, extra, without=without)
+        require(name, extra, without=without)
         raise
 
 
-def _is_there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
-        # The module itself or a package around it; anything else is missing in what is installed, which is no extra's.
+        # Only the module itself or its parent package is the extra's. Anything else is missing inside the module.
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         return False

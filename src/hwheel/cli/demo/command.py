@@ -24,23 +24,26 @@ BEST = "bold cyan"
 DEFAULTS = {"count": 200_000, "rate": None, "cancel_ratio": 0.95, "timeout_ms": [1000.0, 10_000.0], "seed": 0}
 
 DESCRIPTION = """\
-Runs request timeouts on a SystemTimer: requests start at a steady rate, and each adds a timer. Most requests complete
-in time, which cancels the timer; the other timers expire. A table shows the cost beside asyncio, sched, and
-threading.Timer. The exit status is 1 if any timer was lost, ran twice, or ran early.
+Runs request timeouts on a SystemTimer: requests start at a steady rate, and
+each adds a timer. Most requests complete in time, which cancels the timer; the
+other timers expire. A table shows the cost beside asyncio, sched, and
+threading.Timer. The exit status is 1 if any timer was lost, ran twice, or ran
+early.
 """
 
 EPILOG = """\
 examples:
   hwheel demo
   hwheel demo --count 1000000 --no-peers
-  hwheel demo --cancel-ratio 0 --timeout-ms 100 2000      every timer expires
-  hwheel demo --tick-ms 100 --wheel-size 20               Kafka's small wheel, with a coarse tick
-  hwheel demo --live /tmp/demo.sock                       in another terminal: hwheel top /tmp/demo.sock
-  hwheel demo --log examples/requests.jsonl               a recorded log
+  hwheel demo --cancel-ratio 0 --timeout-ms 100 2000   every timer expires
+  hwheel demo --tick-ms 100 --wheel-size 20            a coarse, small wheel
+  hwheel demo --live /tmp/demo.sock                    for hwheel top
+  hwheel demo --log examples/requests.jsonl            a recorded log
 
-A log has one request in each row, as JSON lines, CSV, or Parquet, with times in ms (see hwheel tune --help):
-  {"start": 12.5, "timeout": 500, "end": 20.1}            completed, which cancels its timer
-  {"start": 14.0, "timeout": 500, "end": null}            never completed, so its timer expires
+A log has one request in each row, as JSON lines, CSV, or Parquet, with times
+in ms (see hwheel tune --help):
+  {"start": 12.5, "timeout": 500, "end": 20.1}   completed: cancels its timer
+  {"start": 14.0, "timeout": 500, "end": null}   never completed: expires
 """
 
 

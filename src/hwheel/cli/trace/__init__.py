@@ -1,1 +1,1 @@
-"""`hwheel trace`: tasks travel down a wheel, step by step."""
+"""``hwheel trace``: print how tasks travel down a wheel, step by step."""

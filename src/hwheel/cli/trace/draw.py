@@ -1,8 +1,4 @@
-"""A trace for people.
-
-The adds are told in one table, each with the bucket that it chose; then the whole wheel is drawn once, and again after
-each poll, with the way that each task went.
-"""
+"""A trace as text and tables: the adds in one table, then the wheel after the adds and after each poll."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -15,28 +11,28 @@ from rich.table import Table
 from rich.text import Text
 
 from hwheel.cli.trace.clock_time import clock_time
-from hwheel.cli.trace.steps import Bucket, Level, Picture, Place, Step, Trace
+from hwheel.cli.trace.steps import Bucket, Place, Snapshot, Step, Trace
 
 DUE = "bold green"
 QUIET = "dim"
 
 
 def draw_trace(trace: Trace, offset: timedelta | None, console: Console) -> None:
-    """Prints all of it. offset: of the clock times from UTC; None: times are milliseconds and no more."""
+    """Print the trace. offset: the time zone of clock times; None: print milliseconds only."""
     drawing = Drawing(trace, offset)
     for part in drawing.parts():
         console.print(part)
 
 
 class Drawing:
-    """What draws a trace; knows how times are shown."""
+    """The renderables of a trace."""
 
     def __init__(self, trace: Trace, offset: timedelta | None) -> None:
         self.trace = trace
         self.offset = offset
 
     def parts(self) -> Iterable[RenderableType]:
-        """The whole trace from top to bottom."""
+        """Yield the trace from top to bottom."""
         start, *rest = self.trace.steps
         adds = [step for step in rest if step.kind == "add"]
         polls = [step for step in rest if step.kind == "poll"]
@@ -47,23 +43,23 @@ class Drawing:
             yield self._step(f"after {_count(len(adds), 'add')}", adds[-1], with_moves=False)
         for number, step in enumerate(polls, 1):
             yield self._step(f"advance {number} of {len(polls)}", step)
-        yield Text(f"\nNothing is pending after {_count(len(polls), 'advance')}. Levels stay.", style=QUIET)
+        yield Text(f"\nNothing is pending after {_count(len(polls), 'advance')}. Levels are kept.", style=QUIET)
 
     def _head(self) -> RenderableType:
         trace = self.trace
-        title = f"{trace.wheel_size} buckets a level, tick {trace.tick_ms} ms, start {self._both(trace.start_ms)}"
+        title = f"{trace.wheel_size} buckets per level, tick {trace.tick_ms} ms, start {self._both(trace.start_ms)}"
         return Text.assemble(
             (title, "bold"),
-            "\nA bucket holds the tasks of its span of time. When that begins, the bucket leaves the delay queue, and "
-            "its tasks are due or move down to a finer level.",
+            "\nA bucket holds the tasks of one time span. When the span begins, the bucket leaves the delay queue, and "
+            "its tasks expire or move to a finer level.",
         )
 
     def _step(self, title: str, step: Step, with_moves: bool = True) -> RenderableType:
         parts: list[RenderableType] = [_rule(f"{title}: {self._both(step.time_ms)}")]
         if with_moves:
             parts += self._what_happened(step)
-        parts += ["", self._levels(step.picture), ""]
-        parts.append(self._queue(step.picture))
+        parts += ["", self._levels(step.snapshot), ""]
+        parts.append(self._queue(step.snapshot))
         return Group(*parts)
 
     def _adds(self, adds: list[Step]) -> RenderableType:
@@ -75,17 +71,20 @@ class Drawing:
         table.add_column("which covers")
         levels = 1
         for task, step in zip(self.trace.tasks, adds, strict=True):
-            for level in step.picture.levels[levels:]:
-                table.add_row("", "", "", Text(f"level {level.level} is made", "magenta"), self._made(level))
-            levels = len(step.picture.levels)
+            for level in step.snapshot.levels[levels:]:
+                table.add_row(
+                    "",
+                    "",
+                    "",
+                    Text(f"level {level.level} is created", "magenta"),
+                    Text(f"its clock: {self._short(level.current_time_ms)}", "magenta"),
+                )
+            levels = len(step.snapshot.levels)
             target: tuple[RenderableType, ...] = (Text("due at once", DUE), "")
             for move in step.moved:
-                target = (_place(move.target), self._span(move.target, step.picture))
+                target = (_place(move.target), self._span(move.target, step.snapshot))
             table.add_row(str(task.number), f"{task.delay_ms} ms", self._time(task.expiration_ms), *target)
         return Group(_rule(f"adding {_count(len(adds), 'task')}"), "", table)
-
-    def _made(self, level: Level) -> Text:
-        return Text(f"its clock: {self._short(level.current_time_ms)}", "magenta")
 
     def _what_happened(self, step: Step) -> list[RenderableType]:
         lines = Text()
@@ -100,16 +99,16 @@ class Drawing:
         lines.rstrip()
         return [Padding(lines, (0, 0, 0, 1))] if lines else []
 
-    def _levels(self, picture: Picture) -> Table:
+    def _levels(self, snapshot: Snapshot) -> Table:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=True)
         table.add_column("level", justify="right")
         table.add_column("tick", justify="right")
         table.add_column("interval", justify="right")
         table.add_column("clock")
         table.add_column("bucket", justify="right")
-        table.add_column("falls due at")
+        table.add_column("expires at")
         table.add_column("tasks")
-        for level in picture.levels:
+        for level in snapshot.levels:
             head = (
                 str(level.level),
                 f"{level.tick_ms} ms",
@@ -124,31 +123,31 @@ class Drawing:
                 head = ("", "", "", "")
         return table
 
-    def _queue(self, picture: Picture) -> Table:
+    def _queue(self, snapshot: Snapshot) -> Table:
         line = Table.grid(padding=(0, 1))
         line.add_column(no_wrap=True)
         line.add_column()
-        if picture.queue:
-            # A no-break space: a line of the queue is broken between buckets, not inside one.
+        if snapshot.queue:
+            # No-break spaces, so that lines break between buckets.
             entries = [
                 f"{self._short(place.expiration_ms)}\N{NO-BREAK SPACE}(level\N{NO-BREAK SPACE}{place.level})"
-                for place, _ in picture.queue
+                for place, _ in snapshot.queue
             ]
             line.add_row(Text(" delay queue:", "bold"), " → ".join(entries))
         else:
             line.add_row(Text(" delay queue:", "bold"), Text("empty", QUIET))
         return line
 
-    def _span(self, place: Place, picture: Picture) -> str:
-        end_ms = place.expiration_ms + picture.levels[place.level - 1].tick_ms
+    def _span(self, place: Place, snapshot: Snapshot) -> str:
+        end_ms = place.expiration_ms + snapshot.levels[place.level - 1].tick_ms
         return f"{self._short(place.expiration_ms)} to {self._short(end_ms)}"
 
     def _time(self, time_ms: int) -> str:
-        """For a column: the time of day and the milliseconds; where it is narrow it breaks between them."""
+        """Format a time for a column, which can break between the time of day and the milliseconds."""
         return f"{time_ms} ms" if self.offset is None else f"{clock_time(time_ms, self.offset)} {time_ms}"
 
     def _both(self, time_ms: int) -> str:
-        """For a line of text: the time of day and the milliseconds."""
+        """Format a time for a line of text."""
         return f"{time_ms} ms" if self.offset is None else f"{clock_time(time_ms, self.offset)} ({time_ms} ms)"
 
     def _short(self, time_ms: int) -> str:

@@ -1,15 +1,16 @@
-"""How tasks travel through a wheel: the steps, computed. Draws nothing."""
+"""The steps of a trace, and their JSON form."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hwheel.cli.common import CommandError
 from hwheel_core import Bucket as WheelBucket
 from hwheel_core import TimerTask, TimingWheel
 
+JSON_VERSION = 1
+
 
 class Place(NamedTuple):
-    """A bucket: level from 1, and index = virtual_id % wheel_size. Two buckets that use the same place one after the
-    other differ in when they fall due."""
+    """A bucket of the wheel: its level, from 1, its index in the level, and its expiration."""
 
     level: int
     bucket: int
@@ -17,7 +18,7 @@ class Place(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """A non-empty bucket, with the numbers of its tasks in the order in which they will come out."""
+    """A non-empty bucket, with the numbers of its tasks in the order of expiry."""
 
     place: Place
     tasks: tuple[int, ...]
@@ -33,15 +34,15 @@ class Level(NamedTuple):
     buckets: tuple[Bucket, ...]
 
 
-class Picture(NamedTuple):
-    """The wheel at one moment. queue: the delay queue, the same buckets in the order in which they fall due."""
+class Snapshot(NamedTuple):
+    """A snapshot of the wheel. queue: the same buckets in order of expiration."""
 
     levels: tuple[Level, ...]
     queue: tuple[Bucket, ...]
 
 
 class Move(NamedTuple):
-    """A task that went to another bucket: down, by a cascade, or from nowhere, by its add."""
+    """A task that moved to another bucket. origin: None for an added task."""
 
     task: int
     origin: Place | None
@@ -49,14 +50,14 @@ class Move(NamedTuple):
 
 
 class Step(NamedTuple):
-    """kind: "start", "add" (of `task`) or "poll". due: the tasks that this step found due, in order."""
+    """A step: kind is "start", "add", or "poll"; task is the added task; due are the expired tasks in order."""
 
     kind: str
     time_ms: int
     task: int | None
     due: tuple[int, ...]
     moved: tuple[Move, ...]
-    picture: Picture
+    snapshot: Snapshot
 
 
 class Task(NamedTuple):
@@ -68,7 +69,7 @@ class Task(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The whole way of all tasks: the start, each add, and each poll until nothing is pending."""
+    """The start, each add, and each poll until nothing is pending."""
 
     tick_ms: int
     wheel_size: int
@@ -78,7 +79,7 @@ class Trace(NamedTuple):
 
 
 class NumberedTask(TimerTask):
-    """A TimerTask that a snapshot can be read by."""
+    """A TimerTask with a number, which identifies the task in snapshots."""
 
     def __init__(self, delay_ms: int, number: int) -> None:
         super().__init__(delay_ms)
@@ -86,9 +87,10 @@ class NumberedTask(TimerTask):
 
 
 def trace(tick_ms: int, wheel_size: int, start_ms: int, delays_ms: list[int]) -> Trace:
-    """Adds a task for each delay at start_ms, then polls at each time that the delay queue names, until it is empty.
+    """Add a task for each delay at ``start_ms``, then poll at each expiration of the delay queue until it is empty.
 
-    Raises CommandError for what does not fit into a wheel.
+    Raises:
+        CommandError: A time does not fit into 64 bits.
     """
     try:
         return _trace(tick_ms, wheel_size, start_ms, delays_ms)
@@ -99,36 +101,36 @@ def trace(tick_ms: int, wheel_size: int, start_ms: int, delays_ms: list[int]) ->
 def _trace(tick_ms: int, wheel_size: int, start_ms: int, delays_ms: list[int]) -> Trace:
     wheel = TimingWheel(tick_ms, wheel_size, start_ms)
     tasks = tuple(Task(number, delay_ms, start_ms + delay_ms) for number, delay_ms in enumerate(delays_ms, 1))
-    before = look_at(wheel)
+    before = snapshot_of(wheel)
     steps = [Step("start", start_ms, None, (), (), before)]
     for task in tasks:
         added = wheel.add(NumberedTask(task.delay_ms, task.number), task.expiration_ms)
-        after = look_at(wheel)
+        after = snapshot_of(wheel)
         due: tuple[int, ...] = () if added else (task.number,)
         steps.append(Step("add", start_ms, task.number, due, moves(before, after), after))
         before = after
     while (now_ms := wheel.next_expiration_ms) is not None:
         due = tuple(found.number for found in wheel.poll(now_ms) if isinstance(found, NumberedTask))
-        after = look_at(wheel)
+        after = snapshot_of(wheel)
         steps.append(Step("poll", now_ms, None, due, moves(before, after), after))
         before = after
     return Trace(tick_ms, wheel_size, start_ms, tasks, tuple(steps))
 
 
-def look_at(wheel: TimingWheel) -> Picture:
-    """A snapshot of the wheel with tasks as their numbers."""
-    snapshot = wheel.snapshot()
-    return Picture(
+def snapshot_of(wheel: TimingWheel) -> Snapshot:
+    """Return a snapshot of the wheel with tasks as their numbers."""
+    found = wheel.snapshot()
+    return Snapshot(
         tuple(
             Level(number, level.tick_ms, level.interval_ms, level.current_time_ms, tuple(map(_bucket, level.buckets)))
-            for number, level in enumerate(snapshot.levels, 1)
+            for number, level in enumerate(found.levels, 1)
         ),
-        tuple(map(_bucket, snapshot.queue)),
+        tuple(map(_bucket, found.queue)),
     )
 
 
-def moves(before: Picture, after: Picture) -> tuple[Move, ...]:
-    """Who went where between two pictures, by number."""
+def moves(before: Snapshot, after: Snapshot) -> tuple[Move, ...]:
+    """Return the tasks that moved between two snapshots, by number."""
     origins = _places(before)
     return tuple(
         Move(task, origins.get(task), target)
@@ -141,5 +143,59 @@ def _bucket(bucket: WheelBucket) -> Bucket:
     return Bucket(Place(*bucket[:3]), tuple(task.number for task in bucket.tasks))
 
 
-def _places(picture: Picture) -> dict[int, Place]:
-    return {task: bucket.place for bucket in picture.queue for task in bucket.tasks}
+def _places(snapshot: Snapshot) -> dict[int, Place]:
+    return {task: bucket.place for bucket in snapshot.queue for task in bucket.tasks}
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def trace_as_json(trace: Trace) -> dict[str, Any]:
+    """Return the structure that ``hwheel trace --help`` describes. A change that breaks readers raises ``version``."""
+    return {
+        "version": JSON_VERSION,
+        "tick_ms": trace.tick_ms,
+        "wheel_size": trace.wheel_size,
+        "start_ms": trace.start_ms,
+        "tasks": [
+            {"task": task.number, "delay_ms": task.delay_ms, "expiration_ms": task.expiration_ms}
+            for task in trace.tasks
+        ],
+        "steps": [_step_as_json(step) for step in trace.steps],
+    }
+
+
+def _step_as_json(step: Step) -> dict[str, Any]:
+    return {
+        "step": step.kind,
+        "time_ms": step.time_ms,
+        "task": step.task,
+        "due": list(step.due),
+        "moved": [
+            {
+                "task": move.task,
+                "from": None if move.origin is None else _place_as_json(move.origin),
+                "to": _place_as_json(move.target),
+            }
+            for move in step.moved
+        ],
+        "levels": [
+            {
+                "level": level.level,
+                "tick_ms": level.tick_ms,
+                "interval_ms": level.interval_ms,
+                "current_time_ms": level.current_time_ms,
+                "buckets": [_bucket_as_json(bucket) for bucket in level.buckets],
+            }
+            for level in step.snapshot.levels
+        ],
+        "queue": [_bucket_as_json(bucket) for bucket in step.snapshot.queue],
+    }
+
+
+def _place_as_json(place: Place) -> dict[str, Any]:
+    return {"level": place.level, "bucket": place.bucket, "expiration_ms": place.expiration_ms}
+
+
+def _bucket_as_json(bucket: Bucket) -> dict[str, Any]:
+    return {**_place_as_json(bucket.place), "tasks": list(bucket.tasks)}

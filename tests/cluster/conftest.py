@@ -18,9 +18,9 @@ if "HWHEEL_CLUSTER" not in os.environ or importlib.util.find_spec("pyspark") is 
 @pytest.fixture
 def cluster(tmp_path):
     """A master and two workers; the test is skipped where there is no Java."""
-    from java_here import java_is_missing
+    from local_spark import java_problem
 
-    if (missing := java_is_missing()) is not None:
+    if (missing := java_problem()) is not None:
         pytest.skip(missing)
     from standalone import Cluster
 

@@ -1,9 +1,10 @@
-"""`hwheel deliver` is killed with -9 again and again, and started again on its checkpoint; then all is counted.
+"""Kill `hwheel deliver` with -9 again and again, restart it on its checkpoint, and count its output.
 
-python tests/spark/chaos.py [KILLS] [--by-id]    20, if nothing is said; status 1 if anything was lost, doubled or early
+    python tests/spark/chaos.py [KILLS] [--by-id]
 
-Thousands come due at once now and then, and between messages are lines and files that nobody can read: each has to be
-in the dead letters, once. With --by-id some of the messages are cancelled and put off by id.
+KILLS is 20 by default. The status is 1 if a message was lost, duplicated, or early. The input has bursts of thousands of
+messages with one deadline, and malformed lines and files, each of which must become one dead letter. With --by-id, some
+messages are cancelled and rescheduled by id.
 """
 
 import json
@@ -24,7 +25,7 @@ CONF = ["spark.driver.memory=1g", "spark.driver.extraJavaOptions=-XX:+UseSerialG
 
 
 class Job:
-    """The process. `places` are the options that say from where to where."""
+    """A process of `hwheel deliver`. `places` are its options --from and --to."""
 
     OPTIONS = ["--trigger", "500ms", "--dead-letters-every", "10s", "--partitions", "2", "--dedup", "1 hour"]
 
@@ -32,7 +33,6 @@ class Job:
         self.directory, self.places, self.conf, self.by_id = directory, places, [*CONF, *conf], by_id
 
     def command(self):
-        """What is run, but for the options below, which are the same wherever it runs."""
         conf = [word for setting in self.conf for word in ("--conf", setting)]
         places = [*self.places, "--checkpoint", "state", *(["--by-id"] if self.by_id else [])]
         return [sys.executable, "-P", "-m", "hwheel", "deliver", *places, "--master", "local[2]", *conf, *self.OPTIONS]
@@ -51,16 +51,19 @@ class Job:
                 env=self.environment(),
             )
 
-    def batches(self):
+    def last_batch(self):
         commits = self.directory / "state" / "messages" / "commits"
-        return max([int(one.name) for one in commits.glob("[0-9]*")], default=-1) if commits.exists() else -1
+        return max([int(one.name) for one in commits.glob("[0-9]*")], default=-1)
+
+    def check_runs(self):
+        assert self.process.poll() is None, (self.directory / "log").read_text()[-4000:]
 
     def wait_for_a_batch(self):
-        before, give_up = self.batches(), time.monotonic() + PATIENCE_S
-        while self.batches() == before:
-            assert self.process.poll() is None, (self.directory / "log").read_text()[-4000:]
-            assert time.monotonic() < give_up, "no batch"
-            time.sleep(0.05)
+        before, give_up = self.last_batch(), time.monotonic() + PATIENCE_S
+        while self.last_batch() == before:
+            self.check_runs()
+            assert time.monotonic() < give_up, f"no batch in {PATIENCE_S} s"
+            time.sleep(0.1)
 
     def kill(self):
         os.killpg(self.process.pid, signal.SIGKILL)  # its JVM as well
@@ -72,7 +75,7 @@ class Job:
 
 
 def rows_in(directory):
-    """(record, written at) of all that is in an output directory, batch by batch."""
+    """Yield (record, time of writing) of an output directory, batch by batch."""
     for file in sorted(directory.glob("*.json")):
         written_ms = file.stat().st_mtime_ns // 1_000_000
         for line in file.read_text().splitlines():
@@ -88,13 +91,13 @@ def letters(directory):
 
 
 def run(directory, kills, seed=0, by_id=False):
-    """Returns the sender; AssertionError if not all that it counts went out, once, in order, not early."""
+    """Kill and restart a job, check its output, and return the sender."""
     chance = random.Random(seed)
 
     def kill(job):
         for number in range(kills):
-            if number % 3 == 2:
-                time.sleep(chance.uniform(0, 8))  # somewhere in its start
+            if number % 3 == 1:
+                time.sleep(chance.uniform(0, 8))  # during its start
             else:
                 job.wait_for_a_batch()
                 time.sleep(chance.uniform(0, 2))
@@ -108,7 +111,7 @@ def run(directory, kills, seed=0, by_id=False):
 
 
 def run_through(job, trouble, chance, every_s=0.25):
-    """The same, of a job that gets into trouble while messages come."""
+    """Call trouble(job) while messages arrive, then check the output. Return the sender."""
     directory = job.directory
     (directory / "in").mkdir()
     sender = FileSender(directory / "in", chance, every_s, job.by_id)
@@ -122,13 +125,13 @@ def run_through(job, trouble, chance, every_s=0.25):
         assert len(sender.replaced) > 5 or not job.by_id
         wait_until("messages are missing", lambda: sender.expected() <= {row["id"] for row, _ in delivered(directory)})
         wait_until("dead letters are missing", lambda: {*sender.bad} <= {*map(subject, letters(directory))})
-        job.wait_for_a_batch()  # for what may come twice
+        job.wait_for_a_batch()  # which would write duplicates
         assert job.stop(signal.SIGINT) == 0, "a clean stop by Ctrl-C"
     finally:
         sender.done.set()
         if job.process.poll() is None:
             job.kill()
-    check(directory, sender.records, sender.expected())
+    check_messages(directory, sender.records, sender.expected())
     check_letters(directory, sender.bad)
     return sender
 
@@ -140,11 +143,14 @@ def wait_until(missing, condition):
         time.sleep(0.5)
 
 
-def check(directory, records, expected):
+def check_messages(directory, records, expected):
+    """Check that each expected message was written once, unchanged, not early, and in order of its key."""
     rows = list(delivered(directory))
     counts = Counter(row["id"] for row, _ in rows)
-    lost, doubled = expected - {*counts}, [id for id, count in counts.items() if count > 1]
-    assert not lost and not doubled, f"lost {len(lost)}, doubled {len(doubled)}: {sorted(lost)[:5]} {doubled[:5]}"
+    lost, duplicated = expected - {*counts}, [id for id, count in counts.items() if count > 1]
+    assert not lost and not duplicated, (
+        f"lost {len(lost)}, duplicated {len(duplicated)}: {sorted(lost)[:5]} {duplicated[:5]}"
+    )
     assert {*counts} == expected, f"cancelled and delivered: {sorted({*counts} - expected)[:5]}"
     dues = defaultdict(list)
     for row, written_ms in rows:
@@ -155,16 +161,16 @@ def check(directory, records, expected):
 
 
 def subject(letter):
-    """What a dead letter is about: a line, or where there is none a file."""
+    """Return the line or the file name that a dead letter is about."""
     return letter.get("line") or Path(letter["file"]).name
 
 
 def check_letters(directory, bad):
-    """`bad`: the reason of each, by the subject; of a file, how it begins."""
+    """Check that each bad line and file has one dead letter. `bad`: reasons by subject; of a file, its beginning."""
     found = letters(directory)
     counts = Counter(map(subject, found))
     assert {*counts} == {*bad}, f"{sorted({*counts} ^ {*bad})[:5]}"
-    assert counts.total() == len(counts), f"doubled: {counts.most_common(5)}"
+    assert counts.total() == len(counts), f"duplicated: {counts.most_common(5)}"
     for letter in found:
         reason = bad[subject(letter)]
         is_file = reason == FILE_REASON
@@ -179,7 +185,7 @@ def main():
         sender = run(Path(directory), kills, by_id=by_id)
     print(
         f"{kills} kills, {len(sender.expected()):,} messages, {sender.bursts} bursts of {BURST:,}: "
-        "0 lost, 0 doubled, 0 early, in order per key; "
+        "0 lost, 0 duplicated, 0 early, in order per key; "
         f"{sender.bad_lines:,} bad lines and {sender.bad_files} bad files, each in the dead letters once; "
         f"{time.monotonic() - started:.0f} s"
     )

@@ -1,5 +1,6 @@
-"""What a job gets while it is killed: messages, and into a directory also bursts, lines that are no messages, and files
-that nobody can read. It is written down what has to come out of it.
+"""Senders of messages for a job that is killed, with a record of the expected output.
+
+A FileSender also sends bursts, malformed lines, and unreadable files.
 """
 
 import bz2
@@ -8,13 +9,13 @@ import json
 import threading
 import time
 
-AHEAD_MS = 3000  # at least so long before its due time a record is there: what comes later may meet its batch
-BURST_EVERY, BURST = 40, 5_000  # each so many files so many messages, due in one millisecond
+AHEAD_MS = 3000  # a record arrives at least this long before its deadline, or its cancel could come after its batch
+BURST_EVERY, BURST = 40, 5_000  # files from one burst to the next; messages of a burst, due in one millisecond
 BURST_PAYLOAD = "b" * 250
 BAD_FILE_EVERY = 100
-FIRST = 10  # of both
+FIRST = 10  # number of the file with the first burst, and of the first bad file
 FILE_REASON = "the file cannot be read: "
-BAD_LINES = {  # with their reasons
+BAD_LINES = {  # reasons by line
     "no message {}": "not a JSON object",
     '"no message {}"': "not a JSON object",
     '{{"id": "cut-{}", "due": 17': "not a JSON object",
@@ -31,10 +32,10 @@ BAD_LINES = {  # with their reasons
 
 
 class Sender(threading.Thread):
-    """Sends new messages, duplicates and cancels, four times a second unless told otherwise.
+    """Sends new messages, duplicates and cancels every `every_s` seconds.
 
-    `by_id`: whether also cancels without a due, and replacements: one for an id at most, because the order of two that
-    are in different files of one batch is not the sender's.
+    With `by_id`, it also sends cancels without a due, and replacements. Each id is replaced once at most, because a
+    batch may read two files in another order than they were sent in.
     """
 
     def __init__(self, chance, every_s=0.25, by_id=False):
@@ -50,7 +51,7 @@ class Sender(threading.Thread):
             self.send(number, [*self.some()])
 
     def expected(self):
-        """The ids of what has to come out."""
+        """Return the ids that must be delivered."""
         return {*self.records} - self.cancelled
 
     def later_ms(self):
@@ -67,7 +68,7 @@ class Sender(threading.Thread):
         for _ in range(50):
             record = self.message(self.later_ms())
             pick = self.chance.random()
-            if pick < 0.05:  # the cancel first
+            if pick < 0.05:  # the cancel precedes its message
                 self.cancelled.add(record["id"])
                 yield {**record, "cancel": True}
             yield record
@@ -76,7 +77,7 @@ class Sender(threading.Thread):
         for id in self.chance.sample([*self.records], min(20, len(self.records))):
             record = self.records[id]
             if self.chance.random() < 0.5:
-                yield record  # again, before or after it was delivered
+                yield record  # a duplicate, before or after delivery
             elif record["due"] > now_ms + AHEAD_MS and id not in self.replaced:
                 if not self.by_id or self.chance.random() < 0.3:
                     self.cancelled.add(id)
@@ -91,9 +92,9 @@ class Sender(threading.Thread):
 
 
 class FileSender(Sender):
-    """Into a directory, with bursts, bad lines and bad files, so many of each.
+    """Sends files to a directory, and counts bursts, bad lines, and bad files.
 
-    `bad`: by what the dead letters have to tell of, a line or the name of a file, the reason; of a file how it begins.
+    `bad`: the reason of each expected dead letter, by the line or the file name.
     """
 
     def __init__(self, directory, chance, every_s=0.25, by_id=False):
@@ -124,7 +125,7 @@ class FileSender(Sender):
         return [self.message(due_ms, BURST_PAYLOAD) for _ in range(BURST)]
 
     def bad_line(self):
-        """As it is sent. Latin-1 is no UTF-8; a dead letter has U+FFFD for what it cannot be."""
+        """Return the next bad line. One is Latin-1, for which the dead letter has U+FFFD."""
         template, reason = [*BAD_LINES.items()][self.bad_lines % len(BAD_LINES)]
         line = template.format(self.bad_lines).encode("latin-1")
         self.bad[line.decode(errors="replace")] = reason.format(self.bad_lines)
@@ -132,7 +133,7 @@ class FileSender(Sender):
         return line + b"\n"
 
     def bad_file(self):
-        """Its name and content, of what would be messages: cut, or under the name of another format."""
+        """Return the name and content of the next bad file: messages, truncated or under the name of another format."""
         due_ms = int(time.time() * 1000) + AHEAD_MS
         records = [{"id": f"never{i}", "due": due_ms, "payload": self.chance.random()} for i in range(500)]
         plain = b"".join(as_lines(records))
@@ -141,7 +142,7 @@ class FileSender(Sender):
             "cut.json.gz": gzipped[: self.chance.randrange(20, len(gzipped) - 8)],
             "plain.json.gz": plain,
             "cut.json.bz2": bzipped[: self.chance.randrange(20, len(bzipped) - 8)],
-            "frame.json.lz4": b"\x04\x22\x4d\x18" + gzipped,  # as the commands lz4 and snzip begin a file
+            "frame.json.lz4": b"\x04\x22\x4d\x18" + gzipped,  # magic numbers of the commands lz4 and snzip
             "frame.json.snappy": b"\xff\x06\x00\x00sNaPpY" + gzipped,
         }
         return [*kinds.items()][self.bad_files % len(kinds)]

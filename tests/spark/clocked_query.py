@@ -1,6 +1,6 @@
-"""A streaming query whose clock only the test moves: one batch a move, at multiples of 1000 ms.
+"""A streaming query on a manual clock: one batch for each move of the clock.
 
-Spark has the clock for its own tests and no public way to it, so this goes through the JVM.
+Spark has this clock for its own tests and no public API for it, so the query is started through the JVM.
 """
 
 import json
@@ -12,13 +12,13 @@ SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
 
 
 def start_with_clock(frame, checkpoint, sink, clock):
-    """Starts a query with a batch a second on a clock of the JVM's; returns the JVM's query."""
+    """Start a query with one batch a second of a JVM clock; return the JVM's query."""
     jvm = frame.sparkSession._jvm
     none = jvm.scala.Option.empty()
     manager = frame.sparkSession._jsparkSession.sessionState().streamingQueryManager()
     (count,) = {one.getParameterCount() for one in manager.getClass().getMethods() if one.getName() == "startQuery"}
     return manager.startQuery(
-        *[none] * (count - 11),  # names; Spark 4.1 has one, 4.3 two
+        *[none] * (count - 11),  # names: one in Spark 4.1, two in 4.3
         jvm.scala.Option.apply(str(checkpoint)),
         frame._jdf,
         jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(jvm.java.util.HashMap()),
@@ -34,20 +34,33 @@ def start_with_clock(frame, checkpoint, sink, clock):
 
 
 class ClockedQuery:
-    """transform(df) over JSON files in a directory, into memory; `batch` adds a file, moves the clock, and waits."""
+    """Runs transform(df) over the JSON files of a directory. A context manager that stops the query."""
 
     def __init__(self, spark, directory, transform, schema=SCHEMA):
-        self.spark, self.directory = spark, directory
-        (directory / "in").mkdir(exist_ok=True)
-        self.files = len(list((directory / "in").iterdir()))
-        source = spark.readStream.schema(schema).json(str(directory / "in"))
-        self.frame = transform(source)
-        self.clock = spark._jvm.org.apache.spark.util.ManualClock()
-        self.sink = spark._jvm.org.apache.spark.sql.execution.streaming.sources.MemorySink()
+        self.spark, self.directory, self.schema = spark, directory, schema
+        (directory / "in").mkdir()
+        self.files = 0
+        self.query = None
+        self.restart(transform)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def restart(self, transform=None):
+        """Stop the query; the next batch starts it on its checkpoint, with another transform if one is given."""
+        self.stop()
+        self.transform = transform or self.transform
+        source = self.spark.readStream.schema(self.schema).json(str(self.directory / "in"))
+        self.frame = self.transform(source)
+        self.clock = self.spark._jvm.org.apache.spark.util.ManualClock()
+        self.sink = self.spark._jvm.org.apache.spark.sql.execution.streaming.sources.MemorySink()
         self.query = None
 
     def batch(self, records, now_ms):
-        """What goes out in the batch at now_ms, a multiple of 1000 after the last one; as dicts, in order."""
+        """Return the rows of the batch at now_ms, a multiple of 1000 after that of the last one, as dicts in order."""
         if records:
             hidden = self.directory / "in" / f".{self.files}"
             hidden.write_text("".join(json.dumps(record) + "\n" for record in records))
@@ -56,7 +69,7 @@ class ClockedQuery:
         before = self.batch_id()
         self.clock.setTime(now_ms)
         if self.query is None:
-            # Now, and not before: a query's first batch starts at once, and the time must be there.
+            # Only now: the first batch of a query starts at once, and reads the clock.
             self.query = start_with_clock(self.frame, self.directory / "checkpoint", self.sink, self.clock)
         give_up = time.monotonic() + PATIENCE_S
         while self.batch_id() == before:
@@ -72,7 +85,7 @@ class ClockedQuery:
         return latest.get() if latest.isDefined() else None
 
     def stop(self):
-        """Stops between two batches: one that is in the sink and not yet committed would come again."""
+        """Stop after the commit of the last batch, because Spark would repeat an uncommitted one."""
         if self.query is None:
             return
         commit = self.directory / "checkpoint" / "commits" / str(self.batch_id())
@@ -80,3 +93,4 @@ class ClockedQuery:
         while not commit.exists() and not self.query.exception().isDefined() and time.monotonic() < give_up:
             time.sleep(0.01)
         self.query.stop()
+        self.query = None

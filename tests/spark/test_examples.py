@@ -1,4 +1,4 @@
-"""examples/push_campaign comes to its end, and its account is one that can fail."""
+"""examples/push_campaign runs to its end, and its report detects each fault."""
 
 import io
 import os
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from java_here import java_is_missing
+from local_spark import needs_java
 
 CAMPAIGN = Path(__file__).parents[2] / "examples" / "push_campaign"
 PATIENCE_S = 600
@@ -20,7 +20,7 @@ PATIENCE_S = 600
 
 @pytest.fixture
 def modules(monkeypatch):
-    """The example's own modules, imported for one test: their names are nobody else's business."""
+    """modules(name): a module of the example. Its generic name is unloaded after the test."""
     monkeypatch.syspath_prepend(str(CAMPAIGN))
     names = ("plan", "feed", "job", "account", "show", "picture")
     yield lambda name: __import__(name)
@@ -29,8 +29,8 @@ def modules(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(java_is_missing() is not None, reason=str(java_is_missing()))
-def test_a_small_campaign(tmp_path):
+@needs_java
+def test_small_campaign(tmp_path):
     command = [sys.executable, CAMPAIGN / "run.py", "--coupons", "5000", "--seconds", "10", "--keep", "kept"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -45,7 +45,7 @@ def test_a_small_campaign(tmp_path):
     assert (tmp_path / "kept" / "campaign" / "state").exists()
 
 
-def test_the_plan_is_the_same_for_a_seed_and_has_what_goes_wrong(modules):
+def test_plan_is_reproducible_and_has_every_kind_of_fault(modules):
     plan = modules("plan")
     day = plan.make_plan(20_000, 20.0, 7)
     again = plan.make_plan(20_000, 20.0, 7)
@@ -59,12 +59,12 @@ def test_the_plan_is_the_same_for_a_seed_and_has_what_goes_wrong(modules):
     first_message = np.full(20_000, 2**60)
     messages = day.kind == plan.Kind.MESSAGE
     np.minimum.at(first_message, day.coupon[messages], day.at_ms[messages])
-    assert (first_message <= np.maximum(day.due_ms - plan.MARGIN_MS, plan.NIGHT_BEFORE)).all(), "all are sent in time"
-    assert np.bincount(day.user).max() > 20 * np.bincount(day.user).mean(), "some users have very many"
+    assert (first_message <= np.maximum(day.due_ms - plan.MARGIN_MS, plan.NIGHT_BEFORE)).all(), "messages arrive before their margin"
+    assert np.bincount(day.user).max() > 20 * np.bincount(day.user).mean(), "some users have many messages"
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_what_is_shown_meanwhile(modules, terminal):
+def test_progress_display(modules, terminal):
     plan, show = modules("plan"), modules("show")
     day = plan.make_plan(3000, 10.0, 1)
     feeder = SimpleNamespace(plan=day, start_ms=1000 * time.time() - 5000, done=len(day.kind))
@@ -87,7 +87,7 @@ def test_what_is_shown_meanwhile(modules, terminal):
         (None, "sent although taken back"),
     ],
 )
-def test_each_fault_is_found(modules, change, fault):
+def test_report_detects_each_fault(modules, change, fault):
     plan, account = modules("plan"), modules("account")
     day = plan.make_plan(3000, 10.0, 1)
     start_ms = 10**12

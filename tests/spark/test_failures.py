@@ -4,9 +4,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from hwheel.cli.common import CommandError, spark_errors
-from hwheel.spark.deliver.failures import GO_ON, LINE_MOST, failure_of
 from hwheel.spark.deliver.sink import DirectoryTakenError
-from hwheel.spark.session.local import no_traces_of_accumulators
+from hwheel.spark.deliver.failures import GO_ON, LINE_MOST, failure_of
 
 
 @pytest.mark.parametrize(
@@ -73,18 +72,3 @@ def test_an_error_without_a_text_is_named():
     failure = failure_of(RuntimeError(head + frame.format("sql/streaming/stateful_processor_api_client")))
     assert failure.what.startswith("Spark could not write the state, or read it: the disk")
     assert failure.advice == "see that there is room, and start it again: nothing is lost"
-
-
-def test_java_that_is_ended_leaves_no_traceback(spark, capsys):
-    """Of the thread that takes accumulators."""
-    server = spark.sparkContext._accumulatorServer
-    had_own = "handle_error" in vars(server)
-    no_traces_of_accumulators(spark)
-    try:
-        raise EOFError
-    except EOFError:
-        server.handle_error(None, None)
-    told = capsys.readouterr()
-    if not had_own:
-        del server.handle_error
-    assert told == ("", "")

@@ -1,4 +1,4 @@
-"""hold_until_due in Spark itself: random messages over many micro-batches of a clock that the test moves."""
+"""hold_until_due in a streaming query, on a clock that the test moves."""
 
 import random
 from collections import Counter, defaultdict
@@ -25,7 +25,7 @@ def hold(df, **changes):
 
 
 def history(chance, batches):
-    """(time, records) of batches: new messages, duplicates, cancels before, with and after their messages."""
+    """Yield (time, records) of batches: messages, duplicates, and cancels before, with, and after their messages."""
     now_ms, known, held_back = START_MS, [], []
     for _ in range(batches):
         now_ms += chance.choice([1, 1, 1, 2, 5, 60]) * 1000
@@ -34,7 +34,7 @@ def history(chance, batches):
             pick = chance.random()
             if known and pick < 0.35:
                 record = chance.choice(known[-40:])
-                # Another key, in a while: with one shard in reach of both it is not to be taken for the first one.
+                # Sometimes with another key: equal ids of different keys are different messages.
                 key = record.key if chance.random() < 0.8 else f"k{chance.randrange(5)}"
                 records.append(record._replace(cancel=pick < 0.15, key=key))
                 continue
@@ -44,7 +44,7 @@ def history(chance, batches):
             known.append(record)
             if pick < 0.9:
                 records.append(record)
-            else:  # its cancel overtakes it
+            else:  # the cancel overtakes its message
                 records.append(record._replace(cancel=True))
                 held_back.append(record)
         chance.shuffle(records)
@@ -58,33 +58,27 @@ def by_key(rows):
     return found
 
 
-def test_the_model_over_many_batches_and_restarts(spark, tmp_path):
+def test_query_agrees_with_the_model(spark, tmp_path):
     chance, model, counts = random.Random(7), PlainModel(1000), Counter()
-    query = None
-    try:
+    settings = {"dedup": "1000 days", "wheel_size": 4, "shards": 3}
+    with ClockedQuery(spark, tmp_path, lambda df: hold(df, **settings)) as query:
         for number, (now_ms, records) in enumerate(history(chance, 36)):
-            if number in (0, 12, 25):
-                if query:
-                    query.stop()
-                query = ClockedQuery(spark, tmp_path, lambda df: hold(df, dedup="1000 days", wheel_size=4, shards=3))
+            if number in (12, 25):
+                query.restart()
             malformed = [bad for bad, _ in chance.sample(MALFORMED, chance.randint(0, 2))]
-            rows = [record._asdict() for record in records] + malformed
-            out = query.batch(rows, now_ms)
+            out = query.batch([record._asdict() for record in records] + malformed, now_ms)
             expected = model.batch(records, now_ms)
             found = [(row["id"], row["key"], row["due"], row.get("payload")) for row in out]
             assert by_key(found) == by_key((r.id, r.key, r.due, r.payload) for r in expected), f"batch {number}"
-            counts.update(batches=1, delivered=len(out), dead=len(malformed), cancels=sum(r.cancel for r in records))
-    finally:
-        if query:
-            query.stop()
-    assert counts["delivered"] > 60 and counts["cancels"] > 20 and len(model.pending) > 5, "it has all"
+            counts.update(delivered=len(out), dead=len(malformed), cancels=sum(r.cancel for r in records))
+    assert counts["delivered"] > 60 and counts["cancels"] > 20 and len(model.pending) > 5
     dead = dead_letters(spark.read.schema(SCHEMA).json(str(tmp_path / "in")), id="id", key="key", due="due").collect()
     assert len(dead) == counts["dead"]
     assert {row.reason for row in dead} <= {reason for _, reason in MALFORMED}
 
 
-def test_timestamps_integers_and_all_other_columns(spark, tmp_path):
-    """due as a timestamp is rounded up, an id may be a number, a key null, columns come out as they were."""
+def test_numeric_ids_null_keys_timestamps_and_other_columns(spark, tmp_path):
+    """A timestamp is rounded up to milliseconds. All columns but `cancel` pass through unchanged."""
 
     def transform(df):
         df = df.selectExpr(
@@ -99,68 +93,60 @@ def test_timestamps_integers_and_all_other_columns(spark, tmp_path):
         assert [field.dataType for field in held.schema] == [df.schema[name].dataType for name in held.columns]
         return held
 
-    query = ClockedQuery(spark, tmp_path, transform)
-    try:
-        rows = [{"id": "m1", "key": None, "due": START_MS + 2000, "payload": "p"}, {"id": "m2", "due": START_MS + 1999}]
+    rows = [{"id": "m1", "key": None, "due": START_MS + 2000, "payload": "p"}, {"id": "m2", "due": START_MS + 1999}]
+    with ClockedQuery(spark, tmp_path, transform) as query:
         assert query.batch(rows, START_MS + 1000) == []
         assert [row["id"] for row in query.batch([], START_MS + 2000)] == [2]
         (row,) = query.batch([], START_MS + 3000)
         assert row["id"] == 1 and row["a.b"] == {"text": "p", "list": [1, 2]}
         assert row["due"].startswith("2026-11-20 12:00:02") and row["key"] is None
-    finally:
-        query.stop()
 
 
-def test_a_checkpoint_is_not_read_with_other_settings(spark, tmp_path):
-    query = ClockedQuery(spark, tmp_path, hold)
-    query.batch([{"id": f"m{i}", "key": f"k{i}", "due": START_MS + 10_000} for i in range(20)], START_MS + 1000)
-    query.stop()
-    query = ClockedQuery(spark, tmp_path, lambda df: hold(df, tick="2 seconds"))
-    try:
-        with pytest.raises(AssertionError, match="tick=1000ms.*tick=2000ms"):
-            query.batch([{"id": f"n{i}", "key": f"k{i}", "due": START_MS + 10_000} for i in range(20)], START_MS + 2000)
-    finally:
-        query.stop()
-
-
-def test_a_burst_of_long_messages_goes_out_in_order(spark, tmp_path):
-    """160 MB in one tick of one shard, which is more than is put in order at once."""
+def test_burst_of_large_messages_goes_out_in_order(spark, tmp_path):
+    """One tick of one shard has 160 MB, more than is sorted at a time."""
 
     def transform(df):
-        long = df.selectExpr("id", "key", "due", "cancel", "repeat(payload, 4000000) as long")
-        return hold(long, shards=1).selectExpr("id", "key", "due", "length(long) as length", "left(long, 1) as letter")
+        large = df.selectExpr("id", "key", "due", "cancel", "repeat(payload, 4000000) as large")
+        return hold(large, shards=1).selectExpr("id", "due", "length(large) as length", "left(large, 1) as letter")
 
-    query = ClockedQuery(spark, tmp_path, transform)
-    try:
-        sent = [Record(f"m{i}", f"k{i % 3}", START_MS + 1900 - i * 7 % 40, False, "abc"[i % 3]) for i in range(40)]
+    sent = [Record(f"m{i}", f"k{i % 3}", START_MS + 1900 - i * 7 % 40, False, "abc"[i % 3]) for i in range(40)]
+    with ClockedQuery(spark, tmp_path, transform) as query:
         query.batch([record._asdict() for record in sent[:20]], START_MS)
-        query.batch(
-            [record._asdict() for record in sent[20:]] + [sent[3]._replace(cancel=True)._asdict()], START_MS + 1000
-        )
+        cancelled = sent[3]._replace(cancel=True)
+        query.batch([record._asdict() for record in [*sent[20:], cancelled]], START_MS + 1000)
         out = query.batch([], START_MS + 2000)
-        due = sorted((record.due, i) for i, record in enumerate(sent) if i != 3)
-        assert [(row["id"], row["letter"], row["length"]) for row in out] == [
-            (sent[i].id, sent[i].payload, 4_000_000) for _, i in due
-        ]
-    finally:
-        query.stop()
+    order = [i for _, i in sorted((record.due, i) for i, record in enumerate(sent) if i != 3)]
+    assert [(row["id"], row["letter"], row["length"]) for row in out] == [
+        (sent[i].id, sent[i].payload, 4_000_000) for i in order
+    ]
 
 
-def test_payload_columns_that_change_places_are_refused(spark, tmp_path):
-    """Inside they have numbers for names, so what is held of the one would come out as the other."""
+def with_payload(*payload):
+    return lambda df: hold(df.selectExpr("*", "upper(payload) as title"), payload=payload)
 
-    def with_payload(*payload):
-        return lambda df: hold(df.selectExpr("*", "upper(payload) as title"), payload=payload)
 
-    query = ClockedQuery(spark, tmp_path, with_payload("title", "payload"))
-    query.batch([{"id": f"m{i}", "key": f"k{i}", "due": START_MS + 1500, "payload": "p"} for i in range(9)], START_MS)
-    query.stop()
-    query = ClockedQuery(spark, tmp_path, with_payload("payload", "title"))
-    try:
-        with pytest.raises(AssertionError, match="column 4 is title string there and payload string here, column 5"):
-            query.batch([{"id": f"n{i}", "key": f"k{i}", "due": START_MS + 1500} for i in range(9)], START_MS + 2000)
-    finally:
-        query.stop()
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (hold, lambda df: hold(df, tick="2 seconds"), "tick=1000ms.*tick=2000ms"),
+        (hold, lambda df: hold(df, by_id=True), "written with by_id=False, and this query has by_id=True"),
+        (lambda df: hold(df, by_id=True), hold, "written with by_id=True, and this query has by_id=False"),
+        # The state numbers the columns, so values of one column would come out in the other.
+        (
+            with_payload("title", "payload"),
+            with_payload("payload", "title"),
+            "column 4 is title string there and payload string here, column 5",
+        ),
+    ],
+    ids=["another tick", "by_id on", "by_id off", "columns swapped"],
+)
+def test_checkpoint_of_other_settings_is_refused(spark, tmp_path, first, second, message):
+    rows = [{"id": f"m{i}", "key": f"k{i}", "due": START_MS + 10_000, "payload": "p"} for i in range(20)]
+    with ClockedQuery(spark, tmp_path, first) as query:
+        query.batch(rows, START_MS + 1000)
+        query.restart(second)
+        with pytest.raises(AssertionError, match=message):
+            query.batch(rows, START_MS + 2000)
 
 
 @pytest.fixture
@@ -169,7 +155,7 @@ def stream(spark, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "says"),
+    ("changes", "error", "message"),
     [
         ({"id": "ID2"}, ValueError, "id: there is no column 'ID2'; the columns are id, key"),
         ({"id": "cancel"}, TypeError, "id: column 'cancel' must be a string, binary or an integer, not boolean"),
@@ -194,31 +180,36 @@ def stream(spark, tmp_path):
         ({"id": "due", "by_id": True}, ValueError, "by_id: due must be a column of its own, not 'due'"),
     ],
 )
-def test_what_is_wrong_is_said_when_the_query_is_built(stream, changes, error, says):
-    with pytest.raises(error, match=says):
+def test_invalid_arguments_are_refused_before_the_query_starts(stream, changes, error, message):
+    with pytest.raises(error, match=message):
         hold(stream, **changes)
 
 
-def test_only_streams_are_held(spark):
+def test_batch_frames_are_refused(spark):
     with pytest.raises(ValueError, match="streaming"):
         hold(spark.createDataFrame([], SCHEMA))
 
 
-def test_batches_without_input_are_needed(spark, stream):
-    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "False")
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        (
+            "spark.sql.streaming.noDataMicroBatches.enabled",
+            "False",
+            "noDataMicroBatches.enabled must be true: batches without input",
+        ),
+        (
+            "spark.sql.streaming.stateStore.providerClass",
+            "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+            "must be org.apache.*RocksDBStateStoreProvider",
+        ),
+    ],
+)
+def test_unsuitable_spark_settings_are_refused(spark, stream, setting, value, message):
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, value)
     try:
-        with pytest.raises(ValueError, match="noDataMicroBatches.enabled must be true: batches without input"):
+        with pytest.raises(ValueError, match=message):
             hold(stream)
     finally:
-        spark.conf.unset("spark.sql.streaming.noDataMicroBatches.enabled")
-
-
-def test_another_state_store_is_refused(spark, stream):
-    name = "spark.sql.streaming.stateStore.providerClass"
-    before = spark.conf.get(name)
-    spark.conf.set(name, "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider")
-    try:
-        with pytest.raises(ValueError, match="must be org.apache.*RocksDBStateStoreProvider"):
-            hold(stream)
-    finally:
-        spark.conf.set(name, before)
+        spark.conf.set(setting, before)

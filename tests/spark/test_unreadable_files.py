@@ -1,0 +1,229 @@
+"""Input files that cannot be read: a delivery leaves them out, reports each once, and goes on."""
+
+import gzip
+import json
+import os
+import re
+import signal
+from types import SimpleNamespace
+
+import pytest
+from pyspark.sql import functions as F
+
+import chaos
+from deliveries import first_batches_done, ids_in, json_rows, put_lines, unreadable_files, wait_until
+from hwheel.spark.deliver import delivery as delivery_module
+from hwheel.spark.deliver import trial_reading, unreadable_files as unreadable_files_module
+from hwheel.spark.deliver.delivery import STARTS, Delivery
+from hwheel.spark.deliver.failures import Failure
+from hwheel.spark.deliver.directory import Directory
+from hwheel.spark.deliver.source import SCHEMA
+from hwheel.spark.deliver.trial_reading import unreadable_among, why_unreadable
+from hwheel.spark.deliver.unreadable_files import ListDamagedError, UnreadableFiles
+from hwheel.spark.session.conf import FILES_BY_A_JOB, set_up_local_input
+from local_spark import needs_java
+
+BAD = b'{"id": "bad", "due": 1000}'
+
+
+def test_each_unreadable_file_is_left_out_and_reported_once(deliveries, tmp_path):
+    """Subdirectories are not read, and a file named like a pattern is one file."""
+    source = tmp_path / "in"
+    long = b"\n".join(json.dumps({"id": f"t{i}", "due": 1000, "x": os.urandom(8).hex()}).encode() for i in range(5000))
+    packed = gzip.compress(long)
+    put_lines(source, "cut \u00e4%.json.gz", packed[: len(packed) // 2])
+    put_lines(source, "plain.json.gz", BAD)
+    put_lines(source, "good.json", {"id": "good", "due": 1000})
+    put_lines(source, "2026-11-22T10:30.json", {"id": "colon", "due": 1000})
+    put_lines(source, "*o[n]{e,}.json", {"id": "one", "due": 1000})
+    put_lines(source, "none.json", b"{}")
+    for directory in ("sub", "value=1"):
+        put_lines(source / directory, "a.json", {"id": "in a subdirectory", "due": 1000})
+    with open(os.fsencode(source) + b"/\xff.json", "w") as file:
+        file.write('{"id": "not text", "due": 1000}')
+
+    notices = deliveries.run()
+    assert ids_in(tmp_path / "out") == ["good", "one"], "the readable half of a file is not delivered"
+    letters = {
+        "2026-11-22T10:30.json": "the file cannot be read: there is a colon in its name, which Hadoop's local file "
+        "system does not take",
+        "none.json": "id is null",
+        "cut \u00e4%.json.gz": "the file cannot be read: Unexpected end of input stream",
+        "plain.json.gz": "the file cannot be read: not a gzip file",
+    }
+    assert unreadable_files(tmp_path / "dead") == letters
+    assert len(notices) == 4
+    (no_text,) = (notice for notice in notices if notice.startswith("\\xff.json is not read: its name is no text"))
+    pattern = r"file:.*cannot be read and is left out: .*\nmend it and move it in"
+    assert all(notice == no_text or re.match(pattern, notice) for notice in notices)
+
+    put_lines(source, "more.json", {"id": "more", "due": 1000})
+    assert deliveries.run(lambda delivery: delivery.sink.rows) == [no_text], "a restart does not repeat the reports"
+    assert ids_in(tmp_path / "out") == ["good", "more", "one"]
+    assert unreadable_files(tmp_path / "dead") == letters
+
+
+@pytest.mark.parametrize("format", ["json", "parquet"])
+def test_many_unreadable_files_cost_few_batches(spark, deliveries, tmp_path, monkeypatch, format):
+    starts = []
+    started = delivery_module.started
+    monkeypatch.setattr(delivery_module, "started", lambda *given: starts.append(given) or started(*given))
+    if format == "json":
+        for i in range(10):
+            put_lines(tmp_path / "in", f"plain \u00e4{i}.json.gz", BAD)
+            put_lines(tmp_path / "in", f"10:{i}.json", BAD)
+            put_lines(tmp_path / "in", f"good{i}.json", {"id": f"good{i}", "due": 1000})
+    else:
+        good = spark.createDataFrame([(f"good{i}", "k", 1000, None, "p") for i in range(10)], SCHEMA)
+        good.repartition(10).write.parquet(str(tmp_path / "in"))
+        good.withColumn("due", F.lit("soon")).repartition(10).write.mode("append").parquet(str(tmp_path / "in"))
+    deliveries.run(format=format)
+    print(len(starts), "STARTS")
+    assert len(starts) < 10
+    out, dead = (spark.read.format(format).load(str(tmp_path / name)).collect() for name in ("out", "dead"))
+    assert sorted(row["id"] for row in out) == sorted(f"good{i}" for i in range(10))
+    files = [row["file"] for row in dead]
+    assert len(files) == len({*files}) > 5 and all("the file cannot be read" in row["reason"] for row in dead)
+    assert format == "parquet" or len(files) == 20
+
+
+def test_search_for_unreadable_files_can_be_interrupted(deliveries, tmp_path, monkeypatch):
+    """Each call of tend() reports some files, and a later start completes the search."""
+    monkeypatch.setattr(unreadable_files_module, "SEARCH_S", 0.0)
+    for i in range(8):
+        put_lines(tmp_path / "in", f"plain{i}.json.gz", BAD)
+    put_lines(tmp_path / "in", "good.json", {"id": "good", "due": 1000})
+    first = deliveries.run(lambda delivery: len(delivery.notices) >= 3)
+    assert len(first) == len(unreadable_files(tmp_path / "dead")) == 3
+    second = deliveries.run()
+    assert len(first + second) == len({*first, *second}) == 8
+    assert len(unreadable_files(tmp_path / "dead")) == 8
+    assert ids_in(tmp_path / "out") == ["good"]
+
+
+def test_search_by_halves_finds_every_unreadable_file(spark, tmp_path, monkeypatch):
+    names = [f"{i}.json" for i in range(100)]
+    for bad in (0, 1, 50, 98, 99):
+        names[bad] += ".gz"
+    for name in names:
+        (tmp_path / name).write_text("{}")
+    names[40:40] = ["10:30.json", "gone.json"]
+    urls = [f"file://{tmp_path}/{name}" for name in names]
+    tried = []
+    reading_fails = trial_reading.reading_fails
+
+    def counted(spark, files, *how):
+        tried.append(len(files))
+        return reading_fails(spark, files, *how)
+
+    monkeypatch.setattr(trial_reading, "reading_fails", counted)
+    found = [url for url, failure in unreadable_among(spark, urls, "text", SCHEMA)]
+    assert sorted(found) == sorted(url for url in urls if re.search("gz|:30|gone", url))
+    assert len(tried) < 45, "two readings for each file that Spark names, and halvings for the other two"
+    tried.clear()
+    assert [*unreadable_among(spark, [url for url in urls if url not in found], "text", SCHEMA)] == [] and tried == [95]
+    assert [*unreadable_among(spark, [], "text", SCHEMA)] == []
+
+
+def test_many_local_files_are_listed_without_a_spark_job(spark, deliveries, tmp_path):
+    """Spark's own listing runs a task for each file."""
+    for i in range(200):
+        put_lines(tmp_path / "in", f"{i}.json", {"id": f"{i}", "due": 1000})
+    task_counts = set()
+
+    def until(delivery):
+        tracker = spark.sparkContext.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(str(delivery.messages.runId))]
+        stages = {stage for job in jobs if job for stage in job.stageIds}
+        task_counts.update(info.numTasks for info in map(tracker.getStageInfo, stages) if info)
+        return first_batches_done(tmp_path / "state")
+
+    spark.conf.unset(FILES_BY_A_JOB)
+    try:
+        deliveries.run(until)
+        assert task_counts and 200 not in task_counts
+        spark.conf.set(FILES_BY_A_JOB, "5")
+        set_up_local_input(spark)
+        assert spark.conf.get(FILES_BY_A_JOB) == "5", "a setting of the user stays"
+    finally:
+        spark.conf.unset(FILES_BY_A_JOB)
+
+
+def test_parquet_files_of_other_types_are_left_out(spark, deliveries, tmp_path):
+    good = spark.createDataFrame([("good", "k", 1000, None, "p")], SCHEMA).coalesce(1)
+    latin = good.withColumn("id", F.lit("latin")).withColumn("payload", F.unhex(F.lit("e4")).cast("string"))
+    for frame in (good, good.withColumn("due", F.lit("soon")), latin):
+        frame.write.mode("append").parquet(str(tmp_path / "in"))
+    partition = good.withColumn("id", F.lit("in a subdirectory"))
+    partition.write.parquet(str(tmp_path / "in" / "due=5"))  # not read, and not a partition column
+    deliveries.run(format="parquet")
+    out = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert [(row.id, row.due) for row in out] == [("good", 1000)]
+    letters = {row.reason: row for row in spark.read.parquet(str(tmp_path / "dead")).collect()}
+    not_utf8, unreadable = sorted(letters)
+    assert not_utf8 == "not UTF-8" and letters[not_utf8].id == "latin"
+    assert "the file cannot be read" in unreadable and "due" in unreadable
+    assert letters[unreadable].file.endswith(".parquet")
+
+
+@pytest.mark.slow
+@needs_java
+def test_file_that_needs_more_memory_than_java_has_is_left_out(tmp_path):
+    """Hadoop's .lz4 format differs from that of the lz4 command, and its reader takes other bytes for a length."""
+    put_lines(tmp_path / "in", "packed.json.lz4", bytes.fromhex("04224d186440a71a00000080") + b'{"id": "a"}' * 9)
+    put_lines(tmp_path / "in", "_hidden.lz4", bytes.fromhex("04224d186440a71a"))
+    put_lines(tmp_path / "in", "good.json", {"id": "good", "due": 1000})
+    job = chaos.Job(tmp_path)
+    job.start()
+    try:
+
+        def check():
+            assert job.process.poll() is None, (tmp_path / "log").read_text()
+
+        wait_until(lambda: json_rows(tmp_path / "out") and first_batches_done(tmp_path / "state"), check)
+        assert job.stop(signal.SIGINT) == 0
+    finally:
+        if job.process.poll() is None:
+            job.kill()
+    assert ids_in(tmp_path / "out") == ["good"]
+    ((name, reason),) = unreadable_files(tmp_path / "out-dead-letters").items()
+    assert name == "packed.json.lz4" and "another than that of the command" in reason
+    log = (tmp_path / "log").read_text()
+    assert log.count("packed.json.lz4 cannot be read and is left out: ") == 1 and "hidden" not in log
+
+
+def test_readable_file_is_not_blamed(spark, tmp_path):
+    file = tmp_path / "now [1].json"
+    file.write_text("{}")
+
+    def why(path):
+        return why_unreadable(spark, path.as_uri(), "text", SCHEMA)
+
+    assert why(file) is None
+    assert why(tmp_path / "gone.json") == "it was taken away before it was read"
+    assert why(tmp_path / "no" / "disk.json") is None
+
+
+def test_query_is_restarted_after_a_passing_fault_up_to_a_limit():
+    started = []
+    fault = Failure("x cannot be read: a passing fault", "...", "...", "x")
+    query = SimpleNamespace(isActive=False)
+    sinks = SimpleNamespace(failure=fault, like_seconds=0, batches=0), SimpleNamespace(failure=None, batches=0)
+    delivery = Delivery(query, SimpleNamespace(isActive=True), *sinks, {"messages": lambda: started.append(1) or query})
+    while (failure := delivery.tend()) is None:
+        pass
+    assert failure is fault and len(started) == STARTS
+    for _ in range(2 * STARTS):
+        sinks[0].batches += 1
+        assert delivery.tend() is None, "a completed batch resets the limit"
+
+
+@pytest.mark.parametrize("text", ["", '{"file:///in/a.gz": "not a gzi', "[]", '{"file:///in/a.gz": 1}', "[" * 100_000])
+def test_damaged_list_of_unreadable_files_is_refused(spark, tmp_path, text):
+    """Without the list, files that were never read would count as read and be deleted."""
+    state = Directory(spark, str(tmp_path))
+    UnreadableFiles(state).add("file:///in/a.gz", "not a gzip file")
+    assert UnreadableFiles(state).reasons == {"file:///in/a.gz": "not a gzip file"}
+    (tmp_path / "unreadable-files.json").write_text(text)
+    with pytest.raises(ListDamagedError, match="unreadable-files.json is damaged: .*\nput it back"):
+        UnreadableFiles(state)

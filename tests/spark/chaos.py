@@ -2,9 +2,9 @@
 
     python tests/spark/chaos.py [KILLS] [--by-id]
 
-KILLS is 20 by default. The status is 1 if a message was lost, duplicated, or early. The input has bursts of thousands of
-messages with one deadline, and malformed lines and files, each of which must become one dead letter. With --by-id, some
-messages are cancelled and rescheduled by id.
+KILLS is 20 by default. The status is 1 if a message was lost, duplicated, or early. The input has bursts of thousands
+of messages with one deadline, and malformed lines and files, each of which must become one dead letter. With --by-id,
+some messages are cancelled and rescheduled by id.
 """
 
 import json

@@ -95,7 +95,7 @@ def ids_in(directory):
     return sorted(row["id"] for row in json_rows(directory))
 
 
-def unreadable_files(directory):
+def file_letters(directory):
     """Return the reasons of the dead letters about whole files, by file name. Each file has one letter."""
     rows = json_rows(directory)
     reasons = {unquote(row["file"]).rpartition("/")[2]: row["reason"] for row in rows}

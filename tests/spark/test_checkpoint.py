@@ -9,13 +9,18 @@ import pytest
 
 from deliveries import WHEEL, ids_in, put_lines
 from hwheel.cli.common import CommandError, spark_errors
-from hwheel.spark.deliver.checkpoint import begin_next_batch, last_batch
-from hwheel.spark.deliver.checkpoint import MESSAGES
+from hwheel.spark.deliver.checkpoint import (
+    MESSAGES,
+    OUTPUTS,
+    CheckpointInUseError,
+    begin_next_batch,
+    check_logs,
+    keep_outputs,
+    last_batch,
+    only_job,
+)
 from hwheel.spark.deliver.directory import Directory, DirectoryError
-from hwheel.spark.deliver.checkpoint import CheckpointInUseError, only_job
 from hwheel.spark.deliver.settings import CheckpointOptionsError, WheelOptions, kept_options
-from hwheel.spark.deliver.checkpoint import OUTPUTS, keep_outputs
-from hwheel.spark.deliver.checkpoint import check_logs
 
 GIVEN = {"tick": None, "wheel_size": 64, "shards": None, "partitions": 4, "dedup": None}
 MADE = WheelOptions("1 second", 64, 4, 4, "10 minutes")

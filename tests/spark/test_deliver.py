@@ -15,12 +15,11 @@ from hwheel.cli.deliver.counts import Counts
 from hwheel.cli.main import main
 from hwheel.spark.deliver.checkpoint import MESSAGES
 from hwheel.spark.deliver.delivery import STARTS, Delivery
-from hwheel.spark.deliver.sink import DirectorySink
-from hwheel.spark.deliver.failures import WORKER_KILLED, WORKER_LATE
 from hwheel.spark.deliver.directory import Directory
-from hwheel.spark.deliver.settings import WheelOptions
+from hwheel.spark.deliver.failures import WORKER_KILLED, WORKER_LATE
 from hwheel.spark.deliver.pending import EDGES_MS, LATER, histogram, messages, rows_held
-from hwheel.spark.deliver.sink import BatchNotWrittenError
+from hwheel.spark.deliver.settings import WheelOptions
+from hwheel.spark.deliver.sink import BatchNotWrittenError, DirectorySink
 from hwheel.spark.deliver.source import SCHEMA, Source
 from local_spark import needs_java, run_hwheel
 

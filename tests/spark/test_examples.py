@@ -59,7 +59,9 @@ def test_plan_is_reproducible_and_has_every_kind_of_fault(modules):
     first_message = np.full(20_000, 2**60)
     messages = day.kind == plan.Kind.MESSAGE
     np.minimum.at(first_message, day.coupon[messages], day.at_ms[messages])
-    assert (first_message <= np.maximum(day.due_ms - plan.MARGIN_MS, plan.NIGHT_BEFORE)).all(), "messages arrive before their margin"
+    assert (first_message <= np.maximum(day.due_ms - plan.MARGIN_MS, plan.NIGHT_BEFORE)).all(), (
+        "messages arrive before their margin"
+    )
     assert np.bincount(day.user).max() > 20 * np.bincount(day.user).mean(), "some users have many messages"
 
 

@@ -4,8 +4,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from hwheel.cli.common import CommandError, spark_errors
-from hwheel.spark.deliver.sink import DirectoryTakenError
 from hwheel.spark.deliver.failures import GO_ON, LINE_MOST, failure_of
+from hwheel.spark.deliver.sink import DirectoryTakenError
 
 
 @pytest.mark.parametrize(

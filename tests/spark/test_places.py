@@ -5,13 +5,13 @@ from contextlib import suppress
 
 import pytest
 
+from hwheel.cli.common import CommandError, spark_errors
 from hwheel.cli.deliver import arguments as deliver_arguments
 from hwheel.cli.deliver.places import Places
-from hwheel.cli.common import CommandError, spark_errors
 from hwheel.cli.main import main, make_parser
+from hwheel.spark.deliver.sink import dead_records
 from hwheel.spark.deliver.source import as_text
 from hwheel.spark.deliver.topic import KafkaOptions, Topic
-from hwheel.spark.deliver.sink import dead_records
 from hwheel.spark.session import connector
 
 

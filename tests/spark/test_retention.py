@@ -5,9 +5,7 @@ import gzip
 import json
 import os
 
-import pytest
-
-from deliveries import ids_in, json_rows, put_lines, unreadable_files
+from deliveries import file_letters, ids_in, json_rows, put_lines
 from hwheel.spark.deliver.checkpoint import MESSAGES
 from hwheel.spark.deliver.delivery import DoneFiles
 from hwheel.spark.deliver.directory import Directory, steps_of
@@ -59,11 +57,11 @@ def test_files_of_a_wrong_format_are_kept_and_reported(deliveries, tmp_path):
     delivery.stop()
     assert ids_in(tmp_path / "out") == ["packed", "two"]
     reasons = {name: NO_BZIP2 if name.endswith(".bz2") else NOT_HADOOPS for name in unreadable}
-    assert unreadable_files(tmp_path / "dead") == reasons
+    assert file_letters(tmp_path / "dead") == reasons
 
     put_lines(source, "b.json", message("b"))
     assert deliveries.run(lambda _: names_in(source) == sorted(unreadable), done_files=DELETE, **OFTEN) == []
-    assert unreadable_files(tmp_path / "dead") == reasons
+    assert file_letters(tmp_path / "dead") == reasons
 
 
 def test_files_are_archived_after_both_queries_have_read_them(deliveries, tmp_path):

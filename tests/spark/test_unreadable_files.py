@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import functions as F
 
 import chaos
-from deliveries import first_batches_done, ids_in, json_rows, put_lines, unreadable_files, wait_until
+from deliveries import file_letters, first_batches_done, ids_in, json_rows, put_lines, wait_until
 from hwheel.spark.deliver import delivery as delivery_module
-from hwheel.spark.deliver import trial_reading, unreadable_files as unreadable_files_module
+from hwheel.spark.deliver import trial_reading, unreadable_files
 from hwheel.spark.deliver.delivery import STARTS, Delivery
-from hwheel.spark.deliver.failures import Failure
 from hwheel.spark.deliver.directory import Directory
+from hwheel.spark.deliver.failures import Failure
 from hwheel.spark.deliver.source import SCHEMA
 from hwheel.spark.deliver.trial_reading import unreadable_among, why_unreadable
 from hwheel.spark.deliver.unreadable_files import ListDamagedError, UnreadableFiles
@@ -51,7 +51,7 @@ def test_each_unreadable_file_is_left_out_and_reported_once(deliveries, tmp_path
         "cut \u00e4%.json.gz": "the file cannot be read: Unexpected end of input stream",
         "plain.json.gz": "the file cannot be read: not a gzip file",
     }
-    assert unreadable_files(tmp_path / "dead") == letters
+    assert file_letters(tmp_path / "dead") == letters
     assert len(notices) == 4
     (no_text,) = (notice for notice in notices if notice.startswith("\\xff.json is not read: its name is no text"))
     pattern = r"file:.*cannot be read and is left out: .*\nmend it and move it in"
@@ -60,7 +60,7 @@ def test_each_unreadable_file_is_left_out_and_reported_once(deliveries, tmp_path
     put_lines(source, "more.json", {"id": "more", "due": 1000})
     assert deliveries.run(lambda delivery: delivery.sink.rows) == [no_text], "a restart does not repeat the reports"
     assert ids_in(tmp_path / "out") == ["good", "more", "one"]
-    assert unreadable_files(tmp_path / "dead") == letters
+    assert file_letters(tmp_path / "dead") == letters
 
 
 @pytest.mark.parametrize("format", ["json", "parquet"])
@@ -89,15 +89,15 @@ def test_many_unreadable_files_cost_few_batches(spark, deliveries, tmp_path, mon
 
 def test_search_for_unreadable_files_can_be_interrupted(deliveries, tmp_path, monkeypatch):
     """Each call of tend() reports some files, and a later start completes the search."""
-    monkeypatch.setattr(unreadable_files_module, "SEARCH_S", 0.0)
+    monkeypatch.setattr(unreadable_files, "SEARCH_S", 0.0)
     for i in range(8):
         put_lines(tmp_path / "in", f"plain{i}.json.gz", BAD)
     put_lines(tmp_path / "in", "good.json", {"id": "good", "due": 1000})
     first = deliveries.run(lambda delivery: len(delivery.notices) >= 3)
-    assert len(first) == len(unreadable_files(tmp_path / "dead")) == 3
+    assert len(first) == len(file_letters(tmp_path / "dead")) == 3
     second = deliveries.run()
     assert len(first + second) == len({*first, *second}) == 8
-    assert len(unreadable_files(tmp_path / "dead")) == 8
+    assert len(file_letters(tmp_path / "dead")) == 8
     assert ids_in(tmp_path / "out") == ["good"]
 
 
@@ -186,7 +186,7 @@ def test_file_that_needs_more_memory_than_java_has_is_left_out(tmp_path):
         if job.process.poll() is None:
             job.kill()
     assert ids_in(tmp_path / "out") == ["good"]
-    ((name, reason),) = unreadable_files(tmp_path / "out-dead-letters").items()
+    ((name, reason),) = file_letters(tmp_path / "out-dead-letters").items()
     assert name == "packed.json.lz4" and "another than that of the command" in reason
     log = (tmp_path / "log").read_text()
     assert log.count("packed.json.lz4 cannot be read and is left out: ") == 1 and "hidden" not in log

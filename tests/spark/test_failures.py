@@ -1,4 +1,4 @@
-"""Whatever ends a query is told in two lines: what, and what to do."""
+"""Errors that end a query are reported in two lines: the cause, and advice."""
 
 import pytest
 from pyspark.errors import PySparkException
@@ -9,7 +9,7 @@ from hwheel.spark.deliver.sink import DirectoryTakenError
 
 
 @pytest.mark.parametrize(
-    ("said", "what", "advice"),
+    ("error", "cause", "advice"),
     [
         ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.", "another job runs", "let only one"),
         ("java.io.IOException: No space left on device", "a disk is full", "make room"),
@@ -37,18 +37,18 @@ from hwheel.spark.deliver.sink import DirectoryTakenError
         ),
     ],
 )
-def test_two_lines(said, what, advice):
-    failure = failure_of(PySparkException(said))
-    assert what in failure.what and advice in failure.advice and said.strip() in failure.details
+def test_cause_and_advice(error, cause, advice):
+    failure = failure_of(PySparkException(error))
+    assert cause in failure.what and advice in failure.advice and error.strip() in failure.details
     assert str(failure).count("\n") == 1 and failure.file is None
 
 
-def test_ours_say_it_themselves():
+def test_errors_of_hwheel_have_their_own_advice():
     assert str(failure_of(DirectoryTakenError("taken\nuse another"))) == "taken\nuse another"
     assert failure_of(DirectoryTakenError("taken")).advice == GO_ON
 
 
-def test_what_a_query_and_a_command_make_of_java_errors(spark, tmp_path):
+def test_java_errors(spark, tmp_path):
     (tmp_path / "broken.parquet").write_text("PAR1 is not enough")
     with pytest.raises(CommandError) as caught, spark_errors():
         spark.read.schema("id string").parquet(str(tmp_path)).collect()
@@ -64,8 +64,8 @@ def test_what_a_query_and_a_command_make_of_java_errors(spark, tmp_path):
     assert "Division by zero" in failure.what and "\n" not in failure.what and "SQLSTATE" not in failure.what
 
 
-def test_an_error_without_a_text_is_named():
-    """As of a worker whose connection is gone, which Spark gives a last line of its own."""
+def test_error_without_a_text_is_named():
+    """A worker that loses its connection raises one, and Spark appends a line."""
     frame = '  File "/pyspark/{}.py", line 4, in read_int\n    raise EOFError\nEOFError\n SQLSTATE: 38000'
     head = "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):\n"
     assert failure_of(RuntimeError(head + frame.format("serializers"))).what == "EOFError"

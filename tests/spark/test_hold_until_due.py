@@ -7,7 +7,7 @@ import pytest
 
 from clocked_query import SCHEMA, ClockedQuery
 from hwheel.spark import dead_letters, hold_until_due
-from plain_model import PlainModel, Record
+from shard_model import PlainModel, Record
 
 START_MS = 1_795_176_000_000
 MALFORMED = [

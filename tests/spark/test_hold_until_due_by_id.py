@@ -6,7 +6,7 @@ from collections import Counter
 from clocked_query import SCHEMA, ClockedQuery
 from hwheel.spark import dead_letters, hold_until_due
 from hwheel.spark.deliver.pending import histogram, messages
-from plain_model import PlainModel, Record
+from shard_model import PlainModel, Record
 
 START_MS = 1_795_176_000_000
 WITH_REPLACE = SCHEMA + ", replace boolean"

@@ -1,4 +1,4 @@
-"""Lines of JSON are read strictly, and alike however they are read."""
+"""The strict reader of JSON lines, and its fast path through Arrow."""
 
 import json
 import random
@@ -69,44 +69,43 @@ def read(*lines):
 
 
 @pytest.mark.parametrize(("line", "reason"), UNREADABLE, ids=range(len(UNREADABLE)))
-def test_what_is_no_message_is_unreadable_as_a_whole(line, reason):
+def test_malformed_line_is_unreadable_as_a_whole(line, reason):
     assert read(GOOD, line, GOOD)[1] == {"unreadable": reason}
     assert read(line) == [{"unreadable": reason}]
 
 
 @pytest.mark.parametrize(("line", "fields"), READABLE, ids=range(len(READABLE)))
-def test_what_is_a_message(line, fields):
+def test_readable_line(line, fields):
     assert read(line) == [fields]
     assert read(GOOD, line, GOOD) == [read(GOOD)[0], fields, read(GOOD)[0]]
 
 
-def test_a_record_without_a_value_has_no_fields():
+def test_record_without_a_value_has_no_fields():
     assert read(None) == [{}]
 
 
-def test_no_line_makes_up_for_another():
-    """Two lines that are one object together, and one that has two: as many objects as lines, and none is right."""
+def test_lines_are_read_independently():
+    """Two lines form one object, and one line has two: the numbers of lines and objects agree, but no line is valid."""
     lines = [b'{"id": "a",', b'"due": 1}', b'{"id": "b", "due": 1}{"id": "c", "due": 1}']
     assert [[*row] for row in read(*lines)] == [["unreadable"]] * 3
     for begin in (b'{"id": "a", "x": [{}', b'{"id": "a", "x": {}', b'{"id": "}'):
         assert [[*row] for row in read(begin, b'{"id": "b"}]}{"id": "c"}', b'{"id":"d"}')][:2] == [["unreadable"]] * 2
 
 
-def test_many_lines_of_which_few_are_malformed(monkeypatch):
-    """Those that are plain are read at once; only the neighbours of the malformed are looked at one by one."""
-    looked_at = []
+def test_only_lines_near_a_malformed_one_are_read_one_by_one(monkeypatch):
+    one_by_one = []
     read_line = json_lines.read_line
-    monkeypatch.setattr(json_lines, "read_line", lambda line, names: looked_at.append(line) or read_line(line, names))
+    monkeypatch.setattr(json_lines, "read_line", lambda line, names: one_by_one.append(line) or read_line(line, names))
     lines = [json.dumps({"id": f"m{i}", "due": i, "payload": "ä" * (i % 9)}).encode() for i in range(10_000)]
     lines[3] = lines[9000] = b"no message"
     found = read(*lines)
     assert [i for i, row in enumerate(found) if "unreadable" in row] == [3, 9000]
     assert [row["id"] for row in found if "id" in row] == [f"m{i}" for i in range(10_000) if i not in (3, 9000)]
-    assert 2 <= len(looked_at) < 500
+    assert 2 <= len(one_by_one) < 500
 
 
-def test_both_ways_of_reading_agree():
-    """What Arrow's reader takes, is what reading one by one makes of it, on lines that were spoilt at random."""
+def test_fast_path_agrees_with_the_strict_reader():
+    """Tried on lines that are damaged at random."""
     chance = random.Random(14)
     seeds = [GOOD, *(line for line, _ in UNREADABLE if len(line) < 100), *(line for line, _ in READABLE)]
     taken = refused = 0
@@ -135,7 +134,7 @@ def test_both_ways_of_reading_agree():
 
 
 @pytest.mark.parametrize("unit_ms", [1, 1000])
-def test_the_line_is_kept_of_what_is_malformed_and_the_other_columns_of_all(unit_ms):
+def test_malformed_rows_keep_their_line_and_all_rows_their_other_columns(unit_ms):
     rows = [
         (GOOD if unit_ms == 1 else b'{"id": "m1", "due": 1795176000}', False),
         (b'{"due": 1, "unknown": "kept"}', True),
@@ -155,7 +154,7 @@ def test_the_line_is_kept_of_what_is_malformed_and_the_other_columns_of_all(unit
         assert row["line"] == (line.decode(errors="replace") if kept else None)
 
 
-def test_the_topic_that_a_message_names():
+def test_topic_named_in_a_message():
     lines = [
         b'{"id": "a", "due": 1, "topic": "one"}',
         b'{"id": "b", "due": 1, "topic": "other"}',
@@ -177,4 +176,6 @@ def test_the_topic_that_a_message_names():
     ]
     assert [row["line"] for row in rows if row["line"]] == [lines[i].decode() for i in (1, 3, 4)]
     plain = [row for part in JsonLines(1)([batch]) for row in part.to_pylist()]
-    assert [row["id"] for row in plain] == [*"abcdefg"] and "target" not in plain[0], "without topics it is no field"
+    assert [row["id"] for row in plain] == [*"abcdefg"] and "target" not in plain[0], (
+        "without topics the field is ignored"
+    )

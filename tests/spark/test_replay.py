@@ -1,4 +1,4 @@
-"""hwheel.spark.replay, on small logs, against a ManualTimer and against hwheel.replay."""
+"""hwheel.spark.replay on small logs, compared with a ManualTimer and with hwheel.replay."""
 
 import re
 from pathlib import Path
@@ -38,7 +38,7 @@ def table_of(log):
     )
 
 
-def made_up(count, seed, shuffled=False):
+def random_log(count, seed, shuffled=False):
     chance = np.random.default_rng(seed)
     starts = chance.integers(0, 10_000, count)
     if not shuffled:
@@ -61,8 +61,8 @@ def log_of(table):
 
 @search_settings(5, suppress_health_check=[*HealthCheck])
 @given(log=FATES, tick=st.integers(1, 50), wheel_size=st.integers(2, 40))
-def test_each_timer_fares_as_in_a_manual_timer(spark, log, tick, wheel_size):
-    log = [(start, max(timeout, 0), end) for start, timeout, end in log]  # a log of files or frames has no others
+def test_outcomes_are_those_of_a_manual_timer(spark, log, tick, wheel_size):
+    log = [(start, max(timeout, 0), end) for start, timeout, end in log]  # logs have no negative timeouts
     found = outcomes(spark.createDataFrame(table_of(log)), tick=tick, wheel_size=wheel_size).toArrow()
     by_id = {row["id"]: (row["outcome"], row["at"]) for row in found.to_pylist()}
     wanted = outcomes_by_timer(log, tick, wheel_size)
@@ -70,8 +70,8 @@ def test_each_timer_fares_as_in_a_manual_timer(spark, log, tick, wheel_size):
     assert by_id == {f"t{row}": (names[outcome], at_ms) for row, (outcome, at_ms) in enumerate(wanted)}
 
 
-def test_files_are_parts_and_add_up_to_what_each_costs(spark, tmp_path):
-    tables = [made_up(3000, 1), made_up(2000, 2, shuffled=True), made_up(1, 3).slice(1)]
+def test_files_are_wheels_whose_costs_add_up(spark, tmp_path):
+    tables = [random_log(3000, 1), random_log(2000, 2, shuffled=True), random_log(1, 3).slice(1)]
     for number, table in enumerate(tables):
         pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=700)
     found = replay(str(tmp_path), ticks=[1, 10], wheel_sizes=[20, 512], timeouts=[None, 300], curves=True)
@@ -84,29 +84,29 @@ def test_files_are_parts_and_add_up_to_what_each_costs(spark, tmp_path):
     assert one.costs == (log_of(tables[0]).replay().costs,)
 
 
-def test_partitions_of_a_frame_are_parts(spark):
-    table = made_up(2000, 4)
+def test_partition_of_a_frame_is_one_wheel(spark):
+    table = random_log(2000, 4)
     frame = spark.createDataFrame(table).coalesce(1)
     assert replay(frame, ticks=[5]).costs == (log_of(table).replay(tick_ms=5).costs,)
 
 
 @pytest.mark.parametrize("as_frame", [True, False])
-def test_by_key_each_shard_is_a_part_wherever_its_rows_stand(spark, tmp_path, as_frame):
-    table = made_up(3000, 5, shuffled=True)
+def test_shards_by_key_are_wheels_wherever_their_rows_are(spark, tmp_path, as_frame):
+    table = random_log(3000, 5, shuffled=True)
     for number in range(3):
         pq.write_table(table.slice(number * 1000, 1000), tmp_path / f"{number}.parquet", row_group_size=300)
     log = spark.createDataFrame(table).repartition(3) if as_frame else str(tmp_path)
     found = replay(log, key="key", wheels=4, ticks=[1, 10], curves=True)
     shards = hashes(table["key"].combine_chunks()) % 4
     assert set(shards) == {0, 1, 2, 3}
-    # A frame's rows may come in another order: what starts in one ms does so in any, which no count depends on.
+    # Rows of a frame may arrive in another order, which no count depends on.
     logs = [log_of(table.filter(pa.array(shards == shard))) for shard in range(4)]
     wanted = Study.merged([study(log, Grid((1, 10), (512,)), curves=True) for log in logs])
     assert found.costs == wanted.costs and found.wheels == 4
     assert (found.curves.pending.pending == wanted.curves.pending.pending).all()
 
 
-def test_keys_of_any_type_and_none_at_all_fall_into_shards(spark):
+def test_numeric_and_null_keys(spark):
     frame = spark.sql(
         "SELECT id, IF(id % 7 = 0, NULL, id % 5) AS key, 1000 + id AS start, 100 AS timeout,"
         " CAST(NULL AS BIGINT) AS end FROM range(100)"
@@ -126,10 +126,10 @@ def test_timestamps_and_intervals(spark):
     assert row.begun.timestamp() == 1
 
 
-def test_the_example_of_the_page(spark, tmp_path):
+def test_example_of_the_page(spark, tmp_path):
     page = Path(__file__).parents[2] / "docs" / "replay.md"
     (code,) = [code for code in re.findall(r"```python\n((?s:.*?))```", page.read_text()) if "pyspark" in code]
-    pq.write_table(made_up(100, 6), tmp_path / "0.parquet")
+    pq.write_table(random_log(100, 6), tmp_path / "0.parquet")
     names = {}
     exec(compile(code.replace('"log"', repr(str(tmp_path))), str(page), "exec"), names)
     assert names["study"].timers == 100
@@ -137,7 +137,7 @@ def test_the_example_of_the_page(spark, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("columns", "says"),
+    ("columns", "message"),
     [
         ({"start": ["x"]}, "column 'start' must be a number of milliseconds or a timestamp, not string"),
         ({"start": [10], "end": [9]}, r"0.parquet, row 0: it ends before it starts"),
@@ -147,31 +147,29 @@ def test_the_example_of_the_page(spark, tmp_path):
         ),
     ],
 )
-def test_what_is_no_log_is_a_plain_error(spark, tmp_path, columns, says):
+def test_malformed_logs_are_refused(spark, tmp_path, columns, message):
     pq.write_table(pa.table({"start": [0], "timeout": [1], "end": [1], **columns}), tmp_path / "0.parquet")
-    with pytest.raises(LogError, match=says):
-        replay(str(tmp_path))
-    with pytest.raises(LogError, match=says):
-        replay(str(tmp_path), key="timeout", wheels=2)
+    for options in ({}, {"key": "timeout", "wheels": 2}):
+        with pytest.raises(LogError, match=message):
+            replay(str(tmp_path), **options)
 
 
-def test_bad_arguments_are_refused_before_anything_runs(spark, tmp_path):
-    frame = spark.createDataFrame(made_up(1, 1))
-    with pytest.raises(LogError, match="there is no column 'begun'"):
-        replay(frame, start="begun")
-    with pytest.raises(LogError, match="there is no column 'begun'"):
-        outcomes(frame, start="begun")
+def test_invalid_arguments_are_refused(spark, tmp_path):
+    frame = spark.createDataFrame(random_log(1, 1))
+    for function in (replay, outcomes):
+        with pytest.raises(LogError, match="there is no column 'begun'"):
+            function(frame, start="begun")
     with pytest.raises(ValueError, match="must have no column 'at'"):
         outcomes(frame.withColumnRenamed("key", "at"))
     with pytest.raises(ValueError, match="wheel_size must be from 2"):
         replay(frame, wheel_sizes=[1])
-    for options, error, says in (
+    for options, error, message in (
         ({"key": "key"}, ValueError, "go together"),
         ({"key": "key", "wheels": 0}, ValueError, "from 1 to 4096"),
         ({"key": "key", "wheels": True}, TypeError, "wheels must be an int"),
         ({"key": "colour", "wheels": 2}, LogError, "there is no column 'colour'"),
     ):
-        with pytest.raises(error, match=says):
+        with pytest.raises(error, match=message):
             replay(frame, **options)
     with pytest.raises(LogError, match="nothing-here"):
         replay(str(tmp_path / "nothing-here"))

@@ -1,4 +1,4 @@
-"""The wheel of a shard, on a state that is a dict, against the plain model; no Spark is started."""
+"""The wheel of one shard, with its state in dicts, against the plain model. Spark is not started."""
 
 import json
 from dataclasses import replace
@@ -12,22 +12,20 @@ from hypothesis import strategies as st
 from hwheel.spark.message import SEQUENCE
 from hwheel.spark.shard import state
 from hwheel.spark.shard.settings import Column, Limits
-from hwheel.spark.shard.state import ShardIndex
 from hwheel.spark.shard.wheel import ShardWheel
-from plain_model import PlainModel, Record
 from sampling import search_settings
-from shard_of_dicts import COLUMNS, SCHEMA, Shard
+from shard_model import COLUMNS, SCHEMA, PlainModel, Record, Shard, check_against_model
 
 MODEL = search_settings(60)
 START_MS = 1_795_176_000_123
-
+MB = 1024 * 1024
 
 dues_ms = st.integers(-2000, 8000) | st.integers(-(10**6), 10**6) | st.sampled_from([10**9, 10**11, -(10**10)])
 
 
 @st.composite
 def histories(draw):
-    """Batches of records: messages, and some of them again, cancelled before, with or after."""
+    """Draw batches of (time, records): messages, duplicates, and cancels before, with, or after their messages."""
     now_ms, batches, known = START_MS, [], []
     for _ in range(draw(st.integers(1, 12))):
         now_ms += draw(st.sampled_from([1, 250, 1000, 1000, 4000, 20_000, 10**6, 10**9]))
@@ -35,7 +33,7 @@ def histories(draw):
         for _ in range(draw(st.integers(0, 12))):
             if known and draw(st.integers(0, 2)) == 0:
                 record = draw(st.sampled_from(known))
-                # Now and then that of another key, which has the id in common and nothing else.
+                # Sometimes with another key: equal ids of different keys are different messages.
                 key = draw(st.sampled_from([record.key, record.key, None, f"k{draw(st.integers(0, 2))}"]))
                 records.append(record._replace(cancel=draw(st.booleans()), key=key))
             else:
@@ -70,25 +68,16 @@ def histories(draw):
     1,
     1,
 )
-def test_the_model(batches, tick_ms, wheel_size, step_rows, chunk_bytes, most_bytes):
+def test_shard_agrees_with_the_model(batches, tick_ms, wheel_size, step_rows, chunk_bytes, most_bytes):
     limits = Limits(step_rows, most_bytes, step_rows, most_bytes, min(step_rows, 7), most_bytes, most_bytes // 2)
-    shard, model = Shard(tick_ms, wheel_size, 10**15, limits), PlainModel(tick_ms)
     with patch.multiple(state, OPEN_BYTES=min(chunk_bytes, 500), CHUNK_BYTES=chunk_bytes):
-        end_ms = batches[-1][0] + 10**12
-        for now_ms, records in [*batches, (end_ms, [])]:
-            out = shard.batch(records, now_ms)
-            assert out == model.batch(records, now_ms)
-            assert all(record.due <= now_ms for record in out), "never before due"
-            if shard.index and model.pending:
-                tick_ms_of_first = min(tick for _, _, tick in model.pending) * tick_ms
-                assert now_ms < shard.next_ms <= tick_ms_of_first
-    assert not shard.buckets and not model.pending
+        check_against_model(Shard(tick_ms, wheel_size, 10**15, limits), PlainModel(tick_ms), batches)
 
 
 @MODEL
 @given(histories(), st.sampled_from([2, 5]))
-def test_whoever_wakes_the_shard_only_when_it_asks_for_it_gets_all_at_its_tick(batches, wheel_size):
-    """What Spark's timer does: no batch between, and nothing goes out later than the tick in which it is due."""
+def test_next_ms_wakes_the_shard_for_every_tick(batches, wheel_size):
+    """With no batches but those with input and those at next_ms, every message goes out within its tick."""
     shard, model = Shard(1000, wheel_size, 10**15), PlainModel(1000)
     following = [now_ms for now_ms, _ in batches[1:]] + [batches[-1][0] + 10**12]
     for (now_ms, records), following_ms in zip(batches, following, strict=True):
@@ -101,60 +90,61 @@ def test_whoever_wakes_the_shard_only_when_it_asks_for_it_gets_all_at_its_tick(b
 
 
 @pytest.fixture
-def arrow_memory():
-    """What Arrow has had allocated at most since the test began, in bytes."""
+def peak_arrow_bytes():
+    """peak_arrow_bytes(): the most bytes that Arrow had allocated at a time since the test began."""
     before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
     pa.set_memory_pool(pool)
     yield pool.max_memory
     pa.set_memory_pool(before)
 
 
-MB = 1024 * 1024
-
-
 @pytest.mark.parametrize("size", [3 * MB, 4000, 40])
 @pytest.mark.parametrize("wait_ms", [0, 1500, 70_000], ids=["late", "in one tick", "in a coarse bucket"])
-def test_memory_does_not_grow_with_what_is_due_at_once(arrow_memory, size, wait_ms):
-    """A tick of 90 MB (or, of short messages, 200,000) with 4 MB (or 8,000) at a time."""
+def test_memory_is_bounded_for_large_ticks(peak_arrow_bytes, size, wait_ms):
+    """A tick has 90 MB or 200,000 short messages. The limits are 4 MB and 8,000 messages at a time."""
     limits = Limits(8000, 4 * MB, 8000, 2 * MB, 4000, MB, 2 * MB)
     shard = Shard(wheel_size=16, limits=limits)
     count = min(90 * MB // size, 200_000)
     dues = [START_MS // 1000 * 1000 - 10_000 + wait_ms + i * 7919 % 1000 for i in range(count)]
 
     def arriving():
-        each = max(1, MB // size)
-        for start in range(0, count, each):
-            rows = range(start, min(start + each, count))
+        at_a_time = max(1, MB // size)
+        for start in range(0, count, at_a_time):
+            rows = range(start, min(start + at_a_time, count))
             columns = [f"m{i}" for i in rows], [f"k{i % 7}" for i in rows], [dues[i] for i in rows]
-            yield from pa.table(
-                [*columns, [f"{i:x}" * (size // len(f"{i:x}")) for i in rows], [False] * len(rows)], schema=SCHEMA
-            ).to_batches()
+            payload = [f"{i:x}" * (size // len(f"{i:x}")) for i in rows]
+            yield from pa.table([*columns, payload, [False] * len(rows)], schema=SCHEMA).to_batches()
 
     index = ShardWheel.new_index(shard.settings, SCHEMA)
     out, sizes = [], []
     now_ms = START_MS - 10_000
     for batch, at_ms in ((arriving(), now_ms), ((), now_ms + wait_ms + 2000), (arriving(), now_ms + wait_ms + 2500)):
-        for table in ShardWheel(shard.settings, index, shard.buckets, shard.delivered, shard.named).advance(
-            batch, at_ms
-        ):
+        for table in shard.wheel(index).advance(batch, at_ms):
             out += table.column("id").to_pylist()
             sizes.append(table.nbytes)
-    assert out == [f"m{i}" for i in sorted(range(count), key=lambda i: (dues[i], i))], "once, though all came twice"
+    assert out == [f"m{i}" for i in sorted(range(count), key=lambda i: (dues[i], i))], "once, although all came twice"
     assert max(sizes) <= max(2 * MB, 1.1 * size)
-    assert arrow_memory() < 40 * MB
+    assert peak_arrow_bytes() < 40 * MB
 
 
-def test_a_wakeup_per_bucket_and_not_per_message():
+def test_one_wakeup_per_bucket():
     shard = Shard(wheel_size=256)
     start_ms = START_MS // 65_536_000 * 65_536_000
     shard.batch([Record(f"m{i}", "k", start_ms + 1000 * 300 + i) for i in range(1000)], start_ms)
-    assert len(ShardIndex.from_json(shard.index).buckets) == 1
-    assert len(shard.batch([], start_ms + 256_000)) == 0, "the bucket of level 2 falls due and is cascaded"
-    (bucket,) = [key for key in ShardIndex.from_json(shard.index).buckets if key[0] == 1][:1]
-    assert bucket[1] == shard.next_ms
+    assert len(shard.read_index().buckets) == 1
+    assert len(shard.batch([], start_ms + 256_000)) == 0, "the bucket of level 2 expires and is cascaded"
+    first = next(key for key in shard.read_index().buckets if key[0] == 1)
+    assert first[1] == shard.next_ms
 
 
-def test_known_for_the_horizon_after_delivery_and_forgotten_after_it():
+def test_distant_messages_need_few_buckets():
+    shard = Shard(wheel_size=256)
+    year_ms = 365 * 86_400_000
+    shard.batch([Record(f"m{i}", "k", START_MS + i * year_ms // 1000) for i in range(50_000)], START_MS)
+    assert len(shard.read_index().buckets) < 700
+
+
+def test_duplicates_are_dropped_until_the_horizon_after_delivery():
     shard = Shard(dedup_ms=10_000)
     message = Record("a", "k", START_MS + 500)
     shard.batch([message], START_MS)
@@ -167,7 +157,7 @@ def test_known_for_the_horizon_after_delivery_and_forgotten_after_it():
     assert shard.batch([message], delivered_ms + 10_001) == [message]
 
 
-def test_the_horizon_begins_when_a_message_goes_out_and_not_when_it_was_due():
+def test_horizon_starts_at_delivery_and_not_at_the_deadline():
     shard = Shard(dedup_ms=10_000, limits=Limits(step_rows=1))
     messages = [Record(f"m{i}", "k", START_MS + 5000 * i) for i in range(1, 9)]
     shard.batch(messages, START_MS)
@@ -178,8 +168,7 @@ def test_the_horizon_begins_when_a_message_goes_out_and_not_when_it_was_due():
 
 
 @pytest.mark.parametrize("other_ms", [5_000, 600_000, 10**9])
-def test_what_went_out_is_known_after_a_restart_with_another_horizon(other_ms):
-    """For as long as the horizon was when it went out; what goes out from then on, for the new one."""
+def test_changed_horizon_applies_to_later_deliveries_only(other_ms):
     shard = Shard(dedup_ms=10_000, tick_ms=10)
     first, second = (Record(id, "k", START_MS + 500) for id in "ab")
     assert shard.batch([first], START_MS + 1000) == [first]
@@ -191,41 +180,32 @@ def test_what_went_out_is_known_after_a_restart_with_another_horizon(other_ms):
     assert shard.batch([first], START_MS + 2001 + max(other_ms, 10_000)) == [first]
 
 
-def test_a_backlog_of_old_messages_is_deduplicated_as_well():
+def test_backlog_of_old_messages_is_deduplicated():
     shard = Shard(dedup_ms=10_000)
     old = [Record(f"m{i}", "k", START_MS - (i + 1) * 3_600_000) for i in range(1000)]
     assert shard.batch(old, START_MS) == old[::-1]
     assert shard.batch(old[:500], START_MS + 9_000) == []
-    assert len(ShardIndex.from_json(shard.index).delivered) < 300, "slices of long ago are long"
+    assert len(shard.read_index().delivered) < 300, "slices of the distant past are long"
 
 
-def test_messages_of_two_keys_share_nothing_with_their_id_in_common():
+def test_equal_ids_of_different_keys_are_different_messages():
     shard = Shard(dedup_ms=10_000)
-    alice, bob, nobody = (Record("x", key, START_MS + 500) for key in ("alice", "bob", None))
-    shard.batch([alice, bob, nobody, bob], START_MS)
-    shard.batch([nobody._replace(cancel=True)], START_MS)
+    alice, bob, no_key = (Record("x", key, START_MS + 500) for key in ("alice", "bob", None))
+    shard.batch([alice, bob, no_key, bob], START_MS)
+    shard.batch([no_key._replace(cancel=True)], START_MS)
     assert shard.batch([], START_MS + 1000) == [alice, bob]
     carol = Record("x", "carol", START_MS + 500)
-    assert shard.batch([bob, nobody, carol, alice], START_MS + 2000) == [carol], (
-        "what was settled is known by its key, too"
-    )
+    assert shard.batch([bob, no_key, carol, alice], START_MS + 2000) == [carol]
 
 
-def test_a_cancel_that_comes_late_and_before_its_message():
+def test_late_cancel_before_its_message():
     shard = Shard(dedup_ms=10_000)
     message = Record("a", "k", START_MS - 1)
     assert shard.batch([message._replace(cancel=True)], START_MS) == []
     assert shard.batch([message], START_MS + 9_000) == []
 
 
-def test_far_away_messages_are_in_few_buckets():
-    shard = Shard(wheel_size=256)
-    year_ms = 365 * 86_400_000
-    shard.batch([Record(f"m{i}", "k", START_MS + i * year_ms // 1000) for i in range(50_000)], START_MS)
-    assert len(ShardIndex.from_json(shard.index).buckets) < 700
-
-
-def test_a_clock_that_goes_back_sends_nothing_early_or_twice():
+def test_clock_set_back_sends_nothing_early_or_twice():
     shard = Shard()
     first, second = Record("a", "k", START_MS), Record("b", "k", START_MS - 2000)
     assert shard.batch([first], START_MS + 1000) == [first]
@@ -234,7 +214,7 @@ def test_a_clock_that_goes_back_sends_nothing_early_or_twice():
     assert shard.batch([], START_MS + 2000) == []
 
 
-def test_state_of_other_settings_is_refused():
+def test_state_of_another_tick_is_refused():
     shard = Shard(tick_ms=1000)
     shard.batch([Record("a", "k", START_MS)], START_MS)
     shard.settings = Shard(tick_ms=2000).settings
@@ -243,7 +223,7 @@ def test_state_of_other_settings_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("columns", "says"),
+    ("columns", "message"),
     [
         ([*COLUMNS[:3], Column("text", "string")], "column 4 is payload string there and text string here"),
         ([*COLUMNS[:2], COLUMNS[3], COLUMNS[2]], "column 3 is due bigint .* payload string here, column 4 is payload"),
@@ -252,45 +232,45 @@ def test_state_of_other_settings_is_refused():
         ([*COLUMNS, Column("more", "int")], "column 5 is none there and more int here"),
     ],
 )
-def test_messages_of_other_columns_are_refused_and_the_difference_is_told(columns, says):
+def test_state_of_other_columns_is_refused(columns, message):
     shard = Shard()
     shard.batch([Record("a", "k", START_MS + 5000)], START_MS)
     shard.settings = replace(shard.settings, columns=columns)
-    with pytest.raises(ValueError, match=f"{says}.*id string, key string, due bigint, payload string$"):
-        shard.batch([], START_MS + 5000)  # also when nothing new comes
+    with pytest.raises(ValueError, match=f"{message}.*id string, key string, due bigint, payload string$"):
+        shard.batch([], START_MS + 5000)  # even without new input
 
 
-def test_state_of_the_format_before_is_refused():
+def test_state_of_format_1_is_refused():
     shard = Shard()
     shard.batch([Record("a", "k", START_MS + 5000)], START_MS)
     fields = json.loads(shard.index)
     for name in ("format", "columns"):
         del fields[name]
     shard.index = json.dumps(fields)
-    with pytest.raises(
-        ValueError, match="has format 1, and this version reads 3 and 4. .* start with a new checkpoint"
-    ):
+    message = "has format 1, and this version reads 3 and 4. .* start with a new checkpoint"
+    with pytest.raises(ValueError, match=message):
         shard.batch([], START_MS + 5000)
 
 
-@pytest.mark.parametrize("what", ["index", "a bucket", "what was delivered"])
-def test_a_byte_of_the_state_that_has_become_another_stops_the_batch(what):
+@pytest.mark.parametrize("part", ["index", "bucket", "delivered"])
+def test_corrupted_state_stops_the_batch(part):
     shard = Shard()
     shard.batch([Record("a", "k", START_MS + 5000), Record("b", "k", START_MS)], START_MS + 1000)
-    if what == "index":
+    if part == "index":
         shard.index = shard.index.replace(f'"clock_ms":{START_MS + 1000}', f'"clock_ms":{START_MS + 1001}')
     else:
-        chunks = shard.buckets if what == "a bucket" else shard.delivered
+        chunks, byte = (shard.buckets, b"a") if part == "bucket" else (shard.delivered, b"b")
         [(key, chunk)] = chunks.items()
-        at = chunk.index(b"a" if what == "a bucket" else b"b", len(chunk) // 2)
+        at = chunk.index(byte, len(chunk) // 2)
         chunks[key] = chunk[:at] + b"c" + chunk[at + 1 :]
     with pytest.raises(ValueError, match="damaged: its checksum is another"):
         shard.batch([Record("b", "k", START_MS)], START_MS + 9000)
 
 
-def test_the_index_is_json_that_can_be_read_back():
+def test_index_survives_json():
     shard = Shard()
     shard.batch([Record("a", "k", START_MS + 5000), Record("b", "k", START_MS)], START_MS + 1000)
-    assert ShardIndex.from_json(shard.index).to_json() == shard.index
+    index = shard.read_index()
+    assert index.to_json() == shard.index
     assert json.loads(shard.index)["sequence"] == 2
-    assert SEQUENCE in ShardIndex.from_json(shard.index).arrow_schema.names
+    assert SEQUENCE in index.arrow_schema.names

@@ -1,6 +1,8 @@
-"""Durations, shards, packing: what needs no session."""
+"""Durations, shard labels, and the functions that run in Spark's Python workers."""
 
 import doctest
+import subprocess
+import sys
 from datetime import timedelta
 
 import pyarrow as pa
@@ -35,13 +37,13 @@ def test_durations(text, ms):
 @pytest.mark.parametrize(
     "text", ["", "1", "second", "-1 second", "1.5 s", "1 month", timedelta(microseconds=1), timedelta(-1)]
 )
-def test_bad_durations_name_their_argument(text):
+def test_error_of_a_malformed_duration_names_the_argument(text):
     with pytest.raises(ValueError, match="dedup must be"):
         duration_ms(text, "dedup")
 
 
 @pytest.mark.parametrize("text", ["1 month", "3 Months", "2 years", "1 quarter"])
-def test_what_has_no_one_length_is_refused_as_that(text):
+def test_units_of_varying_length_are_refused(text):
     with pytest.raises(ValueError, match=f"tick must be of one length, which '{text}' is not: give it in days"):
         duration_ms(text, "tick")
 
@@ -53,19 +55,19 @@ def test_shards_are_spread_evenly(shards, partitions):
     assert [partition_of(label, partitions) for label in found] == [shard % partitions for shard in range(shards)]
 
 
-def test_labels_lie_where_spark_puts_them(spark):
+def test_partition_of_a_label_is_that_of_spark(spark):
     rows = spark.range(-50, 50).selectExpr("cast(id as int) as id", "pmod(hash(cast(id as int)), 7) as part").collect()
     assert all(partition_of(row.id, 7) == row.part for row in rows if row.id >= 0)
 
 
-def test_a_message_is_never_due_before_its_time():
+def test_expirations_are_rounded_up():
     due = pa.array([0, 1, 999, 1000, 1001], pa.int64())
     assert expirations(due, 1000).to_pylist() == [0, 1000, 1000, 1000, 2000]
     micros = pa.array([0, 1, 1_000_000, 1_000_001], pa.timestamp("us", "UTC"))
     assert expirations(micros, 1).to_pylist() == [0, 1, 1000, 1001]
 
 
-def test_rows_are_packed_by_shard_in_order_and_unpacked():
+def test_rows_are_packed_by_shard_in_order():
     batches = [
         pa.record_batch({"id": ids, TOMBSTONE: [False] * len(ids), SHARD: pa.array(shards, pa.int64())})
         for ids, shards in [(["a", "b", "c"], [1, 0, 1]), (["d", "e"], [0, 1])]
@@ -77,13 +79,44 @@ def test_rows_are_packed_by_shard_in_order_and_unpacked():
     with_sequence = [table.append_column(SEQUENCE, pa.array(range(len(table)), pa.int64())) for table in rows.values()]
     out = unpack([pa.record_batch({"blob": pa.array([to_stream(table) for table in with_sequence])})])
     assert [batch.to_pydict() for batch in out] == [{"id": ["a", "c", "e"]}, {"id": ["b", "d"]}]
-
-
-def test_nothing_to_pack_is_nothing():
     assert list(Packer([0])([])) == []
 
 
+IN_A_WORKER = """
+import gc
+from unittest.mock import MagicMock
+
+from pyspark import TaskContext
+
+from hwheel.spark.deliver.json_lines import JsonLines
+from hwheel.spark.worker import HoldProcessor, Packer, unpack
+
+def begin():
+    {begin}
+
+begin()
+assert gc.get_freeze_count() == 0, "outside of a worker"
+TaskContext._setTaskContext(TaskContext())
+for _ in range(2):
+    gc.collect()
+    begin()
+assert len(gc.get_objects()) < 5000 < gc.get_freeze_count()
+frozen, kept = gc.get_freeze_count(), [[] for _ in range(10_000)]
+begin()
+assert gc.get_freeze_count() <= frozen, "objects of later tasks are still collected"
+"""
+
+
+@pytest.mark.parametrize(
+    "begin",
+    ["[*Packer([0])([])]", "[*unpack([])]", "[*JsonLines(1)([])]", "HoldProcessor(MagicMock()).init(MagicMock())"],
+)
+def test_workers_freeze_permanent_objects(begin):
+    """Spark collects garbage after each task, so the collector must not visit the imported modules each time."""
+    subprocess.run([sys.executable, "-P", "-c", IN_A_WORKER.format(begin=begin)], check=True, timeout=120)
+
+
 @pytest.mark.parametrize("module", [durations, worker])
-def test_the_examples_in_the_docstrings_are_true(module):
+def test_examples_in_docstrings(module):
     result = doctest.testmod(module)
     assert result.attempted and not result.failed

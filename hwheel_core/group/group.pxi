@@ -23,7 +23,7 @@ cdef inline void group_release(Group* self) noexcept nogil:
 
 
 cdef inline Member* task_member(const Task* task) noexcept nogil:
-    return <Member*>(<const char*>task + (task_flags(task) // MEMBER_STEP))
+    return <Member*>(<const char*>task + (hw_peek(&task.flags) // MEMBER_STEP))
 
 
 cdef inline Task* member_task(const Member* self) noexcept nogil:
@@ -53,3 +53,11 @@ cdef void group_leave_locked(const Task* task) noexcept nogil:
     self.next.prev = self.prev
     self.next = NULL
     hw_bump(&self.group.count, -1)
+
+
+cdef inline void member_init(Task* task, Member* self, Group* group) noexcept nogil:
+    """For a task whose flags are set: it is of this group, and joins it when it is added."""
+    hw_count_add(&group.references, 1)      # dropped by member_end
+    self.group = group
+    self.next = NULL
+    task.flags |= <int32_t>((<char*>self - <char*>task) * MEMBER_STEP)

@@ -57,7 +57,7 @@ cdef inline Status task_link_member(Timer* timer, TimerTask self, int64_t expira
     cdef Status status = TRY_AGAIN
     Py_INCREF(self)                     # as in task_link
     if lock_try(timer):
-        status = group_add_locked(timer, &self.task, expiration_ms, when_due)
+        status = task_add_member_locked(timer, &self.task, expiration_ms, when_due)
         lock_release(timer)
         if status == OK:
             return OK

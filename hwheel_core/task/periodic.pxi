@@ -105,3 +105,91 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
     if failed is not None:
         raise failed
     return back
+
+
+# Jitter: each run of a call_every comes later than its time on the grid by a random part of a length, so that what was begun
+# together does not go on together. The grid stays.
+
+
+cdef object system_random = None    # the function random.SystemRandom().random, once it is needed
+
+
+cdef object system_draw():
+    global system_random
+    if system_random is None:
+        from random import SystemRandom
+        made = SystemRandom().random
+        # Of two threads that come at once both take the first one's, because dump() knows it by that.
+        if HW_FREE_THREADED:
+            hw_mutex_lock(&orphans)
+        if system_random is None:
+            system_random = made
+        if HW_FREE_THREADED:
+            hw_mutex_unlock(&orphans)
+    return system_random
+
+
+cdef tuple jitter_argument(object jitter, object random):
+    """(its length in ns, what draws a part of it), or (0, None).
+
+    By itself it is the system's source: it has no state, which the child of a fork would share with its parent, to do the
+    same at the same times, and nobody's own random numbers come out otherwise because of it.
+    """
+    cdef Instant length
+    term_argument(jitter, "jitter", &length)
+    draw = None
+    if random is not None:
+        draw = getattr(random, "random", None)
+        if not PyCallable_Check(draw):
+            raise TypeError("random must have a method random(), as random.Random has, "
+                            f"but is of type {type(random).__name__}")
+    if length.ms == 0 and length.ns == 0:
+        return 0, None
+    return instant_ns(&length), system_draw() if draw is None else draw
+
+
+cdef object jitter_drawn(PeriodicTask self):
+    """How much later than its time the next run is to come, in ns."""
+    part = self.draw()
+    if not isinstance(part, float) or not 0 <= part <= 1:
+        raise ValueError(f"random() has to return a float from 0 to 1, not {part!r}")
+    return int(self.jitter_ns * part)
+
+
+cdef PeriodicTask core_call_every(BaseTimer self, TimerGroup group, object interval, object callback, tuple args,
+                                  object missed_ticks, object slack, object jitter, object random, object max_lateness,
+                                  object context):
+    """BaseTimer.call_every; with a group, TimerGroup.call_every."""
+    cdef PeriodicTask task
+    cdef Instant now, length, delay
+    cdef Terms terms
+    seconds_argument(interval, "interval", &length)
+    callback_argument(callback)
+    if length.ms < 0 or (length.ms == 0 and length.ns == 0):
+        raise ValueError(f"interval must be positive, not {interval!r}")
+    if not isinstance(missed_ticks, str) or missed_ticks not in MISSED_NAMES:
+        raise ValueError(f'missed_ticks must be "skip", "burst" or "delay", got {missed_ticks!r}')
+    terms_argument(slack, max_lateness, &terms)
+    jitter_ns, draw = jitter_argument(jitter, random)
+    if context is not None:
+        callback, args = context_run(context, callback), (callback, *args)
+    core_ready(self)
+    timer_read_clock(self.timer, &now)
+    task = PeriodicTask.__new__(PeriodicTask) if group is None else GroupPeriodicTask.__new__(GroupPeriodicTask)
+    task_set_call(task, callback, args, None)
+    task.task.flags |= TASK_REPEATS
+    if group is not None:
+        member_init(&task.task, &(<GroupPeriodicTask>task).member, group.group)
+    task.missed = MISSED_NAMES.index(missed_ticks)
+    task.interval = length
+    task.interval_ns = instant_ns(&length)
+    task.next_ns = instant_ns(&now) + task.interval_ns
+    task.terms = terms
+    task.jitter_ns, task.draw = jitter_ns, draw
+    delay = length
+    if draw is not None:
+        instant_set_ns(&delay, task.interval_ns + jitter_drawn(task))
+    task_own(task, self.timer)
+    core_schedule(self, task, &now, &delay)
+    task.task.delay_ms = length.ms + (1 if length.ns else 0)
+    return task

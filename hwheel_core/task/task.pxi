@@ -1,6 +1,16 @@
 # A task under its Timer's lock: added, cancelled, moved, taken to be run.
 
 
+cdef inline TaskState task_state(const Task* self) noexcept nogil:
+    """For a look without the lock."""
+    return <TaskState>hw_peek(&self.state)
+
+
+cdef inline int32_t task_flags(const Task* self) noexcept nogil:
+    """For a look outside of the task's critical section."""
+    return hw_peek(&self.flags)
+
+
 cdef inline void task_rest_locked(Timer* self, Task* task) noexcept nogil:
     """A task of call_every is handed out. It keeps its place under max_pending, to come back to."""
     list_append(&self.resting, &task.entry)
@@ -55,6 +65,43 @@ cdef Status task_add_again_locked(Timer* self, Task* task, int64_t expiration_ms
         hw_poke(&task.state, TASK_EXPIRED)
         if resting:
             task_rest_locked(self, task)
+    return status
+
+
+cdef Status task_add_member_locked(Timer* timer, Task* task, int64_t expiration_ms, WhenDue when_due) noexcept nogil:
+    """task_add_locked for a task that a group has made: it is pending and a member, or neither. One of call_every that comes
+    back from a run is a member still."""
+    cdef Status status
+    if task.state == TASK_NEW and task_member(task).group.closed:
+        return GROUP_CLOSED
+    status = task_add_locked(timer, task, expiration_ms, when_due)
+    if status == OK:
+        group_join_locked(task)
+    return status
+
+
+cdef inline Status task_enter_locked(Timer* timer, Task* task, int64_t expiration_ms, WhenDue when_due) noexcept nogil:
+    """task_add_locked for any task."""
+    if task_flags(task) & TASK_MEMBER:
+        return task_add_member_locked(timer, task, expiration_ms, when_due)
+    return task_add_locked(timer, task, expiration_ms, when_due)
+
+
+cdef Status tasks_add(Timer* timer, Task** tasks, int64_t count, int64_t now_ms, int64_t last_ms, WhenDue when_due) noexcept nogil:
+    """task_add_locked for new tasks, in their order, by the expiration_ms that each has. OK, or nothing is added: CLOSED, FULL,
+    NOT_YET, or NEEDS_LEVEL when there is no memory for a level. last_ms: when the last of them falls due."""
+    cdef Status status
+    cdef int64_t i
+    lock_wait(timer)
+    status = timer_reach(timer, now_ms, last_ms, when_due)      # so that none of them is refused
+    if timer.closed:
+        status = CLOSED
+    elif count > timer.max_pending - timer.pending - timer.resting_count:
+        status = FULL
+    if status == OK:
+        for i in range(count):
+            task_add_locked(timer, tasks[i], tasks[i].entry.expiration_ms, TAKE_DUE)
+    lock_release(timer)
     return status
 
 
@@ -116,7 +163,7 @@ cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
         return NULL
     if entry.place != ENTRY_OF_TASK:
         batch = entry_batch(entry)
-        run_leave_ready(batch, &batch.due[entry.expiration_ms])
+        run_leave_ready(batch, &batch.due[entry.due_index])
         batch.holders += 1          # until batch_take
     else:
         wheel_remove(&self.wheel, entry)

@@ -30,7 +30,7 @@ cdef const char* bucket_check(const Timer* timer, const Level* level, const Buck
     while entry is not &bucket.entries:
         if entry.expiration_ms - entry.expiration_ms % level.tick_ms != bucket.entries.expiration_ms:
             return "an entry is in a bucket of another time"
-        if entry.expiration_ms // level.tick_ms % timer.wheel.wheel_size != bucket.entries.place:
+        if entry.expiration_ms // level.tick_ms % timer.wheel.wheel_size != bucket.entries.bucket_index:
             return "an entry is in the wrong bucket of its level"
         if entry.place == ENTRY_OF_TASK:
             if (<const Task*>entry).owner != <uintptr_t>timer:

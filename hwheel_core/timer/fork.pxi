@@ -15,7 +15,7 @@ cdef void batch_forget_hand_out(Batch* self) noexcept nogil:
     for i in range(self.returning):
         entry = batch_entry(self, self.returned[i])
         self.due[self.due_begin + i] = Due(self.returned[i], False, entry.expiration_ms)
-        entry.expiration_ms = self.due_begin + i
+        entry.due_index = self.due_begin + i
     self.pending += self.returning
     self.timer.pending += self.returning
     self.timer.returned -= self.returning

@@ -47,7 +47,7 @@ cdef inline void inbox_append(Timer* timer, Inbox* box, Task* task, int64_t expi
     box.last_ns = max(box.last_ns, added_ns)
     box.letters[box.length] = Letter(task, box.last_ns)
     hw_poke64(&task.entry.expiration_ms, expiration_ms)
-    task.entry.hint = box.length
+    task.entry.letter = box.length
     hw_poke32(&task.entry.place, ENTRY_OF_INBOX - box.number)
     hw_poke(&task.state, TASK_PENDING)
     box.length += 1
@@ -69,7 +69,7 @@ cdef bint inbox_cancel(Timer* timer, Task* task) noexcept nogil:
         return False
     found = task.entry.place == place           # else it has been moved to the wheel meanwhile
     if found:
-        box.letters[task.entry.hint].task = NULL
+        box.letters[task.entry.letter].task = NULL
         hw_poke32(&task.entry.place, ENTRY_OF_TASK)
         hw_poke(&task.state, TASK_CANCELLED)
         box.pending -= 1

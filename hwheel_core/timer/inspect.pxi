@@ -32,7 +32,7 @@ cdef void list_inspect_locked(const Entry* head, const Bucket* bucket, Sighting*
             sighting.expiration_ms = entry.expiration_ms
             sighting.bucket_ms = bucket.entries.expiration_ms if bucket is not NULL else entry.expiration_ms
             sighting.level = bucket.level if bucket is not NULL else 0
-            sighting.index = bucket.entries.place if bucket is not NULL else 0
+            sighting.index = bucket.entries.bucket_index if bucket is not NULL else 0
             count[0] += 1
         entry = entry.next
 

@@ -12,7 +12,7 @@ cdef void timer_count_ready_locked(const Timer* self, Look* look) noexcept nogil
     while entry is not &self.ready and seen < LOOK_SLICE:
         if entry.place == ENTRY_OF_TASK:
             look.ready += 1
-        elif entry_batch(entry).due_begin == entry.expiration_ms:       # a batch once, at the first head of it
+        elif entry_batch(entry).due_begin == entry.due_index:       # a batch once, at the first head of it
             look.ready += batch_waiting(entry_batch(entry))
         entry = entry.next
         seen += 1

@@ -20,7 +20,7 @@ cdef inline void batch_make_ready(Batch* self, Entry* entry) noexcept nogil:
     cdef Due* due = &self.due[self.due_end]
     due.index = entry_index(entry)
     due.expiration_ms = entry.expiration_ms
-    entry.expiration_ms = self.due_end
+    entry.due_index = self.due_end
     self.due_end += 1
     due.is_head = self.timer.ready.prev is not self.last_head
     if due.is_head:
@@ -60,9 +60,9 @@ cdef void run_pass_on(Batch* self, Due* due, int64_t following) noexcept nogil:
 
 cdef inline void batch_leave_due(Batch* self, const Entry* entry) noexcept nogil:
     """Takes an entry out of `due`, where it leaves a gap."""
-    cdef Due* due = &self.due[entry.expiration_ms]
+    cdef Due* due = &self.due[entry.due_index]
     if due.is_head:
-        run_pass_on(self, due, entry.expiration_ms + 1)
+        run_pass_on(self, due, entry.due_index + 1)
     due.index = DUE_CANCELLED
     self.due_cancelled += 1
     batch_skip_gaps(self)

@@ -7,7 +7,7 @@ cdef int64_t timer_ready_tick_locked(const Timer* self) noexcept nogil:
     cdef const Batch* batch
     if entry.place != ENTRY_OF_TASK:
         batch = entry_batch(entry)
-        return wheel_tick(&self.wheel, batch.due[entry.expiration_ms].expiration_ms)
+        return wheel_tick(&self.wheel, batch.due[entry.due_index].expiration_ms)
     return wheel_tick(&self.wheel, entry.expiration_ms)
 
 
@@ -22,8 +22,8 @@ cdef int64_t timer_hand_out_tick_locked(const Timer* self) noexcept nogil:
     if entry.place == ENTRY_OF_TASK:
         return wheel_tick(&self.wheel, entry.expiration_ms)
     batch = entry_batch(entry)
-    last_ms = batch.due[entry.expiration_ms].expiration_ms
-    for at in range(entry.expiration_ms, batch.due_end):
+    last_ms = batch.due[entry.due_index].expiration_ms
+    for at in range(entry.due_index, batch.due_end):
         if batch.due[at].index != DUE_CANCELLED:
             last_ms = max(last_ms, batch.due[at].expiration_ms)
     return wheel_tick(&self.wheel, last_ms)
@@ -36,7 +36,7 @@ cdef void timer_take_early_locked(Timer* self, int64_t now_ms, Entry* early_out)
     while entry is not &self.ready:
         following = entry.next
         if entry.place != ENTRY_OF_TASK:
-            run_take_early(entry_batch(entry), entry.expiration_ms, now_ms, early_out)
+            run_take_early(entry_batch(entry), entry.due_index, now_ms, early_out)
         elif wheel_tick(&self.wheel, entry.expiration_ms) > now_ms:
             wheel_remove(&self.wheel, entry)
             list_append(early_out, entry)
@@ -52,7 +52,7 @@ cdef int64_t timer_ready_until_locked(const Timer* self) noexcept nogil:
     while entry is not &self.ready:
         if entry.place != ENTRY_OF_TASK:
             batch = entry_batch(entry)
-            at = entry.expiration_ms
+            at = entry.due_index
             while True:
                 if batch.due[at].index != DUE_CANCELLED:
                     last_ms = max(last_ms, batch.due[at].expiration_ms)

@@ -58,6 +58,21 @@ cdef bint timer_grow(Timer* self) noexcept nogil:
     return True
 
 
+cdef Status timer_reach(Timer* timer, int64_t now_ms, int64_t last_ms, WhenDue when_due) noexcept nogil:
+    """Sees to it, with the lock held, that there is a level for last_ms. OK, or NOT_YET; or NEEDS_LEVEL: no memory for it."""
+    cdef bint have_memory
+    while True:
+        if when_due == ASK_WHEN_DUE and now_ms < timer.wheel.levels[0].current_time_ms:
+            return NOT_YET
+        if wheel_reaches(&timer.wheel, last_ms):
+            return OK
+        lock_release(timer)
+        have_memory = timer_grow(timer)
+        lock_wait(timer)
+        if not have_memory:
+            return NEEDS_LEVEL
+
+
 cdef bint timer_due(const Timer* self, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
                     int64_t* expiration_ms_out) noexcept nogil:
     """When something that waits for `delay` falls due, and the time it is placed by. False: beyond 64 bits.

@@ -27,7 +27,7 @@ cdef inline void bucket_init(Bucket* self, int16_t level, int32_t index) noexcep
     list_init(&self.entries)
     self.queue_index = -1
     self.level = level
-    self.entries.place = index
+    self.entries.bucket_index = index
 
 
 cdef inline void bucket_append(Bucket* self, Entry* entry) noexcept nogil:

@@ -1,13 +1,25 @@
 # What hangs in a wheel, and the wheel. Whoever uses one has a lock around it (timer/structs.pxd).
 
-cdef struct Entry:
-    # A node of a circular doubly linked list; a list is an Entry that stands for its own head. next is NULL while the
-    # entry is in no list. This is all that a cascade touches: 32 bytes, of which two fill a cache line.
-    Entry* prev
-    Entry* next
-    int64_t expiration_ms   # as it is placed by; the deadline rounded up where the timer is never early
-    int32_t hint            # how far away, in 8 bytes, the entry is that a walk reaches HINT_DISTANCE steps later
-    int32_t place           # of a batch's entry: how far from the first of its Part; else one of these
+cdef extern from *:
+    """
+    struct Entry {
+        struct Entry *prev, *next;
+        union { int64_t expiration_ms; int64_t due_index; };
+        union { int32_t hint; int32_t letter; };
+        union { int32_t place; int32_t bucket_index; };
+    };
+    """
+    cdef struct Entry:
+        # A node of a circular doubly linked list; a list is an Entry that is its own head. A cascade touches nothing else: the
+        # 32 bytes of two entries fill a cache line. The pairs share memory: an entry never needs both at once.
+        Entry* prev
+        Entry* next             # NULL while the entry is in no list
+        int64_t expiration_ms   # decides the bucket: the deadline, rounded up where the timer is never early
+        int64_t due_index       # of a batch's entry: its index in Batch.due, from its expiration until it runs
+        int32_t hint            # distance, in units of 8 bytes, to the entry HINT_DISTANCE steps ahead of a walk
+        int32_t letter          # of a task in an inbox: its index in Inbox.letters
+        int32_t place           # of a batch's entry: its offset in its Part; of a task: ENTRY_OF_TASK or ENTRY_OF_INBOX
+        int32_t bucket_index    # of the head of a bucket's list: virtual_id % wheel_size
 
 cdef enum:
     ENTRY_OF_TASK = -1
@@ -26,8 +38,7 @@ cdef struct Lead:
 
 cdef struct Bucket:
     # Two cache lines, the second for hints.
-    Entry entries           # the list. Its head's expiration_ms is the bucket's, and means nothing while not queued; its
-                            # place is the bucket's index, virtual_id % wheel_size
+    Entry entries           # the list. Its head's expiration_ms is the bucket's, and means nothing while not queued
     int32_t queue_index     # where in the delay queue, -1 when not in it
     int16_t level           # from 1, as Kafka's texts count
     int16_t recent_index    # where in `recent` the next append goes

@@ -5,7 +5,7 @@ cdef void life_hold_run(Life* self, const Entry* head) noexcept nogil:
     """A head was taken: its run is out of what is ready. How far it goes the core knows; that what follows it comes in its turn is
     seen when it is taken."""
     cdef const Batch* batch = entry_batch(head)
-    cdef int64_t at = head.expiration_ms
+    cdef int64_t at = head.due_index
     cdef int first = TASKS + batch_slot(batch) * LONGEST
     model_hold(&self.model, first + head.place)
     for at in range(at + 1, batch.due_end):

@@ -1,62 +1,31 @@
-# The dict of a purgatory's watch lists: how an operation comes onto the lists of its keys, and off them. What guards the
-# lists is said in structs.pxd.
+# The dict of a purgatory's watch lists: how an operation enters the lists of its keys, how it leaves them, and the counters.
+# structs.pxd names the locks.
+#
+# `__hash__` and `__eq__` of a key must not use the purgatory and must not fork.
 
 cdef enum:
-    FEW_KEYS = 8            # of more it is found out beforehand which are given twice
-    SPARE_ROOM = 64         # keys that may leave the dict before it is made anew, beside twice as many as are there
-    PUT_BACK_TRIES = 3      # of a list, whose key's comparison a signal handler may have interrupted
+    FEW_KEYS = 8            # duplicates among more keys than this are removed beforehand
+    SPARE_ROOM = 64         # removed keys that the dict may keep room for, beyond twice its size
 
 
 cdef inline bint key_hash(object key) except False:
-    """Calls a key's __hash__; a str has its hash with it."""
+    """Call a key's __hash__. A str caches its hash."""
     if not PyUnicode_CheckExact(key):
         hash(key)
     return True
 
 
-cdef object lists_get(PurgatoryCore self, object key):
-    """A key's list, or None. With a reference of its own to the dict: a comparison of keys may fork, and the child drops it."""
-    cdef dict lists = self.lists
-    return lists.get(key)
-
-
-cdef object lists_pop(PurgatoryCore self, object key):
-    cdef dict lists = self.lists
-    return lists.pop(key, None)
-
-
 cdef bint lists_drop_empty(PurgatoryCore self, object key) except False:
-    """Takes a key's list out of the dict, because it was seen to be empty. The comparison of a key may have put something on
-    it since, or have made another list for the key: what is not empty goes back."""
-    cdef dict lists
-    cdef WatchList present
-    cdef WatchList watch_list = lists_pop(self, key)
-    cdef object trouble = None
-    cdef int tries = 0
-    while watch_list is not None and hw_peek64(&watch_list.length):
-        lists = self.lists                      # as lists_get does
-        try:
-            present = lists.setdefault(key, watch_list)
-        except BaseException as error:
-            trouble = error
-            tries += 1
-            if tries == PUT_BACK_TRIES:
-                break
-            continue
-        if present is not watch_list:
-            with cython.critical_section(self):
-                watch_list_move(watch_list, present)
-        elif hw_peek64(&watch_list.length):
-            break
-        else:
-            watch_list = lists_pop(self, key)   # emptied while it was in no dict, so that nobody has dropped it
-    if trouble is not None:
-        raise trouble
+    """Remove a key's empty list from the dict."""
+    cdef WatchList watch_list = self.lists.pop(key, None)
+    # A finalizer or signal handler may have watched the key again inside the key's comparison.
+    if watch_list is not None and hw_peek64(&watch_list.length):
+        self.lists.setdefault(key, watch_list)
     return True
 
 
 cdef inline PurgatoryCore operation_purgatory(OperationCore self):
-    """The purgatory that it was added to last. By a mutex where there is no GIL: an add to another one may be under way."""
+    """Return the purgatory that the operation was last added to. Without a GIL another thread may be adding it now."""
     cdef PurgatoryCore purgatory
     if HW_FREE_THREADED:
         hw_mutex_lock(&orphans)
@@ -67,7 +36,7 @@ cdef inline PurgatoryCore operation_purgatory(OperationCore self):
 
 
 cdef inline void operation_set_purgatory(OperationCore self, PurgatoryCore purgatory) noexcept:
-    cdef PurgatoryCore before = operation_purgatory(self)       # which dies at the end
+    cdef PurgatoryCore before = operation_purgatory(self)       # released after the mutex
     if HW_FREE_THREADED:
         hw_mutex_lock(&orphans)
     self.purgatory = purgatory
@@ -75,65 +44,84 @@ cdef inline void operation_set_purgatory(OperationCore self, PurgatoryCore purga
         hw_mutex_unlock(&orphans)
 
 
-cdef bint purgatory_enter_lists(PurgatoryCore self, OperationCore operation, Watcher* watcher, tuple keys) except False:
-    """Begins to watch: puts the watcher onto the lists of its keys. Called under the operation's lock."""
-    cdef WatchList watch_list
-    cdef dict lists
-    cdef Py_ssize_t i, j
-    cdef bint entered = False
-    if hw_peek(&operation.completed):                     # by a first look that did not say so
-        return True
+# --- entering --------------------------------------------------------------------------------------------------------
+
+
+cdef bint purgatory_claim(PurgatoryCore self, OperationCore operation, Watcher* watcher) except False:
+    """Make the watcher the operation's own."""
+    cdef bint claimed = False
     with cython.critical_section(self):
         if operation.watcher is NULL:
-            entered = True
-            hw_count_add(&watcher.references, 1)        # of OperationCore.watcher
+            claimed = True
+            hw_count_add(&watcher.references, 1)        # held by OperationCore.watcher
             operation.watcher = watcher
             operation_set_purgatory(operation, self)
-    if not entered:
-        raise ValueError("this operation is in a purgatory already")
-    for i in range(len(keys)):
-        key = keys[i]
-        key_hash(key)
-        relock_acquire(&self.mutex, self)
-        try:
-            watch_list = lists_get(self, key)
-            if watch_list is None:
-                lists = self.lists              # as lists_get does
-                watch_list = lists.setdefault(key, watch_list_new(key))
-            with cython.critical_section(self):
-                for j in range(i if len(keys) <= FEW_KEYS else 0):
-                    if watcher.nodes[j].next is not NULL and watcher.nodes[j].watch_list is <void*>watch_list:
-                        break                   # a key that was given twice
-                else:
-                    if watcher.operation is not NULL:       # completed, or returned by close(), since it began
-                        node_link(&watcher.nodes[i], watcher, watch_list)
-            if hw_peek64(&watch_list.length) == 0:
-                lists_drop_empty(self, key)
-        finally:
-            relock_release(&self.mutex)
+    if not claimed:
+        raise ValueError("the operation is already in a purgatory")
     return True
 
 
-cdef bint purgatory_drop_list(PurgatoryCore self, WatchList watch_list) except False:
-    """Drops a list that has become empty, if it is still that."""
-    key = watch_list.key
+cdef bint purgatory_watch_key(PurgatoryCore self, Watcher* watcher, Py_ssize_t index, object key, bint check_repeats) except False:
+    """Link the watcher's node `index` into the list of a key, unless an earlier node is in the same list."""
+    cdef WatchList watch_list
+    cdef Py_ssize_t i
+    key_hash(key)                               # before the lock is taken: it may wait for other threads
     relock_acquire(&self.mutex, self)
     try:
-        if hw_peek64(&watch_list.length) == 0 and lists_get(self, key) is watch_list:
+        watch_list = self.lists.get(key)
+        if watch_list is None:
+            watch_list = self.lists.setdefault(key, watch_list_new(key))
+        with cython.critical_section(self):
+            for i in range(index if check_repeats else 0):
+                if watcher.nodes[i].next is not NULL and watcher.nodes[i].watch_list is <void*>watch_list:
+                    break
+            else:
+                if watcher.operation is not NULL:       # not completed or closed in the meantime
+                    node_link(&watcher.nodes[index], watcher, watch_list)
+        if hw_peek64(&watch_list.length) == 0:
             lists_drop_empty(self, key)
-            self.forgotten += 1
-            # Not inside of a comparison: who called that is at work on this dict, and would go on with one that is dropped.
-            if self.forgotten > 2 * len(self.lists) + SPARE_ROOM and self.mutex.depth == 1:
-                self.forgotten = 0
-                self.lists = self.lists.copy()      # a dict keeps the room of what has left it; amortised O(1)
     finally:
         relock_release(&self.mutex)
     return True
 
 
-cdef object purgatory_unlink_watcher(PurgatoryCore self, Watcher* watcher, int64_t* removed, object trouble):
-    """Takes a watcher, which its operation has left, off all lists that it is on, and adds their number to `removed`.
-    Returns `trouble`, or if that is None what the comparison of a key raised: it keeps nobody else on a list."""
+cdef bint purgatory_enter_lists(PurgatoryCore self, OperationCore operation, Watcher* watcher, tuple keys) except False:
+    """Start to watch an operation. The caller holds the operation's lock."""
+    cdef Py_ssize_t i
+    if hw_peek(&operation.completed):           # by try_complete, which returned False nevertheless
+        return True
+    purgatory_claim(self, operation, watcher)
+    for i in range(len(keys)):
+        purgatory_watch_key(self, watcher, i, keys[i], len(keys) <= FEW_KEYS)
+    return True
+
+
+# --- leaving ---------------------------------------------------------------------------------------------------------
+
+
+cdef bint purgatory_drop_list(PurgatoryCore self, WatchList watch_list) except False:
+    """Remove a list from the dict if it is empty."""
+    key = watch_list.key
+    relock_acquire(&self.mutex, self)
+    try:
+        if hw_peek64(&watch_list.length) == 0 and self.lists.get(key) is watch_list:
+            lists_drop_empty(self, key)
+            self.forgotten += 1
+            # A dict keeps the room of removed keys, so it is copied now and then; amortized O(1). Never inside a key's
+            # comparison (depth 2): the outer operation would continue on the old dict.
+            if self.forgotten > 2 * len(self.lists) + SPARE_ROOM and self.mutex.depth == 1:
+                self.forgotten = 0
+                self.lists = self.lists.copy()
+    finally:
+        relock_release(&self.mutex)
+    return True
+
+
+cdef object purgatory_unlink_watcher(PurgatoryCore self, Watcher* watcher, int64_t* removed, object first_error):
+    """Remove all nodes of a watcher from their lists and add their number to `removed`.
+
+    Returns `first_error`, or the first exception that a key's comparison raised: an error keeps no other node in a list.
+    """
     cdef WatchList watch_list
     cdef Py_ssize_t i
     for i in range(watcher.count):
@@ -147,22 +135,22 @@ cdef object purgatory_unlink_watcher(PurgatoryCore self, Watcher* watcher, int64
             try:
                 purgatory_drop_list(self, watch_list)
             except BaseException as error:
-                if trouble is None:
-                    trouble = error
-    return trouble
+                if first_error is None:
+                    first_error = error
+    return first_error
 
 
 cdef bint purgatory_leave_lists(PurgatoryCore self, Watcher* watcher) except False:
-    """The same, for one watcher: what the comparison of a key raised is raised in the end."""
+    """Remove a watcher from all lists, then raise the first error of a key's comparison."""
     cdef int64_t removed = 0
-    trouble = purgatory_unlink_watcher(self, watcher, &removed, None)
-    if trouble is not None:
-        raise trouble
+    error = purgatory_unlink_watcher(self, watcher, &removed, None)
+    if error is not None:
+        raise error
     return True
 
 
 cdef object purgatory_empty_list(PurgatoryCore self, WatchList watch_list):
-    """Empties a list that is no key's any more, and returns the operations that were on it."""
+    """Empty a list that is no longer in the dict and return its operations."""
     cdef list taken = []
     cdef WatchNode* node
     with cython.critical_section(self):
@@ -175,7 +163,7 @@ cdef object purgatory_empty_list(PurgatoryCore self, WatchList watch_list):
 
 
 cdef list purgatory_operations(PurgatoryCore self):
-    """What is on all lists now; one may come more than once."""
+    """Return the operations on all lists. An operation with several keys is listed several times."""
     cdef WatchList watch_list
     cdef WatchNode* node
     cdef list waiting = []
@@ -191,3 +179,97 @@ cdef list purgatory_operations(PurgatoryCore self):
     finally:
         relock_release(&self.mutex)
     return waiting
+
+
+# --- the end of a watch ----------------------------------------------------------------------------------------------
+
+
+cdef inline void purgatory_count(PurgatoryCore self, int64_t* counter, int64_t change) noexcept:
+    with cython.critical_section(self):
+        counter[0] += change
+
+
+cdef inline void purgatory_end_delay(PurgatoryCore self, Watcher* watcher) noexcept:
+    """Count an operation's timeout as no longer pending. The caller is in the critical section."""
+    if watcher.delayed:
+        watcher.delayed = False
+        hw_bump(&self.delayed, -1)
+
+
+cdef inline bint purgatory_watches(PurgatoryCore self, Watcher* watcher) noexcept:
+    cdef bint watches
+    with cython.critical_section(self):
+        watches = watcher.operation is not NULL
+    return watches
+
+
+cdef inline bint operation_is_watched(OperationCore self) noexcept:
+    cdef bint watched = False
+    cdef PurgatoryCore purgatory = operation_purgatory(self)
+    if purgatory is not None:
+        with cython.critical_section(purgatory):
+            watched = self.watcher is not NULL
+    return watched
+
+
+cdef inline Watcher* operation_take_watcher(OperationCore self):
+    """Detach the watcher. The caller, who receives its reference, ends the watch. NULL if there is none."""
+    cdef Watcher* watcher = NULL
+    cdef PurgatoryCore purgatory = operation_purgatory(self)
+    if purgatory is not None:
+        with cython.critical_section(purgatory):
+            watcher = self.watcher
+            self.watcher = NULL
+    return watcher
+
+
+cdef bint purgatory_end_watch(PurgatoryCore self, OperationCore operation, Watcher* watcher) except False:
+    """End the watch of a completed operation. Takes over the caller's reference to the watcher."""
+    cdef bint due
+    with cython.critical_section(self):
+        watcher_drop_operation(watcher)
+        self.completed += 1
+        purgatory_end_delay(self, watcher)
+        watcher.next = self.to_purge
+        self.to_purge = watcher
+        self.to_purge_count += 1
+        due = self.to_purge_count > self.purge_interval
+    if due:
+        try:
+            self.purge()
+        except Exception as error:              # raised by the key of another operation
+            self.timer._report(operation, error)
+    return True
+
+
+cdef bint purgatory_unwatch(PurgatoryCore self, OperationCore operation, Watcher* watcher) except -1:
+    """Separate an operation from its watcher. Returns False if they were separated before."""
+    cdef Watcher* own = NULL
+    with cython.critical_section(self):
+        if watcher.operation is NULL:
+            return False
+        watcher_drop_operation(watcher)
+        purgatory_end_delay(self, watcher)
+        if operation.watcher is watcher:
+            own = watcher
+            operation.watcher = NULL
+    if own is not NULL:
+        watcher_release(own)
+    return True
+
+
+cdef bint purgatory_withdraw(PurgatoryCore self, OperationCore operation, Watcher* watcher, dict left) except -1:
+    """Stop watching an operation that is not completed, and cancel its timeout. `left`: a dict that records it, or None.
+
+    The caller holds a reference to the watcher. Returns False if the operation was not watched any more.
+    """
+    if not purgatory_unwatch(self, operation, watcher):
+        return False
+    if left is not None:
+        left[id(operation)] = operation
+    try:
+        purgatory_leave_lists(self, watcher)
+    finally:
+        if task_state(&operation.task) == TASK_PENDING:
+            operation.cancel()
+    return True

@@ -1,18 +1,74 @@
-# OperationCore: what hwheel.purgatory.DelayedOperation does with its lock and its timeout. What its lock is for, and who
-# waits for it, is said in structs.pxd.
+# OperationCore: completing and checking an operation under its lock. structs.pxd explains which callers wait for the lock.
+
+
+cdef bint operation_check(OperationCore self) except -1:
+    """Call try_complete() under the lock, without waiting for it. Returns True if this call completed the operation."""
+    cdef bint done
+    while not hw_peek(&self.completed):
+        if not relock_try(&self.mutex):
+            hw_word_store(&self.missed, True)
+            if not relock_try(&self.mutex):
+                return False
+        try:
+            hw_word_store(&self.missed, False)
+            done = not hw_peek(&self.completed) and self.try_complete()
+        except BaseException:
+            operation_unlock_and_check(self)
+            raise
+        relock_release(&self.mutex)
+        if done or not hw_word_load(&self.missed):
+            return done
+    return False
+
+
+cdef bint operation_unlock_and_check(OperationCore self) except -1:
+    """Release the lock, then repeat a check that found it taken. Errors of that check are not this thread's: they are
+    reported to the timer of a watched operation."""
+    cdef PurgatoryCore purgatory
+    relock_release(&self.mutex)
+    if not hw_word_load(&self.missed):
+        return False
+    if not operation_is_watched(self):
+        return operation_check(self)
+    purgatory = operation_purgatory(self)
+    try:
+        return operation_check(self)
+    except Exception as error:
+        purgatory.timer._report(self, error)
+        return hw_peek(&self.completed)
+
+
+cdef bint operation_check_or_else(OperationCore self, object action, PurgatoryCore purgatory, Watcher* watcher,
+                                  tuple keys) except -1:
+    """Check, then call `action` or (if `watcher` is given) watch the keys, then check again; all under the lock."""
+    cdef bint done
+    relock_acquire(&self.mutex, self)
+    try:
+        done = self.try_complete()
+        if not done:
+            if watcher is NULL:
+                action()
+            else:
+                purgatory_enter_lists(purgatory, self, watcher, keys)
+            done = self.try_complete()
+    except BaseException:
+        operation_unlock_and_check(self)
+        raise
+    relock_release(&self.mutex)
+    return done or (hw_word_load(&self.missed) and operation_check(self))
 
 
 cdef inline PyObject** operation_purgatory_slot(PyObject* self) noexcept:
-    """`purgatory`, which comes right after `watcher`."""
+    """Return the address of `purgatory`, the field after `watcher`."""
     return <PyObject**>(&(<OperationCore>self).watcher + 1)
 
 
 cdef PyObject* operation_new(PyObject* cls, PyObject* arguments, PyObject* keywords) noexcept:
-    """tp_new. Cython's own does not come by object.__new__(), which is what gives an instance of a user's class room
-    for its attributes: in CPython 3.11 each would need a dict."""
+    """tp_new. Unlike Cython's, it uses object.__new__(), which stores the attributes of a user's class in the instance;
+    on CPython 3.11 each instance would otherwise need a dict."""
     cdef PyObject* self = hw_object_new(cls, <PyObject*>())
     if self is not NULL:
-        Py_INCREF(None)                 # all three dropped by task_dealloc and operation_dealloc
+        Py_INCREF(None)                 # all three are dropped by task_dealloc and operation_dealloc
         Py_INCREF(None)
         Py_INCREF(None)
         task_slots(self)[0] = task_slots(self)[1] = operation_purgatory_slot(self)[0] = <PyObject*>None
@@ -20,7 +76,7 @@ cdef PyObject* operation_new(PyObject* cls, PyObject* arguments, PyObject* keywo
 
 
 cdef void operation_dealloc(PyObject* self) noexcept:
-    """tp_dealloc; TimerTask says why. A watcher that is there now is on no list, or this would be alive."""
+    """tp_dealloc; TimerTask explains why. The watcher is in no list, because a list would keep the operation alive."""
     cdef Watcher* watcher = (<OperationCore>self).watcher
     cdef PyObject* purgatory = <PyObject*>(<OperationCore>self).purgatory
     PyObject_GC_UnTrack(self)
@@ -33,7 +89,7 @@ cdef void operation_dealloc(PyObject* self) noexcept:
 
 
 cdef class OperationCore(TimerTask):
-    """The compiled part of a DelayedOperation, which brings `try_complete()`, `on_complete()`, `on_expiration()`."""
+    """The compiled base class of DelayedOperation, which adds try_complete(), on_complete(), and on_expiration()."""
 
     def __init__(self, delay_ms):
         cdef int64_t delay = milliseconds_argument(delay_ms, "delay_ms")
@@ -43,21 +99,24 @@ cdef class OperationCore(TimerTask):
         self.task.flags = TASK_OWN_RUN
 
     def __await__(self):
-        raise TypeError("an operation is not awaited as a task is, because it may complete before its time: await the purgatory")
+        raise TypeError("an operation cannot be awaited, because it may complete early; await the purgatory's wait() instead")
 
     @property
     def is_completed(self):
-        """True from the moment that somebody has begun to complete the operation."""
+        """True as soon as a thread has started to complete the operation."""
         return bool(hw_peek(&self.completed))
 
     def force_complete(self):
-        """Completes the operation now. True if this call did it; then on_complete() has run. False if it was completed.
+        """Complete the operation now.
+
+        Returns:
+            True if this call completed the operation; ``on_complete()`` has then run. False if it was completed before.
 
         Raises:
-            What on_complete() raises; the operation is completed nevertheless.
-        Runtime complexity: O(1), but see `purge_interval` of the purgatory.
-        Thread-safety: waits while another thread holds `lock`: not to be called for another operation in
-        try_complete().
+            Exception: What ``on_complete()`` raises. The operation is completed nevertheless.
+
+        O(1), plus a purge every ``purge_interval`` completions. Thread-safe. Waits while another thread holds the
+        operation's lock, so ``try_complete()`` must not call it for another operation.
         """
         cdef Watcher* watcher
         if hw_peek(&self.completed):
@@ -79,29 +138,42 @@ cdef class OperationCore(TimerTask):
         return True
 
     def safe_try_complete(self):
-        """try_complete() under the lock. True if this call completed the operation.
+        """Call ``try_complete()`` under the operation's lock.
 
-        If another thread holds the lock this does not wait: that thread will check again, and the answer is False.
+        If another thread holds the lock, this method returns False at once, and that thread repeats the check.
+
+        Returns:
+            True if this call completed the operation.
 
         Raises:
-            What try_complete() and on_complete() raise.
+            Exception: What ``try_complete()`` and ``on_complete()`` raise.
+
+        Thread-safe.
         """
         return operation_check(self)
 
     @cython.always_allow_keywords(True)
     def safe_try_complete_or_else(self, action):
-        """try_complete(); if it is False, action() and try_complete() once more, all under one hold of the lock.
+        """Call ``try_complete()``; if it returns False, call ``action()`` and ``try_complete()`` again.
 
-        `try_complete_else_watch` does the same, with an action that begins to watch: an event before it is seen by the
-        second look, and one after it finds the operation watched.
+        All calls run under one hold of the operation's lock. ``try_complete_else_watch()`` works like this, with an
+        action that starts to watch: the second check sees an event before the action, and the watch sees one after it.
+
+        Args:
+            action: A callable without arguments.
+
+        Returns:
+            True if this call completed the operation.
 
         Raises:
-            What try_complete(), on_complete() and action() raise.
+            Exception: What ``try_complete()``, ``on_complete()``, and ``action()`` raise.
+
+        Thread-safe.
         """
         return operation_check_or_else(self, action, None, NULL, None)
 
     def run(self):
-        """The timeout: completes the operation, and then calls on_expiration(), unless it is completed."""
+        """Handle the timeout: complete the operation and call ``on_expiration()``, unless it is completed."""
         cdef PurgatoryCore purgatory
         relock_acquire(&self.mutex, self)
         try:
@@ -118,7 +190,11 @@ cdef class OperationCore(TimerTask):
             relock_release(&self.mutex)
 
     def cancel(self):
-        """Takes the timeout away, and that alone: TimerTask's cancel(). True if it was still to come."""
+        """Cancel only the timeout; the operation stays watched.
+
+        Returns:
+            True if the timeout was pending.
+        """
         cdef bint cancelled = task_cancel(self)
         cdef PurgatoryCore purgatory = operation_purgatory(self) if cancelled else None
         if purgatory is not None:
@@ -127,7 +203,7 @@ cdef class OperationCore(TimerTask):
                     purgatory_end_delay(purgatory, self.watcher)
         return cancelled
 
-    # --- for OperationLock ---------------------------------------------------------------------------------------
+    # --- services for OperationLock ------------------------------------------------------------------------------
 
     def _acquire(self, bint blocking, double timeout):
         return relock_acquire_within(&self.mutex, blocking, timeout)
@@ -143,13 +219,11 @@ cdef class OperationCore(TimerTask):
 
 cdef OperationCore sample_operation = OperationCore(0)
 if operation_purgatory_slot(<PyObject*>sample_operation)[0] != <PyObject*>sample_operation.purgatory:
-    raise SystemError("an OperationCore is not laid out as operation.pxi takes for granted")
+    raise SystemError("the fields of OperationCore are not in the order that operation.pxi expects")
 sample_operation = None
 
-# What would break if CPython changed it, and which test in tests/purgatory/test_operation_lock.py would tell:
-# - tp_new, if object.__new__() did not make room for attributes any more, or Cython's own did: nothing but memory;
-#   test_the_attributes_of_an_operation_stand_in_it_and_in_no_dict. If it did not zero the fields, all tests.
-# - tp_dealloc, if it were found elsewhere than in the type: an operation would not release its watcher; in a debug build
-#   test_an_operation_that_is_on_no_list_any_more_is_released_with_its_user finds one left behind.
+# These two slots depend on CPython's internals. tests/purgatory/test_references.py fails if CPython changes them:
+# - tp_new: test_attributes_need_no_dict, if object.__new__() no longer reserves room for attributes.
+# - tp_dealloc: test_an_unwatched_operation_is_released_by_its_user (debug build), if the operation leaks its watcher.
 hw_set_new(<PyObject*>OperationCore, operation_new)
 hw_set_dealloc(<PyObject*>OperationCore, operation_dealloc)

@@ -1,78 +1,75 @@
-# Operations that wait for keys, and what guards them.
+# Operations that wait for keys, and the locks that guard them.
 #
 # Locking
 # =======
-# The lock of an operation (OperationCore.mutex). `try_complete`, `on_complete` and `on_expiration` run under it, because
-# completing must happen once. Who waits for it, and who does not:
+# The lock of an operation (OperationCore.mutex) makes sure that the operation completes once: `try_complete`,
+# `on_complete` and `on_expiration` run under it.
 #
-# - A check (`safe_try_complete`, and so `check_and_complete`) never waits. If the lock is taken it leaves word, in
-#   `missed`, and whoever gives the lock up looks for that word and checks again. So two operations whose `on_complete`
-#   check each other's keys cannot deadlock. No check is lost, because the word is left before the second look at the
-#   lock and looked for after the lock is free: one of the two sees the other.
-# - Completing (`force_complete`, the timeout) waits for a check that is under way, because who completes is told that
-#   `on_complete` has run. An operation that is completed already is not waited for; so an `on_complete` may complete
-#   other operations. A `try_complete` may not: it would wait with a lock in hand that somebody else may wait for.
+# - A check (`safe_try_complete`, and so `check_and_complete`) never waits for this lock. If the lock is taken, the check
+#   sets `missed`, and the thread that releases the lock checks again. Therefore two operations whose `on_complete` check
+#   each other's keys cannot deadlock. No check is lost: the checker sets `missed` before it tries the lock a second time,
+#   and the owner reads `missed` after it has released the lock. One of the two sees the other.
+# - Completing (`force_complete`, the timeout) waits for a check in progress, because the caller may rely on `on_complete`
+#   having run. A completed operation is never waited for, so `on_complete` may complete other operations.
+#   `try_complete` must not: it would wait while it holds a lock that another thread may wait for.
 #
-# The lock of a purgatory's lists (PurgatoryCore.mutex) guards the dict of the lists, because finding or making a key's
-# list and linking a node to it must be one step for who wants to drop a list that has become empty. It is held for one
-# operation on the dict, and no other lock is taken under it. The comparison of keys does run under it (their hash is
-# asked for before as well, because who is called there may want to wait for other threads), and so may a finaliser or a
-# signal handler; the lock is reentrant, because these may come back here.
+# The lock of a purgatory's lists (PurgatoryCore.mutex) guards the dict of watch lists. Finding or creating a key's list
+# and linking a node to it must be one step for a thread that wants to drop an empty list. The lock is held for one dict
+# operation; no other lock is taken under it. Keys are compared under it. It is reentrant, because a finalizer or a signal
+# handler may run inside a comparison and use the purgatory.
 #
-# Watchers, nodes, the lengths of lists and the counters are guarded by the GIL; where there is none, by the purgatory's
-# critical section. They are changed by a few lines of C each time, which call nothing and drop no last reference, and
-# take no lock.
+# Watchers, nodes, list lengths, and counters are guarded by the GIL; without a GIL, by the purgatory's critical section.
+# They change in short C sections that call no Python code, drop no last reference, and take no lock.
 #
-# Order: an operation's lock, then that of the lists, never the reverse. How the two locks themselves work, also in the
-# child of a fork, is told in cpython/reentrant_lock.pxi.
+# Order: first an operation's lock, then the lock of the lists, never the reverse. cpython/reentrant_lock.pxi explains how
+# both locks work, also after a fork.
 
 cdef struct WatchNode:
     WatchNode* prev
-    WatchNode* next         # NULL: in no list, not yet or no more
-    Watcher* watcher        # a reference while in a list
-    void* watch_list        # the WatchList; not a reference, its nodes leave it before it dies
+    WatchNode* next         # NULL: in no list
+    Watcher* watcher        # holds a reference while in a list
+    void* watch_list        # the WatchList; no reference, because nodes leave the list before it dies
 
 cdef struct Watcher:
     int64_t references
-    void* operation         # see watcher.pxi; NULL from its completion on, or when it was withdrawn
+    void* operation         # see watch_list.pxi; NULL once the operation is completed or withdrawn
     Watcher* next           # in PurgatoryCore.to_purge
-    WatchNode* nodes        # one for each key, in the same block of memory
+    WatchNode* nodes        # one for each key, in the same memory block
     int32_t count
-    int32_t linked          # how many of them are in lists
-    int delayed             # counted as one whose timeout is to come
+    int32_t linked          # nodes that are in lists
+    int delayed             # counted in PurgatoryCore.delayed
 
 cdef struct Seen:
-    # Of a node that a check has found: references to its watcher and to its operation, NULL if that was completed.
-    WatchNode* node
-    PyObject* operation
-    bint waits              # still, after it was checked
+    # A node that a check has found.
+    WatchNode* node         # holds a reference to its watcher
+    PyObject* operation     # holds a reference; NULL: completed before the check
+    bint waits              # still incomplete after the check
 
 cdef class PurgatoryCore
 
 cdef class WatchList:
     cdef object key
     cdef WatchNode head
-    cdef int64_t length             # looked at without the critical section, too
+    cdef int64_t length             # also read without the critical section
 
 cdef class OperationCore(TimerTask):
     cdef ReentrantLock mutex
-    cdef uintptr_t missed       # somebody wanted to check and found the lock taken
-    cdef int completed          # set under the lock
-    cdef Watcher* watcher       # while a purgatory watches the operation; a reference
-    cdef PurgatoryCore purgatory    # of the watcher; stays
+    cdef uintptr_t missed           # a check found the lock taken
+    cdef int completed              # set under the lock
+    cdef Watcher* watcher           # a reference, while a purgatory watches the operation
+    cdef PurgatoryCore purgatory    # of the watcher; never reset
 
 cdef class PurgatoryCore:
     cdef public object timer
-    cdef int closed                 # is looked at without the critical section
+    cdef int closed                 # also read without the critical section
     cdef public int64_t purge_interval
     cdef ReentrantLock mutex
-    cdef dict lists                 # key: WatchList; none that is empty, but for a moment, or where its key cannot be
-                                    # looked up any more
-    cdef public dict _left          # by id(): operations that are to be returned to whoever cancels or closes
-    cdef int64_t forgotten          # keys that have left it since it was made
-    cdef int64_t delayed            # operations whose timeout is to come
+    cdef dict lists                 # {key: WatchList}, without empty lists
+    cdef public dict _left          # {id: operation} that the next close() or cancel_for_key() returns
+    cdef int64_t forgotten          # keys removed from the dict since the dict was created
+    cdef int64_t delayed            # operations whose timeout is pending
     cdef int64_t completed
     cdef int64_t expired
     cdef int64_t purged
-    cdef Watcher* to_purge          # of operations completed since the last purge: linked by Watcher.next; a reference
+    cdef Watcher* to_purge          # watchers of operations completed since the last purge; references
     cdef int64_t to_purge_count

@@ -1,10 +1,8 @@
-"""Kafka's purgatory: operations that are completed by a condition or by their timeout."""
+"""Kafka's purgatory: operations that complete on a condition or on their timeout."""
 
 from hwheel.purgatory.future_purgatory import DelayedFuture, DelayedFuturePurgatory
 from hwheel.purgatory.operation import DelayedOperation
-from hwheel.purgatory.purgatory import DelayedOperationPurgatory
-from hwheel.purgatory.stats import PurgatoryStats
-from hwheel.purgatory.threshold_purgatory import ThresholdPurgatory
+from hwheel.purgatory.purgatory import DelayedOperationPurgatory, PurgatoryStats
 
 __all__ = [
     "DelayedFuture",
@@ -12,5 +10,4 @@ __all__ = [
     "DelayedOperation",
     "DelayedOperationPurgatory",
     "PurgatoryStats",
-    "ThresholdPurgatory",
 ]

@@ -1,4 +1,4 @@
-"""DelayedOperationPurgatory.wait(): an operation that a coroutine awaits."""
+"""DelayedOperationPurgatory.wait(): a coroutine waits for a condition."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ _T = TypeVar("_T")
 
 
 class AwaitedOperation(DelayedOperation, Generic[_T]):
-    """Completed when the predicate is true; then it wakes the coroutine, from whatever thread."""
+    """Completes when the predicate is true, and wakes the waiting coroutine from any thread."""
 
     __slots__ = ("error", "future", "loop", "predicate", "value")
 
@@ -28,7 +28,7 @@ class AwaitedOperation(DelayedOperation, Generic[_T]):
         try:
             self.value = self.predicate()
         except Exception as error:
-            self.error = error  # the coroutine's, not the checking thread's
+            self.error = error  # raised in the coroutine, not in the checking thread
             return self.force_complete()
         return bool(self.value) and self.force_complete()
 
@@ -36,10 +36,10 @@ class AwaitedOperation(DelayedOperation, Generic[_T]):
         if asyncio._get_running_loop() is self.loop:
             self.wake()
         else:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no coroutine waits
                 self.loop.call_soon_threadsafe(self.wake)
 
-    def _outlives_purgatory(self) -> bool:
+    def _is_returned_by_close(self) -> bool:
         self.error = TimerClosed("the purgatory was closed")
         self.force_complete()
         return False
@@ -55,6 +55,7 @@ async def wait(
     predicate: Callable[[], _T],
     timeout: float | None,
 ) -> _T:
+    """Implement DelayedOperationPurgatory.wait()."""
     timeout = check_timeout(timeout)
     if not callable(predicate):
         raise TypeError(f"predicate must be callable, not {type(predicate).__name__}")
@@ -66,8 +67,8 @@ async def wait(
         purgatory._withdraw(operation)
     if operation.error is not None:
         raise operation.error
-    # The time may have run out while the condition came true, and nobody checked.
+    # After a timeout: the condition may have become true without a check.
     value = operation.value or predicate()
     if not value:
-        raise TimeoutError(f"the condition did not come true in {timeout} s")
+        raise TimeoutError(f"the condition did not become true within {timeout} s")
     return value

@@ -1,19 +1,20 @@
-"""DelayedFuturePurgatory: wait for futures, but at most so long."""
+"""DelayedFuturePurgatory: wait for futures with a timeout."""
 
 import contextlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, Self
 
-from hwheel.purgatory.each import each
 from hwheel.purgatory.operation import DelayedOperation
 from hwheel.purgatory.purgatory import DelayedOperationPurgatory
 from hwheel.timers.base import BaseTimer
 
 
 class DelayedFuture(DelayedOperation):
-    """What DelayedFuturePurgatory.try_complete_else_watch() returns: completed when all of its `futures` are done, or
-    by its timeout."""
+    """An operation that completes when all of its ``futures`` are done, or on its timeout.
+
+    ``DelayedFuturePurgatory.try_complete_else_watch()`` creates it.
+    """
 
     __module__ = "hwheel.purgatory"
 
@@ -33,25 +34,33 @@ class DelayedFuture(DelayedOperation):
         self._fail_pending = fail_pending
 
     def try_complete(self) -> bool:
-        """Completes if all futures are done: with a result, with an exception, or cancelled."""
+        """Complete if all futures are done: with a result, with an exception, or cancelled."""
         not_done = self._not_done
         while not_done and not_done[-1].done():
             not_done.pop()
         return not not_done and self.force_complete()
 
     def on_complete(self) -> None:
-        """Ends the futures that are not done, then calls the response callback, and lets go of it."""
+        """Cancel or fail the futures that are not done, then call the response callback and release it."""
         callback, self._response_callback = self._response_callback, None
+        first: BaseException | None = None
+        for future in self._not_done:
+            try:
+                self._end(future)
+            except BaseException as error:  # one future's callback must not keep the others waiting
+                first = first or error
+        self._not_done = []
         try:
-            each(self._end, self._not_done)
+            if first is not None:
+                raise first
         finally:
-            self._not_done = []
+            del first  # its traceback refers to this frame
             if callback is not None:
                 callback()
 
     def _end(self, future: Future[Any]) -> None:
         if self._fail_pending:
-            with contextlib.suppress(InvalidStateError):  # done by now
+            with contextlib.suppress(InvalidStateError):  # done in the meantime
                 future.set_exception(TimeoutError(f"not done after {self.delay_ms} ms"))
         else:
             future.cancel()
@@ -60,17 +69,18 @@ class DelayedFuture(DelayedOperation):
 class DelayedFuturePurgatory:
     """DelayedFuturePurgatory(name="futures", timer=None, *, fail_pending=False, reaper=True)
 
-    Calls back when all of some futures are done, or when the time is over (Kafka's DelayedFuturePurgatory.java). A
-    context manager: leaving the block closes it.
+    Calls back when all of some futures are done, or on a timeout (Kafka's DelayedFuturePurgatory.java). As a context
+    manager it closes itself.
 
-    Arguments:
-        name, timer, reaper: as DelayedOperationPurgatory's.
-        fail_pending: what a timeout does with the futures that are not done. False: it cancels those that have not
-            begun; one that an executor is running goes on. True: it fails them all with TimeoutError, as Kafka does.
-            That is for futures that are made by hand: an executor's thread does not survive finding its future done by
-            another.
+    Args:
+        name: As in DelayedOperationPurgatory.
+        timer: As in DelayedOperationPurgatory.
+        fail_pending: What a timeout does with futures that are not done. False: cancel them; a future that an executor
+            is running continues. True: fail them with TimeoutError, as Kafka does. True suits only futures that the
+            program completes itself: an executor's thread breaks when another thread has completed its future.
+        reaper: As in DelayedOperationPurgatory.
 
-    Thread-safety: every method may be called from any thread.
+    Thread-safe.
 
     >>> from concurrent.futures import Future
     >>> from hwheel.purgatory import DelayedFuturePurgatory
@@ -98,19 +108,25 @@ class DelayedFuturePurgatory:
     def try_complete_else_watch(
         self, timeout_ms: float, futures: Iterable[Future[Any]], response_callback: Callable[[], object]
     ) -> DelayedFuture:
-        """Calls response_callback() once: here if all futures are done, else in the thread that finishes the last one,
-        or in the timer's when the time is over. It finds out from the futures which it was.
+        """Call ``response_callback()`` once, when all futures are done or on the timeout.
 
-        Arguments:
-            timeout_ms: in ms.
-            futures: concurrent.futures.Future objects; none at all are done at once.
-            response_callback: what it raises goes to the timer's on_error, else to threading.excepthook; if it is
-                called here, it is raised here.
+        The callback runs in this call if all futures are done; otherwise in the thread that finishes the last future, or
+        in the timer's thread. It can tell the cases apart by the state of the futures.
+
+        Args:
+            timeout_ms: The timeout in milliseconds.
+            futures: concurrent.futures.Future objects, or none, which counts as all done.
+            response_callback: A callable without arguments. An exception goes to the timer's ``on_error`` or to
+                ``threading.excepthook``, or is raised here if the callback runs in this call.
+
+        Returns:
+            The operation that waits for the futures.
 
         Raises:
-            TypeError: an argument is of the wrong type.
-            Otherwise as DelayedOperationPurgatory.try_complete_else_watch.
-        Runtime complexity: O(futures), also for all the checks that follow together.
+            TypeError: An argument has the wrong type.
+            TimerClosed, TimerFull, OverflowError: As in ``DelayedOperationPurgatory.try_complete_else_watch()``.
+
+        O(futures), including all later checks. Thread-safe.
         """
         awaited = tuple(futures)
         for future in awaited:
@@ -119,7 +135,7 @@ class DelayedFuturePurgatory:
         if not callable(response_callback):
             raise TypeError(f"response_callback must be callable, not {type(response_callback).__name__}")
         operation = DelayedFuture(timeout_ms, awaited, response_callback, self._fail_pending)
-        # A key of its own, which does not keep the operation alive in a future that is never done.
+        # The key is a separate object, so that a future that is never done does not keep the operation alive.
         key = object()
         try:
             if not self.purgatory.try_complete_else_watch(operation, [key]):
@@ -127,16 +143,16 @@ class DelayedFuturePurgatory:
                     future.add_done_callback(lambda _: self.purgatory.check_and_complete(key))
             return operation
         except BaseException:
-            self.purgatory._withdraw(operation)  # some of the futures do not know of it
+            self.purgatory._withdraw(operation)  # some of the futures have no callback
             raise
 
     def close(self) -> list[DelayedFuture]:
-        """As DelayedOperationPurgatory.close(): returns what was neither completed nor expired."""
+        """Close the purgatory, as ``DelayedOperationPurgatory.close()``, and return the waiting operations."""
         return self.purgatory.close()
 
     @property
     def closed(self) -> bool:
-        """True from close() on."""
+        """True once ``close()`` has been called."""
         return self.purgatory.closed
 
     def __enter__(self) -> Self:

@@ -1,29 +1,61 @@
-"""DelayedOperation: something that waits for a condition, but at most so long.
+"""DelayedOperation and its lock.
 
-How it is completed once, and who waits for its lock, is told in hwheel_core/purgatory/structs.pxd.
+hwheel_core/purgatory/structs.pxd explains how an operation completes exactly once, and which callers wait for its lock.
 """
 
-from hwheel.purgatory.operation_lock import OperationLock
+from types import TracebackType
+
 from hwheel_core import OperationCore
+
+
+class OperationLock:
+    """The lock of an operation, with the methods of threading.RLock.
+
+    Releasing it repeats a check that found it taken. Each access to ``DelayedOperation.lock`` creates a new object,
+    because a stored one would form a reference cycle with the operation.
+    """
+
+    __slots__ = ("_operation",)
+
+    def __init__(self, operation: OperationCore) -> None:
+        self._operation = operation
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Acquire the lock, as threading.RLock.acquire()."""
+        return self._operation._acquire(blocking, timeout)
+
+    def release(self) -> None:
+        """Release the lock, as threading.RLock.release(); then repeat a check that found it taken."""
+        self._operation._release()
+
+    def _is_owned(self) -> bool:
+        return self._operation._is_owned()
+
+    def __enter__(self) -> bool:
+        return self._operation._acquire(True, -1)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._operation._release()
 
 
 class DelayedOperation(OperationCore):
     """DelayedOperation(delay_ms)
 
-    An operation that is completed by a condition, which `try_complete()` checks, or by its timeout, and exactly once.
-    Subclass it. The names and their meaning are Kafka's (DelayedOperation.java).
+    An operation that completes exactly once: on a condition, which ``try_complete()`` checks, or on its timeout.
 
-    Override:
-        try_complete(): look at the condition; if it holds `return self.force_complete()`, else return False.
-        on_complete(): what completing means.
-        on_expiration(): what there is to do besides if it was the timeout that completed it.
+    Subclass it and override ``try_complete()``, ``on_complete()``, and, if needed, ``on_expiration()``. The names and
+    their meaning are those of Kafka's DelayedOperation.java. An operation can be added to one purgatory, once.
 
-    Arguments:
-        delay_ms: the timeout in ms, as TimerTask's.
+    Args:
+        delay_ms: The timeout in milliseconds.
 
-    An operation goes into one purgatory, once.
+    Raises:
+        TypeError: ``delay_ms`` is not a number.
+        ValueError: ``delay_ms`` is NaN or infinite.
 
-    Thread-safety: every method may be called from any thread.
+    Thread-safe.
 
     >>> from hwheel.purgatory import DelayedOperation
     >>> class Order(DelayedOperation):
@@ -45,29 +77,30 @@ class DelayedOperation(OperationCore):
 
     __slots__ = ("__weakref__",)
 
-    # --- what a subclass says ------------------------------------------------------------------------------------
+    # --- to override ---------------------------------------------------------------------------------------------
 
     def try_complete(self) -> bool:
-        """Looks at the condition: `return self.force_complete()` if it holds, else False.
+        """Check the condition: ``return self.force_complete()`` if it holds, else False.
 
-        Called under `lock`, whenever a key is checked that the operation is watched for; it must not wait for anything.
+        The purgatory calls this under ``lock`` when the operation is added and whenever one of its keys is checked. It
+        must not wait for anything.
         """
-        raise NotImplementedError(f"{type(self).__name__} has to override try_complete()")
+        raise NotImplementedError(f"{type(self).__name__} must override try_complete()")
 
     def on_complete(self) -> None:
-        """What completing means. Called once, under `lock`, whoever completes the operation."""
-        raise NotImplementedError(f"{type(self).__name__} has to override on_complete()")
+        """Finish the operation. Called once, under ``lock``, in the thread that completes the operation."""
+        raise NotImplementedError(f"{type(self).__name__} must override on_complete()")
 
     def on_expiration(self) -> None:
-        """Called under `lock`, after on_complete() and even if that raised, if the timeout completed the operation."""
+        """Handle a timeout. Called under ``lock`` after ``on_complete()``, even if that raised."""
 
-    # --- what everybody calls, with force_complete(), safe_try_complete() and cancel() of the compiled half ------
+    # --- for callers ---------------------------------------------------------------------------------------------
 
     @property
     def lock(self) -> OperationLock:
-        """The operation's lock: reentrant, a context manager. Hold it to change what `try_complete()` looks at."""
+        """The operation's reentrant lock, a context manager. Hold it to change what ``try_complete()`` reads."""
         return OperationLock(self)
 
-    def _outlives_purgatory(self) -> bool:
-        """close() has taken the operation out. True: it is returned to whoever closes."""
+    def _is_returned_by_close(self) -> bool:
+        """Return True if close() returns this operation to its caller after withdrawing it."""
         return True

@@ -1,13 +1,12 @@
-"""DelayedOperationPurgatory: the operations that wait, by key and by time."""
+"""DelayedOperationPurgatory: waiting operations, by key and by deadline."""
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
-from hwheel.purgatory.base_purgatory import BasePurgatory
 from hwheel.purgatory.operation import DelayedOperation
-from hwheel.purgatory.stats import PurgatoryStats
 from hwheel.timers.arguments import whole_number
-from hwheel.timers.base import BaseTimer
+from hwheel.timers.base import BaseTimer, check_runs_here
+from hwheel.timers.lifecycle import follow_process
 from hwheel.timers.system import SystemTimer
 from hwheel_core import PurgatoryCore
 
@@ -15,30 +14,50 @@ Operation = TypeVar("Operation", bound=DelayedOperation)
 _T = TypeVar("_T")
 
 
-class DelayedOperationPurgatory(PurgatoryCore[Operation], BasePurgatory, Generic[Operation]):
+class PurgatoryStats(NamedTuple):
+    """The counters of a purgatory at one moment.
+
+    Attributes:
+        watched: Entries in all watch lists, including those of completed operations that are not purged yet.
+        delayed: Operations whose timeout is pending.
+        completed: Operations completed since the purgatory was created.
+        expired: Those of the completed operations that completed on their timeout.
+        purged: Entries of completed operations that a purge has removed.
+    """
+
+    watched: int
+    delayed: int
+    completed: int
+    expired: int
+    purged: int
+
+
+PurgatoryStats.__module__ = "hwheel.purgatory"
+
+
+class DelayedOperationPurgatory(PurgatoryCore[Operation], Generic[Operation]):
     """DelayedOperationPurgatory(name, timer=None, *, purge_interval=1000, reaper=True)
 
-    Holds operations until their condition or their timeout completes them. A context manager: leaving the block closes
-    it. The names and their meaning are Kafka's (DelayedOperationPurgatory.java).
+    Holds operations until their condition or their timeout completes them. The names and their meaning are those of
+    Kafka's DelayedOperationPurgatory.java. As a context manager it closes itself.
 
-    Arguments:
-        name: the timer's, if it makes one.
-        timer: a SystemTimer or ManualTimer for the timeouts; close() leaves it open. Its executor cannot be one of
-            processes. None: a SystemTimer of its own.
-        purge_interval: a completed operation is released at once, but an empty entry stays in the lists of its other
-            keys until these are checked, or until more than this many operations have been completed since the last
-            purge: then all such entries are removed, by the thread that completed the last one.
-        reaper: False: the purgatory's own timer has no threads; `advance_clock()` moves it and runs what falls due.
+    An exception in an operation that a check or a timeout completes goes to the timer's ``on_error(operation, error)``,
+    or to ``threading.excepthook``; the other operations of the key are still checked. A caller of ``force_complete()``
+    or ``try_complete_else_watch()`` receives the exception itself.
+
+    Args:
+        name: The name of the purgatory and of its own timer.
+        timer: A SystemTimer or ManualTimer for the timeouts, without a process pool as its executor; ``close()`` leaves
+            it open. None: a SystemTimer of its own, which ``close()`` closes.
+        purge_interval: The number of completions between two purges. A completed operation is released at once, but its
+            empty entries stay in the lists of other keys until a check of those keys or a purge removes them.
+        reaper: False: the purgatory's own timer has no threads; call ``advance_clock()`` to run expired timeouts.
 
     Raises:
-        TypeError, ValueError: an argument is of the wrong type or negative, or the timer's executor is of processes.
+        TypeError: An argument has the wrong type.
+        ValueError: ``purge_interval`` is negative, or the timer's executor is a process pool.
 
-    An exception in an operation that was completed by a check or by its timeout goes to the timer's
-    `on_error(operation, error)`, else to threading.excepthook: who changed a key's state is not to blame for it, and
-    the other operations of the key are checked as ever. Who completes one operation by itself, with `force_complete()`
-    or `try_complete_else_watch()`, gets its exception.
-
-    Thread-safety: every method may be called from any thread, also inside the operations' own methods.
+    Thread-safe; an operation's own methods may call the purgatory, too.
 
     >>> from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
     >>> stock = {"tea": 0}
@@ -61,92 +80,129 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], BasePurgatory, Generic
         self, name: str, timer: BaseTimer | None = None, *, purge_interval: int = 1000, reaper: bool = True
     ) -> None:
         self.purge_interval = whole_number(purge_interval, "purge_interval")
-        super().__init__(name, timer, reaper)
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a str, not {type(name).__name__}")
+        if timer is not None and not isinstance(timer, BaseTimer):
+            raise TypeError(f"timer must be a SystemTimer, a ManualTimer or None, not {type(timer).__name__}")
+        check_runs_here(timer, "an operation of a purgatory")
+        self.name = name
+        self._owns_timer = timer is None
+        self.timer = SystemTimer(name, reaper=reaper, executor=None if reaper else "inline") if timer is None else timer
+        self._closed = False
+        self._start_empty()
+        follow_process(self)
 
-    # --- operations: try_complete_else_watch(), check_and_complete() and purge() are PurgatoryCore's --------------
+    # --- operations: PurgatoryCore has try_complete_else_watch(), check_and_complete(), and purge() ---------------
 
     def cancel_for_key(self, key: Hashable) -> list[Operation]:
-        """Ends the watch for the key, and the timeouts of the operations that were watched for it; returns these.
+        """Stop watching a key and cancel the timeouts of its operations.
 
-        They are not completed: who cancels them decides what becomes of them, with force_complete(), say. Those that
-        are watched for other keys as well still are.
+        The operations do not complete. Those that are also watched for other keys stay watched for these.
+
+        Args:
+            key: A hashable key.
+
+        Returns:
+            The operations that were watched for the key.
+
+        O(operations watched for the key). Thread-safe.
         """
         waiting = self._take(key)
         for operation in waiting:
             operation.cancel()
-        return self._hand_back(waiting)
+        return self._claim_returned(waiting)
 
     # --- asyncio -------------------------------------------------------------------------------------------------
 
     async def wait(self, keys: Iterable[Hashable], predicate: Callable[[], _T], timeout: float | None = None) -> _T:
-        """Waits until predicate() is true, and returns what it returned; for coroutines.
+        """Wait until ``predicate()`` is true, and return its value. For coroutines.
 
-        The predicate is called here at first, and then by each `check_and_complete()` of one of the keys, in the thread
-        that calls it, which may be any.
+        The predicate is called here first, and then by each ``check_and_complete()`` of one of the keys, in the thread
+        that makes that call. A cancelled task leaves nothing behind.
 
-        Arguments:
-            keys: as try_complete_else_watch's.
-            predicate: a callable without arguments; it must not wait for anything.
-            timeout: in seconds; None: no timeout.
+        Args:
+            keys: At least one hashable key, as in ``try_complete_else_watch()``.
+            predicate: A callable without arguments, which must not wait for anything.
+            timeout: Seconds; None: wait without a limit.
+
+        Returns:
+            What the predicate returned.
 
         Raises:
-            TimeoutError: the time is over, and the predicate is not true even now.
-            TimerClosed: the purgatory is or was closed.
-            What the predicate raises, wherever it was called.
-            Otherwise as try_complete_else_watch.
-
-        A task that is cancelled while it waits here leaves nothing behind.
+            TimeoutError: The timeout has passed, and a last call of the predicate was false, too.
+            TimerClosed: The purgatory is closed, or was closed during the wait.
+            Exception: What the predicate raises, in whichever thread it was called.
         """
-        from hwheel.purgatory.asyncio_wait import wait  # asyncio takes its time to be imported
+        from hwheel.purgatory.asyncio_wait import wait  # importing asyncio is slow
 
         return await wait(self, keys, predicate, timeout)
 
-    # --- looking -------------------------------------------------------------------------------------------------
+    # --- statistics ----------------------------------------------------------------------------------------------
 
     @property
     def watched(self) -> int:
-        """The lengths of all watch lists together; completed operations count until a check or a purge finds them.
-
-        Runtime complexity: O(keys).
-        """
+        """The number of entries in all watch lists, including completed operations not yet purged. O(keys)."""
         return self._counters()[0]
 
     def stats(self) -> PurgatoryStats:
-        """The counters at this moment. O(keys)."""
+        """Return the counters. O(keys)."""
         return PurgatoryStats(*self._counters())
 
-    # --- life ----------------------------------------------------------------------------------------------------
+    # --- life cycle ----------------------------------------------------------------------------------------------
 
     def advance_clock(self, timeout_ms: int) -> bool:
-        """For reaper=False: waits for the next timeout, at most timeout_ms, and runs what is due. True if any was.
+        """Wait for the next timeout and run the expired ones; only with ``reaper=False``.
+
+        Args:
+            timeout_ms: The longest wait in milliseconds.
+
+        Returns:
+            True if a timeout expired.
 
         Raises:
-            RuntimeError: the timer has a reaper, or is a ManualTimer, which has its own advance().
+            RuntimeError: The timer has a reaper, or is a ManualTimer, which has its own ``advance()``.
         """
         if not isinstance(self.timer, SystemTimer):
-            raise RuntimeError("the timer of this purgatory is moved by its own advance()")
+            raise RuntimeError("the purgatory's timer is a ManualTimer; call its advance() instead")
         return self.timer.advance_clock(timeout_ms)
 
-    def close(self) -> list[Operation]:
-        """Refuses operations from now on, and returns those that are neither completed nor about to be, in order of
-        their deadlines. They are not completed, and their timeouts are cancelled. A coroutine that is in wait() gets
-        TimerClosed there. Ends the purgatory's own timer.
+    @property
+    def closed(self) -> bool:
+        """True once ``close()`` has been called."""
+        return self._closed
 
-        Closing again returns an empty list; after a close that was interrupted, what that one did not return.
+    def close(self) -> list[Operation]:
+        """Refuse further operations, cancel all timeouts, and close the purgatory's own timer.
+
+        Coroutines in ``wait()`` receive TimerClosed. Closing again is allowed; after an interrupted ``close()`` the
+        next one returns what that one did not.
+
+        Returns:
+            The operations that were waiting, in order of their deadlines. They are not completed.
         """
         self._closed = True
-        self._give_all_up()
+        self._withdraw_all()
         for operation in [*self._left.values()]:
-            self._withdraw(operation)  # what a cancel_for_key() that was interrupted has left behind
-            if operation.expired or operation.is_completed or not operation._outlives_purgatory():
+            self._withdraw(operation)  # left behind by an interrupted cancel_for_key()
+            if operation.expired or operation.is_completed or not operation._is_returned_by_close():
                 self._left.pop(id(operation), None)
         self._forget_completed()
         if self._owns_timer:
             self.timer.close()
-        return self._hand_back(sorted(self._left.values(), key=lambda operation: operation.deadline_ms or 0))
+        return self._claim_returned(sorted(self._left.values(), key=lambda operation: operation.deadline_ms or 0))
 
-    def _hand_back(self, waiting: list[Operation]) -> list[Operation]:
-        """Those of them that nobody else returns. Where it is interrupted they stay for the next close()."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{self.num_delayed} waiting"
+        return f"<{type(self).__name__} {self.name!r}, {state}>"
+
+    def _claim_returned(self, waiting: list[Operation]) -> list[Operation]:
+        """Return those operations that no other caller returns. If interrupted, leave them for the next close()."""
         mine: list[Operation] = []
         try:
             for operation in waiting:
@@ -158,5 +214,9 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], BasePurgatory, Generic
             self._left.update((id(operation), operation) for operation in mine)
             raise
 
-    def _waiting_count(self) -> int:
-        return self.num_delayed
+    def _after_fork_in_child(self) -> None:
+        """Drop the parent's operations, as the timer drops the parent's tasks."""
+        self._start_empty()
+
+    def _at_exit(self) -> None:
+        """Do nothing: the timer handles the exit."""

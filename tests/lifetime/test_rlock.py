@@ -88,15 +88,6 @@ assert others.acquire(timeout=30)
 
 # Each waits, in the main thread, for a lock that another thread holds; the number is what it returns in the end.
 WAITS = {
-    "a purgatory of thresholds": """
-from hwheel.purgatory import ThresholdPurgatory
-thresholds = ThresholdPurgatory("forks", ManualTimer())
-lock = thresholds._lock
-def wait():
-    future = thresholds.await_(3, 60_000)
-    thresholds.maybe_complete(3, 7)
-    return future.result(30)
-""",
     "a scheduler": """
 from hwheel import sched
 scheduler = sched.scheduler()

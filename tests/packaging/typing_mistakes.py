@@ -8,7 +8,7 @@ import hwheel.asyncio
 from hwheel import DelayQueue, ExpiringDict, ManualTimer, SystemTimer, TimerBatch, TimerTask, TimingWheel
 from hwheel.types import BaseTimer, DelayKey
 from hwheel.asyncio import Timeouts
-from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory, ThresholdPurgatory
+from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 
 
 def greet(name: str) -> None:
@@ -118,13 +118,11 @@ class Order(DelayedOperation):
         return "done"
 
 
-async def wait(orders: DelayedOperationPurgatory[Order], marks: ThresholdPurgatory[int]) -> None:
+async def wait(orders: DelayedOperationPurgatory[Order]) -> None:
     orders.try_complete_else_watch(Order(5), ["tea"])
     orders.try_complete_else_watch(Order(5), 5)  # error
     orders.try_complete_else_watch(TimerTask(5), ["tea"])  # error
     orders.close()[0].foo  # error
-    marks.await_("ten", 5)  # error
-    marks.await_(10, 5).result().foo  # error
     await orders.wait(["tea"], lambda: True, "5")  # error
 
 

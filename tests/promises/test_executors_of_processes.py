@@ -6,7 +6,7 @@ import pytest
 
 import hwheel.asyncio
 from hwheel import DelayQueue, ExpiringDict, SystemTimer
-from hwheel.purgatory import DelayedFuturePurgatory, DelayedOperationPurgatory, ThresholdPurgatory
+from hwheel.purgatory import DelayedFuturePurgatory, DelayedOperationPurgatory
 
 MAKERS = {
     "ExpiringDict": lambda timer: ExpiringDict(10, timer=timer),
@@ -14,7 +14,6 @@ MAKERS = {
     "asyncio.DelayQueue": lambda timer: hwheel.asyncio.DelayQueue(timer=timer),
     "DelayedOperationPurgatory": lambda timer: DelayedOperationPurgatory("on processes", timer),
     "DelayedFuturePurgatory": lambda timer: DelayedFuturePurgatory("on processes", timer),
-    "ThresholdPurgatory": lambda timer: ThresholdPurgatory("on processes", timer),
 }
 
 

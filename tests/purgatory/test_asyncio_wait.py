@@ -83,7 +83,7 @@ def test_the_timeout_is_a_timeout_error(real_purgatory):
     async def main():
         loop = asyncio.get_running_loop()
         start = loop.time()
-        with pytest.raises(TimeoutError, match=r"did not come true in 0\.02 s"):
+        with pytest.raises(TimeoutError, match=r"did not become true within 0\.02 s"):
             await real_purgatory.wait(["key"], lambda: False, 0.02)
         assert loop.time() - start >= 0.02
         with pytest.raises(TimeoutError):

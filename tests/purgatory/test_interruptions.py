@@ -5,51 +5,11 @@ from concurrent.futures import Future
 
 import pytest
 
-from hwheel import ManualTimer
-from hwheel.purgatory import DelayedFuturePurgatory, DelayedOperationPurgatory, ThresholdPurgatory
+from hwheel.purgatory import DelayedFuturePurgatory, DelayedOperationPurgatory
 from interrupts import interrupt_each_line
 from threads import call_in_thread
 
-HERE = ("purgatory.py", "operation.py", "asyncio_wait.py", "each.py", "operation_lock.py")
-
-
-@pytest.mark.parametrize("action", ["maybe_complete", "complete_all", "complete_all_exceptionally", "close", "advance"])
-def test_thresholds(action):
-    def scenario():
-        with ManualTimer(on_error=lambda *_: None) as timer:
-            thresholds = ThresholdPurgatory("interrupted", timer)
-            futures = [thresholds.await_(number, 500) for number in (3, 1, 2, 7)]
-            yield {
-                "maybe_complete": lambda: thresholds.maybe_complete(3),
-                "complete_all": thresholds.complete_all,
-                "complete_all_exceptionally": lambda: thresholds.complete_all_exceptionally(LookupError()),
-                "close": thresholds.close,
-                "advance": lambda: timer.advance(0.6),
-            }[action]
-            if action == "maybe_complete":
-                assert not futures[3].done()
-            call_in_thread(lambda: thresholds.maybe_complete(3))
-            assert all(future.done() for future in futures[:3])
-            call_in_thread(thresholds.close)
-            assert all(future.done() for future in futures)
-            assert thresholds.num_waiting == len(timer) == 0
-
-    assert interrupt_each_line(scenario, HERE) > 5
-
-
-def test_await(timer):
-    def scenario():
-        thresholds = ThresholdPurgatory("interrupted", timer)
-        first = thresholds.await_(5, 500)
-        future = yield lambda: thresholds.await_(3, 500)
-        assert thresholds.num_waiting == len(timer) == 1 + (future is not None)
-        call_in_thread(lambda: thresholds.maybe_complete(3))
-        assert future is None or future.done()
-        assert not first.done()
-        call_in_thread(thresholds.close)
-        assert len(timer) == 0 and first.done()
-
-    assert interrupt_each_line(scenario, HERE) > 5
+HERE = ("purgatory.py", "operation.py", "asyncio_wait.py")
 
 
 @pytest.mark.parametrize("action", ["close", "cancel_for_key"])

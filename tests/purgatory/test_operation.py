@@ -140,7 +140,7 @@ def test_the_lock_is_reentrant_and_a_context_manager(flagged):
 
 def test_methods_that_were_not_overridden_say_so():
     operation = DelayedOperation(10)
-    with pytest.raises(NotImplementedError, match="DelayedOperation has to override try_complete"):
+    with pytest.raises(NotImplementedError, match="DelayedOperation must override try_complete"):
         operation.safe_try_complete()
     with pytest.raises(NotImplementedError, match="override on_complete"):
         operation.force_complete()

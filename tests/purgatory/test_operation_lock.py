@@ -1,17 +1,12 @@
 """The operations' lock where threads wait for it: none is forgotten, however the wait ends. What keeps what alive."""
 
 import _thread
-import gc
 import signal
-import sys
 import threading
 import time
-import weakref
 
 import pytest
 
-from hwheel import ManualTimer
-from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 from standard_locks import check_that_it_refuses_what_an_rlock_does
 
 
@@ -137,113 +132,12 @@ def test_an_interruption_between_the_release_and_the_turn_of_who_waits_leaves_th
     assert not operation.lock._is_owned()
 
 
-def test_an_operation_that_is_on_no_list_any_more_is_released_with_its_user(purgatory, flagged):
-    operation = flagged()
-    purgatory.try_complete_else_watch(operation, ["a", "b"])
-    for key in "a", "b":
-        purgatory.cancel_for_key(key)
-    gone = weakref.ref(operation)
-    gc.disable()
-    try:
-        del operation
-        assert gone() is None
-    finally:
-        gc.enable()
-
-
-def test_the_garbage_collector_sees_through_the_watch_lists(flagged):
-    """A purgatory that nobody closed and that its own operation leads to: no timeout keeps that one alive."""
-    with ManualTimer() as timer:
-        purgatory = DelayedOperationPurgatory("garbage", timer)
-        operation, other = flagged(), flagged()
-        operation.purgatory = purgatory
-        for one in operation, other:
-            purgatory.try_complete_else_watch(one, ["a", "b", "c"])
-            one.cancel()
-        gone = [weakref.ref(thing) for thing in (purgatory, operation, other)]
-        del purgatory, operation, one
-        gc.collect()
-        assert all(ref() is not None for ref in gone), "the other operation leads to all of it"
-        del other
-        gc.collect()
-        assert [ref() for ref in gone] == [None, None, None]
-
-
-def test_every_reference_is_given_back(purgatory, timer, flagged):
-    """Keys and operations, on all ways out of the lists."""
-
-    class Key:
-        pass
-
-    keys = [Key() for _ in range(12)]  # more than are compared with each other
-    before = [sys.getrefcount(key) for key in keys]
-    for how in ("complete", "check", "expire", "cancel", "fail", "close"):
-        operation = flagged(10, completable=False)
-        gone = weakref.ref(operation)
-        if how == "fail":
-            with pytest.raises(TypeError):
-                purgatory.try_complete_else_watch(operation, [*keys, []])
-        else:
-            purgatory.try_complete_else_watch(operation, keys + keys)
-            assert purgatory.watched == len(keys)
-        if how == "complete":
-            operation.force_complete()
-            purgatory.purge()
-        elif how == "check":
-            operation.completable = True
-            for key in keys:
-                purgatory.check_and_complete(key)
-        elif how == "expire":
-            timer.advance(0.01)
-            purgatory.purge()
-        elif how == "cancel":
-            for key in keys:
-                purgatory.cancel_for_key(key)
-        elif how == "close":
-            assert purgatory.close() == [operation]
-        assert purgatory.watched == 0
-        del operation
-        purgatory.purge()
-        key = None
-        gc.collect()
-        assert gone() is None, how
-        assert [sys.getrefcount(key) for key in keys] == before, how
-
-
-class Slotted(DelayedOperation):
-    __slots__ = ("number",)
-
-
-class Loose(DelayedOperation):
-    pass
-
-
 def test_very_many_keys_each_given_twice_count_once(purgatory, flagged):
     operation = flagged()
     purgatory.try_complete_else_watch(operation, [*range(50_000), *range(50_000)])
     assert purgatory.watched == 50_000
     operation.force_complete()
     assert purgatory.purge() == 50_000
-
-
-@pytest.mark.parametrize("kind", [Slotted, Loose])
-def test_subclasses_with_slots_or_attributes_are_freed_also_in_cycles_and_through_weak_references(kind):
-    operation = kind(5)
-    operation.number = [operation]
-    gone = weakref.ref(operation)
-    del operation
-    gc.collect()
-    assert gone() is None
-
-
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other versions keep attributes in other places")
-def test_the_attributes_of_an_operation_stand_in_it_and_in_no_dict():
-    """A dict each would make an operation with attributes twice as large."""
-    operation = Loose(5)
-    operation.number = "seven"
-    found = gc.get_referents(operation)
-    assert "seven" in found
-    assert not any(isinstance(thing, dict) for thing in found)
 
 
 def test_an_error_in_the_comparison_of_a_key_is_the_adders_and_leaves_nothing_watched(purgatory, flagged):

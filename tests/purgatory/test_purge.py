@@ -1,6 +1,5 @@
 """Completed operations are released at once, and their entries leave the watch lists by a check or by the purge."""
 
-import functools
 import gc
 import tracemalloc
 import weakref
@@ -192,153 +191,6 @@ def test_in_a_purge_that_a_completion_begins_it_is_reported(make_purgatory, time
     assert purgatory.watched == 1 and operations[1].is_completed
 
 
-def test_a_comparison_that_adds_to_a_list_that_is_being_dropped_loses_nothing(purgatory, flagged, monkeypatch):
-    late, operation, watched, adds = flagged(), flagged(), HookedKey(2), []
-
-    def add():
-        if adds:
-            adds.clear()
-            purgatory.try_complete_else_watch(late, [watched])
-
-    purgatory.try_complete_else_watch(flagged(), [HookedKey(1)])
-    purgatory.try_complete_else_watch(operation, [watched])
-    complete([operation])
-    monkeypatch.setattr(HookedKey, "hook", staticmethod(add))
-    adds.append(1)
-    assert purgatory.purge() == 1
-    assert not adds and purgatory.watched == 2
-    late.completable = True
-    assert purgatory.check_and_complete(HookedKey(2)) == 1 and late.is_completed
-
-
-@pytest.fixture
-def in_comparison(monkeypatch):
-    """Calls functions, each in one of the comparisons of keys that come next."""
-    functions = []
-    monkeypatch.setattr(HookedKey, "hook", staticmethod(lambda: functions and functions.pop(0)()))
-    return functions
-
-
-def assert_is_found(purgatory, operation):
-    operation.completable = True
-    assert purgatory.check_and_complete(HookedKey(2)) == 1 and operation.is_completed
-
-
-@pytest.mark.parametrize("at", range(2))
-def test_a_comparison_that_adds_to_a_list_whose_first_operation_has_just_been_completed_loses_nothing(
-    purgatory, flagged, in_comparison, at
-):
-    first, late = flagged(), flagged()
-    purgatory.try_complete_else_watch(flagged(), [HookedKey(1)])
-    add = functools.partial(purgatory.try_complete_else_watch, late, [HookedKey(2)])
-    in_comparison[:] = [first.force_complete, *[bool] * at, add]
-    purgatory.try_complete_else_watch(first, [HookedKey(2)])
-    assert not in_comparison
-    assert_is_found(purgatory, late)
-
-
-@pytest.fixture
-def while_a_list_goes_back(purgatory, flagged, in_comparison):
-    """while_a_list_goes_back(function, at): drops a list that is empty; while it is looked for, an operation comes,
-    and function(operation) is called in a comparison soon after, as when it is put back. Returns the operation."""
-
-    def drop(function, at):
-        first, late = flagged(), flagged()
-        purgatory.try_complete_else_watch(flagged(), [HookedKey(1)])
-        add = functools.partial(purgatory.try_complete_else_watch, late, [HookedKey(2)])
-        in_comparison[:] = [first.force_complete, bool, add, *[bool] * at, functools.partial(function, late)]
-        try:
-            purgatory.try_complete_else_watch(first, [HookedKey(2)])
-        finally:
-            in_comparison.clear()
-        return late
-
-    return drop
-
-
-@pytest.mark.parametrize("at", range(3))
-def test_a_list_that_goes_back_where_there_is_another_by_now_joins_it(purgatory, flagged, while_a_list_goes_back, at):
-    others = [flagged(), flagged()]
-
-    def add_others(late):
-        for other in others:
-            purgatory.try_complete_else_watch(other, [HookedKey(2)])
-
-    operations = [while_a_list_goes_back(add_others, at), *others]
-    for operation in operations:
-        operation.completable = True
-    assert purgatory.check_and_complete(HookedKey(2)) == 3
-    assert purgatory.watched == purgatory.num_delayed == 1
-
-
-@pytest.mark.parametrize("at", range(3))
-def test_what_completes_while_its_list_goes_back_leaves_nothing_behind(purgatory, while_a_list_goes_back, at):
-    late = while_a_list_goes_back(lambda late: late.force_complete(), at)
-    late.force_complete()
-    purgatory.purge()
-    assert purgatory.watched == 1
-    assert purgatory.check_and_complete(HookedKey(2)) == 0
-
-
-@pytest.mark.parametrize("times", [1, 3])
-def test_an_interruption_while_a_list_goes_back_is_heard_and_loses_nothing(
-    purgatory, in_comparison, while_a_list_goes_back, times
-):
-    heard = []
-
-    def interrupt(late):
-        heard.append(late)
-        if len(heard) < times:
-            in_comparison[:0] = [functools.partial(interrupt, late)]
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        while_a_list_goes_back(interrupt, 2)  # the two before belong to the add of the operation
-    if times == 1:
-        assert_is_found(purgatory, heard[0])
-
-
-@pytest.mark.parametrize("at", range(2))
-def test_a_comparison_that_makes_another_list_while_one_is_dropped_loses_nothing(purgatory, flagged, in_comparison, at):
-    first, late = flagged(), flagged()
-    watched = HookedKey(2)
-
-    def make_another():
-        between = flagged()
-        purgatory.try_complete_else_watch(between, [watched])
-        between.force_complete()
-        purgatory.purge()
-        purgatory.try_complete_else_watch(late, [watched])
-
-    purgatory.try_complete_else_watch(flagged(), [HookedKey(1)])
-    purgatory.try_complete_else_watch(first, [watched])
-    complete([first])
-    in_comparison[:] = [*[bool] * at, make_another]
-    purgatory.purge()
-    assert not in_comparison
-    assert_is_found(purgatory, late)
-
-
-@pytest.mark.parametrize("at", range(2))
-def test_a_comparison_in_which_very_many_keys_leave_keeps_the_key_that_is_compared(
-    make_purgatory, timer, flagged, in_comparison, at
-):
-    purgatory = make_purgatory(timer, purge_interval=0)
-
-    def come_and_go():
-        for i in range(1000, 1200):
-            operation = flagged()
-            purgatory.try_complete_else_watch(operation, [i])
-            operation.force_complete()
-
-    late = flagged()
-    purgatory.try_complete_else_watch(flagged(), [HookedKey(1)])
-    in_comparison[:] = [*[bool] * at, come_and_go]
-    purgatory.try_complete_else_watch(late, [HookedKey(2)])
-    assert not in_comparison
-    assert_is_found(purgatory, late)
-
-
 def test_an_operation_that_is_watched_cannot_be_set_up_again_nor_watched_twice(
     purgatory, make_purgatory, timer, flagged
 ):
@@ -346,7 +198,7 @@ def test_an_operation_that_is_watched_cannot_be_set_up_again_nor_watched_twice(
     purgatory.try_complete_else_watch(operation, ["key"])
     with pytest.raises(ValueError, match="added or cancelled already"):
         operation.__init__(5)
-    with pytest.raises(ValueError, match="in a purgatory already"):
+    with pytest.raises(ValueError, match="already in a purgatory"):
         make_purgatory(timer).try_complete_else_watch(operation, ["key"])
     assert purgatory.watched == 1
 

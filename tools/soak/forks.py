@@ -15,6 +15,7 @@ import threading
 import time
 from array import array
 from collections import Counter, deque
+from concurrent.futures import Future
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,7 +24,7 @@ import numpy as np
 
 import hwheel
 from accounts import Account
-from hwheel.purgatory import ThresholdPurgatory
+from hwheel.purgatory import DelayedFuturePurgatory
 
 # Without a GIL CPython 3.13 gives the lock of an object to a thread that has waited for it also when that cannot run,
 # because a fork has stopped all others: in the child that object is locked for ever. Plain objects are, too.
@@ -44,7 +45,7 @@ class World:
         self.dropped = [hwheel.SystemTimer("dropped", executor=one) for one in executors]
         self.kept = [hwheel.SystemTimer("kept", executor=one, fork="keep") for one in executors]
         self.timers = self.dropped + self.kept
-        self.purgatory = ThresholdPurgatory(timer=self.dropped[0])
+        self.purgatory = DelayedFuturePurgatory(timer=self.dropped[0])
         self.entries: hwheel.ExpiringDict = hwheel.ExpiringDict(0.005)
         self.account = Account(4_000_000)
         self.stop = threading.Event()
@@ -95,7 +96,7 @@ class World:
     def use_others(self, timer: hwheel.SystemTimer) -> None:
         """What is built on timers."""
         self.entries[random.randrange(1000)] = timer
-        self.purgatory.await_(1, 5)
+        self.purgatory.try_complete_else_watch(5, [Future()], int)
         one = hwheel.Timer(0.003, int)
         one.daemon = True
         one.start()

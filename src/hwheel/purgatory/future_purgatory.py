@@ -110,8 +110,8 @@ class DelayedFuturePurgatory:
     ) -> DelayedFuture:
         """Call ``response_callback()`` once, when all futures are done or on the timeout.
 
-        The callback runs in this call if all futures are done; otherwise in the thread that finishes the last future, or
-        in the timer's thread. It can tell the cases apart by the state of the futures.
+        The callback runs in this call if all futures are done; otherwise in the thread that finishes the last future or
+        in the timer's thread. The state of the futures tells it which case it is.
 
         Args:
             timeout_ms: The timeout in milliseconds.

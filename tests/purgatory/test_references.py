@@ -1,0 +1,111 @@
+"""Which objects a purgatory keeps alive, and for how long."""
+
+import gc
+import sys
+import weakref
+
+import pytest
+
+from hwheel import ManualTimer
+from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+
+
+def test_an_unwatched_operation_is_released_by_its_user(purgatory, flagged):
+    operation = flagged()
+    purgatory.try_complete_else_watch(operation, ["a", "b"])
+    for key in "a", "b":
+        purgatory.cancel_for_key(key)
+    gone = weakref.ref(operation)
+    gc.disable()
+    try:
+        del operation
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_the_collector_frees_an_unclosed_purgatory(flagged):
+    """A purgatory that nobody closed and that its own operation leads to: no timeout keeps that one alive."""
+    with ManualTimer() as timer:
+        purgatory = DelayedOperationPurgatory("garbage", timer)
+        operation, other = flagged(), flagged()
+        operation.purgatory = purgatory
+        for one in operation, other:
+            purgatory.try_complete_else_watch(one, ["a", "b", "c"])
+            one.cancel()
+        gone = [weakref.ref(thing) for thing in (purgatory, operation, other)]
+        del purgatory, operation, one
+        gc.collect()
+        assert all(ref() is not None for ref in gone), "the other operation leads to all of it"
+        del other
+        gc.collect()
+        assert [ref() for ref in gone] == [None, None, None]
+
+
+def test_every_reference_is_dropped(purgatory, timer, flagged):
+    """Keys and operations, on all ways out of the lists."""
+
+    class Key:
+        pass
+
+    keys = [Key() for _ in range(12)]  # more than are compared with each other
+    before = [sys.getrefcount(key) for key in keys]
+    for how in ("complete", "check", "expire", "cancel", "fail", "close"):
+        operation = flagged(10, completable=False)
+        gone = weakref.ref(operation)
+        if how == "fail":
+            with pytest.raises(TypeError):
+                purgatory.try_complete_else_watch(operation, [*keys, []])
+        else:
+            purgatory.try_complete_else_watch(operation, keys + keys)
+            assert purgatory.watched == len(keys)
+        if how == "complete":
+            operation.force_complete()
+            purgatory.purge()
+        elif how == "check":
+            operation.completable = True
+            for key in keys:
+                purgatory.check_and_complete(key)
+        elif how == "expire":
+            timer.advance(0.01)
+            purgatory.purge()
+        elif how == "cancel":
+            for key in keys:
+                purgatory.cancel_for_key(key)
+        elif how == "close":
+            assert purgatory.close() == [operation]
+        assert purgatory.watched == 0
+        del operation
+        purgatory.purge()
+        key = None
+        gc.collect()
+        assert gone() is None, how
+        assert [sys.getrefcount(key) for key in keys] == before, how
+
+
+class Slotted(DelayedOperation):
+    __slots__ = ("number",)
+
+
+class Loose(DelayedOperation):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Slotted, Loose])
+def test_subclasses_are_freed_in_cycles(kind):
+    operation = kind(5)
+    operation.number = [operation]
+    gone = weakref.ref(operation)
+    del operation
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other versions keep attributes in other places")
+def test_attributes_need_no_dict():
+    """A dict each would make an operation with attributes twice as large."""
+    operation = Loose(5)
+    operation.number = "seven"
+    found = gc.get_referents(operation)
+    assert "seven" in found
+    assert not any(isinstance(thing, dict) for thing in found)

@@ -135,7 +135,7 @@ def with_payload(*payload):
         (
             with_payload("title", "payload"),
             with_payload("payload", "title"),
-            "column 4 is title string there and payload string here, column 5",
+            "column 4 is title string in the checkpoint and payload string in the query, column 5",
         ),
     ],
     ids=["another tick", "by_id on", "by_id off", "columns swapped"],
@@ -175,9 +175,9 @@ def stream(spark, tmp_path):
         ({"shards": "2"}, TypeError, "shards must be an int"),
         ({"shards": True}, TypeError, "shards must be an int"),
         ({"by_id": 1}, TypeError, "by_id must be a bool, not int"),
-        ({"replace": "cancel"}, ValueError, "replace goes with by_id=True alone"),
+        ({"replace": "cancel"}, ValueError, "replace requires by_id=True"),
         ({"replace": "payload", "by_id": True}, TypeError, "replace: column 'payload' must be a boolean, not string"),
-        ({"id": "due", "by_id": True}, ValueError, "by_id: due must be a column of its own, not 'due'"),
+        ({"id": "due", "by_id": True}, ValueError, "by_id requires a separate column for due, not 'due'"),
     ],
 )
 def test_invalid_arguments_are_refused_before_the_query_starts(stream, changes, error, message):

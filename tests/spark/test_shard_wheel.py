@@ -225,11 +225,17 @@ def test_state_of_another_tick_is_refused():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ([*COLUMNS[:3], Column("text", "string")], "column 4 is payload string there and text string here"),
-        ([*COLUMNS[:2], COLUMNS[3], COLUMNS[2]], "column 3 is due bigint .* payload string here, column 4 is payload"),
-        ([*COLUMNS[:3], Column("payload", "binary")], "column 4 is payload string there and payload binary here"),
-        (COLUMNS[:3], "column 4 is payload string there and none here"),
-        ([*COLUMNS, Column("more", "int")], "column 5 is none there and more int here"),
+        ([*COLUMNS[:3], Column("text", "string")], "column 4 is payload string in the checkpoint and text string in"),
+        (
+            [*COLUMNS[:2], COLUMNS[3], COLUMNS[2]],
+            "column 3 is due bigint .* payload string in the query, column 4 is payload",
+        ),
+        (
+            [*COLUMNS[:3], Column("payload", "binary")],
+            "column 4 is payload string in the checkpoint and payload binary in",
+        ),
+        (COLUMNS[:3], "column 4 is payload string in the checkpoint and none in"),
+        ([*COLUMNS, Column("more", "int")], "column 5 is none in the checkpoint and more int in"),
     ],
 )
 def test_state_of_other_columns_is_refused(columns, message):
@@ -263,7 +269,7 @@ def test_corrupted_state_stops_the_batch(part):
         [(key, chunk)] = chunks.items()
         at = chunk.index(byte, len(chunk) // 2)
         chunks[key] = chunk[:at] + b"c" + chunk[at + 1 :]
-    with pytest.raises(ValueError, match="damaged: its checksum is another"):
+    with pytest.raises(ValueError, match="damaged: its checksum does not match"):
         shard.batch([Record("b", "k", START_MS)], START_MS + 9000)
 
 

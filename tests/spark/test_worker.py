@@ -12,7 +12,7 @@ from hwheel.spark import durations, worker
 from hwheel.spark.arrow import from_stream, to_stream
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.message import SEQUENCE, SHARD, TOMBSTONE, expirations
-from hwheel.spark.worker import Packer, labels, partition_of, unpack
+from hwheel.spark.worker import Packer, partition_of, shard_labels, unpack
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def test_error_of_a_malformed_duration_names_the_argument(text):
 
 @pytest.mark.parametrize("text", ["1 month", "3 Months", "2 years", "1 quarter"])
 def test_units_of_varying_length_are_refused(text):
-    with pytest.raises(ValueError, match=f"tick must be of one length, which '{text}' is not: give it in days"):
+    with pytest.raises(ValueError, match=f"tick must be a fixed length, not '{text}': use days or hours"):
         duration_ms(text, "tick")
 
 
 @pytest.mark.parametrize(("shards", "partitions"), [(1, 1), (2, 2), (8, 2), (3, 5), (200, 200), (7, 3)])
 def test_shards_are_spread_evenly(shards, partitions):
-    found = labels(shards, partitions)
+    found = shard_labels(shards, partitions)
     assert len({*found}) == shards
     assert [partition_of(label, partitions) for label in found] == [shard % partitions for shard in range(shards)]
 

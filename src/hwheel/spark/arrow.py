@@ -1,8 +1,8 @@
-"""Rows as Arrow bytes, and the compiled core's arrays as Arrow arrays.
+"""Arrow tables as bytes, and the arrays of the compiled core as Arrow arrays.
 
-What travels between the stages of the query is an IPC stream, which names its columns. What lies in the state is a
-record batch alone: the schema is kept once a shard, in its index, not once a chunk. Behind it stands a checksum,
-because Arrow takes most bytes for rows, and rows that nobody has sent are worse than a job that stops.
+Between the stages of the query, rows travel as IPC streams, which contain their schema. The state stores record batches
+without a schema: the index of the shard stores it once. A checksum follows each batch, because Arrow reads most
+damaged bytes without an error.
 """
 
 import zlib
@@ -15,9 +15,14 @@ import pyarrow as pa
 
 from hwheel_core import group
 
+CHECKSUM_BYTES = 4
+
+
+# --- bytes ------------------------------------------------------------------------------------------------------------
+
 
 def to_stream(table: pa.Table) -> bytes:
-    """The rows with their schema."""
+    """Serialize rows with their schema."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -25,11 +30,8 @@ def to_stream(table: pa.Table) -> bytes:
 
 
 def from_stream(blob: bytes | pa.Buffer) -> pa.Table:
-    """Rows of `to_stream`, without a copy."""
+    """Read the rows of ``to_stream()`` without copying them."""
     return pa.ipc.open_stream(pa.py_buffer(blob)).read_all()
-
-
-CHECKSUM_BYTES = 4
 
 
 def checksum(data: bytes | pa.Buffer) -> bytes:
@@ -37,50 +39,57 @@ def checksum(data: bytes | pa.Buffer) -> bytes:
 
 
 def to_chunk(batch: pa.RecordBatch) -> bytes:
-    """The rows without their schema, and their checksum."""
+    """Serialize rows without their schema, followed by their checksum."""
     rows = batch.serialize()
     return b"".join((rows, checksum(rows)))
 
 
 def from_chunk(blob: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of `to_chunk`, without a copy. Raises ValueError where they are not what it was given."""
+    """Read the rows of ``to_chunk()`` without copying them.
+
+    Raises:
+        ValueError: The checksum does not match.
+    """
     chunk = pa.py_buffer(blob)
     size = max(chunk.size - CHECKSUM_BYTES, 0)
     rows = chunk.slice(0, size)
     if checksum(rows) != chunk.slice(size).to_pybytes():
-        raise ValueError("a chunk of the state is damaged: its checksum is another")
+        raise ValueError("a chunk of the state is damaged: its checksum does not match")
     return pa.ipc.read_record_batch(rows, schema)
 
 
-def gathered(batches: Iterable[pa.RecordBatch], most_rows: int, most_bytes: int) -> Iterator[pa.Table]:
-    """The batches in order, as tables that each take in batches until they have so many rows or bytes."""
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def gather(batches: Iterable[pa.RecordBatch], rows_most: int, bytes_most: int) -> Iterator[pa.Table]:
+    """Join consecutive batches into tables. A table is complete when it reaches either limit."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         held.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= most_rows or size >= most_bytes:
+        if rows >= rows_most or size >= bytes_most:
             yield pa.Table.from_batches(held)
             held, rows, size = [], 0, 0
     if rows:
         yield pa.Table.from_batches(held)
 
 
-def cut(table: pa.Table, most_rows: int, most_bytes: int) -> Iterator[pa.Table]:
-    """The rows in order, in pieces of so many rows at most, and of about so many bytes; one row is never cut."""
+def slices(table: pa.Table, rows_most: int, bytes_most: int) -> Iterator[pa.Table]:
+    """Slice a table into pieces of at most ``rows_most`` rows and of about ``bytes_most`` bytes."""
     rows = table.num_rows
-    step = max(1, -(-rows // max(1, -(-rows // max(1, most_rows)), -(-table.nbytes // most_bytes))))
+    step = max(1, -(-rows // max(1, -(-rows // max(1, rows_most)), -(-table.nbytes // bytes_most))))
     for start in range(0, rows, step):
         piece = table.slice(start, step)
-        if piece.num_rows > 1 and piece.nbytes > 2 * most_bytes:  # here are the long ones
-            yield from cut(piece, most_rows, most_bytes)
+        if piece.num_rows > 1 and piece.nbytes > 2 * bytes_most:  # some rows are much longer than the average
+            yield from slices(piece, rows_most, bytes_most)
         else:
             yield piece
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:
-    """The rows of a table in one piece."""
+    """Return the rows of a table as one record batch."""
     batches = table.combine_chunks().to_batches()
     if len(batches) == 1:
         return batches[0]
@@ -88,22 +97,25 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """A column in one piece."""
+    """Return a column as one array."""
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
 def arrow_array(values: "array[int]") -> pa.Array:
-    """An array of the compiled core, without a copy."""
+    """Return an array of the compiled core as an Arrow array, without copying it."""
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 
 def codes(column: pa.Array) -> pa.Array:
-    """A number for each value, the same for equal ones; null is a value."""
+    """Return a number for each value. Equal values get equal numbers; null is a value."""
     return column.dictionary_encode(null_encoding="encode").indices.cast(pa.int64())
 
 
 def row_numbers(rows: pa.Table) -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """A number for each row, the same for rows that are equal in all columns; from 0, without a gap."""
+    """Return a number from 0 for each row. Rows that are equal in all columns get equal numbers; none is skipped."""
     order, starts = group(*(codes(one_array(column)) for column in rows.columns))
     numbers = np.empty(rows.num_rows, np.int64)
     numbers[np.asarray(order)] = np.repeat(np.arange(len(starts) - 1), np.diff(np.asarray(starts)))
@@ -111,11 +123,10 @@ def row_numbers(rows: pa.Table) -> "np.ndarray[Any, np.dtype[np.int64]]":
 
 
 def flags(column: pa.ChunkedArray) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """A column of booleans, none of them null."""
+    """Return a boolean column without nulls as a NumPy array."""
     found: np.ndarray[Any, np.dtype[np.bool_]] = one_array(column).to_numpy(zero_copy_only=False)
     return found
 
 
 def constant(value: int, count: int) -> pa.Array:
-    """The same number, count times."""
     return pa.repeat(pa.scalar(value, pa.int64()), count)

@@ -1,4 +1,4 @@
-"""Lengths of time as Spark's users write them."""
+"""Durations in the notation of Spark: "10 minutes", "250 ms"."""
 
 import re
 from datetime import timedelta
@@ -17,14 +17,21 @@ UNITS_MS = {
     "week": 604_800_000,
 }
 
-CALENDAR = ("month", "quarter", "year")  # which Spark knows as intervals, and which differ in length
+CALENDAR_UNITS = ("month", "quarter", "year")  # Spark's intervals allow them, but their length varies
 
 
 def duration_ms(duration: str | timedelta, name: str) -> int:
-    """Whole milliseconds of "10 minutes", "1 second", "250 ms", or a timedelta; ValueError names the argument.
+    """Convert a duration to whole milliseconds.
 
     >>> duration_ms("10 minutes", "dedup")
     600000
+
+    Args:
+        duration: A string such as "10 minutes", "1 second", or "250 ms", or a timedelta.
+        name: The name of the argument, for error messages.
+
+    Raises:
+        TypeError, ValueError: The duration is invalid.
     """
     if isinstance(duration, timedelta):
         milliseconds = duration / timedelta(milliseconds=1)
@@ -35,8 +42,8 @@ def duration_ms(duration: str | timedelta, name: str) -> int:
         raise TypeError(f'{name} must be a str like "10 minutes" or a timedelta, not {type(duration).__name__}')
     parts = re.fullmatch(r"\s*(\d+)\s*([a-z]+?)s?\s*", duration.lower())
     unit = parts and (UNITS_MS.get(parts[2]) or UNITS_MS.get(parts[2] + "s"))
-    if parts and parts[2] in CALENDAR:
-        raise ValueError(f"{name} must be of one length, which {duration!r} is not: give it in days or hours")
+    if parts and parts[2] in CALENDAR_UNITS:
+        raise ValueError(f"{name} must have a fixed length, but a {parts[2]} varies: {duration!r}. Use days or hours")
     if not parts or not unit:
         raise ValueError(f'{name} must be a number and a unit, like "10 minutes" or "250 ms", not {duration!r}')
     return int(parts[1]) * unit

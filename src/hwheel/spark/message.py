@@ -1,5 +1,6 @@
-"""A message's columns: their checks, what makes a row malformed, and when a message is due."""
+"""The columns of a message: their checks, the rules for malformed rows, and deadlines."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,78 +20,78 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-# Columns of our own, beside those of the message, which are called c0, c1, ... inside: any name is good for a user's.
+# The query's own columns. The columns of a message are called c0, c1, ... inside the query, so that no name of a user's
+# column can collide with these.
 SHARD = "shard"
 TOMBSTONE = "cancel"
 SEQUENCE = "sequence"
-# Where ids are looked up. With TOMBSTONE it makes four kinds of rows: a message; a cancel with a due; a message that
-# replaces what there was of its id and key; and a cancel of all of these, which in the state lies in the tick of each.
+# With by_id=True, TOMBSTONE and BY_ID together tell four kinds of rows apart: a message, a cancel with a deadline, a
+# replacement (a message that cancels earlier ones with its id and key), and a cancel by id. In the state, a cancel by
+# id becomes a tombstone in each tick in which a message with its id and key may be pending.
 BY_ID = "by_id"
-HASH = "hash"  # of id and key; it is not kept with the message
+HASH = "hash"  # of id and key; the state does not store it with the message
 
 LAST_DUE_MS = 253_402_300_799_999  # the end of the year 9999
-NAMES = (StringType, BinaryType, ByteType, ShortType, IntegerType, LongType)
+ID_TYPES = (StringType, BinaryType, ByteType, ShortType, IntegerType, LongType)
 
 
 @dataclass(frozen=True)
 class MessageColumns:
-    """Which columns of a frame mean what."""
+    """The columns of a frame by their role in a message."""
 
     id: str
     key: str
     due: str
-    cancel: str | None
-    replace: str | None
-    payload: tuple[str, ...]
+    cancel: str | None = None
+    replace: str | None = None
+    unreadable: str | None = None
+    by_id: bool = False
+    payload: tuple[str, ...] = ()
 
     @property
     def kept(self) -> list[str]:
-        """The columns that are held and come out again."""
+        """The columns that the state keeps and the query returns."""
         return list(dict.fromkeys([self.id, self.key, self.due, *self.payload]))
 
     def inside(self, name: str) -> str:
-        """What a kept column is called inside the query and in the state."""
+        """Return the name of a kept column inside the query and in the state."""
         return f"c{self.kept.index(name)}"
 
+    def with_payload(self, df: DataFrame, payload: str | Sequence[str] | None) -> "MessageColumns":
+        """Return these columns with a payload. None means all other columns of the frame."""
+        roles = (self.id, self.key, self.due, self.cancel, self.replace, self.unreadable)
+        if payload is None:
+            payload = [name for name in df.columns if name not in roles]
+        elif isinstance(payload, str):
+            payload = [payload]
+        return dataclasses.replace(self, payload=tuple(payload))
 
-def message_columns(
-    df: DataFrame,
-    id: str,
-    key: str,
-    due: str,
-    cancel: str | None,
-    payload: str | Sequence[str] | None,
-    unreadable: str | None = None,
-    replace: str | None = None,
-    by_id: bool = False,
-) -> MessageColumns:
-    """Checks names and types; ValueError and TypeError name the argument and the column."""
-    if not isinstance(by_id, bool):
-        raise TypeError(f"by_id must be a bool, not {type(by_id).__name__}")
-    if replace is not None and not by_id:
-        raise ValueError("replace goes with by_id=True alone: without it nobody knows where the message lies")
-    if by_id and due in (id, key):
-        raise ValueError(f"by_id: due must be a column of its own, not {due!r}, or what is replaced has another name")
-    if payload is None:
-        payload = [name for name in df.columns if name not in (id, key, due, cancel, replace, unreadable)]
-    elif isinstance(payload, str):
-        payload = [payload]
-    columns = MessageColumns(id, key, due, cancel, replace, tuple(payload))
-    check_column(df, "id", id, NAMES, "a string, binary or an integer")
-    check_column(df, "key", key, NAMES, "a string, binary or an integer")
-    check_column(df, "due", due, (LongType, TimestampType), "a bigint of epoch milliseconds or a timestamp")
-    for argument, flag in (("cancel", cancel), ("replace", replace)):
-        if flag is not None:
-            check_column(df, argument, flag, (BooleanType,), "a boolean")
-    if unreadable is not None:
-        check_column(df, "unreadable", unreadable, (DataType,), "any type")
-    for name in columns.payload:
-        check_column(df, "payload", name, (DataType,), "any type")
-    return columns
+    def check(self, df: DataFrame) -> None:
+        """Check names and types of the columns.
+
+        Raises:
+            TypeError, ValueError: The message names the argument and the column.
+        """
+        if not isinstance(self.by_id, bool):
+            raise TypeError(f"by_id must be a bool, not {type(self.by_id).__name__}")
+        if self.replace is not None and not self.by_id:
+            raise ValueError("replace requires by_id=True: only the index of ids can find the message to replace")
+        if self.by_id and self.due in (self.id, self.key):
+            raise ValueError(f"by_id requires a separate column for due, not {self.due!r}: a replacement changes due")
+        check_column(df, "id", self.id, ID_TYPES, "a string, binary or an integer")
+        check_column(df, "key", self.key, ID_TYPES, "a string, binary or an integer")
+        check_column(df, "due", self.due, (LongType, TimestampType), "a bigint of epoch milliseconds or a timestamp")
+        for argument, flag in (("cancel", self.cancel), ("replace", self.replace)):
+            if flag is not None:
+                check_column(df, argument, flag, (BooleanType,), "a boolean")
+        if self.unreadable is not None:
+            check_column(df, "unreadable", self.unreadable, (DataType,), "any type")
+        for name in self.payload:
+            check_column(df, "payload", name, (DataType,), "any type")
 
 
 def check_column(df: DataFrame, argument: str, name: str, types: tuple[type[DataType], ...], wanted: str) -> None:
-    """Raises if the frame has no such column, or one of another type."""
+    """Raise an error if the frame has no such column, or if its type is not one of ``types``."""
     if not isinstance(name, str):
         raise TypeError(f"{argument} must be the name of a column, not {type(name).__name__}")
     found = [field for field in df.schema.fields if field.name == name]
@@ -104,50 +105,43 @@ def check_column(df: DataFrame, argument: str, name: str, types: tuple[type[Data
 
 
 def quoted(name: str) -> Column:
-    """A column by its plain name, dots and all."""
+    """Return a column by its literal name, which may contain dots."""
     return F.col("`" + name.replace("`", "``") + "`")
 
 
 def is_true(name: str | None) -> Column:
-    """Whether a boolean column is so; null is not, and neither is a column that there is none of."""
+    """Return true where a boolean column is true; null and a missing column count as false."""
     return F.lit(False) if name is None else F.coalesce(quoted(name), F.lit(False))
 
 
-def malformed(
-    df: DataFrame,
-    id: str,
-    due: str,
-    unreadable: str | None = None,
-    cancel: str | None = None,
-    replace: str | None = None,
-    by_id: bool = False,
-) -> Column:
-    """Why a row can be no message: a reason, or null. What the reader could not read comes first, because then nothing
-    that the other columns say is to be trusted. With `by_id` a cancel needs no due.
+def malformed(df: DataFrame, columns: MessageColumns) -> Column:
+    """Return the reason why a row is malformed, or null.
+
+    An unreadable row is reported first, because its other columns cannot be trusted. With by_id, a cancel needs no
+    deadline.
     """
-    if isinstance(df.schema[due].dataType, TimestampType):
-        due_ms = F.unix_millis(quoted(due))
-    else:
-        due_ms = quoted(due)
-    absurd = (due_ms < 0) | (due_ms > LAST_DUE_MS)
-    could_not_read = F.lit(False) if unreadable is None else quoted(unreadable).isNotNull()
+    due = quoted(columns.due)
+    due_ms = F.unix_millis(due) if isinstance(df.schema[columns.due].dataType, TimestampType) else due
+    is_absurd = (due_ms < 0) | (due_ms > LAST_DUE_MS)
+    is_unreadable = F.lit(False) if columns.unreadable is None else quoted(columns.unreadable).isNotNull()
+    cancel = is_true(columns.cancel)
     return (
-        F.when(could_not_read, "not readable")
-        .when(quoted(id).isNull(), "id is null")
-        .when(F.length(quoted(id).cast("string")) == 0, "id is empty")
-        .when(is_true(cancel) & is_true(replace), "cancel and replace are both true")
-        .when(quoted(due).isNull() & ~(is_true(cancel) & F.lit(by_id)), "due is null")
-        .when(absurd, F.concat(F.lit("due is not between 1970 and 9999: "), due_ms.cast("string"), F.lit(" ms")))
+        F.when(is_unreadable, "not readable")
+        .when(quoted(columns.id).isNull(), "id is null")
+        .when(F.length(quoted(columns.id).cast("string")) == 0, "id is empty")
+        .when(cancel & is_true(columns.replace), "cancel and replace are both true")
+        .when(due.isNull() & ~(cancel & F.lit(columns.by_id)), "due is null")
+        .when(is_absurd, F.concat(F.lit("due is not between 1970 and 9999: "), due_ms.cast("string"), F.lit(" ms")))
     )
 
 
 def expirations(due: pa.Array, tick_ms: int) -> pa.Array:
-    """When the messages' ticks are over: never before they are due."""
+    """Round deadlines up to ticks, so that no message is early."""
     return pc.multiply(pc.divide(pc.add(due_ms(due), tick_ms - 1), tick_ms), tick_ms)
 
 
 def due_ms(due: pa.Array) -> pa.Array:
-    """Epoch milliseconds, rounded up."""
+    """Return deadlines in epoch milliseconds, rounded up."""
     if pa.types.is_timestamp(due.type):
         return pc.divide(pc.add(due.cast(pa.timestamp("us", due.type.tz)).cast(pa.int64()), 999), 1000)
     return due

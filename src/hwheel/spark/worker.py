@@ -1,8 +1,7 @@
-"""What Spark's Python workers do between tasks, made short.
+"""The code that Spark's Python workers run: packing, the stateful processor of a shard, and unpacking.
 
-A worker that has done a task collects garbage, all generations, and on two cores that stands in the way of those who
-still work on the batch: for the 80,000 objects that pandas, pyarrow and pyspark have brought into memory, and that stay
-for good, it took 30 to 40 ms at each task of each worker. So they are shown to the collector no more.
+A row that crosses into a stateful operator costs tens of microseconds. So Packer joins the messages of a shard into a
+few blobs before the state, and ``unpack()`` splits the blobs that the state emits.
 """
 
 import gc
@@ -17,7 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-from hwheel.spark.arrow import arrow_array, cut, from_stream, gathered, one_array, to_stream
+from hwheel.spark.arrow import arrow_array, from_stream, gather, one_array, slices, to_stream
 from hwheel.spark.message import BY_ID, SEQUENCE, SHARD, TOMBSTONE
 from hwheel.spark.shard.settings import WheelSettings
 from hwheel.spark.shard.spill import Spill
@@ -25,30 +24,37 @@ from hwheel.spark.shard.state import Chunks, ShardIndex
 from hwheel.spark.shard.wheel import ShardWheel
 from hwheel_core import group
 
-TASKS = 2  # what the first task still imports is there at the second
+# --- garbage collection -----------------------------------------------------------------------------------------------
+
+TASKS_BEFORE_FREEZE = 2  # the first task imports modules too, which are complete at the second
 
 tasks_begun = 0
 
 
 def begin_task() -> None:
-    """Called by all that runs in a worker, at its begin: that is behind a collection, so little garbage stays with it.
+    """Exclude the objects of imported modules from garbage collection. Each function of a worker calls this first.
 
-    Of objects that are there at a worker's first two tasks the collector frees no cycles any more; by reference count
-    they are freed as ever. Outside of a worker it does nothing.
+    A worker runs a full collection after each task. The 80,000 objects of pandas, pyarrow, and pyspark made it take 30
+    to 40 ms, during which other workers of a busy machine had to wait. The call is cheap to repeat, and outside of a
+    worker it does nothing. It follows a collection, so that it freezes little garbage.
     """
     global tasks_begun
-    if tasks_begun < TASKS and TaskContext.get() is not None:
+    if tasks_begun < TASKS_BEFORE_FREEZE and TaskContext.get() is not None:
         tasks_begun += 1
         gc.freeze()
 
 
+# --- shards -----------------------------------------------------------------------------------------------------------
+
 MASK = 0xFFFFFFFF
 
 
-def labels(shards: int, partitions: int) -> list[int]:
-    """Distinct labels, shard i's in state partition i % partitions.
+def shard_labels(shards: int, partitions: int) -> list[int]:
+    """Return a distinct label for each shard. Spark puts the label of shard i into state partition i % partitions.
 
-    >>> [partition_of(label, 3) for label in labels(6, 3)]
+    Spark chooses the partition of a group by hash. Plain numbers would leave some partitions empty.
+
+    >>> [partition_of(label, 3) for label in shard_labels(6, 3)]
     [0, 1, 2, 0, 1, 2]
     """
     wanted: list[list[int]] = [[] for _ in range(partitions)]
@@ -65,7 +71,7 @@ def labels(shards: int, partitions: int) -> list[int]:
 
 
 def partition_of(label: int, partitions: int) -> int:
-    """Where Spark puts a group of this number: its Murmur3 hash of an int, with seed 42, by the partitions."""
+    """Return Spark's partition of a group: pmod of the Murmur3 hash of an int, with seed 42."""
     mixed = rotated(label * 0xCC9E2D51 & MASK, 15) * 0x1B873593 & MASK
     value = (rotated(42 ^ mixed, 13) * 5 + 0xE6546B64) & MASK
     value ^= 4
@@ -76,20 +82,22 @@ def partition_of(label: int, partitions: int) -> int:
 
 
 def rotated(value: int, bits: int) -> int:
-    """32 bits, rotated left."""
+    """Rotate 32 bits to the left."""
     return (value << bits | value >> 32 - bits) & MASK
 
 
+# --- packing ----------------------------------------------------------------------------------------------------------
+
 PACK_ROWS = 262_144
 PACK_BYTES = 32 * 1024 * 1024
-BLOB_BYTES = 4 * 1024 * 1024  # a blob is a row to Spark, which has several in memory at a time
+BLOB_BYTES = 4 * 1024 * 1024  # Spark keeps several blobs in memory at a time
 PACKED = "shard int, task int, part int, blob binary"
 UNPACKED_ROWS = 65_536
 
 
 @dataclass(frozen=True)
 class Packer:
-    """Packs the rows of each shard into blobs; (task, part) orders the blobs as the rows arrived."""
+    """Pack the rows of each shard into blobs. (task, part) orders the blobs by arrival."""
 
     labels: list[int]
 
@@ -98,7 +106,7 @@ class Packer:
         context = TaskContext.get()
         task = context.partitionId() if context else 0
         part = 0
-        for table in gathered(batches, PACK_ROWS, PACK_BYTES):
+        for table in gather(batches, PACK_ROWS, PACK_BYTES):
             for shards, blobs in self.packed(table):
                 parts = range(part, part + len(blobs))
                 part += len(blobs)
@@ -113,7 +121,7 @@ class Packer:
                 )
 
     def packed(self, table: pa.Table) -> Iterator[tuple[list[int], list[bytes]]]:
-        """Blobs of each shard that has a message in the table, beside the shards' labels; some at a time."""
+        """Yield lists of shard labels and of blobs. Each list of blobs has about BLOB_BYTES."""
         shards = one_array(table.column(SHARD))
         table = table.drop_columns([SHARD])
         order, starts = group(shards)
@@ -124,7 +132,7 @@ class Packer:
         size = 0
         for start, end in zip(starts[:-1], starts[1:], strict=True):
             label = self.labels[shards[order[start]].as_py()]
-            for piece in cut(table.slice(start, end - start), PACK_ROWS, BLOB_BYTES):
+            for piece in slices(table.slice(start, end - start), PACK_ROWS, BLOB_BYTES):
                 found.append(label)
                 blobs.append(to_stream(piece))
                 size += len(blobs[-1])
@@ -136,7 +144,7 @@ class Packer:
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The messages of what the state has emitted."""
+    """Yield the messages of the blobs that the state emits."""
     begin_task()
     for batch in batches:
         for blob in batch.column("blob"):
@@ -145,7 +153,9 @@ def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield from table.to_batches(max_chunksize=UNPACKED_ROWS)
 
 
-# As objects: what is given as text Spark has the JVM parse, at each start of a task.
+# --- the stateful processor -------------------------------------------------------------------------------------------
+
+# These are objects because the JVM would parse schemas in text form at the start of each task.
 INDEX = StructType([StructField("json", StringType())])
 CHUNK_KEY = StructType(
     [StructField("level", IntegerType()), StructField("number", LongType()), StructField("chunk", IntegerType())]
@@ -156,7 +166,7 @@ EMITTED = "blob binary"
 
 @dataclass
 class StateChunks(MutableMapping[tuple[int, int, int], bytes]):
-    """Spark's map state as a mapping, as far as a chunk map needs one."""
+    """Spark's map state as a mutable mapping for ChunkMap."""
 
     state: Any
 
@@ -172,12 +182,6 @@ class StateChunks(MutableMapping[tuple[int, int, int], bytes]):
     def __delitem__(self, key: tuple[int, int, int]) -> None:
         self.state.removeKey(key)
 
-    def pop(self, key: tuple[int, int, int]) -> bytes:  # type: ignore[override]
-        """In two calls; MutableMapping's would do as well, with a default that nobody gives."""
-        blob = self[key]
-        del self[key]
-        return blob
-
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         return iter(self.state.keys())
 
@@ -186,18 +190,19 @@ class StateChunks(MutableMapping[tuple[int, int, int], bytes]):
 
 
 class HoldProcessor(StatefulProcessor):
-    """One shard is one group. A timer is kept at the next time at which there is something to do, one a shard: the
-    delay queue holds buckets, and its head is what a timer is needed for.
+    """Spark's interface to a shard: its state variables, its timer, and the callbacks of Spark.
 
-    What it yields goes to the JVM a frame at a time. (With rows in place of frames Spark would gather all of them
-    first, in one batch of Arrow's: a burst of any size, and two gigabytes at most.)
+    One shard is one group. Each shard has at most one timer, at the head of its delay queue of buckets.
+
+    The processor yields pandas frames, because Spark sends each frame to the JVM at once. With rows, Spark would gather
+    the whole output in one Arrow batch, which is limited to 2 GB.
     """
 
     def __init__(self, settings: WheelSettings) -> None:
         self.settings = settings
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Called once a task: finds its state variables."""
+        """Open the state variables. Spark calls this once in each task."""
         begin_task()
         self.handle = handle
         self.index = handle.getValueState("index", INDEX)
@@ -210,8 +215,7 @@ class HoldProcessor(StatefulProcessor):
     def handleInputRows(  # pyright: ignore[reportIncompatibleMethodOverride]    (frames alone)
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        """A batch with packed messages for this shard, a frame for each of Spark's. Takes the due buckets as well, so
-        that all goes out in order."""
+        """Add the packed messages of a batch and yield the due ones, including those of due buckets."""
         first = next(rows)
         schema = from_stream(first.blob[0]).schema
         with Spill(schema, self.settings.limits.spill_bytes) as spill:
@@ -223,10 +227,10 @@ class HoldProcessor(StatefulProcessor):
             yield from self.advance(index, arrived, timerValues.getCurrentProcessingTimeInMs())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
-        """The shard's timer. Spark itself takes the timer away afterwards."""
+        """Yield the messages of due buckets. Spark deletes the expired timer."""
         index = self.stored_index()
         if index is None:
-            raise RuntimeError(f"shard {key} has a timer and no index")
+            raise RuntimeError(f"shard {key} has a timer, but no index")
         if index.timer_ms == expiredTimerInfo.getExpiryTimeInMs():
             index.timer_ms = None
         yield from self.advance(index, (), timerValues.getCurrentProcessingTimeInMs())
@@ -236,7 +240,7 @@ class HoldProcessor(StatefulProcessor):
         return ShardIndex.from_json(found[0]) if found else None
 
     def advance(self, index: ShardIndex, arrived: Iterable[pa.RecordBatch], now_ms: int) -> Iterator[pd.DataFrame]:
-        """Advances the shard's wheel, and stores what is new of it."""
+        """Advance the wheel of the shard, then move its timer and store its index."""
         wheel = ShardWheel(self.settings, index, self.buckets, self.delivered, self.named)
         for table in wheel.advance(arrived, now_ms):
             yield pd.DataFrame({"blob": [to_stream(table)]})

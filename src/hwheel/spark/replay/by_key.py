@@ -16,7 +16,7 @@ import pyarrow as pa
 from hwheel.logs.columns import Column, LogColumns, LogError, joined
 from hwheel.logs.files import open_file
 from hwheel.replay import Log
-from hwheel.spark.arrow import from_stream, gathered, one_array, to_stream
+from hwheel.spark.arrow import from_stream, gather, one_array, to_stream
 from hwheel.spark.replay.parts import part_row
 from hwheel.tune.grid import Grid
 from hwheel.tune.study import Study, study
@@ -49,7 +49,7 @@ class Packer:
     def tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, str, int]]:
         """Some rows at a time, the file that they are from, and where in it."""
         if self.files is None:
-            for table in gathered(batches, PACK_ROWS, PACK_BYTES):
+            for table in gather(batches, PACK_ROWS, PACK_BYTES):
                 yield table, "the log", 0
             return
         for numbers in batches:

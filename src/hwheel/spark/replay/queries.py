@@ -17,11 +17,11 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from hwheel.logs.columns import LogColumns, LogError
 from hwheel.replay import Log
-from hwheel.spark.arrow import gathered
+from hwheel.spark.arrow import gather
 from hwheel.spark.message import quoted
 from hwheel.spark.replay.by_key import PACKED, Packer, ShardParts
 from hwheel.spark.replay.parts import PART, FileParts, FrameParts, study_of
-from hwheel.spark.worker import labels
+from hwheel.spark.worker import shard_labels
 from hwheel.tune.grid import Grid
 from hwheel.tune.study import Study
 from hwheel_core import DEFAULT_WHEEL_SIZE
@@ -83,7 +83,7 @@ def replay(
             FrameParts(columns, grid, curves) if files is None else FileParts(files, columns, grid, curves), PART
         )
     else:
-        packed = frame.mapInArrow(Packer(key, columns, labels(wheels, wheels), files), PACKED)
+        packed = frame.mapInArrow(Packer(key, columns, shard_labels(wheels, wheels), files), PACKED)
         parts = packed.repartition(wheels, "shard").mapInArrow(ShardParts(grid, curves), PART)
     return study_of(parts)
 
@@ -160,7 +160,7 @@ class Outcomes:
     timeout_ms: int | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for table in gathered(batches, CHUNK_ROWS, CHUNK_BYTES):
+        for table in gather(batches, CHUNK_ROWS, CHUNK_BYTES):
             yield from self.replayed(table)
 
     def replayed(self, table: pa.Table) -> Iterator[pa.RecordBatch]:

@@ -1,1 +1,1 @@
-"""One shard: a timing wheel whose buckets lie in a state store. Nothing here calls Spark."""
+"""One shard of the query: a timing wheel whose buckets are in a state store."""

@@ -1,13 +1,14 @@
-"""Cancels and replacements by id and key: where messages lie is looked up, and they are taken back there.
+"""Cancels and replacements by id and key.
 
-- The register has of each message a hash of id and key, and its tick. It does not tell who it was: so all that it knows
-  of a hash gets a tombstone, with the whole id and key, in its tick; and there, where all rows of the tick meet, the
-  tombstone takes back what has this id and key, and nothing else.
-- Such a tombstone has the sequence of the row that it stands for. It takes back replacements that came before that row,
-  and messages whenever they come, as a cancel with a due does.
-- A tombstone in a tick is enough. Which ticks have one is kept by id and key, because a session that is put off every
-  ten seconds, for half an hour each time, would otherwise make one for each time before, at each time.
-- Whoever was named so is recalled for the horizon: see recalled.py.
+- The register stores the hash of id and key, and the tick, of each pending message. A hash is not unique, so a cancel
+  by id puts a tombstone with the whole id and key into each tick that the register returns. The tombstone drops the
+  messages of its tick that have its id and key.
+- A tombstone has the sequence number of the row that caused it. It drops earlier replacements, and it drops ordinary
+  messages whenever they arrive, like a cancel with a due time.
+- One tombstone in a tick is enough. The store `taken_back` has the ticks that already have one, by id and key.
+  Otherwise a session that is postponed every ten seconds by half an hour would add a tombstone for each earlier
+  deadline, each time.
+- Ids that were cancelled or replaced are remembered for the dedup horizon: see RecalledIds.
 """
 
 from dataclasses import dataclass, field
@@ -20,11 +21,11 @@ import pyarrow.compute as pc
 from hwheel.spark.arrow import flags, one_array, row_numbers
 from hwheel.spark.message import BY_ID, SEQUENCE, TOMBSTONE, expirations
 from hwheel.spark.shard.delivered import OUT, Delivered
-from hwheel.spark.shard.id_index import Hashed, Recalled, hashes_of
+from hwheel.spark.shard.id_index import HashedRows, RecalledIds, hashes_of
 from hwheel.spark.shard.settings import WheelSettings
 from hwheel.spark.shard.state import ByIdEntries, ChunkMap, Chunks
 
-# Levels of the keys in the state, which all three have in common.
+# The levels of the keys of the three stores, which share one map state.
 REGISTER, TAKEN_BACK, RECALLED = 0, 1, 2
 LATEST = 2**63 - 1
 
@@ -34,26 +35,26 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 @dataclass
 class ById:
-    """What a shard knows of ids, for one batch."""
+    """The index of ids of a shard, for one batch."""
 
     settings: WheelSettings
     schema: pa.Schema  # of the messages in the state
     entries: ByIdEntries
     chunks: Chunks
     delivered: Delivered
-    clock_ms: int  # of the batch before
-    register: Hashed = field(init=False)
-    taken_back: Hashed = field(init=False)
-    recalled: Recalled = field(init=False)
+    clock_ms: int  # of the previous batch
+    register: HashedRows = field(init=False)
+    taken_back: HashedRows = field(init=False)
+    recalled: RecalledIds = field(init=False)
 
     def __post_init__(self) -> None:
         identity = [pa.field(name, self.schema.field(name).type) for name in self.settings.names.identity]
         place = [("hash", pa.int32()), ("tick", pa.int64())]
         whole = pa.schema([*place, *identity, ("is_back", pa.bool_())])
-        entries = self.entries
-        self.register = Hashed(ChunkMap(self.chunks, pa.schema(place), entries.register), REGISTER, entries.settled_ms)
-        self.taken_back = Hashed(ChunkMap(self.chunks, whole, entries.taken_back), TAKEN_BACK, entries.settled_ms)
-        self.recalled = Recalled(
+        entries, settled_ms = self.entries, self.entries.settled_ms
+        self.register = HashedRows(ChunkMap(self.chunks, pa.schema(place), entries.register), REGISTER, settled_ms)
+        self.taken_back = HashedRows(ChunkMap(self.chunks, whole, entries.taken_back), TAKEN_BACK, settled_ms)
+        self.recalled = RecalledIds(
             ChunkMap(self.chunks, pa.schema(identity), entries.recalled),
             entries.recalled_until_ms,
             self.settings.dedup_ms,
@@ -61,23 +62,23 @@ class ById:
         )
 
     def forget(self, now_ms: int, rows_held: int) -> None:
-        """At the end of a batch, when all ticks up to now_ms are settled, and there are so many rows in the wheel."""
+        """Remove obsolete rows at the end of a batch, when all ticks up to ``now_ms`` are settled."""
         self.register.tidy(now_ms, rows_held)
         self.taken_back.tidy(now_ms, rows_held)
         self.recalled.forget(now_ms)
         self.entries.settled_ms = now_ms
 
     def apply(self, rows: pa.Table, hashes: pa.ChunkedArray, now_ms: int) -> pa.Table:
-        """Of rows that arrived, with their sequence, those that are to be placed, and tombstones."""
+        """Return the arrived rows that must be placed, and the tombstones that they cause."""
         rows = rows.append_column("hash", hashes_of(hashes))
-        keep = ~self.overtaken(rows)
+        keep = ~self.recalled_before(rows)
         if flags(rows.column(BY_ID)).any():
-            keep &= ~self.repeated(rows)
+            keep &= ~self.already_delivered(rows)
         if not keep.all():
             rows = rows.filter(pa.array(keep))
         tombstones = []
         if flags(rows.column(BY_ID)).any():
-            rows, last = in_order(rows, self.settings.names.identity)
+            rows, last = applied_in_order(rows, self.settings.names.identity)
             tombstones.append(self.take_back(last))
             self.recalled.remember(self.identity(last), now_ms)
         messages = rows.filter(pc.invert(rows.column(TOMBSTONE)))
@@ -90,21 +91,23 @@ class ById:
     def ticks(self, rows: pa.Table) -> pa.Array:
         return expirations(one_array(rows.column(self.settings.names.due)), self.settings.placement.tick_ms)
 
-    def overtaken(self, rows: pa.Table) -> Flags:
-        """Which rows are messages whose cancel by id, or replacement, came before them."""
+    def recalled_before(self, rows: pa.Table) -> Flags:
+        """Return which rows are ordinary messages whose cancel by id or replacement arrived before them."""
         found = np.zeros(rows.num_rows, np.bool_)
         if self.recalled:
             plain = ~flags(rows.column(BY_ID)) & ~flags(rows.column(TOMBSTONE))
             found[plain] = self.recalled.known(self.identity(rows.filter(pa.array(plain))))
         return found
 
-    def repeated(self, rows: pa.Table) -> Flags:
-        """Which rows are replacements that came again when they had gone out: nothing comes of them, because what else
-        there is of the id has come later than they did.
+    def already_delivered(self, rows: pa.Table) -> Flags:
+        """Return which rows are duplicates of delivered replacements.
+
+        Such a row has no effect, because all other rows with its id arrived after the original.
         """
         found = np.zeros(rows.num_rows, np.bool_)
         replacing = pc.and_not(rows.column(BY_ID), rows.column(TOMBSTONE))
-        may_be = np.flatnonzero(flags(pc.and_(replacing, pc.less_equal(self.ticks_or_later(rows), self.clock_ms))))
+        ticks = pc.fill_null(self.ticks(rows), LATEST)
+        may_be = np.flatnonzero(flags(pc.and_(replacing, pc.less_equal(ticks, self.clock_ms))))
         if len(may_be):
             asked = self.identity(rows.take(may_be))
             asked = asked.append_column("tick", self.ticks(rows.take(may_be)))
@@ -114,50 +117,63 @@ class ById:
             found[may_be] = np.isin(numbers[: len(may_be)], numbers[len(may_be) :])
         return found
 
-    def ticks_or_later(self, rows: pa.Table) -> pa.Array:
-        """Ticks; without a due the latest that there is."""
-        return pc.fill_null(self.ticks(rows), LATEST)
-
     def take_back(self, last: pa.Table) -> pa.Table:
-        """Tombstones for all that was there. `last`: for each id and key the last row that takes it back."""
-        hashes = last.column("hash").to_numpy()
-        of_these = np.unique(hashes)
-        found = self.register.find(of_these)
-        asked, places = joined(hashes, found.column("hash").to_numpy())
-        ticks = found.column("tick").to_numpy()[places]
-        asked, ticks = np.unique(np.stack([asked, ticks]), axis=1)
-        candidates = self.of_ticks(last.take(asked), ticks)
+        """Return tombstones for all earlier messages of some ids and keys.
+
+        Args:
+            last: For each id and key, the last row that cancels or replaces its messages.
+        """
+        rows, ticks = self.registered(last)
+        candidates = self.places(last.take(rows), ticks)
         replacing = last.filter(pc.invert(last.column(TOMBSTONE)))
-        own = self.of_ticks(replacing, self.ticks(replacing).to_numpy())
-        known = self.taken_back.find(of_these)
+        own = self.places(replacing, self.ticks(replacing).to_numpy())
+        new, reused = self.without_tombstone(candidates, own, np.unique(last.column("hash").to_numpy()))
+        self.note(candidates.filter(pa.array(new)), True)
+        self.note(own.filter(pa.array(reused)), False)
+        return self.tombstones(last.take(rows[new]), ticks[new])
+
+    def registered(self, last: pa.Table) -> tuple[Numbers, Numbers]:
+        """Return distinct pairs of a row number in ``last`` and a tick in which the register has its hash."""
+        hashes = last.column("hash").to_numpy()
+        found = self.register.find(np.unique(hashes))
+        rows, places = joined(hashes, found.column("hash").to_numpy())
+        rows, ticks = np.unique(np.stack([rows, found.column("tick").to_numpy()[places]]), axis=1)
+        return rows, ticks
+
+    def without_tombstone(self, candidates: pa.Table, own: pa.Table, hashes: Any) -> tuple[Flags, Flags]:
+        """Return which candidates have no tombstone yet, and which replacements enter a tick that has one now.
+
+        Args:
+            candidates: Ticks that need a tombstone, with id and key.
+            own: The ticks of the replacements.
+            hashes: The hashes of both.
+        """
+        known = self.taken_back.find(hashes)
         names = [*self.settings.names.identity, "tick"]
         numbers = row_numbers(pa.concat_tables([table.select(names) for table in (candidates, own, known)]))
         of_candidates, of_own, of_known = np.split(numbers, np.cumsum([candidates.num_rows, own.num_rows]))
-        is_back = np.zeros(len(numbers), np.bool_)
         latest = np.full(len(numbers), -1)
         np.maximum.at(latest, of_known, np.arange(len(of_known)))
-        told = latest >= 0
-        is_back[told] = flags(known.column("is_back"))[latest[told]]
-        new = ~is_back[of_candidates]
-        is_back[of_candidates] = True
-        here_again = is_back[of_own]
-        self.tell(candidates.filter(pa.array(new)), True)
-        self.tell(own.filter(pa.array(here_again)), False)
-        return self.tombstones(last.take(asked[new]), ticks[new])
+        has_note = latest >= 0
+        has_tombstone = np.zeros(len(numbers), np.bool_)
+        has_tombstone[has_note] = flags(known.column("is_back"))[latest[has_note]]
+        new = ~has_tombstone[of_candidates]
+        has_tombstone[of_candidates] = True
+        return new, has_tombstone[of_own]
 
-    def of_ticks(self, rows: pa.Table, ticks: Numbers) -> pa.Table:
-        """Hash, tick, id and key."""
+    def places(self, rows: pa.Table, ticks: Numbers) -> pa.Table:
+        """Return the hash, tick, id, and key of rows."""
         found = pa.table([rows.column("hash"), pa.array(ticks, pa.int64())], names=["hash", "tick"])
         for name in self.settings.names.identity:
             found = found.append_column(self.schema.field(name).with_nullable(True), rows.column(name))
         return found
 
-    def tell(self, places: pa.Table, is_back: bool) -> None:
-        """Notes of ids and keys whether what came of them so far into a tick has been taken back."""
+    def note(self, places: pa.Table, is_back: bool) -> None:
+        """Record whether a tombstone covers all messages of each id and key in a tick."""
         self.taken_back.append(places.append_column("is_back", pa.repeat(pa.scalar(is_back), places.num_rows)))
 
     def tombstones(self, rows: pa.Table, ticks: Numbers) -> pa.Table:
-        """One for each of the rows, in the ticks."""
+        """Return a tombstone in a tick for each of the rows."""
         names = self.settings.names
         columns = []
         for column in self.schema:
@@ -174,10 +190,15 @@ class ById:
         return pa.table(columns, schema=self.schema)
 
 
-def in_order(rows: pa.Table, identity: list[str]) -> tuple[pa.Table, pa.Table]:
-    """Rows that arrived together, of which some take back what is of their id and key: what is left of them, and for
-    each id and key the last that does so. What it takes back of them becomes a tombstone; a message behind the first
-    that does so was overtaken, and goes; and so does what was only to take back.
+def applied_in_order(rows: pa.Table, identity: list[str]) -> tuple[pa.Table, pa.Table]:
+    """Apply the cancels and replacements among rows that arrived together to the other rows, in order of arrival.
+
+    - A cancel by id is removed, because only its tombstones are placed.
+    - A message after the first cancel or replacement of its id and key is removed: it counts as delayed in transit.
+    - Any other row before the last cancel or replacement becomes a tombstone.
+
+    Returns:
+        The remaining rows, and for each id and key the last row that cancels or replaces.
     """
     numbers = row_numbers(rows.select(identity))
     sequence = rows.column(SEQUENCE).to_numpy()
@@ -185,20 +206,20 @@ def in_order(rows: pa.Table, identity: list[str]) -> tuple[pa.Table, pa.Table]:
     first, last = np.full(len(numbers), LATEST), np.full(len(numbers), -1)
     np.minimum.at(first, numbers[by_id], sequence[by_id])
     np.maximum.at(last, numbers[by_id], sequence[by_id])
-    goes = np.where(by_id, cancel, ~cancel & (sequence > first[numbers]))
-    back = ~cancel & ~goes & (sequence < last[numbers])
+    removed = np.where(by_id, cancel, ~cancel & (sequence > first[numbers]))
+    becomes_tombstone = ~cancel & ~removed & (sequence < last[numbers])
     is_last = by_id & (sequence == last[numbers])
     left = rows
-    for name, values in ((TOMBSTONE, cancel | back), (BY_ID, by_id | back)):
+    for name, values in ((TOMBSTONE, cancel | becomes_tombstone), (BY_ID, by_id | becomes_tombstone)):
         left = left.set_column(left.schema.get_field_index(name), left.schema.field(name), pa.array(values))
-    return left.filter(pa.array(~goes)), rows.filter(pa.array(is_last))
+    return left.filter(pa.array(~removed)), rows.filter(pa.array(is_last))
 
 
 def joined(left: Numbers, right: Numbers) -> tuple[Numbers, Numbers]:
-    """The pairs of places in which two arrays have the same number."""
+    """Return the pairs of positions at which two arrays have the same number."""
     order = np.argsort(left, kind="stable")
     begin, end = (np.searchsorted(left[order], right, side) for side in ("left", "right"))
     counts = end - begin
-    places = np.repeat(np.arange(len(right)), counts)
-    within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return order[begin[places] + within], places
+    positions = np.repeat(np.arange(len(right)), counts)
+    within = np.arange(len(positions)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return order[begin[positions] + within], positions

@@ -1,4 +1,4 @@
-"""What must stay as it is while there is state, kept in each shard's index as data and compared with the query's."""
+"""The settings of a shard's wheel. The index of each shard stores those that must not change while it has state."""
 
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -8,7 +8,7 @@ MB = 1024 * 1024
 
 
 class Placement(NamedTuple):
-    """All that decides in which shard, level and bucket a message lies."""
+    """The settings that decide the shard, level, and bucket of a message."""
 
     tick_ms: int
     wheel_size: int
@@ -22,7 +22,7 @@ class Placement(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of the messages, by the name that the query has for it, with Spark's name of its type."""
+    """A column of the messages: its name in the user's query, and Spark's name of its type."""
 
     name: str
     type: str
@@ -32,7 +32,7 @@ class Column(NamedTuple):
 
 
 class ColumnNames(NamedTuple):
-    """What three columns of a message are called in the state. One column may stand for two of them."""
+    """The names of three columns in the state. One column may have two roles."""
 
     id: str
     key: str
@@ -40,26 +40,26 @@ class ColumnNames(NamedTuple):
 
     @property
     def identity(self) -> list[str]:
-        """The columns that tell two messages of one tick apart."""
+        """The columns that identify a message within its tick."""
         return list(dict.fromkeys([self.id, self.key]))
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a shard has in memory at a time, whatever there is: of each, rows or bytes, whichever come first."""
+    """Limits on the memory of a shard. Of each pair of rows and bytes, the limit that is reached first applies."""
 
-    step_rows: int = 1_000_000  # of what arrives, and of what is put in order
+    step_rows: int = 1_000_000  # arrived at once, and settled at once
     step_bytes: int = 64 * MB
-    move_rows: int = 65_536  # of a coarse bucket
+    move_rows: int = 65_536  # moved at once from a coarse bucket
     move_bytes: int = 16 * MB
     emit_rows: int = 65_536
     emit_bytes: int = 4 * MB
-    spill_bytes: int = 32 * MB  # of what waits for its turn; the rest waits on disk
+    spill_bytes: int = 32 * MB  # expired rows in memory; the others wait in a temporary file
 
 
 @dataclass(frozen=True)
 class WheelSettings:
-    """The settings of a query, as a shard's wheel needs them."""
+    """The settings of a query that the wheel of a shard needs."""
 
     columns: list[Column]
     names: ColumnNames
@@ -69,36 +69,39 @@ class WheelSettings:
     by_id: bool = False
 
     def check(self, placement: Placement, columns: list[Column], names: ColumnNames, by_id: bool) -> None:
-        """Raises ValueError if the state was written with another placement, with other columns, or without by_id, or
-        with it, where this is otherwise."""
+        """Compare the settings that the state was written with.
+
+        Raises:
+            ValueError: They differ from the settings of this query.
+        """
         if by_id != self.by_id:
             raise ValueError(
                 f"the checkpoint was written with by_id={by_id}, and this query has by_id={self.by_id}: "
-                "this stays as it is for the life of a checkpoint"
+                "by_id must not change during the life of a checkpoint"
             )
         if placement != self.placement:
             raise ValueError(
                 f"the checkpoint was written with {placement}, and this query has {self.placement}: "
-                "these stay as they are for the life of a checkpoint"
+                "these must not change during the life of a checkpoint"
             )
         if columns != self.columns:
             raise ValueError(
-                "the checkpoint holds messages of other columns than this query's: "
+                "the columns of the checkpoint differ from the columns of this query: "
                 f"{differences(columns, self.columns)}. "
-                "Names, types and order of id, key, due and payload stay as they are for the life of a checkpoint; "
-                f"here that is {', '.join(map(str, columns))}"
+                "Names, types, and order of id, key, due, and payload must not change during the life of a checkpoint; "
+                f"its columns are {', '.join(map(str, columns))}"
             )
         if names != self.names:
             raise ValueError(
-                "the checkpoint was written by a query in which other columns are id, key and due: "
-                "this stays as it is for the life of a checkpoint"
+                "the checkpoint was written with other columns as id, key, and due: "
+                "these must not change during the life of a checkpoint"
             )
 
 
-def differences(held: list[Column], given: list[Column]) -> str:
-    """Where two lists of columns differ, in words."""
+def differences(stored: list[Column], given: list[Column]) -> str:
+    """Describe the differences between two lists of columns."""
     return ", ".join(
-        f"column {number} is {there or 'none'} there and {here or 'none'} here"
-        for number, (there, here) in enumerate(zip_longest(held, given), 1)
+        f"column {number} is {there or 'none'} in the checkpoint and {here or 'none'} in the query"
+        for number, (there, here) in enumerate(zip_longest(stored, given), 1)
         if there != here
     )

@@ -1,4 +1,4 @@
-"""Of all rows of some ticks: which of them go out, and in what order."""
+"""Settling ticks: which rows of expired ticks are delivered, and in which order."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -7,42 +7,45 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hwheel.spark.arrow import arrow_array, codes, constant, cut, flags, one_array, row_numbers
+from hwheel.spark.arrow import arrow_array, codes, constant, flags, one_array, row_numbers, slices
 from hwheel.spark.message import BY_ID, SEQUENCE, TOMBSTONE, due_ms, expirations
 from hwheel.spark.shard.delivered import OUT, Delivered
-from hwheel.spark.shard.large_tick import Large
+from hwheel.spark.shard.large_tick import LargeTick
 from hwheel.spark.shard.settings import WheelSettings
 from hwheel_core import order_by, survivors
 
 
 @dataclass
 class Settler:
-    """Settles what falls due in one batch. A tick that the clock had passed before may have been settled."""
+    """Settles expired ticks in one batch. A tick before ``clock_ms`` may have been settled in an earlier batch."""
 
     settings: WheelSettings
     schema: pa.Schema
     delivered: Delivered
-    clock_ms: int  # of the batch before
+    clock_ms: int  # of the previous batch
     now_ms: int
 
     def settle(self, batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator[pa.Table]:
-        """Of so many rows and bytes, all that there are of their ticks: yields the messages that go out, in order of
-        due time and then of arrival, and remembers which are settled.
+        """Yield the messages to deliver, by due time and then by arrival, and remember all settled messages.
+
+        Args:
+            batches: All rows of their ticks.
+            rows, size: The number of rows, and their size in bytes.
         """
         limits = self.settings.limits
         if rows <= limits.step_rows and size <= limits.step_bytes:
             table = pa.Table.from_batches(batches, self.schema).combine_chunks()
-            yield from self.pieces(table, self.outgoing(self.told_apart(table)))
+            yield from self.pieces(table, self.outgoing(self.decisive(table)))
             return
         parts = max(-(-rows // limits.step_rows), -(-size // limits.step_bytes))
-        with Large(self.schema, limits, parts, self.told_apart) as large:
-            for told_apart in large.take_in(batches):
-                large.keep(told_apart.take(self.outgoing(told_apart)))
+        with LargeTick(self.schema, limits, parts, self.decisive) as large:
+            for decisive in large.take_in(batches):
+                large.keep(decisive.take(self.outgoing(decisive)))
             for table, order in large.in_order():
                 yield from self.pieces(table, order)
 
-    def told_apart(self, rows: pa.Table) -> pa.Table:
-        """What decides about rows, without what they carry: identity, tick, due, sequence, tombstone."""
+    def decisive(self, rows: pa.Table) -> pa.Table:
+        """Return the columns that decide which rows are delivered: identity, tick, due, sequence, and tombstone."""
         due = one_array(rows.column(self.settings.names.due))
         found = rows.select(self.settings.names.identity).append_column(
             "tick", expirations(due, self.settings.placement.tick_ms)
@@ -56,60 +59,69 @@ class Settler:
         return found.append_column(BY_ID, rows.column(BY_ID)) if self.settings.by_id else found
 
     def outgoing(self, rows: pa.Table) -> pa.Array:
-        """Which of these rows go out, in order. All that may be equal to one of them is among them."""
+        """Return the numbers of the rows to deliver, in order. All duplicates of a row must be among the rows."""
         identity = self.settings.names.identity
         named = rows.select([*identity, "tick"])
         ticks, cancels = one_array(named.column("tick")), one_array(rows.column(TOMBSTONE))
-        # What is remembered of a tick counts as tombstones.
-        passed = ticks.filter(pc.less_equal(ticks, self.clock_ms))
-        known = self.delivered.recall(passed, one_array(named.column(0)))
+        # Messages that were settled earlier count as tombstones.
+        earlier = ticks.filter(pc.less_equal(ticks, self.clock_ms))
+        known = self.delivered.recall(earlier, one_array(named.column(0)))
         known = known.select(named.column_names)
         both = pa.concat_tables([named.cast(known.schema), known])
         order = order_by(one_array(rows.column("due")), one_array(rows.column(SEQUENCE)))
         tombstones = pa.concat_arrays([cancels, constant(1, known.num_rows)])
         columns = [*(codes(one_array(both.column(name))) for name in identity), one_array(both.column("tick"))]
         if self.settings.by_id and pc.any(rows.column(BY_ID)).as_py():
-            tombstones, last_words = heeding_order(rows, named, tombstones)
-            columns.append(last_words)
+            tombstones, is_replacement = with_replacements(rows, named, tombstones)
+            columns.append(is_replacement)
         out = arrow_array(survivors(order, tombstones, *columns))
         self.remember(named.take(out), True)
         self.remember(named.filter(pc.equal(cancels, 1)), False)
         return out
 
     def remember(self, settled: pa.Table, out: bool) -> None:
-        """What went out, or was taken back."""
+        """Remember messages as delivered (``out``) or as cancelled."""
         if self.settings.by_id:
             settled = settled.append_column(OUT, pa.repeat(pa.scalar(out), settled.num_rows))
         self.delivered.remember(settled, self.now_ms)
 
     def pieces(self, rows: pa.Table, order: pa.Array) -> Iterator[pa.Table]:
-        """The rows in this order, in pieces that are small enough to go out."""
+        """Yield the rows in this order, in pieces that are small enough to emit."""
         limits = self.settings.limits
         count = limits.emit_bytes * rows.num_rows // max(1, rows.nbytes)
         count = min(max(count, 1), limits.emit_rows)
         for start in range(0, len(order), count):
-            yield from cut(rows.take(order.slice(start, count)), limits.emit_rows, limits.emit_bytes)
+            yield from slices(rows.take(order.slice(start, count)), limits.emit_rows, limits.emit_bytes)
 
 
-def heeding_order(rows: pa.Table, named: pa.Table, tombstones: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """For all rows of some ticks: tombstones as `survivors` is to see them, and a column more that tells apart from all
-    others of a tick a replacement that goes out. That is one behind which nothing takes back what is of its id and key;
-    then all others of these are as tombstones, since they came before it or repeat it. `tombstones` has, behind those
-    of the rows, what is remembered.
+def with_replacements(rows: pa.Table, named: pa.Table, tombstones: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Prepare rows with replacements for ``survivors()``.
+
+    The last replacement of an id and key is delivered unless a later tombstone cancels it. Then all other rows with its
+    id and key, which are earlier or are duplicates, count as tombstones.
+
+    Args:
+        rows: All rows of some ticks.
+        named: Identity and tick of these rows.
+        tombstones: The tombstone flags of the rows, followed by those of remembered messages.
+
+    Returns:
+        The new flags, and a column that is 1 for a replacement to deliver and 0 otherwise, so that no tombstone of its
+        tick matches the replacement.
     """
     numbers = row_numbers(named)
     sequence = rows.column(SEQUENCE).to_numpy()
     cancel = rows.column(TOMBSTONE).to_numpy() != 0
     replacing = flags(rows.column(BY_ID)) & ~cancel
-    taken_back = np.full(len(numbers), -1)
-    np.maximum.at(taken_back, numbers[cancel], sequence[cancel])
-    last = np.full(len(numbers), -1)
-    np.maximum.at(last, numbers[replacing], sequence[replacing])
-    goes_out = replacing & (sequence == last[numbers]) & (sequence >= taken_back[numbers])
-    stood_in_for = np.zeros(len(numbers), np.bool_)
-    stood_in_for[numbers[goes_out]] = True
-    seen = tombstones.to_numpy().copy()
-    seen[: rows.num_rows] |= stood_in_for[numbers] & ~goes_out
-    apart = np.zeros(len(seen), np.int64)
-    apart[: rows.num_rows] = goes_out
-    return pa.array(seen), pa.array(apart)
+    last_cancel = np.full(len(numbers), -1)
+    np.maximum.at(last_cancel, numbers[cancel], sequence[cancel])
+    last_replacement = np.full(len(numbers), -1)
+    np.maximum.at(last_replacement, numbers[replacing], sequence[replacing])
+    is_delivered = replacing & (sequence == last_replacement[numbers]) & (sequence >= last_cancel[numbers])
+    is_replaced = np.zeros(len(numbers), np.bool_)
+    is_replaced[numbers[is_delivered]] = True
+    counted = tombstones.to_numpy().copy()
+    counted[: rows.num_rows] |= is_replaced[numbers] & ~is_delivered
+    apart = np.zeros(len(counted), np.int64)
+    apart[: rows.num_rows] = is_delivered
+    return pa.array(counted), pa.array(apart)

@@ -1,7 +1,6 @@
-"""Tables under keys, in memory up to a limit and in a temporary file beyond it: what must wait for its turn in a batch
-takes disk, and not memory, where there is much of it.
+"""Rows that wait for their turn within a batch, in memory up to a limit and in a temporary file beyond it.
 
-The file has no name, so nothing is left of it when the process ends, however it ends.
+The file has no name, so the system deletes it when the process ends, however it ends.
 """
 
 import os
@@ -14,19 +13,20 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hwheel.spark.arrow import arrow_array, cut, from_chunk, one_batch, to_chunk
+from hwheel.spark.arrow import arrow_array, from_chunk, one_batch, slices, to_chunk
 from hwheel_core import group
 
 CHUNK_ROWS = 1_000_000
 CHUNK_BYTES = 1024 * 1024
+EXPIRED_SLICES = 64
 
 
 class Spill:
-    """What a key holds comes out in the order in which it went in."""
+    """A map from keys to rows. The rows of a key keep the order in which they were appended."""
 
-    def __init__(self, schema: pa.Schema, most_bytes: int) -> None:
+    def __init__(self, schema: pa.Schema, bytes_most: int) -> None:
         self.schema = schema
-        self.most_bytes = most_bytes
+        self.bytes_most = bytes_most
         self.rows: dict[Any, int] = {}
         self.bytes: dict[Any, int] = {}
         self.held: dict[Any, list[pa.Table]] = defaultdict(list)
@@ -44,7 +44,7 @@ class Spill:
             self.file.close()
 
     def append(self, key: Any, table: pa.Table) -> None:
-        """Adds rows to what the key holds."""
+        """Append rows to those of a key."""
         if not table.num_rows:
             return
         size = table.nbytes
@@ -52,15 +52,15 @@ class Spill:
         self.bytes[key] = self.bytes.get(key, 0) + size
         self.held[key].append(table)
         self.held_bytes += size
-        if self.held_bytes > self.most_bytes:
+        if self.held_bytes > self.bytes_most:
             self.write()
 
     def write(self) -> None:
-        """Moves all that is in memory into the file."""
+        """Move all rows from memory to the file."""
         if self.file is None:
             self.file = tempfile.TemporaryFile(prefix="hwheel-", dir=local_directory())
         for key, tables in self.held.items():
-            for piece in cut(pa.concat_tables(tables), CHUNK_ROWS, CHUNK_BYTES):
+            for piece in slices(pa.concat_tables(tables), CHUNK_ROWS, CHUNK_BYTES):
                 blob = to_chunk(one_batch(piece))
                 self.file.write(blob)
                 self.written[key].append((self.length, len(blob)))
@@ -70,7 +70,7 @@ class Spill:
         self.held_bytes = 0
 
     def take(self, key: Any) -> Iterator[pa.RecordBatch]:
-        """The rows under a key, some at a time; they are gone afterwards."""
+        """Yield and remove the rows of a key."""
         if self.rows.pop(key, 0):
             self.held_bytes -= sum(table.nbytes for table in self.held[key])
             del self.bytes[key]
@@ -82,16 +82,18 @@ class Spill:
 
 
 def local_directory() -> str | None:
-    """Where Spark lets its workers put what is too much for memory; None: where Python does."""
+    """Return Spark's directory for the temporary files of workers, or None for Python's default."""
     directory = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     return directory if os.path.isdir(directory) else None
 
 
-SLICES = 64
+class ExpiredRows:
+    """The rows of a batch whose tick has expired, by slices of ticks, until they are settled.
 
-
-class Passed:
-    """The slices, by number. The first one has no beginning: what is older than the first rows were is in it."""
+    They arrived late or come from a coarse bucket. A slice is one tick, or as many ticks as make EXPIRED_SLICES slices
+    of the whole backlog, so that a backlog of years has no more slices than one of minutes. Slice 0 also has all rows
+    that are older than the first ones appended.
+    """
 
     def __init__(self, spill: Spill, tick_ms: int, now_ms: int) -> None:
         self.spill = spill
@@ -99,11 +101,11 @@ class Passed:
         self.first_ms = self.width_ms = 0
 
     def append(self, rows: pa.Table, ticks: pa.Array) -> None:
-        """Adds rows with their ticks, all of them over at now_ms."""
+        """Add rows with their ticks, all of which have expired."""
         if not self.spill.rows:
             self.first_ms = pc.min(ticks).as_py()
             span = (self.now_ms - self.first_ms) // self.tick_ms
-            self.width_ms = (span // SLICES + 1) * self.tick_ms
+            self.width_ms = (span // EXPIRED_SLICES + 1) * self.tick_ms
         numbers = pc.divide(pc.subtract(pc.max_element_wise(ticks, self.first_ms), self.first_ms), self.width_ms)
         order, starts = group(numbers)
         if len(starts) > 2:
@@ -112,18 +114,18 @@ class Passed:
             self.spill.append(numbers[order[start]].as_py(), rows.slice(start, end - start))
 
     def slice_of(self, tick_ms: int) -> int | None:
-        """The number of the slice in which a tick lies, if it has any rows."""
+        """Return the number of the slice that contains a tick, or None if that slice has no rows."""
         if not self.spill.rows:
             return None
         number = max(tick_ms - self.first_ms, 0) // self.width_ms
         return number if number in self.spill.rows else None
 
     def begin_ms(self, number: int) -> int:
-        """The first tick of a slice."""
+        """Return the first tick of a slice."""
         return self.first_ms + number * self.width_ms
 
     def numbers(self, until_ms: int) -> list[int]:
-        """The slices that end with a tick up to until_ms, or now."""
+        """Return the slices whose last tick, up to now, is not after ``until_ms``."""
         return [
             number
             for number in self.spill.rows

@@ -1,8 +1,7 @@
-"""Rows under keys (level, number), in chunks of bounded size in a map state.
+"""The state of a shard: its index in one value state, and rows in chunks of bounded size in map states.
 
-A state call costs tens of microseconds, so a key's rows lie together in chunks of many rows; while the last chunk is
-small it is rewritten with what is added, and left alone from then on. What each key holds stands in `entries`, which
-the shard's index keeps: no state call is needed to know it.
+A state call costs tens of microseconds. So the rows of a key are stored in chunks of many rows, and the index has the
+number of chunks and rows of each key, so that no state call is needed to learn it.
 """
 
 import json
@@ -13,16 +12,18 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from hwheel.spark.arrow import checksum, cut, from_chunk, one_batch, to_chunk
+from hwheel.spark.arrow import checksum, from_chunk, one_batch, slices, to_chunk
 from hwheel.spark.shard.settings import Column, ColumnNames, Placement
 
-OPEN_BYTES = 16 * 1024  # a last chunk below this is rewritten by the next append
+# --- chunks -----------------------------------------------------------------------------------------------------------
+
+OPEN_BYTES = 16 * 1024  # the next append rewrites a last chunk that is smaller
 CHUNK_BYTES = 1024 * 1024
 FEW_ROWS = 2048
 
 
 class Entry(NamedTuple):
-    """How much a key holds."""
+    """The size of the rows of one key."""
 
     chunks: int
     open_bytes: int  # of the last chunk
@@ -30,30 +31,30 @@ class Entry(NamedTuple):
     bytes: int
 
 
-Key = tuple[int, int]
+Key = tuple[int, int]  # (level, number)
 Chunks = MutableMapping[tuple[int, int, int], bytes]
 
 
-def blobs(rows: pa.Table) -> Iterator[bytes]:
-    """The rows as chunks. How large some slices of a table are takes as long to tell as to write them, so where there
-    are few rows they are written first."""
+def chunks_of(rows: pa.Table) -> Iterator[bytes]:
+    """Serialize rows as chunks."""
+    # The size of a sliced table takes as long to compute as to write, so a few rows are written first.
     if rows.num_rows <= FEW_ROWS and len(blob := to_chunk(one_batch(rows))) <= CHUNK_BYTES:
         yield blob
         return
-    for piece in cut(rows, rows.num_rows, CHUNK_BYTES):
+    for piece in slices(rows, rows.num_rows, CHUNK_BYTES):
         yield to_chunk(one_batch(piece))
 
 
 @dataclass
 class ChunkMap:
-    """A map from (level, number) to rows, kept in chunks."""
+    """A map from (level, number) to rows, stored in chunks."""
 
     chunks: Chunks
     schema: pa.Schema
     entries: dict[Key, Entry] = field(default_factory=dict)
 
     def append(self, key: Key, rows: pa.Table) -> None:
-        """Adds rows after those that are there."""
+        """Append rows to those of a key."""
         entry = self.entries.get(key, Entry(0, 0, 0, 0))
         added = rows.num_rows
         count, size = entry.chunks, entry.bytes
@@ -63,46 +64,47 @@ class ChunkMap:
             tail = pa.Table.from_batches([from_chunk(self.chunks[(*key, count)], self.schema)])
             rows = pa.concat_tables([tail, rows])
         blob = b""
-        for blob in blobs(rows):
+        for blob in chunks_of(rows):
             self.chunks[(*key, count)] = blob
             count += 1
             size += len(blob)
         self.entries[key] = Entry(count, len(blob), entry.rows + added, size)
 
     def read(self, key: Key) -> Iterator[pa.RecordBatch]:
-        """The rows under a key, a chunk at a time."""
+        """Yield the rows of a key, one chunk at a time."""
         for chunk in range(self.entries[key].chunks):
             yield from_chunk(self.chunks[(*key, chunk)], self.schema)
 
     def take(self, key: Key) -> Iterator[pa.RecordBatch]:
-        """The rows under a key, which are gone afterwards."""
+        """Yield and remove the rows of a key."""
         for chunk in range(self.entries.pop(key).chunks):
             yield from_chunk(self.chunks.pop((*key, chunk)), self.schema)
 
     def drop(self, key: Key) -> None:
-        """Forgets the rows under a key, unread."""
+        """Remove the rows of a key without reading them."""
         for chunk in range(self.entries.pop(key).chunks):
             del self.chunks[(*key, chunk)]
 
 
-FORMAT = 3  # of the state: 1 knew neither the columns' names nor the keys of what was delivered, 2 no checksums
-FORMAT_BY_ID = 4  # of a state with by_id; an hwheel that does not know it refuses it
+# --- the index --------------------------------------------------------------------------------------------------------
 
-DAMAGED = "the index of a shard, in the state of this checkpoint, is damaged: its checksum is another"
+FORMAT = 3  # 1 lacked the names of columns and the keys of delivered messages, 2 lacked checksums
+FORMAT_BY_ID = 4  # with by_id; versions of hwheel without by_id refuse it
+
+DAMAGED = "the index of a shard in the state of this checkpoint is damaged: its checksum does not match"
 
 
 @dataclass
 class ByIdEntries:
-    """What a shard with by_id holds beyond the others, by the parts of shard/by_id.py."""
+    """The part of the index that only a shard with by_id has: the entries of ById's three chunk maps."""
 
-    settled_ms: int = -1  # all ticks up to here are settled: the time of the batch before
+    settled_ms: int = -1  # the time of the previous batch: all ticks up to it are settled
     register: dict[Key, Entry] = field(default_factory=dict)
     taken_back: dict[Key, Entry] = field(default_factory=dict)
     recalled: dict[Key, Entry] = field(default_factory=dict)
     recalled_until_ms: dict[Key, int] = field(default_factory=dict)
 
     def to_fields(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "settled_ms": self.settled_ms,
             "register": rows_of(self.register),
@@ -122,23 +124,23 @@ class ByIdEntries:
 
 @dataclass
 class ShardIndex:
-    """Clock, counters, and what each bucket and each slice of delivered ids holds."""
+    """The clock and the counters of a shard, and the size of each bucket and of each slice of delivered ids."""
 
     placement: Placement
-    columns: list[Column]  # of a message, as the query calls them
+    columns: list[Column]
     names: ColumnNames
-    schema: str  # of the messages, Arrow's, as base64
-    clock_ms: int = 0  # the latest batch
+    schema: str  # the Arrow schema of the messages, in base64
+    clock_ms: int = 0  # of the last batch
     sequence: int = 0  # of the next message to arrive
-    timer_ms: int | None = None  # the timer that is registered
-    buckets: dict[Key, Entry] = field(default_factory=dict)  # (level, expiration)
-    delivered: dict[Key, Entry] = field(default_factory=dict)  # (level and length, number of the slice)
+    timer_ms: int | None = None  # the registered timer
+    buckets: dict[Key, Entry] = field(default_factory=dict)  # by (level, expiration)
+    delivered: dict[Key, Entry] = field(default_factory=dict)  # by (level and width, slice number)
     delivered_until_ms: dict[Key, int] = field(default_factory=dict)
-    slices_ms: list[int] = field(default_factory=list)  # the lengths of these slices
+    slices_ms: list[int] = field(default_factory=list)  # the widths of these slices
     by_id: ByIdEntries | None = None
 
     def to_json(self) -> str:
-        """The index as it is put into the state."""
+        """Serialize the index with its checksum."""
         fields = (
             {"format": FORMAT if self.by_id is None else FORMAT_BY_ID}
             | vars(self)
@@ -157,8 +159,11 @@ class ShardIndex:
 
     @classmethod
     def from_json(cls, text: str) -> "ShardIndex":
-        """The index that to_json put into the state. ValueError: another version of hwheel has written it, or it is
-        damaged."""
+        """Read what ``to_json()`` wrote.
+
+        Raises:
+            ValueError: The text is damaged, or another version of hwheel wrote it in another format.
+        """
         try:
             fields = dict(json.loads(text))
         except (ValueError, TypeError, RecursionError):
@@ -167,7 +172,7 @@ class ShardIndex:
         if found not in (FORMAT, FORMAT_BY_ID):
             raise ValueError(
                 f"the checkpoint was written by another version of hwheel: its state has format {found}, and this "
-                f"version reads {FORMAT} and {FORMAT_BY_ID}. Let the version that wrote it deliver what it holds, and "
+                f"version reads {FORMAT} and {FORMAT_BY_ID}. Let the version that wrote it deliver its messages, and "
                 "start with a new checkpoint"
             )
         if sealed(text[:-SEAL_LENGTH]) != text:
@@ -189,12 +194,12 @@ class ShardIndex:
 
     @property
     def arrow_schema(self) -> pa.Schema:
-        """The columns of the messages."""
+        """The schema of the messages."""
         return pa.ipc.read_schema(pa.py_buffer(b64decode(self.schema)))
 
 
 def sealed(text: str) -> str:
-    """An object of JSON whose last field is the checksum of all before it. text: without the last brace."""
+    """Complete a JSON object with a last field that is the checksum of ``text``, which lacks the closing brace."""
     return f'{text},"crc32":"{checksum(text.encode()).hex()}"}}'
 
 
@@ -202,7 +207,7 @@ SEAL_LENGTH = len(sealed(""))
 
 
 def schema_text(schema: pa.Schema) -> str:
-    """A schema as the index keeps it."""
+    """Serialize a schema in base64."""
     return b64encode(schema.remove_metadata().serialize()).decode()
 
 
@@ -215,7 +220,7 @@ def entries_of(rows: list[list[int]]) -> dict[Key, Entry]:
 
 
 def rows_with(entries: dict[Key, Entry], until_ms: dict[Key, int]) -> list[list[int]]:
-    """Beside each, until when it is kept."""
+    """Return a row for each entry, with the time at which it is forgotten."""
     return [[*row, until_ms[row[0], row[1]]] for row in rows_of(entries)]
 
 

@@ -1,19 +1,17 @@
-"""A timing wheel whose buckets lie in a state store: the algorithm of one shard.
+"""The wheel of one shard: the timing wheel of the core, applied to columns instead of single entries.
 
-What the wheel of the core does to one entry after the other is done here to columns of a batch:
+- Arrived messages are placed into (level, expiration of the bucket) by the placement of the core, at the time of the
+  batch. Level 1 contains ticks, which are rounded up, so that no message is early. The rows of a bucket are stored as
+  chunks.
+- A batch takes the due buckets. Rows of coarse buckets that are not due yet are placed again, into a lower level. The
+  other rows are delivered by due time and then by arrival.
+- A cancel is a row too, a tombstone. It has the due time of its message, so both meet in the same tick at the latest,
+  whichever arrived first. Duplicates meet their message in the same way. A row that meets a tombstone or an earlier row
+  with equal id and key is dropped. Settled messages are remembered for the dedup horizon.
+- With by_id, a cancel or a replacement becomes such tombstones in the ticks of the messages that it cancels: see by_id.
 
-- Arrived messages are placed into (level, expiration of the bucket), by the same placement, for a clock that stands at
-  the batch's time; level 1 holds ticks, rounded up, so that nothing goes out early. A bucket gets its rows as a chunk.
-- A batch takes the buckets that are due. What it finds in coarse ones and is not due yet is placed again, and lands
-  lower. The rest goes out, in order of due time and then of arrival.
-- A cancel is a row like a message, a tombstone: it has the message's due, so the two meet in the message's tick at the
-  latest, in whatever order they came, and so do a message and its duplicates. What meets a tombstone or an earlier
-  equal, by id and key, is dropped; which were settled is remembered for the dedup horizon.
-- Where ids are looked up, a cancel by id, or a message that replaces others, becomes such tombstones in the ticks of
-  what it takes back: see by_id.py.
-
-When much is due at once (a burst, or all of a pause), ticks are settled some at a time, and what waits for its turn
-waits on disk, so that memory holds so much and not all: see Limits.
+When many messages are due at once, for example after a pause, the wheel settles some ticks at a time. The others wait
+in a temporary file, so that memory is bounded by Limits.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,29 +20,32 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hwheel.spark.arrow import arrow_array, constant, gathered, one_array
+from hwheel.spark.arrow import arrow_array, constant, gather, one_array
 from hwheel.spark.message import HASH, SEQUENCE, expirations
 from hwheel.spark.shard.by_id import ById
 from hwheel.spark.shard.delivered import Delivered, delivered_schema
 from hwheel.spark.shard.settings import WheelSettings
 from hwheel.spark.shard.settle import Settler
-from hwheel.spark.shard.spill import Passed, Spill
+from hwheel.spark.shard.spill import ExpiredRows, Spill
 from hwheel.spark.shard.state import ByIdEntries, ChunkMap, Chunks, ShardIndex, schema_text
 from hwheel_core import group, place
 
 
 @dataclass
 class Span:
-    """Ticks that are settled together: one, or those of a slice of what has passed."""
+    """Ticks that are settled together: a single tick, or the ticks of a slice of ExpiredRows."""
 
     slice: int | None = None
-    ticks: list[int] = field(default_factory=list)  # which have a bucket
+    ticks: list[int] = field(default_factory=list)  # those that have a bucket
     rows: int = 0
     bytes: int = 0
 
 
 class ShardWheel:
-    """The wheel of one shard for one batch: made from its state, advanced, and its index stored by the caller."""
+    """The wheel of one shard during one batch.
+
+    The caller creates it from the state of the shard, advances it, and stores its index.
+    """
 
     def __init__(
         self, settings: WheelSettings, index: ShardIndex, buckets: Chunks, delivered: Chunks, named: Chunks
@@ -68,14 +69,14 @@ class ShardWheel:
 
     @staticmethod
     def new_index(settings: WheelSettings, arrived: pa.Schema) -> ShardIndex:
-        """The index of a shard that gets its first rows."""
+        """Return the index of a shard without state."""
         schema = pa.schema([column for column in arrived if column.name != HASH] + [pa.field(SEQUENCE, pa.int64())])
         by_id = ByIdEntries() if settings.by_id else None
         return ShardIndex(settings.placement, settings.columns, settings.names, schema_text(schema), by_id=by_id)
 
     @property
     def next_ms(self) -> int | None:
-        """When there is something to do next, if nothing arrives: the head of the delay queue, or ids to forget."""
+        """The next time at which a bucket expires or a slice of ids can be forgotten."""
         times = [expiration_ms for _, expiration_ms in self.index.buckets]
         times += self.index.delivered_until_ms.values()
         if self.index.by_id is not None:
@@ -83,53 +84,52 @@ class ShardWheel:
         return min(times, default=None)
 
     def advance(self, arrived: Iterable[pa.RecordBatch], now_ms: int) -> Iterator[pa.Table]:
-        """Takes in what arrived and yields what is due at now_ms, in order, a piece at a time."""
+        """Add arrived rows, and yield the messages that are due at ``now_ms``, in order and in pieces."""
         limits = self.settings.limits
         settler = Settler(self.settings, self.schema, self.delivered, self.index.clock_ms, now_ms)
         with Spill(self.schema, limits.spill_bytes) as spill:
-            passed = Passed(spill, self.settings.placement.tick_ms, now_ms)
-            for table in gathered(arrived, limits.step_rows, limits.step_bytes):
-                self.add(self.taken_in(table, now_ms), now_ms, passed)
-            for key in sorted(self.coarse(now_ms), key=lambda key: key[1]):
-                # What lies in a coarse bucket is due at its expiration or later.
+            expired = ExpiredRows(spill, self.settings.placement.tick_ms, now_ms)
+            for table in gather(arrived, limits.step_rows, limits.step_bytes):
+                self.add(self.accepted(table, now_ms), now_ms, expired)
+            for key in sorted(self.due_coarse_buckets(now_ms), key=lambda key: key[1]):
+                # No row of a coarse bucket is due before its expiration, so earlier ticks are complete.
                 if sum(spill.bytes.values()) >= limits.step_bytes or sum(spill.rows.values()) >= limits.step_rows:
-                    yield from self.settle(settler, passed, key[1] - 1)
-                for table in gathered(self.buckets.take(key), limits.move_rows, limits.move_bytes):
-                    self.add(table, now_ms, passed)
-            yield from self.settle(settler, passed, now_ms)
+                    yield from self.settle(settler, expired, key[1] - 1)
+                for table in gather(self.buckets.take(key), limits.move_rows, limits.move_bytes):
+                    self.add(table, now_ms, expired)
+            yield from self.settle(settler, expired, now_ms)
         self.delivered.forget(now_ms)
         if self.by_id is not None:
             self.by_id.forget(now_ms, sum(entry.rows for entry in self.index.buckets.values()))
         self.index.clock_ms = max(self.index.clock_ms, now_ms)
 
-    def coarse(self, now_ms: int) -> list[tuple[int, int]]:
-        """The buckets that are due and are to be placed again."""
+    def due_coarse_buckets(self, now_ms: int) -> list[tuple[int, int]]:
         return [key for key in self.index.buckets if key[0] > 1 and key[1] <= now_ms]
 
-    def taken_in(self, arrived: pa.Table, now_ms: int) -> pa.Table:
-        """The rows that there are to place of what arrived."""
+    def accepted(self, arrived: pa.Table, now_ms: int) -> pa.Table:
+        """Return the arrived rows that must be placed, with sequence numbers."""
         if self.by_id is None:
             return self.numbered(arrived)
         hashes = arrived.column(HASH)
         return self.by_id.apply(self.numbered(arrived.drop_columns([HASH])), hashes, now_ms)
 
     def numbered(self, arrived: pa.Table) -> pa.Table:
-        """The rows with their numbers in order of arrival, in the columns of the state."""
+        """Return the rows with sequence numbers, in the schema of the state."""
         first, count = self.index.sequence, arrived.num_rows
         self.index.sequence += count
         arrived = arrived.append_column(SEQUENCE, pc.cumulative_sum(constant(1, count), start=first - 1))
-        # Spark's types are the same, for they were checked; Arrow's differ by the session's time zone.
+        # Spark's types are equal, as check() made sure, but Arrow's depend on the time zone of the session.
         return arrived if arrived.schema.equals(self.schema) else arrived.cast(self.schema)
 
-    def add(self, rows: pa.Table, clock_ms: int, passed: Passed) -> None:
-        """Places rows for a clock that stands at clock_ms; those that are due already go to `passed`."""
+    def add(self, rows: pa.Table, clock_ms: int, expired: ExpiredRows) -> None:
+        """Place rows for a clock at ``clock_ms``. Rows that are already due are appended to ``expired``."""
         placement = self.settings.placement
         ticks = expirations(one_array(rows.column(self.settings.names.due)), placement.tick_ms)
         placed = place(ticks, clock_ms, placement.tick_ms, placement.wheel_size)
         levels, expirations_ms = map(arrow_array, placed)
         due = pc.equal(levels, 0)
         if pc.any(due).as_py():
-            passed.append(rows.filter(due), ticks.filter(due))
+            expired.append(rows.filter(due), ticks.filter(due))
             keep = pc.invert(due)
             rows, levels, expirations_ms = rows.filter(keep), levels.filter(keep), expirations_ms.filter(keep)
         order, starts = group(levels, expirations_ms)
@@ -138,40 +138,40 @@ class ShardWheel:
             key = levels[order[start]].as_py(), expirations_ms[order[start]].as_py()
             self.buckets.append(key, rows.slice(start, end - start))
 
-    def settle(self, settler: Settler, passed: Passed, until_ms: int) -> Iterator[pa.Table]:
-        """Yields what goes out of the ticks up to until_ms, as many of them at once as memory should hold."""
+    def settle(self, settler: Settler, expired: ExpiredRows, until_ms: int) -> Iterator[pa.Table]:
+        """Yield the messages to deliver of all ticks up to ``until_ms``, as many ticks at once as memory allows."""
         limits = self.settings.limits
         step: list[Span] = []
         rows = size = 0
-        for span in self.spans(passed, until_ms):
+        for span in self.spans(expired, until_ms):
             if step and (rows + span.rows > limits.step_rows or size + span.bytes > limits.step_bytes):
-                yield from settler.settle(self.take(step, passed), rows, size)
+                yield from settler.settle(self.take(step, expired), rows, size)
                 step, rows, size = [], 0, 0
             step.append(span)
             rows, size = rows + span.rows, size + span.bytes
         if step:
-            yield from settler.settle(self.take(step, passed), rows, size)
+            yield from settler.settle(self.take(step, expired), rows, size)
 
-    def spans(self, passed: Passed, until_ms: int) -> list[Span]:
-        """What there is of the ticks up to until_ms, in order of time. Of a slice that goes on after it, nothing."""
+    def spans(self, expired: ExpiredRows, until_ms: int) -> list[Span]:
+        """Return the ticks up to ``until_ms`` in order of time. A slice that ends later is left out."""
         found: dict[int, Span] = {}
-        for number in passed.numbers(until_ms):
-            span = found[passed.begin_ms(number)] = Span(slice=number)
-            span.rows, span.bytes = passed.spill.rows[number], passed.spill.bytes[number]
+        for number in expired.numbers(until_ms):
+            span = found[expired.begin_ms(number)] = Span(slice=number)
+            span.rows, span.bytes = expired.spill.rows[number], expired.spill.bytes[number]
         for (level, tick_ms), entry in self.index.buckets.items():
             if level == 1 and tick_ms <= until_ms:
-                begun = passed.slice_of(tick_ms)
-                begin_ms = tick_ms if begun is None else passed.begin_ms(begun)
-                if begun is None or begin_ms in found:
+                number_of_slice = expired.slice_of(tick_ms)
+                begin_ms = tick_ms if number_of_slice is None else expired.begin_ms(number_of_slice)
+                if number_of_slice is None or begin_ms in found:
                     span = found.setdefault(begin_ms, Span())
                     span.ticks.append(tick_ms)
                     span.rows, span.bytes = span.rows + entry.rows, span.bytes + entry.bytes
         return [span for _, span in sorted(found.items(), key=lambda item: item[0])]
 
-    def take(self, spans: list[Span], passed: Passed) -> Iterator[pa.RecordBatch]:
-        """Empties them."""
+    def take(self, spans: list[Span], expired: ExpiredRows) -> Iterator[pa.RecordBatch]:
+        """Yield and remove the rows of spans."""
         for span in spans:
             for tick_ms in span.ticks:
                 yield from self.buckets.take((1, tick_ms))
             if span.slice is not None:
-                yield from passed.spill.take(span.slice)
+                yield from expired.spill.take(span.slice)

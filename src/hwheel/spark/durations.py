@@ -43,7 +43,7 @@ def duration_ms(duration: str | timedelta, name: str) -> int:
     parts = re.fullmatch(r"\s*(\d+)\s*([a-z]+?)s?\s*", duration.lower())
     unit = parts and (UNITS_MS.get(parts[2]) or UNITS_MS.get(parts[2] + "s"))
     if parts and parts[2] in CALENDAR_UNITS:
-        raise ValueError(f"{name} must have a fixed length, but a {parts[2]} varies: {duration!r}. Use days or hours")
+        raise ValueError(f"{name} must be a fixed length, not {duration!r}: use days or hours")
     if not parts or not unit:
         raise ValueError(f'{name} must be a number and a unit, like "10 minutes" or "250 ms", not {duration!r}')
     return int(parts[1]) * unit

@@ -1,8 +1,8 @@
-# The invariants of containers, checked the slow way: see debug_check().
+# The invariants of containers, for debug_check().
 
 
 cdef const char* container_check_wheel(ContainerCore self, int64_t* linked_out) noexcept:
-    """What is wrong with the wheel of a container, or NULL; and how much it holds."""
+    """Return what is wrong with a container's wheel, or NULL, and count its entries."""
     cdef const Bucket* bucket
     cdef const char* fault
     cdef int64_t length
@@ -21,7 +21,7 @@ cdef const char* container_check_wheel(ContainerCore self, int64_t* linked_out) 
     for i in range(self.wheel.queue_length):
         bucket = self.wheel.queue[i]
         if bucket.entries.expiration_ms < self.wheel.levels[bucket.level - 1].current_time_ms:
-            return "the clock of a container has passed over a bucket that is queued"
+            return "a container's clock has passed a queued bucket"
     for i in range(1, self.wheel.queue_length):
         if queue_before(self.wheel.queue[i], self.wheel.queue[(i - 1) >> 1]):
             return "the delay queue of a container is out of order"
@@ -29,20 +29,20 @@ cdef const char* container_check_wheel(ContainerCore self, int64_t* linked_out) 
 
 
 cdef const char* dict_check(ExpiringDictCore self) noexcept:
-    """What is wrong with an ExpiringDict, or NULL."""
+    """Return what is wrong with an ExpiringDict, or NULL."""
     cdef DictTable* table = &self.table
     cdef DictEntry* entry
-    cdef int64_t linked, lapsed, in_order = 0, in_chains = 0
+    cdef int64_t linked, unreported, in_order = 0, in_chains = 0
     cdef uint64_t slot
     cdef const char* fault = container_check_wheel(self, &linked)
     if fault is NULL:
-        fault = list_check(&self.lapsed, &lapsed)
+        fault = list_check(&self.unreported, &unreported)
     if fault is not NULL:
         return fault
-    if linked + lapsed != self.pending:
-        return "the count of what waits in a dict is wrong"
+    if linked + unreported != self.pending:
+        return "the number of pending entries of a dict is wrong"
     if linked != table.count:
-        return "a dict's wheel and table do not hold the same"
+        return "a dict's wheel and table hold different entries"
     entry = table.order.newer
     while entry is not &table.order:
         if entry.newer.older is not entry or not entry_is_linked(&entry.entry):
@@ -62,12 +62,12 @@ cdef const char* dict_check(ExpiringDictCore self) noexcept:
     if in_order != table.count or in_chains != table.count:
         return "the count of a dict is wrong"
     if self.pending and not container_is_armed(self, INT64_MAX) and not self.timer.closed:
-        return "nothing will take what is due out of a container"
+        return "a container has no alarm for its entries"
     return NULL
 
 
 cdef const char* delay_queue_check(DelayQueueCore self) noexcept:
-    """What is wrong with a DelayQueue, or NULL."""
+    """Return what is wrong with a DelayQueue, or NULL."""
     cdef int64_t linked, next_ms = 0
     cdef const Entry* entry = self.due.next
     cdef const char* fault = container_check_wheel(self, &linked)
@@ -77,8 +77,8 @@ cdef const char* delay_queue_check(DelayQueueCore self) noexcept:
         return "the count of items is wrong"
     while linked and entry is not &self.due:
         if entry_key(entry).queue != <uintptr_t><void*>self:
-            return "an item does not know its queue"
+            return "an item refers to another queue"
         entry = entry.next
     if self.getters and container_next_ms(self, &next_ms) and not container_is_armed(self, INT64_MAX) and not self.timer.closed:
-        return "nothing will wake who waits for an item"
+        return "a queue with waiters has no alarm"
     return NULL

@@ -1,12 +1,9 @@
 # What every container does with its wheel and its alarm.
 
 cdef enum:
-    CONTAINER_WHEEL_SIZE = 64   # 8 KB a level, because each container has a wheel of its own
-    TURN_NS = 500_000           # so long the GIL is held, at most, by who takes what fell due,
-    LOOK_EVERY = 64             # entries between two looks at how long that has been
-
-
-# --- setting up --------------------------------------------------------------------------------------------------
+    CONTAINER_WHEEL_SIZE = 64   # 8 KB per level; small, because every container has its own wheel
+    TURN_NS = 500_000           # the longest that taking expired entries holds the GIL
+    CLOCK_CHECK_EVERY = 64      # entries between two checks of that time
 
 
 cdef bint container_check_new(ContainerCore self) except False:
@@ -30,7 +27,7 @@ cdef bint container_set_up(ContainerCore self, object timer) except False:
 
 
 cdef inline bint container_ready(ContainerCore self) except False:
-    """Before anything is done with it."""
+    """Check that the container is set up, and handle a fork. Every method calls this first."""
     if self.timer is None:
         raise RuntimeError("this container has not been set up: call super().__init__()")
     if self.generation != self.timer.timer.generation:
@@ -40,7 +37,7 @@ cdef inline bint container_ready(ContainerCore self) except False:
 
 
 cdef bint container_begin(ContainerCore self, int64_t now_ms) except False:
-    """The wheel is there, and its clock is not far behind."""
+    """Create the wheel if needed, and bring its clock close to now_ms."""
     cdef Wheel* wheel = self.wheel
     cdef Bucket* first
     if wheel is NULL:
@@ -57,7 +54,7 @@ cdef bint container_begin(ContainerCore self, int64_t now_ms) except False:
         if self.timer.timer.clock == CLOCK_KIND_CALLABLE:
             container_set_back(self, now_ms)
     elif not wheel_is_advancing(wheel):
-        # Nothing is to be taken before now: then the clock can be now, and what is added goes to a finer level.
+        # If nothing is due yet, the clock can move to now, and new entries go into a finer level.
         first = queue_first(wheel)
         if first is NULL or first.entries.expiration_ms > now_ms:
             wheel_advance_clock(wheel, now_ms)
@@ -72,7 +69,7 @@ cdef bint container_grow(ContainerCore self) except False:
 
 
 cdef bint container_set_back(ContainerCore self, int64_t now_ms) except False:
-    """For a clock that was set back: as timer_set_back. O(pending)."""
+    """Handle a callable clock that was set back, as timer_set_back does. O(pending)."""
     cdef Entry early
     while not wheel_reaches_from(self.wheel, now_ms, self.wheel.levels[0].current_time_ms):
         container_grow(self)
@@ -83,86 +80,108 @@ cdef bint container_set_back(ContainerCore self, int64_t now_ms) except False:
     return True
 
 
-# --- the alarm ---------------------------------------------------------------------------------------------------
+# --- the alarm -------------------------------------------------------------------------------------------------------
 
 
 cdef ContainerAlarm alarm_new(ContainerCore container):
     cdef ContainerAlarm self = ContainerAlarm.__new__(ContainerAlarm)
-    # Beyond max_pending, because nobody is there to be told that there is no room when it has rung and is set anew.
+    # TASK_ALARM exempts it from max_pending: after it has run, no caller could be told that the timer is full.
     self.task.flags = TASK_OWN_RUN | TASK_ALARM
     self.container = weakref.ref(container)
     return self
 
 
 cdef inline bint container_is_armed(ContainerCore self, int64_t at_ms) noexcept:
-    """Whether the alarm will ring by then; or who takes what fell due will set it."""
+    """Return True if the alarm runs by at_ms, or if the thread that takes expired entries will set it."""
     cdef const Timer* timer = self.timer.timer
     cdef const Task* task = &self.alarm.task
-    if self.ringing == self.generation + 1:
+    if self.expiring == self.generation + 1:
         return True
     return (task_state(task) == TASK_PENDING and not hw_peek(&timer.forked)
             and hw_peek64(&task.entry.expiration_ms) - timer.round_up_ms <= at_ms)
 
 
-cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* reading=NULL) except False:
-    """Sets the alarm for a time, if it is not to ring by then. Somebody's code may run in it: what that has put into the
-    container earlier was rung for, until this moved the alarm; so what comes next is asked for again after each move. reading:
-    what to take for the time, if the clock cannot be asked."""
+cdef Instant alarm_delay(const Instant* now, int64_t at_ms) noexcept:
+    cdef Instant delay
+    delay.ms = at_ms - now.ms
+    delay.ns = -now.ns
+    if delay.ns < 0:
+        delay.ns += NS_PER_MS
+        delay.ms -= 1
+    return delay
+
+
+cdef bint alarm_move(ContainerAlarm self, Timer* timer, const Instant* now, const Instant* delay) except False:
+    """Move a pending alarm. `now` must be the reading that gave `delay`: a later one would set the alarm a little too late,
+    and the caller's loop would not end."""
+    cdef int64_t deadline_ms, expiration_ms
+    timer_due_or_raise(timer, now, delay, &deadline_ms, &expiration_ms)
+    task_move(timer, self, now, expiration_ms, delay.ms + (1 if delay.ns else 0), deadline_ms, timer_when_due(timer, delay))
+    return True
+
+
+cdef bint alarm_add(ContainerAlarm self, BaseTimer core, const Instant* now, const Instant* delay,
+                    bint by_last_reading) except False:
+    """Add an alarm that is not pending. Another thread may do so at the same moment; that is just as good."""
+    cdef int64_t deadline_ms, expiration_ms
+    task_claim(self, core.timer)
+    try:
+        if by_last_reading:
+            timer_due_or_raise(core.timer, now, delay, &deadline_ms, &expiration_ms)
+            hw_poke64(&self.task.deadline_ms, deadline_ms)
+            task_schedule(core.timer, self, expiration_ms, TAKE_DUE)
+        else:
+            core_schedule(core, self, now, delay)
+    except ValueError:
+        if task_state(&self.task) == TASK_NEW:
+            raise
+    return True
+
+
+cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* last_reading=NULL) except False:
+    """Set the alarm for at_ms at the latest.
+
+    last_reading: the time to assume if the clock cannot be read; NULL: read the clock.
+
+    Foreign code may run inside and add earlier entries, which count on the alarm as it was before it was moved here.
+    Therefore each round asks the wheel again for its next deadline.
+    """
     cdef BaseTimer core = self.timer
-    cdef ContainerAlarm alarm
     cdef Instant now, delay
-    cdef int64_t deadline_ms, expiration_ms, next_ms
+    cdef int64_t next_ms
     while True:
         core_ready(core)
-        if reading is NULL:
+        if last_reading is NULL:
             timer_read_clock(core.timer, &now)
             if container_next_ms(self, &next_ms):
                 at_ms = min(at_ms, next_ms)
         else:
-            now = reading[0]
+            now = last_reading[0]
         if container_is_armed(self, max(at_ms, now.ms)):
             return True
         if hw_peek(&core.timer.closed) and not hw_peek(&core.timer.finishing):
             raise TimerClosed("the timer is closed")
-        delay.ms = at_ms - now.ms
-        delay.ns = -now.ns
-        if delay.ns < 0:
-            delay.ns += NS_PER_MS
-            delay.ms -= 1
-        if task_state(&self.alarm.task) == TASK_CANCELLED:         # at a fork, say
+        delay = alarm_delay(&now, at_ms)
+        if task_state(&self.alarm.task) == TASK_CANCELLED:         # by a fork, for example
             self.alarm = alarm_new(self)
-        alarm = self.alarm
-        if task_state(&alarm.task) == TASK_PENDING:
-            if reading is NULL:
-                # By the same reading as at_ms: by a later one it would be set a little too late, and this went on for ever.
-                timer_due_or_raise(core.timer, &now, &delay, &deadline_ms, &expiration_ms)
-                task_move(core.timer, alarm, &now, expiration_ms, delay.ms + (1 if delay.ns else 0), deadline_ms,
-                          timer_when_due(core.timer, &delay))
-            else:
-                task_cancel(alarm)
-            continue
-        task_claim(alarm, core.timer)
-        try:
-            if reading is NULL:
-                core_schedule(core, alarm, &now, &delay)
-            else:
-                timer_due_or_raise(core.timer, &now, &delay, &deadline_ms, &expiration_ms)
-                hw_poke64(&alarm.task.deadline_ms, deadline_ms)
-                task_schedule(core.timer, alarm, expiration_ms, TAKE_DUE)
-        except ValueError:
-            if task_state(&alarm.task) == TASK_NEW:
-                raise
-            # Another thread has just done it.
+        if task_state(&self.alarm.task) != TASK_PENDING:
+            alarm_add(self.alarm, core, &now, &delay, last_reading is not NULL)
+        elif last_reading is NULL:
+            alarm_move(self.alarm, core.timer, &now, &delay)
+        else:
+            task_cancel(self.alarm)
 
 
 cdef bint container_next_ms(ContainerCore self, int64_t* next_ms_out) noexcept:
-    """When the wheel has something to do next. False: never."""
+    """Find the next time at which the wheel has work. Returns False if it is empty."""
     return self.wheel is not NULL and self.pending and wheel_next(self.wheel, next_ms_out)
 
 
 cdef bint container_arm_again(ContainerCore self, int64_t at_ms) except False:
-    """container_arm, after the alarm has rung: if it fails now, nobody else will do it. A timer that is closed rings no
-    more."""
+    """Set the alarm after it has run. On failure, set it by the last clock reading, because no other call would; then raise.
+
+    A closed timer runs no alarm, and raises nothing here.
+    """
     cdef Timer* timer = self.timer.timer
     cdef const Level* finest = &timer.wheel.levels[0]
     cdef Instant last
@@ -171,16 +190,14 @@ cdef bint container_arm_again(ContainerCore self, int64_t at_ms) except False:
     except TimerClosed:
         pass
     except BaseException as error:
-        # A clock that fails, say. Then by its last reading; but after that, because what would ring at once would only
-        # look at such a clock again.
         if timer.clock == CLOCK_KIND_CALLABLE:
             lock_with_gil(timer)
             last = timer.manual_now
             lock_release(timer)
         else:
             timer_read_clock(timer, &last)
-        at_ms = max(at_ms, last.ms + finest.tick_ms)
-        if isinstance(error, MemoryError):      # for a coarser level: then soon, on the one that is always there
+        at_ms = max(at_ms, last.ms + finest.tick_ms)    # not at once: that would only call a failing clock again
+        if isinstance(error, MemoryError):      # no memory for a coarser level: use the finest one
             at_ms = min(at_ms, last.ms + finest.tick_ms * (timer.wheel.wheel_size // 2))
         container_arm(self, at_ms, &last)
         raise
@@ -188,7 +205,7 @@ cdef bint container_arm_again(ContainerCore self, int64_t at_ms) except False:
 
 
 cdef void container_disarm(ContainerCore self) noexcept:
-    """It is empty, or dies."""
+    """Cancel the alarm of a container that is empty or dying."""
     if self.alarm is not None and task_state(&self.alarm.task) == TASK_PENDING:
         try:
             task_cancel(self.alarm)
@@ -196,12 +213,46 @@ cdef void container_disarm(ContainerCore self) noexcept:
             pass
 
 
-# --- entries -----------------------------------------------------------------------------------------------------
+cdef class ContainerAlarm(TimerTask):
+    """The one task that a container has in its timer. Running it too early or too often does no harm."""
+
+    def run(self):
+        """Take the expired entries of the container."""
+        cdef object container = None if self.container is None else self.container()
+        cdef Timer* timer
+        try:
+            if container is not None:
+                container._on_alarm()
+        finally:
+            timer = <Timer*>self.task.owner
+            if timer is not NULL:
+                lock_with_gil(timer)
+                alarm_over_locked(timer)
+                lock_release(timer)
+
+
+cdef class ContainerCore:
+    """The common base class of ExpiringDict and DelayQueue."""
+
+    def _on_alarm(self):
+        """Hook for subclasses: take expired entries."""
+
+    def _after_fork(self, bint keeps):
+        """Hook for subclasses, in the child of a fork. `keeps`: the timer keeps the parent's tasks."""
+
+    @property
+    def timer(self):
+        """The timer whose clock the container uses."""
+        container_ready(self)
+        return self.timer
+
+
+# --- entries ---------------------------------------------------------------------------------------------------------
 
 
 cdef bint container_reserve(ContainerCore self, const Instant* now, int64_t expiration_ms, Bucket** bucket_out,
                             int64_t* at_out) except False:
-    """Where an entry goes, and when the alarm has to have rung for it. NULL: it is due."""
+    """Find the bucket for an entry (NULL: it is due already) and the latest time for the alarm."""
     cdef AddStatus status
     container_begin(self, now.ms)
     while True:
@@ -213,7 +264,7 @@ cdef bint container_reserve(ContainerCore self, const Instant* now, int64_t expi
         bucket_out[0] = NULL
         at_out[0] = now.ms
     else:
-        at_out[0] = max(now.ms, bucket_out[0].entries.expiration_ms)        # a coarse bucket may have begun
+        at_out[0] = max(now.ms, bucket_out[0].entries.expiration_ms)        # a coarse bucket may begin in the past
     return True
 
 
@@ -230,8 +281,8 @@ cdef inline void container_unlink(ContainerCore self, Entry* entry) noexcept:
     hw_bump(&self.pending, -1)
 
 
-cdef bint container_step_here(ContainerCore self, int64_t now_ms, int* budget) noexcept:
-    """Goes on until something is in `due`: True; False: nothing is due, or the budget is used up, and then it is 0."""
+cdef bint container_advance(ContainerCore self, int64_t now_ms, int* budget) noexcept:
+    """Advance the wheel until `due` holds something, and return True. False: nothing is due, or the budget is used up and 0."""
     cdef StepStatus status
     while list_is_empty(&self.due):
         status = wheel_step(self.wheel, now_ms, budget)
@@ -244,29 +295,31 @@ cdef bint container_step_here(ContainerCore self, int64_t now_ms, int* budget) n
 
 
 cdef bint container_step(ContainerCore self, int64_t now_ms, int* budget) except -1:
-    """container_step_here, by a clock that may have been set back."""
+    """Call container_advance for a clock that may have been set back."""
     if self.pending == 0:
         return False
     container_begin(self, now_ms)
-    return container_step_here(self, now_ms, budget)
+    return container_advance(self, now_ms, budget)
 
 
 cdef void container_free(ContainerCore self) noexcept:
-    """At the end of a container that is empty."""
+    """Free the wheel of an empty container."""
     if self.wheel is not NULL:
         wheel_destroy(self.wheel)
         PyMem_RawFree(self.wheel)
         self.wheel = NULL
 
 
-cdef inline int64_t now_ns() noexcept nogil:
+cdef inline int64_t monotonic_ns() noexcept nogil:
     cdef Instant now
     clock_read(CLOCK_KIND_MONOTONIC, &now)
     return now.ms * NS_PER_MS + now.ns
 
 
-cdef void breathe() noexcept:
-    """Gives the GIL up for long enough that another thread gets it: one that wants it has to wake up first, and counts anew
-    how long it has waited whenever the GIL is given up for a moment."""
+cdef void yield_gil() noexcept:
+    """Release the GIL long enough for another thread to take it.
+
+    A waiting thread has to wake up first, and its switch interval restarts whenever the GIL is released only for a moment.
+    """
     with nogil:
         hw_pause()

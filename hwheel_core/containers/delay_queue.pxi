@@ -1,12 +1,59 @@
-# DelayQueueCore: what the DelayQueues of hwheel and of hwheel.asyncio have in common; and what threads wait in.
+# DelayKey, DelayQueueCore (the common base of the DelayQueues for threads and for coroutines), and BlockingDelayQueueCore.
 
 
-cdef class DelayQueueCore(ContainerCore):
-    """The compiled part of a DelayQueue, which brings the timer."""
+@cython.freelist(64)
+@cython.no_gc               # the collector does not see pending items: see structs.pxd
+cdef class DelayKey:
+    """The key of an item in a DelayQueue, as returned by ``put()``; for ``reset()`` and ``remove()``. Compared by identity."""
 
     @classmethod
     def __class_getitem__(cls, item):
-        """For type checkers; this class itself is not generic."""
+        """Return a generic alias, for type checkers."""
+        return types.GenericAlias(cls, item)
+
+    def __init__(self, *args, **kwargs):
+        raise TypeError("DelayKey objects are created by put()")
+
+    @property
+    def item(self):
+        """The item; None once it has left the queue."""
+        return key_item(self, False)
+
+    @property
+    def deadline(self):
+        """The deadline of the item, in seconds on the clock of the queue's timer."""
+        return hw_peek64(&self.deadline_ms) / 1000.0
+
+    def remaining(self):
+        """Return the seconds until the deadline; 0.0 if it has passed or the item has left the queue."""
+        cdef Instant now
+        if hw_load(&self.queue) == 0:
+            return 0.0
+        timer_read_clock(self.timer.timer, &now)
+        return max(0.0, hw_peek64(&self.deadline_ms) / 1000.0 - (now.ms / 1000.0 + now.ns / 1e9))
+
+    @property
+    def pending(self):
+        """True while the item is in the queue, due or not."""
+        return hw_load(&self.queue) != 0
+
+    def __repr__(self):
+        return f"<{type(self).__name__} {'pending' if self.pending else 'out'}, deadline {self.deadline} s>"
+
+
+cdef DelayKey sample_key = DelayKey.__new__(DelayKey)
+key_entry_offset = <char*>&sample_key.entry - <char*><PyObject*>sample_key
+sample_key = None
+
+hw_set_name(<PyObject*>DelayKey, "hwheel.types.DelayKey")
+
+
+cdef class DelayQueueCore(ContainerCore):
+    """The compiled base class of the DelayQueues, which add the default timer."""
+
+    @classmethod
+    def __class_getitem__(cls, item):
+        """Return a generic alias for subclasses; this class itself is not generic."""
         return cls if cls is DelayQueueCore or cls is BlockingDelayQueueCore else types.GenericAlias(cls, item)
 
     def __dealloc__(self):
@@ -14,15 +61,15 @@ cdef class DelayQueueCore(ContainerCore):
         if self.pending:
             wheel_empty(self.wheel, &self.due)
             while not list_is_empty(&self.due):
-                line_unlink(self, entry_key(self.due.next))
+                items_unlink(self, entry_key(self.due.next))
         container_free(self)
 
     def _set_up(self, maxsize, timer, tuple errors not None):
-        cdef int64_t most = integer_argument(maxsize, "maxsize")
+        cdef int64_t max_entries = integer_argument(maxsize, "maxsize")
         if len(errors) != 3:
-            raise TypeError("errors must be three classes: the queue is empty, full, shut down")
+            raise TypeError("errors must be three exception classes: for an empty queue, a full one, and one that is shut down")
         container_check_new(self)
-        self.most = most if most > 0 else INT64_MAX
+        self.max_entries = max_entries if max_entries > 0 else INT64_MAX
         self.errors = errors
         self.getters = []
         self.putters = []
@@ -33,206 +80,249 @@ cdef class DelayQueueCore(ContainerCore):
     @cython.always_allow_keywords(True)
     @cython.critical_section
     def put_nowait(self, item, delay):
-        """Puts an item in, to come out in `delay` seconds; zero or less: at once, behind what is due. Returns its key.
+        """Add an item that becomes available after ``delay`` seconds.
+
+        Args:
+            item: Any object.
+            delay: Seconds from now. Zero or less: available at once, behind the items that are due already.
+
+        Returns:
+            The item's key, for ``reset()`` and ``remove()``.
 
         Raises:
-            The error of a full queue: there is no room for it now.
-            The error of a queue that is shut down.
-            TypeError, ValueError, OverflowError: delay is no number of seconds, not finite, or too large.
-            TimerClosed: the timer is closed.
+            queue.Full: The queue has no room. In hwheel.asyncio: asyncio.QueueFull.
+            hwheel.types.ShutDown: The queue is shut down. In hwheel.asyncio: QueueShutDown.
+            TypeError: ``delay`` is not a number.
+            ValueError: ``delay`` is not finite.
+            OverflowError: ``delay`` is too large.
+            TimerClosed: The timer is closed.
 
-        Runtime complexity: O(1).
+        O(1). Thread-safe.
         """
-        key = line_put(self, item, delay, None)
+        key = items_put(self, item, delay, None)
         if key is None:
             raise self.errors[1]()
         return key
 
     @cython.critical_section
     def get_nowait(self):
-        """Takes out the first item that is due.
+        """Remove and return the first due item.
 
         Raises:
-            The error of an empty queue: none is due now.
-            The error of a queue that is shut down: and there is nothing left in it.
+            queue.Empty: No item is due. In hwheel.asyncio: asyncio.QueueEmpty.
+            hwheel.types.ShutDown: The queue is shut down and empty. In hwheel.asyncio: QueueShutDown.
 
-        Runtime complexity: O(1), and O(levels) for each item that fell due or moved down since the last look.
+        O(1), plus O(levels) for each item that moved since the last call. Thread-safe.
         """
-        item = line_take(self, None)
+        item = items_take(self, None)
         if item is NOT_THERE:
             raise self.errors[0]()
         return item
 
     @cython.critical_section
     def reset(self, DelayKey key not None, delay):
-        """The item of the key now comes out in `delay` seconds, behind all others of its new time. False, and nothing
-        happens, if it has left the queue.
+        """Give an item a new deadline, behind all other items of that deadline.
 
-        Raises as put_nowait().
+        Args:
+            key: What ``put()`` has returned.
+            delay: Seconds from now.
 
-        Runtime complexity: O(1).
+        Returns:
+            False if the item has left the queue; then nothing changes.
+
+        Raises:
+            TypeError, ValueError, OverflowError, TimerClosed: As in ``put_nowait()``.
+
+        O(1). Thread-safe.
         """
         cdef Instant length
         seconds_argument(delay, "delay", &length)
-        return line_place(self, key, &length, False)
+        return items_place(self, key, &length, False)
 
     @cython.critical_section
     def remove(self, DelayKey key not None):
-        """Takes the item of a key out, due or not, and returns it.
+        """Remove the item of a key, due or not, and return it.
 
         Raises:
-            KeyError: it has left the queue, or was never in this one.
+            KeyError: The item has left the queue, or was never in this one.
 
-        Runtime complexity: O(1).
+        O(1). Thread-safe.
         """
         container_ready(self)
         if key.queue != <uintptr_t><void*>self:
             raise KeyError(key)
-        item = line_unlink(self, key)
-        line_tell(self)
+        item = items_unlink(self, key)
+        waiters_notify_taken(self)
         return item
 
     @cython.critical_section
     def peek(self):
-        """The key of what comes out next, due or not; None: the queue is empty.
+        """Return the key of the next item, due or not; None if the queue is empty.
 
-        Runtime complexity: O(1) if something is due, else O(the items that fall due within the same turn of the wheel).
+        O(1) if an item is due; otherwise O(items of the earliest bucket). Thread-safe.
         """
         cdef Instant now
         container_ready(self)
         timer_read_clock(self.timer.timer, &now)
-        line_settle(self, &now)
+        items_advance(self, &now)
         if not list_is_empty(&self.due):
             return entry_key(self.due.next)
-        return None if self.pending == 0 else line_earliest(self)
+        return None if self.pending == 0 else items_earliest(self)
 
-    # --- all of them ---------------------------------------------------------------------------------------------
+    # --- all items -----------------------------------------------------------------------------------------------
 
     @cython.critical_section
     def drain(self):
-        """Takes everything out, due or not, and returns it as a list, in order. O(n)."""
-        items = line_empty(self)
-        line_tell(self)
+        """Remove all items, due or not, and return them as a list in order. O(n). Thread-safe."""
+        items = items_empty(self)
+        waiters_notify_taken(self)
         return items
 
     @cython.always_allow_keywords(True)
     @cython.critical_section
     def shutdown(self, immediate=False):
-        """Refuses items from now on. What is in the queue comes out at its time; then get() raises the error of a queue that
-        is shut down, also where it waits. immediate: what is in it is dropped.
+        """Refuse further items.
+
+        The remaining items are still delivered at their deadlines. Then ``get()`` raises the error of a queue that is
+        shut down, also in callers that are waiting.
+
+        Args:
+            immediate: Drop the remaining items.
+
+        Thread-safe.
         """
         cdef bint at_once = bool(immediate)
         dropped = None
         container_ready(self)
         self.shut = True
         if at_once:
-            dropped = line_empty(self)
+            dropped = items_empty(self)
             container_disarm(self)
         waiters_wake(self, self.putters, len(self.putters))
         waiters_wake(self, self.getters, len(self.getters))
 
-    # --- looking -------------------------------------------------------------------------------------------------
+    # --- size ----------------------------------------------------------------------------------------------------
 
     def __len__(self):
         container_ready(self)
         return hw_peek64(&self.pending)
 
     def __bool__(self):
-        """True, also when it is empty."""
+        """Return True, even for an empty queue."""
         return True
 
     def qsize(self):
-        """How many items are in it, due or not. O(1)."""
+        """Return the number of items, due or not. O(1)."""
         container_ready(self)
         return hw_peek64(&self.pending)
 
     def empty(self):
-        """Whether nothing is in it. O(1)."""
+        """Return True if the queue holds no items. O(1)."""
         container_ready(self)
         return hw_peek64(&self.pending) == 0
 
     def full(self):
-        """Whether there is room for no more. O(1)."""
+        """Return True if the queue has no room. O(1)."""
         container_ready(self)
-        return hw_peek64(&self.pending) >= self.most
+        return hw_peek64(&self.pending) >= self.max_entries
 
     @property
     def maxsize(self):
-        """How many items there may be; 0: any number."""
+        """The maximum number of items; 0: unlimited."""
         container_ready(self)
-        return 0 if self.most == INT64_MAX else self.most
+        return 0 if self.max_entries == INT64_MAX else self.max_entries
 
     def __repr__(self):
         container_ready(self)
-        return f"<{type(self).__name__}, {hw_peek64(&self.pending)} items>"
+        count = hw_peek64(&self.pending)
+        return f"<{type(self).__name__}, {count} item{'' if count == 1 else 's'}>"
 
     # --- for hwheel.asyncio --------------------------------------------------------------------------------------
 
     @cython.critical_section
     def _put_or_wait(self, item, delay, waiter):
-        """The key; None: there is no room, and waiter.release() will be called when there may be."""
+        """Return the key; None: there is no room, and waiter.release() is called when there may be."""
         container_ready(self)
-        return line_put(self, item, delay, waiter)
+        return items_put(self, item, delay, waiter)
 
     @cython.critical_section
     def _get_or_wait(self, waiter):
-        """The item; the waiter itself: nothing is due, and waiter.release() will be called when something may be."""
+        """Return the first due item; the waiter: nothing is due, and waiter.release() is called when an item may be."""
         container_ready(self)
-        item = line_take(self, waiter)
+        item = items_take(self, waiter)
         return waiter if item is NOT_THERE else item
 
     @cython.critical_section
     def _give_up(self, waiter):
-        """The waiter does not wait any more."""
+        """Remove a waiter that stops waiting, and pass on a wake-up that it has received."""
         container_ready(self)
         if not waiters_leave(self.getters, waiter) and not waiters_leave(self.putters, waiter):
             waiters_wake(self, self.getters, 1)
             waiters_wake(self, self.putters, 1)
 
-    # --- for the alarm -------------------------------------------------------------------------------------------
+    # --- hooks of ContainerCore ----------------------------------------------------------------------------------
 
     @cython.critical_section
-    def _ring(self):
-        line_ring(self)
+    def _on_alarm(self):
+        items_on_alarm(self)
 
     @cython.critical_section
     def _after_fork(self, bint keeps):
         self.getters = waiters_after_fork(self.getters)
         self.putters = waiters_after_fork(self.putters)
         if not keeps:
-            line_empty(self)
-            line_tell(self)
+            items_empty(self)
+            waiters_notify_taken(self)
 
 
 cdef bint wait_for(object waiter, object timeout, double give_up) except -1:
-    """False: the time is over."""
+    """Wait for a waiter's release. Returns False on a timeout."""
     if timeout is None:
         return waiter.acquire()
     return waiter.acquire(True, min(max(0.0, give_up - time.monotonic()), threading.TIMEOUT_MAX))
 
 
 cdef class BlockingDelayQueueCore(DelayQueueCore):
-    """The compiled part of hwheel.DelayQueue: threads wait in it. (Compiled, because an interrupt between two lines of Python
-    would lose the item that is in hand.)"""
+    """The compiled base class of hwheel.DelayQueue, in which threads wait.
+
+    Compiled, because an interrupt between two lines of Python could lose an item that has been removed.
+    """
 
     @cython.always_allow_keywords(True)
     def put(self, item, delay, block=True, timeout=None):
-        """put_nowait(), but waits for room: as long as it takes, or `timeout` seconds, or not at all without `block`.
+        """Add an item, and wait for room if the queue is full.
+
+        Args:
+            item: Any object.
+            delay: Seconds until the item becomes available.
+            block: Wait for room.
+            timeout: The longest wait in seconds; None: no limit.
+
+        Returns:
+            The item's key, for ``reset()`` and ``remove()``.
 
         Raises:
-            queue.Full: there is no room for it, after that time.
-            The others as put_nowait().
+            queue.Full: The queue still has no room.
+            Exception: As in ``put_nowait()``.
+
+        O(1). Thread-safe.
         """
         return self._wait(bool(block), timeout, True, item, delay)
 
     @cython.always_allow_keywords(True)
     def get(self, block=True, timeout=None):
-        """get_nowait(), but waits for an item: as long as it takes, or `timeout` seconds, or not at all without `block`.
+        """Remove and return the first due item, and wait until one is due.
+
+        Args:
+            block: Wait for a due item.
+            timeout: The longest wait in seconds; None: no limit.
 
         Raises:
-            queue.Empty: none is due, after that time.
-            hwheel.types.ShutDown: the queue is shut down, and nothing is left in it.
-            TimerClosed: there is nothing that could wake who waits.
+            queue.Empty: No item is due, also after the wait.
+            hwheel.types.ShutDown: The queue is shut down and empty.
+            TimerClosed: The timer is closed, so it could not wake a waiting thread.
+
+        O(1), plus O(levels) for each item that moved since the last call. Thread-safe.
         """
         return self._wait(bool(block), timeout, False, None, None)
 
@@ -254,12 +344,12 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
                     return found
                 try:
                     woken = wait_for(waiter, timeout, give_up)
-                    # Of a signal that came after the wake-up, before this thread had its turn: else its handler would be called
-                    # when this returns, and what that raises would take the item with it.
+                    # A signal may have arrived after the wake-up. Its handler must run now: if it ran after this function
+                    # returns, its exception would lose the item.
                     PyErr_CheckSignals()
                 except:
                     with cython.critical_section(self):
-                        line_give_up(self, self.putters if puts else self.getters, waiter)
+                        waiters_give_up(self, self.putters if puts else self.getters, waiter)
                     raise
                 if not woken:
                     with cython.critical_section(self):
@@ -274,17 +364,17 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
 cdef object blocking_try(DelayQueueCore self, bint puts, object item, object delay, object waiter):
     with cython.critical_section(self):
         if not puts:
-            return line_take(self, waiter)
-        key = line_put(self, item, delay, waiter)
+            return items_take(self, waiter)
+        key = items_put(self, item, delay, waiter)
     return NOT_THERE if key is None else key
 
 
-# Cython's tp_clear would take away the timer and the lists, which all methods rely on. Nothing that a queue holds and the
-# collector sees leads back to it, but a timer, which is broken up by itself.
+# Cython's tp_clear would also clear the timer and the lists, which every method needs. Nothing visible to the collector leads
+# from a queue back to it, except a timer, which clears itself.
 
-cdef int line_break_cycles(PyObject* self) noexcept:
+cdef int delay_queue_break_cycles(PyObject* self) noexcept:
     return 0
 
 
-hw_set_gc(<PyObject*>DelayQueueCore, (<PyTypeObject*>DelayQueueCore).tp_traverse, line_break_cycles)
-hw_set_gc(<PyObject*>BlockingDelayQueueCore, (<PyTypeObject*>BlockingDelayQueueCore).tp_traverse, line_break_cycles)
+hw_set_gc(<PyObject*>DelayQueueCore, (<PyTypeObject*>DelayQueueCore).tp_traverse, delay_queue_break_cycles)
+hw_set_gc(<PyObject*>BlockingDelayQueueCore, (<PyTypeObject*>BlockingDelayQueueCore).tp_traverse, delay_queue_break_cycles)

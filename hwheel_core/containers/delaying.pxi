@@ -1,7 +1,7 @@
-# What a DelayQueue, here a line because `queue` is a wheel's, does: items in and out. Its alarm is set only while somebody
-# waits: who comes looks at the clock.
+# The operations of a DelayQueue on its items and waiters. Functions are called items_..., because queue_... belongs to the
+# wheel's delay queue. The alarm is set only while a getter waits; every other call reads the clock itself.
 
-cdef Py_ssize_t key_entry_offset = 0        # of DelayKey.entry; filled in by delay_key.pxi
+cdef Py_ssize_t key_entry_offset = 0        # of DelayKey.entry; set in delay_queue.pxi
 
 
 cdef inline DelayKey entry_key(const Entry* entry):
@@ -9,8 +9,10 @@ cdef inline DelayKey entry_key(const Entry* entry):
 
 
 cdef inline object key_item(DelayKey self, bint take_out):
-    """The item, which is the key's no more if it is taken out. By a mutex where there is no GIL, and not the key's critical
-    section: in that a thread may have to wait, and lose the queue's own meanwhile."""
+    """Return the item, and with take_out remove it from the key.
+
+    Without a GIL a mutex guards it, not the key's critical section: entering that could suspend the queue's own.
+    """
     cdef object item
     if HW_FREE_THREADED:
         hw_mutex_lock(&orphans)
@@ -22,32 +24,112 @@ cdef inline object key_item(DelayKey self, bint take_out):
     return item
 
 
-cdef bint line_settle(DelayQueueCore self, const Instant* now) except -1:
-    """Everything that is due now is in `due`. True: the GIL was given up meanwhile, and anything may have changed."""
+# --- waiters ---------------------------------------------------------------------------------------------------------
+#
+# A waiter has a release(): a threading.Lock, or an object that wakes a coroutine.
+#
+# A waiter enters the list before it checks the queue again. A thread that has something for it removes it from the list and
+# releases it. So no wake-up is lost. A released waiter owns nothing; it checks again. If it leaves instead, because of its
+# timeout or an exception, it passes the wake-up on.
+
+cdef enum:
+    WAKE_TRIES = 3
+
+
+cdef bint waiters_enter(list waiters, object waiter) except False:
+    waiters.append((PyThread_get_thread_ident(), waiter))
+    return True
+
+
+cdef bint waiters_leave(list waiters, object waiter) noexcept:
+    """Remove a waiter. Returns False if it is not in the list, because it was released or never entered."""
+    cdef Py_ssize_t i
+    for i in range(len(waiters)):
+        if (<tuple>waiters[i])[1] is waiter:
+            del waiters[i]
+            return True
+    return False
+
+
+cdef bint waiters_wake(ContainerCore self, list waiters, Py_ssize_t count) except False:
+    """Release up to `count` waiters. An exception in release() is not raised here: the caller must not lose its item.
+
+    A signal handler may raise inside release(), and then the waiter may not have been woken, so the call is repeated.
+    Releasing a coroutine's waiter twice does no harm, and a Lock's release() cannot be interrupted.
+    """
+    cdef object interruption = None
+    while count > 0 and waiters:
+        waiter = (<tuple>waiters.pop(0))[1]
+        for _ in range(WAKE_TRIES):
+            try:
+                if waiter.release() is not False:   # False: its event loop is closed
+                    count -= 1
+                break
+            except BaseException as error:
+                interruption = error
+    if interruption is not None:
+        if isinstance(interruption, KeyboardInterrupt):
+            _thread.interrupt_main()                # raise it again once the caller has stored its item
+        else:
+            self.timer._report(self.alarm, interruption)
+    return True
+
+
+cdef list waiters_after_fork(list waiters):
+    """Return the waiters of the thread that forked, inside a signal handler; no other thread exists in the child."""
+    cdef object forker = threading.main_thread().ident
+    cdef list here = []
+    for one in waiters:
+        if one[0] == forker:
+            here.append(one)
+    return here
+
+
+cdef bint waiters_give_up(DelayQueueCore self, list waiters, object waiter) except False:
+    """Remove a waiter that stops waiting. If it was released, release another one instead."""
+    if not waiters_leave(waiters, waiter):
+        waiters_wake(self, waiters, 1)
+    return True
+
+
+cdef bint waiters_notify_taken(DelayQueueCore self) except False:
+    """Release waiters after items have left the queue."""
+    if self.putters:
+        waiters_wake(self, self.putters, 1 if self.max_entries == INT64_MAX else max(0, self.max_entries - self.pending))
+    if self.shut and self.pending == 0 and self.getters:
+        waiters_wake(self, self.getters, len(self.getters))
+    return True
+
+
+# --- the wheel -------------------------------------------------------------------------------------------------------
+
+
+cdef bint items_advance(DelayQueueCore self, const Instant* now) except -1:
+    """Move all due items to `due`. Returns True if the GIL was released in between, so that anything may have changed."""
     cdef int64_t end_ns
     cdef int budget = SLICE
-    cdef bint gave_up = False
+    cdef bint released = False
     cdef StepStatus status
     if self.pending == 0:
         return False
     container_begin(self, now.ms)
-    end_ns = now_ns() + TURN_NS
+    end_ns = monotonic_ns() + TURN_NS
     while True:
         status = wheel_step(self.wheel, now.ms, &budget)
         if status == STEP_TICK:
             list_move_to_end(&self.wheel.due, &self.due)
         elif status == STEP_DONE:
-            return gave_up
+            return released
         if budget <= 0:
             budget = SLICE
-            if now_ns() > end_ns:
-                breathe()
-                gave_up = True
-                end_ns = now_ns() + TURN_NS
+            if monotonic_ns() > end_ns:
+                yield_gil()
+                released = True
+                end_ns = monotonic_ns() + TURN_NS
 
 
-cdef bint line_is_armed(DelayQueueCore self, const Instant* now) except -1:
-    """Sets the alarm for what is next. False: that took a call that may have changed anything."""
+cdef bint items_is_armed(DelayQueueCore self, const Instant* now) except -1:
+    """Set the alarm for the next item. Returns False if that ran foreign code, so that anything may have changed."""
     cdef int64_t next_ms = 0
     if not container_next_ms(self, &next_ms):
         return True
@@ -58,30 +140,21 @@ cdef bint line_is_armed(DelayQueueCore self, const Instant* now) except -1:
     return False
 
 
-cdef object line_unlink(DelayQueueCore self, DelayKey key):
-    """Takes an item out, and returns it."""
+cdef object items_unlink(DelayQueueCore self, DelayKey key):
+    """Remove an item and return it."""
     cdef object item
     container_unlink(self, &key.entry)
     hw_store(&key.queue, 0)
     item = key_item(key, True)
-    Py_DECREF(key)                      # the queue's reference, of line_put
+    Py_DECREF(key)                      # the queue's reference, from items_place
     return item
 
 
-cdef bint line_tell(DelayQueueCore self) except False:
-    """After items have left."""
-    if self.putters:
-        waiters_wake(self, self.putters, 1 if self.most == INT64_MAX else max(0, self.most - self.pending))
-    if self.shut and self.pending == 0 and self.getters:
-        waiters_wake(self, self.getters, len(self.getters))
-    return True
+# --- put and reset ---------------------------------------------------------------------------------------------------
 
 
-# --- in ----------------------------------------------------------------------------------------------------------
-
-
-cdef bint line_place(DelayQueueCore self, DelayKey key, const Instant* delay, bint is_new) except -1:
-    """Puts a key where it belongs by now. False: it is new and there is no room, or it is not new and has left the queue."""
+cdef bint items_place(DelayQueueCore self, DelayKey key, const Instant* delay, bint is_new) except -1:
+    """Add a new key, or move an existing one. Returns False if a new one finds no room, or an existing one has left the queue."""
     cdef Timer* timer
     cdef Instant now
     cdef int64_t deadline_ms, expiration_ms, at_ms
@@ -98,20 +171,20 @@ cdef bint line_place(DelayQueueCore self, DelayKey key, const Instant* delay, bi
                 return False
         elif self.shut:
             raise self.errors[2]("the queue is shut down")
-        elif self.pending >= self.most:
+        elif self.pending >= self.max_entries:
             return False
         timer_due_or_raise(timer, &now, delay, &deadline_ms, &expiration_ms)
         container_reserve(self, &now, expiration_ms, &bucket, &at_ms)
         if bucket is NULL:
-            if line_settle(self, &now):    # it goes behind all that is due already
+            if items_advance(self, &now):   # a due item goes behind all items that are due already
                 continue
         elif self.getters and not container_is_armed(self, at_ms):
             container_arm(self, at_ms)
             continue
         break
-    # From here on nothing is anybody's code until all is done.
+    # No foreign code runs from here to the end.
     if is_new:
-        Py_INCREF(key)                  # the queue's; dropped by line_unlink
+        Py_INCREF(key)                  # the queue's reference; dropped by items_unlink
         hw_store(&key.queue, <uintptr_t><void*>self)
     else:
         container_unlink(self, &key.entry)
@@ -123,78 +196,72 @@ cdef bint line_place(DelayQueueCore self, DelayKey key, const Instant* delay, bi
     return True
 
 
-cdef DelayKey line_put(DelayQueueCore self, object item, object delay, object waiter):
-    """The key of an item that is in the queue now; None: it is full, and the waiter, if it is one, waits for room."""
+cdef DelayKey items_put(DelayQueueCore self, object item, object delay, object waiter):
+    """Add an item and return its key; None: the queue is full, and the waiter, if there is one, waits for room."""
     cdef Instant length
     cdef DelayKey key = DelayKey.__new__(DelayKey)
     seconds_argument(delay, "delay", &length)
     container_ready(self)
     key.item_ = item
-    if line_place(self, key, &length, True):
+    key.timer = self.timer
+    if items_place(self, key, &length, True):
         return key
     if waiter is not None:
         waiters_enter(self.putters, waiter)
         try:
-            if line_place(self, key, &length, True):
+            if items_place(self, key, &length, True):
                 waiters_leave(self.putters, waiter)
                 return key
         except:
-            line_give_up(self, self.putters, waiter)
+            waiters_give_up(self, self.putters, waiter)
             raise
     key.item_ = None
     return None
 
 
-# --- out ---------------------------------------------------------------------------------------------------------
+# --- get, peek, drain ------------------------------------------------------------------------------------------------
 
 
-cdef object line_take_due(DelayQueueCore self, bint waits):
-    """The first item that is due; NOT_THERE if none is. waits: somebody is going to wait for it, who is entered already."""
+cdef object items_take_due(DelayQueueCore self, bint waits):
+    """Remove and return the first due item, or return NOT_THERE. waits: a waiter has entered the list and needs the alarm."""
     cdef Instant now
     cdef int budget
     while True:
         container_ready(self)
         timer_read_clock(self.timer.timer, &now)
         if list_is_empty(&self.due) or self.timer.timer.clock == CLOCK_KIND_CALLABLE:
-            line_settle(self, &now)
+            items_advance(self, &now)
         if not list_is_empty(&self.due):
-            item = line_unlink(self, entry_key(self.due.next))
-            line_tell(self)
+            item = items_unlink(self, entry_key(self.due.next))
+            waiters_notify_taken(self)
             return item
         if self.shut and self.pending == 0:
             raise self.errors[2]("the queue is shut down")
         if not waits:
             return NOT_THERE
         if hw_peek(&self.timer.timer.closed):
-            raise TimerClosed("the timer is closed: nothing wakes who waits")
-        if line_is_armed(self, &now):
+            raise TimerClosed("the timer is closed, so a waiter would never wake up")
+        if items_is_armed(self, &now):
             return NOT_THERE
 
 
-cdef object line_take(DelayQueueCore self, object waiter):
-    """The first item that is due; NOT_THERE: none is, and the waiter, if it is one, waits for it."""
-    item = line_take_due(self, False)
+cdef object items_take(DelayQueueCore self, object waiter):
+    """Remove and return the first due item; NOT_THERE: nothing is due, and the waiter, if there is one, waits."""
+    item = items_take_due(self, False)
     if item is NOT_THERE and waiter is not None:
         waiters_enter(self.getters, waiter)
         try:
-            item = line_take_due(self, True)
+            item = items_take_due(self, True)
         except:
-            line_give_up(self, self.getters, waiter)
+            waiters_give_up(self, self.getters, waiter)
             raise
         if item is not NOT_THERE:
             waiters_leave(self.getters, waiter)
     return item
 
 
-cdef bint line_give_up(DelayQueueCore self, list waiters, object waiter) except False:
-    """Who waited does not any more. A wake-up that it was given is another's."""
-    if not waiters_leave(waiters, waiter):
-        waiters_wake(self, waiters, 1)
-    return True
-
-
-cdef DelayKey line_earliest(DelayQueueCore self):
-    """The key of what comes next, of what is not due yet. Nothing is on its way between two levels."""
+cdef DelayKey items_earliest(DelayQueueCore self):
+    """Return the key of the earliest item that is not due. No cascade is in progress."""
     cdef Bucket* bucket
     cdef const Entry* entry
     cdef const Entry* best = NULL
@@ -208,15 +275,15 @@ cdef DelayKey line_earliest(DelayQueueCore self):
         entry = bucket.entries.next
         while entry is not &bucket.entries:
             tick_ms = wheel_tick(self.wheel, entry.expiration_ms)
-            # Of one tick, what is in a coarser level was put in first: see wheel/wheel.pxi
+            # Among items of one tick, those in a coarser level were added first: see wheel/wheel.pxi.
             if best is NULL or tick_ms < best_ms or (tick_ms == best_ms and bucket.level > best_level):
                 best, best_ms, best_level = entry, tick_ms, bucket.level
             entry = entry.next
     return None if best is NULL else entry_key(best)
 
 
-cdef list line_empty(DelayQueueCore self):
-    """Takes everything out, in order."""
+cdef list items_empty(DelayQueueCore self):
+    """Remove and return all items in order."""
     cdef list items
     cdef Py_ssize_t count, at
     cdef Instant now
@@ -224,7 +291,7 @@ cdef list line_empty(DelayQueueCore self):
     timer_read_clock(self.timer.timer, &now)
     while True:
         count = self.pending
-        items = PyList_New(count)       # the garbage collector may come, and with it somebody's code
+        items = PyList_New(count)       # may run the garbage collector, and with it foreign code
         if count == self.pending:
             break
     if count == 0:
@@ -232,32 +299,32 @@ cdef list line_empty(DelayQueueCore self):
     wheel_empty(self.wheel, &self.due)
     wheel_set_clocks(self.wheel, now.ms)
     for at in range(count):
-        item = line_unlink(self, entry_key(self.due.next))
+        item = items_unlink(self, entry_key(self.due.next))
         Py_INCREF(item)                 # the list's
         PyList_SET_ITEM(items, at, item)
     return items
 
 
-cdef bint line_ring(DelayQueueCore self) except False:
-    """The alarm: wakes as many as there are items for."""
+cdef bint items_on_alarm(DelayQueueCore self) except False:
+    """Release as many getters as there are due items."""
     cdef Instant now
     cdef Py_ssize_t count = 0
     cdef int64_t next_ms = 0
     cdef const Entry* entry
     container_ready(self)
-    if self.ringing == self.generation + 1:
+    if self.expiring == self.generation + 1:
         return True
-    self.ringing = self.generation + 1
+    self.expiring = self.generation + 1
     try:
         timer_read_clock(self.timer.timer, &now)
-        line_settle(self, &now)
+        items_advance(self, &now)
         entry = self.due.next
         while entry is not &self.due and count < len(self.getters):
             count += 1
             entry = entry.next
         waiters_wake(self, self.getters, count)
     finally:
-        self.ringing = 0
+        self.expiring = 0
         if self.getters and container_next_ms(self, &next_ms):
             container_arm_again(self, next_ms)
     return True

@@ -1,10 +1,10 @@
-# What an ExpiringDict does: entries in and out.
+# The operations of an ExpiringDict on its entries.
 
 cdef object NOT_THERE = object()
 
 
 cdef inline int64_t entry_deadline_ms(ExpiringDictCore self, const DictEntry* entry) noexcept:
-    """From when on it is not there any more."""
+    """Return the time from which the entry counts as expired."""
     return entry.entry.expiration_ms - self.timer.timer.round_up_ms
 
 
@@ -16,7 +16,7 @@ cdef int64_t ttl_argument(object ttl) except -1:
 
 
 cdef inline void entry_drop(DictEntry* entry) noexcept:
-    """Frees an entry that is nowhere any more. Key and value may die of it, which may be somebody's code."""
+    """Free an unlinked entry. Destructors of its key and value may run foreign code."""
     cdef PyObject* key = entry.key
     cdef PyObject* value = entry.value
     PyMem_Free(entry)
@@ -25,142 +25,193 @@ cdef inline void entry_drop(DictEntry* entry) noexcept:
 
 
 cdef inline void dict_take_out(ExpiringDictCore self, DictEntry* entry) noexcept:
-    """It is in the dict no more, nor in the wheel. The caller drops it."""
+    """Unlink an entry from the table and the wheel. The caller drops it."""
     container_unlink(self, &entry.entry)
     table_remove(&self.table, entry)
 
 
-cdef inline DictEntry* dict_lapse(ExpiringDictCore self, DictEntry* entry) noexcept:
-    """An entry is found expired before the alarm has rung for it. Out of the dict with it; but who waits to hear of it will.
-    Returns what the caller has to drop, if anything."""
+cdef inline DictEntry* dict_expire_early(ExpiringDictCore self, DictEntry* entry) noexcept:
+    """Unlink an entry that is found expired before the alarm has run; queue it for on_expire if there is one.
+
+    Returns the entry if the caller has to drop it, else NULL.
+    """
     if self.on_expire_ is None:
         dict_take_out(self, entry)
         return entry
     wheel_remove(self.wheel, &entry.entry)
     table_remove(&self.table, entry)
-    list_append(&self.lapsed, &entry.entry)
+    list_append(&self.unreported, &entry.entry)
     return NULL
 
 
 cdef inline bint dict_find(ExpiringDictCore self, object key, const Instant* now, DictEntry** found_out) except -1:
-    """Whether there is an entry of the key that has not expired. Until somebody's code runs."""
+    """Find the entry of a key that has not expired. The result is valid until foreign code runs."""
     return (table_find(&self.table, key, mixed_hash(key), found_out)
             and entry_deadline_ms(self, found_out[0]) > now.ms)
 
 
 cdef DictEntry* dict_make_room(ExpiringDictCore self, const Instant* now) noexcept:
-    """For one entry more: what has expired goes, if any is at hand, else the oldest. Returns what is to be dropped."""
+    """Remove one entry: an expired one if one is at hand, else the oldest. Returns what the caller has to drop, or NULL."""
     cdef int budget = SLICE
     cdef DictEntry* oldest = self.table.order.newer
     if entry_deadline_ms(self, oldest) <= now.ms:
-        return dict_lapse(self, oldest)
-    if now.ms >= self.wheel.levels[0].current_time_ms:      # else memory might be wanted, to set the clock back
-        if container_step_here(self, now.ms, &budget):
-            return dict_lapse(self, <DictEntry*>self.due.next)
+        return dict_expire_early(self, oldest)
+    if now.ms >= self.wheel.levels[0].current_time_ms:      # setting the clock back could need memory
+        if container_advance(self, now.ms, &budget):
+            return dict_expire_early(self, <DictEntry*>self.due.next)
     dict_take_out(self, oldest)
     return oldest
 
 
+# --- set, setdefault, touch ------------------------------------------------------------------------------------------
+
 cdef enum PutKind:
-    PUT_SET                 # whatever is there
-    PUT_DEFAULT             # only if nothing is there
-    PUT_TOUCH               # only if something is there, and the value stays
+    PUT_SET                 # set the value
+    PUT_DEFAULT             # set the value if the key is missing
+    PUT_TOUCH               # renew the deadline if the key is present
+
+cdef struct Put:
+    # A change that has been checked and prepared.
+    PutKind kind
+    uint64_t hash
+    int64_t ttl_ms          # 0: the default
+    Instant now
+    int64_t expiration_ms
+    DictEntry* entry        # NULL: the key is missing
+    Bucket* bucket
 
 
-cdef object dict_put(ExpiringDictCore self, object key, object value, int64_t ttl_ms, PutKind kind):
-    """Sets an entry, or sets it back. ttl_ms 0: the dict's own, for what is only touched the entry's own. Returns the value
-    that is there in the end; NOT_THERE if that is none."""
-    cdef uint64_t hash = mixed_hash(key)
-    cdef Timer* timer
-    cdef Instant now, length
-    cdef int64_t deadline_ms, expiration_ms, at_ms
-    cdef DictEntry* entry = NULL
-    cdef DictEntry* gone = NULL
-    cdef Bucket* bucket = NULL
-    cdef object old_value = None
-    cdef bint is_there
-    length.ns = 0
+cdef inline void entry_prefetch_neighbors(const DictEntry* entry) noexcept:
+    hw_prefetch(entry.entry.prev)
+    hw_prefetch(entry.entry.next)
+    hw_prefetch(entry.older)
+    hw_prefetch(entry.newer)
+
+
+cdef bint dict_find_for_put(ExpiringDictCore self, object key, Put* put) except False:
+    """Find the entry to change. One that has expired is removed first."""
+    cdef DictEntry* dropped
     while True:
         container_ready(self)
-        timer = self.timer.timer
-        if hw_peek(&timer.closed):
+        if hw_peek(&self.timer.timer.closed):
             raise TimerClosed("the timer is closed")
-        timer_read_clock(timer, &now)
-        timer_heed_clock(timer, &now)
-        is_there = table_find(&self.table, key, hash, &entry)
-        if is_there:
-            # Who moves it touches its neighbours, too, and need not wait for one after the other.
-            hw_prefetch(entry.entry.prev)
-            hw_prefetch(entry.entry.next)
-            hw_prefetch(entry.older)
-            hw_prefetch(entry.newer)
-        if is_there and entry_deadline_ms(self, entry) <= now.ms:
-            if kind == PUT_TOUCH:
-                return NOT_THERE
-            gone = dict_lapse(self, entry)
-            if gone is not NULL:
-                entry_drop(gone)
-            gone = NULL
-            continue
-        if not is_there and kind == PUT_TOUCH:
-            return NOT_THERE
-        if is_there and kind == PUT_DEFAULT and not self.refreshes:
-            return <object>entry.value
-        length.ms = ttl_ms
-        if ttl_ms == 0 or (is_there and kind == PUT_DEFAULT):
-            length.ms = entry.ttl_ms if is_there and kind != PUT_SET else self.default_ttl_ms
-        timer_due_or_raise(timer, &now, &length, &deadline_ms, &expiration_ms)
-        container_reserve(self, &now, expiration_ms, &bucket, &at_ms)
+        timer_read_clock(self.timer.timer, &put.now)
+        timer_heed_clock(self.timer.timer, &put.now)
+        if not table_find(&self.table, key, put.hash, &put.entry):
+            put.entry = NULL
+            return True
+        entry_prefetch_neighbors(put.entry)
+        if entry_deadline_ms(self, put.entry) > put.now.ms:
+            return True
+        if put.kind == PUT_TOUCH:
+            put.entry = NULL
+            return True
+        dropped = dict_expire_early(self, put.entry)
+        if dropped is not NULL:
+            entry_drop(dropped)
+
+
+cdef bint dict_prepare_put(ExpiringDictCore self, object key, int64_t ttl_ms, Put* put) except -1:
+    """Find the entry, compute its deadline, reserve its bucket, and set the alarm.
+
+    Returns False if nothing is to be changed. After True, no foreign code has run since the entry was found.
+    """
+    cdef Instant length
+    cdef int64_t deadline_ms, at_ms
+    length.ns = 0
+    while True:
+        dict_find_for_put(self, key, put)
+        if put.entry is NULL and put.kind == PUT_TOUCH:
+            return False
+        if put.entry is not NULL and put.kind == PUT_DEFAULT and not self.refreshes:
+            return False
+        put.ttl_ms = ttl_ms
+        if ttl_ms == 0 or (put.entry is not NULL and put.kind == PUT_DEFAULT):
+            put.ttl_ms = put.entry.ttl_ms if put.entry is not NULL and put.kind != PUT_SET else self.default_ttl_ms
+        length.ms = put.ttl_ms
+        timer_due_or_raise(self.timer.timer, &put.now, &length, &deadline_ms, &put.expiration_ms)
+        container_reserve(self, &put.now, put.expiration_ms, &put.bucket, &at_ms)
         if container_is_armed(self, at_ms):
-            break
-        container_arm(self, at_ms)          # anything may have happened in it
-    # From here on nothing is anybody's code until all is done.
-    if is_there:
-        wheel_remove(self.wheel, &entry.entry)
-        hw_bump(&self.pending, -1)
-        order_unlink(entry)
-        order_append(&self.table, entry)
-        if kind == PUT_SET:
-            old_value = <object>entry.value
-            Py_DECREF(old_value)            # the entry's; old_value dies at the end
-            Py_INCREF(value)
-            entry.value = <PyObject*>value
-            entry.entry.place = <int32_t>self.generation
-        else:
-            value = <object>entry.value
-    else:
-        entry = <DictEntry*>PyMem_Malloc(sizeof(DictEntry))
-        if entry is NULL or not table_make(&self.table):
-            PyMem_Free(entry)
-            raise MemoryError
-        if self.table.count >= self.most:
-            gone = dict_make_room(self, &now)
-            # That may have moved the wheel on, which forgets a bucket that holds nothing. The levels are there.
-            container_reserve(self, &now, expiration_ms, &bucket, &at_ms)
-        Py_INCREF(key)                      # both dropped by entry_drop
-        Py_INCREF(value)
-        entry.key = <PyObject*>key
-        entry.value = <PyObject*>value
-        entry.hash = hash
-        entry.entry.place = <int32_t>self.generation
-        table_add(&self.table, entry)
-    entry.entry.expiration_ms = expiration_ms
-    entry.ttl_ms = length.ms
-    container_link(self, &entry.entry, bucket)
-    if gone is not NULL:
-        entry_drop(gone)
+            return True
+        container_arm(self, at_ms)          # may run foreign code, so check everything again
+
+
+cdef object dict_renew(ExpiringDictCore self, object value, Put* put):
+    """Move an existing entry, with a new value if put.kind is PUT_SET. Returns the value that is present afterwards."""
+    cdef DictEntry* entry = put.entry
+    cdef object old_value = None
+    wheel_remove(self.wheel, &entry.entry)
+    hw_bump(&self.pending, -1)
+    order_unlink(entry)
+    order_append(&self.table, entry)
+    entry.entry.expiration_ms = put.expiration_ms
+    entry.ttl_ms = put.ttl_ms
+    container_link(self, &entry.entry, put.bucket)
+    if put.kind != PUT_SET:
+        return <object>entry.value
+    old_value = <object>entry.value
+    Py_DECREF(old_value)            # the entry's reference; old_value dies at the end, when the dict is consistent
+    Py_INCREF(value)
+    entry.value = <PyObject*>value
+    entry.entry.place = <int32_t>self.generation
     return value
 
 
+cdef bint dict_insert(ExpiringDictCore self, object key, object value, Put* put) except False:
+    """Add a new entry; if the dict is full, remove another one."""
+    cdef DictEntry* entry = <DictEntry*>PyMem_Malloc(sizeof(DictEntry))
+    cdef DictEntry* dropped = NULL
+    cdef int64_t at_ms
+    if entry is NULL or not table_make(&self.table):
+        PyMem_Free(entry)
+        raise MemoryError
+    if self.table.count >= self.max_entries:
+        dropped = dict_make_room(self, &put.now)
+        # The wheel may have advanced and dequeued the empty bucket. Its levels exist, so this cannot fail.
+        container_reserve(self, &put.now, put.expiration_ms, &put.bucket, &at_ms)
+    Py_INCREF(key)                      # both are dropped by entry_drop
+    Py_INCREF(value)
+    entry.key = <PyObject*>key
+    entry.value = <PyObject*>value
+    entry.hash = put.hash
+    entry.entry.place = <int32_t>self.generation
+    table_add(&self.table, entry)
+    entry.entry.expiration_ms = put.expiration_ms
+    entry.ttl_ms = put.ttl_ms
+    container_link(self, &entry.entry, put.bucket)
+    if dropped is not NULL:
+        entry_drop(dropped)
+    return True
+
+
+cdef object dict_put(ExpiringDictCore self, object key, object value, int64_t ttl_ms, PutKind kind):
+    """Set or renew an entry. ttl_ms 0: the dict's default; for PUT_TOUCH the entry's own.
+
+    Returns the value that is present afterwards, or NOT_THERE.
+    """
+    cdef Put put
+    put.kind = kind
+    put.hash = mixed_hash(key)
+    if not dict_prepare_put(self, key, ttl_ms, &put):
+        return NOT_THERE if put.entry is NULL else <object>put.entry.value
+    if put.entry is not NULL:
+        return dict_renew(self, value, &put)
+    dict_insert(self, key, value, &put)
+    return value
+
+
+# --- get, pop, and operations over all entries -----------------------------------------------------------------------
+
+
 cdef object dict_get(ExpiringDictCore self, object key):
-    """The value, or NOT_THERE."""
+    """Return the value, or NOT_THERE."""
     cdef Instant now
     cdef DictEntry* entry = NULL
     container_ready(self)
     if self.refreshes and not hw_peek(&self.timer.timer.closed):
         return dict_put(self, key, None, 0, PUT_TOUCH)
     if self.table.count == 0:
-        mixed_hash(key)                     # a TypeError if it cannot be hashed
+        mixed_hash(key)                     # raises TypeError for an unhashable key
         return NOT_THERE
     timer_read_clock(self.timer.timer, &now)
     if not dict_find(self, key, &now, &entry):
@@ -169,7 +220,7 @@ cdef object dict_get(ExpiringDictCore self, object key):
 
 
 cdef object dict_pop(ExpiringDictCore self, object key):
-    """Takes a key out. The value, or NOT_THERE."""
+    """Remove a key and return its value, or NOT_THERE."""
     cdef Instant now
     cdef DictEntry* entry = NULL
     container_ready(self)
@@ -183,7 +234,7 @@ cdef object dict_pop(ExpiringDictCore self, object key):
 
 
 cdef list dict_flat(ExpiringDictCore self):
-    """Keys and values in turn, the oldest first, of one moment."""
+    """Return keys and values alternately, oldest first, as of one moment."""
     cdef Instant now
     cdef DictEntry* entry
     cdef list flat
@@ -192,7 +243,7 @@ cdef list dict_flat(ExpiringDictCore self):
     timer_read_clock(self.timer.timer, &now)
     while True:
         room = 2 * self.table.count
-        flat = PyList_New(room)             # the garbage collector may come, and with it somebody's code
+        flat = PyList_New(room)             # may run the garbage collector, and with it foreign code
         if room == 2 * self.table.count:
             break
     entry = self.table.order.newer
@@ -212,18 +263,18 @@ cdef list dict_flat(ExpiringDictCore self):
 
 
 cdef bint dict_clear(ExpiringDictCore self) except False:
-    """Takes everything out. What has expired and somebody waits to hear of is not the dict's any more."""
+    """Remove all entries. Entries that are queued for on_expire have already left the dict."""
     cdef Instant now
     cdef DictEntry* entry
     cdef int64_t count
     container_ready(self)
     timer_read_clock(self.timer.timer, &now)
-    count = self.table.count                # and no more, whatever their ends put into it
+    count = self.table.count                # no more: destructors may add entries
     while count > 0 and self.table.count > 0:
         count -= 1
         entry = self.table.order.newer
         if entry_deadline_ms(self, entry) <= now.ms:
-            entry = dict_lapse(self, entry)
+            entry = dict_expire_early(self, entry)
         else:
             dict_take_out(self, entry)
         if entry is not NULL:
@@ -233,15 +284,15 @@ cdef bint dict_clear(ExpiringDictCore self) except False:
     return True
 
 
-# --- what falls due ----------------------------------------------------------------------------------------------
+# --- expiry ----------------------------------------------------------------------------------------------------------
 
 
 cdef bint dict_arm_again(ExpiringDictCore self) except False:
-    """After the alarm has rung, or was lost at a fork: for what comes next."""
+    """Set the alarm for the next entry, after the alarm has run or a fork has dropped it."""
     cdef int64_t at_ms = 0
     if self.wheel is NULL or self.pending == 0:
         return True
-    if not list_is_empty(&self.lapsed) or not list_is_empty(&self.due):
+    if not list_is_empty(&self.unreported) or not list_is_empty(&self.due):
         at_ms = self.wheel.taken_ms
     elif not container_next_ms(self, &at_ms):
         return True
@@ -249,20 +300,45 @@ cdef bint dict_arm_again(ExpiringDictCore self) except False:
 
 
 cdef tuple dict_new_pair(list pairs):
-    """For what is to be told next: not filled yet, and hidden from the garbage collector until then. The list has room."""
+    """Create the pair for the next report, untracked until it is filled, and reserve room for it in the list."""
     cdef tuple pair = PyTuple_New(2)
     PyObject_GC_UnTrack(<PyObject*>pair)
     list_make_room(pairs)
     return pair
 
 
+cdef DictEntry* dict_take_expired(ExpiringDictCore self, int64_t now_ms, int* budget) except? NULL:
+    """Unlink and return the next expired entry; NULL if there is none, or if the budget is used up and 0."""
+    cdef DictEntry* entry = NULL
+    if not list_is_empty(&self.unreported):
+        entry = <DictEntry*>self.unreported.next
+        container_unlink(self, &entry.entry)
+    elif container_step(self, now_ms, budget):
+        entry = <DictEntry*>self.due.next
+        dict_take_out(self, entry)
+    return entry
+
+
+cdef void pair_fill(list pairs, tuple pair, DictEntry* entry) noexcept:
+    """Put an entry's key and value into a pair of dict_new_pair, and that into the list; drop the entry."""
+    key = <object>entry.key
+    value = <object>entry.value
+    entry_drop(entry)
+    Py_INCREF(key)
+    PyTuple_SET_ITEM(pair, 0, key)
+    Py_INCREF(value)
+    PyTuple_SET_ITEM(pair, 1, value)
+    PyObject_GC_Track(<PyObject*>pair)
+    list_fill_room(pairs, pair)
+
+
 cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) except -1:
-    """Takes what fell due for as long as the GIL may be held at once. True: there is more. pairs: what is to be told."""
-    cdef int64_t end_ns = now_ns() + TURN_NS
+    """Take expired entries for at most TURN_NS; append what on_expire receives to `pairs`. Returns True if more are due."""
+    cdef int64_t end_ns = monotonic_ns() + TURN_NS
     cdef int budget = SLICE
     cdef int64_t taken = 0
     cdef DictEntry* entry
-    cdef tuple pair = None              # without memory for one, nothing is taken that has to be told
+    cdef tuple pair = None              # created before an entry is taken, so that out-of-memory loses no report
     while True:
         if self.on_expire_ is not None and pair is None:
             try:
@@ -271,55 +347,42 @@ cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) 
                 if len(pairs):
                     return True
                 raise
-        if not list_is_empty(&self.lapsed):
-            entry = <DictEntry*>self.lapsed.next
-            container_unlink(self, &entry.entry)
-        elif container_step(self, now.ms, &budget):
-            entry = <DictEntry*>self.due.next
-            dict_take_out(self, entry)
-        elif budget > 0:
-            return False
-        else:
-            if now_ns() > end_ns or taken:
+        entry = dict_take_expired(self, now.ms, &budget)
+        if entry is NULL:
+            if budget > 0:
+                return False
+            if monotonic_ns() > end_ns or taken:
                 return True
             budget = SLICE
             continue
         taken += 1
         if self.on_expire_ is not None and entry.entry.place >= self.reported_from:
-            key = <object>entry.key
-            value = <object>entry.value
-            entry_drop(entry)
-            Py_INCREF(key)
-            PyTuple_SET_ITEM(pair, 0, key)
-            Py_INCREF(value)
-            PyTuple_SET_ITEM(pair, 1, value)
-            PyObject_GC_Track(<PyObject*>pair)
-            list_fill_room(pairs, pair)
-            pair = key = value = None
+            pair_fill(pairs, pair, entry)
+            pair = None
             if taken >= SLICE:
                 return True
         else:
             entry_drop(entry)
-            if taken % LOOK_EVERY == 0 and now_ns() > end_ns:
+            if taken % CLOCK_CHECK_EVERY == 0 and monotonic_ns() > end_ns:
                 return True
 
 
-cdef bint dict_ring(ExpiringDictCore self) except False:
-    """The alarm: expires what is due, a turn at a time, and tells on_expire of it."""
+cdef bint dict_expire(ExpiringDictCore self) except False:
+    """Take all expired entries, one turn at a time, and report them to on_expire."""
     cdef Instant now
     cdef list pairs
     cdef bint more = True
     with cython.critical_section(self):
         container_ready(self)
-        if self.ringing == self.generation + 1:
-            return True                     # who is at it sees to this, too
-        self.ringing = self.generation + 1
+        if self.expiring == self.generation + 1:
+            return True                     # the thread that is expiring entries takes these, too
+        self.expiring = self.generation + 1
     try:
         while more:
             pairs = []
             with cython.critical_section(self):
                 container_ready(self)       # on_expire may have forked
-                self.ringing = self.generation + 1
+                self.expiring = self.generation + 1
                 timer_read_clock(self.timer.timer, &now)
                 more = dict_take_turn(self, &now, pairs)
             list_drop_room(pairs)
@@ -328,9 +391,9 @@ cdef bint dict_ring(ExpiringDictCore self) except False:
                 callback(pairs)
             pairs = None
             if more:
-                breathe()
+                yield_gil()
     finally:
         with cython.critical_section(self):
-            self.ringing = 0
+            self.expiring = 0
             dict_arm_again(self)
     return True

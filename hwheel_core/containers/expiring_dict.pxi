@@ -1,12 +1,12 @@
-# ExpiringDictCore: what hwheel.ExpiringDict does for each entry.
+# ExpiringDictCore: the methods of ExpiringDict.
 
 
 cdef class ExpiringDictCore(ContainerCore):
-    """The compiled part of an ExpiringDict, which brings the timer and the rest of a MutableMapping."""
+    """The compiled base class of ExpiringDict, which adds the default timer and the rest of a MutableMapping."""
 
     @classmethod
     def __class_getitem__(cls, item):
-        """For type checkers; this class itself is not generic."""
+        """Return the class itself: only type checkers need the parameters."""
         return cls if cls is ExpiringDictCore else super(ExpiringDictCore, cls).__class_getitem__(item)
 
     def __dealloc__(self):
@@ -17,8 +17,8 @@ cdef class ExpiringDictCore(ContainerCore):
                 entry = self.table.order.newer
                 dict_take_out(self, entry)
                 entry_drop(entry)
-            while not list_is_empty(&self.lapsed):
-                entry = <DictEntry*>self.lapsed.next
+            while not list_is_empty(&self.unreported):
+                entry = <DictEntry*>self.unreported.next
                 container_unlink(self, &entry.entry)
                 entry_drop(entry)
         PyMem_RawFree(self.table.slots)
@@ -26,21 +26,21 @@ cdef class ExpiringDictCore(ContainerCore):
 
     def _set_up(self, ttl, maxsize, refresh, on_expire, timer):
         cdef int64_t ttl_ms = ttl_argument(ttl)
-        cdef int64_t most = INT64_MAX
+        cdef int64_t max_entries = INT64_MAX
         if maxsize is not None:
-            most = integer_argument(maxsize, "maxsize")
-            if most < 1:
-                raise ValueError(f"maxsize must be at least 1, not {most}")
+            max_entries = integer_argument(maxsize, "maxsize")
+            if max_entries < 1:
+                raise ValueError(f"maxsize must be at least 1, not {max_entries}")
         if on_expire is not None and not PyCallable_Check(on_expire):
             raise TypeError(f"on_expire must be callable, not {type(on_expire).__name__}")
         refreshes = bool(refresh)
         container_check_new(self)
         self.default_ttl_ms = ttl_ms
-        self.most = most
+        self.max_entries = max_entries
         self.refreshes = refreshes
         self.on_expire_ = on_expire
         self.table.order.older = self.table.order.newer = &self.table.order
-        list_init(&self.lapsed)
+        list_init(&self.unreported)
         container_set_up(self, timer)
 
     # --- one entry -----------------------------------------------------------------------------------------------
@@ -77,35 +77,46 @@ cdef class ExpiringDictCore(ContainerCore):
     @cython.always_allow_keywords(True)
     @cython.critical_section
     def set(self, key, value, *, ttl=None):
-        """Sets a key's value, to expire in `ttl` seconds, by itself the dict's ttl.
+        """Set a key's value.
+
+        Args:
+            key: A hashable key.
+            value: Its value.
+            ttl: Seconds until the entry expires. Default: the dict's ``ttl``.
 
         Raises:
-            TypeError, ValueError, OverflowError: ttl is no number of seconds, not positive, not finite, or too large; or
-            the key cannot be hashed. Nothing was changed.
-            TimerClosed: the timer is closed.
+            TypeError: ``ttl`` is not a number, or the key is not hashable.
+            ValueError: ``ttl`` is not positive or not finite.
+            OverflowError: ``ttl`` is too large.
+            TimerClosed: The timer is closed. After any error the dict is unchanged.
 
-        Runtime complexity: O(1).
+        O(1). Thread-safe.
         """
         dict_put(self, key, value, 0 if ttl is None else ttl_argument(ttl), PUT_SET)
 
     @cython.always_allow_keywords(True)
     @cython.critical_section
     def touch(self, key, ttl=None):
-        """Sets a key back: it expires in `ttl` seconds from now, by itself those that it was set with. True if it was there.
+        """Renew a key's deadline, and make the entry the newest.
 
-        It becomes the newest. Raises as set().
+        Args:
+            key: A hashable key.
+            ttl: Seconds from now until the entry expires. Default: the ttl that it was set with.
 
-        Runtime complexity: O(1).
+        Returns:
+            True if the key was present.
+
+        Raises:
+            TypeError, ValueError, OverflowError, TimerClosed: As in ``set()``.
+
+        O(1). Thread-safe.
         """
         return dict_put(self, key, None, 0 if ttl is None else ttl_argument(ttl), PUT_TOUCH) is not NOT_THERE
 
     @cython.always_allow_keywords(True)
     @cython.critical_section
     def expires_in(self, key):
-        """The seconds until a key expires; None if it is not there.
-
-        Runtime complexity: O(1).
-        """
+        """Return the seconds until a key expires, or None if it is missing. O(1). Thread-safe."""
         cdef Instant now
         cdef DictEntry* entry = NULL
         container_ready(self)
@@ -116,16 +127,18 @@ cdef class ExpiringDictCore(ContainerCore):
 
     @cython.critical_section
     def get(self, key, default=None, /):
-        """The key's value; `default` if it is not there. O(1)."""
+        """Return the key's value, or ``default`` if the key is missing. O(1). Thread-safe."""
         value = dict_get(self, key)
         return default if value is NOT_THERE else value
 
     @cython.critical_section
     def pop(self, key, /, *default):
-        """Takes a key out and returns its value; else the default, if one is given. O(1).
+        """Remove a key and return its value, or the default if one is given and the key is missing.
 
         Raises:
-            KeyError: the key is not there, and there is no default.
+            KeyError: The key is missing, and no default is given.
+
+        O(1). Thread-safe.
         """
         if len(default) > 1:
             raise TypeError(f"pop expected at most 2 arguments, got {1 + len(default)}")
@@ -138,10 +151,12 @@ cdef class ExpiringDictCore(ContainerCore):
 
     @cython.critical_section
     def popitem(self):
-        """Takes the newest entry out, and returns (key, value). O(1).
+        """Remove the newest entry and return ``(key, value)``.
 
         Raises:
-            KeyError: the dict is empty.
+            KeyError: The dict is empty.
+
+        O(1). Thread-safe.
         """
         cdef Instant now
         cdef DictEntry* entry
@@ -149,7 +164,7 @@ cdef class ExpiringDictCore(ContainerCore):
         timer_read_clock(self.timer.timer, &now)
         entry = self.table.order.older
         while entry is not &self.table.order and entry_deadline_ms(self, entry) <= now.ms:
-            entry = entry.older             # its alarm is about to ring
+            entry = entry.older             # expired; its alarm is about to run
         if entry is &self.table.order:
             raise KeyError("the dict is empty")
         key, value = <object>entry.key, <object>entry.value
@@ -160,9 +175,14 @@ cdef class ExpiringDictCore(ContainerCore):
     @cython.always_allow_keywords(True)
     @cython.critical_section
     def setdefault(self, key, default=None, *, ttl=None):
-        """The key's value; where it is not there, it is set to `default` first, as by set(). One step, for all threads.
+        """Return the key's value; if the key is missing, set it to ``default`` first.
 
-        Runtime complexity: O(1).
+        Args:
+            key: A hashable key.
+            default: The value for a missing key.
+            ttl: As in ``set()``, for a missing key.
+
+        O(1). Thread-safe: one atomic step.
         """
         return dict_put(self, key, default, 0 if ttl is None else ttl_argument(ttl), PUT_DEFAULT)
 
@@ -176,52 +196,72 @@ cdef class ExpiringDictCore(ContainerCore):
 
     @cython.critical_section
     def clear(self):
-        """Takes all entries out. on_expire hears of none. O(n)."""
+        """Remove all entries, without a call of ``on_expire``. O(n). Thread-safe."""
         dict_clear(self)
 
     def _pairs(self):
-        """(key, value) of all entries at one moment, the oldest first."""
+        """Return [(key, value)] of all entries as of one moment, oldest first."""
         cdef list flat
         with cython.critical_section(self):
             flat = dict_flat(self)
         return [*zip(flat[::2], flat[1::2])]
 
     def _values(self):
+        """Return all values as of one moment, oldest first."""
         cdef list flat
         with cython.critical_section(self):
             flat = dict_flat(self)
         return flat[1::2]
 
-    # --- looking -------------------------------------------------------------------------------------------------
+    @cython.critical_section
+    def _lifetime(self, key):
+        """Return (remaining_ms, ttl_ms) of a key, or None if it is missing."""
+        cdef Instant now
+        cdef DictEntry* entry = NULL
+        container_ready(self)
+        timer_read_clock(self.timer.timer, &now)
+        if not dict_find(self, key, &now, &entry):
+            return None
+        return entry_deadline_ms(self, entry) - now.ms, entry.ttl_ms
+
+    @cython.critical_section
+    def _set_lifetime(self, key, value, int64_t remaining_ms, int64_t ttl_ms):
+        """Set an entry that expires in remaining_ms and that touch() renews by ttl_ms."""
+        cdef DictEntry* entry = NULL
+        dict_put(self, key, value, remaining_ms, PUT_SET)
+        if table_find(&self.table, key, mixed_hash(key), &entry):
+            entry.ttl_ms = ttl_ms
+
+    # --- settings ------------------------------------------------------------------------------------------------
 
     @property
     def ttl(self):
-        """How long an entry lives that is not given a time of its own, in seconds."""
+        """The default time to live of an entry, in seconds."""
         container_ready(self)
         return self.default_ttl_ms / 1000.0
 
     @property
     def maxsize(self):
-        """How many entries there may be; None: any number."""
+        """The maximum number of entries; None: unlimited."""
         container_ready(self)
-        return None if self.most == INT64_MAX else self.most
+        return None if self.max_entries == INT64_MAX else self.max_entries
 
     @property
     def refresh(self):
-        """Whether each look-up sets its key back."""
+        """True if each lookup renews its key."""
         container_ready(self)
         return bool(self.refreshes)
 
     @property
     def on_expire(self):
-        """What is called with the entries that have expired; None: nothing is."""
+        """The callback that receives expired entries, or None."""
         container_ready(self)
         return self.on_expire_
 
-    # --- for the alarm -------------------------------------------------------------------------------------------
+    # --- hooks of ContainerCore ----------------------------------------------------------------------------------
 
-    def _ring(self):
-        dict_ring(self)
+    def _on_alarm(self):
+        dict_expire(self)
 
     @cython.critical_section
     def _after_fork(self, bint keeps):
@@ -230,9 +270,9 @@ cdef class ExpiringDictCore(ContainerCore):
         dict_arm_again(self)
 
 
-# Cython's tp_clear would take away the timer as well, and all methods rely on it. What can lead back to the dict is what is
-# cleared here; a timer that does is broken up by itself. If CPython found the function elsewhere than in the type,
-# test_a_dict_that_its_own_on_expire_holds_is_collected in tests/containers/test_expiring_dict_memory.py would fail.
+# Cython's tp_clear would also clear the timer, which every method needs. This one clears only what can lead back to the dict;
+# a timer that leads back to it clears itself. If CPython ignored this slot,
+# tests/containers/test_expiring_dict_memory.py::test_a_dict_that_its_own_on_expire_holds_is_collected would fail.
 
 cdef int dict_break_cycles(PyObject* self) noexcept:
     cdef object callback = (<ExpiringDictCore>self).on_expire_

@@ -1,18 +1,19 @@
-# The table of an ExpiringDict: linear hashing (Litwin, "Linear Hashing: A New Tool for File and Table Addressing", 1980).
-# Chains, and one slot more for each entry more: the slot at `split` is divided into itself and a new last one. So the table
-# never moves all of its entries at once, as a dict does when it grows, and gives memory back as it becomes empty. (Only the
-# array of slots is reallocated as a whole, each time it is twice as long or half: the C library remaps large blocks.)
+# The hash table of an ExpiringDict: linear hashing (Litwin, "Linear Hashing: A New Tool for File and Table Addressing", 1980).
 #
-# It is no Python dict because an entry has to leave it by itself, when it falls due: without the hash and the comparison of
-# its key, which are somebody's code.
+# The table has chains. For each added entry it gets one more slot: the slot at `split` is divided into itself and a new last
+# slot. So, unlike a Python dict, it never moves all entries at once, and it returns memory as it empties. Only the array of
+# slots is reallocated as a whole, when it doubles or halves; the C library remaps large blocks cheaply.
+#
+# A Python dict would not do: an expiring entry must leave the table without hashing or comparing its key, which is foreign
+# code.
 
 cdef enum:
     TABLE_LEAST = 8         # slots
-    SPARSE = 4              # slots an entry, beyond which slots are merged
+    SPARSE = 4              # slots per entry above which slots are merged
 
 
 cdef inline uint64_t mixed_hash(object key) except? 0:
-    """The key's hash, so mixed that its low bits are as good as any. Two are the same if the hashes are."""
+    """Return the key's hash with all bits mixed into the low ones. Equal hashes stay equal."""
     cdef uint64_t mixed = <uint64_t>PyObject_Hash(key)
     mixed = (mixed ^ (mixed >> 32)) * <uint64_t>0x9E3779B97F4A7C15
     return mixed ^ (mixed >> 29)
@@ -30,7 +31,7 @@ cdef inline uint64_t table_length(const DictTable* self) noexcept nogil:
 
 
 cdef bint table_make(DictTable* self) noexcept nogil:
-    """False when there is no memory."""
+    """Allocate the slots if needed. Returns False without memory."""
     if self.slots is NULL:
         self.slots = <DictEntry**>PyMem_RawCalloc(TABLE_LEAST, sizeof(DictEntry*))
         self.mask = TABLE_LEAST - 1
@@ -49,7 +50,7 @@ cdef bint table_resize(DictTable* self, uint64_t room) noexcept nogil:
 
 
 cdef void table_grow(DictTable* self) noexcept nogil:
-    """One slot more. Without memory for it chains become longer, and that is all."""
+    """Add a slot. Without memory for it, chains only become longer."""
     cdef uint64_t last = table_length(self)
     cdef DictEntry** low
     cdef DictEntry** high_end
@@ -75,7 +76,7 @@ cdef void table_grow(DictTable* self) noexcept nogil:
 
 
 cdef void table_shrink(DictTable* self) noexcept nogil:
-    """One slot less."""
+    """Remove the last slot."""
     cdef DictEntry** end
     if self.split == 0:
         self.mask >>= 1
@@ -90,14 +91,14 @@ cdef void table_shrink(DictTable* self) noexcept nogil:
 
 
 cdef inline void table_add(DictTable* self, DictEntry* entry) noexcept nogil:
-    """A new entry becomes the newest, and the last of its chain. The table is made (table_make)."""
+    """Append a new entry to its chain and to the order. The slots exist (table_make)."""
     cdef DictEntry** slot
     hw_bump(&self.count, 1)
     self.version += 1
     if <uint64_t>self.count > table_length(self):
         table_grow(self)
     slot = table_slot(self, entry.hash)
-    while slot[0] is not NULL:              # who has looked for its key has been to all of them
+    while slot[0] is not NULL:              # cheap: the search for the key has just touched this chain
         slot = &slot[0].chain
     slot[0] = entry
     entry.chain = NULL
@@ -134,10 +135,12 @@ cdef inline void table_remove(DictTable* self, DictEntry* entry) noexcept nogil:
 
 
 cdef int table_find(DictTable* self, object key, uint64_t hash, DictEntry** found_out) except -1:
-    """Whether there is an entry of the key. The comparison of keys may be somebody's code, which may do anything; what is
-    found was found after that, and stays until somebody's code runs again. Entries of one hash stay in one chain, in the order
-    in which they were added: so what is added meanwhile lies ahead of the search, and what lies behind it need not be looked
-    at again."""
+    """Search a key; return True and its entry if it is present.
+
+    Comparing keys may run foreign code that changes the table. The result is valid until foreign code runs again. Entries
+    with equal hashes stay in one chain in the order of their addition, so the search continues behind a compared entry
+    that is still present: later additions are ahead of it.
+    """
     cdef DictEntry* entry
     cdef object other
     cdef uint64_t version, added
@@ -155,12 +158,12 @@ cdef int table_find(DictTable* self, object key, uint64_t hash, DictEntry** foun
             added = entry.added
             equal = PyObject_RichCompareBool(other, key, Py_EQ)
             if version != self.version:
-                # As in a dict the search goes on if the entry is still there, and else begins anew.
+                # As in a Python dict: continue if the entry is still present, else start again.
                 entry = table_slot(self, hash)[0]
                 while entry is not NULL and (entry.key is not <PyObject*>other or entry.added != added):
                     entry = entry.chain
                 if entry is NULL:
-                    other = None        # which may die of it, and do anything
+                    other = None        # its destructor may run foreign code
                     entry = table_slot(self, hash)[0]
                     continue
                 found_out[0] = entry

@@ -468,7 +468,7 @@ def test_a_key_is_made_by_put_alone_and_says_what_it_is(timer):
     key = q.put("a", 1.5)
     with pytest.raises(TypeError):
         type(key)()
-    assert repr(key) == "<DelayKey pending, deadline 1.5 s>" and repr(q) == "<DelayQueue, 1 items>" and bool(q)
+    assert repr(key) == "<DelayKey pending, deadline 1.5 s>" and repr(q) == "<DelayQueue, 1 item>" and bool(q)
     bare = type(key).__new__(type(key))
     assert (bare.item, bare.pending) == (None, False) and q.reset(bare, 1) is False
     with pytest.raises(KeyError):
@@ -678,3 +678,15 @@ def test_an_interruption_between_the_wake_up_and_the_turn_of_who_is_woken_loses_
 
 def test_the_type_of_a_key_takes_the_type_of_its_item():
     assert repr(DelayKey[int]) == "hwheel.types.DelayKey[int]"
+
+
+def test_a_key_knows_its_remaining_time(timer):
+    q = DelayQueue(timer=timer)
+    key = q.put("a", 1.5)
+    timer.advance(1)
+    assert key.remaining() == 0.5
+    timer.advance(1)
+    assert key.remaining() == 0.0 and key.pending
+    q.reset(key, 2)
+    assert key.remaining() == 2.0
+    assert q.remove(key) == "a" and key.remaining() == 0.0

@@ -1,5 +1,6 @@
 """An ExpiringDict is a dict, and forgets in time."""
 
+import copy
 from collections.abc import MutableMapping
 from decimal import Decimal
 from fractions import Fraction
@@ -499,3 +500,36 @@ def test_an_entry_may_go_into_a_coarse_bucket_that_has_begun(hand_clock):
         hand_clock.ms += 1000
         timer.advance_clock(0)
         assert d.keys() == {"far"}
+
+
+def test_a_copy_keeps_deadlines_and_times_to_live():
+    timer = ManualTimer()
+    original = ExpiringDict(30, maxsize=9, refresh=False, timer=timer)
+    original["default"] = 1
+    original.set("short", 2, ttl=10)
+    timer.advance(4)
+    for copied in (original.copy(), copy.copy(original)):
+        assert type(copied) is ExpiringDict and copied == original and list(copied) == list(original)
+        assert (copied.ttl, copied.maxsize, copied.timer) == (30.0, 9, timer)
+        assert (copied.expires_in("short"), copied.expires_in("default")) == (6.0, 26.0)
+        assert copied.touch("short") and copied.expires_in("short") == 10.0
+        assert original.expires_in("short") == 6.0
+
+
+def test_union_with_a_mapping():
+    timer = ManualTimer()
+    left = ExpiringDict(30, timer=timer)
+    left.set("a", 1, ttl=10)
+    left["b"] = 1
+    union = left | {"b": 2, "c": 3}
+    assert type(union) is ExpiringDict and dict(union) == {"a": 1, "b": 2, "c": 3}
+    assert (union.expires_in("a"), union.expires_in("c")) == (10.0, 30.0)
+    assert dict(left) == {"a": 1, "b": 1}
+    reflected = {"a": 0, "z": 9} | left
+    assert type(reflected) is ExpiringDict and dict(reflected) == {"a": 1, "z": 9, "b": 1}
+    assert reflected.expires_in("a") == 10.0
+    left |= [("b", 5)]
+    assert dict(left) == {"a": 1, "b": 5}
+    with pytest.raises(TypeError):
+        left | [("b", 5)]
+    assert left != None and (left == 3) is False  # noqa: E711

@@ -15,21 +15,26 @@ if sys.version_info >= (3, 13):
 else:
 
     class QueueShutDown(HwheelError):
-        """The queue is shut down: it takes nothing more, and nothing is left in it. asyncio.QueueShutDown, where that
-        exists."""
+        """Raised by a queue that is shut down. From Python 3.13 on, this is asyncio.QueueShutDown."""
 
         __module__ = "hwheel.asyncio"
 
 
 class DelayQueue(DelayQueueCore[_T]):
-    """A queue whose items come out when they are due, for coroutines: `await queue.get()`, or
-    `async for item in queue`, which ends when the queue is shut down and nothing is left in it.
+    """A queue for coroutines whose items become available at a deadline.
 
-    As hwheel.DelayQueue, with asyncio's QueueFull, QueueEmpty and QueueShutDown. It is not bound to
-    one loop: coroutines of several loops may wait in it, and what does not wait (put_nowait(),
-    reset(), remove(), drain(), shutdown()) may be called from any thread. A task that is cancelled
-    while it waits leaves nothing behind, and loses no item. By itself it goes by the shared timer's
-    clock, time.monotonic(), and not by the loop's.
+    Use ``await queue.get()`` or ``async for item in queue``, which ends once the queue is shut down
+    and empty. Items are ordered as in hwheel.DelayQueue; the exceptions are asyncio's QueueFull,
+    QueueEmpty, and QueueShutDown. By default the queue uses the clock of a shared timer,
+    ``time.monotonic()``, not the loop's.
+
+    Args:
+        maxsize: The maximum number of items, due or not; ``put()`` waits for room. Zero or less:
+            unlimited.
+        timer: As in hwheel.DelayQueue.
+
+    The queue is not bound to a loop: coroutines of several loops may wait in it. The methods that do
+    not wait are thread-safe. A task that is cancelled while it waits loses no item.
 
     >>> import asyncio
     >>> from hwheel import SystemTimer
@@ -52,7 +57,18 @@ class DelayQueue(DelayQueueCore[_T]):
         self._set_up(maxsize, delay_queue_timer(timer), (asyncio.QueueEmpty, asyncio.QueueFull, QueueShutDown))
 
     async def put(self, item: _T, delay: float) -> "DelayKey[_T]":
-        """put_nowait(), but waits for room."""
+        """Add an item, and wait for room if the queue is full.
+
+        Args:
+            item: Any object.
+            delay: Seconds until the item becomes available.
+
+        Returns:
+            The item's key, for ``reset()`` and ``remove()``.
+
+        Raises:
+            Exception: As in ``put_nowait()``, except QueueFull.
+        """
         while True:
             waiter = _Waiter()
             key = self._put_or_wait(item, delay, waiter)
@@ -61,11 +77,11 @@ class DelayQueue(DelayQueueCore[_T]):
             await self._wait_for(waiter)
 
     async def get(self) -> _T:
-        """get_nowait(), but waits for an item that is due.
+        """Remove and return the first due item, and wait until one is due.
 
         Raises:
-            QueueShutDown: the queue is shut down, and nothing is left in it.
-            TimerClosed: there is nothing that could wake who waits.
+            QueueShutDown: The queue is shut down and empty.
+            TimerClosed: The timer is closed, so it could not wake a waiting task.
         """
         while True:
             waiter = _Waiter()
@@ -92,7 +108,7 @@ class DelayQueue(DelayQueueCore[_T]):
 
 
 class _Waiter:
-    """Wakes a coroutine, from any thread."""
+    """Wakes a coroutine from any thread."""
 
     __slots__ = ("future", "loop")
 
@@ -101,7 +117,7 @@ class _Waiter:
         self.future: asyncio.Future[Any] = self.loop.create_future()
 
     def release(self) -> bool:
-        """False: the loop is closed, and with it all that waited there."""
+        """Wake the coroutine. Returns False if its loop is closed."""
         try:
             self.loop.call_soon_threadsafe(self._wake)
             return True

@@ -1,9 +1,9 @@
-"""DelayQueue: a queue whose items come out when they are due."""
+"""DelayQueue: a queue whose items become available at a deadline."""
 
 import queue
 from typing import TypeVar
 
-from hwheel.containers.shared_timer import shared_timer
+from hwheel.containers import shared_timer
 from hwheel.timers.base import BaseTimer, check_runs_here
 from hwheel_core import BlockingDelayQueueCore, ShutDown
 
@@ -11,34 +11,37 @@ _T = TypeVar("_T")
 
 
 def delay_queue_timer(timer: BaseTimer | None) -> BaseTimer:
-    """The timer for a queue that was given this one."""
-    check_runs_here(timer, "who waits in a queue")
+    """Return the timer for a queue: the given one, or a shared one."""
+    check_runs_here(timer, "a waiter of a queue")
     return shared_timer("delaying", executor="inline") if timer is None else timer
 
 
 class DelayQueue(BlockingDelayQueueCore[_T]):
-    """A queue whose items come out when they are due: retries, leases, polls, what is to be done
-    later by a worker. For threads; `hwheel.asyncio.DelayQueue` is for coroutines.
+    """A queue whose items become available at a deadline: retries, leases, polls, delayed work.
 
-    Items come out in the order of their deadlines, to the tick of the timer, and within a tick as
-    they were put in or reset; none before its time. What is due waits for who comes.
+    For threads; ``hwheel.asyncio.DelayQueue`` is for coroutines.
 
-    maxsize: how many items there may be, due or not; put() waits for room. 0 or less: any number.
-    timer: a SystemTimer or a ManualTimer, for the clock and to wake who waits; it is left open.
-        None: one that all queues of the process share. It has one task while somebody waits in
-        get(), and none otherwise. Who waits when it is closed is not woken by it any more: shut
-        the queue down first. Its executor cannot be one of processes.
+    Items come out in the order of their deadlines, rounded up to the timer's tick, and within a
+    tick in the order in which they were put or reset. No item comes out before its deadline.
 
-    put() returns the item's key, for reset() and remove(); `key.item`, `key.deadline`,
-    `key.pending`. queue.Full, queue.Empty as of queue.Queue; hwheel.types.ShutDown, which is
-    queue.ShutDown from Python 3.13 on. TimerClosed: the timer is closed.
+    The garbage collector does not see the items: a reference cycle through an item is broken only
+    when the item leaves the queue. In the child of a fork the queue is empty, unless the timer was
+    created with ``fork="keep"``.
 
-    Every method may be called from any thread. A Ctrl-C that comes while a thread waits leaves
-    nothing behind. In a forked child the queue is empty, because its items are the parent's to work
-    on, unless the timer keeps what was pending (fork="keep").
+    Args:
+        maxsize: The maximum number of items, due or not; ``put()`` waits for room. Zero or less:
+            unlimited.
+        timer: A SystemTimer or ManualTimer, without a process pool as its executor, which provides
+            the clock and wakes waiting threads. The queue never closes it; call ``shutdown()``
+            before you close it, because a closed timer wakes no thread. None: a timer that all
+            queues of the process share.
 
-    The garbage collector does not see the items: a cycle of references that leads through one is
-    broken when it leaves the queue, and not before.
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: The timer's executor is a process pool.
+        TimerClosed: The timer is closed.
+
+    Thread-safe. A KeyboardInterrupt in a waiting thread loses no item.
 
     >>> from hwheel import DelayQueue, ManualTimer
     >>> timer = ManualTimer()

@@ -1,9 +1,9 @@
-"""ExpiringDict: a dict whose entries expire by themselves."""
+"""ExpiringDict: a dict whose entries expire."""
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, MutableMapping, ValuesView
-from typing import Any, SupportsFloat, SupportsIndex, TypeVar
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, ValuesView
+from typing import Any, Self, SupportsFloat, SupportsIndex, TypeVar
 
-from hwheel.containers.shared_timer import shared_timer
+from hwheel.containers import shared_timer
 from hwheel.timers.base import BaseTimer, check_runs_here
 from hwheel_core import ExpiringDictCore
 
@@ -12,37 +12,40 @@ _V = TypeVar("_V")
 
 
 class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
-    """A dict whose entries expire by themselves: caches, sessions, leases, what was seen lately.
+    """A dict whose entries expire: caches, sessions, leases, recently seen ids.
 
-    An entry is there until its deadline, and not after; then it is taken out, and its memory given
-    back, whether anybody looks or not.
+    An entry is present until its deadline. Then the dict removes it and returns its memory, even if
+    no one looks at the dict.
 
-    ttl: how long an entry lives, in seconds; `set(key, value, ttl=...)` gives one its own.
-    maxsize: how many entries there may be. One more pushes out the oldest, that is the one which
-        was set or touched the longest time ago, and on_expire does not hear of it. None: any number.
-    refresh: each look-up (`d[key]`, get(), setdefault()) sets its key back, as touch() does.
-    on_expire: called with a list of (key, value), oldest deadline first, on the timer's executor;
-        at most 2,048 a call. What is deleted, popped, replaced or pushed out has not expired. What
-        it raises goes to the timer's on_error; no entry is lost by it.
-    timer: a SystemTimer or a ManualTimer, which is left open. It sees one task, whatever the dict
-        holds. None: one that all such dicts of the process share; a slow on_expire makes that of
-        others late. Its executor cannot be one of processes.
+    Iteration, views, and comparison see a snapshot of one moment, oldest entry first; concurrent
+    changes never make them fail. ``len()`` may briefly count entries that have just expired. Keys are
+    hashed and compared as in a dict; expiry does neither.
 
-    Iterating, keys(), values(), items() and a comparison see the entries of one moment, the oldest
-    first, and never fail because others come or go. len() may count, for a moment, what has expired
-    and is about to be taken out.
+    The garbage collector does not see the entries: a reference cycle through an entry is broken only
+    when the entry expires or is removed. Dropping the last reference to a dict frees it at once,
+    without calls of ``on_expire``. In the child of a fork the entries are present and expire, but
+    ``on_expire`` receives only entries set in the child, unless the timer was created with
+    ``fork="keep"``.
 
-    In a forked child the entries are there, too, and expire; on_expire hears of those alone that
-    were set there, unless the timer keeps what was pending (fork="keep"). Where a signal handler
-    interrupts, nothing is halved. Keys are hashed and compared as by a dict, with no lock held; an
-    expiry does neither. Every method may be called from any thread.
+    Args:
+        ttl: Default time to live in seconds; ``set(key, value, ttl=...)`` overrides it.
+        maxsize: The maximum number of entries. Adding one more removes the entry that was set or
+            touched the longest time ago, without a call of ``on_expire``. None: unlimited.
+        refresh: True: each lookup (``d[key]``, ``get()``, ``setdefault()``) renews the deadline, as
+            ``touch()`` does.
+        on_expire: Called on the timer's executor with a list of at most 2,048 expired
+            ``(key, value)`` pairs, earliest deadline first. Not called for entries that are deleted,
+            popped, replaced, or removed for ``maxsize``. Its exceptions go to the timer's
+            ``on_error``.
+        timer: A SystemTimer or ManualTimer, without a process pool as its executor; the dict never
+            closes it and adds one task to it. None: a timer that all dicts of the process share, in
+            which a slow ``on_expire`` delays the others.
 
-    The garbage collector does not see the entries: a million cost it nothing, and a cycle of
-    references that leads through one is broken when that expires, and not before. A dict that
-    nobody uses any more is freed at once, with its entries; on_expire does not hear of them.
+    Raises:
+        TypeError, ValueError, OverflowError: An argument has the wrong type or is out of range.
+        TimerClosed: The timer is closed. Later, entries cannot be set or touched once it is closed.
 
-    TypeError, ValueError, OverflowError: an argument is of the wrong type or out of range.
-    TimerClosed: the timer is closed; nothing can be set or touched any more.
+    Thread-safe.
 
     >>> from hwheel import ExpiringDict, ManualTimer
     >>> timer = ManualTimer()
@@ -71,26 +74,69 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
         self._set_up(ttl, maxsize, refresh, on_expire, shared_timer("expiring") if timer is None else timer)
 
     def keys(self) -> KeysView[_K]:
-        """The keys: a view, each look at which sees one moment."""
+        """Return a view of the keys. Each use of the view sees a snapshot."""
         return _Keys(self)
 
     def values(self) -> ValuesView[_V]:
-        """The values: a view, each look at which sees one moment."""
+        """Return a view of the values. Each use of the view sees a snapshot."""
         return _Values(self)
 
     def items(self) -> ItemsView[_K, _V]:
-        """The pairs of key and value: a view, each look at which sees one moment."""
+        """Return a view of the ``(key, value)`` pairs. Each use of the view sees a snapshot."""
         return _Items(self)
+
+    def copy(self) -> "ExpiringDict[_K, _V]":
+        """Return an ExpiringDict with the same settings, timer, and entries.
+
+        Each entry keeps its deadline and its time to live. O(n). Thread-safe.
+        """
+        copied = self._empty_copy()
+        for key, value in self._pairs():
+            lifetime = self._lifetime(key)
+            if lifetime is not None:
+                copied._set_lifetime(key, value, *lifetime)
+        return copied
+
+    __copy__ = copy
+
+    def __or__(self, other: Mapping[_K, _V]) -> "ExpiringDict[_K, _V]":
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        merged = self.copy()
+        merged.update(other)
+        return merged
+
+    def __ror__(self, other: Mapping[_K, _V]) -> "ExpiringDict[_K, _V]":
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        merged = self._empty_copy()
+        merged.update(other)
+        for key, value in self._pairs():
+            lifetime = self._lifetime(key)
+            if lifetime is not None:
+                merged._set_lifetime(key, value, *lifetime)
+        return merged
+
+    def __ior__(self, other: Any) -> Self:
+        self.update(other)
+        return self
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ExpiringDict):
             return dict(self._pairs()) == dict(other._pairs())
+        if not isinstance(other, Mapping):
+            return NotImplemented
         return dict(self._pairs()) == other
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {dict(self._pairs())!r}>"
+
+    def _empty_copy(self) -> "ExpiringDict[_K, _V]":
+        return ExpiringDict(
+            self.ttl, maxsize=self.maxsize, refresh=self.refresh, on_expire=self.on_expire, timer=self.timer
+        )
 
 
 class _Keys(KeysView[_K]):

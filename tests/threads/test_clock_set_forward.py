@@ -1,60 +1,88 @@
-"""A callable clock may be set forward: the next add tells a reaper that sleeps, or is about to, by an older reading."""
+"""A callable clock that is set forward: the next add wakes a thread that sleeps, or is about to, by an older reading.
 
+In the first two tests a thread of the test reaps in place of the timer's reaper, so that its first reading comes after
+all steps that the test names.
+"""
+
+import contextlib
 import threading
 
+from hwheel import TimerClosed
 from waiting import eventually
 
 HOUR_MS = 3_600_000
 
 
-def timer_with_traps(make_timer, hand_clock, traps):
-    """The last of the traps goes off when another thread than this one has read the clock."""
+@contextlib.contextmanager
+def reaping(timer):
+    """Dispatch expired tasks in another thread until the end of the block, which closes the timer."""
+
+    def reap():
+        with contextlib.suppress(TimerClosed):
+            while True:
+                timer.advance_clock(24 * HOUR_MS)
+
+    thread = threading.Thread(target=reap)
+    thread.start()
+    try:
+        yield
+    finally:
+        timer.close()
+        thread.join()
+
+
+def timer_with_hooks(make_timer, hand_clock, hooks):
+    """Return a timer without a reaper. When another thread than this one reads the clock, the last hook is called."""
 
     def clock():
         now_ms = hand_clock.ms
-        if traps and threading.current_thread() is not threading.main_thread():
-            traps.pop()()
+        if hooks and threading.current_thread() is not threading.main_thread():
+            hooks.pop()()
         return now_ms
 
-    return make_timer(clock=clock, executor="inline")
+    return make_timer(clock=clock, executor="inline", reaper=False)
 
 
-def test_a_reaper_that_has_just_read_the_clock_hears_that_it_was_set_forward(make_timer, hand_clock):
-    """The clock is set forward, and something is added, after the reaper has read it and before it sleeps."""
-    ran, traps = [], []
+def test_an_add_after_the_last_reading_before_the_sleep_reports_the_new_time(make_timer, hand_clock):
+    """The clock is set forward, and a task is added, after the reaper reads the clock and before it sleeps."""
+    ran, hooks = [], []
 
     def add():
         hand_clock.ms += HOUR_MS
         timer.call_later(7200, ran.append, "later")
 
-    timer = timer_with_traps(make_timer, hand_clock, traps)
+    timer = timer_with_hooks(make_timer, hand_clock, hooks)
     timer.call_later(3600, ran.append, "due")
-    traps.append(add)
     timer.call_later(1800, ran.append, "first")
-    eventually(lambda: ran == ["first", "due"])
+    hooks.append(add)
+    with reaping(timer):
+        eventually(lambda: ran == ["first", "due"])
+    assert hooks == []
 
 
-def test_it_hears_of_it_by_the_newer_of_two_adds_also_if_the_older_comes_last(make_timer, hand_clock):
-    """The reaper reads the clock, and one who adds does; then it is set forward, and another adds before both go on."""
-    ran, traps = [], []
+def test_the_newer_of_two_readings_counts_even_if_its_add_ends_first(make_timer, hand_clock):
+    """The reaper and an add read the clock. Then it is set forward, and a second add reads it and ends before both."""
+    ran, hooks = [], []
 
-    def add_by_the_old_reading():
-        traps.append(add_by_the_new_one)
-        timer.call_later(7200, ran.append, "by the old reading")
+    def add_with_old_reading():
+        hooks.append(add_with_new_reading)
+        timer.call_later(7200, ran.append, "old reading")
 
-    def add_by_the_new_one():
+    def add_with_new_reading():
         hand_clock.ms += HOUR_MS
-        timer.call_later(7200, ran.append, "by the new one")
+        timer.call_later(7200, ran.append, "new reading")
 
-    timer = timer_with_traps(make_timer, hand_clock, traps)
+    timer = timer_with_hooks(make_timer, hand_clock, hooks)
     timer.call_later(3600, ran.append, "due")
-    traps.append(add_by_the_old_reading)
     timer.call_later(1800, ran.append, "first")
-    eventually(lambda: ran == ["first", "due"])
+    hooks.append(add_with_old_reading)
+    with reaping(timer):
+        eventually(lambda: ran == ["first", "due"])
+    assert hooks == []
 
 
-def test_the_reading_that_an_add_takes_once_more_tells_it_too(make_timer, hand_clock):
-    """The wheel's clock is ahead when something is added, so the clock is read again; and is ahead of both by then."""
+def test_the_second_reading_of_an_add_counts_too(make_timer, hand_clock):
+    """An add whose reading is behind the wheel's time reads the clock again. Meanwhile the clock was set forward."""
     ran, readings_ms = [], []
     timer = make_timer(clock=lambda: readings_ms.pop() if readings_ms and is_adding() else hand_clock.ms)
 
@@ -68,17 +96,17 @@ def test_the_reading_that_an_add_takes_once_more_tells_it_too(make_timer, hand_c
     eventually(lambda: ran == ["first"])
     readings_ms.append(hand_clock.ms - 60_000)
     hand_clock.ms += HOUR_MS
-    timer.call_later(30, ran.append, "by an old reading")
-    eventually(lambda: sorted(ran) == ["by an old reading", "due", "first"])
+    timer.call_later(30, ran.append, "old reading")
+    eventually(lambda: sorted(ran) == ["due", "first", "old reading"])
 
 
-def test_a_task_of_call_every_that_goes_back_tells_it_too(make_timer, hand_clock):
+def test_the_next_run_of_a_periodic_task_counts_too(make_timer, hand_clock):
     ran = []
 
     def beat():
         ran.append("beat")
         if len(ran) == 1:
-            hand_clock.ms += HOUR_MS  # the reaper sleeps by now, until the other one is due
+            hand_clock.ms += HOUR_MS  # makes the other task due; the reaper learns of it when this task is added again
 
     timer = make_timer(clock=hand_clock)
     timer.call_every(60, beat)

@@ -36,7 +36,7 @@ FILES = [one for one in EXAMPLES if one.values[1].file is not None]
 
 def test_every_example_of_the_pages_is_tested():
     assert len(EXAMPLES) == sum(page.read_text().count("```python") for page in PAGES)
-    assert len(PRINTING) >= 15 and len(FILES) >= 8
+    assert len(PRINTING) >= 30 and len(FILES) >= 13
     for page, tests in ELSEWHERE.items():
         assert f'"{Path(page).name}"' in (ROOT / tests).read_text() or f'"{page}"' in (ROOT / tests).read_text()
 
@@ -72,6 +72,12 @@ def test_a_file_that_a_page_shows_does_what_the_page_says(page, example, tmp_pat
 
 
 PUBLIC = [getattr(hwheel, name) for name in hwheel.__all__ if isinstance(getattr(hwheel, name), type)]
+
+
+def test_the_public_classes_have_examples():
+    finder = doctest.DocTestFinder(recurse=False)
+    found = [test for public in PUBLIC for test in finder.find(public, public.__name__, globs={})]
+    assert sum(len(test.examples) for test in found) >= 45
 
 
 @pytest.mark.parametrize("public", PUBLIC, ids=lambda public: public.__name__)

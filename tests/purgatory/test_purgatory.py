@@ -1,9 +1,6 @@
 """The purgatory's arguments, its life and death, and its docstrings."""
 
-import doctest
-import importlib
 import os
-import pkgutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -365,20 +362,6 @@ print(purgatory.watched)
         )
         == "20000\n"
     )
-
-
-MODULES = [
-    hwheel.purgatory,
-    *(
-        importlib.import_module(f"hwheel.purgatory.{module.name}")
-        for module in pkgutil.iter_modules(hwheel.purgatory.__path__)
-    ),
-]
-
-
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
-def test_the_examples_in_the_docstrings_are_true(module):
-    assert doctest.testmod(module).failed == 0
 
 
 def test_every_public_name_says_what_it_is():

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from page_examples import commands_of, examples_of
+from sampling import at_least
 from servers import Load, Server
 
 pytest.importorskip("uvicorn")
 PAGE = Path(__file__).parents[2] / "docs/processes.md"
-COMMANDS = commands_of(PAGE, "uvicorn")
+COMMANDS = at_least(4, commands_of(PAGE, "uvicorn"))
 
 # uvicorn as a program of one's own starts it, which has used timers before; what the page's command says are its
 # arguments. Under multiprocessing's spawn each worker imports it again.

@@ -10,14 +10,14 @@ import pytest
 import hwheel.asyncio
 
 PUBLIC = [name for name in hwheel.asyncio.__all__ if name not in ("EventLoopPolicy", "install")]
-PARTS = ["loop", "loop_class", "policy", "timeouts", "timers"]
-MODULES = ["hwheel.asyncio", *(f"hwheel.asyncio.{part}" for part in PARTS)]
+MODULES = ["hwheel.asyncio.loop", "hwheel.asyncio.loop_class"]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("module", MODULES)
 def test_the_examples_in_the_docstrings_are_true(module):
-    assert doctest.testmod(importlib.import_module(module)).failed == 0
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted >= 3 and result.failed == 0
 
 
 def test_the_examples_of_the_compiled_classes_are_true():

@@ -1,4 +1,4 @@
-"""A real broker: one node of Kafka in KRaft mode, from the official jars, on 127.0.0.1."""
+"""A Kafka broker on 127.0.0.1: one node in KRaft mode, from the official jars."""
 
 import base64
 import socket
@@ -13,11 +13,11 @@ from servers import free_ports
 
 START_PATIENCE_S = 120
 JAVA = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-STARTS = 3  # between the choice of a port and its use somebody else may take it
+STARTS = 3  # another process may take a port between its choice and its use
 
 
 class Broker:
-    """Starts it; `servers` is where it is, `lossy_servers` the same through a LossyProxy."""
+    """A running broker. `servers` is its address, `lossy_servers` its address behind a LossyProxy."""
 
     def __init__(self, jars, directory, proxy):
         self.jars, self.directory, self.proxy = jars, directory, proxy
@@ -35,7 +35,7 @@ class Broker:
         raise RuntimeError(f"the broker does not start: {self.log.read_text()[-4000:]}")
 
     def format(self, data, controller):
-        """Lays out its storage."""
+        """Write the configuration, and format the storage."""
         settings = {
             "process.roles": "broker,controller",
             "node.id": 1,
@@ -58,7 +58,7 @@ class Broker:
         self.properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if cluster.startswith("-"):
-            cluster = f"A{cluster[1:]}"  # it would be taken for an option
+            cluster = f"A{cluster[1:]}"  # a leading hyphen would make it an option
         done = subprocess.run(
             [*JAVA, "-cp", f"{self.jars}/*", "kafka.tools.StorageTool", "format", "-t", cluster, "-c", self.properties],
             capture_output=True,
@@ -68,13 +68,13 @@ class Broker:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def start(self):
-        """The same storage and address again after a kill()."""
+        """Start the broker, after kill() with the same storage and address."""
         self.java = GuardedProcess(
             [*JAVA, "-cp", f"{self.jars}/*", "kafka.Kafka", self.properties], self.log, cwd=self.directory
         )
 
     def answers(self):
-        """Waits until it does; False if it ends."""
+        """Wait until the broker answers; return False if it ends."""
         give_up = time.monotonic() + START_PATIENCE_S
         while time.monotonic() < give_up and self.java.process.poll() is None:
             try:
@@ -87,7 +87,7 @@ class Broker:
         return False
 
     def make_topic(self, name, partitions=1, **settings):
-        """Makes a topic, and returns its address as `hwheel deliver` wants it."""
+        """Create a topic; return its URL for `hwheel deliver`."""
         admin = AdminClient({"bootstrap.servers": self.servers})
         made = admin.create_topics([NewTopic(name, partitions, 1, config=settings)])
         made[name].result(START_PATIENCE_S)

@@ -1,69 +1,52 @@
-"""One broker and one Spark session for all, started when the first test asks for them. What cannot be had here skips
-the tests, and the reason says what it is.
-"""
+"""One broker and one Spark session for the folder. A missing requirement skips the tests and is the reason."""
 
 import importlib.util
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
-sys.path += [str(HERE), str(HERE.parent / "spark")]  # the suite's import mode leaves them out
+sys.path += [str(HERE), str(HERE.parent / "spark")]  # the import mode of the suite leaves them out
 
-if any(importlib.util.find_spec(name) is None for name in ("pyspark", "confluent_kafka")):
-    collect_ignore_glob = ["test_[!w]*.py"]  # test_what_is_missing.py says so
-
-SETTINGS = {
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-}
+if importlib.util.find_spec("pyspark") is None:
+    collect_ignore_glob = ["test_*.py"]  # tests/spark/test_import.py reports that pyspark is missing
 
 
 def pytest_collection_modifyitems(items):
-    """Marks them all; and PySpark leaves sockets to the garbage collector: which test is blamed for it is chance."""
+    from local_spark import ignore_socket_warnings
+
+    ignore_socket_warnings(items, HERE)
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.kafka)
-            for kind in ("pytest.PytestUnraisableExceptionWarning", "ResourceWarning"):
-                item.add_marker(pytest.mark.filterwarnings(f"ignore:.*socket.socket:{kind}"))
 
 
-def had(name):
-    """The jars, or a skipped test."""
-    from jars import NoKafka, jars
+def jars_or_skip(name):
+    from jars import MissingJarsError, jars
 
     try:
         return jars(name)
-    except NoKafka as missing:
-        pytest.skip(str(missing))
+    except MissingJarsError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
-def java():
-    """That Java is there."""
-    if shutil.which("java") is None:
-        pytest.skip("no java found, which runs Kafka and Spark (Debian, Ubuntu: apt install openjdk-17-jre-headless)")
-    told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
-    if told.returncode:
-        pytest.skip(f"java -version fails: {told.stderr}")
+def requirements():
+    """Skip the test without Java or a Kafka client."""
+    import topics  # noqa: F401
+    from local_spark import java_problem
+
+    if java_problem() is not None:
+        pytest.skip(java_problem())
 
 
 @pytest.fixture(scope="session")
-def connector(java):
-    """The jars of Spark's connector, as spark.jars wants them; they go with one version of pyspark."""
+def connector(requirements):
+    """The jars of Spark's Kafka connector, as a value of spark.jars. They fit one version of pyspark."""
     import pyspark
 
-    found = sorted(had("connector").glob("*.jar"))
+    found = sorted(jars_or_skip("connector").glob("*.jar"))
     (version,) = [one.stem.rpartition("-")[2] for one in found if one.name.startswith("spark-sql-kafka")]
     if pyspark.__version__ != version:
         pytest.skip(f"the connector is of version {version}, pyspark {pyspark.__version__} (make test-kafka has both)")
@@ -71,40 +54,34 @@ def connector(java):
 
 
 @pytest.fixture(scope="session")
-def delta(java):
-    """The jars of Delta, as spark.jars wants them."""
-    return ",".join(map(str, sorted(had("delta").glob("*.jar"))))
+def delta(requirements):
+    """The jars of Delta, as a value of spark.jars."""
+    return ",".join(map(str, sorted(jars_or_skip("delta").glob("*.jar"))))
 
 
 @pytest.fixture(scope="session")
-def broker(java, tmp_path_factory):
-    """The broker, with a listener that loses answers."""
+def broker(requirements, tmp_path_factory):
+    """A broker, which also has an address that loses answers."""
     from broker import Broker
     from lossy import LossyProxy
 
     with LossyProxy() as proxy:
-        one = Broker(had("broker"), tmp_path_factory.mktemp("kafka") / "broker", proxy)
+        started = Broker(jars_or_skip("broker"), tmp_path_factory.mktemp("kafka") / "broker", proxy)
         try:
-            yield one
+            yield started
         finally:
-            one.kill()
+            started.kill()
 
 
 @pytest.fixture(scope="session")
 def spark(connector, tmp_path_factory):
-    """A local session with the connector. A JVM that other tests have started has no place for it any more."""
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONSAFEPATH"] = "1"
+    """A local session with the connector. A JVM that is already running cannot load it."""
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
+
+    from local_spark import start_session
 
     if SparkContext._gateway is not None:
-        pytest.skip("Spark's JVM runs without the connector already: run tests/kafka by themselves, as make test-kafka")
-    builder = SparkSession.builder.master("local[2]").appName("hwheel's Kafka tests").config("spark.jars", connector)
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
-    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+        pytest.skip("Spark's JVM runs without the connector: run tests/kafka alone, as make test-kafka does")
+    session = start_session(tmp_path_factory.mktemp("warehouse"), **{"spark.jars": connector})
     yield session
     session.stop()

@@ -1,9 +1,9 @@
-"""Messages that are held, and then written to a Delta table, by the recipe of docs/spark.md.
+"""Hold messages, and write them to a Delta table by the recipe of docs/spark.md.
 
     python tests/kafka/delta_job.py JARS FOLDER
 
-The first run of each query ends behind the write of a batch and before Spark knows that it is over; the second runs
-that batch again. Prints how often each message is in the table, as JSON: with the recipe, and without its two options.
+The first run of each query fails after it has written a batch and before the batch is committed; the second run repeats
+the batch. Prints the number of copies of each message as JSON: with the recipe, and without its two options.
 """
 
 import json
@@ -20,7 +20,7 @@ MESSAGES = 50
 
 
 class Lost(Exception):
-    """Where the driver would have been killed."""
+    """Raised where the driver would be killed."""
 
 
 def session(jars):
@@ -41,7 +41,7 @@ def session(jars):
 
 
 def delivered(spark, folder, name, options):
-    """{id: how often it is in the table} after a run that was lost and one that was not."""
+    """Return {id: number of copies in the table} after a failed run and a second one."""
     table = str(folder / name)
     committed = folder / f"state-{name}" / "commits" / "0"
     losing = [True]
@@ -49,7 +49,7 @@ def delivered(spark, folder, name, options):
     def write(batch, batch_id):
         once = {"txnAppId": name, "txnVersion": batch_id} if options else {}
         rows = batch.persist()
-        rows.count()  # where Delta has the batch already it reads nothing, and Spark wants the state of all of it
+        rows.count()  # Delta reads nothing of a batch that it has, but Spark must compute the state of all rows
         rows.write.format("delta").mode("append").options(**once).save(table)
         rows.unpersist()
         if losing.pop() if losing else False:

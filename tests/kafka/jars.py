@@ -1,4 +1,4 @@
-"""The jars of Kafka's broker and of Spark's Kafka connector: brought by Maven once, and kept in build/kafka."""
+"""The jars of Kafka, of Spark's Kafka connector, and of Delta. Maven fetches them once into build/kafka."""
 
 import hashlib
 import os
@@ -11,41 +11,30 @@ KEPT = Path(os.environ.get("HWHEEL_KAFKA_JARS", HERE.parents[1] / "build" / "kaf
 PATIENCE_S = 600
 
 
-class NoKafka(Exception):
-    """What the tests need cannot be had; the message says what is missing."""
+class MissingJarsError(Exception):
+    """The jars are not there and cannot be fetched."""
 
 
 def jars(name):
-    """The directory with the jars that a pom beside this file names. NoKafka: it is not there and cannot be made."""
+    """Return the directory with the jars that a pom in this folder names. Raises MissingJarsError."""
     pom = HERE / f"{name}.xml"
     directory = KEPT / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     if directory.exists():
         return directory
     if shutil.which("mvn") is None:
-        raise NoKafka(f"no mvn found, which would bring the jars of tests/kafka/{pom.name}")
+        raise MissingJarsError(f"no mvn found, which fetches the jars of tests/kafka/{pom.name}")
     making = directory.with_suffix(f".{os.getpid()}")
     try:
-        done = subprocess.run(
-            [
-                "mvn",
-                "-q",
-                "-B",
-                "-f",
-                pom,
-                "dependency:copy-dependencies",
-                "-DincludeScope=runtime",
-                f"-DoutputDirectory={making}",
-            ],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        command = ["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", "-DincludeScope=runtime"]
+        command.append(f"-DoutputDirectory={making}")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         if done.returncode:
-            raise NoKafka(f"Maven cannot bring the jars of tests/kafka/{pom.name}: {done.stdout.strip()[:600]}")
+            raise MissingJarsError(
+                f"Maven cannot fetch the jars of tests/kafka/{pom.name}: {done.stdout.strip()[:600]}"
+            )
         making.rename(directory)
     except subprocess.TimeoutExpired:
-        raise NoKafka(f"Maven did not bring the jars of tests/kafka/{pom.name} in {PATIENCE_S} s") from None
+        raise MissingJarsError(f"Maven did not fetch the jars of tests/kafka/{pom.name} in {PATIENCE_S} s") from None
     finally:
         shutil.rmtree(making, ignore_errors=True)
     return directory

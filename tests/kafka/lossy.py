@@ -1,21 +1,23 @@
-"""A way to the broker on which answers get lost: a producer that has sent does not learn of it, and sends again."""
+"""A proxy in front of the broker that drops some answers, so that a producer sends the same records again."""
 
 import socket
 import threading
+from contextlib import suppress
 
-PRODUCE = 0  # the request's number in Kafka's protocol
+PRODUCE = 0  # key of the produce request in Kafka's protocol
 
 
 class LossyProxy:
-    """Hands requests and answers on. As often as `to_lose` says, it waits for the answer to a request to produce, and
-    hangs up instead; never at the first of a connection.
+    """Forwards requests and answers. It drops the answers to `answers_to_drop` produce requests, and hangs up.
+
+    It never drops the answer to the first produce request of a connection.
     """
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.broker_port = None
-        self.to_lose = 0
+        self.answers_to_drop = 0
         self.open = set()
         self.threads = []
 
@@ -24,12 +26,9 @@ class LossyProxy:
         return self
 
     def __exit__(self, *_):
-        for one in [self.listener, *self.open]:
-            try:
-                one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-            one.close()
+        hang_up(self.listener, *self.open)
+        for connection in [self.listener, *self.open]:
+            connection.close()
         for thread in self.threads:
             thread.join()
 
@@ -46,45 +45,38 @@ class LossyProxy:
             except OSError:
                 return
             self.open |= {client, broker}
-            deaf = threading.Event()
-            self.start(self.requests, client, broker, deaf)
-            self.start(self.answers, client, broker, deaf)
+            dropping = threading.Event()
+            self.start(self.forward_requests, client, broker, dropping)
+            self.start(self.forward_answers, client, broker, dropping)
 
-    def requests(self, client, broker, deaf):
-        """From the client; each is its length, and then what kind it is."""
+    def forward_requests(self, client, broker, dropping):
         produced = 0
-        try:
-            while request := message(client):
+        with suppress(OSError):
+            while request := receive(client):
                 if int.from_bytes(request[4:6]) == PRODUCE:
                     produced += 1
-                    if produced > 1 and self.to_lose:
-                        self.to_lose -= 1
-                        deaf.set()
+                    if produced > 1 and self.answers_to_drop:
+                        self.answers_to_drop -= 1
+                        dropping.set()
                 broker.sendall(request)
-        except OSError:
-            pass
-        finally:
-            hang_up(client, broker)
+        hang_up(client, broker)
 
-    def answers(self, client, broker, deaf):
-        try:
-            while answer := message(broker):
-                if deaf.is_set():  # the broker has done it
+    def forward_answers(self, client, broker, dropping):
+        with suppress(OSError):
+            while answer := receive(broker):
+                if dropping.is_set():  # the broker has stored the records
                     break
                 client.sendall(answer)
-        except OSError:
-            pass
-        finally:
-            hang_up(client, broker)
+        hang_up(client, broker)
 
 
-def message(connection):
-    """A request or an answer, whole; nothing at the end."""
-    head = exactly(connection, 4)
-    return head + exactly(connection, int.from_bytes(head)) if head else b""
+def receive(connection):
+    """Return one request or answer with its length prefix; nothing at the end of the stream."""
+    head = receive_exactly(connection, 4)
+    return head + receive_exactly(connection, int.from_bytes(head)) if head else b""
 
 
-def exactly(connection, size):
+def receive_exactly(connection, size):
     parts = b""
     while len(parts) < size:
         part = connection.recv(size - len(parts))
@@ -95,8 +87,6 @@ def exactly(connection, size):
 
 
 def hang_up(*connections):
-    for one in connections:
-        try:
-            one.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
+    for connection in connections:
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Exactly once into a Delta table: a batch that runs again is in it once. Here, since it wants the pyspark of Kafka."""
+"""Exactly-once writes to a Delta table. The test is in this folder because it needs the same pyspark version."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 PROGRAM = Path(__file__).with_name("delta_job.py")
 
 
-def test_a_batch_that_is_run_again_is_in_the_table_once(delta, tmp_path):
+def test_repeated_batch_is_in_the_table_once(delta, tmp_path):
     done = subprocess.run(
         [sys.executable, "-P", PROGRAM, delta, tmp_path],
         capture_output=True,
@@ -23,4 +23,4 @@ def test_a_batch_that_is_run_again_is_in_the_table_once(delta, tmp_path):
     once, again = json.loads(done.stdout.splitlines()[-1])
     names = {f"m{i}" for i in range(50)}
     assert once == dict.fromkeys(names, 1)
-    assert {*again} == names and set(again.values()) == {2}, "the batch was not run again, or Delta knew it by itself"
+    assert {*again} == names and set(again.values()) == {2}, "without the options the batch is duplicated"

@@ -1,4 +1,4 @@
-"""`hwheel deliver` under spark-submit: the connector by --packages or --jars, the master as it says."""
+"""`hwheel deliver` under spark-submit, which provides the master and the connector."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 
 import hwheel.__main__
 from programs import GuardedProcess
-from topics import Careless, Reader, as_json, headers_of
+from topics import Reader, RetryingProducer, as_json, headers_of
 
 SUBMIT = Path(sys.executable).parent / "spark-submit"
 CONF = [
@@ -24,7 +24,7 @@ CONF = [
 
 @pytest.fixture
 def submit(connector, tmp_path):
-    """submit(options of spark-submit, options of deliver): a running job; killed at the end."""
+    """submit(options of spark-submit, options of deliver): a running job, which is killed at the end."""
     running = []
 
     def start(options, deliver):
@@ -43,12 +43,12 @@ def submit(connector, tmp_path):
         job.kill()
 
 
-def test_executors_in_processes_of_their_own(broker, submit, tmp_path):
+def test_executors_in_separate_processes(broker, submit, tmp_path):
     source, to = broker.make_topic("s-in", 2), broker.make_topic("s-out", 2)
     broker.make_topic("s-out-dead-letters")
     soon = int(time.time() * 1000)
     messages = [{"id": f"m{i}", "key": f"k{i % 5}", "due": soon + i, "payload": "p"} for i in range(100)]
-    Careless(broker.servers).send("s-in", as_json(*messages))
+    RetryingProducer(broker.servers).send("s-in", as_json(*messages))
     job = submit(
         ["--master", "local-cluster[2,1,700]"],
         ["--from", source, "--to", to, "--checkpoint", str(tmp_path / "state"), "--partitions", "2"],

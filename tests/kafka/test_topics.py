@@ -1,4 +1,4 @@
-"""Topics in and out, through a real broker."""
+"""Deliveries from and to topics of a real broker."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from hwheel.spark.deliver.sink import TopicSink
 from hwheel.spark.deliver.source import Source
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic
 from hwheel.spark.session.connector import KafkaError
-from topics import PATIENCE_S, Careless, Reader, as_json, headers_of
+from topics import PATIENCE_S, Reader, RetryingProducer, as_json, headers_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "kafka.md"
 
@@ -28,13 +28,13 @@ TRIGGER = "300 milliseconds"
 
 @pytest.fixture
 def deliver(spark, tmp_path):
-    """deliver(source, to, dead, kafka=..., format=...): a running delivery, stopped at the end."""
+    """deliver(source, to, dead, kafka=..., wheel=...): a running delivery, which is stopped at the end."""
     running = []
 
-    def start(source, to, dead, kafka=KafkaOptions(), format="json"):
-        read = Source(spark, str(source), format, None, kafka)
+    def start(source, to, dead, kafka=KafkaOptions(), wheel=WHEEL):
+        read = Source(spark, str(source), "json", None, kafka, by_id=wheel.by_id)
         delivery = start_delivery(
-            read, str(to), str(dead), format, str(tmp_path / "state"), WHEEL, TRIGGER, kafka, "10 seconds"
+            read, str(to), str(dead), "json", str(tmp_path / "state"), wheel, TRIGGER, kafka, "10 seconds"
         )
         running.append(delivery)
         return delivery
@@ -46,7 +46,7 @@ def deliver(spark, tmp_path):
 
 @pytest.fixture
 def read(broker):
-    """read(topic's name): a Reader, closed at the end."""
+    """read(url): a Reader of a topic, which is closed at the end."""
     readers = []
 
     def open_one(url):
@@ -58,7 +58,9 @@ def read(broker):
         one.close()
 
 
-def alive(delivery):
+def failing(delivery):
+    """Return a check that tends a delivery, and fails if the delivery has failed."""
+
     def check():
         failure = delivery.tend()
         assert failure is None, failure
@@ -69,12 +71,12 @@ def alive(delivery):
 def wait_for(condition, delivery):
     give_up = time.monotonic() + PATIENCE_S
     while not condition():
-        alive(delivery)()
+        failing(delivery)()
         assert time.monotonic() < give_up
         time.sleep(0.1)
 
 
-def test_order_duplicates_and_cancels_through_partitions(broker, deliver, read):
+def test_order_duplicates_and_cancels_across_partitions(broker, deliver, read):
     source, to = broker.make_topic("a-in", 4), broker.make_topic("a-out", 3)
     dead = broker.make_topic("a-dead")
     start_ms = int(time.time() * 1000) + 4000
@@ -83,20 +85,20 @@ def test_order_duplicates_and_cancels_through_partitions(broker, deliver, read):
         for i in range(1000)
     ]
     cancels = [{**message, "cancel": True} for message in messages[::10]]
-    producer = Careless(broker.lossy_servers)
-    broker.proxy.to_lose = 3
+    producer = RetryingProducer(broker.lossy_servers)
+    broker.proxy.answers_to_drop = 3
     producer.send("a-in", as_json(*messages[:500], *cancels[50:], *messages[500:], *cancels[:50]))
-    assert broker.proxy.to_lose == 0, "answers have been lost"
-    came = read(source).until(lambda found: len(found) >= 1100)
-    assert len(came) > 1100, "and their records were sent again"
+    assert broker.proxy.answers_to_drop == 0
+    arrived = read(source).until(lambda found: len(found) >= 1100)
+    assert len(arrived) > 1100, "records without an answer were sent again"
 
     delivery = deliver(source, to, dead)
     expected = {message["id"]: message for i, message in enumerate(messages) if i % 10}
     out = read(to)
-    out.until(lambda found: len(found) >= len(expected), alive(delivery))
+    out.until(lambda found: len(found) >= len(expected), failing(delivery))
     again = [message for i, message in enumerate(messages) if i % 3 == 1]
     producer.send("a-in", as_json(*again, {"id": "last", "key": "k0", "due": 1, "payload": ""}))
-    found = out.until(lambda found: headers_of(found[-1])["id"] == "last", alive(delivery))
+    found = out.until(lambda found: headers_of(found[-1])["id"] == "last", failing(delivery))
     assert Counter(headers_of(message)["id"] for message in found) == Counter([*expected, "last"])
     dues, partitions = defaultdict(list), defaultdict(set)
     for one in found[:-1]:
@@ -110,16 +112,16 @@ def test_order_duplicates_and_cancels_through_partitions(broker, deliver, read):
     assert {partition for used in partitions.values() for partition in used} == {0, 1, 2}
     assert all(len(used) == 1 for used in partitions.values())
     assert all(of_key == sorted(of_key) for of_key in dues.values())
-    wait_for(lambda: delivery.sink.rows == len(expected) + 1, delivery)  # counted after they are there
+    wait_for(lambda: delivery.sink.rows == len(expected) + 1, delivery)  # rows are counted after they are sent
     assert delivery.sink.lag_ms > 0
 
 
-def test_headers_and_bytes(broker, spark, deliver, read, tmp_path):
+def test_records_with_headers_and_binary_values(broker, spark, deliver, read, tmp_path):
     source, to = broker.make_topic("b-in", 2), broker.make_topic("b-out", 2)
     due = str(int(time.time() * 1000) + 3000).encode()
     key, payload = b"\xff\x00k", bytes(range(256))
     headers = [("id", b"first"), ("id", b"m1"), ("due", due), ("trace", b"\xff")]
-    Careless(broker.servers).send(
+    RetryingProducer(broker.servers).send(
         "b-in",
         [
             (key, payload, headers),
@@ -136,14 +138,14 @@ def test_headers_and_bytes(broker, spark, deliver, read, tmp_path):
     )
     dead = broker.make_topic("b-dead")
     delivery = deliver(source, to, dead, KafkaOptions("headers"))
-    found = read(to).until(lambda found: len(found) >= 2, alive(delivery))
-    malformed = read(dead).until(lambda found: len(found) >= 4, alive(delivery))
+    found = read(to).until(lambda found: len(found) >= 2, failing(delivery))
+    malformed = read(dead).until(lambda found: len(found) >= 4, failing(delivery))
     assert {(one.key(), one.value(), tuple(sorted(one.headers()))) for one in found} == {
         (key, payload, (("due", due), ("id", b"m1"))),
         (None, "ä".encode(), (("due", due), ("id", "ä".encode()))),
     }
     assert len(found) == 2
-    # Behind what it came with and the reason stands what Kafka Connect's dead letters say.
+    # After its own headers and the reason, a dead letter has the headers of Kafka Connect.
     for one in malformed:
         *_, why = one.headers()[:-4]
         connect = {name.removeprefix("__connect.errors."): value.decode() for name, value in one.headers()[-4:]}
@@ -162,8 +164,7 @@ def test_headers_and_bytes(broker, spark, deliver, read, tmp_path):
     assert (far["key"], far["payload"]) == ("\\xff\0k", ["\\xfe later"])
 
 
-def test_replace_in_a_header(broker, spark, read, tmp_path):
-    """What replaces others of its id and key says so in a header; one that is neither true nor false is malformed."""
+def test_replace_header(broker, spark, deliver, read, tmp_path):
     source, to, dead = (broker.make_topic(name, 1) for name in ("r-in", "r-out", "r-dead"))
     kafka, now_ms = KafkaOptions("headers"), int(time.time() * 1000)
 
@@ -171,7 +172,7 @@ def test_replace_in_a_header(broker, spark, read, tmp_path):
         named = [("id", b"m1"), ("due", str(due_ms).encode()), *((name, one.encode()) for name, one in headers.items())]
         return b"k", value, named
 
-    Careless(broker.servers).send(
+    RetryingProducer(broker.servers).send(
         "r-in",
         [
             record(b"first", now_ms + 3_600_000),
@@ -179,30 +180,17 @@ def test_replace_in_a_header(broker, spark, read, tmp_path):
             record(b"neither", now_ms + 2000, replace="yes"),
         ],
     )
-    delivery = start_delivery(
-        Source(spark, source, "json", None, kafka, by_id=True),
-        to,
-        dead,
-        "json",
-        str(tmp_path / "state"),
-        replace(WHEEL, source="a topic with headers", by_id=True),
-        TRIGGER,
-        kafka,
-        "10 seconds",
-    )
-    try:
-        (out,) = read(to).until(lambda found: len(found) >= 1, alive(delivery))
-        (malformed,) = read(dead).until(lambda found: len(found) >= 1, alive(delivery))
-        held = messages(spark, str(tmp_path / "state" / MESSAGES), "m1")
-    finally:
-        delivery.stop()
+    delivery = deliver(source, to, dead, kafka, replace(WHEEL, source="a topic with headers", by_id=True))
+    (out,) = read(to).until(lambda found: len(found) >= 1, failing(delivery))
+    (malformed,) = read(dead).until(lambda found: len(found) >= 1, failing(delivery))
+    held = messages(spark, str(tmp_path / "state" / MESSAGES), "m1")
     assert (out.key(), out.value(), headers_of(out)["due"]) == (b"k", b"the last word", str(now_ms + 2000))
     assert "replace" not in headers_of(out)
     assert (malformed.value(), headers_of(malformed)["reason"]) == (b"neither", "replace is neither true nor false")
-    assert all(row["cancelled"] for row in held), "the first one was taken back"
+    assert all(row["cancelled"] for row in held), "the first message was replaced"
 
 
-def test_files_into_a_topic_and_a_batch_that_comes_twice(broker, deliver, read, tmp_path, monkeypatch):
+def test_repeated_batch_and_the_consumer_of_the_page(broker, deliver, read, tmp_path, monkeypatch):
     (code,) = re.findall(r"```python\n((?s:.*?))```", PAGE.read_text())
     names = {}
     exec(compile(code, str(PAGE), "exec"), names)
@@ -219,7 +207,7 @@ def test_files_into_a_topic_and_a_batch_that_comes_twice(broker, deliver, read, 
     def crash(self, batch, batch_id, any_rows):
         if any_rows and self.topic.name == "c-out" and not cut_off:
             cut_off.append(batch_id)
-            raise RuntimeError("after it was sent, before it was written down")
+            raise RuntimeError("sent and not committed")
         finish(self, batch, batch_id, any_rows)
 
     monkeypatch.setattr(TopicSink, "finish", crash)
@@ -227,7 +215,7 @@ def test_files_into_a_topic_and_a_batch_that_comes_twice(broker, deliver, read, 
     out = read(to)
     out.until(lambda found: first.error() is not None, first.tend)
     first.stop()
-    assert cut_off and "before it was written down" in first.error()
+    assert cut_off and "sent and not committed" in first.error()
     assert len(out.messages) > 0
 
     def settings():
@@ -237,10 +225,10 @@ def test_files_into_a_topic_and_a_batch_that_comes_twice(broker, deliver, read, 
         with sqlite3.connect(tmp_path / "inbox") as base:
             return base.execute("SELECT id, CAST(due AS INTEGER), message FROM inbox ORDER BY rowid").fetchall()
 
-    looks = iter(range(10_000))
-    names["take"](settings(), "c-out", tmp_path / "inbox", lambda: next(looks) > 2 and inbox())
+    polls = iter(range(10_000))
+    names["take"](settings(), "c-out", tmp_path / "inbox", lambda: next(polls) > 2 and inbox())
     second = deliver(tmp_path / "in", to, dead)
-    out.until(lambda found: Counter(headers_of(one)["id"] for one in found)["m299"] == 2, alive(second))
+    out.until(lambda found: Counter(headers_of(one)["id"] for one in found)["m299"] == 2, failing(second))
     names["take"](settings(), "c-out", tmp_path / "inbox", lambda: len(inbox()) >= len(messages))
     assert len(out.more()) > len(messages), "at least once"
     taken = inbox()
@@ -249,17 +237,17 @@ def test_files_into_a_topic_and_a_batch_that_comes_twice(broker, deliver, read, 
     for _, row_due, value in taken:
         by_key[json.loads(value)["key"]].append(row_due)
     assert all(of_key == sorted(of_key) for of_key in by_key.values())
-    malformed = read(dead).until(lambda found: len(found) >= 2, alive(second))
+    malformed = read(dead).until(lambda found: len(found) >= 2, failing(second))
     assert {(one.key(), one.value()) for one in malformed} == {
         (None, b"no message"),
         (b"k", b'{"key": "k", "due": 1}'),
     }
 
 
-def test_a_topic_into_files(broker, deliver, tmp_path):
+def test_topic_to_files(broker, deliver, tmp_path):
     source = broker.make_topic("d-in", 2)
     soon = int(time.time() * 1000)
-    producer = Careless(broker.servers)
+    producer = RetryingProducer(broker.servers)
     messages = [{"id": f"m{i}", "due": soon + i, "payload": "p"} for i in range(200)]
     records = [(f"k{i % 5}", value, None) for i, (_, value, _) in enumerate(as_json(*messages))]
     producer.send("d-in", records)
@@ -289,7 +277,7 @@ def test_a_topic_into_files(broker, deliver, tmp_path):
     assert {"partition", "offset"} < {*row} and "record" not in row
 
 
-def test_what_is_said_when_a_topic_cannot_be_had(broker, spark):
+def test_unreachable_topics_are_refused(broker, spark):
     options = KafkaOptions(conf={"default.api.timeout.ms": "1000", "request.timeout.ms": "1000"})
     broker.make_topic("e")
     check_topic(spark, Topic(broker.servers, "e"), options)
@@ -304,27 +292,27 @@ def test_what_is_said_when_a_topic_cannot_be_had(broker, spark):
 
 
 @pytest.mark.parametrize("format", ["json", "headers"])
-def test_the_topic_that_a_message_names_and_the_headers_it_came_with(format, broker, deliver, read):
+def test_topic_named_in_a_message_and_carried_headers(format, broker, deliver, read):
     source, to, other, dead = (broker.make_topic(f"t-{format}-{name}") for name in ("in", "out", "other", "dead"))
     named = other.rpartition("/")[2]
     due = int(time.time() * 1000) + 2000
-    came_with = {"m1": [("trace", b"1"), ("id", b"of another"), ("trace", b"2")], "m2": None, "m3": [("trace", b"3")]}
+    own_headers = {"m1": [("trace", b"1"), ("id", b"of another"), ("trace", b"2")], "m2": None, "m3": [("trace", b"3")]}
     topics = {"m1": named, "m2": None, "m3": "nowhere"}
 
     def record(id):
         topic = topics[id]
         if format == "json":
             fields = {"id": id, "key": "k", "due": due, "payload": "p"} | ({"topic": topic} if topic else {})
-            return b"k", json.dumps(fields).encode(), came_with[id]
+            return b"k", json.dumps(fields).encode(), own_headers[id]
         own = [("id", id.encode()), ("due", str(due).encode()), *([("topic", topic.encode())] if topic else [])]
-        return b"k", b"p", [*(came_with[id] or []), *own]
+        return b"k", b"p", [*(own_headers[id] or []), *own]
 
-    Careless(broker.servers).send(f"t-{format}-in", [record(id) for id in topics])
+    RetryingProducer(broker.servers).send(f"t-{format}-in", [record(id) for id in topics])
     kafka = KafkaOptions(format, topics=(named, to.rpartition("/")[2]), headers=True)
     delivery = deliver(source, to, dead, kafka)
-    (first,) = read(other).until(lambda found: len(found) >= 1, alive(delivery))
-    (second,) = read(to).until(lambda found: len(found) >= 1, alive(delivery))
-    (third,) = read(dead).until(lambda found: len(found) >= 1, alive(delivery))
+    (first,) = read(other).until(lambda found: len(found) >= 1, failing(delivery))
+    (second,) = read(to).until(lambda found: len(found) >= 1, failing(delivery))
+    (third,) = read(dead).until(lambda found: len(found) >= 1, failing(delivery))
     identity = [("id", b"m1"), ("due", str(due).encode())]
     assert first.headers() == [("trace", b"1"), ("trace", b"2"), *identity]
     assert second.headers() == [("id", b"m2"), ("due", str(due).encode())]

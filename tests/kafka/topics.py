@@ -1,15 +1,18 @@
-"""What the tests put into topics and read from them."""
+"""Producers and readers of topics."""
 
 import json
 import time
 
+import pytest
+
+pytest.importorskip("confluent_kafka", reason="no confluent_kafka: make test-kafka installs it")
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 PATIENCE_S = 300
 
 
-class Careless:
-    """A producer that, when an answer is lost, sends again, and whose records are then there twice."""
+class RetryingProducer:
+    """A producer without idempotence: if an answer is lost, it sends again, and the topic has the records twice."""
 
     def __init__(self, servers, **settings):
         self.failed = []
@@ -31,7 +34,7 @@ class Careless:
         )
 
     def send(self, topic, records):
-        """(key, value, headers) each; returns when the broker has them."""
+        """Send records (key, value, headers); return when the broker has acknowledged them."""
         for key, value, headers in records:
             self.producer.produce(topic, key=key, value=value, headers=headers, on_delivery=self.delivered)
             self.producer.poll(0)
@@ -44,12 +47,12 @@ class Careless:
 
 
 def as_json(*messages):
-    """Records with JSON values."""
+    """Return records with JSON values."""
     return [(message.get("key"), json.dumps(message), None) for message in messages]
 
 
 class Reader:
-    """Reads a topic from its beginning, as it grows."""
+    """Reads a topic from its beginning while it grows."""
 
     def __init__(self, broker, topic):
         self.consumer = Consumer(
@@ -65,19 +68,19 @@ class Reader:
         self.messages = []
 
     def more(self, wait_s=0.2):
-        """Reads what is there; returns all so far."""
+        """Read the new records; return all records so far."""
         while batch := self.consumer.consume(10_000, wait_s):
             for message in batch:
                 assert message.error() is None, message.error()
                 self.messages.append(message)
         return self.messages
 
-    def until(self, condition, alive=lambda: None):
-        """Reads until condition(messages); `alive` raises if there is no hope."""
+    def until(self, condition, check=lambda: None):
+        """Read until condition(records) is true, and return the records. check() fails if the sender has failed."""
         give_up = time.monotonic() + PATIENCE_S
         while not condition(self.more()):
-            alive()
-            assert time.monotonic() < give_up, f"{len(self.messages)} messages came, and no more"
+            check()
+            assert time.monotonic() < give_up, f"only {len(self.messages)} records arrived"
         return self.messages
 
     def close(self):
@@ -85,5 +88,4 @@ class Reader:
 
 
 def headers_of(message):
-    """As text."""
     return {name: value.decode() for name, value in message.headers() or []}

@@ -103,17 +103,17 @@ def test_numeric_ids_null_keys_timestamps_and_other_columns(spark, tmp_path):
 
 
 def test_burst_of_large_messages_goes_out_in_order(spark, tmp_path):
-    """One tick of one shard has 160 MB, more than is sorted at a time."""
+    """One tick of one shard has 96 MB, more than is sorted at a time."""
 
     def transform(df):
         large = df.selectExpr("id", "key", "due", "cancel", "repeat(payload, 4000000) as large")
         return hold(large, shards=1).selectExpr("id", "due", "length(large) as length", "left(large, 1) as letter")
 
-    sent = [Record(f"m{i}", f"k{i % 3}", START_MS + 1900 - i * 7 % 40, False, "abc"[i % 3]) for i in range(40)]
+    sent = [Record(f"m{i}", f"k{i % 3}", START_MS + 1900 - i * 7 % 40, False, "abc"[i % 3]) for i in range(24)]
     with ClockedQuery(spark, tmp_path, transform) as query:
-        query.batch([record._asdict() for record in sent[:20]], START_MS)
+        query.batch([record._asdict() for record in sent[:12]], START_MS)
         cancelled = sent[3]._replace(cancel=True)
-        query.batch([record._asdict() for record in [*sent[20:], cancelled]], START_MS + 1000)
+        query.batch([record._asdict() for record in [*sent[12:], cancelled]], START_MS + 1000)
         out = query.batch([], START_MS + 2000)
     order = [i for _, i in sorted((record.due, i) for i, record in enumerate(sent) if i != 3)]
     assert [(row["id"], row["letter"], row["length"]) for row in out] == [
@@ -130,7 +130,6 @@ def with_payload(*payload):
     [
         (hold, lambda df: hold(df, tick="2 seconds"), "tick=1000ms.*tick=2000ms"),
         (hold, lambda df: hold(df, by_id=True), "written with by_id=False, and this query has by_id=True"),
-        (lambda df: hold(df, by_id=True), hold, "written with by_id=True, and this query has by_id=False"),
         # The state numbers the columns, so values of one column would come out in the other.
         (
             with_payload("title", "payload"),
@@ -138,7 +137,7 @@ def with_payload(*payload):
             "column 4 is title string in the checkpoint and payload string in the query, column 5",
         ),
     ],
-    ids=["another tick", "by_id on", "by_id off", "columns swapped"],
+    ids=["another tick", "by_id", "columns swapped"],
 )
 def test_checkpoint_of_other_settings_is_refused(spark, tmp_path, first, second, message):
     rows = [{"id": f"m{i}", "key": f"k{i}", "due": START_MS + 10_000, "payload": "p"} for i in range(20)]

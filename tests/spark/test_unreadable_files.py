@@ -63,42 +63,42 @@ def test_each_unreadable_file_is_left_out_and_reported_once(deliveries, tmp_path
     assert file_letters(tmp_path / "dead") == letters
 
 
-@pytest.mark.parametrize("format", ["json", "parquet"])
-def test_many_unreadable_files_cost_few_batches(spark, deliveries, tmp_path, monkeypatch, format):
-    starts = []
-    started = delivery_module.started
+@pytest.fixture
+def starts(monkeypatch):
+    """A list that grows with each start of a query."""
+    starts, started = [], delivery_module.started
     monkeypatch.setattr(delivery_module, "started", lambda *given: starts.append(given) or started(*given))
-    if format == "json":
-        for i in range(10):
-            put_lines(tmp_path / "in", f"plain \u00e4{i}.json.gz", BAD)
-            put_lines(tmp_path / "in", f"10:{i}.json", BAD)
-            put_lines(tmp_path / "in", f"good{i}.json", {"id": f"good{i}", "due": 1000})
-    else:
-        good = spark.createDataFrame([(f"good{i}", "k", 1000, None, "p") for i in range(10)], SCHEMA)
-        good.repartition(10).write.parquet(str(tmp_path / "in"))
-        good.withColumn("due", F.lit("soon")).repartition(10).write.mode("append").parquet(str(tmp_path / "in"))
-    deliveries.run(format=format)
-    print(len(starts), "STARTS")
-    assert len(starts) < 10
-    out, dead = (spark.read.format(format).load(str(tmp_path / name)).collect() for name in ("out", "dead"))
-    assert sorted(row["id"] for row in out) == sorted(f"good{i}" for i in range(10))
-    files = [row["file"] for row in dead]
-    assert len(files) == len({*files}) > 5 and all("the file cannot be read" in row["reason"] for row in dead)
-    assert format == "parquet" or len(files) == 20
+    return starts
 
 
-def test_search_for_unreadable_files_can_be_interrupted(deliveries, tmp_path, monkeypatch):
-    """Each call of tend() reports some files, and a later start completes the search."""
-    monkeypatch.setattr(unreadable_files, "SEARCH_S", 0.0)
-    for i in range(8):
-        put_lines(tmp_path / "in", f"plain{i}.json.gz", BAD)
-    put_lines(tmp_path / "in", "good.json", {"id": "good", "due": 1000})
-    first = deliveries.run(lambda delivery: len(delivery.notices) >= 3)
+def test_interrupted_search_is_completed_by_the_next_start_in_few_batches(deliveries, starts, tmp_path, monkeypatch):
+    for i in range(10):
+        put_lines(tmp_path / "in", f"plain \u00e4{i}.json.gz", BAD)
+        put_lines(tmp_path / "in", f"10:{i}.json", BAD)
+        put_lines(tmp_path / "in", f"good{i}.json", {"id": f"good{i}", "due": 1000})
+    with monkeypatch.context() as patch:
+        patch.setattr(unreadable_files, "SEARCH_S", 0.0)  # each call of tend() finds one file
+        first = deliveries.run(lambda delivery: len(delivery.notices) >= 3)
     assert len(first) == len(file_letters(tmp_path / "dead")) == 3
+    starts.clear()
     second = deliveries.run()
-    assert len(first + second) == len({*first, *second}) == 8
-    assert len(file_letters(tmp_path / "dead")) == 8
-    assert ids_in(tmp_path / "out") == ["good"]
+    assert len(starts) < 10
+    assert len(first + second) == len({*first, *second}) == 20
+    letters = file_letters(tmp_path / "dead")
+    assert len(letters) == 20 and all("the file cannot be read" in reason for reason in letters.values())
+    assert ids_in(tmp_path / "out") == [f"good{i}" for i in range(10)]
+
+
+def test_many_unreadable_parquet_files_cost_few_batches(spark, deliveries, starts, tmp_path):
+    good = spark.createDataFrame([(f"good{i}", "k", 1000, None, "p") for i in range(10)], SCHEMA)
+    good.repartition(10).write.parquet(str(tmp_path / "in"))
+    good.withColumn("due", F.lit("soon")).repartition(10).write.mode("append").parquet(str(tmp_path / "in"))
+    deliveries.run(format="parquet")
+    assert len(starts) < 10
+    out, dead = (spark.read.parquet(str(tmp_path / name)).collect() for name in ("out", "dead"))
+    assert sorted(row.id for row in out) == [f"good{i}" for i in range(10)]
+    files = [row.file for row in dead]
+    assert len(files) == len({*files}) > 5 and all("the file cannot be read" in row.reason for row in dead)
 
 
 def test_search_by_halves_finds_every_unreadable_file(spark, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""A cluster for a test that asks for one."""
+"""A Spark cluster for each test."""
 
 import importlib.util
 import os
@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-sys.path += [str(HERE), str(HERE.parent / "spark")]  # the suite's import mode leaves them out
+sys.path += [str(HERE), str(HERE.parent / "spark")]  # the import mode of the suite leaves them out
 
-# `make test` leaves them to `make test-cluster`, because seven processes of Java want a machine for themselves.
+# `make test-cluster` sets HWHEEL_CLUSTER. The tests start seven Java processes, too many beside other tests.
 if "HWHEEL_CLUSTER" not in os.environ or importlib.util.find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py"]
 
 
 @pytest.fixture
 def cluster(tmp_path):
-    """A master and two workers; the test is skipped where there is no Java."""
+    """A master and two workers. Skips the test without Java."""
     from local_spark import java_problem
 
     if (missing := java_problem()) is not None:

@@ -1,5 +1,9 @@
-"""A client of Spark Connect: over_connect.py REMOTE DIRECTORY MESSAGES. Holds the messages of DIRECTORY/in, in a query
-that is stopped when some of them are out, and started again, until so many are out."""
+"""A client of Spark Connect that delivers the messages of DIRECTORY/in to DIRECTORY/out.
+
+    over_connect.py REMOTE DIRECTORY MESSAGES
+
+It restarts the query after the first messages, and ends when MESSAGES are delivered.
+"""
 
 import json
 import sys
@@ -21,7 +25,7 @@ def main():
     due = messages.transform(hold_until_due, id="id", key="key", due="due", cancel="cancel", tick="100 ms")
     give_up = time.monotonic() + PATIENCE_S
     for until in (1, wanted):
-        # A query that was stopped between two batches goes on when something comes in.
+        # A query that was stopped between two batches resumes with the next input.
         (directory / "in" / f"{until}.json").write_text("\n")
         query = (
             due.writeStream.format("json")
@@ -39,7 +43,7 @@ def main():
 
 
 def written(out):
-    """(row, written at) by the log of Spark's sink: files that are not in it are of batches that were cut off."""
+    """Yield (row, time of writing) of the files in the log of Spark's sink. Other files are of interrupted batches."""
     files = {}
     for log in (out / "_spark_metadata").glob("[0-9]*"):
         for line in log.read_text().splitlines()[1:]:

@@ -1,4 +1,4 @@
-"""hold_until_due over Spark Connect: the client has no Java, and the server has the cluster."""
+"""hold_until_due over Spark Connect: the client has no Java, and the server runs on the cluster."""
 
 import importlib.util
 import json
@@ -11,11 +11,11 @@ import pytest
 import over_connect
 from standalone import environment
 
-lacking = [name for name in ("grpc", "grpc_status", "zstandard") if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(lacking), reason=f"not installed: {', '.join(lacking)}")
+missing = [name for name in ("grpc", "grpc_status", "zstandard") if importlib.util.find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
 
 
-def test_a_query_is_built_by_a_client_and_started_again(cluster, tmp_path):
+def test_query_of_a_client_is_restarted(cluster, tmp_path):
     remote = cluster.start_connect()
     now_ms = int(time.time() * 1000)
     late_ms = now_ms + 30_000
@@ -25,13 +25,13 @@ def test_a_query_is_built_by_a_client_and_started_again(cluster, tmp_path):
     (tmp_path / "in").mkdir()
     lines = [json.dumps(message) for message in [*sent, *sent[20:70], *cancels]]
     (tmp_path / "in" / "all.json").write_text("\n".join(lines))
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-P", over_connect.__file__, remote, tmp_path, "90"],
         capture_output=True,
         text=True,
         env=environment(),
     )
-    assert told.returncode == 0, told.stderr
+    assert done.returncode == 0, done.stderr
     rows = [*over_connect.written(tmp_path / "out")]
     assert sorted(row["id"] for row, _ in rows) == sorted(message["id"] for message in sent[:-10])
     assert all(row["due"] <= written_ms for row, written_ms in rows), "never early"

@@ -1,4 +1,4 @@
-"""`hwheel deliver` on a cluster, as the docs say: a worker is killed with -9, then the driver, and all is counted."""
+"""The command of docs/spark_cluster.md on a cluster whose worker and driver are killed with -9."""
 
 import os
 import random
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "spark_cluster.md"
 
 
 class SubmittedJob(GuardedJob, chaos.Job):
-    """The command of the docs, under spark-submit; it does not outlive the test."""
+    """The command of the docs under spark-submit, which ends with the test."""
 
     def __init__(self, directory, master):
         super().__init__(directory)
@@ -39,22 +39,21 @@ class SubmittedJob(GuardedJob, chaos.Job):
         return environment()
 
     def stop(self, number):
-        """As Ctrl-C does, to all of the group. The status is that of spark-submit, which ends by the signal; the job
-        says by itself that it has stopped."""
+        """Signal the process group, like Ctrl-C. The signal may end spark-submit, so the status comes from the log."""
         os.killpg(self.process.pid, number)
         assert self.process.wait(chaos.PATIENCE_S) in (0, 128 + number, -number)
         self.guard.release()
         return 0 if STOPPED in (self.directory / "log").read_text() else 1
 
 
-def test_a_killed_worker_and_a_killed_driver_lose_and_double_nothing(cluster, tmp_path):
+def test_killed_worker_and_driver_lose_and_duplicate_nothing(cluster, tmp_path):
     chance = random.Random(3)
 
     def kill(job):
         job.wait_for_a_batch()
         cluster.kill_worker(0)
         job.wait_for_a_batch()
-        job.wait_for_a_batch()  # on the one that is left
+        job.wait_for_a_batch()  # on the other worker
         cluster.add_workers(1)
         job.kill()
         job.start()
@@ -62,4 +61,4 @@ def test_a_killed_worker_and_a_killed_driver_lose_and_double_nothing(cluster, tm
     sender = chaos.run_through(SubmittedJob(tmp_path, cluster.url), kill, chance, every_s=0.5)
     assert len(sender.expected()) > 500 and sender.bursts and sender.bad_files
     log = (cluster.directory / "worker-1.log").read_text()
-    assert log.count("Asked to launch executor") >= 2, "it was on the cluster, each time"
+    assert log.count("Asked to launch executor") >= 2, "both jobs ran on the cluster"

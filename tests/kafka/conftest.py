@@ -1,6 +1,10 @@
 """One broker and one Spark session for the folder. A missing requirement skips the tests and is the reason."""
 
+import hashlib
 import importlib.util
+import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +12,8 @@ import pytest
 
 HERE = Path(__file__).parent
 sys.path += [str(HERE), str(HERE.parent / "spark")]  # the import mode of the suite leaves them out
+JARS = Path(os.environ.get("HWHEEL_KAFKA_JARS", HERE.parents[1] / "build" / "kafka"))
+MAVEN_PATIENCE_S = 600
 
 if importlib.util.find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py"]  # tests/spark/test_import.py reports that pyspark is missing
@@ -22,13 +28,27 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.kafka)
 
 
-def jars_or_skip(name):
-    from jars import MissingJarsError, jars
-
+def fetch_jars(name):
+    """Return the directory with the jars of a pom in this folder. Maven fetches them once; without it, skip the test."""
+    pom = HERE / f"{name}.xml"
+    directory = JARS / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
+    if directory.exists():
+        return directory
+    if shutil.which("mvn") is None:
+        pytest.skip(f"no mvn found, which fetches the jars of tests/kafka/{pom.name}")
+    making = directory.with_suffix(f".{os.getpid()}")
+    command = ["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", "-DincludeScope=runtime"]
+    command.append(f"-DoutputDirectory={making}")
     try:
-        return jars(name)
-    except MissingJarsError as error:
-        pytest.skip(str(error))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=MAVEN_PATIENCE_S, check=False)
+        if done.returncode:
+            pytest.skip(f"Maven cannot fetch the jars of tests/kafka/{pom.name}: {done.stdout.strip()[:600]}")
+        making.rename(directory)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"Maven did not fetch the jars of tests/kafka/{pom.name} in {MAVEN_PATIENCE_S} s")
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return directory
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +66,7 @@ def connector(requirements):
     """The jars of Spark's Kafka connector, as a value of spark.jars. They fit one version of pyspark."""
     import pyspark
 
-    found = sorted(jars_or_skip("connector").glob("*.jar"))
+    found = sorted(fetch_jars("connector").glob("*.jar"))
     (version,) = [one.stem.rpartition("-")[2] for one in found if one.name.startswith("spark-sql-kafka")]
     if pyspark.__version__ != version:
         pytest.skip(f"the connector is of version {version}, pyspark {pyspark.__version__} (make test-kafka has both)")
@@ -56,17 +76,16 @@ def connector(requirements):
 @pytest.fixture(scope="session")
 def delta(requirements):
     """The jars of Delta, as a value of spark.jars."""
-    return ",".join(map(str, sorted(jars_or_skip("delta").glob("*.jar"))))
+    return ",".join(map(str, sorted(fetch_jars("delta").glob("*.jar"))))
 
 
 @pytest.fixture(scope="session")
 def broker(requirements, tmp_path_factory):
     """A broker, which also has an address that loses answers."""
-    from broker import Broker
-    from lossy import LossyProxy
+    from broker import Broker, LossyProxy
 
     with LossyProxy() as proxy:
-        started = Broker(jars_or_skip("broker"), tmp_path_factory.mktemp("kafka") / "broker", proxy)
+        started = Broker(fetch_jars("broker"), tmp_path_factory.mktemp("kafka") / "broker", proxy)
         try:
             yield started
         finally:

@@ -103,9 +103,10 @@ def run(directory, kills, seed=0, by_id=False):
                 time.sleep(chance.uniform(0, 2))
             job.kill()
             job.start()
-        job.wait_for_a_batch()
-        assert job.stop(signal.SIGTERM) == 0, "a clean stop"
-        job.start()
+            if number % 3 == 2:
+                job.wait_for_a_batch()
+                assert job.stop(signal.SIGTERM) == 0, "a clean stop"
+                job.start()
 
     return run_through(Job(directory, by_id=by_id), kill, chance)
 

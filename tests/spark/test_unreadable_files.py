@@ -181,7 +181,7 @@ def test_file_that_needs_more_memory_than_java_has_is_left_out(tmp_path):
             assert job.process.poll() is None, (tmp_path / "log").read_text()
 
         wait_until(lambda: json_rows(tmp_path / "out") and first_batches_done(tmp_path / "state"), check)
-        assert job.stop(signal.SIGINT) == 0
+        assert job.stop(signal.SIGTERM) == 0
     finally:
         if job.process.poll() is None:
             job.kill()

@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items):
 
 
 def fetch_jars(name):
-    """Return the directory with the jars of a pom in this folder. Maven fetches them once; without it, skip the test."""
+    """Return the directory with the jars of a pom in this folder, fetched once by Maven. Skip the test without it."""
     pom = HERE / f"{name}.xml"
     directory = JARS / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     if directory.exists():

@@ -1,4 +1,4 @@
-"""What the tests of containers share."""
+"""Fixtures for the tests of containers."""
 
 import pytest
 
@@ -8,23 +8,23 @@ import hwheel_core
 
 @pytest.fixture(autouse=True, scope="session")
 def the_shared_timer_runs():
-    """What all dicts of the process share, and all queues, is made once and stays: it is no test's to clean up."""
+    """Start the timers and threads that all dicts and queues of the process share; no test stops them."""
     hwheel.ExpiringDict(1)["a"] = 1
     q = hwheel.DelayQueue()
-    q.put("a", 0.05)  # long enough for its thread to be needed, also by a coarse clock
+    q.put("a", 0.05)  # long enough to start the thread even with a coarse clock
     q.get()
 
 
 @pytest.fixture
 def timer(request):
-    """A ManualTimer; pytest would hold on to it while other fixtures look for what is left behind."""
+    """A ManualTimer. pytest would keep a reference to it until after the check for leaked objects."""
     yield hwheel.ManualTimer()
     request.node.funcargs.pop("timer", None)
 
 
 @pytest.fixture
 def make(timer):
-    """make(ttl, **options): an ExpiringDict on the ManualTimer. A debug build checks its invariants at the end."""
+    """make(ttl, **options): an ExpiringDict on the ManualTimer, whose invariants a debug build checks at the end."""
     made = []
     usual = [timer]
 

@@ -1,4 +1,4 @@
-"""hwheel.asyncio.DelayQueue: coroutines wait in it, of one loop or of several."""
+"""hwheel.asyncio.DelayQueue, with coroutines of one or several loops."""
 
 import asyncio
 import queue
@@ -15,7 +15,7 @@ from waiting import eventually
 
 
 def run(coroutine):
-    """Runs it to its end. The loop has no error to report."""
+    """Run a coroutine to its end. The loop must not report an error."""
     reported = []
 
     async def main():
@@ -28,19 +28,19 @@ def run(coroutine):
 
 
 async def settled(*tasks):
-    """Lets the loop go round until each task waits, or is done."""
+    """Run the loop until each task waits or is done; return which tasks are done."""
     for _ in range(20):
         await asyncio.sleep(0)
     return [task.done() for task in tasks]
 
 
 async def turns():
-    """Waits for what another thread, or this one, has told the loop."""
+    """Let the loop run callbacks that were scheduled with call_soon_threadsafe()."""
     for _ in range(3):
         await asyncio.sleep(0.001)
 
 
-def test_items_are_awaited_in_order_and_none_is_early():
+def test_items_arrive_in_order_and_not_early():
     async def main():
         q = DelayQueue()
         begin = time.monotonic()
@@ -85,7 +85,7 @@ def test_async_for_ends_when_the_queue_is_shut_down_and_empty(timer):
 
 
 @pytest.mark.parametrize("how", ["put now", "put soon", "reset", "remove"])
-def test_who_waits_is_woken_by_what_changes_that(timer, how):
+def test_waiting_get_is_woken_by_a_change(timer, how):
     async def main():
         q = DelayQueue(timer=timer)
         key = await q.put("far", 3600)
@@ -109,7 +109,7 @@ def test_who_waits_is_woken_by_what_changes_that(timer, how):
     run(main())
 
 
-def test_waiters_take_turns_and_each_item_goes_to_one(timer):
+def test_waiters_are_served_in_order(timer):
     async def main():
         q = DelayQueue(timer=timer)
         tasks = [asyncio.create_task(q.get()) for _ in range(5)]
@@ -125,7 +125,7 @@ def test_waiters_take_turns_and_each_item_goes_to_one(timer):
     run(main())
 
 
-def test_a_full_queue_is_awaited_and_the_errors_are_asyncios(timer):
+def test_full_queue_is_awaited_or_raises_errors_of_asyncio(timer):
     async def main():
         q = DelayQueue(1, timer=timer)
         key = await q.put("a", 5)
@@ -141,7 +141,7 @@ def test_a_full_queue_is_awaited_and_the_errors_are_asyncios(timer):
     run(main())
 
 
-def test_who_is_cancelled_while_he_waits_leaves_nothing_and_passes_his_wake_up_on(timer):
+def test_cancelled_get_passes_its_wake_up_on(timer):
     async def main():
         q = DelayQueue(timer=timer)
         first, second = asyncio.create_task(q.get()), asyncio.create_task(q.get())
@@ -152,7 +152,7 @@ def test_who_is_cancelled_while_he_waits_leaves_nothing_and_passes_his_wake_up_o
         assert await second == "a"
         third, fourth = asyncio.create_task(q.get()), asyncio.create_task(q.get())
         await settled()
-        q.put_nowait("b", 0)  # wakes the third, which is cancelled before it has run
+        q.put_nowait("b", 0)  # wakes the third task, which is cancelled before it runs
         third.cancel()
         assert await fourth == "b"
         with pytest.raises(asyncio.TimeoutError):
@@ -162,13 +162,13 @@ def test_who_is_cancelled_while_he_waits_leaves_nothing_and_passes_his_wake_up_o
     run(main())
 
 
-def test_a_cancelled_put_has_put_nothing(timer):
+def test_cancelled_put_adds_nothing(timer):
     async def main():
         q = DelayQueue(1, timer=timer)
         await q.put("a", 0)
         first, second = asyncio.create_task(q.put("b", 0)), asyncio.create_task(q.put("c", 0))
         await settled()
-        q.get_nowait()  # wakes the first
+        q.get_nowait()  # wakes the first task
         first.cancel()
         await second
         assert q.drain() == ["c"]
@@ -203,7 +203,7 @@ def test_threads_put_and_coroutines_of_two_loops_get(runner):
     assert sorted(got[0] + got[1]) == [*range(500)]
 
 
-def test_a_loop_that_was_closed_with_somebody_waiting_takes_no_wake_up_along(timer):
+def test_waiter_of_a_closed_loop_takes_no_wake_up(timer):
     q = DelayQueue(timer=timer)
     loop = asyncio.new_event_loop()
     waits = loop.create_task(q.get())
@@ -220,7 +220,7 @@ def test_a_loop_that_was_closed_with_somebody_waiting_takes_no_wake_up_along(tim
     waits._log_destroy_pending = False
 
 
-def test_a_closed_timer_wakes_nobody_and_says_so(timer):
+def test_closed_timer_refuses_put_and_waiting(timer):
     async def main():
         q = DelayQueue(timer=timer)
         await q.put("a", 0)
@@ -234,7 +234,7 @@ def test_a_closed_timer_wakes_nobody_and_says_so(timer):
     run(main())
 
 
-def test_it_needs_a_loop_only_where_it_waits():
+def test_methods_that_do_not_wait_need_no_loop():
     timer = ManualTimer()
     q = DelayQueue(timer=timer)
     key = q.put_nowait("a", 1)

@@ -1,10 +1,10 @@
-"""Exit does not hang, and is silent, with whatever a container holds and whoever waits."""
+"""Interpreter exit with containers in use neither hangs nor prints errors."""
 
 import pytest
 
 
 @pytest.mark.parametrize("timer", ["None", "SystemTimer('own')", "SystemTimer('inline', executor='inline')"])
-def test_with_entries_pending_expiring_and_told(run_script, timer):
+def test_exit_with_pending_and_expiring_entries(run_script, timer):
     ended = run_script(
         f"""
 from hwheel import ExpiringDict
@@ -12,7 +12,7 @@ from hwheel import ExpiringDict
 ends, told = [], []
 
 class Value:
-    # Not the module's name: without a GIL CPython takes a module apart before what it held is gone.
+    # A default argument, because without a GIL CPython clears the module before its values are finalized.
     def __del__(self, ends=ends):
         ends.append(1)
 
@@ -28,7 +28,7 @@ print(len(d) >= 200_000)
     assert ended == (0, "True\n", "")
 
 
-def test_with_an_on_expire_that_does_not_end(run_script):
+def test_exit_during_on_expire(run_script):
     ended = run_script(
         """
 from hwheel import ExpiringDict
@@ -42,7 +42,7 @@ d["b"] = 2
     assert ended == (0, "", "")
 
 
-def test_with_daemons_that_wait_for_an_item_or_for_room(run_script):
+def test_exit_with_daemon_threads_waiting_in_queues(run_script):
     ended = run_script(
         """
 from hwheel import DelayQueue
@@ -59,7 +59,7 @@ time.sleep(0.05)
     assert ended == (0, "", "")
 
 
-def test_with_a_coroutine_that_waits_and_a_queue_that_outlives_its_loop(run_script):
+def test_exit_with_a_waiting_coroutine_and_a_queue_that_outlives_its_loop(run_script):
     ended = run_script(
         """
 import asyncio

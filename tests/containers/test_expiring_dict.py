@@ -1,4 +1,4 @@
-"""An ExpiringDict is a dict, and forgets in time."""
+"""hwheel.ExpiringDict in one thread: mapping, expiry, on_expire, capacity, clocks."""
 
 import copy
 from collections.abc import MutableMapping
@@ -12,7 +12,7 @@ from hwheel import ExpiringDict, ManualTimer, SystemTimer, TimerClosed, TimerFul
 from waiting import eventually
 
 
-def test_an_entry_is_there_until_its_deadline_and_not_after(timer, make):
+def test_entry_expires_at_its_deadline(timer, make):
     d = make(10)
     d["a"] = 1
     timer.advance(9.999)
@@ -23,7 +23,7 @@ def test_an_entry_is_there_until_its_deadline_and_not_after(timer, make):
         d["a"]
 
 
-def test_a_key_may_have_a_time_of_its_own(timer, make):
+def test_ttl_of_a_single_key(timer, make):
     d = make(10)
     d.set("short", 1, ttl=2)
     d.set("long", 2, ttl=3600)
@@ -36,7 +36,7 @@ def test_a_key_may_have_a_time_of_its_own(timer, make):
     assert [*d] == []
 
 
-def test_setting_a_key_again_begins_anew_with_the_usual_time(timer, make):
+def test_setting_a_key_again_restarts_the_default_ttl(timer, make):
     d = make(10)
     d.set("a", 1, ttl=3600)
     d["a"] = 2
@@ -47,7 +47,7 @@ def test_setting_a_key_again_begins_anew_with_the_usual_time(timer, make):
     assert d["a"] == 3
 
 
-def test_touch_gives_the_key_its_own_time_again_or_another(timer, make):
+def test_touch_restarts_or_changes_the_ttl_of_a_key(timer, make):
     d = make(10)
     d.set("a", 1, ttl=60)
     timer.advance(50)
@@ -59,7 +59,7 @@ def test_touch_gives_the_key_its_own_time_again_or_another(timer, make):
     assert d.touch("a") is False and d.touch("b") is False and len(d) == 0
 
 
-def test_only_with_refresh_does_a_look_set_back(timer, make):
+def test_lookups_restart_the_ttl_only_with_refresh(timer, make):
     for refresh, left in [(False, 4), (True, 10)]:
         for look in [lambda d: d["a"], lambda d: d.get("a"), lambda d: d.setdefault("a", 5)]:
             d = make(10, refresh=refresh)
@@ -72,7 +72,7 @@ def test_only_with_refresh_does_a_look_set_back(timer, make):
     assert "a" in d and d.expires_in("a") == 4 and [*d.items()] == [("a", 1)] and d.expires_in("a") == 4
 
 
-def test_on_expire_hears_of_what_expired_once_a_poll_in_order_of_the_deadlines(timer, make):
+def test_on_expire_gets_expired_pairs_in_order_of_deadline(timer, make):
     calls = []
     d = make(10, on_expire=calls.append)
     for key, ttl in [("c", 3), ("a", 1), ("b", 1), ("d", 3)]:
@@ -81,11 +81,11 @@ def test_on_expire_hears_of_what_expired_once_a_poll_in_order_of_the_deadlines(t
     assert calls == [[("a", "A"), ("b", "B")], [("c", "C"), ("d", "D")]]
 
 
-def test_on_expire_hears_of_nothing_that_was_removed_replaced_or_pushed_out(timer, make):
+def test_on_expire_does_not_get_removed_replaced_or_evicted_pairs(timer, make):
     calls = []
     d = make(10, on_expire=calls.append, maxsize=3)
     d.update(a=1, b=2, c=3)
-    d["d"] = 4  # pushes a out
+    d["d"] = 4  # evicts a
     del d["b"]
     assert d.pop("c") == 3
     d["d"] = 5
@@ -97,8 +97,7 @@ def test_on_expire_hears_of_nothing_that_was_removed_replaced_or_pushed_out(time
     assert len(calls) == 1
 
 
-def test_what_has_expired_but_was_not_taken_out_yet_is_not_there_and_is_heard_of_once(hand_clock):
-    """The clock goes on before the reaper comes."""
+def test_expired_entries_are_invisible_before_the_reaper_runs(hand_clock):
     calls = []
     with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:
         d = ExpiringDict(10, timer=timer, on_expire=calls.append)
@@ -118,7 +117,7 @@ def test_what_has_expired_but_was_not_taken_out_yet_is_not_there_and_is_heard_of
         assert d == {"a": 5, "b": 6} and len(d) == 2
 
 
-def test_clear_leaves_what_has_expired_to_on_expire(hand_clock):
+def test_clear_leaves_expired_entries_to_on_expire(hand_clock):
     calls = []
     with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:
         d = ExpiringDict(10, timer=timer, on_expire=calls.append)
@@ -131,7 +130,7 @@ def test_clear_leaves_what_has_expired_to_on_expire(hand_clock):
         assert calls == [[("old", 1)]]
 
 
-def test_at_most_2048_expire_in_one_call(timer, make):
+def test_on_expire_gets_at_most_2048_pairs_in_a_call(timer, make):
     calls = []
     d = make(10, on_expire=calls.append)
     for i in range(5000):
@@ -141,18 +140,18 @@ def test_at_most_2048_expire_in_one_call(timer, make):
     assert max(map(len, calls)) == 2048 and len(calls) == 3
 
 
-def test_maxsize_pushes_out_the_oldest(timer, make):
+def test_maxsize_evicts_the_oldest_entry(timer, make):
     d = make(10, maxsize=3)
     d.update(a=1, b=2, c=3)
     d["a"] = 4
     d.touch("b")
     d["d"] = 5
     assert [*d.items()] == [("a", 4), ("b", 2), ("d", 5)] and d.maxsize == 3
-    d["a"] = 6  # nothing more: nothing goes
+    d["a"] = 6  # no new key, so no eviction
     assert len(d) == 3
 
 
-def test_maxsize_pushes_out_nothing_that_lives_while_something_has_expired(hand_clock):
+def test_maxsize_evicts_expired_entries_first(hand_clock):
     with SystemTimer(clock=hand_clock, reaper=False) as timer:
         for on_expire in [None, print]:
             d = ExpiringDict(100, timer=timer, maxsize=3, on_expire=on_expire)
@@ -164,7 +163,7 @@ def test_maxsize_pushes_out_nothing_that_lives_while_something_has_expired(hand_
             assert [*d] == ["old", "new", "newest"]
 
 
-def test_it_is_a_mutable_mapping_in_the_order_of_the_last_set_or_touch(timer, make):
+def test_mapping_in_order_of_the_last_set_or_touch(timer, make):
     d = make(10)
     assert isinstance(d, MutableMapping) and not d
     d.update({"a": 1}, b=2, c=3)
@@ -191,7 +190,7 @@ def test_it_is_a_mutable_mapping_in_the_order_of_the_last_set_or_touch(timer, ma
     assert (d.ttl, d.maxsize, d.refresh, d.on_expire, d.timer) == (10, None, False, None, timer)
 
 
-def test_a_loop_over_it_sees_one_moment(timer, make):
+def test_iteration_is_over_a_snapshot(timer, make):
     d = make(10)
     d.update({i: i for i in range(100)})
     seen = []
@@ -206,14 +205,14 @@ def test_a_loop_over_it_sees_one_moment(timer, make):
     assert [*d.values()] == []
 
 
-def test_setdefault_can_say_how_long(timer, make):
+def test_setdefault_with_a_ttl(timer, make):
     d = make(10)
     assert d.setdefault("a", 1, ttl=5) == 1 and d.expires_in("a") == 5
     assert d.setdefault("a", 2, ttl=50) == 1 and d.expires_in("a") == 5
 
 
 @pytest.mark.parametrize("ttl", [1, 1.0, np.float64(1), np.int32(1), Fraction(1), Decimal(1)])
-def test_a_time_to_live_is_any_real_number(timer, make, ttl):
+def test_ttl_may_be_any_real_number(timer, make, ttl):
     d = make(ttl)
     d["a"] = 1
     assert d.expires_in("a") == 1 and d.ttl == 1
@@ -236,13 +235,13 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("ttl", "error", "what"), BAD)
-def test_a_bad_time_to_live_is_refused_and_changes_nothing(timer, make, ttl, error, what):
+@pytest.mark.parametrize(("ttl", "error", "message"), BAD)
+def test_invalid_ttl_is_refused_and_changes_nothing(timer, make, ttl, error, message):
     timer.advance(1)
     d = make(10)
     d.set("a", 1, ttl=5)
     if ttl != 2**63 // 1000:
-        with pytest.raises(error, match=what):
+        with pytest.raises(error, match=message):
             make(ttl)
     for call in [
         lambda: d.set("a", 2, ttl=ttl),
@@ -250,7 +249,7 @@ def test_a_bad_time_to_live_is_refused_and_changes_nothing(timer, make, ttl, err
         lambda: d.touch("a", ttl),
         lambda: d.setdefault("c", 2, ttl=ttl),
     ]:
-        with pytest.raises(error, match=what):
+        with pytest.raises(error, match=message):
             call()
     assert [*d.items()] == [("a", 1)] and d.expires_in("a") == 5
 
@@ -269,12 +268,12 @@ def test_a_bad_time_to_live_is_refused_and_changes_nothing(timer, make, ttl, err
         ({"ttl": None}, TypeError),
     ],
 )
-def test_a_bad_argument_is_refused(options, error):
+def test_invalid_arguments_are_refused(options, error):
     with pytest.raises(error):
         ExpiringDict(**{"ttl": 10, "timer": ManualTimer(), **options})
 
 
-def test_a_century_is_no_problem(timer, make):
+def test_ttl_of_a_century(timer, make):
     d = make(100 * 365 * 86400)
     d["a"] = 1
     timer.advance(100 * 365 * 86400 - 0.001)
@@ -283,7 +282,7 @@ def test_a_century_is_no_problem(timer, make):
     assert len(d) == 0
 
 
-def test_the_timer_has_one_task_for_all_entries_and_none_for_none(timer, make):
+def test_timer_has_one_task_for_all_entries(timer, make):
     d = make(10)
     assert len(timer) == 0
     for i in range(1000):
@@ -297,7 +296,7 @@ def test_the_timer_has_one_task_for_all_entries_and_none_for_none(timer, make):
     assert len(timer) == 0
 
 
-def test_a_dict_that_nobody_uses_any_more_leaves_no_task_behind(timer):
+def test_deleted_dict_leaves_no_task(timer):
     d = ExpiringDict(10, timer=timer)
     d["a"] = 1
     assert len(timer) == 1
@@ -305,7 +304,7 @@ def test_a_dict_that_nobody_uses_any_more_leaves_no_task_behind(timer):
     assert len(timer) == 0
 
 
-def test_a_task_that_somebody_cancels_is_set_anew(timer, make):
+def test_cancelled_task_of_the_dict_is_replaced(timer, make):
     d = make(10)
     d["a"] = 1
     timer.pending()[0].cancel()
@@ -314,7 +313,7 @@ def test_a_task_that_somebody_cancels_is_set_anew(timer, make):
     assert len(d) == 0
 
 
-def test_a_closed_timer_takes_nothing_more_and_what_is_there_expires_to_who_looks(hand_clock):
+def test_closed_timer_refuses_set_and_touch(hand_clock):
     timer = SystemTimer(clock="monotonic", reaper=False)
     d = ExpiringDict(3600, timer=timer)
     d["a"] = 1
@@ -328,7 +327,7 @@ def test_a_closed_timer_takes_nothing_more_and_what_is_there_expires_to_who_look
         ExpiringDict(10, timer=timer)
 
 
-def test_close_running_the_rest_expires_nothing_before_its_time(timer):
+def test_close_with_run_pending_expires_nothing_early(timer):
     calls = []
     d = ExpiringDict(10, timer=timer, on_expire=calls.append)
     d["a"] = 1
@@ -336,7 +335,7 @@ def test_close_running_the_rest_expires_nothing_before_its_time(timer):
     assert calls == [] and d["a"] == 1
 
 
-def test_a_full_timer_takes_the_alarm_beyond_its_limit():
+def test_full_timer_accepts_the_task_of_the_dict():
     timer = ManualTimer(max_pending=1)
     timer.call_later(5000, int)
     d = ExpiringDict(10, timer=timer)
@@ -349,7 +348,7 @@ def test_a_full_timer_takes_the_alarm_beyond_its_limit():
 
 @pytest.mark.parametrize("tick_ms", [1, 10, 1000])
 @pytest.mark.parametrize("never_early", [True, False])
-def test_it_keeps_to_its_timers_tick(tick_ms, never_early):
+def test_expiry_is_within_a_tick_of_the_timer(tick_ms, never_early):
     timer = ManualTimer(tick_ms=tick_ms, never_early=never_early, start_ms=7)
     calls = []
     d = ExpiringDict(1.5, timer=timer, on_expire=lambda pairs: calls.append(timer.time()))
@@ -360,7 +359,7 @@ def test_it_keeps_to_its_timers_tick(tick_ms, never_early):
     assert 1.507 - early / 1000 <= calls[0] <= 1.507 + tick_ms / 1000
 
 
-def test_a_clock_that_is_set_back_makes_nothing_early(hand_clock):
+def test_clock_set_back_makes_nothing_early(hand_clock):
     calls = []
     with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:
         d = ExpiringDict(10, timer=timer, on_expire=calls.append)
@@ -381,7 +380,7 @@ def test_a_clock_that_is_set_back_makes_nothing_early(hand_clock):
 
 
 @pytest.mark.parametrize("put", [lambda d: d.set("b", 2, ttl=7200), lambda d: d.touch("b"), lambda d: d["b"]])
-def test_what_puts_or_moves_notices_that_a_clock_was_set_forward(hand_clock, put):
+def test_set_and_touch_notice_a_clock_set_forward(hand_clock, put):
     calls = []
     with SystemTimer(clock=hand_clock, executor="inline") as timer:
         d = ExpiringDict(3600, timer=timer, on_expire=calls.append, refresh=True)
@@ -392,7 +391,7 @@ def test_what_puts_or_moves_notices_that_a_clock_was_set_forward(hand_clock, put
         eventually(lambda: calls == [[("a", 1)]])
 
 
-def test_what_is_pending_was_ready_and_is_not_due_by_a_clock_that_went_back(hand_clock):
+def test_clock_set_back_during_on_expire_postpones_the_other_entries(hand_clock):
     d = None
 
     def setting_back(pairs):
@@ -411,7 +410,7 @@ def test_what_is_pending_was_ready_and_is_not_due_by_a_clock_that_went_back(hand
         assert [len(call) for call in calls] == [2048, 952] and len(d) == 0
 
 
-def test_what_on_expire_raises_is_the_timers_to_report_and_loses_nothing(timer, make):
+def test_error_in_on_expire_is_reported_by_the_timer_and_loses_nothing(timer, make):
     calls = []
 
     def failing(pairs):
@@ -453,7 +452,7 @@ def test_on_expire_may_use_its_dict(timer, make):
     assert len(d) == 0
 
 
-def test_without_a_timer_it_has_the_processs_own(eventually):
+def test_default_timer_is_shared(eventually):
     calls = []
     d = ExpiringDict(0.02, on_expire=calls.extend)
     e = ExpiringDict(5)
@@ -463,7 +462,7 @@ def test_without_a_timer_it_has_the_processs_own(eventually):
     assert len(d) == 0
 
 
-def test_a_subclass_may_hold_more_and_refuses_to_be_made_twice(timer):
+def test_subclass_may_have_attributes_and_refuses_a_second_init(timer):
     class Sessions(ExpiringDict):
         def __init__(self, **options):
             super().__init__(10, **options)
@@ -481,15 +480,15 @@ def test_a_subclass_may_hold_more_and_refuses_to_be_made_twice(timer):
     assert dict(d) == {"a": 1, "b": 2}
 
 
-def test_one_that_was_never_set_up_says_so():
+def test_methods_without_init_raise():
     d = ExpiringDict.__new__(ExpiringDict)
     for call in [lambda: d["a"], lambda: len(d), lambda: d.touch("a"), lambda: [*d], lambda: d.timer, d.clear]:
         with pytest.raises(RuntimeError, match="has not been set up"):
             call()
 
 
-def test_an_entry_may_go_into_a_coarse_bucket_that_has_begun(hand_clock):
-    """The reaper is late: what was to be taken stands before the new entry's tick."""
+def test_entry_in_a_coarse_bucket_that_has_begun(hand_clock):
+    """The reaper is late: expired entries precede the tick of the new entry."""
     with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:
         d = ExpiringDict(10, timer=timer)
         for ttl_ms in range(1, 300, 7):

@@ -1,4 +1,4 @@
-"""What an ExpiringDict holds is given back when it expires, and costs the garbage collector nothing."""
+"""Memory of an ExpiringDict: release at expiry, cycles, cost for the garbage collector."""
 
 import gc
 import time
@@ -15,7 +15,7 @@ class Thing:
 
 
 @pytest.mark.parametrize("on_expire", [None, lambda pairs: None])
-def test_key_and_value_are_released_when_they_expire_and_nobody_looks(timer, make, on_expire):
+def test_expired_key_and_value_are_released_without_a_lookup(timer, make, on_expire):
     d = make(10, on_expire=on_expire)
     key, value = Thing(), Thing()
     ends = [weakref.ref(key), weakref.ref(value)]
@@ -27,7 +27,7 @@ def test_key_and_value_are_released_when_they_expire_and_nobody_looks(timer, mak
     assert [end() is None for end in ends] == [True, True]
 
 
-def test_all_memory_is_given_back_but_for_the_wheels_own(timer, make):
+def test_emptied_dict_keeps_only_the_memory_of_its_wheel(timer, make):
     d = make(10)
     tracemalloc.start()
     try:
@@ -42,10 +42,10 @@ def test_all_memory_is_given_back_but_for_the_wheels_own(timer, make):
     finally:
         tracemalloc.stop()
     assert full - before > 100 * 50_000
-    assert after - before < 30_000  # a level of the wheel more
+    assert after - before < 30_000  # one more level of the wheel
 
 
-def test_an_entry_takes_at_most_112_bytes_beside_its_key_and_value(timer, make):
+def test_entry_takes_at_most_112_bytes(timer, make):
     d = make(10)
     keys = [float(i) for i in range(100_000)]
     d[0.5] = None
@@ -59,7 +59,7 @@ def test_an_entry_takes_at_most_112_bytes_beside_its_key_and_value(timer, make):
     assert taken / len(keys) < 112
 
 
-def test_a_dict_that_nobody_uses_any_more_is_freed_at_once_with_what_it_holds(timer):
+def test_deleted_dict_is_freed_at_once_with_its_entries(timer):
     d = ExpiringDict(10, timer=timer, on_expire=print)
     value = Thing()
     ends = [weakref.ref(value), weakref.ref(d)]
@@ -72,7 +72,7 @@ def test_a_dict_that_nobody_uses_any_more_is_freed_at_once_with_what_it_holds(ti
         gc.enable()
 
 
-def test_a_dict_that_its_own_on_expire_holds_is_collected(timer):
+def test_cycle_through_on_expire_is_collected(timer):
     class Cache:
         def __init__(self):
             self.entries = ExpiringDict(10, timer=timer, on_expire=self.expired)
@@ -96,7 +96,7 @@ def test_a_dict_that_its_own_on_expire_holds_is_collected(timer):
         assert end() is None and len(timer) == 0
 
 
-def test_a_timer_that_leads_to_its_dict_is_collected():
+def test_cycle_through_the_timer_is_collected():
     class Own(ManualTimer):
         pass
 
@@ -107,13 +107,13 @@ def test_a_timer_that_leads_to_its_dict_is_collected():
     del timer
     gc.collect()
     alarm_is_pending = end() is not None
-    if alarm_is_pending:  # as the limits say of a ManualTimer that only its own tasks lead to
+    if alarm_is_pending:  # the documented limit of a ManualTimer that is reachable from its tasks only
         end().advance(10)
     gc.collect()
     assert end() is None
 
 
-def test_a_cycle_through_an_entry_ends_when_that_expires(timer):
+def test_cycle_through_an_entry_ends_at_its_expiry(timer):
     d = ExpiringDict(10, timer=timer)
     thing = Thing()
     thing.cache = d
@@ -126,7 +126,7 @@ def test_a_cycle_through_an_entry_ends_when_that_expires(timer):
     assert end() is None and len(timer) == 0
 
 
-def test_the_garbage_collector_does_not_see_the_entries(timer, make):
+def test_entries_are_invisible_to_the_collector(timer, make):
     d = make(10)
     gc.collect()
     before = len(gc.get_objects())
@@ -135,7 +135,7 @@ def test_the_garbage_collector_does_not_see_the_entries(timer, make):
     assert len(gc.get_objects()) - before < 100
 
 
-def test_a_long_chain_of_dicts_is_freed_without_a_deep_recursion(timer):
+def test_long_chain_of_dicts_is_freed_without_deep_recursion(timer):
     d = None
     for _ in range(100_000):
         outer = ExpiringDict(10, timer=timer)
@@ -148,7 +148,7 @@ def test_a_long_chain_of_dicts_is_freed_without_a_deep_recursion(timer):
     assert len(timer) == 0
 
 
-def test_the_table_goes_with_its_entries_through_growth_and_decline(timer, make):
+def test_table_grows_and_shrinks(timer, make):
     d = make(10)
     for count in [1, 9, 100, 1000, 37, 0, 5000, 3]:
         while len(d) > count:
@@ -159,15 +159,13 @@ def test_the_table_goes_with_its_entries_through_growth_and_decline(timer, make)
         assert count not in d
 
 
-def test_others_get_the_gil_while_very_many_entries_expire(make_timer):
-    """The longest that another thread waits for its turn is far from what the whole expiry takes; the bench has the
-    figures."""
+def test_other_threads_run_while_many_entries_expire(make_timer):
     d = ExpiringDict(0.3, timer=make_timer())
     count = 300_000
     for i in range(count):
         d[i] = None
-    looks = 0
+    lookups = 0
     give_up = time.monotonic() + 60
     while len(d) and time.monotonic() < give_up:
-        looks += len(d) < count
-    assert len(d) == 0 and looks > 20
+        lookups += len(d) < count
+    assert len(d) == 0 and lookups > 20

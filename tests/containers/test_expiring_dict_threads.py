@@ -1,4 +1,4 @@
-"""An ExpiringDict in several threads, at a fork, and under Ctrl-C."""
+"""hwheel.ExpiringDict with several threads, at a fork, and under Ctrl-C."""
 
 import random
 import threading
@@ -13,8 +13,8 @@ from waiting import eventually as wait_for
 
 
 @pytest.mark.usefixtures("many_switches")
-def test_what_is_set_by_many_threads_ends_once(make_timer):
-    """Each pair that was set was expired, popped, or replaced: counted by its value, which is one of a kind."""
+def test_each_entry_of_many_threads_ends_once(make_timer):
+    """Each pair expired, or was popped or replaced. Values are unique, so they identify the pairs."""
     timer = make_timer()
     expired, taken, put = [], [], []
     d = ExpiringDict(0.02, timer=timer, on_expire=expired.extend)
@@ -87,7 +87,7 @@ def slow(pairs):
 """
 
 
-def test_a_set_while_on_expire_runs_waits_for_nothing_and_is_seen_to(run_script):
+def test_set_does_not_wait_for_a_running_on_expire(run_script):
     done = run_script(
         SLOW
         + """
@@ -107,7 +107,7 @@ timer.close()
 
 
 @pytest.mark.parametrize("fork", ["drop", "keep"])
-def test_a_forked_child_has_the_entries_and_they_expire_there_too(run_script, fork):
+def test_entries_expire_in_a_forked_child(run_script, fork):
     done = run_script(
         f"""
 from hwheel import ExpiringDict
@@ -138,7 +138,7 @@ timer.close()
     assert done == (0, "", "")
 
 
-def test_a_child_that_only_looks_gives_memory_back_too(run_script):
+def test_entries_expire_in_a_child_that_only_reads(run_script):
     done = run_script(
         """
 from hwheel import ExpiringDict
@@ -156,7 +156,7 @@ eventually(lambda: len(d) == 0)
     assert done == (0, "", "")
 
 
-def test_a_fork_in_a_comparison_and_in_on_expire(run_script):
+def test_fork_in_a_comparison_and_in_on_expire(run_script):
     done = run_script(
         """
 from hwheel import ExpiringDict
@@ -198,8 +198,8 @@ for pid in forked.values():
     assert done == (0, "", "")
 
 
-def test_a_ctrl_c_wherever_it_comes_halves_nothing(run_script):
-    """Signals are looked at in Python code alone: keys' comparisons, on_expire, a callable clock."""
+def test_ctrl_c_at_any_point_keeps_the_dict_consistent(run_script):
+    """Python handles signals only in Python code: comparisons of keys, on_expire, a callable clock."""
     done = run_script(
         """
 import itertools, random

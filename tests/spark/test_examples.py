@@ -31,7 +31,7 @@ def modules(monkeypatch):
 @pytest.mark.slow
 @needs_java
 def test_small_campaign(tmp_path):
-    command = [sys.executable, CAMPAIGN / "run.py", "--coupons", "5000", "--seconds", "5", "--keep", "kept"]
+    command = [sys.executable, CAMPAIGN / "run.py", "--coupons", "5000", "--seconds", "6", "--keep", "kept"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     done = subprocess.run(

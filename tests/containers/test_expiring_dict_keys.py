@@ -1,4 +1,4 @@
-"""Keys whose hash and comparison are somebody's code: it raises, comes back, forks the table under the search."""
+"""Keys and values of an ExpiringDict that run code: in comparisons, hashes, and finalizers."""
 
 import functools
 import random
@@ -12,12 +12,12 @@ from threads import errors_in_threads
 
 
 @pytest.fixture(autouse=True)
-def no_meddling():
+def remove_hook():
     yield
     HookedKey.hook = None
 
 
-def test_keys_that_collide_are_told_apart(timer, make):
+def test_colliding_keys_are_distinguished(timer, make):
     d = make(10)
     for i in range(50):
         d[HookedKey(i)] = i
@@ -28,7 +28,7 @@ def test_keys_that_collide_are_told_apart(timer, make):
     assert len(d) == 0
 
 
-def test_an_error_in_a_comparison_or_a_hash_is_the_callers_and_changes_nothing(make):
+def test_error_in_a_comparison_or_hash_changes_nothing(make):
     class Bad:
         def __hash__(self):
             raise ZeroDivisionError
@@ -65,14 +65,14 @@ USES = [
 ]
 
 
-def test_nan_is_found_by_identity_alone(make):
+def test_nan_is_found_by_identity_only(make):
     d = make(10)
     nan = float("nan")
     d[nan] = 1
     assert d[nan] == 1 and float("nan") not in d
 
 
-def test_an_expiry_neither_hashes_nor_compares(timer, make):
+def test_expiry_neither_hashes_nor_compares(timer, make):
     expired = []
     d = make(10, on_expire=expired.extend)
     keys = [HookedKey(i) for i in range(20)]
@@ -88,7 +88,7 @@ def test_an_expiry_neither_hashes_nor_compares(timer, make):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_a_comparison_that_changes_the_dict_gives_some_answer_and_breaks_nothing(timer, make, seed):
+def test_comparison_that_changes_the_dict_keeps_it_consistent(timer, make, seed):
     chance = random.Random(seed)
     told = []
     d = make(10, on_expire=told.append if seed % 2 else None, maxsize=[None, 12][seed // 2 % 2], refresh=seed % 5 == 0)
@@ -119,7 +119,7 @@ def test_a_comparison_that_changes_the_dict_gives_some_answer_and_breaks_nothing
         try:
             timer.advance(chance.choice([0.5, 6, 20]))
         except RuntimeError:
-            pass  # one is under way
+            pass  # advance() is running
 
     HookedKey.hook = meddle
     for _ in range(200):
@@ -151,7 +151,7 @@ def again(d, first):
     ],
 )
 @pytest.mark.parametrize("at", range(3))
-def test_a_key_is_there_once_whatever_a_comparison_with_another_does(make, meddle, at):
+def test_key_is_present_once_although_a_comparison_changes_the_dict(make, meddle, at):
     d = make(10)
     first = HookedKey(1)
     d[first] = "first"
@@ -170,7 +170,7 @@ def test_a_key_is_there_once_whatever_a_comparison_with_another_does(make, meddl
         assert d.pop(HookedKey(number)) == "in the end" and HookedKey(number) not in d
 
 
-def test_setdefault_is_one_step_for_threads_whose_keys_collide(make, many_switches):
+def test_setdefault_is_atomic_for_colliding_keys(make, many_switches):
     d = make(10)
     d[HookedKey(-1)] = None
     HookedKey.hook = lambda: time.sleep(0)
@@ -184,7 +184,7 @@ def test_setdefault_is_one_step_for_threads_whose_keys_collide(make, many_switch
 
 
 class Ends:
-    """A value whose end does something."""
+    """A value that calls a function in its finalizer."""
 
     def __init__(self, then):
         self.then = then
@@ -193,8 +193,8 @@ class Ends:
         self.then()
 
 
-@pytest.mark.parametrize("how", ["expires", "replaced", "deleted", "popped", "cleared", "pushed out"])
-def test_the_end_of_a_value_may_use_the_dict(timer, make, how):
+@pytest.mark.parametrize("how", ["expires", "replaced", "deleted", "popped", "cleared", "evicted"])
+def test_finalizer_of_a_value_may_use_the_dict(timer, make, how):
     ends = []
     d = make(10, maxsize=5)
 
@@ -222,8 +222,8 @@ def test_the_end_of_a_value_may_use_the_dict(timer, make, how):
         hwheel_core.debug_check(d)
 
 
-def test_the_end_of_a_key_that_the_search_alone_still_holds_may_use_the_dict(make):
-    """The comparison takes the entry out; its key dies in the search, and clears the dict."""
+def test_finalizer_of_a_key_during_a_search_may_use_the_dict(make):
+    """The comparison removes the entry. Its key is finalized during the search, and clears the dict."""
     d = make(10)
 
     class Dies(HookedKey):
@@ -252,7 +252,7 @@ def test_the_end_of_a_key_that_the_search_alone_still_holds_may_use_the_dict(mak
         hwheel_core.debug_check(d)
 
 
-def test_clear_ends_also_where_each_end_puts_in_another(make):
+def test_clear_terminates_although_finalizers_add_entries(make):
     d = make(10)
 
     def then():

@@ -1,4 +1,4 @@
-"""An ExpiringDict when others fail: the clock, a full timer, on_expire, an end that looks where it should not."""
+"""hwheel.ExpiringDict with failing clocks, full timers, failing on_expire callbacks, and finalizers."""
 
 import weakref
 
@@ -11,8 +11,7 @@ class Thing:
     pass
 
 
-def test_what_has_expired_is_released_once_when_its_key_is_set_before_the_alarm(hand_clock):
-    """Nobody listens, so whoever finds it frees it."""
+def test_expired_value_is_released_when_its_key_is_set_again(hand_clock):
     with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:
         for use in [lambda d: d.set("a", 1), lambda d: d.setdefault("a", 1)]:
             d = ExpiringDict(10, timer=timer)
@@ -27,7 +26,7 @@ def test_what_has_expired_is_released_once_when_its_key_is_set_before_the_alarm(
             assert ends == [1] and d == {"a": 1} and len({*map(id, others)}) == 200
 
 
-def test_the_end_of_a_value_does_not_get_at_its_dict_that_is_dying(timer):
+def test_finalizer_of_a_value_cannot_reach_its_dying_dict(timer):
     found = []
 
     class Looks:
@@ -41,7 +40,7 @@ def test_the_end_of_a_value_does_not_get_at_its_dict_that_is_dying(timer):
     assert found == [None]
 
 
-def test_what_was_found_expired_is_told_also_if_on_expire_raises(hand_clock):
+def test_entries_found_expired_are_reported_although_on_expire_raises(hand_clock):
     calls = []
 
     def failing(pairs):
@@ -60,7 +59,7 @@ def test_what_was_found_expired_is_told_also_if_on_expire_raises(hand_clock):
         d.clear()
 
 
-def test_a_timer_that_has_become_full_still_takes_the_alarm():
+def test_timer_filled_by_on_expire_accepts_the_task_of_the_dict():
     timer = ManualTimer(max_pending=2)
     expired = []
 
@@ -81,13 +80,13 @@ def test_a_timer_that_has_become_full_still_takes_the_alarm():
 
 @pytest.mark.parametrize("fails_at", range(1, 12))
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_clock_that_fails_for_a_while_delays_the_expiry_and_no_more(fails_at, times):
-    now, looks, told, errors = [1000], [], [], []
+def test_failing_clock_only_delays_the_expiry(fails_at, times):
+    now, readings, told, errors = [1000], [], [], []
 
     def clock():
-        if looks:
-            looks[0] += 1
-            if fails_at <= looks[0] < fails_at + times:
+        if readings:
+            readings[0] += 1
+            if fails_at <= readings[0] < fails_at + times:
                 raise ArithmeticError
         return now[0]
 
@@ -95,14 +94,14 @@ def test_a_clock_that_fails_for_a_while_delays_the_expiry_and_no_more(fails_at, 
     d = ExpiringDict(10, timer=timer, on_expire=told.extend)
     d["a"] = 1
     d.set("b", 2, ttl=20)
-    looks.append(0)
+    readings.append(0)
     for seconds in [10, 1, 9, 1, 1]:
         now[0] += 1000 * seconds
         try:
             timer.advance_clock(0)
         except ArithmeticError:
             pass
-    looks.clear()
+    readings.clear()
     for _ in range(2):
         now[0] += 1000
         timer.advance_clock(0)
@@ -111,9 +110,11 @@ def test_a_clock_that_fails_for_a_while_delays_the_expiry_and_no_more(fails_at, 
 
 
 @pytest.mark.parametrize("reading", range(1, 9))
-def test_what_is_put_in_while_the_alarm_is_moved_is_rung_for(hand_clock, reading):
-    """By another thread, say, while this one waits for the timer's lock; here, in the n-th reading of the clock. The
-    alarm is moved from "a" to "b" then, when it has been moved to "c" already."""
+def test_entry_added_while_the_task_is_moved_expires_in_time(hand_clock, reading):
+    """The n-th reading of the clock adds "c", like another thread while this one waits for the timer's lock.
+
+    The task is then moved from "a" to "b" although it was already moved to "c".
+    """
     readings_left, gone = 0, []
 
     def clock():
@@ -129,13 +130,13 @@ def test_what_is_put_in_while_the_alarm_is_moved_is_rung_for(hand_clock, reading
         readings_left = reading
         expiring.set("b", 1, ttl=0.2)
         was_put = readings_left <= 0
-        readings_left = 0  # it is too late for it
+        readings_left = 0  # add nothing later
         hand_clock.ms += 110
         timer.advance_clock(0)
         assert gone == (["c"] if was_put else [])
 
 
-def test_where_there_is_no_room_what_has_expired_goes_before_its_alarm(hand_clock):
+def test_maxsize_evicts_an_expired_entry_before_the_timer_runs(hand_clock):
     gone = []
     with SystemTimer(clock=hand_clock, executor="inline", reaper=False) as timer:
         items = ExpiringDict(1, maxsize=1, timer=timer, on_expire=gone.extend)
@@ -148,9 +149,11 @@ def test_where_there_is_no_room_what_has_expired_goes_before_its_alarm(hand_cloc
 
 
 @pytest.mark.parametrize("use", ["set", "touch"])
-def test_an_alarm_is_moved_by_the_reading_that_it_was_reckoned_by(use):
-    """A clock goes on between two readings, a little. By the second one the alarm would be late, and be moved again
-    until the bucket began: seconds, in which nothing else ran."""
+def test_task_is_moved_with_one_reading_of_the_clock(use):
+    """The clock advances between two readings.
+
+    By a second reading the task would be late, and would be moved again and again until the bucket begins.
+    """
     readings = 0
 
     def clock():

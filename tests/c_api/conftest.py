@@ -1,4 +1,4 @@
-"""Extension modules of this folder, compiled once a run."""
+"""Extension modules for the tests of this folder, compiled once."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory):
-    """The module of wheels.pyx: `Wheel`, whose entries are numbers and whose callbacks can be told what to do."""
+    """The module of wheels.pyx. Entries of its `Wheel` are numbers, and callbacks call a Python function."""
     return import_extension(compile_extension(HERE / "wheels.pyx", tmp_path_factory.mktemp("wheels")))
 
 
 @pytest.fixture(scope="session")
 def hammer(tmp_path_factory):
-    """The module of hammer.c, which tries what it can without the GIL."""
+    """The module of hammer.c, which runs random operations without the GIL."""
     return import_extension(compile_extension(HERE / "hammer.c", tmp_path_factory.mktemp("hammer")))

@@ -1,7 +1,7 @@
-/* A wheel in plain C, tried at random without the GIL: each entry knows what it is to expect, and says when it is wrong.
+/* Random operations on a wheel without the GIL. Each entry has an expectation, and its callback checks it.
  *
- * hammer(seed, steps) -> how many entries were called; shared(seed, steps) does the same with one wheel for all who call
- * it, and a lock around each of its steps. A promise that is broken is an AssertionError. */
+ * hammer(seed, steps) returns the number of called entries. shared(steps) uses one wheel for all threads, with a lock around
+ * each step. Both raise AssertionError if an expectation fails. */
 #include <Python.h>
 #include <stddef.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static const hwheel_api *hw;
 typedef struct {
     hwheel_entry entry;
     int64_t deadline;
-    uint64_t turn;      /* of all that were added or moved */
+    uint64_t turn;      /* position among all adds and moves */
     int pending;
 } expectation;
 

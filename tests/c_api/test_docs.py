@@ -1,4 +1,4 @@
-"""The examples of docs/c_api.md are compiled, and print what the page shows; the header suits other compilers, too."""
+"""The examples of docs/c_api.md compile and print the shown output. The header compiles with several compilers."""
 
 import re
 import shutil
@@ -16,12 +16,12 @@ PAGE = ROOT / "docs/c_api.md"
 
 
 def sources():
-    """{file name: text} of what the page shows in C and Cython."""
+    """Return {file name: text} of the page's C and Cython blocks."""
     blocks = re.findall(r"```(?:c|cython)\n((?s:.*?))```", PAGE.read_text())
     return {re.search(r"[/#]\*? (\w+\.(?:c|pyx))\b", block)[1]: block for block in blocks}
 
 
-def test_the_examples_print_what_is_shown_below_them(tmp_path):
+def test_examples_print_the_shown_output(tmp_path):
     assert [*sources()] == ["sessions.c", "retries.pyx"]
     (tmp_path / "sources").mkdir()
     for name, text in sources().items():
@@ -35,7 +35,7 @@ def test_the_examples_print_what_is_shown_below_them(tmp_path):
         assert (done.stdout, done.stderr) == (scripts[name].shown, "")
 
 
-def test_the_page_and_cython_know_every_function_of_the_header():
+def test_page_and_pxd_files_have_every_function_of_the_header():
     header = (ROOT / "hwheel_core/c_api/hwheel.h").read_text()
     functions = re.findall(r"\(\*(\w+)\)\(", header.partition("typedef struct hwheel_api")[2])
     assert len(functions) == 12
@@ -60,7 +60,7 @@ COMPILERS = ["cc -std=c99", "c++ -std=c++11", "clang -std=c99", "x86_64-w64-ming
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_the_header_by_itself_needs_no_python_and_gives_no_warning(compiler, tmp_path):
+def test_header_compiles_without_python_and_warnings(compiler, tmp_path):
     command, standard = compiler.split()
     if not shutil.which(command):
         pytest.skip(f"needs {command}")

@@ -1,4 +1,4 @@
-"""The wheel of the C API against a heap, for any sequence of operations, also from inside of callbacks."""
+"""The wheel of the C API against a heap, for random operations, also in callbacks."""
 
 import heapq
 
@@ -9,60 +9,62 @@ from sampling import search_settings
 
 delays = st.integers(0, 60) | st.integers(0, 5000) | st.sampled_from([64, 4096, 10**7, 10**12])
 numbers = st.integers(0, 20)
-# What the callback of an entry does, and with which other: (what, number, delay).
-deeds = st.tuples(st.sampled_from(["add", "move", "cancel"]), numbers, delays)
+# An operation of a test or of a callback: (kind, number of an entry, delay).
+actions = st.tuples(st.sampled_from(["add", "move", "cancel"]), numbers, delays)
 
 
 class Model:
-    """A heap of (tick, turn, number); what was cancelled or moved stays in it, and is not looked at. `clock` is where
-    the wheel's stands: what is not after it when it is added is late, and called by the next advance."""
+    """A heap of (tick, order, number). Cancelled and moved entries stay in it and are ignored.
+
+    An entry whose tick is not after `clock` when it is added is late, and the next advance calls it.
+    """
 
     def __init__(self, tick, now):
         self.tick, self.now = tick, now
         self.clock = now // tick
-        self.turns = 0
+        self.sequence = 0
         self.heap = []
-        self.late = []  # (turn, number)
-        self.live = {}  # number -> turn
-        self.deeds = {}
+        self.late = []  # (order, number)
+        self.live = {}  # number -> order
+        self.actions = {}
         self.called = []
 
     def place(self, number, deadline):
-        self.turns += 1
-        self.live[number] = self.turns
+        self.sequence += 1
+        self.live[number] = self.sequence
         tick = -(-deadline // self.tick)
         if tick <= self.clock:
-            self.late.append((self.turns, number))
+            self.late.append((self.sequence, number))
         else:
-            heapq.heappush(self.heap, (tick, self.turns, number))
+            heapq.heappush(self.heap, (tick, self.sequence, number))
 
-    def do(self, what, number, delay):
-        if what == "cancel":
+    def do(self, kind, number, delay):
+        if kind == "cancel":
             self.live.pop(number, None)
-        elif (what == "add") == (number not in self.live):
+        elif (kind == "add") == (number not in self.live):
             self.place(number, self.now + delay)
 
-    def call(self, turn, number):
-        if self.live.get(number) == turn:
+    def call(self, order, number):
+        if self.live.get(number) == order:
             del self.live[number]
             self.called.append(number)
-            if number in self.deeds:
-                self.do(*self.deeds[number])
+            if number in self.actions:
+                self.do(*self.actions[number])
 
     def advance(self, now):
         self.now = now
         late, self.late = self.late, []
-        for turn, number in late:
-            self.call(turn, number)
+        for order, number in late:
+            self.call(order, number)
         while self.heap and self.heap[0][0] * self.tick <= now:
-            self.clock, turn, number = heapq.heappop(self.heap)
-            self.call(turn, number)
+            self.clock, order, number = heapq.heappop(self.heap)
+            self.call(order, number)
         self.clock = now // self.tick
 
     def in_order(self):
-        """What is pending, as clear() takes it out."""
+        """Return the pending numbers in the order in which clear() removes them."""
         waiting = [one for one in self.late if self.live.get(one[1]) == one[0]]
-        waiting += [(turn, number) for _, turn, number in sorted(self.heap) if self.live.get(number) == turn]
+        waiting += [(order, number) for _, order, number in sorted(self.heap) if self.live.get(number) == order]
         return [number for _, number in waiting]
 
 
@@ -75,23 +77,23 @@ def machine_of(wheels):
             self.model = Model(tick, now)
 
         def on_call(self, number):
-            if number in self.model.deeds:
-                self.do(*self.model.deeds[number])
+            if number in self.model.actions:
+                self.do(*self.model.actions[number])
 
-        def do(self, what, number, delay):
-            if what == "cancel":
+        def do(self, kind, number, delay):
+            if kind == "cancel":
                 self.wheel.cancel(number)
             else:
-                getattr(self.wheel, what)(number, self.wheel.now() + delay)
+                getattr(self.wheel, kind)(number, self.wheel.now() + delay)
 
-        @rule(deed=deeds)
-        def act(self, deed):
-            self.model.do(*deed)
-            self.do(*deed)
+        @rule(action=actions)
+        def act(self, action):
+            self.model.do(*action)
+            self.do(*action)
 
-        @rule(number=numbers, deed=deeds)
-        def have_it_act_when_it_is_called(self, number, deed):
-            self.model.deeds[number] = deed
+        @rule(number=numbers, action=actions)
+        def set_action_of_callback(self, number, action):
+            self.model.actions[number] = action
 
         @rule(delay=delays)
         def advance(self, delay):
@@ -100,9 +102,9 @@ def machine_of(wheels):
             assert self.wheel.advance(self.model.now) == len(self.model.called) - before
 
         @rule(delay=delays, limit=st.integers(1, 9))
-        def advance_a_bit_at_a_time(self, delay, limit):
-            """Nobody acts meanwhile, so that the order is the same."""
-            self.model.deeds.clear()
+        def advance_with_a_limit(self, delay, limit):
+            """Callbacks have no actions, so that the order is the same."""
+            self.model.actions.clear()
             self.model.advance(self.model.now + delay)
             while True:
                 assert self.wheel.advance(self.model.now, limit) <= limit
@@ -112,7 +114,7 @@ def machine_of(wheels):
 
         @rule()
         def clear(self):
-            self.model.deeds.clear()
+            self.model.actions.clear()
             self.model.called += self.model.in_order()
             assert self.wheel.clear() == len(self.model.live)
             self.model.live.clear()
@@ -120,13 +122,13 @@ def machine_of(wheels):
             self.model.heap.clear()
 
         @invariant()
-        def they_agree(self):
+        def wheel_agrees_with_model(self):
             if not hasattr(self, "wheel"):
                 return
             assert self.wheel.called == self.model.called
             assert len(self.wheel) == len(self.model.live)
             assert self.wheel.check() is None
-            ticks = [tick for tick, turn, number in self.model.heap if self.model.live.get(number) == turn]
+            ticks = [tick for tick, order, number in self.model.heap if self.model.live.get(number) == order]
             first = min(ticks, default=None)
             if self.model.in_order() == []:
                 assert self.wheel.next() == wheels.NEVER
@@ -136,5 +138,5 @@ def machine_of(wheels):
     return OpenWheelMachine
 
 
-def test_the_wheel_does_what_a_heap_does(wheels):
+def test_wheel_agrees_with_a_heap(wheels):
     run_state_machine_as_test(machine_of(wheels), settings=search_settings(150, stateful_step_count=40))

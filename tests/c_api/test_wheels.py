@@ -13,7 +13,7 @@ from programs import run_python
 LAST = 2**63 - 1
 
 
-def test_an_entry_is_called_once_at_its_deadline_and_not_before(wheels):
+def test_entry_is_called_once_at_its_deadline(wheels):
     wheel = wheels.Wheel()
     assert wheel.add(1, 30) == wheels.OK
     assert (wheel.advance(29), wheel.called, len(wheel)) == (0, [], 1)
@@ -21,7 +21,7 @@ def test_an_entry_is_called_once_at_its_deadline_and_not_before(wheels):
     assert (wheel.advance(10**6), wheel.called, wheel.next()) == (0, [1], wheels.NEVER)
 
 
-def test_a_coarse_tick_rounds_up(wheels):
+def test_coarse_tick_rounds_deadlines_up(wheels):
     wheel = wheels.Wheel(10, 4, 5)
     for number, deadline in enumerate([11, 20, 21, 10, 6]):
         assert wheel.add(number, deadline) == wheels.OK
@@ -31,7 +31,7 @@ def test_a_coarse_tick_rounds_up(wheels):
     assert (wheel.advance(30), wheel.called) == (1, [3, 4, 0, 1, 2])
 
 
-def test_entries_of_one_tick_are_called_in_the_order_of_add_and_move_across_levels(wheels):
+def test_entries_of_one_tick_keep_the_order_of_add_and_move_across_levels(wheels):
     wheel = wheels.Wheel(1, 4)
     for number in range(6):
         wheel.add(number, 1000)
@@ -45,14 +45,14 @@ def test_entries_of_one_tick_are_called_in_the_order_of_add_and_move_across_leve
     assert wheel.called == [0, 1, 3, 4, 5, 6, 7, 8, 2, 9]
 
 
-def test_cancel_says_whether_it_kept_the_entry_from_being_called(wheels):
+def test_cancel_reports_whether_the_entry_was_pending(wheels):
     wheel = wheels.Wheel()
     wheel.add(1, 10)
     assert [wheel.cancel(1), wheel.cancel(1)] == [1, 0]
     assert (wheel.advance(10), len(wheel)) == (0, 0)
 
 
-def test_move_needs_something_to_move_and_add_something_that_is_not_pending(wheels):
+def test_move_needs_a_pending_entry_and_add_an_idle_one(wheels):
     wheel = wheels.Wheel()
     assert wheel.move(1, 10) == wheels.NOT_PENDING
     assert [wheel.add(1, 10), wheel.add(1, 5)] == [wheels.OK, wheels.PENDING]
@@ -61,7 +61,7 @@ def test_move_needs_something_to_move_and_add_something_that_is_not_pending(whee
 
 
 @pytest.mark.parametrize("tick", [1, 1000])
-def test_a_time_that_does_not_fit_changes_nothing(wheels, tick):
+def test_time_out_of_range_changes_nothing(wheels, tick):
     wheel = wheels.Wheel(tick)
     wheel.add(1, 5000)
     assert [wheel.add(2, -1), wheel.move(1, -1), wheel.advance(-1), wheel.reserve(-1)] == [wheels.BAD_TIME] * 4
@@ -76,12 +76,12 @@ def test_a_time_that_does_not_fit_changes_nothing(wheels, tick):
 @pytest.mark.parametrize(
     ("tick", "wheel_size", "now"), [(0, 20, 0), (-1, 20, 0), (1, 1, 0), (1, 2**21, 0), (1, 20, -1)]
 )
-def test_a_wheel_that_cannot_be_is_not_made(wheels, tick, wheel_size, now):
+def test_create_refuses_invalid_arguments(wheels, tick, wheel_size, now):
     with pytest.raises(ValueError, match="NULL"):
         wheels.Wheel(tick, wheel_size, now)
 
 
-def test_what_is_late_when_it_is_added_is_called_by_the_next_advance_before_all_else(wheels):
+def test_entries_added_late_are_called_first_by_the_next_advance(wheels):
     wheel = wheels.Wheel(1, 20, 100)
     wheel.add(1, 101)
     wheel.add(2, 100)
@@ -90,14 +90,14 @@ def test_what_is_late_when_it_is_added_is_called_by_the_next_advance_before_all_
     assert (wheel.advance(101), wheel.called) == (3, [2, 3, 1])
 
 
-def test_a_callback_that_adds_itself_for_a_time_that_is_over_does_not_hold_up_the_advance(wheels):
+def test_callback_that_adds_itself_late_does_not_block_the_advance(wheels):
     wheel = wheels.Wheel()
     wheel.on_call = lambda number: wheel.add(number, 0)
     wheel.add(1, 10)
     assert [wheel.advance(10), wheel.next(), wheel.advance(10), wheel.advance(10)] == [1, 10, 1, 1]
 
 
-def test_a_callback_may_cancel_and_move_what_is_due_at_the_same_time(wheels):
+def test_callback_may_cancel_and_move_entries_of_its_tick(wheels):
     wheel = wheels.Wheel()
     answers = []
 
@@ -109,11 +109,11 @@ def test_a_callback_may_cancel_and_move_what_is_due_at_the_same_time(wheels):
     for number in range(5):
         wheel.add(number, 10)
     assert (wheel.advance(10), wheel.called, answers) == (2, [0, 4], [1, wheels.OK, wheels.OK, 0])
-    assert (wheel.advance(10), wheel.called[2:]) == (1, [3])  # it was due when it was moved
+    assert (wheel.advance(10), wheel.called[2:]) == (1, [3])  # moved to a deadline that has passed
     assert (wheel.advance(50), wheel.called[3:]) == (1, [2])
 
 
-def test_what_would_pull_the_wheel_from_under_a_callback_is_refused(wheels):
+def test_advance_clear_and_destroy_are_refused_in_a_callback(wheels):
     wheel = wheels.Wheel()
     answers = []
     wheel.on_call = lambda number: answers.extend([wheel.advance(99), wheel.clear(), wheel.destroy()])
@@ -123,7 +123,7 @@ def test_what_would_pull_the_wheel_from_under_a_callback_is_refused(wheels):
     assert (wheel.advance(11), wheel.destroy()) == (1, wheels.OK)
 
 
-def test_a_limit_spreads_an_advance_over_several_and_next_says_that_there_is_more(wheels):
+def test_limit_spreads_an_advance_over_several_calls(wheels):
     wheel = wheels.Wheel(1, 4)
     for number in range(1000):
         wheel.add(number, 5000 + number % 7)
@@ -136,7 +136,7 @@ def test_a_limit_spreads_an_advance_over_several_and_next_says_that_there_is_mor
     assert wheel.called == sorted(range(1000), key=lambda number: number % 7)
 
 
-def test_a_time_before_that_of_an_earlier_advance_does_nothing(wheels):
+def test_advance_to_an_earlier_time_does_nothing(wheels):
     wheel = wheels.Wheel()
     wheel.advance(100)
     wheel.add(1, 60)
@@ -144,7 +144,7 @@ def test_a_time_before_that_of_an_earlier_advance_does_nothing(wheels):
     assert (wheel.advance(100), wheel.called) == (1, [1])
 
 
-def test_clear_takes_out_everything_in_order_and_the_wheel_goes_on(wheels):
+def test_cleared_wheel_remains_usable(wheels):
     wheel = wheels.Wheel(1, 4, 100)
     for number, deadline in enumerate([500, 40, 101, 500, 10**9, 90]):
         wheel.add(number, deadline)
@@ -156,27 +156,27 @@ def test_clear_takes_out_everything_in_order_and_the_wheel_goes_on(wheels):
     assert wheel.called[6:] == [10, 11, 12, 13, 14, 15]
 
 
-def test_after_a_limit_clear_keeps_the_order_in_which_advance_would_have_gone_on(wheels):
+def test_clear_after_a_limit_has_the_order_of_advance(wheels):
     called = []
     for goes_on in (lambda wheel: wheel.advance(5), lambda wheel: wheel.clear()):
         wheel = wheels.Wheel(1, 20)
         for number in range(3):
             wheel.add(number, 5)
         assert wheel.advance(5, 2) < 3
-        wheel.add(3, 4)  # late, and added after what the limit has left
+        wheel.add(3, 4)  # late, and added after the entries that the limit has left
         goes_on(wheel)
         called.append(wheel.called)
     assert called == [[0, 1, 2, 3]] * 2
 
 
-def test_after_an_advance_over_nothing_entries_go_into_the_finest_bucket(wheels):
+def test_entry_after_an_empty_advance_is_in_the_finest_bucket(wheels):
     wheel = wheels.Wheel(1, 20)
     wheel.advance(10**9 + 7)
     wheel.add(1, 10**9 + 20)
-    assert wheel.next() == 10**9 + 20  # a coarser one would begin before
+    assert wheel.next() == 10**9 + 20  # a coarser bucket would begin earlier
 
 
-def test_check_finds_an_entry_whose_memory_was_used_for_something_else(wheels):
+def test_check_finds_an_overwritten_entry(wheels):
     wheel = wheels.Wheel()
     wheel.add(1, 30)
     wheel.add(2, 30)
@@ -187,7 +187,7 @@ def test_check_finds_an_entry_whose_memory_was_used_for_something_else(wheels):
     assert wheel.check() is None
 
 
-def test_without_memory_an_add_changes_nothing_and_what_was_reserved_needs_none(wheels):
+def test_out_of_memory_changes_nothing_and_reserved_levels_need_no_memory(wheels):
     testcapi = pytest.importorskip("_testcapi")
     wheel, reserved = wheels.Wheel(1, 4), wheels.Wheel(1, 4, 10**6)
     wheel.add(1, 2)
@@ -204,9 +204,9 @@ def test_without_memory_an_add_changes_nothing_and_what_was_reserved_needs_none(
     assert wheel.add(1, 10**6) == wheels.OK
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no os.fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork()")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_child_has_its_own_copy_and_the_parent_loses_nothing(wheels):
+def test_forked_child_has_its_own_copy(wheels):
     wheel = wheels.Wheel()
     for number in range(100):
         wheel.add(number, number * 100)
@@ -238,13 +238,13 @@ def in_threads(count, function):
     return answers
 
 
-def test_wheels_of_different_threads_keep_their_promises_without_the_gil(hammer):
+def test_wheels_in_separate_threads_without_the_gil(hammer):
     for first in range(0, 12, 4):
         calls = in_threads(4, lambda number, first=first: hammer.hammer(first + number, 4000))
         assert min(calls) > 500
 
 
-def test_one_wheel_for_several_threads_keeps_its_promises_under_a_lock_of_theirs(hammer):
+def test_one_wheel_for_several_threads_under_a_lock(hammer):
     assert max(in_threads(4, lambda number: hammer.shared(3000))) > 1000
 
 
@@ -260,7 +260,7 @@ PyMODINIT_FUNC PyInit_importer(void) { return hwheel_import() == NULL ? NULL : P
 
 
 def with_header(tmp_path, before, after):
-    """An extension that was compiled with another hwheel.h."""
+    """Compile an extension with a modified hwheel.h."""
     text = (Path(get_include()) / "hwheel.h").read_text(encoding="utf-8")
     assert text.count(before) == 1
     (tmp_path / "hwheel.h").write_text(text.replace(before, after), encoding="utf-8")
@@ -269,26 +269,25 @@ def with_header(tmp_path, before, after):
     return compile_extension(tmp_path / "importer.c", tmp_path / "built", str(tmp_path))
 
 
-def test_an_extension_of_this_version_is_imported(tmp_path):
-    assert (
-        import_extension(with_header(tmp_path, "HWHEEL_API_VERSION 1", "HWHEEL_API_VERSION 1")).__name__ == "importer"
-    )
+def test_extension_of_this_version_is_imported(tmp_path):
+    same = with_header(tmp_path, "HWHEEL_API_VERSION 1", "HWHEEL_API_VERSION 1")
+    assert import_extension(same).__name__ == "importer"
 
 
-def test_an_extension_of_another_version_is_refused_when_it_is_imported(tmp_path):
+def test_extension_of_another_version_is_refused_at_import(tmp_path):
     other = with_header(tmp_path, "HWHEEL_API_VERSION 1", "HWHEEL_API_VERSION 2")
     with pytest.raises(ImportError, match="version 2 of hwheel's C API, .* has version 1: compile it again"):
         import_extension(other)
 
 
-def test_an_extension_that_wants_more_than_is_there_is_refused(tmp_path):
+def test_extension_that_needs_a_newer_api_is_refused(tmp_path):
     end = "} hwheel_api;"
     newer = with_header(tmp_path, end, f"    int (*of_next_year)(hwheel_wheel *wheel);\n{end}")
     with pytest.raises(ImportError, match="more of hwheel's C API .* a newer one is needed"):
         import_extension(newer)
 
 
-def test_a_hwheel_without_c_api_is_an_import_error(hammer):
+def test_import_error_if_hwheel_has_no_c_api(hammer):
     script = "import hwheel_core, sys; del hwheel_core._core.C_API; sys.path.insert(0, sys.argv[1]); import hammer"
     ended = run_python("-c", script, Path(hammer.__file__).parent)
     assert ended.status == 1

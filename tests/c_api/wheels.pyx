@@ -1,6 +1,9 @@
 # cython: language_level=3
-"""A wheel of the C API for tests in Python. Each entry has memory of its own, freed as soon as it is called, cancelled or
-cleared, so that who looks at it afterwards is found out by a sanitizer."""
+"""A wheel of the C API for tests in Python.
+
+Each entry has its own memory, which is freed when the entry is called, cancelled, or cleared, so that a sanitizer detects
+a later access.
+"""
 
 from hwheel.c_api cimport *
 from libc.stdint cimport int32_t, int64_t
@@ -17,7 +20,7 @@ cdef struct Numbered:
 
 
 cdef class Wheel:
-    """on_call(number), if there is one, is called with the number of each entry that is due; `called` has all of them."""
+    """Calls on_call(number), unless it is None, for each expired entry, and appends the number to `called`."""
 
     cdef hwheel_wheel* wheel
     cdef dict pending
@@ -27,7 +30,7 @@ cdef class Wheel:
     def __cinit__(self, int64_t tick=1, int32_t wheel_size=0, int64_t now=0):
         self.wheel = hw.create(tick, wheel_size, now)
         if self.wheel is NULL:
-            raise ValueError("create gave NULL")
+            raise ValueError("create returned NULL")
         self.pending, self.called, self.on_call = {}, [], None
 
     def __dealloc__(self):
@@ -104,7 +107,7 @@ cdef class Wheel:
         return None if fault is NULL else fault.decode()
 
     def swap_first_word(self, int64_t number, size_t word):
-        """What a program does that uses the memory of a pending entry for something else; and, with what it returns, undoes."""
+        """Overwrite the memory of a pending entry, and return the previous word, which undoes the change."""
         cdef size_t* words = <size_t*><size_t>self.pending[number]
         before, words[0] = words[0], word
         return before

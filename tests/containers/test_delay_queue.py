@@ -362,7 +362,7 @@ def test_key_type_is_generic():
     assert repr(DelayKey[int]) == "hwheel.types.DelayKey[int]"
 
 
-def test_a_key_knows_its_remaining_time(timer):
+def test_remaining_time_of_a_key(timer):
     q = DelayQueue(timer=timer)
     key = q.put("a", 1.5)
     timer.advance(1)

@@ -501,7 +501,7 @@ def test_entry_in_a_coarse_bucket_that_has_begun(hand_clock):
         assert d.keys() == {"far"}
 
 
-def test_a_copy_keeps_deadlines_and_times_to_live():
+def test_copy_keeps_deadlines_and_ttls():
     timer = ManualTimer()
     original = ExpiringDict(30, maxsize=9, refresh=False, timer=timer)
     original["default"] = 1

@@ -47,11 +47,9 @@ cdef enum:
 DEFAULT_WHEEL_SIZE = 512
 
 # Plain C: noexcept nogil, no Python object.
-include "wheel/block.pxi"
 include "wheel/entry.pxi"
 include "wheel/bucket.pxi"
 include "wheel/queue.pxi"
-include "wheel/bookmark.pxi"
 include "wheel/wheel.pxi"
 include "wheel/memory.pxi"
 include "timer/clock.pxi"

@@ -1,26 +1,10 @@
-# A bucket: the tasks of one tick of one level, and the prefetch hints of their nodes.
+# A bucket, the list of entries of one tick of one level; and bookmarks, with which a thread counts its entries.
 #
-# A cascade walks a bucket from its end to its beginning. Nodes lie scattered over memory, so each step would wait for
-# a cache miss; a node's hint names the one that the walk reaches HINT_DISTANCE steps later, to be fetched meanwhile.
-#   An append is walked before everything that is in the bucket: its hint is the append HINT_DISTANCE before it. That
-# node may have been cancelled and freed since; a hint is prefetched and not read, so that does no harm.
-#   A push to the front is walked last: it is the hint of the push HINT_DISTANCE before it, and has to be written into
-# that older node. As long as nothing was removed from the wheel but by the cascade itself (`removals`), that node is
-# there; after a removal the lead over the walk is built up anew.
-
-
-cdef inline Entry* lead_take(Lead* self, Entry* added, int64_t removals) noexcept nogil:
-    """The node whose hint has to name `added`, which is about to enter the list; NULL while there is none that old. The
-    caller moves self.entry on by one in the direction in which the list grows."""
-    if self.entry is NULL or self.removals != removals:
-        self.removals = removals
-        self.entry = added
-        self.count = 0
-    elif self.count < HINT_DISTANCE - 1:
-        self.count += 1
-    else:
-        return self.entry
-    return NULL
+# Hints of a bucket. A cascade walks a bucket from its end to its beginning. It reaches an appended entry before everything that
+# was in the bucket already, so the hint of an append names the append HINT_DISTANCE before it. It reaches a pushed entry last,
+# so a pushed entry becomes the hint of the push HINT_DISTANCE before it, and has to be written into that older entry. The
+# older entry still exists as long as only the cascade has removed entries (Wheel.removals); after any other removal the
+# distance is built up again.
 
 
 cdef inline void bucket_init(Bucket* self, int16_t level, int32_t index) noexcept nogil:
@@ -45,3 +29,64 @@ cdef inline void bucket_push(Bucket* self, Entry* entry, int64_t removals) noexc
         entry_set_hint(older, entry_number(entry))
         self.pushed.entry = older.prev
     list_push(&self.entries, entry)
+
+
+# --- bookmarks ----------------------------------------------------------------------------------------------------
+
+# A bucket has no counter, because a cancelled entry does not know its bucket. A thread that wants the number walks the list,
+# and releases the lock every few entries. Meanwhile its bookmark remembers the next entry, and a thread that removes that
+# entry moves the bookmark. While nobody counts, a removal pays for this with one comparison of a pointer with NULL.
+#   The walk goes from the end to the beginning: the hints are made for that direction, and entries that are appended meanwhile
+# cannot make it longer.
+
+
+cdef inline void bookmark_put(Bookmark* self, Wheel* wheel, const Bucket* bucket) noexcept nogil:
+    self.bucket = bucket
+    self.entry = bucket.entries.prev
+    self.next = wheel.bookmarks
+    wheel.bookmarks = self
+
+
+cdef inline void bookmark_remove(Bookmark* self, Wheel* wheel) noexcept nogil:
+    cdef Bookmark** link = &wheel.bookmarks
+    while link[0] is not NULL:      # in the child of a fork, the list is empty
+        if link[0] is self:
+            link[0] = self.next
+            return
+        link = &link[0].next
+
+
+cdef inline int64_t bookmark_count(Bookmark* self, int64_t most) noexcept nogil:
+    """Advance by at most `most` entries and return by how many.
+
+    A smaller number means that the walk is at its end, or that the bucket was taken.
+    """
+    cdef const Entry* entry = self.entry
+    cdef int64_t count = 0
+    if self.bucket is NULL:
+        return 0
+    while count < most and entry is not &self.bucket.entries:
+        hw_prefetch(entry_hinted(entry))
+        entry = entry.prev
+        count += 1
+    self.entry = entry
+    return count
+
+
+cdef void bookmarks_leave(Wheel* self, const Entry* entry) noexcept nogil:
+    """Move all bookmarks off an entry that is about to be unlinked."""
+    cdef Bookmark* bookmark = self.bookmarks
+    while bookmark is not NULL:
+        if bookmark.entry is entry:
+            bookmark.entry = entry.prev
+        bookmark = bookmark.next
+
+
+cdef void bookmarks_lose(Wheel* self, const Bucket* bucket) noexcept nogil:
+    """Invalidate the bookmarks of a bucket whose entries are moved elsewhere."""
+    cdef Bookmark* bookmark = self.bookmarks
+    while bookmark is not NULL:
+        if bookmark.bucket is bucket:
+            bookmark.bucket = NULL
+            bookmark.entry = NULL
+        bookmark = bookmark.next

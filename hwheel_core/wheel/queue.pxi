@@ -1,10 +1,10 @@
-# The delay queue: a binary heap of the buckets that hold something, so that the clock goes from one to the next and
-# never through an empty tick. It holds buckets, never tasks: at most levels * wheel_size, room that is there from the
-# moment a level is made, so nothing here can fail.
+# The delay queue: a binary heap of the buckets that hold something. The clock advances from one bucket to the next, so no time
+# is spent on empty ticks. The queue holds buckets, never tasks: at most levels * wheel_size. Each level brings the memory for
+# its buckets, so no function here can fail.
 #
-# Order: by expiration, at equal expiration the finer level first. A cascade pushes entries to the front of finer
-# buckets; for one tick, what sits in a coarser level was added before what sits in a finer one; so the coarser has to
-# be pushed last to come out first.
+# Order: by expiration; at equal expiration, the finer level first. A cascade pushes entries to the front of finer buckets. Of
+# the entries of one tick, those in a coarser level were added before those in a finer level, so the coarser bucket must be
+# pushed last for its entries to come out first.
 
 
 cdef inline bint queue_before(const Bucket* a, const Bucket* b) noexcept nogil:
@@ -50,7 +50,7 @@ cdef void queue_push(Wheel* self, Bucket* bucket) noexcept nogil:
 
 
 cdef void queue_pop(Wheel* self) noexcept nogil:
-    """Takes off the first, the only one that ever goes: what is queued stays until its time is over, or is dropped by then."""
+    """Remove the first bucket. No other bucket ever leaves: a bucket that cancels have emptied stays until it is first."""
     self.queue[0].queue_index = -1
     self.queue_length -= 1
     if self.queue_length:
@@ -58,8 +58,7 @@ cdef void queue_pop(Wheel* self) noexcept nogil:
 
 
 cdef Bucket* queue_first_until(Wheel* self, int64_t now_ms) noexcept nogil:
-    """The bucket that falls due first, if that is by now_ms, or NULL. Of those that cancels have emptied, only what is due
-    is dropped."""
+    """Return the first non-empty bucket that is due by now_ms, or NULL. Drop the empty buckets before it."""
     while self.queue_length and self.queue[0].entries.expiration_ms <= now_ms:
         if not list_is_empty(&self.queue[0].entries):
             return self.queue[0]
@@ -68,7 +67,7 @@ cdef Bucket* queue_first_until(Wheel* self, int64_t now_ms) noexcept nogil:
 
 
 cdef Bucket* queue_first(Wheel* self) noexcept nogil:
-    """The bucket that falls due first, or NULL. Buckets that cancels have emptied are dropped on the way."""
+    """Return the first non-empty bucket, or NULL. Drop the empty buckets before it."""
     while self.queue_length:
         if not list_is_empty(&self.queue[0].entries):
             return self.queue[0]

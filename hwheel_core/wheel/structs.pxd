@@ -1,4 +1,4 @@
-# What hangs in a wheel, and the wheel. Whoever uses one has a lock around it (timer/structs.pxd).
+# Structs of a wheel. A wheel has no lock of its own: its owner guards it (see "Locking" in timer/structs.pxd).
 
 cdef extern from *:
     """
@@ -23,56 +23,56 @@ cdef extern from *:
 
 cdef enum:
     ENTRY_OF_TASK = -1
-    ENTRY_OF_INBOX = -2     # less the number of the inbox that the task is in
+    ENTRY_OF_INBOX = -2     # minus the number of the inbox that holds the task
     MAX_BATCH_LENGTH = 0x7FFFFFFF
 
 cdef enum:
-    HINT_DISTANCE = 16      # how many nodes ahead of the walk the prefetch hint points
-    MAX_LEVELS = 64         # of wheel_size 2 in 64 bits
+    HINT_DISTANCE = 16      # number of nodes between a node and the node that its hint names
+    MAX_LEVELS = 64         # enough for wheel_size 2 and times of 64 bits
 
 cdef struct Lead:
-    # For hints that have to be written into older nodes of a growing list.
-    Entry* entry            # the node whose hint names what comes next to the list: HINT_DISTANCE before it
-    int64_t removals        # Wheel.removals when it was set: with a higher count the node may be gone
-    int32_t count           # how many nodes there are between
+    # The node, HINT_DISTANCE before the end of a growing list, whose hint must name the next node that enters.
+    Entry* entry
+    int64_t removals        # Wheel.removals at the time; after a removal `entry` may be freed memory
+    int32_t count           # number of nodes between `entry` and the end of the list
 
 cdef struct Bucket:
-    # Two cache lines, the second for hints.
-    Entry entries           # the list. Its head's expiration_ms is the bucket's, and means nothing while not queued
-    int32_t queue_index     # where in the delay queue, -1 when not in it
-    int16_t level           # from 1, as Kafka's texts count
+    # Two cache lines; the second one is for hints.
+    Entry entries           # the list; its head's expiration_ms is the bucket's, and valid only while the bucket is queued
+    int32_t queue_index     # index in the delay queue, or -1
+    int16_t level           # from 1, as in Kafka's documentation
     int16_t recent_index    # where in `recent` the next append goes
     Lead pushed             # for pushes to the front
-    uint32_t recent[16]     # the last appends, as numbers for hints (entry_number)
+    uint32_t recent[16]     # entry_number of the last HINT_DISTANCE appends
 
 cdef struct Level:
     int64_t current_time_ms
     int64_t tick_ms
-    uint64_t interval_ms    # tick_ms * wheel_size, or UINT64_MAX where that does not fit
-    hw_divisor by_tick      # division by tick_ms
+    uint64_t interval_ms    # tick_ms * wheel_size, or UINT64_MAX if that overflows
+    hw_divisor by_tick      # divides by tick_ms
     Bucket* buckets
-    int32_t current_index   # the bucket of current_time_ms
+    int32_t current_index   # index of the bucket of current_time_ms
 
 cdef struct Bookmark:
-    # How far somebody who counts a bucket has come: see bookmark.pxi.
+    # The position of a thread that counts the entries of a bucket: see bucket.pxi.
     Bookmark* next
-    const Bucket* bucket    # NULL: it was taken since
-    const Entry* entry      # what is to be counted next; the bucket's head at the end
+    const Bucket* bucket    # NULL: the bucket was taken since
+    const Entry* entry      # the next entry to count; at the end, the head of the list
 
 cdef struct Wheel:
     int32_t wheel_size
     int32_t level_count
     int32_t queue_length
-    Bucket** queue          # binary heap by (expiration_ms, level); holds every non-empty bucket
-    Entry flush             # what a cascade has taken off a bucket and not yet placed again
-    Entry due               # what is due at the tick of the level 1 clock, in order
-    int64_t taken_ms        # expiration of the bucket taken last
-    int64_t removals        # entries taken out by something else than a cascade: remembered nodes may be gone
-    Bookmark* bookmarks     # of those who count a bucket and have given the lock up; NULL while nobody looks
-    int64_t cascaded
+    Bucket** queue          # a binary heap by (expiration_ms, level), which holds every non-empty bucket
+    Entry flush             # entries that a cascade has taken out of a bucket and not placed again yet
+    Entry due               # expired entries of the tick of the level 1 clock, in order
+    int64_t taken_ms        # expiration of the bucket that was taken last
+    int64_t removals        # number of entries that something else than a cascade has removed
+    Bookmark* bookmarks     # of threads that count a bucket and have released the lock; almost always NULL
+    int64_t cascaded        # number of moves to a finer level
     Level levels[64]        # MAX_LEVELS
 
 cdef enum AddStatus:
     ADD_PENDING             # in a bucket
-    ADD_DUE                 # not added: the caller runs it
-    ADD_NEEDS_LEVEL         # not added: wheel_grow and try again
+    ADD_DUE                 # not added, because it is due: the caller runs it
+    ADD_NEEDS_LEVEL         # not added: call wheel_grow, then try again

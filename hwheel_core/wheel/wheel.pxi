@@ -1,33 +1,40 @@
-# The hierarchical timing wheel: Kafka's placement (TimingWheel.java, SystemTimer.java), with an order.
+# The hierarchical timing wheel: Kafka's placement (TimingWheel.java, SystemTimer.java), plus an order within a tick.
 #
-#     level   tick_ms    interval_ms          bucket of a time x        (tick 1, wheel_size 20)
-#       1     u          u * n                 x // u       % n           20 buckets of   1 ms:  0 ..   20 ms
-#       2     u * n      u * n * n             x // (u*n)   % n           20 buckets of  20 ms:  0 ..  400 ms
-#       3     u * n^2    u * n^3               x // (u*n^2) % n           20 buckets of 400 ms:  0 .. 8000 ms
-#      ...    made the first time that a task reaches beyond what is there; never destroyed
+# This file is the algorithm. A wheel is a stack of levels; each level is an array of wheel_size buckets, and each bucket is a
+# list of the entries that expire in one tick of that level. With tick u and wheel_size n:
 #
-# Add: due before the current tick is over: not added. Within a level's interval: there. Else the level above.
-# Advance: take the buckets that are due off the delay queue, one after the other; each sets the clocks of all levels
-# to its expiration, and its entries go back through placement: they land in a finer level, or they are due.
+#     level   tick_ms    interval_ms    index of the bucket of a time x     (u = 1, n = 20)
+#       1     u          u * n          x // u       % n                    20 buckets of   1 ms:  0 ..   20 ms
+#       2     u * n      u * n^2        x // (u*n)   % n                    20 buckets of  20 ms:  0 ..  400 ms
+#       3     u * n^2    u * n^3        x // (u*n^2) % n                    20 buckets of 400 ms:  0 .. 8000 ms
 #
-# Order. Tasks of one tick come out in the order in which they were added. Proof: a clock only goes forward, so the
-# level that a given tick falls into only gets finer with time; hence for one tick, whatever sits in a coarser level
-# was added before whatever sits in a finer one, and within one bucket append keeps the order. A cascade walks its
-# bucket backwards and pushes each entry to the front of its finer bucket: entries of one tick keep their order, and
-# come before those that were added to the finer bucket directly. Of several buckets with the same expiration the
-# finer goes first (queue.pxi), so the oldest, from the coarsest, are pushed last and stand in front; `due` is filled
-# in the same way, to the front. No sequence number, no sort, O(1) an entry and level. It also holds when the lock is
-# given up half-way through a cascade, since an add appends and all that is still to be pushed is older.
-# tools/proof/wheel_order.py looks at every state that a small wheel can come to, entry by entry: there it holds in all of them.
+# A level is created when the first entry needs it, and never destroyed. Each level has a clock, a multiple of its tick.
+#
+# Add. An entry that is due within the current tick is not added: the caller runs it. Otherwise it goes into the finest level
+# whose interval reaches its expiration, counted from the level's clock.
+#
+# Advance. Take the due buckets from the delay queue, one at a time. Each one sets the clocks of all levels to its expiration.
+# Its entries go through placement again: they land in a finer level (they cascade), or they are due.
+#
+# Order. Entries of one tick come out in the order in which they were added. Proof:
+#   1. A clock only moves forward, so the level that a given tick falls into only gets finer. Of the entries of one tick, those
+#      in a coarser level were therefore added before those in a finer level. Within a bucket, appending keeps the order.
+#   2. A cascade walks its bucket backward and pushes each entry to the front of the finer bucket. Entries of one tick keep
+#      their order, and precede the entries that were added to the finer bucket directly.
+#   3. Of several buckets with the same expiration, the finer one is taken first (queue.pxi). So the oldest entries, from the
+#      coarsest bucket, are pushed last and end up in front. `due` is filled in the same way.
+# This takes O(1) for each entry and level, with no sequence number and no sort. It also holds if the lock is released halfway
+# through a cascade: adds append, and the entries that are still to be pushed are older.
+# tools/proof/wheel_order.py checks every state that a small wheel can reach.
 
 
 cdef enum:
-    SLICE = 2048        # entries that a cascade moves before it lets others at the lock
+    SLICE = 2048        # number of entries that a cascade moves before it releases the lock
 
 cdef enum StepStatus:
-    STEP_DONE           # nothing more is due at now_ms
-    STEP_MORE           # the budget is used up
-    STEP_TICK           # wheel.due holds all of one tick: take it, then go on
+    STEP_DONE           # no more bucket is due at now_ms
+    STEP_MORE           # the budget is used up: call again
+    STEP_TICK           # wheel.due holds all entries of one tick: take them, then call again
 
 
 cdef void wheel_init(Wheel* self, int64_t tick_ms, int32_t wheel_size, int64_t start_ms, Bucket* buckets,
@@ -47,14 +54,14 @@ cdef void wheel_add_level(Wheel* self, int64_t tick_ms, int64_t start_ms, Bucket
     level.by_tick = hw_divisor_of(tick_ms)
     level.current_time_ms = start_ms - start_ms % tick_ms
     level.current_index = start_ms // tick_ms % self.wheel_size
-    # Beyond 64 bits a level reaches to the end of time: every time that there is differs from its clock by less.
+    # A level whose interval overflows reaches to the end of time: no time of 64 bits is farther from its clock.
     level.interval_ms = UINT64_MAX if hw_mul_overflows(tick_ms, self.wheel_size, &interval_ms) else <uint64_t>interval_ms
     level.buckets = buckets
     self.level_count += 1
 
 
 cdef void wheel_grow(Wheel* self, Bucket* buckets, Bucket** queue, Bucket*** old_queue_out) noexcept nogil:
-    """Adds the next coarser level. The caller brings its buckets (level_memory_new) and a queue with room for one level more."""
+    """Add the next coarser level. The caller provides its buckets (level_memory_new) and a queue with room for them."""
     cdef Level* top = &self.levels[self.level_count - 1]
     memcpy(queue, self.queue, self.queue_length * sizeof(Bucket*))
     old_queue_out[0] = self.queue
@@ -63,16 +70,16 @@ cdef void wheel_grow(Wheel* self, Bucket* buckets, Bucket** queue, Bucket*** old
 
 
 cdef inline int64_t wheel_tick(const Wheel* self, int64_t time_ms) noexcept nogil:
-    """The beginning of the tick that a time is in."""
+    """Return the start of the tick of a time."""
     return time_ms - time_ms % self.levels[0].tick_ms
 
 
 cdef inline AddStatus wheel_reserve_bucket(Wheel* self, int64_t expiration_ms, Bucket** bucket_out) noexcept nogil:
-    """The bucket for a time, queued under the right expiration."""
+    """Find the bucket for a time, and put it into the delay queue."""
     cdef Level* level = &self.levels[0]
     cdef Level* end = level + self.level_count
     cdef Bucket* bucket
-    # No difference here can overflow: times are not negative.
+    # The difference cannot overflow: times are not negative.
     cdef int64_t ahead_ms = expiration_ms - level.current_time_ms
     cdef int64_t ticks, index
     if ahead_ms < level.tick_ms:
@@ -82,8 +89,7 @@ cdef inline AddStatus wheel_reserve_bucket(Wheel* self, int64_t expiration_ms, B
         if level is end:
             return ADD_NEEDS_LEVEL
         ahead_ms = expiration_ms - level.current_time_ms
-    # Kafka's virtualId % wheelSize, counted from the bucket of the clock, which is less than one turn away: one division
-    # instead of two.
+    # This is Kafka's virtualId % wheelSize, counted from the bucket of the clock: one division instead of two.
     ticks = hw_divide(ahead_ms, &level.by_tick)
     index = level.current_index + ticks
     if index >= self.wheel_size:
@@ -92,13 +98,13 @@ cdef inline AddStatus wheel_reserve_bucket(Wheel* self, int64_t expiration_ms, B
     if bucket.queue_index < 0:
         bucket.entries.expiration_ms = level.current_time_ms + ticks * level.tick_ms
         queue_push(self, bucket)
-    # Else it is queued for this very turn, because no clock passes over what is queued: wheel_advance_clock.
+    # Otherwise the bucket is queued for this same turn, because no clock passes a queued bucket (wheel_advance_clock).
     bucket_out[0] = bucket
     return ADD_PENDING
 
 
 cdef inline AddStatus wheel_add(Wheel* self, Entry* entry, int64_t* bucket_ms_out) noexcept nogil:
-    """Links the entry by its expiration_ms. bucket_ms_out: when its bucket falls due."""
+    """Put an entry into the bucket of its expiration_ms. Return the expiration of that bucket in bucket_ms_out."""
     cdef Bucket* bucket
     cdef AddStatus status = wheel_reserve_bucket(self, entry.expiration_ms, &bucket)
     if status == ADD_PENDING:
@@ -108,7 +114,7 @@ cdef inline AddStatus wheel_add(Wheel* self, Entry* entry, int64_t* bucket_ms_ou
 
 
 cdef inline void wheel_remove(Wheel* self, Entry* entry) noexcept nogil:
-    """Takes an entry out of whatever list it is in: cancelled, moved, or handed out. It may be freed after."""
+    """Unlink an entry from its list, because it is cancelled, moved, or handed out."""
     if self.bookmarks is not NULL:
         bookmarks_leave(self, entry)
     entry_unlink(entry)
@@ -116,10 +122,10 @@ cdef inline void wheel_remove(Wheel* self, Entry* entry) noexcept nogil:
 
 
 cdef void wheel_advance_clock(Wheel* self, int64_t time_ms) noexcept nogil:
-    """Kafka's advanceClock: sets every level's clock, finest first; none goes back.
+    """Move the clock of every level forward to a time, as Kafka's advanceClock. A clock that is ahead stays.
 
-    No bucket may be queued for a time before time_ms, not even one that cancels have emptied: wheel_step takes or drops them
-    first, as queue_first does. So what is queued in a bucket is always of the turn that the clock is in.
+    Precondition: no bucket, not even an empty one, is queued for a time before time_ms. wheel_step takes or drops them first.
+    Hence a queued bucket always belongs to the turn that its level's clock is in.
     """
     cdef Level* level
     cdef int64_t ticks
@@ -138,7 +144,7 @@ cdef void wheel_advance_clock(Wheel* self, int64_t time_ms) noexcept nogil:
 
 
 cdef int wheel_flush(Wheel* self, int budget) noexcept nogil:
-    """Places what a bucket held, at most `budget` entries; returns what is left of the budget."""
+    """Place at most `budget` of the entries in `flush`, and return the rest of the budget."""
     cdef Entry* head = &self.flush
     cdef Entry* entry
     cdef Bucket* bucket = NULL
@@ -150,7 +156,7 @@ cdef int wheel_flush(Wheel* self, int budget) noexcept nogil:
         hw_prefetch(entry_hinted(entry))
         head.prev = entry.prev
         entry.prev.next = head
-        # The levels that it can land on are there, because they are finer than the one that it came from.
+        # ADD_NEEDS_LEVEL cannot occur: the entry came from a coarser level.
         if wheel_reserve_bucket(self, entry.expiration_ms, &bucket) == ADD_PENDING:
             bucket_push(bucket, entry, self.removals)
         else:
@@ -161,9 +167,9 @@ cdef int wheel_flush(Wheel* self, int budget) noexcept nogil:
 
 
 cdef StepStatus wheel_step(Wheel* self, int64_t now_ms, int* budget) noexcept nogil:
-    """Goes on with the advance to now_ms until a tick is complete, nothing more is due, or the budget is used up.
+    """Continue an advance to now_ms until a tick is complete, no bucket is due, or the budget is used up.
 
-    Between two calls, adds and cancels are welcome; clocks do not move while a flush is unfinished.
+    Entries may be added and cancelled between two calls. Clocks do not move while `flush` holds entries.
     """
     cdef Bucket* bucket
     while True:
@@ -183,7 +189,7 @@ cdef StepStatus wheel_step(Wheel* self, int64_t now_ms, int* budget) noexcept no
         self.taken_ms = bucket.entries.expiration_ms
         wheel_advance_clock(self, bucket.entries.expiration_ms)
         if bucket.level == 1:
-            # All of a tick's bucket is due. Nothing else is, because the coarser buckets of the same time come after it.
+            # All entries of a level 1 bucket are due, and no others yet: coarser buckets of the same time come later.
             list_move_to_end(&bucket.entries, &self.due)
         else:
             list_move_to_end(&bucket.entries, &self.flush)
@@ -191,10 +197,10 @@ cdef StepStatus wheel_step(Wheel* self, int64_t now_ms, int* budget) noexcept no
 
 
 cdef void wheel_set_clocks(Wheel* self, int64_t time_ms) noexcept nogil:
-    """Sets every level's clock to any time, also back. Nothing is in the wheel, or it would be in the wrong bucket."""
+    """Set the clocks of all levels to any time, also backward. The wheel must be empty."""
     cdef Level* level
     cdef int32_t i
-    while self.queue_length:            # what cancels have emptied
+    while self.queue_length:            # buckets that cancels have emptied
         queue_pop(self)
     for i in range(self.level_count):
         level = &self.levels[i]
@@ -204,12 +210,12 @@ cdef void wheel_set_clocks(Wheel* self, int64_t time_ms) noexcept nogil:
 
 
 cdef inline bint wheel_is_advancing(const Wheel* self) noexcept nogil:
-    """An advance is under way: something is still to be placed, or to be taken."""
+    """Return True during an advance: entries wait to be placed, or to be taken out of `due`."""
     return not list_is_empty(&self.flush) or not list_is_empty(&self.due)
 
 
 cdef bint wheel_next(Wheel* self, int64_t* next_ms_out) noexcept nogil:
-    """When there is something to do next; False: never."""
+    """Find the time of the next bucket. Return False if the wheel is empty."""
     cdef Bucket* bucket
     if wheel_is_advancing(self):
         next_ms_out[0] = self.taken_ms
@@ -221,7 +227,7 @@ cdef bint wheel_next(Wheel* self, int64_t* next_ms_out) noexcept nogil:
 
 
 cdef bint wheel_is_idle(Wheel* self) noexcept nogil:
-    """No advance is under way, and nothing is left of the current tick."""
+    """Return True if no advance is under way and no bucket of the current tick is left."""
     cdef Bucket* bucket
     if wheel_is_advancing(self):
         return False
@@ -230,8 +236,7 @@ cdef bint wheel_is_idle(Wheel* self) noexcept nogil:
 
 
 cdef void wheel_empty(Wheel* self, Entry* emptied_out) noexcept nogil:
-    """Takes out everything that is pending, in the order in which it would have come out, and leaves the clocks at the
-    end of time: wheel_set_clocks."""
+    """Move all entries to a list, in order. The clocks end at the end of time: call wheel_set_clocks."""
     cdef int budget = 0
     cdef StepStatus status = STEP_MORE
     while status != STEP_DONE:
@@ -242,10 +247,10 @@ cdef void wheel_empty(Wheel* self, Entry* emptied_out) noexcept nogil:
 
 
 cdef void wheel_set_back(Wheel* self, int64_t time_ms, Entry* pending) noexcept nogil:
-    """Sets the clocks back, and places everything anew, in its order.
+    """Set the clocks back, and place all entries again, in order.
 
-    pending: a list of what comes before all that the wheel holds; afterwards, of what found no place: due at this time, or
-    of a level that is not there (wheel_reaches_from).
+    `pending` is a list of entries that precede those in the wheel. Afterwards it holds the entries without a place: they are due
+    at that time, or their level does not exist (see wheel_reaches_from).
     """
     cdef Entry* entry
     cdef Entry* following
@@ -259,11 +264,11 @@ cdef void wheel_set_back(Wheel* self, int64_t time_ms, Entry* pending) noexcept 
             entry_unlink(entry)
             bucket_append(bucket, entry)
         entry = following
-    self.removals += 1          # so that no hint is written where a remembered node was
+    self.removals += 1          # invalidates every Lead
 
 
 cdef bint wheel_reaches_from(const Wheel* self, int64_t time_ms, int64_t last_ms) noexcept nogil:
-    """Whether there would be a level for everything that is pending, and for last_ms, if the clocks stood at an earlier time."""
+    """Return True if the levels would reach all entries, and last_ms, with the clocks at an earlier time."""
     cdef const Level* top = &self.levels[self.level_count - 1]
     cdef const Bucket* bucket
     cdef int64_t end_ms
@@ -277,6 +282,6 @@ cdef bint wheel_reaches_from(const Wheel* self, int64_t time_ms, int64_t last_ms
 
 
 cdef bint wheel_reaches(const Wheel* self, int64_t time_ms) noexcept nogil:
-    """Whether there is a level for this time already."""
+    """Return True if a level for this time exists."""
     cdef const Level* top = &self.levels[self.level_count - 1]
     return time_ms < top.current_time_ms or <uint64_t>(time_ms - top.current_time_ms) < top.interval_ms

@@ -190,7 +190,7 @@ cdef class BaseTimer:
         if not 2 <= columns <= 4096 or columns % 2:
             raise ValueError(f"columns must be even, from 2 to 4096, not {columns}")
         counters = self._counters()
-        return (counters, *timer_look_at(self.timer, counters[6], columns))
+        return (counters, *timer_occupancy(self.timer, counters[6], columns))
 
     def __repr__(self):
         if self.timer is NULL:

@@ -1,17 +1,19 @@
-# What happens to all Timers at a fork. Last of the timer's files, because it reaches into all the others.
+# Fork handlers for all Timers.
 #
-# These are C's fork handlers and not Python's: they run inside fork() itself, after every Python hook, so that no hook
-# can want a lock that is held here, or be waited for by who holds one. The thread that forks has the GIL. It may wait
-# for a lock with it, since nobody waits for the GIL with a lock held.
+# These are C handlers (pthread_atfork), not Python ones. They run inside fork(), after all Python handlers, so no Python handler
+# can need a lock that is held here. The forking thread holds the GIL. It may wait for a lock with it, because no thread waits
+# for the GIL while it holds a lock.
 
 
 cdef void batch_forget_hand_out(Batch* self) noexcept nogil:
-    """In the child of a fork: a thread that was about to take what is due did not come along. What it had taken for close(),
-    and not shown to anybody yet, is put back, because nobody else has it."""
+    """In the child: undo the work of threads of the parent that were taking expired timers.
+
+    Timers that close() has taken and not returned yet are put back, because no one else has them.
+    """
     cdef int64_t i
     cdef Entry* entry
     self.holders = 0
-    self.due_begin -= self.returning    # there is room: this many stood before it
+    self.due_begin -= self.returning    # there is room: they were in front before
     for i in range(self.returning):
         entry = batch_entry(self, self.returned[i])
         self.due[self.due_begin + i] = Due(self.returned[i], False, entry.expiration_ms)
@@ -30,7 +32,7 @@ cdef void before_fork() noexcept nogil:
     timer = registry_first
     while timer is not NULL:
         lock_wait(timer)
-        while timer.adding:             # no half-added batch is copied
+        while timer.adding:             # the child gets no half-added batch
             lock_yield(timer)
         if HW_INBOXES:
             inboxes_before_fork(timer)
@@ -50,8 +52,8 @@ cdef void after_fork_in_parent() noexcept nogil:
 
 
 cdef void after_fork_in_child() noexcept nogil:
-    # The thread that forked is the only one here. It holds every lock, but who waited at a turnstile or for work is
-    # gone and has left traces in them: all are made anew.
+    # The forking thread is the only one in the child, and holds every lock. The locks may still record threads of the parent
+    # that waited, so they are initialized again.
     cdef Timer* timer = registry_first
     cdef Batch* batch
     while timer is not NULL:
@@ -64,10 +66,10 @@ cdef void after_fork_in_child() noexcept nogil:
         timer.reaping = timer.ringing = 0
         timer.roles[ROLE_REAPER] = timer.roles[ROLE_EXECUTOR] = ROLE_FREE
         hw_poke(&timer.started, False)
-        timer.wheel.bookmarks = NULL    # of threads that did not come along
-        hw_poke(&timer.forked, True)             # until core_after_fork (timer/after_fork.pxi)
+        timer.wheel.bookmarks = NULL    # of threads of the parent
+        hw_poke(&timer.forked, True)             # until core_after_fork (threads.pxi)
         timer.generation += 1
-        hw_waker_close(&timer.waker)    # only this process's copies
+        hw_waker_close(&timer.waker)    # closes only the child's copies
         batch = timer.batches
         while batch is not NULL:
             batch_forget_hand_out(batch)

@@ -1,28 +1,29 @@
-# Where there is no GIL: places in which threads put what they add, so that they need not meet at the timer's lock. A thread
-# puts a call into an inbox, and takes it out again if it is cancelled before anybody has looked. Whoever takes the timer's
-# lock empties all inboxes into the wheel first (lock_entered), so that under the lock there is nothing but the wheel. Only
-# those know of them who add, cancel, lie down, close and fork. They are made when threads have met at the lock often enough
-# (inboxes.pxi); a timer that one thread uses has none.
+# Inboxes: without a GIL, threads add to inboxes instead of competing for the timer's lock.
 #
-# Never late. What is put into an inbox wakes nobody. So an inbox takes only what falls due when the last of the sleepers
-# wakes up by himself, or later; he takes the lock then. Who lies down says when that is (inboxes_open_locked), and
-# looks once more at what has come meanwhile. What is earlier goes through the lock, and wakes him. tools/proof/inboxes.py looks
-# at every state of two who add, two who sleep and one who closes: nothing is slept through, and nothing is left behind.
+# An add puts its task into an inbox, and a cancel takes it out again if it is still there. A thread that takes the timer's lock
+# first moves all letters into the wheel (lock_entered), so code under the lock only sees the wheel. Only add, cancel, sleep,
+# close, and fork know about inboxes. A timer gets its inboxes after HW_MEETINGS waits for its lock; a timer that one thread
+# uses has none.
 #
-# In order. What was added through the lock comes behind all that was in the inboxes, since it has emptied them. Of two
-# inboxes that goes first whose add has read the clock earlier: an add that began after another had returned, in another
-# thread that knows of it, has read a later time. That holds for a clock whose steps are shorter than an add takes: the
-# system's, in 100 ns at most wherever there is a CPython without a GIL. On other clocks there are no inboxes.
+# Never late. A letter wakes no thread. So an inbox only accepts tasks that expire when the last sleeper wakes up, or later;
+# that sleeper then takes the lock and empties the inboxes. A thread that is about to sleep publishes the end of its sleep
+# (inboxes_open_locked), and empties the inboxes once more. An earlier task goes through the lock and wakes the sleeper.
+# tools/proof/inboxes.py checks every state of two adders, two sleepers, and a closer: no task is missed or left behind.
 #
-# Locks. An inbox's lock is held for a few instructions; only who has the timer's lock waits for it, others try the next
-# inbox, and then the timer's lock. Who empties them holds the locks of all that there is something in: what was put into one
-# before something was put into another is moved before that, too.
+# In order. An add through the lock empties the inboxes first, so it comes after all letters. Letters of two inboxes are ordered
+# by the clock readings of their adds. An add that begins after another add has returned reads a later time, if a step of the
+# clock is shorter than an add. This holds for the monotonic clock of every platform with a free-threaded CPython (at most
+# 100 ns). Timers on other clocks have no inboxes.
+#
+# Locks. A thread holds an inbox's lock for a few instructions. Only the holder of the timer's lock waits for it; an adder that
+# finds it taken tries the next inbox, and then the timer's lock. A thread that empties the inboxes first locks all that hold
+# something: a letter that was written before another one is moved before it, also across inboxes.
 
 
 cdef bint inbox_add(Timer* timer, Task* task, int64_t expiration_ms, int64_t added_ns) noexcept nogil:
-    """Puts in a new task that nobody else has seen; False: it has to go through the lock.
+    """Put a new task, which no other thread has seen, into an inbox. Return False if it has to go through the lock.
 
-    added_ns: what the timer's clock said, for the order.
+    added_ns is the reading of the timer's clock.
     """
     cdef Inbox* boxes = <Inbox*>hw_load(&timer.inboxes)
     cdef Inbox* box
@@ -43,7 +44,7 @@ cdef bint inbox_add(Timer* timer, Task* task, int64_t expiration_ms, int64_t add
 
 
 cdef inline void inbox_append(Timer* timer, Inbox* box, Task* task, int64_t expiration_ms, int64_t added_ns) noexcept nogil:
-    # Two threads may use one inbox, and the one that read the clock first come second: it is as if it had read it now.
+    # Two threads may use one inbox. The one with the earlier reading may come second; it then counts as later.
     box.last_ns = max(box.last_ns, added_ns)
     box.letters[box.length] = Letter(task, box.last_ns)
     hw_poke64(&task.entry.expiration_ms, expiration_ms)
@@ -58,7 +59,7 @@ cdef inline void inbox_append(Timer* timer, Inbox* box, Task* task, int64_t expi
 
 
 cdef bint inbox_cancel(Timer* timer, Task* task) noexcept nogil:
-    """Takes a task out again. False: it is in no inbox, or another thread is at that one."""
+    """Cancel a task that is in an inbox. Return False if it is in none, or if the inbox is locked."""
     cdef int32_t place = hw_peek32(&task.entry.place)
     cdef Inbox* box
     cdef bint found
@@ -67,7 +68,7 @@ cdef bint inbox_cancel(Timer* timer, Task* task) noexcept nogil:
     box = &(<Inbox*>hw_load(&timer.inboxes))[ENTRY_OF_INBOX - place]
     if not hw_mutex_trylock(&box.lock):
         return False
-    found = task.entry.place == place           # else it has been moved to the wheel meanwhile
+    found = task.entry.place == place           # otherwise it has just moved to the wheel
     if found:
         box.letters[task.entry.letter].task = NULL
         hw_poke32(&task.entry.place, ENTRY_OF_TASK)
@@ -80,16 +81,22 @@ cdef bint inbox_cancel(Timer* timer, Task* task) noexcept nogil:
     return found
 
 
+# --- emptying ----------------------------------------------------------------------------------------------------
+
+
 cdef int inboxes_hold_locked(Timer* timer) noexcept nogil:
-    """Takes the locks of all inboxes with something in them: their bits. An inbox that gets its first while others are waited
-    for is one of them, because what comes into those after that would be moved before it."""
+    """Lock all inboxes that hold something, and return their bits.
+
+    This includes an inbox that gets its first letter while this thread waits for another inbox: later letters of the others
+    would otherwise be moved before it.
+    """
     cdef int held = 0, wanted = hw_peek(&timer.mail)
     while wanted != held:
-        # In one order, though only one thread at a time does this: so that no tool has to be told.
+        # Always lock in the same order. Only one thread does this at a time, but lock checkers cannot know that.
         inboxes_release(timer, held)
         held = wanted
         inboxes_lock(timer, held)
-        wanted = hw_peek(&timer.mail)       # no bit goes meanwhile
+        wanted = hw_peek(&timer.mail)       # only this thread clears bits
     return held
 
 
@@ -110,31 +117,36 @@ cdef void inboxes_release(Timer* timer, int held) noexcept nogil:
 
 
 cdef void inboxes_empty_locked(Timer* timer) noexcept nogil:
-    """Puts what is in the inboxes into the wheel, in the order in which it was added."""
+    """Move all letters into the wheel, in the order in which they were added."""
     cdef int held = inboxes_hold_locked(timer)
     inboxes_move_locked(timer, held)
     inboxes_release(timer, held)
 
 
+cdef Inbox* inboxes_first(Inbox* boxes, int held) noexcept nogil:
+    """Return the inbox with the oldest letter that is not moved yet, or NULL. Skip cancelled letters."""
+    cdef Inbox* box
+    cdef Inbox* first = NULL
+    cdef int32_t i
+    for i in range(INBOXES):
+        if held & 1 << i:
+            box = &boxes[i]
+            while box.moved < box.length and box.letters[box.moved].task is NULL:
+                box.moved += 1
+            if box.moved < box.length and (
+                    first is NULL or box.letters[box.moved].added_ns < first.letters[first.moved].added_ns):
+                first = box
+    return first
+
+
 cdef void inboxes_move_locked(Timer* timer, int held) noexcept nogil:
     cdef Inbox* boxes = <Inbox*>timer.inboxes
-    cdef Inbox* box
-    cdef Inbox* first
+    cdef Inbox* box = inboxes_first(boxes, held)
     cdef int32_t i
-    while True:
-        first = NULL
-        for i in range(INBOXES):
-            if held & 1 << i:
-                box = &boxes[i]
-                while box.moved < box.length and box.letters[box.moved].task is NULL:
-                    box.moved += 1
-                if box.moved < box.length and (
-                        first is NULL or box.letters[box.moved].added_ns < first.letters[first.moved].added_ns):
-                    first = box
-        if first is NULL:
-            break
-        inbox_move_locked(timer, first.letters[first.moved].task)
-        first.moved += 1
+    while box is not NULL:
+        inbox_move_locked(timer, box.letters[box.moved].task)
+        box.moved += 1
+        box = inboxes_first(boxes, held)
     for i in range(INBOXES):
         if held & 1 << i:
             box = &boxes[i]
@@ -148,19 +160,22 @@ cdef void inboxes_move_locked(Timer* timer, int held) noexcept nogil:
 
 cdef inline void inbox_move_locked(Timer* timer, Task* task) noexcept nogil:
     hw_poke32(&task.entry.place, ENTRY_OF_TASK)
-    # There is a level for it, or it would not have been taken: levels stay, and this clock does not go back.
+    # Its level exists, or the inbox would not have accepted it. Levels stay, and a monotonic clock does not go back.
     timer_insert_locked(timer, &task.entry, TAKE_DUE)
 
 
+# --- life cycle --------------------------------------------------------------------------------------------------
+
+
 cdef void inboxes_open_locked(Timer* timer) noexcept nogil:
-    """Says what may be put into an inbox from now on: for who lies down, for who closes, and where they are new."""
+    """Set the range of times that inboxes accept, then empty them. Called before a sleep, by close(), and for new inboxes."""
     cdef Inbox* boxes = <Inbox*>timer.inboxes
     cdef const Level* top = &timer.wheel.levels[timer.wheel.level_count - 1]
     cdef int64_t from_ms = INT64_MAX, until_ms = INT64_MAX
     cdef int32_t i
     if boxes is NULL:
         return
-    # INT64_MIN: nobody sleeps, or who does is about to be woken, and lies down anew.
+    # INT64_MIN: no thread sleeps, or the sleepers are about to wake up and will call this again.
     if not timer.closed and timer.max_pending == INT64_MAX and timer.reaper_until_ms != INT64_MIN:
         from_ms = timer.reaper_until_ms
         if top.interval_ms < <uint64_t>(INT64_MAX - top.current_time_ms):
@@ -171,3 +186,51 @@ cdef void inboxes_open_locked(Timer* timer) noexcept nogil:
         boxes[i].until_ms = until_ms
         hw_mutex_unlock(&boxes[i].lock)
     inboxes_empty_locked(timer)
+
+
+cdef bint inboxes_wanted(Timer* timer) noexcept nogil:
+    """Return True if threads have waited for the lock so often that inboxes pay."""
+    return timer.clock == CLOCK_KIND_MONOTONIC and hw_peek(&timer.met) >= HW_MEETINGS and not hw_load(&timer.inboxes)
+
+
+cdef Inbox* inboxes_new() noexcept nogil:
+    cdef Inbox* boxes = <Inbox*>PyMem_RawCalloc(INBOXES, sizeof(Inbox))
+    cdef int32_t i
+    if boxes is not NULL:
+        for i in range(INBOXES):
+            hw_mutex_init(&boxes[i].lock)
+            boxes[i].number = i
+            boxes[i].from_ms = INT64_MAX
+    return boxes
+
+
+cdef void inboxes_free(Inbox* boxes) noexcept nogil:
+    cdef int32_t i
+    if boxes is NULL:
+        return
+    for i in range(INBOXES):
+        hw_mutex_destroy(&boxes[i].lock)
+    PyMem_RawFree(boxes)
+
+
+cdef void inboxes_before_fork(Timer* timer) noexcept nogil:
+    """Lock and empty all inboxes until the fork is over. The timer's lock is held."""
+    if timer.inboxes:
+        inboxes_lock(timer, (1 << INBOXES) - 1)
+        inboxes_move_locked(timer, (1 << INBOXES) - 1)
+
+
+cdef void inboxes_after_fork_in_parent(Timer* timer) noexcept nogil:
+    if timer.inboxes:
+        inboxes_release(timer, (1 << INBOXES) - 1)
+
+
+cdef void inboxes_after_fork_in_child(Timer* timer) noexcept nogil:
+    """Reset the inboxes: no thread sleeps in the child."""
+    cdef Inbox* boxes = <Inbox*>timer.inboxes
+    cdef int32_t i
+    if boxes is NULL:
+        return
+    for i in range(INBOXES):
+        hw_mutex_init(&boxes[i].lock)
+        boxes[i].from_ms = INT64_MAX

@@ -1,8 +1,10 @@
-# Looking into a Timer: what is pending, and where. Under the lock only a C array is filled; making Python objects there
-# could start the garbage collector, whose finalizers may want the lock.
+# Inspection of a Timer: its pending tasks, a snapshot of its buckets, and their occupancy.
+#
+# Under the lock only C arrays are filled. Creating a Python object there could start the garbage collector, whose finalizers may
+# need the lock.
 
 cdef inline int64_t timer_count(Timer* timer):
-    """How many are pending. One look, unless there are inboxes, which have to be counted in."""
+    """Return the number of pending timers. This is one read, unless there are inboxes, whose letters must be counted."""
     cdef int64_t count
     if not HW_INBOXES or not hw_load(&timer.inboxes):
         return hw_peek64(&timer.pending)
@@ -13,10 +15,11 @@ cdef inline int64_t timer_count(Timer* timer):
 
 
 cdef struct Sighting:
+    # A pending task as it was found.
     PyObject* task          # with a reference
     int64_t expiration_ms
     int64_t bucket_ms
-    int32_t level           # from 1; 0: in no bucket, but due already
+    int32_t level           # from 1; 0: in no bucket, because it is due
     int32_t index
 
 
@@ -37,14 +40,10 @@ cdef void list_inspect_locked(const Entry* head, const Bucket* bucket, Sighting*
         entry = entry.next
 
 
-cdef list timer_inspect(Timer* timer, Level* levels_out, int32_t* level_count_out):
-    """All pending tasks as (level, index, bucket_ms, expiration_ms, task): what is due first, then coarsest level first,
-    each bucket in order. A stable sort by tick gives the order in which they will run."""
-    cdef Sighting* sightings = NULL
-    cdef Bucket* bucket
-    cdef int64_t room, count = 0, j
-    cdef int32_t i, k
-    cdef list found = []
+cdef Sighting* sightings_new_locked(Timer* timer) except NULL:
+    """Take the lock, and return room for all tasks that are pending then."""
+    cdef Sighting* sightings
+    cdef int64_t room
     while True:
         room = hw_peek64(&timer.pending)
         sightings = <Sighting*>PyMem_RawMalloc((room + 1) * sizeof(Sighting))
@@ -52,9 +51,23 @@ cdef list timer_inspect(Timer* timer, Level* levels_out, int32_t* level_count_ou
             raise MemoryError
         lock_with_gil(timer)
         if timer.pending <= room:
-            break
+            return sightings
         lock_release(timer)
         PyMem_RawFree(sightings)
+
+
+cdef list timer_inspect(Timer* timer, Level* levels_out, int32_t* level_count_out):
+    """Return all pending tasks as (level, index, bucket_ms, expiration_ms, task).
+
+    Due tasks come first, then coarser levels before finer ones, each bucket in order. A stable sort by tick gives the order in
+    which the tasks will run.
+    """
+    cdef list found = []
+    cdef Sighting* sightings
+    cdef Bucket* bucket
+    cdef int64_t count = 0, j
+    cdef int32_t i, k
+    sightings = sightings_new_locked(timer)
     level_count_out[0] = timer.wheel.level_count
     memcpy(levels_out, timer.wheel.levels, timer.wheel.level_count * sizeof(Level))
     list_inspect_locked(&timer.ready, NULL, sightings, &count)
@@ -106,14 +119,14 @@ def first_item(pair):
 
 
 cdef list timer_pending(Timer* timer):
-    """The pending tasks in the order in which they will run."""
+    """Return the pending tasks in the order in which they will run."""
     cdef Level levels[MAX_LEVELS]
     cdef int32_t level_count
     cdef list found = timer_inspect(timer, levels, &level_count)
     cdef list numbered = []
     cdef list tasks = []
     tick_ms = levels[0].tick_ms
-    # Neither `*_, task` nor a lambda for a key: where there is no memory, Cython's code for them keeps a task for ever.
+    # No `*_, task` and no lambda as a key: on a failed allocation, Cython's code for these leaks a reference to a task.
     for j in range(len(found)):
         numbered.append((found[j][0] > 0, found[j][3] // tick_ms, j))
     numbered.sort()
@@ -123,7 +136,7 @@ cdef list timer_pending(Timer* timer):
 
 
 cdef list timer_resting(Timer* timer):
-    """The tasks of call_every that were handed out and have not come back."""
+    """Return the tasks of call_every whose run is under way."""
     cdef list found
     cdef Entry* entry
     cdef Py_ssize_t i, count
@@ -140,3 +153,52 @@ cdef list timer_resting(Timer* timer):
     while found and found[len(found) - 1] is None:
         found.pop()
     return found
+
+
+# --- occupancy ---------------------------------------------------------------------------------------------------
+
+
+cdef list lateness_steps(const Lateness* self):
+    """Return [(upper edge in us, count)] of the non-empty steps."""
+    cdef list steps = []
+    cdef int i
+    for i in range(LATENESS_BUCKETS):
+        if self.buckets[i]:
+            steps.append((lateness_upper_us(i), self.buckets[i]))
+    return steps
+
+
+cdef list occupancy_levels(const Occupancy* self, int64_t wheel_size):
+    """Return [(tick_ms, interval_ms, non-empty buckets, buckets per column, [timers of each column])]."""
+    cdef list levels = []
+    cdef list counts
+    cdef int64_t columns
+    cdef int32_t i, k
+    for k in range(self.level_count):
+        columns = min(self.columns, (wheel_size + self.widths[k] - 1) // self.widths[k])
+        counts = []
+        for i in range(columns):
+            counts.append(self.counts[k * self.columns + i])
+        interval_ms = <object>self.levels[k].tick_ms * wheel_size
+        levels.append((self.levels[k].tick_ms, interval_ms, self.filled[k], self.widths[k], counts))
+    return levels
+
+
+cdef tuple timer_occupancy(Timer* timer, int32_t level_count, int32_t columns):
+    """Return (ready timers, whether there are more, lateness_steps, occupancy_levels). Releases the GIL."""
+    cdef Occupancy* occupancy = <Occupancy*>PyMem_RawCalloc(1, sizeof(Occupancy))
+    if occupancy is NULL:
+        raise MemoryError
+    try:
+        occupancy.level_count = level_count
+        occupancy.columns = columns
+        occupancy.counts = <int64_t*>PyMem_RawCalloc(<size_t>level_count * columns, sizeof(int64_t))
+        if occupancy.counts is NULL:
+            raise MemoryError
+        with nogil:
+            timer_measure_occupancy(timer, occupancy)
+        return (occupancy.ready, occupancy.ready_is_more != 0, lateness_steps(&occupancy.lateness),
+                occupancy_levels(occupancy, timer.wheel.wheel_size))
+    finally:
+        PyMem_RawFree(occupancy.counts)
+        PyMem_RawFree(occupancy)

@@ -16,13 +16,13 @@ cdef inline bint lock_try(Timer* timer) noexcept nogil:
 
 
 cdef inline void lock_entered(Timer* timer) noexcept nogil:
-    """Once the lock is taken, and before anything is looked at."""
+    """Empty the inboxes. Every thread calls this as soon as it has the lock."""
     if HW_INBOXES and hw_peek(&timer.mail):
         inboxes_empty_locked(timer)
 
 
 cdef void lock_wait(Timer* timer) noexcept nogil:
-    """Takes the lock; for a thread without the GIL. Whoever meets a cascade gets in after its current slice."""
+    """Take the lock, in a thread that does not hold the GIL. A cascade under way yields after its current slice."""
     if not hw_mutex_trylock(&timer.lock):
         hw_mutex_lock(&timer.turnstile)
         hw_mutex_lock(&timer.lock)
@@ -33,7 +33,7 @@ cdef void lock_wait(Timer* timer) noexcept nogil:
 
 
 cdef void lock_yield(Timer* timer) noexcept nogil:
-    """Gives the lock up and takes it again behind everybody who waits at the turnstile now."""
+    """Release the lock, and take it again after all threads that wait at the turnstile."""
     hw_mutex_unlock(&timer.lock)
     hw_mutex_lock(&timer.turnstile)
     hw_mutex_lock(&timer.lock)
@@ -46,7 +46,7 @@ cdef inline void lock_release(Timer* timer) noexcept nogil:
 
 
 cdef void lock_with_gil(Timer* timer) noexcept:
-    """Takes the lock for a thread that has the GIL and keeps it: only for inspection and for fork, which need both."""
+    """Take the lock in a thread that keeps the GIL. For short sections only: other threads need both."""
     while not lock_try(timer):
         with nogil:
             lock_wait(timer)

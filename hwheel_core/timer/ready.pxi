@@ -1,12 +1,37 @@
-# What is ready: Timer.ready, and the runs in it. A run is what fell due of a batch, one after the other, with nothing of
-# others in between. All that is due of a batch is one call, which comes where the first of it stands among what is ready. So
-# the first entry of each run, its head, is linked in Timer.ready, and the rest waits in the batch's `due` alone: when the
-# head is cancelled or moved, the next of its run takes its place, and after the last of a run what stands first is the head
-# of the next one. With a single place for the whole batch a timer would inherit that of others which have gone.
+# From the wheel to `Timer.ready`: wake-ups of the reaper, the expired entries, and insertion of an entry into the wheel.
+
+
+# --- the waker ---------------------------------------------------------------------------------------------------
+
+
+cdef bint timer_open_waker(Timer* self) noexcept nogil:
+    return hw_waker_open(&self.waker, self.clock == CLOCK_KIND_BOOTTIME)
+
+
+cdef void timer_close_waker_if_over_locked(Timer* self) noexcept nogil:
+    """Close the waker once the timer is stopping and no thread sleeps on it."""
+    if self.stopping and self.reaping == 0:
+        hw_waker_close(&self.waker)
+
+
+cdef void timer_wake_reaper_locked(Timer* self) noexcept nogil:
+    if self.reaper_until_ms != INT64_MIN:
+        self.reaper_until_ms = INT64_MIN        # one wake-up is enough for all current sleepers
+        self.woken = True
+        hw_waker_wake(&self.waker)
+
+
+# --- ready entries -----------------------------------------------------------------------------------------------
+
+# All expired timers of a batch are delivered in one call, at the place of the first of them in `Timer.ready`. A run is a
+# sequence of expired timers of one batch with no other entries between them. Only the first entry of a run, its head, is
+# linked in `Timer.ready`; the others are only in the batch's `due` array. If the head is cancelled or moved, the next entry of
+# the run takes its place. After the last entry of a run, the batch's place is that of the next run. With one place for the
+# whole batch, an entry would keep the place of an earlier one that was cancelled.
 
 
 cdef inline void timer_make_ready_locked(Timer* self, Entry* entry) noexcept nogil:
-    """Appends to ready, with hints for the hand-out's walk, which goes forward."""
+    """Append an entry to `ready`, with hints for the forward walk of the dispatch."""
     cdef Entry* older = lead_take(&self.ready_lead, entry, self.wheel.removals)
     entry.hint = 0
     list_append(&self.ready, entry)
@@ -16,7 +41,7 @@ cdef inline void timer_make_ready_locked(Timer* self, Entry* entry) noexcept nog
 
 
 cdef inline void batch_make_ready(Batch* self, Entry* entry) noexcept nogil:
-    """For an entry that fell due and has just left its list."""
+    """Append an expired entry, which has just left its bucket, to `due`; link it in `ready` if it begins a run."""
     cdef Due* due = &self.due[self.due_end]
     due.index = entry_index(entry)
     due.expiration_ms = entry.expiration_ms
@@ -31,7 +56,7 @@ cdef inline void batch_make_ready(Batch* self, Entry* entry) noexcept nogil:
 
 
 cdef inline void run_leave_ready(Batch* self, Due* due) noexcept nogil:
-    """The head of a run goes, and nobody comes in its place."""
+    """Unlink the head of a run from `ready`."""
     cdef Entry* head = batch_entry(self, due.index)
     wheel_remove(&self.timer.wheel, head)
     due.is_head = False
@@ -40,7 +65,7 @@ cdef inline void run_leave_ready(Batch* self, Due* due) noexcept nogil:
 
 
 cdef void run_pass_on(Batch* self, Due* due, int64_t following) noexcept nogil:
-    """The head of a run goes, and the next of it, which waits at `following` or behind, takes its place in Timer.ready."""
+    """Replace the head of a run in `ready` by the next entry of the run, which is at index `following` or later in `due`."""
     cdef Entry* head = batch_entry(self, due.index)
     cdef Entry* entry
     cdef bint was_last = self.last_head is head
@@ -49,7 +74,7 @@ cdef void run_pass_on(Batch* self, Due* due, int64_t following) noexcept nogil:
     if following < self.due_end and not self.due[following].is_head:
         entry = batch_entry(self, self.due[following].index)
         entry.hint = 0
-        list_push(head, entry)          # behind the head, which is about to go
+        list_push(head, entry)          # inserts after the old head, which is unlinked next
         self.due[following].is_head = True
         run_leave_ready(self, due)
         if was_last:
@@ -59,7 +84,7 @@ cdef void run_pass_on(Batch* self, Due* due, int64_t following) noexcept nogil:
 
 
 cdef inline void batch_leave_due(Batch* self, const Entry* entry) noexcept nogil:
-    """Takes an entry out of `due`, where it leaves a gap."""
+    """Remove an entry from `due`, where it leaves a gap."""
     cdef Due* due = &self.due[entry.due_index]
     if due.is_head:
         run_pass_on(self, due, entry.due_index + 1)
@@ -69,7 +94,7 @@ cdef inline void batch_leave_due(Batch* self, const Entry* entry) noexcept nogil
 
 
 cdef void batch_be_next_locked(Batch* self) noexcept nogil:
-    """What waits of a batch is the next to be taken."""
+    """Put the expired timers of a batch in front of `ready`."""
     cdef Due* first = &self.due[self.due_begin]
     if batch_waiting(self) and not first.is_head:
         first.is_head = True
@@ -77,8 +102,11 @@ cdef void batch_be_next_locked(Batch* self) noexcept nogil:
 
 
 cdef void run_take_early(Batch* self, int64_t at, int64_t now_ms, Entry* early_out) noexcept nogil:
-    """Undoes batch_make_ready for what is not due by this time, of the run whose head waits at this place. It is mostly the end
-    of the run; but what was put back stands before what has fallen due since the clock was set back."""
+    """Undo batch_make_ready for the timers, of the run with its head at index `at`, that are not due at now_ms.
+
+    Usually these are the last ones of the run. But timers that were put back come before those that have expired since the
+    clock was set back.
+    """
     cdef int64_t end = at + 1
     cdef Due* due
     cdef Entry* entry
@@ -95,5 +123,58 @@ cdef void run_take_early(Batch* self, int64_t at, int64_t now_ms, Entry* early_o
     while self.due_end > self.due_begin and self.due[self.due_end - 1].index == DUE_CANCELLED:
         self.due_end -= 1
         self.due_cancelled -= 1
-    if batch_wants_room(self):          # what stood first has left a gap before what is due
+    if batch_wants_room(self):          # a gap in front has shortened the usable part of `due`
         batch_close_gaps(self, self.due)
+
+
+# --- insertion ---------------------------------------------------------------------------------------------------
+
+
+cdef bint timer_make_tick_ready_locked(Timer* self, int* budget) noexcept nogil:
+    """Move the entries of a complete tick from wheel.due to `ready`. Return False if the budget ran out before the end."""
+    cdef Entry* due = &self.wheel.due
+    cdef Entry* entry
+    cdef Entry* following
+    entry = due.next
+    while entry is not due and budget[0] > 0:
+        budget[0] -= 1
+        following = entry.next
+        if entry.place != ENTRY_OF_TASK:
+            batch_make_ready(entry_batch(entry), entry)
+        else:
+            timer_make_ready_locked(self, entry)
+        entry = following
+    due.next = entry            # unlinks the entries before it
+    entry.prev = due
+    if entry is not due:
+        return False
+    if self.has_worker:
+        hw_cond_signal(&self.work)
+    return True
+
+
+cdef Status timer_insert_locked(Timer* self, Entry* entry, WhenDue when_due) noexcept nogil:
+    """Link an entry by its expiration_ms."""
+    cdef int64_t bucket_ms = 0
+    cdef int budget = SLICE
+    cdef bint idle
+    cdef AddStatus status = wheel_add(&self.wheel, entry, &bucket_ms)
+    if status == ADD_PENDING:
+        if bucket_ms < self.reaper_until_ms:
+            timer_wake_reaper_locked(self)
+        return OK
+    if status == ADD_NEEDS_LEVEL:
+        return NEEDS_LEVEL
+    if when_due == REFUSE_DUE:
+        return WAS_DUE
+    if when_due == ASK_WHEN_DUE:
+        return NOT_YET
+    # The entry comes after the entries of this tick that are due already. During a cascade more of them may follow, so the
+    # cascade moves the tick to `ready`.
+    idle = wheel_is_idle(&self.wheel)
+    list_append(&self.wheel.due, entry)
+    if idle:
+        timer_make_tick_ready_locked(self, &budget)
+        if not self.has_worker:
+            timer_wake_reaper_locked(self)
+    return OK

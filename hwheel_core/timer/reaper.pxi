@@ -1,21 +1,80 @@
-# The wait for what falls due next: the reaper's, and that of the executor's own thread. No polling: they sleep until the
-# earliest bucket, or until they are woken because an earlier one came in.
+# The threads of a timer in plain C: which thread is the reaper and which the executor, and how they wait.
 #
-# Several threads may sleep at once (advance_clock). All of them sleep on the same waker, and a wake-up is for all of
-# them: it stays until the last one is back, because who takes it away would hide it from the others. tools/proof/wake_up.py looks
-# at every state of two sleepers, adds, cancels and a stop: in none of them is a wake-up lost.
+# A waiting thread sleeps until the earliest bucket, or until it is woken because an earlier one was added. There is no polling.
+# Several threads may sleep at once (core_advance_clock). They share one waker, and a wake-up is for all of them: it
+# stays until the last sleeper has returned, because a thread that cleared it would hide it from the others. tools/proof/wake_up.py
+# checks every state of two sleepers, adds, cancels, and a stop: no wake-up is lost.
 
 
-cdef int64_t timer_sleep(Timer* self, const Instant* now, int64_t until_ms, int64_t give_up_ns,
-                         void* interruption) noexcept nogil:
-    """Sleeps until a time, a wake-up, or at most give_up_ns (-1: no such limit). Negative: a signal came."""
-    cdef int64_t timeout_ns = -1 if until_ms == INT64_MAX else instant_until_ns(now, until_ms)
-    if give_up_ns >= 0 and (timeout_ns < 0 or give_up_ns < timeout_ns):
-        timeout_ns = give_up_ns
-    return hw_waker_sleep(&self.waker, timeout_ns, until_ms, interruption)
+# --- roles -------------------------------------------------------------------------------------------------------
+
+# A thread takes its role when it begins to run, and only the first thread gets it. So an extra thread is harmless; one can be
+# started if an add is interrupted while it starts a thread, or if two adds are first at the same time.
 
 
-cdef inline void timer_lie_down_locked(Timer* self, int64_t until_ms) noexcept nogil:
+cdef int64_t timer_take_role(Timer* self, int role) noexcept nogil:
+    """Give a role to the calling thread and return the generation of the process. Return -1 if the role is not available.
+
+    Without a waker no thread takes a role, because nothing could wake it. This happens if a signal handler forks after the
+    waker was opened and before the thread was started. The add in the child then starts over with another thread.
+    """
+    cdef int64_t generation = -1
+    lock_wait(self)
+    if self.roles[role] != ROLE_TAKEN and not self.stopping and hw_waker_is_open(&self.waker):
+        self.roles[role] = ROLE_TAKEN
+        generation = self.generation
+    lock_release(self)
+    return generation
+
+
+cdef void timer_leave_role(Timer* self, int role, int64_t generation) noexcept nogil:
+    """Release the role of a thread that ends. If the timer still needs it, the next add starts another thread."""
+    lock_wait(self)
+    if self.generation == generation:
+        self.roles[role] = ROLE_FREE
+        hw_poke(&self.started, False)
+    lock_release(self)
+
+
+cdef bint timer_start_role(Timer* self, int role, uintptr_t me, bint wait, bint* ask_again_out) noexcept nogil:
+    """Return True if the caller must start a thread for a role.
+
+    With `wait`, set ask_again_out instead if another thread is starting one right now.
+    """
+    cdef bint start = False
+    lock_wait(self)
+    ask_again_out[0] = False
+    if self.roles[role] == ROLE_STARTING and self.starters[role] != me and wait and not self.closed:
+        ask_again_out[0] = True
+    elif self.roles[role] != ROLE_TAKEN and not self.stopping:      # a thread of a stopping timer would end at once
+        self.roles[role] = ROLE_STARTING
+        self.starters[role] = me
+        start = True
+    lock_release(self)
+    return start
+
+
+cdef void timer_not_started(Timer* self, int role, uintptr_t me) noexcept nogil:
+    """Record that starting a thread failed or was interrupted."""
+    lock_wait(self)
+    if self.roles[role] == ROLE_STARTING and self.starters[role] == me:
+        self.roles[role] = ROLE_FREE
+    lock_release(self)
+
+
+# --- sleeping ----------------------------------------------------------------------------------------------------
+
+
+cdef struct ReapWait:
+    # The arguments of timer_reap.
+    const Instant* reading  # of a clock that only Python code can read; NULL: timer_reap reads the timer's clock
+    int64_t limit_ns        # the longest wait; -1: unlimited
+    Instant start           # of the wait, on the monotonic clock
+    bint once
+    void* interruption      # for hw_waker_sleep
+
+
+cdef inline void timer_begin_sleep_locked(Timer* self, int64_t until_ms) noexcept nogil:
     self.sleepers += 1
     self.added_before_sleep = self.added
     self.reaper_until_ms = max(self.reaper_until_ms, until_ms)
@@ -23,16 +82,8 @@ cdef inline void timer_lie_down_locked(Timer* self, int64_t until_ms) noexcept n
         inboxes_open_locked(self)
 
 
-cdef inline bint timer_has_heard_locked(Timer* self, int64_t until_ms) noexcept nogil:
-    """Whether by what an add has read, of a clock that cannot be read from here, there is no need to sleep until then. It is
-    forgotten, because the clock may be set back again: who has heard of it reads the clock himself."""
-    cdef int64_t heeded_ms = self.heeded_ms
-    self.heeded_ms = INT64_MIN
-    return heeded_ms >= until_ms
-
-
-cdef inline void timer_get_up_locked(Timer* self) noexcept nogil:
-    """The last one to come back from a sleep takes the wake-up away: until then it is there for all of them to see."""
+cdef inline void timer_end_sleep_locked(Timer* self) noexcept nogil:
+    """Clear the wake-up if this was the last sleeper: until then all sleepers must see it."""
     self.sleepers -= 1
     self.wakeups += 1
     if self.sleepers == 0:
@@ -42,60 +93,91 @@ cdef inline void timer_get_up_locked(Timer* self) noexcept nogil:
             hw_waker_calm(&self.waker)
 
 
-cdef ReapStatus timer_reap_locked(Timer* self, const Instant* other_now, int64_t give_up_ns, bint once,
-                                  void* interruption) noexcept nogil:
-    """timer_reap with the lock held, which is given up for the wait."""
-    cdef Instant now, start
-    cdef int64_t next_ms, left_ns = give_up_ns
-    cdef int64_t woken
-    cdef bint taken
-    clock_read(CLOCK_KIND_MONOTONIC, &start)
-    while True:
+cdef inline bint timer_clock_has_reached_locked(Timer* self, int64_t until_ms) noexcept nogil:
+    """Return True if an add has read, from a callable clock, a time of at least until_ms since the last call.
+
+    The reading is then forgotten, because the clock may be set back; the caller reads the clock itself.
+    """
+    cdef int64_t heeded_ms = self.heeded_ms
+    self.heeded_ms = INT64_MIN
+    return heeded_ms >= until_ms
+
+
+cdef int64_t reap_left_ns(const ReapWait* wait) noexcept nogil:
+    """Return the rest of the time limit, which may be negative."""
+    cdef Instant now
+    clock_read(CLOCK_KIND_MONOTONIC, &now)
+    return wait.limit_ns - (now.ms - wait.start.ms) * NS_PER_MS - (now.ns - wait.start.ns)
+
+
+cdef int64_t timer_sleep(Timer* self, const Instant* now, int64_t until_ms, int64_t left_ns,
+                         void* interruption) noexcept nogil:
+    """Sleep until a time or a wake-up, for at most left_ns (-1: unlimited). Return a negative number after a signal."""
+    cdef int64_t timeout_ns = -1 if until_ms == INT64_MAX else instant_until_ns(now, until_ms)
+    if left_ns >= 0 and (timeout_ns < 0 or left_ns < timeout_ns):
+        timeout_ns = left_ns
+    return hw_waker_sleep(&self.waker, timeout_ns, until_ms, interruption)
+
+
+cdef ReapStatus timer_sleep_locked(Timer* self, const ReapWait* wait, Instant* now) noexcept nogil:
+    """Release the lock and sleep until the next bucket. Return REAP_AGAIN to look for due buckets again."""
+    cdef int64_t next_ms, woken, left_ns = -1
+    if wait.limit_ns >= 0:
+        left_ns = reap_left_ns(wait)
+        if left_ns <= 0:
+            return REAP_NOTHING
+        if wait.reading is NULL:
+            clock_read(self.clock, now)
+    next_ms = timer_sleep_until_locked(self)
+    if wait.reading is not NULL and timer_clock_has_reached_locked(self, next_ms):
+        return REAP_LOOK
+    timer_begin_sleep_locked(self, next_ms)
+    lock_release(self)
+    woken = timer_sleep(self, now, next_ms, left_ns, wait.interruption)
+    lock_wait(self)
+    timer_end_sleep_locked(self)
+    if woken < 0 and wait.once:
+        return REAP_SIGNAL
+    return REAP_LOOK if wait.reading is not NULL else REAP_AGAIN
+
+
+# --- reaping -----------------------------------------------------------------------------------------------------
+
+
+cdef ReapStatus timer_reap_due_locked(Timer* self, const ReapWait* wait, Instant* now) noexcept nogil:
+    """Take the due buckets. Return REAP_NOTHING if there are none, REAP_AGAIN after taking some."""
+    cdef bint taken = timer_is_due_locked(self, now.ms)
+    while taken and not self.stopping and timer_step_locked(self, now.ms):
+        lock_yield(self)
+    if taken and self.stopping:
+        return REAP_STOPPED
+    if not self.has_worker and not list_is_empty(&self.ready):
+        return REAP_READY
+    if self.draining:
+        return REAP_STOPPED
+    if taken:
+        return REAP_TAKEN if wait.once else REAP_AGAIN
+    return REAP_NOTHING
+
+
+cdef ReapStatus timer_reap_locked(Timer* self, const ReapWait* wait) noexcept nogil:
+    cdef Instant now
+    cdef ReapStatus status = REAP_AGAIN
+    while status == REAP_AGAIN:
         if self.stopping:
             return REAP_STOPPED
-        if other_now is NULL:
+        if wait.reading is NULL:
             clock_read(self.clock, &now)
         else:
-            now = self.manual_now = other_now[0]
-        taken = timer_is_due_locked(self, now.ms)
-        if taken:
-            while timer_step_locked(self, now.ms) and not self.stopping:
-                lock_yield(self)
-            if self.stopping:
-                continue
-        if not self.has_worker and not list_is_empty(&self.ready):
-            return REAP_READY
-        if self.draining:
-            return REAP_STOPPED
-        if taken:
-            if once:
-                return REAP_TAKEN
-            continue
-        if give_up_ns >= 0:
-            clock_read(CLOCK_KIND_MONOTONIC, &now)
-            left_ns = give_up_ns - (now.ms - start.ms) * NS_PER_MS - (now.ns - start.ns)
-            if left_ns <= 0:
-                return REAP_NOTHING
-            if other_now is NULL:
-                clock_read(self.clock, &now)
-            else:
-                now = other_now[0]
-        next_ms = timer_sleep_until_locked(self)
-        if other_now is not NULL and timer_has_heard_locked(self, next_ms):
-            return REAP_LOOK
-        timer_lie_down_locked(self, next_ms)
-        lock_release(self)
-        woken = timer_sleep(self, &now, next_ms, left_ns, interruption)
-        lock_wait(self)
-        timer_get_up_locked(self)
-        if woken < 0 and once:
-            return REAP_SIGNAL
-        if other_now is not NULL:
-            return REAP_LOOK
+            now = self.manual_now = wait.reading[0]
+        status = timer_reap_due_locked(self, wait, &now)
+        if status == REAP_NOTHING:
+            status = timer_sleep_locked(self, wait, &now)
+    return status
 
 
 cdef bint timer_is_ready_at_once(Timer* self) noexcept nogil:
-    """Whether there is something to hand out without any wait, also for the lock."""
+    """Return True if there are entries to dispatch now, without any wait."""
     cdef Instant now
     cdef bint ready = False
     if not lock_try(self):
@@ -109,27 +191,35 @@ cdef bint timer_is_ready_at_once(Timer* self) noexcept nogil:
     return ready
 
 
-cdef ReapStatus timer_reap(Timer* self, const Instant* other_now, int64_t give_up_ns, bint once,
+cdef ReapStatus timer_reap(Timer* self, const Instant* reading, int64_t limit_ns, bint once,
                            void* interruption) noexcept nogil:
-    """Waits for the next due bucket and cascades, over and over, until the caller is needed.
+    """Wait for due buckets and take them, until the caller has something to do.
 
-    other_now: the time on a clock that cannot be read from here; NULL: the timer's own clock. once: return after the
-    first cascade even if somebody else hands out what fell due. interruption: of hw_waker_sleep.
+    reading: a reading of a clock that only Python code can read; NULL: the timer's own clock.
+    limit_ns: the longest wait; -1: unlimited.
+    once: return after the first bucket, even if another thread dispatches its entries.
+    interruption: for hw_waker_sleep.
     """
+    cdef ReapWait wait
     cdef ReapStatus status
+    wait.reading = reading
+    wait.limit_ns = limit_ns
+    wait.once = once
+    wait.interruption = interruption
+    clock_read(CLOCK_KIND_MONOTONIC, &wait.start)
     lock_wait(self)
     self.reaping += 1
-    status = timer_reap_locked(self, other_now, give_up_ns, once, interruption)
+    status = timer_reap_locked(self, &wait)
     self.reaping -= 1
     if self.clock == CLOCK_KIND_BOOTTIME:
-        timer_wake_reaper_locked(self)      # whoever sleeps on sets the alarm, which all share, for what is next now
+        timer_wake_reaper_locked(self)      # other sleepers must set the shared alarm again, for the bucket that is next now
     timer_close_waker_if_over_locked(self)
     lock_release(self)
     return status
 
 
 cdef bint timer_await_work(Timer* self, int64_t generation) noexcept nogil:
-    """For the executor's own thread: waits until something is ready. False when it shall end."""
+    """Wait until `ready` is not empty; for the executor's own thread. Return False if the thread must end."""
     cdef bint go_on
     lock_wait(self)
     while list_is_empty(&self.ready) and not self.stopping and not self.draining and self.generation == generation:

@@ -1,8 +1,11 @@
-# A clock that is set back, which only a callable one can be.
+# A callable clock that is set back. No other clock can be.
+#
+# The wheel's clock follows it, and all pending entries are placed again. Otherwise an entry that is added after the step would be
+# due at once, because the wheel has passed its time already.
 
 
 cdef int64_t timer_ready_tick_locked(const Timer* self) noexcept nogil:
-    """The tick of what is first in ready, which is not empty."""
+    """Return the tick of the first entry in `ready`, which is not empty."""
     cdef const Entry* entry = self.ready.next
     cdef const Batch* batch
     if entry.place != ENTRY_OF_TASK:
@@ -12,9 +15,9 @@ cdef int64_t timer_ready_tick_locked(const Timer* self) noexcept nogil:
 
 
 cdef int64_t timer_hand_out_tick_locked(const Timer* self) noexcept nogil:
-    """The tick by which all is due that is handed out next: a task, or all that waits of a batch. Something is ready.
+    """Return the latest tick among the timers that the next dispatch takes: a task, or the expired timers of a batch.
 
-    Not what stands before the entry: another thread has taken the head of that, and takes it next.
+    `ready` is not empty. Timers in `due` before the entry do not count: another thread has taken their head and takes them next.
     """
     cdef const Entry* entry = self.ready.next
     cdef const Batch* batch
@@ -30,7 +33,7 @@ cdef int64_t timer_hand_out_tick_locked(const Timer* self) noexcept nogil:
 
 
 cdef void timer_take_early_locked(Timer* self, int64_t now_ms, Entry* early_out) noexcept nogil:
-    """Takes out of ready what is not due by this time."""
+    """Move the entries that are not due at now_ms out of `ready`."""
     cdef Entry* entry = self.ready.next
     cdef Entry* following
     while entry is not &self.ready:
@@ -44,8 +47,10 @@ cdef void timer_take_early_locked(Timer* self, int64_t now_ms, Entry* early_out)
 
 
 cdef int64_t timer_ready_until_locked(const Timer* self) noexcept nogil:
-    """When the last of what is ready fell due: by the wheel's clock that may still be to come, since what was taken before the
-    clock was set back may have been put back after it."""
+    """Return the latest expiration in `ready`.
+
+    It may be ahead of the wheel's clock: entries that were taken before a step back may have been put back after it.
+    """
     cdef const Entry* entry = self.ready.next
     cdef const Batch* batch
     cdef int64_t last_ms = 0, at
@@ -66,25 +71,24 @@ cdef int64_t timer_ready_until_locked(const Timer* self) noexcept nogil:
 
 
 cdef bint timer_is_ahead_locked(const Timer* self, int64_t now_ms) noexcept nogil:
-    """Whether the wheel's clock, or what is to be handed out next, is ahead of this time."""
+    """Return True if the wheel's clock, or the next entry to dispatch, is ahead of a time."""
     return (now_ms < self.wheel.levels[0].current_time_ms
             or (not list_is_empty(&self.ready) and now_ms < timer_hand_out_tick_locked(self)))
 
 
 cdef bint timer_set_back(Timer* self, int64_t now_ms) noexcept nogil:
-    """For a clock that was set back: the wheel's clock follows it, and what is pending is placed anew, in its order; also
-    what was ready, and by this time is not due.
+    """Set the wheel's clock back to now_ms, and place all pending entries again, including ready ones that are not due.
 
-    Otherwise what is added now would be due at once, because to the wheel its time is over. It takes O(pending), once for
-    each time that the clock is set back and something is added before it has caught up. False when there is no memory.
+    O(pending), once for each step back that is followed by an add before the clock has caught up. Return False if there is no
+    memory for a level.
     """
     cdef Entry pending
     cdef int64_t time_ms, last_ms
     lock_wait(self)
     while timer_is_ahead_locked(self, now_ms):
-        time_ms = min(now_ms, self.wheel.levels[0].current_time_ms)     # the wheel's own may be behind: it stays where it is
+        time_ms = min(now_ms, self.wheel.levels[0].current_time_ms)     # never forward
         last_ms = max(self.wheel.levels[0].current_time_ms, timer_ready_until_locked(self))
-        # Until no cascade is under way, and no batch is being placed: its levels are there for the clock of now.
+        # First finish a cascade under way, and wait for batches that are being placed: their levels fit the old clock.
         if timer_step_locked(self, self.wheel.taken_ms) or self.adding:
             lock_yield(self)
         elif not wheel_reaches_from(&self.wheel, time_ms, last_ms):
@@ -99,6 +103,3 @@ cdef bint timer_set_back(Timer* self, int64_t now_ms) noexcept nogil:
             timer_wake_reaper_locked(self)
     lock_release(self)
     return True
-
-
-# --- the end -----------------------------------------------------------------------------------------------------

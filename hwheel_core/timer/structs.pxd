@@ -194,3 +194,4 @@ cdef enum ReapStatus:
     REAP_STOPPED
     REAP_SIGNAL             # the wait was interrupted: check for signals
     REAP_LOOK               # woken up: read the clock, which only Python code can do, and call again
+    REAP_AGAIN              # internal to reaper.pxi: look for due buckets again

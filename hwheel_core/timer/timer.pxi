@@ -1,4 +1,19 @@
-# A Timer: the wheel with a lock, and what is ready to run. No Python object but the pointers that it hands back.
+# A Timer: a wheel, its lock, and the entries that are ready to run. Plain C: it hands out pointers to Python objects but never
+# touches the objects.
+
+
+cdef void inboxes_make(Timer* timer) noexcept nogil:
+    """Give the timer inboxes. Takes the lock. Without memory it goes on without them."""
+    cdef Inbox* boxes = inboxes_new()
+    if boxes is NULL:
+        return
+    lock_wait(timer)
+    if not timer.inboxes:
+        hw_store(&timer.inboxes, <uintptr_t>boxes)
+        boxes = NULL
+        inboxes_open_locked(timer)
+    lock_release(timer)
+    inboxes_free(boxes)         # not NULL if another thread was faster
 
 
 cdef Timer* timer_new(int64_t tick_ms, int32_t wheel_size, int64_t start_ms, int32_t clock,
@@ -20,7 +35,7 @@ cdef Timer* timer_new(int64_t tick_ms, int32_t wheel_size, int64_t start_ms, int
     self.round_up_ms = tick_ms - 1 if never_early else 0
     self.manual_now.ms = start_ms
     hw_waker_init(&self.waker)
-    if HW_INBOXES and inboxes_wanted(self):     # a build for tests: at once
+    if HW_INBOXES and inboxes_wanted(self):     # only in builds for tests, where HW_MEETINGS is 0
         inboxes_make(self)
     registry_enter(self)
     return self
@@ -36,13 +51,64 @@ cdef void timer_free(Timer* self) noexcept nogil:
 
 
 cdef inline void timer_release(Timer* self) noexcept nogil:
-    """Drops one reference; the last one frees. Tasks hold one each, so nothing is linked any more by then."""
+    """Drop a reference, and free the timer with the last one. Each task holds one, so no entry is linked by then."""
     if hw_count_add(&self.references, -1) == 0:
         timer_free(self)
 
 
+# --- references --------------------------------------------------------------------------------------------------
+
+# A task holds a reference to its Timer for as long as it lives. With inboxes, threads would compete for that one count as they
+# did for the lock. So a thread takes INBOX_REFERENCES at a time and stores them in its inbox, gives them to new tasks, and puts
+# back those of dead tasks. When the timer's Python object dies, the stored counts become hugely negative (inboxes_end), and
+# from then on each reference is returned to the Timer.
+
+cdef int64_t NO_MORE = INT64_MAX // 2       # not an enum: C may store enums in 32 bits
+
+
+cdef inline Inbox* inbox_of_thread(Timer* timer) noexcept nogil:
+    cdef Inbox* boxes = <Inbox*>hw_load(&timer.inboxes)
+    return NULL if boxes is NULL else &boxes[hw_thread_number() & (INBOXES - 1)]
+
+
+cdef inline void timer_keep(Timer* self) noexcept nogil:
+    """Take a reference for a new task. The caller holds a reference to the timer's Python object."""
+    cdef Inbox* box = inbox_of_thread(self) if HW_INBOXES else NULL
+    if box is NULL:
+        hw_count_add(&self.references, 1)
+    elif hw_count_add(&box.references, -1) < 0:
+        # The inbox was empty; this refill also covers the reference that was just taken.
+        hw_count_add(&self.references, INBOX_REFERENCES)
+        hw_count_add(&box.references, INBOX_REFERENCES)
+
+
+cdef inline void timer_leave(Timer* self) noexcept nogil:
+    """Drop the reference of a dead task.
+
+    The count in the inbox changes in one step, also below zero: inboxes_end could otherwise count a reference between the two
+    steps.
+    """
+    cdef Inbox* box = inbox_of_thread(self) if HW_INBOXES else NULL
+    if box is NULL or hw_count_add(&box.references, 1) < -(NO_MORE // 2):
+        timer_release(self)
+
+
+cdef void inboxes_end(Timer* self) noexcept nogil:
+    """Return the spare references. Called when the timer's Python object, which holds one itself, dies."""
+    cdef Inbox* boxes = <Inbox*>self.inboxes
+    cdef int64_t i, left
+    if boxes is NULL:
+        return
+    for i in range(INBOXES):
+        left = hw_count_add(&boxes[i].references, -NO_MORE) + NO_MORE
+        hw_count_add(&self.references, -left)
+
+
+# --- levels ------------------------------------------------------------------------------------------------------
+
+
 cdef bint timer_grow(Timer* self) noexcept nogil:
-    """Adds a level to the wheel; takes the lock itself. False when there is no memory."""
+    """Add a level to the wheel. Takes the lock. Return False if there is no memory."""
     cdef int32_t level_count
     cdef LevelMemory memory
     lock_wait(self)
@@ -51,7 +117,7 @@ cdef bint timer_grow(Timer* self) noexcept nogil:
     if not level_memory_new(&memory, self.wheel.wheel_size, level_count + 1):
         return False
     lock_wait(self)
-    if self.wheel.level_count == level_count:       # else another thread was faster
+    if self.wheel.level_count == level_count:       # otherwise another thread was faster
         wheel_take_level(&self.wheel, &memory)
     lock_release(self)
     level_memory_free(&memory)
@@ -59,7 +125,10 @@ cdef bint timer_grow(Timer* self) noexcept nogil:
 
 
 cdef Status timer_reach(Timer* timer, int64_t now_ms, int64_t last_ms, WhenDue when_due) noexcept nogil:
-    """Sees to it, with the lock held, that there is a level for last_ms. OK, or NOT_YET; or NEEDS_LEVEL: no memory for it."""
+    """Make sure that the wheel has a level for last_ms; the lock is held, and released in between.
+
+    Return OK, NOT_YET, or NEEDS_LEVEL if there is no memory.
+    """
     cdef bint have_memory
     while True:
         if when_due == ASK_WHEN_DUE and now_ms < timer.wheel.levels[0].current_time_ms:
@@ -75,10 +144,10 @@ cdef Status timer_reach(Timer* timer, int64_t now_ms, int64_t last_ms, WhenDue w
 
 cdef bint timer_due(const Timer* self, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
                     int64_t* expiration_ms_out) noexcept nogil:
-    """When something that waits for `delay` falls due, and the time it is placed by. False: beyond 64 bits.
+    """Find the deadline of a task, and the time by which the wheel places it. Return False if they exceed 64 bits.
 
-    What is due now is placed by now, not rounded up: its tick is due at once, and it comes behind what was added for
-    that tick before.
+    A delay of zero or less expires at `now`, not rounded up: the task is due in the current tick, after the tasks that were
+    added for that tick before.
     """
     cdef Instant deadline
     if delay.ms < 0 or (delay.ms == 0 and delay.ns == 0):
@@ -97,7 +166,7 @@ cdef bint timer_due(const Timer* self, const Instant* now, const Instant* delay,
 
 
 cdef bint timer_step_locked(Timer* self, int64_t now_ms) noexcept nogil:
-    """One slice of an advance; True while there is more to do. Give up the lock in between."""
+    """Do one slice of an advance. Return True if there is more to do; the caller then yields the lock."""
     cdef int budget = SLICE
     cdef StepStatus status
     while True:
@@ -109,7 +178,7 @@ cdef bint timer_step_locked(Timer* self, int64_t now_ms) noexcept nogil:
 
 
 cdef void timer_advance(Timer* self, int64_t now_ms) noexcept nogil:
-    """Takes every bucket that is due, and fills ready. Takes the lock itself, a slice at a time."""
+    """Take all due buckets, and fill `ready`. Takes the lock, for one slice at a time."""
     lock_wait(self)
     while timer_step_locked(self, now_ms):
         lock_yield(self)
@@ -117,7 +186,7 @@ cdef void timer_advance(Timer* self, int64_t now_ms) noexcept nogil:
 
 
 cdef void timer_advance_clock(Timer* self, int64_t time_ms) noexcept nogil:
-    """timer_advance, and then all clocks to time_ms, whether there was a bucket at that time or not."""
+    """Advance, then move the clocks of all levels to time_ms even if no bucket is due there."""
     lock_wait(self)
     while timer_step_locked(self, time_ms):
         lock_yield(self)
@@ -126,8 +195,8 @@ cdef void timer_advance_clock(Timer* self, int64_t time_ms) noexcept nogil:
 
 
 cdef void timer_live_until(Timer* self, int64_t now_ms) noexcept nogil:
-    """timer_advance for a clock that is moved by hand. It is moved before the wheel's, so that no add is placed by a time
-    at which the wheel has been already."""
+    """Advance a manual timer. Its clock moves before the wheel's, so that no add is placed by a time that the wheel has
+    passed."""
     lock_wait(self)
     self.manual_now.ms = max(self.manual_now.ms, now_ms)
     while timer_step_locked(self, now_ms):
@@ -140,20 +209,20 @@ cdef inline void timer_record_locked(Timer* self, int64_t deadline_ms, const Ins
 
 
 cdef bint timer_next_locked(Timer* self, int64_t* next_ms_out) noexcept nogil:
-    """When there is something to do next; False: never."""
+    """Find the time of the next bucket. Return False if there is none."""
     return wheel_next(&self.wheel, next_ms_out)
 
 
 cdef bint timer_is_due_locked(Timer* self, int64_t now_ms) noexcept nogil:
-    """Whether an advance to now_ms has something to do."""
+    """Return True if an advance to now_ms has something to do."""
     return wheel_is_advancing(&self.wheel) or queue_first_until(&self.wheel, now_ms) is not NULL
 
 
 cdef int64_t timer_sleep_until_locked(Timer* self) noexcept nogil:
-    """How long the reaper is to sleep, when nothing is due. INT64_MAX: there is nothing to wake up for.
+    """Return the time until which the reaper sleeps when nothing is due; INT64_MAX if the wheel is empty.
 
-    As long as timers come in, a bucket that cancels have emptied counts until its time is over, as in Kafka's queue: of
-    timers that are cancelled at once, each would be the earliest otherwise, and wake a reaper that has nothing to wait for.
+    While timers are being added, an empty bucket counts until its expiration, as in Kafka. Otherwise a program that cancels each
+    timer soon after adding it would make each one the earliest, and wake the reaper for nothing.
     """
     cdef int64_t next_ms
     if self.added != self.added_before_sleep and self.wheel.queue_length:
@@ -161,13 +230,13 @@ cdef int64_t timer_sleep_until_locked(Timer* self) noexcept nogil:
     return next_ms if timer_next_locked(self, &next_ms) else INT64_MAX
 
 
-# --- a clock that is set back ------------------------------------------------------------------------------------
+# --- closing -----------------------------------------------------------------------------------------------------
 
 
 cdef void timer_make_all_ready(Timer* self) noexcept nogil:
-    """Everything that is pending is ready at once, in order, and the clock stays where it is.
+    """Move all pending entries to `ready`, in order. The clock does not move.
 
-    All under one hold of the lock, because in between the clock stands at the end of time, where any add would be due.
+    The lock is held throughout, because the wheel's clock is at the end of time in between, where any add would be due.
     """
     cdef int64_t clock_ms
     lock_wait(self)
@@ -179,14 +248,14 @@ cdef void timer_make_all_ready(Timer* self) noexcept nogil:
 
 
 cdef bint timer_close(Timer* self, bint finishing) noexcept nogil:
-    """Refuses adds from now on, once those under way are through. False if it was closed before."""
+    """Refuse adds from now on, and wait for those under way. Return False if the timer was closed before."""
     cdef bint first
     lock_wait(self)
     first = not self.closed
     hw_poke(&self.closed, True)
-    hw_poke(&self.finishing, finishing and (first or self.finishing))   # what has begun to end does not go on
+    hw_poke(&self.finishing, finishing and (first or self.finishing))   # closing cannot be undone
     if HW_INBOXES:
-        inboxes_open_locked(self)       # for nothing any more
+        inboxes_open_locked(self)       # accept nothing from now on
     while self.adding:
         lock_yield(self)
     lock_release(self)
@@ -194,7 +263,7 @@ cdef bint timer_close(Timer* self, bint finishing) noexcept nogil:
 
 
 cdef void timer_stop(Timer* self, bint drain) noexcept nogil:
-    """Tells the threads to end: at once, or when all that is ready has been handed out."""
+    """Tell the threads to end: now, or with `drain` once `ready` is empty."""
     lock_wait(self)
     if drain:
         self.draining = True

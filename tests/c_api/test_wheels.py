@@ -182,7 +182,7 @@ def test_check_finds_an_overwritten_entry(wheels):
     wheel.add(2, 30)
     assert wheel.check() is None
     before = wheel.swap_first_word(2, 0)
-    assert wheel.check() == "a link does not lead back"
+    assert wheel.check() == "a link is not symmetric"
     wheel.swap_first_word(2, before)
     assert wheel.check() is None
 

@@ -71,7 +71,7 @@ def test_no_file_outside_of_the_folder_names_a_system_or_a_compiler():
         ("native.h", "static inline int leading(long x) { return __builtin_clzl(x); }"),
         ("native.h", "#ifdef __linux__\n#endif"),
         ("_core.pxd", 'cdef extern from "<pthread.h>" nogil:\n    pass'),
-        ("timer/wake.pxi", "from posix.unistd cimport close"),
+        ("timer/ready.pxi", "from posix.unistd cimport close"),
         ("timer/clock.pxi", "cdef timespec now"),
         ("loop/clock.pxi", "clock_gettime(1, NULL)"),
     ],

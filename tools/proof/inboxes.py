@@ -341,7 +341,7 @@ def do(timer: Timer, work: Work, rules: Rules) -> Iterator[tuple[str, Timer]]:
 
 
 def look(timer: Timer, number: int, rules: Rules) -> Iterator[tuple[str, Timer]]:
-    """timer_get_up_locked, and a turn of timer_reap_locked: takes what is due, and lies down."""
+    """timer_end_sleep_locked, and a turn of timer_reap_locked: takes what is due, and lies down."""
     timer = sleeping(timer, number, AWAY)
     if timer.sleepers == (AWAY, AWAY):
         timer = timer._replace(until=NONE, woken=False)

@@ -102,7 +102,7 @@ def look(timer: Timer, number: int) -> Timer:
 
 
 def get_up(timer: Timer, number: int, rules: Rules) -> Timer:
-    """timer_get_up_locked."""
+    """timer_end_sleep_locked."""
     timer = timer._replace(sleepers=changed(timer.sleepers, number, AT_WORK), missed=timer.missed - {number})
     others = [sleeps for sleeps in timer.sleepers if sleeps >= 0]
     if not others:

@@ -401,18 +401,18 @@ cdef public void scene_execute(Scene* self, uint64_t chance) noexcept nogil:
 
 cdef public void scene_look(Scene* self, uint64_t chance) noexcept nogil:
     """Looks, starts roles that are taken, and moves the clock, where it is moved by hand, also back."""
-    cdef Look* look
+    cdef Occupancy* look
     cdef int64_t next_ms = 0
     cdef bint ask_again
     while not hw_load(&self.over):
-        look = <Look*>PyMem_RawCalloc(1, sizeof(Look))
+        look = <Occupancy*>PyMem_RawCalloc(1, sizeof(Occupancy))
         look.columns = COLUMNS
         lock_wait(self.timer)
         look.level_count = self.timer.wheel.level_count
         timer_next_locked(self.timer, &next_ms)
         lock_release(self.timer)
         look.counts = <int64_t*>PyMem_RawCalloc(<size_t>look.level_count * COLUMNS, sizeof(int64_t))
-        timer_look(self.timer, look)
+        timer_measure_occupancy(self.timer, look)
         PyMem_RawFree(look.counts)
         PyMem_RawFree(look)
         if timer_start_role(self.timer, ROLE_REAPER, 1 + chance % 2, True, &ask_again):

@@ -18,7 +18,7 @@ FILES += [HERE / name for name in ("plain.c", "plain.h", "model.c", "model.h")]
 
 # So few entries at a time that the loops which give the lock up do it in the middle of what a fuzzer thinks of.
 SLICES = [("wheel/wheel.pxi", "SLICE = 2048", "SLICE = 4"), ("batch/bulk.pxi", "BATCH_SLICE = 4096", "BATCH_SLICE = 3")]
-SLICES += [("timer/look.pxi", "LOOK_SLICE = 512", "LOOK_SLICE = 4")]
+SLICES += [("timer/survey.pxi", "SURVEY_SLICE = 512", "SURVEY_SLICE = 4")]
 
 SANITIZERS = "fuzzer,address,undefined"
 

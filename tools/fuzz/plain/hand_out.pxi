@@ -183,12 +183,12 @@ cdef void life_fork(Life* self) noexcept nogil:
 
 cdef void life_look(Life* self) noexcept nogil:
     """A look counts what is in the buckets."""
-    cdef Look* look = <Look*>PyMem_RawCalloc(1, sizeof(Look))
+    cdef Occupancy* look = <Occupancy*>PyMem_RawCalloc(1, sizeof(Occupancy))
     cdef int64_t count = 0, i
     look.columns = 8
     look.level_count = self.timer.wheel.level_count
     look.counts = <int64_t*>PyMem_RawCalloc(<size_t>look.level_count * 8, sizeof(int64_t))
-    timer_look(self.timer, look)
+    timer_measure_occupancy(self.timer, look)
     for i in range(look.level_count * 8):
         count += look.counts[i]
     if self.is_complete:

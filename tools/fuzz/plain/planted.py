@@ -58,8 +58,8 @@ FAULTS = {
     ),
     "leaves no room for what falls due again": (
         "timer/ready.pxi",
-        "    if batch_wants_room(self):          # what",
-        "    if planted != NUMBER and batch_wants_room(self):          # what",
+        "    if batch_wants_room(self):          # a gap",
+        "    if planted != NUMBER and batch_wants_room(self):          # a gap",
     ),
     "counts what is put back twice": (
         "task/task.pxi",

@@ -41,7 +41,7 @@ def require(name: str, *extras: str, without: Collection[str] = ()) -> None:
     lacking: dict[str, str] = {}
     lacking_extras: list[str] = []
     for extra in extras:
-        modules = [module for module in EXTRAS[extra] if module not in without and not _is_installed(module)]
+        modules = [module for module in EXTRAS[extra] if module not in without and not _is_there(module)]
         lacking.update((module, EXTRAS[extra][module]) for module in modules)
         lacking_extras += [extra] if modules else []
     if lacking:
@@ -61,7 +61,7 @@ def needed_by(name: str, extra: str, without: Collection[str] = ()) -> Iterator[
         raise
 
 
-def _is_installed(module: str) -> bool:
+def _is_there(module: str) -> bool:
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Prometheus: the counters of timers and purgatories, as `prometheus_client` collects them. Needs `hwheel[metrics]`.
+"""Prometheus collectors for the counters of timers and purgatories. Needs ``hwheel[metrics]``.
 
 >>> from hwheel import ManualTimer
 >>> from hwheel.metrics import TimerCollector
@@ -26,47 +26,53 @@ with needed_by("hwheel.metrics", "metrics"):
 __all__ = ["PurgatoryCollector", "TimerCollector"]
 
 _TIMER_COUNTERS = {
-    "added": "Timers that were added.",
-    "expired": "Timers that were handed out to be run.",
-    "missed": "Of these, timers that were not run, because they were later than their max_lateness.",
-    "cancelled": "Timers that were cancelled in time.",
-    "cascaded": "How often an entry moved down a level of the wheel.",
-    "wakeups": "How often the reaper woke up.",
+    "added": "Number of timers added.",
+    "expired": "Number of timers that expired.",
+    "missed": "Number of expired timers that did not run because they were later than their max_lateness.",
+    "cancelled": "Number of timers cancelled before they expired.",
+    "cascaded": "Number of moves of a timer to a finer level of the wheel.",
+    "wakeups": "Number of wake-ups of the reaper thread.",
 }
-_TIMER_GAUGES = {"pending": "Timers that wait.", "levels": "Levels of the wheel."}
+_TIMER_GAUGES = {"pending": "Number of pending timers.", "levels": "Number of levels of the wheel."}
 _PURGATORY_COUNTERS = {
-    "completed": "Operations that were completed, by whatever.",
-    "expired": "Operations that their timeout completed.",
-    "purged": "Entries of completed operations that a purge took off the watch lists.",
+    "completed": "Number of operations completed, by their condition, by their timeout, or directly.",
+    "expired": "Number of operations completed by their timeout.",
+    "purged": "Number of entries of completed operations that purges removed from the watch lists.",
 }
 _PURGATORY_GAUGES = {
-    "watched": "Entries in the watch lists.",
-    "delayed": "Operations whose timeout is to come.",
+    "watched": "Number of entries in the watch lists.",
+    "delayed": "Number of operations with a pending timeout.",
 }
 
 
 class TimerCollector(Collector):
     """TimerCollector(*timers)
 
-    A collector of `stats()` of timers, to be registered: `prometheus_client.REGISTRY.register(TimerCollector(timer))`.
-    Each timer is a value of the label "timer", by its name; so the names must differ. Lateness is given in seconds,
-    with the label "quantile" 0.5, 0.99 and 1 (the maximum).
+    Collect the ``stats()`` of timers: ``prometheus_client.REGISTRY.register(TimerCollector(timer))``.
 
-    Holds on to the timers until it is unregistered.
+    The label "timer" is the name of the timer. Lateness is in seconds, with the label "quantile" 0.5, 0.99, or 1 (the
+    maximum). The collector keeps a reference to the timers.
+
+    Args:
+        timers: The timers, with different names.
+
+    Raises:
+        TypeError: An argument is not a timer.
+        ValueError: Two timers have the same name.
     """
 
     def __init__(self, *timers: BaseTimer) -> None:
         self._timers = _by_name(timers, BaseTimer)
 
     def collect(self) -> Iterator[Metric]:
-        """What prometheus_client asks for: the counters at this moment."""
+        """Yield the current counters. Called by prometheus_client."""
         return timer_families({name: timer.stats() for name, timer in self._timers.items()})
 
 
 class PurgatoryCollector(Collector):
     """PurgatoryCollector(*purgatories)
 
-    A collector of `stats()` of purgatories; as TimerCollector, with the label "purgatory".
+    Collect the ``stats()`` of purgatories, as ``TimerCollector``, with the label "purgatory".
 
     >>> from hwheel.metrics import PurgatoryCollector
     >>> from hwheel.purgatory import DelayedOperationPurgatory
@@ -79,16 +85,16 @@ class PurgatoryCollector(Collector):
         self._purgatories = _by_name(purgatories, DelayedOperationPurgatory)
 
     def collect(self) -> Iterator[Metric]:
-        """What prometheus_client asks for: the counters at this moment."""
+        """Yield the current counters. Called by prometheus_client."""
         return purgatory_families({name: purgatory.stats() for name, purgatory in self._purgatories.items()})
 
 
 def timer_families(stats: Mapping[str, TimerStats]) -> Iterator[Metric]:
-    """What Prometheus is told of timers, by the names that they have there."""
+    """Yield the metric families of timers by name."""
     yield from _families("timer", _TIMER_COUNTERS, _TIMER_GAUGES, stats)
     lateness = GaugeMetricFamily(
         "hwheel_timer_lateness_seconds",
-        "How long after its deadline a timer was handed out, since the timer was made.",
+        "Time from the deadline of a timer to its expiry, since the timer was created.",
         labels=["timer", "quantile"],
     )
     for name, counters in stats.items():
@@ -98,12 +104,12 @@ def timer_families(stats: Mapping[str, TimerStats]) -> Iterator[Metric]:
 
 
 def purgatory_families(stats: Mapping[str, PurgatoryStats]) -> Iterator[Metric]:
-    """The same of purgatories."""
+    """Yield the metric families of purgatories by name."""
     return _families("purgatory", _PURGATORY_COUNTERS, _PURGATORY_GAUGES, stats)
 
 
 def _label(name: str) -> str:
-    """The name, as far as it is text: what is no character, and cannot be sent, is shown by its number."""
+    """Escape the characters of a name that UTF-8 cannot encode."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 
@@ -111,9 +117,9 @@ def _by_name(sources: tuple[Any, ...], kind: type[Any]) -> dict[str, Any]:
     by_name: dict[str, Any] = {}
     for source in sources:
         if not isinstance(source, kind):
-            raise TypeError(f"a {kind.__name__} is wanted, not {type(source).__name__}")
+            raise TypeError(f"expected a {kind.__name__}, got {type(source).__name__}")
         if source.name in by_name:
-            raise ValueError(f"two of them are called {source.name!r}")
+            raise ValueError(f"names must be different, but two are {source.name!r}")
         by_name[source.name] = source
     return by_name
 
@@ -121,7 +127,7 @@ def _by_name(sources: tuple[Any, ...], kind: type[Any]) -> dict[str, Any]:
 def _families(
     label: str, counters: dict[str, str], gauges: dict[str, str], stats: Mapping[str, Any]
 ) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-    """A family for each counter, with a value for each source."""
+    """Yield a family for each counter, with a value for each source."""
     for kind, descriptions in ((CounterMetricFamily, counters), (GaugeMetricFamily, gauges)):
         for counter, description in descriptions.items():
             family = kind(f"hwheel_{label}_{counter}", description, labels=[label])

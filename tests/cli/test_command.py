@@ -23,7 +23,7 @@ def run(*arguments, cwd):
 
 
 def refused(capsys, *arguments):
-    """The one line on stderr of a command that is refused."""
+    """Return the one line on standard error of a command that fails."""
     try:
         status = main([*arguments])
     except SystemExit as stop:
@@ -35,10 +35,10 @@ def refused(capsys, *arguments):
     return captured.err
 
 
-def test_python_dash_m_hwheel_tells_its_version_and_how_it_was_built(tmp_path):
-    told = run("-m", "hwheel", "--version", cwd=tmp_path)
-    assert (told.returncode, told.stderr) == (0, "")
-    version, core, python = told.stdout.splitlines()
+def test_the_version_names_the_build_and_the_interpreter(tmp_path):
+    done = run("-m", "hwheel", "--version", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    version, core, python = done.stdout.splitlines()
     assert version == f"hwheel {hwheel.__version__}"
     kind = "debug" if hwheel_core.DEBUG else "release"
     assert re.fullmatch(rf"core: {kind} build, \w.* with -O2 -pthread.*, Cython 3\.\d+\.\d+", core)
@@ -46,7 +46,7 @@ def test_python_dash_m_hwheel_tells_its_version_and_how_it_was_built(tmp_path):
 
 
 @pytest.mark.parametrize("command", [[], ["demo"], ["trace"], ["deliver"], ["pending"], ["top"]])
-def test_help_teaches_by_examples(command, capsys):
+def test_help_has_examples(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([*command, "--help"])
     assert stop.value.code == 0
@@ -55,49 +55,49 @@ def test_help_teaches_by_examples(command, capsys):
     assert max(map(len, text.splitlines())) <= 120
 
 
-def test_without_a_command_there_is_help_on_stderr_and_status_2(capsys):
+def test_without_a_command_help_goes_to_stderr_with_status_2(capsys):
     assert main([]) == 2
     captured = capsys.readouterr()
     assert captured.out == "" and "hwheel trace" in captured.err
 
 
 def test_without_rich_trace_json_works(tmp_path):
-    told = run("-c", WITHOUT_RICH, "trace", "--json", cwd=tmp_path)
-    assert (told.returncode, told.stderr) == (0, "")
-    assert len(json.loads(told.stdout)["steps"]) == 15
+    done = run("-c", WITHOUT_RICH, "trace", "--json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(json.loads(done.stdout)["steps"]) == 15
 
 
 @pytest.mark.parametrize(
-    ("where", "status", "said"),
+    ("redirection", "status", "text"),
     [(">&-", 0, ""), ("> /dev/full", 2, "hwheel trace: cannot write: No space left on device\n")],
 )
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux")
-def test_nowhere_to_write_to(where, status, said, tmp_path):
-    told = subprocess.run(
-        f"'{sys.executable}' -P -m hwheel trace --json {where}",
+def test_closed_or_full_standard_output(redirection, status, text, tmp_path):
+    done = subprocess.run(
+        f"'{sys.executable}' -P -m hwheel trace --json {redirection}",
         shell=True,
         capture_output=True,
         text=True,
         cwd=tmp_path,
         timeout=120,
     )
-    assert (told.returncode, told.stderr) == (status, said)
+    assert (done.returncode, done.stderr) == (status, text)
 
 
-def test_a_reader_that_goes_away_is_no_traceback(tmp_path):
-    told = subprocess.run(
-        f"'{sys.executable}' -P -m hwheel trace --json --delays $(seq 1000) | head -c 1",  # of some 2 MB
+def test_a_closed_pipe_causes_no_traceback(tmp_path):
+    done = subprocess.run(
+        f"'{sys.executable}' -P -m hwheel trace --json --delays $(seq 1000) | head -c 1",  # about 2 MB of output
         shell=True,
         capture_output=True,
         text=True,
         cwd=tmp_path,
         timeout=120,
     )
-    assert (told.stdout, told.stderr) == ("{", "")
+    assert (done.stdout, done.stderr) == ("{", "")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (["fly"], "fly"),
         (["trace", "--tick", "0"], "--tick/--tick-ms: must be at least 1, not 0"),
@@ -131,25 +131,25 @@ def test_a_reader_that_goes_away_is_no_traceback(tmp_path):
         (["demo", "--log", "no.csv", "--speed", "0"], "--speed: must be above 0, not 0"),
     ],
 )
-def test_a_bad_option_is_one_clear_line_and_status_2(arguments, said, capsys):
+def test_a_bad_option_is_one_line_and_status_2(arguments, text, capsys):
     line = refused(capsys, *arguments)
     assert line.startswith("hwheel")
-    assert said in line
+    assert text in line
 
 
 @pytest.mark.parametrize("verbose", [False, True])
-def test_what_was_not_foreseen_is_two_lines_and_no_stack_trace(verbose, capsys, monkeypatch):
+def test_an_unexpected_error_is_two_lines_without_a_traceback(verbose, capsys, monkeypatch):
     def fail(options):
         raise RuntimeError("the reason\nin full\n\nand a dump")
 
     monkeypatch.setattr("hwheel.cli.trace.command.run", fail)
     assert main(["trace", *["--verbose"] * verbose]) == 2
-    told = capsys.readouterr()
-    lines = told.err.splitlines()
+    done = capsys.readouterr()
+    lines = done.err.splitlines()
     assert lines[-2] == "hwheel trace: RuntimeError: the reason in full" and "--verbose" in lines[-1]
-    assert ("Traceback" in told.err) == verbose and (len(lines) > 2) == verbose and told.out == ""
+    assert ("Traceback" in done.err) == verbose and (len(lines) > 2) == verbose and done.out == ""
 
 
-def test_run_by_its_path_it_finds_pythons_own_modules():
+def test_run_by_its_path_it_imports_the_standard_library():
     path = Path(hwheel.__file__).with_name("__main__.py")
     assert hwheel.__version__ in output_of(str(path), "--version")

@@ -1,4 +1,4 @@
-"""hwheel top: what it shows of a program, at any width, and what it says when there is none."""
+"""`hwheel top`: its output at any width, its errors, and its behavior in a terminal."""
 
 import contextlib
 import doctest
@@ -21,7 +21,7 @@ import hwheel.live
 from hwheel import ManualTimer
 from hwheel.cli.common import CommandError
 from hwheel.cli.main import main
-from hwheel.cli.top.place import place_of
+from hwheel.cli.top.client import parse_address
 from hwheel.cli.top.rates import rates_between
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 from programs import PATIENCE_S, environment
@@ -50,7 +50,7 @@ def path(short_path):
 
 
 def requests():
-    """A timer, not as a fixture: pytest holds on to those while others look for what is left behind."""
+    """Return a timer. This is not a fixture, because pytest keeps fixtures alive while others check for leaks."""
     timer = ManualTimer("requests")
     for i in range(1, 1001):
         timer.call_later(i / 10, int)
@@ -79,11 +79,11 @@ def top(capsys, monkeypatch, *arguments, width=80):
     return status, captured.out, captured.err
 
 
-# --- one look ---------------------------------------------------------------------------------------------------------
+# --- one snapshot -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_one_look_fits_and_has_it_all(width, path, capsys, monkeypatch):
+def test_one_snapshot_fits_the_width_and_is_complete(width, path, capsys, monkeypatch):
     timer = requests()
     other = ManualTimer("a timer whose name is longer than there is room for on a line of many figures", tick_ms=1000)
     hostile = ManualTimer("red \x1b[31m \a[bold]")
@@ -94,7 +94,12 @@ def test_one_look_fits_and_has_it_all(width, path, capsys, monkeypatch):
     assert "\x1b" not in out and "\a" not in out and "[bold]" in out
     (line,) = re.findall(r"^requests +901 +0 +0 +0 .*$", out, re.MULTILINE)
     assert "…" not in line and line.endswith("0 ms")
-    for wanted in ("requests  ManualTimer, tick 1 ms, 512 buckets a level", "level 1", "level 4", f"pid {os.getpid()}"):
+    for wanted in (
+        "requests  ManualTimer, tick 1 ms, 512 buckets per level",
+        "level 1",
+        "level 4",
+        f"pid {os.getpid()}",
+    ):
         assert wanted in out
     assert re.search(r"level 2 +to 2 min ▆?█+▁ +898\b", out) and re.search(r"level 4 +to 93 d +█ +1\b", out), out
     assert re.search(r"to 0.13 ms █+ +100\b", out) and "nothing has expired yet" in out
@@ -102,35 +107,35 @@ def test_one_look_fits_and_has_it_all(width, path, capsys, monkeypatch):
     assert ("wake/s" in out) == (width >= 80)
 
 
-def test_without_unicode_there_are_bars_too(path, monkeypatch):
+def test_bars_without_unicode(path, monkeypatch):
     timer = requests()
     with hwheel.live.serve(path, timer):
-        told = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "hwheel", "top", path, "--once", "--interval", "0.1"],
             capture_output=True,
             env={**environment(), "PYTHONIOENCODING": "ascii", "COLUMNS": "60"},
             timeout=PATIENCE_S,
         )
-    assert (told.returncode, told.stderr) == (0, b"")
-    assert re.search(rb"to 0.13 ms #+ ", told.stdout) and re.search(rb"level 2 +to 2 min #+[.] +898\b", told.stdout)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert re.search(rb"to 0.13 ms #+ ", done.stdout) and re.search(rb"level 2 +to 2 min #+[.] +898\b", done.stdout)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_names_that_the_terminal_has_no_characters_for(encoding, path):
+def test_names_that_the_encoding_lacks(encoding, path):
     timers = [ManualTimer(name) for name in ("Zeitlimit für Anfragen an den Dienst nebenan", "日本語", "\udcff")]
     with hwheel.live.serve(path, *timers):
-        told = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "hwheel", "top", path, "--once", "--interval", "0.1"],
             capture_output=True,
             env={**environment(), "PYTHONIOENCODING": encoding, "COLUMNS": "60"},
             timeout=PATIENCE_S,
         )
-    assert (told.returncode, told.stderr) == (0, b"")
-    assert ("日本語" if encoding == "utf-8" else "???") in told.stdout.decode(encoding)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert ("日本語" if encoding == "utf-8" else "???") in done.stdout.decode(encoding)
 
 
 @pytest.mark.parametrize("width", [60, 80, 90, 100])
-def test_no_line_is_broken_where_it_need_not_be(width, path, capsys, monkeypatch):
+def test_a_line_wraps_only_if_it_is_too_long(width, path, capsys, monkeypatch):
     timer = requests()
     monkeypatch.setattr("hwheel.cli.top.draw.ms_text", lambda ms: "0.0123 ms")
     monkeypatch.setattr("hwheel.cli.top.command.time.sleep", lambda _: timer.advance(1))
@@ -140,14 +145,14 @@ def test_no_line_is_broken_where_it_need_not_be(width, path, capsys, monkeypatch
     assert f"{before}; {now}" in out if width == 100 else f"{before}\n      {now}\n" in out
 
 
-def test_no_timers_are_no_fault(path, capsys, monkeypatch):
+def test_a_program_without_timers(path, capsys, monkeypatch):
     gone = ManualTimer("gone")
     with hwheel.live.serve(path, gone):
         del gone
-        assert "There is no timer at the moment." in top(capsys, monkeypatch, path, "--interval", "0.1")[1]
+        assert "The program has no timers at the moment." in top(capsys, monkeypatch, path, "--interval", "0.1")[1]
 
 
-def test_json_has_what_the_program_says_and_the_rates(path, capsys, monkeypatch):
+def test_json_is_the_snapshot_with_rates(path, capsys, monkeypatch):
     timer = requests()
     stop = threading.Event()
 
@@ -175,7 +180,7 @@ def test_json_has_what_the_program_says_and_the_rates(path, capsys, monkeypatch)
     assert rates["late_p50_ms"] == rates["late_p99_ms"] == 0
 
 
-def test_by_a_port_and_by_a_url(capsys, monkeypatch):
+def test_ports_and_urls(capsys, monkeypatch):
     timer = requests()
     with hwheel.live.serve(0, timer) as server:
         port = server.address[1]
@@ -184,12 +189,12 @@ def test_by_a_port_and_by_a_url(capsys, monkeypatch):
             assert (status, err) == (0, "") and "requests" in out
 
 
-# --- nobody there -----------------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def answering(path, answer):
-    """A server of something else."""
+    """Run a server that always sends the same answer."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
@@ -210,7 +215,7 @@ def answering(path, answer):
 
 
 def refused(capsys, monkeypatch, *arguments):
-    """The lines on standard error of a command that is refused."""
+    """Return the standard error of a command that fails."""
     status, out, err = top(capsys, monkeypatch, *arguments)
     assert (status, out) == (2, "")
     lines = err.splitlines()
@@ -219,16 +224,16 @@ def refused(capsys, monkeypatch, *arguments):
 
 
 @pytest.mark.parametrize("how", [[], ["--once"], ["--json"]])
-def test_nobody_there(how, path, capsys, monkeypatch):
-    assert f"{path}: there is no such socket" in refused(capsys, monkeypatch, path, *how)
+def test_no_server(how, path, capsys, monkeypatch):
+    assert f"{path}: no such socket" in refused(capsys, monkeypatch, path, *how)
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(path)
     said = refused(capsys, monkeypatch, path, *how)
-    assert f"{path}: nobody listens there" in said and f"hwheel.live.serve('{path}')" in said
+    assert f"{path}: nothing listens there" in said and f"hwheel.live.serve('{path}')" in said
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     said = refused(capsys, monkeypatch, str(port), *how)
-    assert f"127.0.0.1:{port}: nobody listens there" in said and f"hwheel.live.serve({port})" in said
+    assert f"127.0.0.1:{port}: nothing listens there" in said and f"hwheel.live.serve({port})" in said
 
 
 @pytest.mark.parametrize(
@@ -243,12 +248,12 @@ def test_nobody_there(how, path, capsys, monkeypatch):
         b"",
     ],
 )
-def test_somebody_else_there(answer, path, capsys, monkeypatch):
+def test_another_server(answer, path, capsys, monkeypatch):
     with answering(path, answer):
-        assert "what answers there" in refused(capsys, monkeypatch, path)
+        assert "the server " in refused(capsys, monkeypatch, path)
 
 
-def test_somebody_who_says_nothing(path, capsys, monkeypatch):
+def test_a_server_that_does_not_answer(path, capsys, monkeypatch):
     monkeypatch.setattr("hwheel.cli.top.client.PATIENCE_S", 0.1)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
@@ -256,34 +261,34 @@ def test_somebody_who_says_nothing(path, capsys, monkeypatch):
         assert "no answer within 0.1 s" in refused(capsys, monkeypatch, path)
 
 
-def test_a_host_that_the_program_does_not_know(capsys, monkeypatch):
+def test_a_host_that_the_server_refuses(capsys, monkeypatch):
     timer = requests()
-    monkeypatch.setattr("hwheel.live.answer.host_is_ours", lambda host, own: False)
+    monkeypatch.setattr("hwheel.live.http_handler.host_is_ours", lambda host, own: False)
     with hwheel.live.serve(0, timer) as server:
-        assert "give the address in figures" in refused(capsys, monkeypatch, str(server.address[1]))
+        assert "use localhost or the numeric address" in refused(capsys, monkeypatch, str(server.address[1]))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (["", "--once"], "ADDRESS must not be empty"),
         (["/tmp/a", "--interval", "0.01"], "--interval: must be at least 0.1, not 0.01"),
-        (["0"], "a port is from 1 to 65535, not 0"),
-        (["host:99999"], "a port is from 1 to 65535, not 99999"),
-        (["https://127.0.0.1:1/"], "is no address"),
+        (["0"], "a port must be from 1 to 65535, not 0"),
+        (["host:99999"], "a port must be from 1 to 65535, not 99999"),
+        (["https://127.0.0.1:1/"], "ADDRESS must be a path"),
         (["http://127.0.0.1:x/"], "http://127.0.0.1:x/"),
-        (["unix://a"], "is no address"),
+        (["unix://a"], "ADDRESS must be a path"),
         (["no.such.host.invalid:80"], "no.such.host.invalid:80: "),
-        (["host..example:80"], "host..example:80: that is no name of a host"),
-        ([f"http://{'a' * 64}:80/"], "that is no name of a host"),
+        (["host..example:80"], "host..example:80: invalid host name"),
+        ([f"http://{'a' * 64}:80/"], "invalid host name"),
         (["1" * 5000], "AF_UNIX path too long"),
     ],
 )
-def test_a_bad_address_is_said(arguments, said, capsys, monkeypatch):
-    assert said in refused(capsys, monkeypatch, *arguments)
+def test_a_bad_address_is_an_error(arguments, text, capsys, monkeypatch):
+    assert text in refused(capsys, monkeypatch, *arguments)
 
 
-def test_a_program_that_ends_between_the_two_looks(path, capsys, monkeypatch):
+def test_a_program_that_ends_between_the_snapshots(path, capsys, monkeypatch):
     timer = requests()
     server = hwheel.live.serve(path, timer)
     monkeypatch.setattr("hwheel.cli.top.command.time.sleep", lambda _: server.close())
@@ -291,19 +296,19 @@ def test_a_program_that_ends_between_the_two_looks(path, capsys, monkeypatch):
     assert (status, out, err) == (1, "", f"hwheel top: the program has ended (pid {os.getpid()})\n")
 
 
-def test_a_program_that_falls_silent_between_the_two_looks(path, capsys, monkeypatch):
+def test_a_program_that_stops_answering_between_the_snapshots(path, capsys, monkeypatch):
     monkeypatch.setattr("hwheel.cli.top.client.PATIENCE_S", 0.1)
     silent = threading.Event()
-    handed = hwheel.live.server.LiveServer._begin
+    original = hwheel.live.server.LiveServer._start
 
-    def begin(server, connection):
+    def start(server, connection):
         if silent.is_set():
-            kept.append(connection)  # nobody answers
+            kept.append(connection)
         else:
-            handed(server, connection)
+            original(server, connection)
 
     kept = []
-    monkeypatch.setattr(hwheel.live.server.LiveServer, "_begin", begin)
+    monkeypatch.setattr(hwheel.live.server.LiveServer, "_start", start)
     with hwheel.live.serve(path, requests()):
         monkeypatch.setattr("hwheel.cli.top.command.time.sleep", lambda _: silent.set())
         assert f"does not answer any more (pid {os.getpid()})" in refused(capsys, monkeypatch, path, "--once")
@@ -315,7 +320,7 @@ def test_a_program_that_falls_silent_between_the_two_looks(path, capsys, monkeyp
 
 
 class Terminal:
-    """A command on a terminal of its own."""
+    """A command in a pseudoterminal."""
 
     def __init__(self, *arguments, columns=60, lines=30, term="xterm-256color"):
         self.fd, slave = pty.openpty()
@@ -337,19 +342,19 @@ class Terminal:
         os.close(self.fd)
 
     def shows(self, text, times=1):
-        def look():
+        def is_shown():
             if select.select([self.fd], [], [], 0.01)[0]:
-                with contextlib.suppress(OSError):  # the other end is closed
+                with contextlib.suppress(OSError):  # the command has ended
                     self.out += os.read(self.fd, 65536).decode(errors="replace")
             return self.out.count(text) >= times
 
-        eventually(look, f"{text!r} in {self.out!r}")
+        eventually(is_shown, f"{text!r} in the terminal")
 
 
 RESTORED = "\x1b[?1049l"
 
 
-def test_ctrl_c_ends_it_and_leaves_the_terminal_as_it_was(program, path):
+def test_ctrl_c_ends_it_and_restores_the_terminal(program, path):
     with Terminal("top", path, "--interval", "0.1") as terminal:
         terminal.shows(f"pid {program.pid}", times=3)
         terminal.running.send_signal(signal.SIGINT)
@@ -359,7 +364,7 @@ def test_ctrl_c_ends_it_and_leaves_the_terminal_as_it_was(program, path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_that_ends_it_leaves_the_terminal_as_it_was(number, program, path):
+def test_a_signal_that_ends_it_restores_the_terminal(number, program, path):
     with Terminal("top", path, "--interval", "0.1") as terminal:
         terminal.shows(f"pid {program.pid}", times=3)
         terminal.running.send_signal(number)
@@ -369,26 +374,26 @@ def test_a_signal_that_ends_it_leaves_the_terminal_as_it_was(number, program, pa
 
 
 @pytest.mark.parametrize("term", ["dumb", "unknown"])
-def test_a_terminal_without_a_cursor_is_shown_one_look(term, program, path):
+def test_a_terminal_without_a_cursor_gets_one_snapshot(term, program, path):
     with Terminal("top", path, "--interval", "0.1", term=term) as terminal:
         terminal.shows("requests", times=2)
         assert terminal.running.wait(PATIENCE_S) == 0
         assert "\x1b[?" not in terminal.out
 
 
-def test_colours_on_request_make_no_terminal_of_a_file(program, path):
-    told = subprocess.run(
+def test_force_color_does_not_make_a_file_a_terminal(program, path):
+    done = subprocess.run(
         [sys.executable, "-m", "hwheel", "top", path, "--interval", "0.1"],
         capture_output=True,
         text=True,
         env={**environment(), "FORCE_COLOR": "1"},
         timeout=PATIENCE_S,
     )
-    assert (told.returncode, told.stderr, told.stdout.count(f"pid {program.pid}")) == (0, "", 1)
-    assert "\x1b[1m" in told.stdout and "\x1b[?" not in told.stdout
+    assert (done.returncode, done.stderr, done.stdout.count(f"pid {program.pid}")) == (0, "", 1)
+    assert "\x1b[1m" in done.stdout and "\x1b[?" not in done.stdout
 
 
-def test_when_the_program_ends_it_says_so(program, path):
+def test_the_end_of_the_program_is_reported(program, path):
     with Terminal("top", path, "--interval", "0.1", columns=120) as terminal:
         terminal.shows(f"pid {program.pid}", times=2)
         program.stdin.close()
@@ -397,10 +402,10 @@ def test_when_the_program_ends_it_says_so(program, path):
         assert terminal.out.index(RESTORED) < terminal.out.index("The program has ended")
 
 
-def test_what_does_not_fit_is_said(path):
+def test_timers_that_do_not_fit_are_counted(path):
     timers = [ManualTimer(f"timer {number}") for number in range(9)]
     with hwheel.live.serve(path, *timers), Terminal("top", path, "--interval", "0.1", lines=24) as terminal:
-        terminal.shows("more where the terminal is higher", times=2)
+        terminal.shows("more in a taller terminal", times=2)
         assert all(timer.name in terminal.out for timer in timers)
 
 
@@ -409,7 +414,7 @@ class Order(DelayedOperation):
         return False
 
 
-def test_purgatories_have_a_table_and_a_program_that_is_silent_is_told(path):
+def test_the_table_of_purgatories_and_the_state_of_a_silent_program(path):
     from rich.console import Console
 
     from hwheel.cli.top.draw import Page
@@ -417,9 +422,9 @@ def test_purgatories_have_a_table_and_a_program_that_is_silent_is_told(path):
     with DelayedOperationPurgatory("orders") as orders:
         orders.try_complete_else_watch(Order(60_000), ["tea", "jam"])
         with hwheel.live.serve(path, orders):
-            look = live_snapshot(path)
+            taken = live_snapshot(path)
     console = Console(width=120, file=io.StringIO())
-    console.print(Page(console).draw(look, {}, path, "does not answer"))
+    console.print(Page(console).draw(taken, {}, path, "does not answer"))
     lines = console.file.getvalue().splitlines()
     assert lines[0].rstrip().endswith("does not answer")
     (heads,) = (line.split() for line in lines if line.strip().startswith("purgatory"))
@@ -428,10 +433,10 @@ def test_purgatories_have_a_table_and_a_program_that_is_silent_is_told(path):
     assert any((row["delayed"], row["watched"]) == ("1", "2") for row in told)
 
 
-def test_what_is_not_shown_is_not_drawn(path, monkeypatch):
+def test_hidden_timers_are_not_drawn(path, monkeypatch):
     timers = [ManualTimer() for _ in range(50)]
     with hwheel.live.serve(path, *timers):
-        look = live_snapshot(path)
+        taken = live_snapshot(path)
     from rich.console import Console
 
     from hwheel.cli.top.draw import Page
@@ -439,55 +444,57 @@ def test_what_is_not_shown_is_not_drawn(path, monkeypatch):
     drawn = []
     page = Page(Console(width=80))
     monkeypatch.setattr(page, "_detail", lambda *args, detail=page._detail: drawn.append(args) or detail(*args))
-    page.draw(look, {}, path, lines=100)
+    page.draw(taken, {}, path, lines=100)
     assert 5 < len(drawn) < 20
-    for lines in range(60, 80):  # of some of these there is room for a part of a timer, which is not shown
-        page.draw(look, {}, path, lines=lines)
+    for lines in range(60, 80):  # some of these have room for only a part of a timer
+        page.draw(taken, {}, path, lines=lines)
         console = Console(width=80, height=lines, file=io.StringIO())
-        console.print(page.draw(look, {}, path, lines=lines))
+        console.print(page.draw(taken, {}, path, lines=lines))
         assert console.file.getvalue().count("\n") <= lines
 
 
-# --- its parts --------------------------------------------------------------------------------------------------------
+# --- parts ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", ["place", "rates", "draw"])
-def test_the_examples_in_the_docstrings_are_true(module):
+@pytest.mark.parametrize("module", ["client", "rates", "draw"])
+def test_docstring_examples(module):
     result = doctest.testmod(importlib.import_module(f"hwheel.cli.top.{module}"))
     assert result.attempted and not result.failed
 
 
-def test_a_path_that_looks_like_a_port_is_the_file_if_there_is_one(tmp_path, monkeypatch):
+def test_an_existing_file_whose_name_looks_like_a_port_is_a_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert place_of("9000").port == 9000
+    assert parse_address("9000").port == 9000
     (tmp_path / "9000").touch()
-    assert place_of("9000").path == "9000"
+    assert parse_address("9000").path == "9000"
 
 
-def test_the_path_of_a_url_is_sent_as_it_has_to_be():
-    assert place_of("http://127.0.0.1:9000/a b/é?x").page == "/a%20b/%C3%A9/live.json"
-    assert place_of("http://127.0.0.1:9000/a%20b/live.json").page == "/a%20b/live.json"
+def test_the_path_of_a_url_is_quoted():
+    assert parse_address("http://127.0.0.1:9000/a b/é?x").url_path == "/a%20b/%C3%A9/live.json"
+    assert parse_address("http://127.0.0.1:9000/a%20b/live.json").url_path == "/a%20b/live.json"
 
 
-def test_a_url_without_a_scheme_of_ours_is_refused():
-    with pytest.raises(CommandError, match="is no address"):
-        place_of("ftp://a:1/")
+def test_only_http_urls_are_accepted():
+    with pytest.raises(CommandError, match="ADDRESS must be a path"):
+        parse_address("ftp://a:1/")
 
 
-def looked(time_s, pid=1, **counters):
+def snapshot_at(time_s, pid=1, **counters):
     zero = {"added": 0, "cancelled": 0, "expired": 0, "wakeups": 0}
     late = {"histogram_us": counters.pop("steps", [])}
     return {"time": time_s, "pid": pid, "timers": [{"name": "a", **zero, **counters, "lateness": late}]}
 
 
-def test_rates_are_by_the_programs_own_clock():
-    before = looked(10.0, added=5, steps=[[100, 7], [900, 1]])
-    after = looked(12.0, added=25, expired=2, wakeups=1, steps=[[100, 8], [900, 1], [5000, 1]])
+def test_rates_use_the_clock_of_the_program():
+    before = snapshot_at(10.0, added=5, steps=[[100, 7], [900, 1]])
+    after = snapshot_at(12.0, added=25, expired=2, wakeups=1, steps=[[100, 8], [900, 1], [5000, 1]])
     rates = rates_between(before, after)["a"]
     assert rates == (10.0, 0.0, 1.0, 0.5, 0.1, 5.0)
-    assert rates_between(after, looked(13.0, added=25, expired=2, wakeups=1))["a"].late_p50_ms is None
+    assert rates_between(after, snapshot_at(13.0, added=25, expired=2, wakeups=1))["a"].late_p50_ms is None
 
 
-@pytest.mark.parametrize("after", [looked(2.0, pid=2, added=5), looked(1.0, added=5), looked(2.0, added=1)])
-def test_another_program_or_timer_has_no_rates_yet(after):
-    assert rates_between(looked(1.0, added=2), after) == {}
+@pytest.mark.parametrize(
+    "after", [snapshot_at(2.0, pid=2, added=5), snapshot_at(1.0, added=5), snapshot_at(2.0, added=1)]
+)
+def test_a_new_program_or_timer_has_no_rates_yet(after):
+    assert rates_between(snapshot_at(1.0, added=2), after) == {}

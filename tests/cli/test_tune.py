@@ -1,4 +1,4 @@
-"""`hwheel tune`: what it chooses, what it writes, and what it says about logs that are none."""
+"""`hwheel tune`: its recommendation, its report, and its errors."""
 
 import json
 import re
@@ -14,13 +14,12 @@ import pytest
 from hwheel.cli.main import main
 from hwheel.replay import NEVER, Log
 from hwheel.tune.advice import advise
-from hwheel.tune.grid import TICKS, WHEEL_SIZES, Grid
-from hwheel.tune.study import study
+from hwheel.tune.study import TICKS, WHEEL_SIZES, Grid, study
 
 
 @pytest.fixture
 def log(tmp_path):
-    """Two files: 4000 timeouts of 1 s and 5 s, of which most are cancelled soon."""
+    """Write a log of two files: 4000 timeouts of 1 s and 5 s, most of which are cancelled soon."""
     chance = np.random.default_rng(5)
     for number in range(2):
         starts = 1_795_176_000_000 + chance.integers(0, 60_000, 2000)
@@ -50,7 +49,7 @@ def tuned(capsys, *arguments):
     return capsys.readouterr().out
 
 
-def test_the_figures_are_those_of_a_replay(log, capsys):
+def test_the_figures_equal_those_of_a_replay(log, capsys):
     found = json.loads(tuned(capsys, log, "--json", "--ticks", "1", "20", "--sizes", "20", "512", "--timeout", "300"))
     whole = Log(*columns_of(log))
     assert (found["timers"], found["wheels"], found["dropped"]) == (4000, 1, 0)
@@ -70,7 +69,7 @@ def test_the_figures_are_those_of_a_replay(log, capsys):
     )
 
 
-def test_per_file_each_file_has_a_wheel(log, capsys):
+def test_per_file_gives_each_file_a_wheel(log, capsys):
     found = json.loads(tuned(capsys, log, "--json", "--per-file", "--ticks", "1", "--sizes", "512"))
     parts = [Log(*columns_of(log / f"{number}.parquet")).replay().costs for number in range(2)]
     [point] = found["points"]
@@ -102,7 +101,7 @@ def test_the_report(log, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("late_ms", "tick_ms"), [(0, 1), (3, 4), (8, 4), (9, 10), (500, 100)])
-def test_the_tick_that_is_chosen_is_the_coarsest_that_is_not_too_late(late_ms, tick_ms):
+def test_the_chosen_tick_is_the_coarsest_within_the_limit(late_ms, tick_ms):
     starts = np.arange(5000)
     found = study(Log(starts, np.full(5000, 2000), np.full(5000, -(2**63))), Grid((1, 4, 10, 100), (512,)))
     advice = advise(found, late_ms)
@@ -112,113 +111,113 @@ def test_the_tick_that_is_chosen_is_the_coarsest_that_is_not_too_late(late_ms, t
 
 
 @pytest.mark.parametrize("far_ms", [[2**40, 5], [2**61, 2**40], [2**62, 2**62]])
-def test_no_advice_is_a_negative_share(far_ms):
+def test_no_reason_has_a_negative_share(far_ms):
     found = study(Log([0, 10], far_ms, [NEVER, 12]), Grid(TICKS, WHEEL_SIZES), curves=True)
     for late_ms in (None, 0, 1, 50, 1000, 10**9):
         assert not [reason for reason in advise(found, late_ms).reasons if re.search(r"-\d", reason)]
 
 
-def test_a_tick_that_saves_nothing_is_not_chosen():
+def test_a_tick_that_saves_no_wake_ups_is_not_chosen():
     starts = np.arange(100) * 1000  # each on a tick of its own, however coarse
     found = study(Log(starts, np.full(100, 2000), np.full(100, -(2**63))), Grid((1, 10, 100), (4096,)))
     assert advise(found, 500).costs.tick_ms == 1
 
 
-def test_the_wheel_is_no_larger_than_it_is_good_for():
+def test_the_chosen_wheel_is_the_smallest_good_one():
     starts = np.arange(20_000)
     found = study(Log(starts, np.full(20_000, 4000), np.full(20_000, -(2**63))), Grid((1,), (20, 128, 8192, 16384)))
     # 8192 reaches the timeouts in one level; with more there is nothing to gain, with fewer each timer moves.
     assert advise(found, 5).costs.wheel_size == 8192
 
 
-def test_without_a_wish_a_hundredth_of_the_median_timeout_is_allowed():
+def test_the_default_limit_is_a_hundredth_of_the_median_timeout():
     found = study(Log([0, 0, 0], [100, 3000, 90_000], [-(2**63)] * 3), Grid((1, 25, 50), (20,)), curves=True)
     assert advise(found).late_ms == 30
     assert "30 ms is 1 % of the median timeout, 3 s" in advise(found).reasons[0]
 
 
-def test_what_the_recorder_dropped_is_said(tmp_path, capsys):
+def test_dropped_timers_are_reported(tmp_path, capsys):
     table = pa.table({"start": [0], "timeout": [1], "end": [1]}).replace_schema_metadata({"hwheel.dropped": "17"})
     pq.write_table(table, tmp_path / "log.parquet")
-    assert "no room for 17 timers" in tuned(capsys, tmp_path)
+    assert "lacks 17 timers" in tuned(capsys, tmp_path)
     assert json.loads(tuned(capsys, tmp_path, "--json"))["dropped"] == 17
     tuned(capsys, tmp_path, "--out", tmp_path / "report")
-    assert "no room for 17 timers" in (tmp_path / "report" / "report.html").read_text()
+    assert "lacks 17 timers" in (tmp_path / "report" / "report.html").read_text()
 
 
-def test_the_picture_of_several_wheels_says_so(log, tmp_path, capsys):
+def test_a_report_on_several_wheels(log, tmp_path, capsys):
     tuned(capsys, log, "--per-file", "--out", tmp_path / "report")
     assert list((tmp_path / "report").iterdir())
 
 
-def test_a_report_that_cannot_be_written_ends_with_a_line(log, tmp_path, capsys):
+def test_a_report_that_cannot_be_written_is_one_line(log, tmp_path, capsys):
     taken = tmp_path / "taken"
     taken.write_text("")
-    for out, says in [(taken, "is no directory"), (taken / "report", "Not a directory")]:
+    for out, text in [(taken, "is not a directory"), (taken / "report", "Not a directory")]:
         assert main(["tune", str(log), "--out", str(out)]) == 2
-        assert says in capsys.readouterr().err
+        assert text in capsys.readouterr().err
 
 
-def test_where_each_tick_that_was_tried_is_too_coarse_it_says_so():
+def test_the_reason_if_every_tick_is_too_coarse():
     found = study(Log([0], [2000], [NEVER]), Grid((100,), (512,)))
-    assert "is the finest that was tried, and too coarse: 5 ms is allowed" in advise(found, 5).reasons[0]
+    assert "is the finest one that was tried, and too coarse: 5 ms is allowed" in advise(found, 5).reasons[0]
 
 
 @pytest.mark.parametrize(
-    ("columns", "says"),
+    ("columns", "text"),
     [
         ({"start": ["x"]}, "column 'start' must be a number of milliseconds or a timestamp, not string"),
-        ({"start": [5], "end": [4]}, "row 0: it ends before it starts"),
+        ({"start": [5], "end": [4]}, "row 0: 'end' is before 'start'"),
         ({"timeout": pa.array([2**63 - 1])}, "do not fit into 64 bits"),
     ],
 )
-def test_what_is_no_log_ends_with_a_line(tmp_path, capsys, columns, says):
+def test_a_bad_log_is_one_line(tmp_path, capsys, columns, text):
     pq.write_table(pa.table({"start": [3], "timeout": [1], "end": [9], **columns}), tmp_path / "log.parquet")
     assert main(["tune", str(tmp_path)]) == 2
     shown = capsys.readouterr().err
-    assert says in shown and shown.count("\n") == 1 and shown.startswith("hwheel tune: ")
+    assert text in shown and shown.count("\n") == 1 and shown.startswith("hwheel tune: ")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "text"),
     [
         (["nowhere"], "no such file or directory"),
         ([".", "--master", "local"], "need --spark"),
-        ([".", "--spark", "--per-file"], "has no meaning with --spark"),
+        ([".", "--spark", "--per-file"], "cannot be used with --spark"),
         ([".", "--key", "user"], "need --spark"),
-        ([".", "--spark", "--key", "user"], "go together"),
+        ([".", "--spark", "--key", "user"], "must be given together"),
         ([".", "--ticks", "0"], "must be at least 1"),
     ],
 )
-def test_bad_options_end_with_a_line(tmp_path, monkeypatch, capsys, arguments, says):
+def test_bad_options_are_one_line(tmp_path, monkeypatch, capsys, arguments, text):
     monkeypatch.chdir(tmp_path)
     try:
         status = main(["tune", *arguments])
     except SystemExit as error:
         status = error.code
     shown = capsys.readouterr().err
-    assert status == 2 and says in shown and shown.count("\n") == 1
+    assert status == 2 and text in shown and shown.count("\n") == 1
 
 
-def test_an_empty_log_is_said_to_be_empty(tmp_path, capsys):
+def test_an_empty_log_is_an_error(tmp_path, capsys):
     none = pa.array([], pa.int64())
     pq.write_table(pa.table({"start": none, "timeout": none, "end": none}), tmp_path / "log.parquet")
     assert main(["tune", str(tmp_path)]) == 2
-    assert "no timers in the log" in capsys.readouterr().err
+    assert "the log has no timers" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("module", "extra"), [("pyarrow", "hwheel[tune]"), ("rich", "hwheel[tune]"), ("matplotlib", "hwheel[tune]")]
 )
-def test_what_is_not_installed_is_named(module, extra, log, tmp_path):
+def test_a_missing_extra_is_named(module, extra, log, tmp_path):
     program = f"import sys; sys.modules[{module!r}] = None; from hwheel.cli.main import main; sys.exit(main())"
     command = [sys.executable, "-P", "-c", program, "tune", str(log), "--out", str(tmp_path / "report")]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert told.returncode == 2
-    assert f"pip install '{extra}'" in told.stderr
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert f"pip install '{extra}'" in done.stderr
 
 
-def test_the_log_of_the_examples_that_the_demo_takes(capsys):
+def test_the_example_log(capsys):
     log = Path(__file__).parents[2] / "examples" / "requests.jsonl"
     assert main(["tune", str(log), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["timers"] == len(log.read_text().splitlines())

@@ -1,4 +1,4 @@
-"""The page for browsers needs no other file, and nothing but its own script may run in it."""
+"""The page for browsers: it needs no other file, and runs only its own script."""
 
 import base64
 import hashlib
@@ -7,15 +7,15 @@ from html.parser import HTMLParser
 
 import hwheel.live
 from hwheel import ManualTimer
-from hwheel.live.answer import PAGE
+from hwheel.live.http_handler import PAGE
 from servers import http_request
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
-LEADS_ELSEWHERE = {"src", "href", "srcset", "action", "data", "poster", "cite", "background", "xlink:href"}
+LINK_ATTRIBUTES = {"src", "href", "srcset", "action", "data", "poster", "cite", "background", "xlink:href"}
 
 
 class Reader(HTMLParser):
-    """The tags of a page, whether each is closed, and where it refers to."""
+    """Collects the tags, unclosed tags, links, and event handlers of a page."""
 
     def __init__(self):
         super().__init__()
@@ -25,7 +25,7 @@ class Reader(HTMLParser):
         self.tags.append(tag)
         if tag not in VOID:
             self.open.append(tag)
-        self.references += [value for name, value in attributes if name in LEADS_ELSEWHERE]
+        self.references += [value for name, value in attributes if name in LINK_ATTRIBUTES]
         self.handlers += [name for name, _ in attributes if name.startswith("on") or name == "style"]
 
     def handle_endtag(self, tag):
@@ -37,7 +37,7 @@ def served():
         return http_request(server.address, "/")
 
 
-def test_the_page_is_whole_and_refers_to_nothing_else():
+def test_the_page_is_complete_and_links_to_nothing():
     answer = served()
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     text = answer.body.decode()
@@ -45,14 +45,14 @@ def test_the_page_is_whole_and_refers_to_nothing_else():
     reader = Reader()
     reader.feed(text)
     assert reader.open == [] and reader.tags[0] == "html"
-    assert reader.references == ["data:,"]  # the icon, so that no browser asks for one
-    assert reader.handlers == []  # which the policy would not let run
-    text = text.replace("http://www.w3.org/2000/svg", "")  # the name of a kind of elements, which nobody loads
+    assert reader.references == ["data:,"]  # an empty icon, so that browsers request none
+    assert reader.handlers == []  # the policy would block them
+    text = text.replace("http://www.w3.org/2000/svg", "")  # an XML namespace, which browsers do not load
     assert not re.search(r"https?:|@import|url\(|import\(|//\w+\.", text)
     assert re.findall(r"fetch\(\"([^\"]*)\"", text) == ["live.json"]
 
 
-def test_the_policy_lets_run_what_stands_in_the_page_and_nothing_else():
+def test_the_policy_allows_only_the_script_and_style_of_the_page():
     answer = served()
     policy = dict(part.strip().split(" ", 1) for part in answer.headers["Content-Security-Policy"].split(";"))
     assert policy["default-src"] == "'none'" and policy["connect-src"] == "'self'"
@@ -62,20 +62,20 @@ def test_the_policy_lets_run_what_stands_in_the_page_and_nothing_else():
         assert policy[f"{kind}-src"] == f"'sha256-{digest}'"
 
 
-def test_names_of_timers_are_put_in_as_text():
+def test_names_of_timers_are_inserted_as_text():
     script = PAGE.partition("<script>")[2]
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", script)
 
 
-def test_the_page_uses_names_that_the_look_has():
-    from hwheel.live.look import Sources, look_at
+def test_the_page_uses_only_names_of_the_snapshot():
+    from hwheel.live.snapshot import Sources, snapshot_of
 
     timer = ManualTimer()
-    look = look_at(Sources([timer]), 0.0)
-    (shown,) = look["timers"]
+    snapshot = snapshot_of(Sources([timer]), 0.0)
+    (shown,) = snapshot["timers"]
     script = PAGE.partition("<script>")[2]
-    known = {*look, *shown, *shown["lateness"], *shown["levels"][0]}
-    for holder in ("look", "timer", "late", "level"):
+    known = {*snapshot, *shown, *shown["lateness"], *shown["levels"][0]}
+    for holder in ("snapshot", "timer", "late", "level"):
         used = {*re.findall(rf"\b{holder}\.(\w+)", script)} - {"name", "has", "get", "set", "replaceChildren"}
         assert used <= known, holder
     assert {"pending", "added", "levels", "lateness"} <= {*re.findall(r"\btimer\.(\w+)", script)}

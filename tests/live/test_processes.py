@@ -1,4 +1,4 @@
-"""The live look of programs of their own: their end, a kill, a fork."""
+"""Live servers of other processes: exit, kill, and fork."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ print(server.address if "/" in sys.argv[1] else server.address[1], flush=True)
 
 @pytest.fixture
 def start(tmp_path):
-    """start(code, address): a running program, which has begun to serve, and its address."""
+    """Return a function that starts a program with a live server, and returns the process and the address."""
     started = []
 
     def go(code, address):
@@ -43,8 +43,8 @@ def start(tmp_path):
             env=environment(),
         )
         started.append(program)
-        said = program.stdout.readline().strip()
-        return program, said if "/" in said else ("127.0.0.1", int(said))
+        address = program.stdout.readline().strip()
+        return program, address if "/" in address else ("127.0.0.1", int(address))
 
     yield go
     for program in started:
@@ -62,18 +62,18 @@ def ended(program):
     return program.returncode, out, err
 
 
-def test_a_program_is_looked_at_and_ends_without_a_word(start, address, short_path):
+def test_a_program_with_a_server_exits_without_output(start, address, short_path):
     program, where = start("sys.stdin.read()", address)
-    told = live_snapshot(where)
-    assert told["pid"] == program.pid and told["program"] == "program0.py"
-    assert [(timer["name"], timer["pending"]) for timer in told["timers"]] == [("requests", 1)]
-    assert ended(program) == (0, "", "")  # with its timer pending, and its server open
+    snapshot = live_snapshot(where)
+    assert snapshot["pid"] == program.pid and snapshot["program"] == "program0.py"
+    assert [(timer["name"], timer["pending"]) for timer in snapshot["timers"]] == [("requests", 1)]
+    assert ended(program) == (0, "", "")  # with a pending timer and an open server
     assert not (short_path / "live.sock").exists()
 
 
 @pytest.mark.parametrize("run", ["app", "app.pyz", "-m app", "-m package"])
-def test_a_program_is_called_what_its_user_calls_it(run, tmp_path):
-    code = "import hwheel.live.look\nprint(hwheel.live.look.program())\n"
+def test_the_program_name_is_the_file_or_module(run, tmp_path):
+    code = "import hwheel.live.snapshot\nprint(hwheel.live.snapshot.program_name())\n"
     for directory in ("app", "package"):
         (tmp_path / directory).mkdir()
         (tmp_path / directory / "__main__.py").write_text(code)
@@ -81,11 +81,11 @@ def test_a_program_is_called_what_its_user_calls_it(run, tmp_path):
     zipapp.create_archive(tmp_path / "app", tmp_path / "app.pyz")
     command = [sys.executable, *run.split()]
     env = {**environment(), "PYTHONPATH": str(tmp_path)}
-    told = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=PATIENCE_S)
-    assert (told.stdout, told.stderr) == (f"{run}\n", "")
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.stdout, done.stderr) == (f"{run}\n", "")
 
 
-def test_what_a_killed_program_leaves_is_no_obstacle(start, short_path):
+def test_the_socket_of_a_killed_program_is_replaced(start, short_path):
     path = short_path / "live.sock"
     killed, _ = start("time.sleep(100)", path)
     killed.send_signal(signal.SIGKILL)
@@ -109,7 +109,7 @@ def test_ctrl_c_ends_a_program_that_serves(start, address, short_path):
 FORK = """
 pid = os.fork()
 if pid == 0:
-    # In the child it is closed, and closing it again takes nothing from the parent.
+    # In the child the server is closed, and close() does not affect the parent.
     assert server.closed
     server.close()
     if os.path.sep in sys.argv[1]:
@@ -127,11 +127,11 @@ os.waitpid(pid, 0)
 """
 
 
-def test_after_a_fork_the_parent_answers_alone_and_the_child_for_itself(start, address):
+def test_after_a_fork_parent_and_child_have_separate_servers(start, address):
     program, where = start(FORK, address)
     child = ("127.0.0.1", int(program.stdout.readline()))
-    told = live_snapshot(child)
-    assert told["pid"] != program.pid and [timer["name"] for timer in told["timers"]] == ["child's own"]
+    snapshot = live_snapshot(child)
+    assert snapshot["pid"] != program.pid and [timer["name"] for timer in snapshot["timers"]] == ["child's own"]
     assert {live_snapshot(where)["pid"] for _ in range(20)} == {program.pid}
 
 
@@ -150,20 +150,20 @@ os._exit(0)
 """
 
 
-def test_a_child_keeps_no_port_and_no_socket_of_its_parent(start, address):
+def test_a_child_does_not_keep_the_address_of_its_parent_open(start, address):
     program, where = start(CHILD_OUTLIVES, address)
     assert program.stdout.readline() == "closed\n"
     with pytest.raises((ConnectionRefusedError, FileNotFoundError)):
         http_request(where)
 
 
-FORK_UNDER_LOOKS = """
+FORK_DURING_REQUESTS = """
 import http.client, socket, threading
 
-path, stop, looks = sys.argv[1], threading.Event(), []
+path, stop, responses = sys.argv[1], threading.Event(), []
 
 
-def look():
+def send_requests():
     while not stop.is_set():
         connection = http.client.HTTPConnection("localhost")
         connection.sock = socket.socket(socket.AF_UNIX)
@@ -172,10 +172,10 @@ def look():
         connection.request("GET", "/live.json")
         assert connection.getresponse().read()
         connection.close()
-        looks.append(1)
+        responses.append(1)
 
 
-threads = [threading.Thread(target=look) for _ in range(3)]
+threads = [threading.Thread(target=send_requests) for _ in range(3)]
 for thread in threads:
     thread.start()
 for number in range(20):
@@ -189,12 +189,12 @@ for number in range(20):
 stop.set()
 for thread in threads:
     thread.join()
-assert looks
+assert responses
 server.close()
-print("well")
+print("done")
 """
 
 
-def test_forks_under_looks(start, short_path):
-    program, _ = start(FORK_UNDER_LOOKS, short_path / "live.sock")
-    assert ended(program) == (0, "well\n", "")
+def test_forks_during_requests(start, short_path):
+    program, _ = start(FORK_DURING_REQUESTS, short_path / "live.sock")
+    assert ended(program) == (0, "done\n", "")

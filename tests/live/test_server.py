@@ -1,4 +1,4 @@
-"""The server of the live look: who may ask, who is in whose way, and what is left when it ends."""
+"""The live server: access, concurrent clients, close(), and the file of a socket."""
 
 import contextlib
 import http.client
@@ -17,8 +17,8 @@ import pytest
 
 import hwheel.live
 from hwheel import ManualTimer
-from hwheel.live.answer import Answer
-from hwheel.live.server import MOST, LiveServer
+from hwheel.live.http_handler import Handler
+from hwheel.live.server import CONNECTIONS_MOST, LiveServer
 from servers import HTTP_TIMEOUT_S, http_request, live_snapshot, open_connection
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
@@ -48,22 +48,22 @@ class PurePathOfBytes:
 
 
 def leave_stale(path):
-    """What a program leaves that was killed."""
+    """Create the socket file that a killed program leaves."""
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(path)
         dead.listen()
 
 
-# --- who may ask ------------------------------------------------------------------------------------------------------
+# --- access -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1", "127.0.0.1:9000", "[::1]:9000", "10.1.2.3"])
-def test_who_asks_by_figures_or_localhost_is_answered(host):
+def test_numeric_hosts_and_localhost_are_accepted(host):
     with hwheel.live.serve(0, ManualTimer()) as server:
         assert http_request(server.address, host=host).status == 200
 
 
-def test_who_asks_for_the_head_gets_no_body(address):
+def test_a_head_response_has_no_body(address):
     with hwheel.live.serve(address, ManualTimer()) as server, open_connection(server.address) as client:
         client.sendall(b"HEAD /live.json HTTP/1.0\r\nHost: localhost\r\n\r\n")
         said = b"".join(iter(lambda: client.recv(65536), b""))
@@ -74,26 +74,26 @@ def test_who_asks_for_the_head_gets_no_body(address):
     "host", ["", "evil.example", "evil.example:9000", "127.0.0.1.evil.example", "localhost.evil", "[]"]
 )
 @pytest.mark.parametrize("page", ["/", "/live.json", "/metrics", "/other"])
-def test_a_page_whose_name_was_made_to_lead_here_is_told_nothing(page, host):
+def test_a_foreign_host_header_is_refused(page, host):
     timer = ManualTimer("secret")
     with hwheel.live.serve(0, timer) as server:
         answer = http_request(server.address, page, host=host)
         assert answer.status == 403 and b"secret" not in answer.body
 
 
-def test_the_name_that_it_was_told_to_listen_on_is_its_own():
+def test_the_host_of_the_address_is_accepted():
     with hwheel.live.serve(("localhost", 0), ManualTimer()) as server:
         assert server.address[0] == "localhost" and server.address[1] > 0
         assert http_request(server.address).status == 200
 
 
-def test_on_a_unix_socket_the_name_is_anybodys(path):
+def test_a_unix_socket_accepts_any_host_header(path):
     with hwheel.live.serve(path, ManualTimer()) as server:
         assert server.address == path and repr(server) == f"<LiveServer {path!r}>"
         assert http_request(path, host="requests.internal").status == 200
 
 
-def test_no_other_site_is_let_in_and_nothing_can_be_changed(address):
+def test_pages_are_read_only_and_closed_to_other_sites(address):
     timer = ManualTimer()
     timer.call_later(1, int)
     with hwheel.live.serve(address, timer) as server:
@@ -132,26 +132,26 @@ def test_no_other_site_is_let_in_and_nothing_can_be_changed(address):
         (("no.such.host.invalid", 0), OSError),
     ],
 )
-def test_a_bad_address_is_an_error_at_the_call_and_leaves_nothing(wrong, error):
+def test_a_bad_address_is_an_error_and_leaves_nothing(wrong, error):
     before = descriptors()
-    with pytest.raises(error) as said:
+    with pytest.raises(error) as caught:
         hwheel.live.serve(wrong, ManualTimer())
-    assert str(said.value) and threads() == [] and descriptors() == before
+    assert str(caught.value) and threads() == [] and descriptors() == before
 
 
 @pytest.mark.parametrize("wrong", [None, "requests", hwheel.TimingWheel(1, 20), {}])
-def test_only_timers_and_purgatories_can_be_shown(wrong, path):
+def test_only_timers_and_purgatories_are_accepted(wrong, path):
     with pytest.raises(
-        TypeError, match=r"a SystemTimer, a ManualTimer or a DelayedOperationPurgatory is wanted, not \w+"
+        TypeError, match=r"expected a SystemTimer, a ManualTimer, or a DelayedOperationPurgatory, got \w+"
     ):
         hwheel.live.serve(path, ManualTimer(), wrong)
     assert not os.path.exists(path)
 
 
-# --- who is in whose way ----------------------------------------------------------------------------------------------
+# --- concurrent clients -----------------------------------------------------------------------------------------------
 
 
-def test_many_at_once(address):
+def test_many_clients_at_once(address):
     timer = ManualTimer("requests")
     with hwheel.live.serve(address, timer) as server, ThreadPoolExecutor(50) as pool:
         together = threading.Barrier(50)
@@ -163,7 +163,7 @@ def test_many_at_once(address):
         assert [*pool.map(look, range(50))] == ["requests"] * 50
 
 
-def test_clients_that_say_nothing_keep_nobody_waiting(address):
+def test_silent_clients_do_not_delay_others(address):
     timer = ManualTimer()
     with ExitStack() as stack, hwheel.live.serve(address, timer) as server:
         for number in range(60):
@@ -175,36 +175,36 @@ def test_clients_that_say_nothing_keep_nobody_waiting(address):
         assert time.monotonic() - began < HTTP_TIMEOUT_S / 2
 
 
-def test_a_client_that_says_nothing_is_let_go_of(path, monkeypatch, eventually):
-    monkeypatch.setattr("hwheel.live.answer.Answer.timeout", Answer.timeout / 25)  # some seconds, then
+def test_a_silent_client_is_disconnected(path, monkeypatch, eventually):
+    monkeypatch.setattr("hwheel.live.http_handler.Handler.timeout", Handler.timeout / 25)
     with hwheel.live.serve(path, ManualTimer()), open_connection(path) as client:
         eventually(lambda: len(threads()) == 2)
         assert client.recv(1) == b""
         eventually(lambda: len(threads()) == 1)
 
 
-def test_of_too_many_the_oldest_has_to_go(path, monkeypatch, eventually):
-    monkeypatch.setattr("hwheel.live.answer.Answer.timeout", 600)  # it goes before that
+def test_beyond_the_limit_the_oldest_client_is_disconnected(path, monkeypatch, eventually):
+    monkeypatch.setattr("hwheel.live.http_handler.Handler.timeout", 600)
     with ExitStack() as stack, hwheel.live.serve(path, ManualTimer()) as server:
-        clients = [stack.enter_context(open_connection(path)) for _ in range(MOST)]
-        eventually(lambda: len(threads()) == 1 + MOST)
+        clients = [stack.enter_context(open_connection(path)) for _ in range(CONNECTIONS_MOST)]
+        eventually(lambda: len(threads()) == 1 + CONNECTIONS_MOST)
         assert http_request(path).status == 200
         assert clients[0].recv(1) == b""
         clients[-1].settimeout(0.1)
         with pytest.raises(TimeoutError):
             clients[-1].recv(1)
-        assert len(server._answering) <= MOST
+        assert len(server._connections) <= CONNECTIONS_MOST
 
 
-@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.0\r\n", b"GET / HTTP/1.0\r\n\r\n"])
-def test_close_ends_everything_with_clients_there(said, address, path, monkeypatch):
-    monkeypatch.setattr("hwheel.live.answer.Answer.timeout", 600)  # it does not wait for that
+@pytest.mark.parametrize("request_text", [b"", b"GET / HTTP/1.0\r\n", b"GET / HTTP/1.0\r\n\r\n"])
+def test_close_disconnects_clients_and_frees_everything(request_text, address, path, monkeypatch):
+    monkeypatch.setattr("hwheel.live.http_handler.Handler.timeout", 600)
     before = descriptors()
     server = hwheel.live.serve(address, ManualTimer())
     where = server.address
     clients = [open_connection(where) for _ in range(20)]
     for client in clients:
-        client.sendall(said)
+        client.sendall(request_text)
     server.close()
     assert server.closed and threads() == []
     assert not os.path.exists(path)
@@ -218,7 +218,7 @@ def test_close_ends_everything_with_clients_there(said, address, path, monkeypat
         assert http_request(again.address).status == 200
 
 
-def test_threads_that_close_it_at_once(path):
+def test_concurrent_calls_of_close(path):
     server = hwheel.live.serve(path, ManualTimer())
     with open_connection(path), ThreadPoolExecutor(8) as pool:
         for closing in [pool.submit(server.close) for _ in range(8)]:
@@ -226,9 +226,9 @@ def test_threads_that_close_it_at_once(path):
     assert threads() == [] and not os.path.exists(path)
 
 
-def test_who_reads_nothing_is_cut_off_by_close(path, monkeypatch):
-    monkeypatch.setattr("hwheel.live.answer.PAGE", "x" * 50_000_000)
-    monkeypatch.setattr("hwheel.live.answer.Answer.timeout", 600)
+def test_close_disconnects_a_client_that_does_not_read(path, monkeypatch):
+    monkeypatch.setattr("hwheel.live.http_handler.PAGE", "x" * 50_000_000)
+    monkeypatch.setattr("hwheel.live.http_handler.Handler.timeout", 600)
     server = hwheel.live.serve(path, ManualTimer())
     with open_connection(path) as client:
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
@@ -238,32 +238,32 @@ def test_who_reads_nothing_is_cut_off_by_close(path, monkeypatch):
 
 
 @pytest.mark.parametrize("where", ["answers", "accepts"])
-def test_a_finalizer_may_close_it_in_a_thread_of_its_own(where, path, monkeypatch, eventually):
+def test_a_finalizer_closes_the_server_in_one_of_its_threads(where, path, monkeypatch, eventually):
     class ClosesIt(ManualTimer):
         @property
-        def tick_ms(self):  # a look comes by here, in the thread of the connection
+        def tick_ms(self):  # read by every snapshot, in the thread of the connection
             if where == "answers":
                 server.close()
             return 1
 
-    def begin(connection, began=LiveServer._begin):
+    def start(connection, started=LiveServer._start):
         if where == "accepts":
             server.close()
-        began(server, connection)
+        started(server, connection)
 
     timer = ClosesIt()
     server = LiveServer(path, timer)
-    monkeypatch.setattr(server, "_begin", begin)
+    monkeypatch.setattr(server, "_start", start)
     with contextlib.suppress(OSError, http.client.HTTPException):
         http_request(path)
     eventually(lambda: threads() == [])
     assert server.closed and not os.path.exists(path)
 
 
-def test_an_error_of_a_look_is_reported_and_who_asks_next_is_answered(path, monkeypatch, eventually):
+def test_an_error_in_a_snapshot_is_reported_and_the_next_request_succeeds(path, monkeypatch, eventually):
     class FailsOnce(ManualTimer):
         @property
-        def tick_ms(self):  # a look comes by here, in the thread of the connection
+        def tick_ms(self):  # read by every snapshot, in the thread of the connection
             if errors:
                 raise errors.pop()
             return 1
@@ -273,43 +273,43 @@ def test_an_error_of_a_look_is_reported_and_who_asks_next_is_answered(path, monk
     with hwheel.live.serve(path, timer := FailsOnce("requests")):
         with contextlib.suppress(OSError, http.client.HTTPException):
             http_request(path)
-        eventually(lambda: reported == [(RuntimeError, "hwheel-live-answer")])
+        eventually(lambda: reported == [(RuntimeError, "hwheel-live-request")])
         assert [one["name"] for one in live_snapshot(path)["timers"]] == [timer.name]
     assert threads() == []
 
 
-def test_where_no_thread_can_be_had_who_asks_is_sent_away_and_who_asks_next_is_answered(path, monkeypatch):
-    start, refused = threading.Thread.start, []
+def test_without_a_thread_a_client_is_disconnected_and_the_next_one_is_served(path, monkeypatch):
+    original, refused = threading.Thread.start, []
 
-    def start_unless_it_is_the_first(thread):
-        if thread.name == "hwheel-live-answer" and not refused:
+    def start_unless_first(thread):
+        if thread.name == "hwheel-live-request" and not refused:
             refused.append(thread)
             raise RuntimeError("can't start new thread")
-        start(thread)
+        original(thread)
 
     with hwheel.live.serve(path, ManualTimer()) as server:
-        monkeypatch.setattr(threading.Thread, "start", start_unless_it_is_the_first)
+        monkeypatch.setattr(threading.Thread, "start", start_unless_first)
         with open_connection(path) as client:
             assert client.recv(1) == b""
         assert http_request(path).status == 200
-        assert refused[0] not in server._answering.values()
+        assert refused[0] not in server._connections.values()
 
 
-def test_what_accept_raises_again_and_again_is_no_reason_to_hurry(path, monkeypatch, eventually):
+def test_repeated_errors_of_accept_do_not_cause_a_busy_loop(path, monkeypatch, eventually):
     naps = []
     monkeypatch.setattr("hwheel.live.server.time", SimpleNamespace(sleep=lambda s: (naps.append(s), time.sleep(s))))
     with hwheel.live.serve(path, ManualTimer()) as server:
-        with socket.socket(socket.AF_UNIX) as other:  # it does not listen; a program may close descriptors, too
+        with socket.socket(socket.AF_UNIX) as other:  # not listening, as if the program had closed the descriptor
             os.dup2(other.fileno(), server._listener.socket.fileno())
         with contextlib.suppress(OSError):
-            open_connection(path).close()  # who waits for the one before looks again
+            open_connection(path).close()  # wakes the thread
         eventually(lambda: len(naps) > 2)
 
 
 # --- the file of a socket ---------------------------------------------------------------------------------------------
 
 
-def test_the_socket_is_its_owners_alone(path):
+def test_only_the_owner_can_use_the_socket(path):
     with hwheel.live.serve(path, ManualTimer()):
         mode = os.lstat(path).st_mode
         assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600
@@ -326,7 +326,7 @@ def test_a_stale_socket_is_replaced(path):
 @pytest.mark.parametrize(
     "make", [lambda path: path.write_text("mine"), lambda path: path.mkdir(), lambda path: path.symlink_to("a")]
 )
-def test_what_is_no_socket_stays(make, short_path):
+def test_a_file_that_is_not_a_socket_is_kept(make, short_path):
     path = short_path / "mine"
     make(path)
     before = os.lstat(path)
@@ -336,17 +336,17 @@ def test_what_is_no_socket_stays(make, short_path):
 
 
 @pytest.mark.parametrize("busy", [False, True])
-def test_a_socket_on_which_somebody_answers_stays(busy, path):
+def test_a_socket_in_use_is_kept(busy, path):
     with ExitStack() as stack:
         other = stack.enter_context(socket.socket(socket.AF_UNIX))
         other.bind(path)
         other.listen(0)
-        if busy:  # nobody takes its calls
+        if busy:  # the other program does not accept
             clients = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2)]
             for client in clients:
                 client.setblocking(False)
                 client.connect_ex(path)
-        with pytest.raises(OSError, match="another program answers on this socket"):
+        with pytest.raises(OSError, match="another program listens on this socket"):
             hwheel.live.serve(path, ManualTimer())
         assert stat.S_ISSOCK(os.lstat(path).st_mode)
 
@@ -354,13 +354,13 @@ def test_a_socket_on_which_somebody_answers_stays(busy, path):
 def test_two_servers_on_one_path(path):
     first, second = ManualTimer("first"), ManualTimer("second")
     with hwheel.live.serve(path, first):
-        with pytest.raises(OSError, match="another program answers on this socket"):
+        with pytest.raises(OSError, match="another program listens on this socket"):
             hwheel.live.serve(path, second)
         assert live_snapshot(path)["timers"][0]["name"] == "first"
     assert threads() == []
 
 
-def test_of_many_that_find_a_stale_socket_at_once_one_gets_it(path):
+def test_one_of_many_concurrent_servers_replaces_a_stale_socket(path):
     for _ in range(20):
         leave_stale(path)
         together = threading.Barrier(6)
@@ -385,7 +385,7 @@ def test_of_many_that_find_a_stale_socket_at_once_one_gets_it(path):
         assert not os.path.exists(path)
 
 
-def test_who_holds_the_lock_of_the_directory_for_long_is_not_waited_for(path, monkeypatch):
+def test_the_lock_of_the_directory_is_waited_for_briefly(path, monkeypatch):
     fcntl = pytest.importorskip("fcntl")
     monkeypatch.setattr("hwheel.live.address.LOCK_S", 0.05)
     directory = os.open(os.path.dirname(path), os.O_RDONLY)
@@ -394,10 +394,10 @@ def test_who_holds_the_lock_of_the_directory_for_long_is_not_waited_for(path, mo
             fcntl.flock(directory, fcntl.LOCK_EX)
             opens.submit(hwheel.live.serve, path, ManualTimer()).result(HTTP_TIMEOUT_S).close()
         finally:
-            os.close(directory)  # who waits for it all the same goes on
+            os.close(directory)  # ends the wait, if there is one
 
 
-def test_close_leaves_what_another_has_put_there(path):
+def test_close_keeps_a_file_that_replaced_the_socket(path):
     server = hwheel.live.serve(path, ManualTimer())
     os.rename(path, f"{path}.old")  # so that the new one has another inode
     Path(path).write_text("mine")
@@ -406,7 +406,7 @@ def test_close_leaves_what_another_has_put_there(path):
     os.unlink(f"{path}.old")
 
 
-def test_a_path_is_where_it_was_when_it_was_given(short_path, monkeypatch):
+def test_a_relative_path_survives_a_change_of_directory(short_path, monkeypatch):
     monkeypatch.chdir(short_path)
     (short_path / "elsewhere").mkdir()
     with hwheel.live.serve("live.sock", ManualTimer()):
@@ -414,8 +414,8 @@ def test_a_path_is_where_it_was_when_it_was_given(short_path, monkeypatch):
     assert not (short_path / "live.sock").exists()
 
 
-def test_a_port_that_is_taken_is_an_error_that_names_it():
+def test_the_error_for_a_used_port_names_it():
     with hwheel.live.serve(0, ManualTimer()) as server:
-        with pytest.raises(OSError) as said:
+        with pytest.raises(OSError) as caught:
             hwheel.live.serve(server.address)
-        assert said.value.filename == "{}:{}".format(*server.address)
+        assert caught.value.filename == "{}:{}".format(*server.address)

@@ -70,7 +70,7 @@ def test_nulls_of_arrow_are_timers_that_nobody_cancelled():
 @pytest.mark.parametrize(
     ("starts", "timeouts", "ends", "error", "says"),
     [
-        ([0], [1, 2], [3], ValueError, "differ in length"),
+        ([0], [1, 2], [3], ValueError, "the same length"),
         ([5, -1], [1, 1], [NEVER] * 2, ValueError, r"starts_ms\[1\] is negative"),
         ([0.5], [1], [NEVER], TypeError, "integers"),
         ([[0]], [1], [NEVER], TypeError, "one column"),

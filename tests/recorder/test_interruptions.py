@@ -1,4 +1,4 @@
-"""A Ctrl-C at any line of a RecordingTimer's methods: what becomes of a timer, and only that, is one row of the log."""
+"""A KeyboardInterrupt at any line of a RecordingTimer's methods: the log matches the state of the timer."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,11 +8,11 @@ from hwheel.recorder import Recorder, RecordingTimer
 from interrupts import interrupt_each_line
 from threads import call_in_thread
 
-HERE = ("recorder/recording_timer.py", "recorder/recorder.py")
+FILES = ("recorder/recording_timer.py", "recorder/recorder.py")
 
 
 class Log:
-    """A recorder, and a timer that is moved by hand."""
+    """A recorder, and a timer with a manual clock."""
 
     def __init__(self, directory, hand_clock):
         self.directory = directory
@@ -28,7 +28,7 @@ class Log:
             pass
 
     def rows(self):
-        """(key, timeout, end since the beginning or None) in any order; of a log that is closed now."""
+        """Close the log, and return (key, timeout, end since the start of the test or None) of each row, sorted."""
         self.timer.close()
         self.recorder.close()
         assert self.recorder.error is None
@@ -45,7 +45,7 @@ class Log:
 
 @pytest.fixture
 def logs(tmp_path, hand_clock):
-    """logs(): a new log with its own files, at the beginning of time."""
+    """Return a function that creates a log with its own files."""
     made = []
 
     def make():
@@ -73,12 +73,12 @@ def test_a_start(logs, method):
         task = yield start
         left = log.timer.pending()
         assert len(left) == len(log.timer) and (task is None or left == [task])
-        call_in_thread(start)  # a second try
+        call_in_thread(start)  # a retry
         log.expire(2000)
         assert ran == ["a"] * (len(left) + 1)
         assert log.rows() == [("a", 1000, None)] * len(ran)
 
-    assert interrupt_each_line(scenario, HERE) > 5
+    assert interrupt_each_line(scenario, FILES) > 5
 
 
 @pytest.mark.parametrize("then", ["again", "nothing", "expire", "close"])
@@ -103,7 +103,7 @@ def test_a_cancel(logs, then):
         assert ran == ["a"] * expired
         assert log.rows() == [("a", 1000, None if expired else 100)]
 
-    assert interrupt_each_line(scenario, HERE) > 5
+    assert interrupt_each_line(scenario, FILES) > 5
 
 
 @pytest.mark.parametrize("then", ["again", "cancel", "expire", "close"])
@@ -133,4 +133,4 @@ def test_a_reschedule(logs, then):
         assert ran == ["a"] * (then in ("again", "expire"))
         assert log.rows() == sorted(expected, key=str)
 
-    assert interrupt_each_line(scenario, HERE) > 5
+    assert interrupt_each_line(scenario, FILES) > 5

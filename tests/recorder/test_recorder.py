@@ -1,4 +1,4 @@
-"""What is recorded is what happened; nothing is waited for; files are whole, whatever becomes of the process."""
+"""Recorded timers, the limits of the queue, files, errors of the disk, and the end of the process."""
 
 import contextvars
 import json
@@ -24,7 +24,7 @@ from sampling import search_settings
 
 
 def table_of(directory):
-    """All files of a log as one table, in order of the ids."""
+    """Return all files of a log as one table, in order of the ids."""
     return pa.concat_tables(map(pq.read_table, sorted(directory.glob("*.parquet")))).sort_by("id")
 
 
@@ -52,16 +52,16 @@ steps = st.lists(
 
 @search_settings(40, suppress_health_check=[*HealthCheck])
 @given(steps=steps, tick_ms=st.integers(1, 30))
-def test_the_log_replayed_gives_what_happened(tmp_path_factory, steps, tick_ms):
+def test_a_replay_of_the_log_has_the_same_outcomes(tmp_path_factory, steps, tick_ms):
     directory = tmp_path_factory.mktemp("log")
     clock = HandClock()
-    happened = []  # (outcome, ms) in the order in which it happened, as far as the log has an order
+    outcomes = []  # (outcome, ms)
     tasks = []
     with Recorder(directory) as recorder:
         timer = RecordingTimer(recorder, tick_ms=tick_ms, wheel_size=8, clock=clock, reaper=False, executor="inline")
         for what, number in steps:
             if what == "start":
-                tasks.append(timer.call_later(number / 1000, lambda: happened.append((FIRED, clock.ms))))
+                tasks.append(timer.call_later(number / 1000, lambda: outcomes.append((FIRED, clock.ms))))
             elif what == "wait":
                 for _ in range(number):
                     clock.ms += 1
@@ -70,21 +70,21 @@ def test_the_log_replayed_gives_what_happened(tmp_path_factory, steps, tick_ms):
             elif tasks:
                 task = tasks[number % len(tasks)]
                 if task.cancel() if what == "cancel" else task.reschedule(number / 1000):
-                    happened.append((CANCELLED, clock.ms))
+                    outcomes.append((CANCELLED, clock.ms))
             while timer.advance_clock(0):
                 pass
-        happened += [(CANCELLED, clock.ms)] * len(timer.close())
+        outcomes += [(CANCELLED, clock.ms)] * len(timer.close())
         stats = timer.stats()
-    assert recorder.stats()[:3] == (len(happened), 0, len(happened))
-    if happened:
+    assert recorder.stats()[:3] == (len(outcomes), 0, len(outcomes))
+    if outcomes:
         found = log_of(table_of(directory)).replay(tick_ms=tick_ms, wheel_size=8)
-        assert sorted(zip(found.outcomes.tolist(), found.at_ms.tolist(), strict=True)) == sorted(happened)
+        assert sorted(zip(found.outcomes.tolist(), found.at_ms.tolist(), strict=True)) == sorted(outcomes)
         assert found.costs.fired == stats.expired
     else:
         assert list(directory.iterdir()) == []
 
 
-def test_key_start_timeout_and_end(tmp_path, hand_clock):
+def test_the_columns_of_a_row(tmp_path, hand_clock):
     with (
         Recorder(tmp_path / "new" / "log") as recorder,
         RecordingTimer(
@@ -101,7 +101,7 @@ def test_key_start_timeout_and_end(tmp_path, hand_clock):
     ]
 
 
-def test_what_slack_puts_off_waits_longer_and_what_is_missed_has_expired(tmp_path, hand_clock):
+def test_slack_is_part_of_the_timeout_and_a_missed_task_has_expired(tmp_path, hand_clock):
     missed = []
     with (
         Recorder(tmp_path) as recorder,
@@ -125,7 +125,7 @@ def test_what_slack_puts_off_waits_longer_and_what_is_missed_has_expired(tmp_pat
     ]
 
 
-def test_times_are_ms_since_1970_and_keys_the_names_of_callbacks(tmp_path):
+def test_times_are_ms_since_1970_and_default_keys_are_names_of_callbacks(tmp_path):
     before = time.time() * 1000
     with Recorder(tmp_path) as recorder, RecordingTimer(recorder, tick_ms=10) as timer:
         timer.call_later(60, "".join, []).cancel()
@@ -134,27 +134,27 @@ def test_times_are_ms_since_1970_and_keys_the_names_of_callbacks(tmp_path):
     assert (row["key"], row["timeout"]) == ("str.join", 60_000)
 
 
-def test_a_callback_with_a_context_runs_in_it_under_its_own_name(tmp_path):
+def test_a_callback_with_a_context_runs_in_it_and_keeps_its_key(tmp_path):
     context, ran = contextvars.copy_context(), threading.Event()
     context.run(user.set, "the adder")
     seen = []
 
-    def look():
+    def callback():
         seen.append(user.get())
         ran.set()
 
     with Recorder(tmp_path) as recorder, RecordingTimer(recorder) as timer:
-        timer.call_later(0.01, look, context=context)
+        timer.call_later(0.01, callback, context=context)
         assert ran.wait(60)
         for wrong in (0, "main"):
             with pytest.raises(TypeError, match="contextvars.Context"):
-                timer.call_at(5, look, context=wrong)
+                timer.call_at(5, callback, context=wrong)
     assert seen == ["the adder"]
     [key] = table_of(tmp_path)["key"].to_pylist()
-    assert key.endswith(".look")
+    assert key.endswith(".callback")
 
 
-def test_many_threads_lose_nothing(tmp_path, many_switches):
+def test_many_threads_lose_no_timer(tmp_path, many_switches):
     fired = threading.Semaphore(0)
     cancels = []
 
@@ -178,49 +178,49 @@ def test_many_threads_lose_nothing(tmp_path, many_switches):
     assert table["id"].to_pylist() == list(range(len(table)))
     assert ends.count(None) == stats.expired
     assert len(cancels) == stats.cancelled and stats.added == 3000
-    # Beside the expired ones: those that were cancelled or given back by close, and one more for each reschedule.
+    # The others were cancelled or returned by close(). Each reschedule adds a row.
     assert len(ends) - ends.count(None) >= 3000 - stats.expired
 
 
-class StandStill:
-    """A disk that takes nothing for a while."""
+class BlockedDisk:
+    """Blocks the writer until `proceed` is set."""
 
     def __init__(self, monkeypatch):
-        self.go_on = threading.Event()
+        self.proceed = threading.Event()
         self.reached = threading.Event()
         finish = LogWriter.finish
 
         def wait(writer, dropped):
             self.reached.set()
-            assert self.go_on.wait(60)
+            assert self.proceed.wait(60)
             finish(writer, dropped)
 
         monkeypatch.setattr(LogWriter, "finish", wait)
 
 
-def test_what_has_no_room_is_dropped_and_counted_and_nobody_waits(tmp_path, monkeypatch):
-    disk = StandStill(monkeypatch)
+def test_beyond_the_capacity_rows_are_dropped_without_blocking(tmp_path, monkeypatch):
+    disk = BlockedDisk(monkeypatch)
     with Recorder(tmp_path, capacity=10, file_rows=1) as recorder:
         with RecordingTimer(recorder) as timer:
             timer.call_later(60, print).cancel()
-            assert disk.reached.wait(60)  # the writer stands still now, with the first row
+            assert disk.reached.wait(60)  # the writer blocks with the first row
             for _ in range(100):
                 timer.call_later(60, print).cancel()
             assert recorder.stats()[:3] == (11, 90, 0)
-        disk.go_on.set()
+        disk.proceed.set()
     assert recorder.stats()[:3] == (11, 90, 11)
     files = sorted(tmp_path.glob("*.parquet"))
     dropped = [int(pq.read_schema(file).metadata[b"hwheel.dropped"]) for file in files]
     assert len(table_of(tmp_path)) == 11 and sum(dropped) == 90
 
 
-def test_it_says_whether_it_is_open_and_what_it_has_counted(tmp_path):
+def test_repr(tmp_path):
     with Recorder(tmp_path) as recorder:
         assert repr(recorder) == f"<Recorder open, {recorder.stats()}>"
     assert repr(recorder) == f"<Recorder closed, {recorder.stats()}>"
 
 
-def test_a_move_that_is_refused_leaves_the_row_as_it_was(tmp_path, hand_clock):
+def test_a_failed_reschedule_leaves_the_row_unchanged(tmp_path, hand_clock):
     with Recorder(tmp_path) as recorder:
         timer = RecordingTimer(recorder, clock=hand_clock, executor="inline", reaper=False)
         task = timer.call_later(1, int)
@@ -232,20 +232,20 @@ def test_a_move_that_is_refused_leaves_the_row_as_it_was(tmp_path, hand_clock):
     assert task.expired and table_of(tmp_path)["timeout"].to_pylist() == [1000]
 
 
-def test_drops_after_the_last_row_are_told_too(tmp_path, monkeypatch):
-    disk = StandStill(monkeypatch)
+def test_drops_while_the_last_file_is_written_are_counted_in_a_file(tmp_path, monkeypatch):
+    disk = BlockedDisk(monkeypatch)
     with Recorder(tmp_path, capacity=1, file_rows=2) as recorder:
         recorder.record(Row("a", 0, 1, 0))
         recorder._queue.put(Row("b", 0, 1, 0))
         assert disk.reached.wait(60)
         recorder.record(Row("c", 0, 1, 0))
         recorder.record(Row("d", 0, 1, 0))
-        disk.go_on.set()
+        disk.proceed.set()
     dropped = [int(pq.read_schema(file).metadata[b"hwheel.dropped"]) for file in tmp_path.glob("*.parquet")]
     assert sum(dropped) == recorder.stats().dropped == 1
 
 
-def test_a_file_is_written_when_its_time_is_over(tmp_path, eventually):
+def test_a_file_is_written_after_file_seconds(tmp_path, eventually):
     with Recorder(tmp_path, file_seconds=0.05) as recorder:
         recorder.record(Row("a", 0, 1, 0))
         eventually(lambda: recorder.stats().files == 1, "a file")
@@ -255,7 +255,7 @@ def test_a_file_is_written_when_its_time_is_over(tmp_path, eventually):
     assert [row["key"] for row in table_of(tmp_path).to_pylist()] == ["a", None]
 
 
-def test_what_was_dropped_after_the_last_row_is_counted_in_a_file_too(tmp_path, eventually):
+def test_drops_after_the_last_file_are_counted_in_another_file(tmp_path, eventually):
     with Recorder(tmp_path, file_rows=1) as recorder:
         recorder.record(Row("a", 0, 1, 0))
         eventually(lambda: recorder.stats().files == 1, "a file")
@@ -265,20 +265,20 @@ def test_what_was_dropped_after_the_last_row_is_counted_in_a_file_too(tmp_path, 
     assert sorted(dropped) == [0, 1] and len(table_of(tmp_path)) == 1
 
 
-def test_a_file_that_is_being_written_is_none_that_a_reader_takes(tmp_path, monkeypatch):
+def test_readers_do_not_see_an_unfinished_file(tmp_path, monkeypatch):
     write_table, seen = pq.write_table, []
 
-    def write_and_look(table, path, **options):
+    def write_and_list(table, path, **options):
         write_table(table, path, **options)
         seen.append([*tmp_path.glob("*.parquet")])
 
-    monkeypatch.setattr("hwheel.recorder.log_writer.pq.write_table", write_and_look)
+    monkeypatch.setattr("hwheel.recorder.log_writer.pq.write_table", write_and_list)
     with Recorder(tmp_path) as recorder:
         recorder.record(Row("a", 0, 1, 0))
     assert seen == [[]] and len(table_of(tmp_path)) == 1
 
 
-def test_when_the_disk_fails_what_waits_in_the_queue_is_dropped_and_counted(tmp_path, monkeypatch, eventually):
+def test_when_the_disk_fails_queued_rows_are_counted_as_dropped(tmp_path, monkeypatch, eventually):
     monkeypatch.setattr(threading, "excepthook", lambda args: None)
     writes, is_full = threading.Event(), threading.Event()
 
@@ -295,7 +295,7 @@ def test_when_the_disk_fails_what_waits_in_the_queue_is_dropped_and_counted(tmp_
         recorder.record(Row(key, 0, 1, 0))
     closing = threading.Thread(target=recorder.close)
     closing.start()
-    eventually(lambda: recorder._queue.qsize() == 3, "the word of close(), which is no row")
+    eventually(lambda: recorder._queue.qsize() == 3, "two rows and the None of close()")
     is_full.set()
     closing.join(60)
     assert recorder.stats()[:3] == (0, 3, 0)
@@ -310,14 +310,14 @@ def test_the_log_is_shifted_by_whole_ticks(tmp_path):
     assert (row["start"] + row["timeout"] - deadline_ms) % 60_000 == 0
 
 
-def test_two_recorders_write_into_one_directory(tmp_path):
+def test_two_recorders_share_a_directory(tmp_path):
     with Recorder(tmp_path) as one, Recorder(tmp_path) as other:
         one.record(Row("a", 0, 1, 0))
         other.record(Row("b", 0, 1, 0))
     assert len(list(tmp_path.glob("*.parquet"))) == 2
 
 
-def test_a_disk_that_fails_ends_the_recording_and_not_the_timer(tmp_path, monkeypatch):
+def test_a_disk_error_ends_the_recording_but_not_the_timer(tmp_path, monkeypatch):
     reported = []
     monkeypatch.setattr(threading, "excepthook", reported.append)
 
@@ -335,7 +335,7 @@ def test_a_disk_that_fails_ends_the_recording_and_not_the_timer(tmp_path, monkey
     assert recorder.stats() == (0, 2, 0, 0)
 
 
-def test_call_later_is_refused_as_ever(tmp_path):
+def test_call_later_raises_the_same_errors_as_systemtimer(tmp_path):
     with Recorder(tmp_path) as recorder, RecordingTimer(recorder, max_pending=1) as timer:
         for delay, error in (("1", TypeError), (True, TypeError), (None, TypeError), (float("nan"), ValueError)):
             with pytest.raises(error):
@@ -345,14 +345,14 @@ def test_call_later_is_refused_as_ever(tmp_path):
         task = timer.call_later(60, print)
         with pytest.raises(TimerFull):
             timer.call_later(60, print)
-        with pytest.raises(ValueError, match="make a new one"):
+        with pytest.raises(ValueError, match="create a new one"):
             timer.add(task)
         assert task.cancel() and not task.cancel() and not task.reschedule(0.005)
         assert timer.call_later(1.1, print).delay_ms == 1100
     assert recorder.stats().recorded == 2
 
 
-def test_what_is_not_recorded_works_all_the_same(tmp_path):
+def test_methods_that_are_not_recorded_work(tmp_path):
     ran = threading.Barrier(3)
     with Recorder(tmp_path) as recorder, RecordingTimer(recorder, executor=ThreadPoolExecutor(2)) as timer:
         timer.add(TimerTask(0, ran.wait))
@@ -369,7 +369,7 @@ def test_bad_arguments(tmp_path):
             Recorder(tmp_path / "never", **options)
     assert not (tmp_path / "never").exists()
     with Recorder(tmp_path) as recorder:
-        with pytest.raises(ValueError, match="processes"), ProcessPoolExecutor(1) as executor:
+        with pytest.raises(ValueError, match="ProcessPoolExecutor"), ProcessPoolExecutor(1) as executor:
             RecordingTimer(recorder, executor=executor)
         with pytest.raises(TypeError, match="key must be callable"):
             RecordingTimer(recorder, key="x")
@@ -394,7 +394,7 @@ ran.wait(60)
     assert [row["end"] is None for row in rows].count(True) == 1
 
 
-def test_a_forked_child_does_not_write_into_its_parents_log(tmp_path, run_script):
+def test_a_forked_child_does_not_write_to_the_log_of_its_parent(tmp_path, run_script):
     code, _, errors = run_script(f"""
 from hwheel.recorder import Recorder, RecordingTimer
 def child():
@@ -440,7 +440,7 @@ while True:
         assert len(pq.read_table(file)) >= 2000
 
 
-def test_the_command_reads_what_was_recorded(tmp_path, capsys):
+def test_the_tune_command_reads_the_log(tmp_path, capsys):
     from hwheel.cli.main import main
 
     with Recorder(tmp_path) as recorder, RecordingTimer(recorder) as timer:
@@ -450,7 +450,7 @@ def test_the_command_reads_what_was_recorded(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["timers"] == 10
 
 
-def test_a_close_that_is_interrupted_while_it_writes_rows_loses_no_task_and_writes_none_twice(tmp_path):
+def test_an_interrupted_close_records_each_task_once(tmp_path):
     recorder = Recorder(tmp_path / "log")
     timer = RecordingTimer(recorder)
     tasks = [timer.call_later(60 + i, print, i) for i in range(5)]
@@ -472,9 +472,7 @@ def test_a_close_that_is_interrupted_while_it_writes_rows_loses_no_task_and_writ
     assert recorder.stats().written == 5
 
 
-def test_timers_that_are_made_and_dropped_while_the_process_ends(tmp_path, many_switches):
-    """Those that are there hear of the end, whatever other threads do meanwhile."""
-
+def test_timers_can_be_created_and_freed_during_exit(tmp_path, many_switches):
     class Follower:
         def _at_exit(self):
             pass

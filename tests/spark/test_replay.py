@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from hwheel.logs.columns import LogError
 from hwheel.replay import CANCELLED, Log
-from hwheel.tune.grid import Grid
-from hwheel.tune.study import Study, study
+from hwheel.tune.study import Grid, Study, study
 from replay_model import log_rows, outcomes_by_timer
 from sampling import search_settings
 
@@ -140,7 +139,7 @@ def test_example_of_the_page(spark, tmp_path):
     ("columns", "message"),
     [
         ({"start": ["x"]}, "column 'start' must be a number of milliseconds or a timestamp, not string"),
-        ({"start": [10], "end": [9]}, r"0.parquet, row 0: it ends before it starts"),
+        ({"start": [10], "end": [9]}, r"0.parquet, row 0: 'end' is before 'start'"),
         (
             {"start": pa.array([], pa.int64()), "end": pa.array([], pa.int64()), "timeout": pa.array([], pa.int64())},
             "there are no timers",

@@ -1,4 +1,4 @@
-"""What is counted of a log, against counting it the slow way; and the parts add up to the whole."""
+"""Curves, compared with slow counts, and their sums."""
 
 import numpy as np
 from hypothesis import given
@@ -21,19 +21,19 @@ def log_of(rows):
 
 @check
 @given(rows=logs)
-def test_how_many_are_pending_at_the_end_of_each_step(rows):
+def test_pending_timers_at_the_end_of_each_step(rows):
     log = log_of(rows)
-    over = log.replay().at_ms
-    curve = PendingCurve.of(log.starts_ms, over)
+    ends = log.replay().at_ms
+    curve = PendingCurve.of(log.starts_ms, ends)
     assert len(curve.times_ms) <= STEPS
     for at_ms, pending in zip(curve.times_ms, curve.pending, strict=True):
-        assert pending == (log.starts_ms < at_ms).sum() - (over < at_ms).sum()
+        assert pending == (log.starts_ms < at_ms).sum() - (ends < at_ms).sum()
     assert curve.pending[-1] == 0
 
 
 @check
 @given(parts=st.lists(logs, min_size=1, max_size=4))
-def test_the_curves_of_parts_add_up_to_those_of_the_whole(parts):
+def test_the_curves_of_parts_add_up(parts):
     found = [Curves.of(log, log.replay()) for log in map(log_of, parts)]
     merged = Curves.merged(found)
     whole = log_of([row for part in parts for row in part])
@@ -44,22 +44,22 @@ def test_the_curves_of_parts_add_up_to_those_of_the_whole(parts):
     assert (merged.lengths.would_expire == wanted.lengths.would_expire).all()
 
 
-def test_parts_that_are_far_apart_are_merged_in_coarser_steps():
+def test_distant_parts_are_merged_in_coarser_steps():
     parts = [PendingCurve.of(np.array([at]), np.array([at + 1])) for at in (0, 10 * STEPS)]
     merged = PendingCurve.merged(parts)
     assert {part.shift for part in parts} == {0} and merged.shift > 0
-    assert len(merged.times_ms) <= STEPS and (merged.started.sum(), merged.over.sum()) == (2, 2)
+    assert len(merged.times_ms) <= STEPS and (merged.started.sum(), merged.ended.sum()) == (2, 2)
 
 
 @check
 @given(rows=logs, edge=st.integers(0, 500))
-def test_the_share_that_would_expire_is_what_a_replay_with_that_timeout_finds(rows, edge):
+def test_the_share_that_would_expire_equals_that_of_a_replay(rows, edge):
     log = log_of(rows)
     share = Lengths.of(log).would_expire[edge]
     assert share == log.replay(timeout_ms=int(EDGES_MS[edge])).costs.fired / len(log)
 
 
-def test_a_timeout_of_two_digits_is_told_exactly():
+def test_timeouts_of_two_digits_are_exact():
     lengths = Lengths.of(Log([0] * 4, [30_000, 30_000, 5000, 86_400_000], [NEVER] * 4))
     found = [lengths.timeout_quantile_ms(quantile) for quantile in (0.25, 0.5, 0.75, 1)]
     assert found == [5000, 30_000, 30_000, 86_400_000]

@@ -1,5 +1,4 @@
-"""docs/replay.md, as far as it needs no Spark (that is in tests/spark/test_replay.py): what it shows is what
-happens."""
+"""The examples of docs/replay.md, except those on Spark, which tests/spark/test_replay.py runs."""
 
 import contextlib
 import io
@@ -12,7 +11,7 @@ from hwheel.cli.main import make_parser
 PAGE = Path(__file__).parents[2] / "docs" / "replay.md"
 
 
-def test_the_examples_of_the_page_one_after_the_other(tmp_path, monkeypatch):
+def test_the_python_examples(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n((?s:.*?))```\n\n((?:    .*\n)*)", PAGE.read_text())
     assert len(examples) == PAGE.read_text().count("```python") == 3
@@ -26,7 +25,7 @@ def test_the_examples_of_the_page_one_after_the_other(tmp_path, monkeypatch):
         assert printed.getvalue() == re.sub("^    ", "", shown, flags=re.MULTILINE)
 
 
-def test_the_commands_of_the_page_are_understood():
+def test_the_options_of_the_commands():
     page = PAGE.read_text()
     commands = re.findall(r"hwheel tune [^`\n#]*", page)
     commands = [command for command in commands if "/" in command]

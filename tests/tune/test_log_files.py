@@ -1,4 +1,4 @@
-"""What a log may look like, and what is said about one that may not."""
+"""The formats of logs, and the errors for invalid ones."""
 
 import datetime
 
@@ -32,8 +32,8 @@ def test_integers_of_any_width_timestamps_and_durations(tmp_path):
         end=pa.array([moment + 2000 * micros, None], pa.timestamp("ns", "UTC")),
     )
     log, _ = read_file(path, COLUMNS)
-    assert log.starts_ms.tolist() == [first_ms, first_ms + 1]  # an instant is rounded down
-    assert log.timeouts_ms.tolist() == [2, 2000]  # a length is rounded up
+    assert log.starts_ms.tolist() == [first_ms, first_ms + 1]  # times are rounded down
+    assert log.timeouts_ms.tolist() == [2, 2000]  # timeouts are rounded up
     assert log.ends_ms.tolist() == [NEVER, first_ms + 2]
     small, _ = read_file(write(tmp_path / "small.parquet", start=pa.array([1, 2], pa.uint8())), COLUMNS)
     assert small.starts_ms.tolist() == [1, 2]
@@ -41,12 +41,12 @@ def test_integers_of_any_width_timestamps_and_durations(tmp_path):
     assert none_ended.ends_ms.tolist() == [NEVER, NEVER]
 
 
-def test_columns_of_other_names(tmp_path):
+def test_column_names(tmp_path):
     path = write(tmp_path / "log.parquet", begun=[3, 4])
     assert read_file(path, LogColumns(start="begun"))[0].starts_ms.tolist() == [3, 4]
 
 
-def test_several_files_are_one_log_and_hidden_ones_are_not_read(tmp_path):
+def test_several_files_are_one_log_without_hidden_files(tmp_path):
     for name in ("b/2.parquet", "a/1.parquet", "a/.unfinished.parquet", "_temporary/0.parquet"):
         write(tmp_path / name)
     (tmp_path / "a" / "notes.txt").write_text("no Parquet")
@@ -58,7 +58,7 @@ def test_several_files_are_one_log_and_hidden_ones_are_not_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("columns", "says"),
+    ("columns", "text"),
     [
         ({"start": ["a", "b"]}, "column 'start' must be a number of milliseconds or a timestamp, not string"),
         ({"timeout": [True, False]}, "column 'timeout' must be a number of milliseconds or a duration, not bool"),
@@ -71,41 +71,41 @@ def test_several_files_are_one_log_and_hidden_ones_are_not_read(tmp_path):
         ({"timeout": [None, 1]}, "row 0: 'timeout' is null"),
         ({"start": [0, -1]}, "row 1: 'start' is negative"),
         ({"timeout": [5, -1]}, "row 1: 'timeout' is negative"),
-        ({"start": [0, 9], "end": [0, 8]}, "row 1: it ends before it starts"),
+        ({"start": [0, 9], "end": [0, 8]}, "row 1: 'end' is before 'start'"),
     ],
 )
-def test_what_is_no_log_is_named(tmp_path, columns, says):
+def test_the_error_for_a_bad_log_names_file_and_row(tmp_path, columns, text):
     path = write(tmp_path / "log.parquet", **columns)
     for read in (lambda: read_file(path, COLUMNS), lambda: read_files([path], COLUMNS)):
         with pytest.raises(LogError) as error:
             read()
-        assert says in str(error.value) and path in str(error.value)
+        assert text in str(error.value) and path in str(error.value)
 
 
-def test_a_missing_column_is_named_with_those_that_are_there(tmp_path):
+def test_the_error_for_a_missing_column_lists_the_columns(tmp_path):
     with pytest.raises(LogError, match="there is no column 'begun'; the columns are start, timeout, end"):
         read_file(write(tmp_path / "log.parquet"), LogColumns(start="begun"))
 
 
-def test_what_is_no_file_or_no_parquet(tmp_path):
+def test_missing_files_and_files_that_are_not_parquet(tmp_path):
     with pytest.raises(LogError, match="no such file or directory"):
         files_of([tmp_path / "nothing"])
-    with pytest.raises(LogError, match=r"no \*.parquet in this directory"):
+    with pytest.raises(LogError, match=r"the directory has no \*.parquet"):
         files_of([tmp_path])
     (tmp_path / "text.parquet").write_text("not Parquet at all")
     with pytest.raises(LogError, match="text.parquet: "):
         read_file(str(tmp_path / "text.parquet"), COLUMNS)
 
 
-def test_a_url_of_another_filesystem_is_asked_there():
+def test_a_url_uses_the_filesystem_of_its_scheme():
     with pytest.raises(LogError, match="mock:///no/such.parquet: .*does not exist"):
         read_file("mock:///no/such.parquet", COLUMNS)
 
 
-def test_names_of_columns_that_are_no_text_are_refused(tmp_path):
+def test_column_names_must_be_utf_8(tmp_path):
     path = tmp_path / "log.csv"
     path.write_bytes(b"st\xfert,timeout,end\n1,2,3\n")
-    with pytest.raises(LogError, match="log.csv: the names of its columns are not in UTF-8"):
+    with pytest.raises(LogError, match="log.csv: the column names are not UTF-8"):
         read_file(str(path), COLUMNS)
 
 
@@ -115,7 +115,7 @@ def columns_of(path):
     return log.starts_ms.tolist(), log.timeouts_ms.tolist(), log.ends_ms.tolist()
 
 
-def test_fractions_instants_are_rounded_down_and_lengths_up(tmp_path):
+def test_fractions_of_times_are_rounded_down_and_of_timeouts_up(tmp_path):
     path = write(tmp_path / "log.parquet", start=[0.9, 1.0], timeout=[0.2, 3.0], end=[5.7, float("nan")])
     assert columns_of(path) == ([0, 1], [1, 3], [5, NEVER])
     half = write(tmp_path / "half.parquet", timeout=pa.array([0.5, 7], pa.float16()))
@@ -140,17 +140,16 @@ start,timeout,path,end
     ("name", "text"),
     [("log.jsonl", JSON_LINES), ("log.NDJSON", JSON_LINES), ("log.json", JSON_LINES), ("log.csv", CSV)],
 )
-def test_text(tmp_path, name, text):
+def test_json_lines_and_csv(tmp_path, name, text):
     (tmp_path / name).write_text(text)
-    expected = ([2, 5, 5], [501, 500, 500], [NEVER, 32, NEVER])  # in order of their starts
+    expected = ([2, 5, 5], [501, 500, 500], [NEVER, 32, NEVER])  # in order of the starts
     assert columns_of(tmp_path / name) == expected
     (tmp_path / name).write_text(text.replace("\n", "\r\n"))
     assert columns_of(tmp_path / name) == expected
     assert files_of([tmp_path / name]) == [str(tmp_path / name)]
 
 
-def test_the_type_of_a_column_is_that_of_all_its_lines(tmp_path):
-    """And not of those that happen to stand in the first megabyte."""
+def test_the_type_of_a_column_depends_on_all_lines(tmp_path):
     lines = ['{"start": 1, "timeout": 2, "end": 3}\n'] * 100_000 + ['{"start": 1.5, "timeout": 2.5, "end": 3.5}\n']
     (tmp_path / "log.jsonl").write_text("".join(lines))
     (tmp_path / "log.csv").write_text("start,timeout,end\n" + "1,2,3\n" * 500_000 + "1.5,2.5,3.5\n")
@@ -159,7 +158,7 @@ def test_the_type_of_a_column_is_that_of_all_its_lines(tmp_path):
         assert (starts[-1], timeouts[-1], ends[-1]) == (1, 3, 3)
 
 
-def test_times_as_text_are_times(tmp_path):
+def test_iso_8601_times(tmp_path):
     (tmp_path / "log.jsonl").write_text(
         '{"start": "2026-01-01T00:00:01", "timeout": 5, "end": "2026-01-01T00:00:02"}\n'
     )
@@ -183,13 +182,13 @@ def test_times_as_text_are_times(tmp_path):
         ("log.csv", "\x00\xff"),
     ],
 )
-def test_text_that_is_no_log_is_named(tmp_path, name, text):
+def test_the_error_for_bad_text_names_the_file(tmp_path, name, text):
     (tmp_path / name).write_text(text, encoding="latin-1")
     with pytest.raises(LogError, match=name):
         read_file(str(tmp_path / name), COLUMNS)
 
 
-def test_text_and_parquet_make_one_log(tmp_path):
+def test_text_and_parquet_in_one_log(tmp_path):
     (tmp_path / "log.csv").write_text("start,timeout,end\n7,8,9\n")
     paths = [write(tmp_path / "log.parquet"), str(tmp_path / "log.csv")]
     log, _ = read_files(paths, COLUMNS)

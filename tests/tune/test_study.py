@@ -1,4 +1,4 @@
-"""A grid replayed as a whole, in parts, and added up."""
+"""Studies of whole logs and of parts."""
 
 import numpy as np
 import pytest
@@ -6,21 +6,20 @@ import pytest
 from hwheel.logs.columns import LogError
 from hwheel.replay import NEVER, Log
 from hwheel.replay.costs import ReplayCosts
-from hwheel.tune.grid import Grid
-from hwheel.tune.study import Study, study
+from hwheel.tune.study import Grid, Study, study
 
 GRID = Grid((1, 7), (20, 512), (None, 50))
 
 
-def made_up(count, seed):
+def random_log(count, seed):
     chance = np.random.default_rng(seed)
     starts = chance.integers(0, 10_000, count)
     ends = np.where(chance.random(count) < 0.3, NEVER, starts + chance.integers(0, 2000, count))
     return Log(starts, chance.integers(1, 1000, count), ends)
 
 
-def test_each_point_is_what_a_replay_finds():
-    log = made_up(500, 1)
+def test_each_point_equals_a_replay():
+    log = random_log(500, 1)
     points = []
     found = study(log, GRID, on_point=lambda: points.append(None))
     assert len(points) == len(GRID) == len(found.costs) == 8
@@ -32,7 +31,7 @@ def test_each_point_is_what_a_replay_finds():
 
 
 def test_parts_add_up():
-    logs = [made_up(count, count) for count in (300, 200, 0)]
+    logs = [random_log(count, count) for count in (300, 200, 0)]
     parts = [study(log, GRID, curves=True, dropped=2) for log in logs]
     found = Study.merged(parts)
     assert (found.timers, found.wheels, found.dropped) == (500, 2, 6)
@@ -43,8 +42,8 @@ def test_parts_add_up():
         assert whole.levels == max(first.levels, second.levels)
 
 
-def test_lateness_of_parts_is_that_of_all_their_timers():
-    logs = [made_up(300, 1), made_up(700, 2)]
+def test_the_merged_lateness_is_that_of_all_timers():
+    logs = [random_log(300, 1), random_log(700, 2)]
     merged = ReplayCosts.merged([log.replay(tick_ms=100).costs for log in logs])
     late = []
     for log in logs:
@@ -59,16 +58,16 @@ def test_lateness_of_parts_is_that_of_all_their_timers():
     assert merged.lateness.p99 == pytest.approx(np.quantile(late, 0.99, method="inverted_cdf"), rel=0.07)
 
 
-def test_what_cannot_be_added_up():
-    log = made_up(10, 1)
-    with pytest.raises(ValueError, match="one tick, wheel size and timeout"):
+def test_parts_that_cannot_be_merged():
+    log = random_log(10, 1)
+    with pytest.raises(ValueError, match="the same tick, wheel size, and timeout"):
         ReplayCosts.merged([log.replay(tick_ms=1).costs, log.replay(tick_ms=2).costs])
     with pytest.raises(LogError, match="no timers"):
         Study.merged([study(Log([], [], []), GRID)])
 
 
 @pytest.mark.parametrize(
-    ("grid", "error", "says"),
+    ("grid", "error", "text"),
     [
         (([], [20], [None]), ValueError, "ticks must have at least one"),
         (([0], [20], [None]), ValueError, "tick_ms must be at least 1"),
@@ -78,10 +77,10 @@ def test_what_cannot_be_added_up():
         (([1], [20], []), ValueError, "timeouts must have at least one"),
     ],
 )
-def test_no_wheel_is_like_that(grid, error, says):
-    with pytest.raises(error, match=says):
+def test_invalid_grids(grid, error, text):
+    with pytest.raises(error, match=text):
         Grid.checked(*grid)
 
 
-def test_a_grid_is_what_was_asked_for():
+def test_a_valid_grid():
     assert Grid.checked([1, 10], [20], [None, 5]) == Grid((1, 10), (20,), (None, 5))

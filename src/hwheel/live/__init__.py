@@ -1,6 +1,6 @@
-"""A live look at the timers of a running program: `hwheel top`, a page for browsers, and Prometheus' text.
+"""Snapshots of a running program's timers, for ``hwheel top``, for browsers, and for Prometheus.
 
-The program opens a Unix socket, or a port of its own machine, on request; nothing costs anything until somebody looks.
+The program opens a Unix socket or a local port. The server costs nothing between requests.
 
 >>> import os, tempfile
 >>> import hwheel.live

@@ -1,10 +1,10 @@
-"""The server of the live look: who listens, the threads that answer, and their end.
+"""The live server and its threads.
 
-Threads. One waits for connections, as long as the server is open. Each connection has one of its own, for one request;
-a client that says nothing costs a thread for some seconds. At most MOST of them are there: one more ends the oldest.
+One thread waits for connections. Each connection has its own thread for one request, so that a client that sends
+nothing blocks no other client. There are at most CONNECTIONS_MOST of them: a further connection ends the oldest.
 
-There is no lock, because a signal handler may close the server while it is being closed: `_answering` is changed and
-read by single steps that no thread can divide.
+There is no lock, because a signal handler can call close() while close() runs. Every access to `_connections` is
+atomic.
 """
 
 import contextlib
@@ -18,27 +18,31 @@ from types import TracebackType
 from typing import Self
 
 from hwheel.live.address import Address, Listener
-from hwheel.live.answer import Answer
-from hwheel.live.look import Looker, Source, Sources
+from hwheel.live.http_handler import Handler
+from hwheel.live.snapshot import Snapshots, Source, Sources
 from hwheel.timers.lifecycle import follow_process
 from hwheel.timers.start_thread import start_thread
 
-MOST = 100
-SHORT_S = 0.1  # how long it waits where the system has no descriptor or memory for a connection
+CONNECTIONS_MOST = 100
+RETRY_S = 0.1  # the pause after accept() failed for lack of descriptors or memory
 Selector: Callable[[], selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
 def serve(address: Address, *timers: Source) -> "LiveServer":
-    """Opens a live look at timers: for `hwheel top`, a browser, Prometheus. See LiveServer, which it returns.
+    """Serve snapshots of timers to ``hwheel top``, browsers, and Prometheus.
 
-    Arguments:
-        address: the path of a Unix socket, a port of 127.0.0.1 (0: any that is free), or (host, port).
-        timers: what there is to see: SystemTimers, ManualTimers, DelayedOperationPurgatories. None given: all
-            SystemTimers and purgatories of the process, also those that are made later.
+    Args:
+        address: The path of a Unix socket, a port of 127.0.0.1 (0 for any free one), or (host, port).
+        timers: The SystemTimers, ManualTimers, and DelayedOperationPurgatories to show. Default: all SystemTimers and
+            purgatories of the process, including later ones.
+
+    Returns:
+        The running LiveServer.
 
     Raises:
-        OSError: nobody can listen there: another program does, the file is no socket, there is no such directory.
-        TypeError, ValueError: an argument is of the wrong type, or no address.
+        OSError: The address cannot be used: another program listens there, the file is not a socket, or the directory
+            does not exist.
+        TypeError, ValueError: An argument is invalid.
     """
     return LiveServer(address, *timers)
 
@@ -46,20 +50,23 @@ def serve(address: Address, *timers: Source) -> "LiveServer":
 class LiveServer:
     """LiveServer(address, *timers)
 
-    A live look at the timers of this process, until it is closed: close(), the end of a `with` block, the end of the
-    program. Timers are held weakly: what is closed, or gone, is no longer shown.
+    Serve snapshots of this process's timers until ``close()``, the end of a ``with`` block, or the end of the program.
 
-    It speaks HTTP: `/` is a page for browsers, which needs nothing else; `/live.json` the same as JSON; `/metrics`
-    Prometheus' text, if `hwheel[metrics]` is installed. Nothing can be changed through it. It costs nothing until
-    somebody looks. A look is O(pending + buckets), some 10 to 50 ms for a million timers, in slices, so that no add
-    waits for more than one of them.
+    The server speaks HTTP: ``/`` is a page for browsers without external resources; ``/live.json`` has the same data as
+    JSON; ``/metrics`` is Prometheus' text format, if ``hwheel[metrics]`` is installed. All pages are read-only. Timers
+    are referenced weakly; closed or freed timers are not shown.
 
-    A Unix socket's file can be used by its owner alone (mode 0600); a stale one is replaced. A port can be used by
-    whoever is on the machine: there is no password. Requests whose Host is the name of somebody else are refused.
+    Only the owner can use a Unix socket (mode 0600). A stale socket is replaced. Every user of the machine can use a
+    port, without a password. A request whose Host header names another server is refused.
 
-    In the child of a fork it is closed, and the parent's goes on.
+    In a forked child the server is closed, and the parent's server continues.
 
-    Thread-safety: every method may be called from any thread.
+    A snapshot is O(pending + buckets): 10 to 50 ms for a million timers, in slices, so that an add waits for one slice
+    at most. Between requests the server costs nothing. Thread-safe.
+
+    Args:
+        address: As in ``serve()``.
+        timers: As in ``serve()``.
 
     >>> from hwheel import ManualTimer
     >>> from hwheel.live import LiveServer
@@ -74,8 +81,8 @@ class LiveServer:
     __module__ = "hwheel.live"
 
     def __init__(self, address: Address, *timers: Source) -> None:
-        self.looker = Looker(Sources(timers))
-        self._answering: dict[socket.socket, threading.Thread] = {}  # the oldest first
+        self.snapshots = Snapshots(Sources(timers))
+        self._connections: dict[socket.socket, threading.Thread] = {}  # the oldest first
         self._closed = False
         self._thread = threading.Thread(target=self._accept, name="hwheel-live", daemon=True)
         self._wake, self._woken = socket.socketpair()
@@ -97,35 +104,37 @@ class LiveServer:
 
     @property
     def address(self) -> str | tuple[str, int]:
-        """The path, or (host, port): the port that it got, if 0 was asked for."""
+        """The path, or (host, port) with the actual port."""
         return self._listener.address
 
     @property
     def host(self) -> str | None:
-        """The host that it listens on; None: a Unix socket."""
+        """The host that the server listens on; None for a Unix socket."""
         return None if isinstance(self.address, str) else self.address[0]
 
     @property
     def closed(self) -> bool:
-        """True from close() on, and in the child of a fork."""
+        """True after close(), and in a forked child."""
         return self._closed
 
     def close(self) -> None:
-        """Ends it: the file is gone, the port is free, and no thread is left. Clients that are being answered are cut
-        off. Closing again does nothing, but after one that was interrupted, it goes on. A finalizer may close it in
-        one of its own threads, which waits for none of the others, because they may be closing it, too."""
+        """Close the server: remove the socket's file, free the port, end all threads, and disconnect clients.
+
+        Idempotent; a further call continues a close() that was interrupted. A finalizer can run in one of the server's
+        own threads. Such a call does not wait for the other threads, because they could be in close(), too.
+        """
         self._closed = True
         self._listener.remove_file()
         with contextlib.suppress(OSError):
             self._wake.send(b"\0")
-        here = threading.current_thread()
-        waits = here is not self._thread and here not in [*self._answering.values()]
+        current = threading.current_thread()
+        waits = current is not self._thread and current not in [*self._connections.values()]
         if waits:
             self._thread.join()
         while True:
-            left = [*self._answering.items()]
+            left = [*self._connections.items()]
             for connection, _ in left:
-                cut_off(connection)
+                shut_down(connection)
             if not left or not waits:
                 break
             for _, thread in left:
@@ -146,7 +155,6 @@ class LiveServer:
     # --- threads -----------------------------------------------------------------------------------------------------
 
     def _accept(self) -> None:
-        """The thread that waits for connections."""
         listener = self._listener.socket
         listener.setblocking(False)
         with listener, self._woken, Selector() as selector:
@@ -157,45 +165,44 @@ class LiveServer:
                 try:
                     connection, _ = listener.accept()
                 except (BlockingIOError, ConnectionError):
-                    continue  # nobody is there, or not any more
+                    continue  # close() was called, or the client has disconnected
                 except OSError:
-                    time.sleep(SHORT_S)
+                    time.sleep(RETRY_S)
                     continue
-                self._begin(connection)
+                self._start(connection)
 
-    def _begin(self, connection: socket.socket) -> None:
-        thread = threading.Thread(target=self._answer, args=(connection,), name="hwheel-live-answer", daemon=True)
-        self._answering[connection] = thread
-        for oldest in [*self._answering][:-MOST]:
-            cut_off(oldest)
+    def _start(self, connection: socket.socket) -> None:
+        thread = threading.Thread(target=self._handle, args=(connection,), name="hwheel-live-request", daemon=True)
+        self._connections[connection] = thread
+        for oldest in [*self._connections][:-CONNECTIONS_MOST]:
+            shut_down(oldest)
         try:
             thread.start()
-        except RuntimeError:  # no more threads can be had, or the interpreter is at its end
+        except RuntimeError:  # the limit of threads is reached, or the interpreter exits
             self._end(connection)
 
-    def _answer(self, connection: socket.socket) -> None:
-        """The thread of a connection."""
+    def _handle(self, connection: socket.socket) -> None:
         try:
-            Answer(connection, ("", 0), self)  # type: ignore[arg-type]
+            Handler(connection, ("", 0), self)  # type: ignore[arg-type]
         except OSError:
-            pass  # the client is gone, or does not read
+            pass  # the client has disconnected, or does not read
         finally:
             self._end(connection)
 
     def _end(self, connection: socket.socket) -> None:
-        cut_off(connection)
+        shut_down(connection)
         connection.close()
-        self._answering.pop(connection, None)
+        self._connections.pop(connection, None)
 
     # --- the process -------------------------------------------------------------------------------------------------
 
     def _after_fork_in_child(self) -> None:
-        """The threads did not come along. What is open here is a copy: closing it ends nothing of the parent's."""
+        """Close the child's copies of the sockets, which does not affect the parent. The child has no threads."""
         self._closed = True
         self._listener.path = None
-        connections, self._answering = [*self._answering], {}
+        connections, self._connections = [*self._connections], {}
         for one in (self._listener.socket, self._wake, self._woken, *connections):
-            descriptor = one.detach()  # close() would wait for the files that were made of it
+            descriptor = one.detach()  # close() would wait for file objects of the socket
             if descriptor >= 0:
                 os.close(descriptor)
 
@@ -204,7 +211,7 @@ class LiveServer:
         self._listener.remove_file()
 
 
-def cut_off(connection: socket.socket) -> None:
-    """Whoever reads from the connection or writes to it comes to an end."""
+def shut_down(connection: socket.socket) -> None:
+    """End all reads and writes on the connection."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

@@ -1,8 +1,8 @@
-"""Logs in files, Parquet or text, here or wherever pyarrow finds them."""
+"""Log files: Parquet on any file system of pyarrow, JSON lines, and CSV."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from hwheel.extras import needed_by
@@ -11,18 +11,19 @@ with needed_by("hwheel.logs.files", "tune", without=("rich", "matplotlib")):
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from pyarrow import fs
+    from pyarrow import csv, fs, json
 
+    from hwheel.logs import DROPPED
     from hwheel.logs.columns import Column, LogColumns, LogError
-    from hwheel.logs.schema import DROPPED
-    from hwheel.logs.text import is_text, read_text
     from hwheel.replay import Log
+
+BLOCK_BYTES_MOST = 2**31 - 1
 
 
 def files_of(paths: Iterable[str | Path]) -> list[str]:
-    """The files that these paths name: files, and the Parquet that lies in directories, at any depth.
+    """Return these files, and all Parquet files in these directories at any depth.
 
-    Names that begin with a dot or an underscore are left out, as Spark does. Raises LogError.
+    As in Spark, names that begin with a dot or an underscore are skipped. Raises LogError.
     """
     files = []
     for path in map(Path, paths):
@@ -33,7 +34,7 @@ def files_of(paths: Iterable[str | Path]) -> list[str]:
                 if file.is_file() and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
             ]
             if not found:
-                raise LogError(f"{path}: no *.parquet in this directory")
+                raise LogError(f"{path}: the directory has no *.parquet")
             files += found
         elif path.exists():
             files.append(str(path))
@@ -42,26 +43,45 @@ def files_of(paths: Iterable[str | Path]) -> list[str]:
     return files
 
 
+# --- formats ----------------------------------------------------------------------------------------------------------
+
+
+def read_csv(stream: pa.NativeFile, block_bytes: int) -> pa.Table:
+    return csv.read_csv(stream, read_options=csv.ReadOptions(block_size=block_bytes))
+
+
+def read_json(stream: pa.NativeFile, block_bytes: int) -> pa.Table:
+    return json.read_json(stream, read_options=json.ReadOptions(block_size=block_bytes))
+
+
+TEXT_READERS: dict[str, Callable[[pa.NativeFile, int], pa.Table]] = {
+    ".jsonl": read_json,
+    ".ndjson": read_json,
+    ".json": read_json,
+    ".csv": read_csv,
+}
+
+
 class LogFile(AbstractContextManager["LogFile"]):
-    """A file of a log that is open. rows: how many it has; dropped: how many are missing, by what its recorder says."""
+    """An open file of a log. dropped: the number of timers that its recorder dropped."""
 
     schema: pa.Schema
     rows: int
-    dropped: int
+    dropped: int = 0
 
     def parts(self, names: list[str]) -> Iterator[pa.Table]:
-        """These columns, a part of the rows at a time."""
+        """Yield these columns, in parts of the rows."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Release the file."""
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
 
 class ParquetLog(LogFile):
-    """A part is a row group."""
+    """A Parquet file. A part is a row group."""
 
     def __init__(self, source: pa.NativeFile) -> None:
         self._file = pq.ParquetFile(source)
@@ -70,7 +90,7 @@ class ParquetLog(LogFile):
         self.dropped = int((self.schema.metadata or {}).get(DROPPED.encode(), 0))
 
     def parts(self, names: list[str]) -> Iterator[pa.Table]:
-        # In one thread: on Spark there is a core for each task.
+        # One thread, because Spark has a core for each task.
         for number in range(self._file.num_row_groups):
             yield self._file.read_row_group(number, names, use_threads=False)
 
@@ -79,28 +99,30 @@ class ParquetLog(LogFile):
 
 
 class TextLog(LogFile):
-    """A part is all of it."""
+    """JSON lines or CSV. The only part is the whole file."""
 
-    def __init__(self, path: str, source: pa.NativeFile) -> None:
-        self._table = read_text(path, source)
+    def __init__(self, suffix: str, source: pa.NativeFile) -> None:
+        # pyarrow takes the types of the columns from the first block, so the file must be one block.
+        block_bytes = min(max(source.size() + 1, 1), BLOCK_BYTES_MOST)
+        self._table = TEXT_READERS[suffix](source, block_bytes)
         self.schema = self._table.schema
         self.rows = self._table.num_rows
-        self.dropped = 0
 
     def parts(self, names: list[str]) -> Iterator[pa.Table]:
         yield self._table.select(names)
 
 
 def open_file(path: str, columns: LogColumns) -> LogFile:
-    """A file of a log by its path or URL, its columns checked. Raises LogError."""
+    """Open a file by its path or URL and check its columns. Raises LogError."""
     try:
-        parts = urlsplit(path)
-        if len(parts.scheme) > 1 and parts.scheme != "file":
-            filesystem, inside = fs.FileSystem.from_uri(path)
+        url = urlsplit(path)
+        if len(url.scheme) > 1 and url.scheme != "file":
+            filesystem, name = fs.FileSystem.from_uri(path)
         else:
-            filesystem, inside = fs.LocalFileSystem(), unquote(parts.path) if parts.scheme == "file" else path
-        source = filesystem.open_input_file(inside)
-        file = TextLog(inside, source) if is_text(inside) else ParquetLog(source)
+            filesystem, name = fs.LocalFileSystem(), unquote(url.path) if url.scheme == "file" else path
+        source = filesystem.open_input_file(name)
+        suffix = PurePosixPath(name).suffix.lower()
+        file = TextLog(suffix, source) if suffix in TEXT_READERS else ParquetLog(source)
     except (OSError, pa.ArrowException) as error:
         raise LogError(f"{path}: {error}") from None
     try:
@@ -110,20 +132,20 @@ def open_file(path: str, columns: LogColumns) -> LogFile:
         raise
     except UnicodeDecodeError:
         file.close()
-        raise LogError(f"{path}: the names of its columns are not in UTF-8") from None
+        raise LogError(f"{path}: the column names are not UTF-8") from None
     return file
 
 
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
 def read_file(path: str, columns: LogColumns) -> tuple[Log, int]:
-    """All of a file, in one thread, and how many rows are missing in it by what its recorder says."""
-    with open_file(path, columns) as file:
-        arrays = room_for(file.rows, columns)
-        fill(arrays, file, columns, path)
-        return Log(*arrays), file.dropped
+    """Read a file in one thread. Return the log and the number of timers that its recorder dropped."""
+    return read_files([path], columns)
 
 
 def rows_of(paths: list[str], columns: LogColumns) -> int:
-    """How many rows there are. All files are looked at, and have the right columns."""
+    """Return the number of rows of all files, after checking their columns."""
     count = 0
     for path in paths:
         with open_file(path, columns) as file:
@@ -137,37 +159,29 @@ def read_files(
     on_rows: Callable[[int], object] = lambda rows: None,
     count: int | None = None,
 ) -> tuple[Log, int]:
-    """All of several files as one log, and how many rows are missing in it by what its recorder says.
+    """Read several files as one log.
 
-    count: what rows_of() says of them, if that has been asked. Takes 24 bytes a row, and as much as one row group of a
-    file, or one file of text, on top.
+    Args:
+        paths: The files.
+        columns: The names of the columns.
+        on_rows: Called with the number of rows of each part, after it was read.
+        count: The result of ``rows_of``, if known.
+
+    Returns:
+        The log, and the number of timers that its recorders dropped.
+
+    Memory: 24 bytes per row, and the largest row group or text file.
     """
-    arrays = room_for(rows_of(paths, columns) if count is None else count, columns)
-    at = dropped = 0
+    rows = rows_of(paths, columns) if count is None else count
+    arrays: list[Column] = [np.empty(rows, np.int64) for _ in columns.names]
+    end = dropped = 0
     for path in paths:
         with open_file(path, columns) as file:
             dropped += file.dropped
-            fill([array[at:] for array in arrays], file, columns, path, on_rows)
-            at += file.rows
-    return Log(*(array[:at] for array in arrays)), dropped
-
-
-def room_for(rows: int, columns: LogColumns) -> list[Column]:
-    """Arrays for so many rows, which are not set yet."""
-    return [np.empty(rows, np.int64) for _ in columns.names]
-
-
-def fill(
-    arrays: list[Column],
-    file: LogFile,
-    columns: LogColumns,
-    path: str,
-    on_rows: Callable[[int], object] = lambda rows: None,
-) -> None:
-    """Writes the rows of a file to the beginning of the arrays."""
-    row = 0
-    for table in file.parts(columns.names):
-        for array, column in zip(arrays, columns.arrays(table, path, row), strict=True):
-            array[row : row + table.num_rows] = column
-        row += table.num_rows
-        on_rows(table.num_rows)
+            first = end
+            for table in file.parts(columns.names):
+                begin, end = end, end + table.num_rows
+                for array, column in zip(arrays, columns.arrays(table, path, begin - first), strict=True):
+                    array[begin:end] = column
+                on_rows(table.num_rows)
+    return Log(*(array[:end] for array in arrays)), dropped

@@ -1,10 +1,6 @@
-"""Writes a log of the timers of a running program: Parquet files for `hwheel tune` and `hwheel.replay`.
+"""Write a log of a running program's timers: Parquet files for ``hwheel tune`` and ``hwheel.replay``.
 
-Needs pyarrow (`pip install 'hwheel[recorder]'`).
-
-    recorder.py         Recorder: the bounded buffer, and the thread that empties it
-    log_writer.py       the files
-    recording_timer.py  RecordingTimer: a SystemTimer that tells a Recorder what becomes of its timers
+Needs pyarrow (``pip install 'hwheel[recorder]'``).
 """
 
 from hwheel.extras import needed_by

@@ -1,5 +1,4 @@
-"""The files of a log. A file gets its name when it is complete: whoever reads the directory, or a kill at any moment,
-finds whole files."""
+"""The files of a log. A file gets its name when it is complete, so readers, and a kill, find only whole files."""
 
 import os
 import time
@@ -9,34 +8,34 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hwheel.logs.schema import DROPPED, SCHEMA
+from hwheel.logs import DROPPED, SCHEMA
 
 
 class Row(NamedTuple):
-    """A timer that is over. Times in ms."""
+    """A timer that has ended. Times are in ms. end: the time of the cancel; None: the timer expired."""
 
     key: str | None
     start: int
     timeout: int
-    end: int | None  # when it was cancelled; None: it expired
+    end: int | None
 
 
 class LogWriter:
-    """Collects rows, and writes them as one file when told to. Rows are numbered in the order in which they come."""
+    """Collects rows, and writes them to a file on request. Rows are numbered in order."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        pa.array([0])  # loads what pyarrow loads at first use, which it could not while the process ends
+        pa.array([0])  # imports modules that pyarrow imports at its first use, which fails while the process exits
         self._directory = directory
-        # Unlike that of any other recorder, also of one of an earlier process with this number.
+        # Unique: another recorder, or an earlier process with this pid, has another time or id.
         self._prefix = f"timers-{time.time_ns() // 1_000_000}-{os.getpid()}-{id(self):x}"
         self._batches: list[pa.RecordBatch] = []
         self._next_id = 0
-        self.rows = 0  # that wait for their file
+        self.rows = 0  # added since the last file
         self.files = 0
 
     def add(self, rows: list[Row]) -> None:
-        """Keeps rows in 40 bytes each."""
+        """Store rows in 40 bytes each."""
         columns = [
             pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), SCHEMA.types[1:], strict=True)
         ]
@@ -46,7 +45,7 @@ class LogWriter:
         self.rows += len(rows)
 
     def finish(self, dropped: int) -> None:
-        """Writes a file of what was added. Raises OSError, and then nothing is left of it."""
+        """Write a file of the stored rows. If that raises OSError, the rows are gone."""
         name = f"{self._prefix}-{self.files:06d}.parquet"
         table = pa.Table.from_batches(self._batches, SCHEMA).replace_schema_metadata({DROPPED: str(dropped)})
         self._batches, self.rows = [], 0

@@ -1,8 +1,4 @@
-"""Recorder: takes note of timers, and writes them down in a thread of its own.
-
-Whoever reports a timer puts it into a queue and goes on: no lock is waited for, no file is touched. queue.SimpleQueue
-is made for that: its put() may even interrupt itself (a finalizer or a signal handler that cancels a timer).
-"""
+"""The recorder: a queue of ended timers, and a thread that writes them to files."""
 
 import threading
 import time
@@ -17,11 +13,18 @@ from hwheel.timers.start_thread import start_thread
 from hwheel.timers.uncaught import report_uncaught
 from hwheel_core import RLock
 
-BATCH_ROWS = 16_384  # taken from the queue before they are packed
+BATCH_ROWS = 16_384  # rows that are taken from the queue before they are packed
 
 
 class RecorderStats(NamedTuple):
-    """Timers that were reported and found room; that found none; that are in files; and how many files there are."""
+    """The counters of a Recorder.
+
+    Attributes:
+        recorded: Timers that entered the queue.
+        dropped: Timers for which the queue had no room, or which were lost in an error.
+        written: Timers in files.
+        files: Files.
+    """
 
     recorded: int
     dropped: int
@@ -32,8 +35,8 @@ class RecorderStats(NamedTuple):
 RecorderStats.__module__ = "hwheel.recorder"
 
 
-class Leaving(Protocol):
-    """What is told that the process ends, while there is still a recorder."""
+class ExitListener(Protocol):
+    """A timer that records its pending tasks at interpreter exit, before the recorder closes."""
 
     def _at_exit(self) -> None: ...
 
@@ -41,25 +44,29 @@ class Leaving(Protocol):
 class Recorder:
     """Recorder(path, *, capacity=262_144, file_rows=1_000_000, file_seconds=60.0)
 
-    Writes a log of timers into a directory, as Parquet files with the columns id, key, start, timeout and end: what
-    `hwheel tune` reads. A context manager. Give it to a `RecordingTimer`.
+    Write a log of timers into a directory, for ``hwheel tune`` and ``hwheel.replay``.
 
-    Arguments:
-        path: the directory; it is made. Several recorders, also of several processes, may write into one.
-        capacity: how many timers may wait to be packed. Those beyond are dropped and counted, here and in a file.
-        file_rows, file_seconds: a file is written when it has so many rows, or its first has waited for so long.
+    The files are Parquet, with the columns id, key, start, timeout, and end. Pass the recorder to a
+    ``RecordingTimer``. It is a context manager, and closes itself at interpreter exit.
+
+    Args:
+        path: The directory, which is created. Several recorders, also of several processes, can share it.
+        capacity: The maximum number of timers in the queue. Further timers are dropped and counted.
+        file_rows: Write a file when it has this many rows.
+        file_seconds: Write a file when its first row is this old.
+
+    Attributes:
+        error: The exception that ended the recording, or None.
 
     Raises:
-        OSError: the directory cannot be made.
-        TypeError, ValueError: a number is of the wrong type, or not positive.
+        OSError: The directory cannot be created.
+        TypeError, ValueError: A number has the wrong type, or is not positive.
 
-    What a kill can take is what is not in a file yet: file_seconds at most. A file that cannot be written is reported
-    to threading.excepthook, is the recorder's `error`, and ends the recording, not the program. A forked child does not
-    record; it may make a Recorder of its own. At interpreter exit the recorder closes itself.
+    A kill loses the rows that are not in a file yet: at most those of ``file_seconds``. If a file cannot be written,
+    the recorder reports the error to ``threading.excepthook`` and stops recording; the program continues. A forked
+    child does not record, but can create its own Recorder.
 
-    Memory: 40 bytes a row of a file and some 250 bytes a row that waits: 100 MB if the disk stands still.
-
-    Thread-safety: every method may be called from any thread.
+    Memory: 40 bytes per row of a file, and about 250 bytes per queued row: 100 MB if the disk blocks. Thread-safe.
     """
 
     __module__ = "hwheel.recorder"
@@ -76,12 +83,13 @@ class Recorder:
             raise ValueError(f"file_seconds must be above 0, not {file_seconds}")
         self._writer = LogWriter(Path(path))
         self._capacity, self._file_rows, self._file_seconds = capacity, file_rows, file_seconds
-        # No WeakSet, which cannot be gone through while other threads make timers or let go of them.
-        self._timers: dict[weakref.ref[Leaving], None] = {}
-        self._counting = RLock()  # a finalizer may come in between
-        self._dropped = self._dropped_told = self._taken = self._written = 0
+        # A WeakSet cannot be iterated while other threads create or free timers.
+        self._timers: dict[weakref.ref[ExitListener], None] = {}
+        self._counting = RLock()  # reentrant, because a finalizer can interrupt its owner
+        self._dropped = self._dropped_in_files = self._taken = self._written = 0
+        # put() of a SimpleQueue is reentrant: finalizers and signal handlers can cancel timers.
         self._queue: SimpleQueue[Row | None] = SimpleQueue()
-        self._rows: list[Row] = []  # taken from the queue, to be packed
+        self._rows: list[Row] = []  # taken from the queue, but not packed yet
         self._closed = False
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"recorder-{Path(path).name}", daemon=True)
@@ -89,7 +97,7 @@ class Recorder:
         start_thread(self._thread)
 
     def record(self, row: Row) -> None:
-        """Takes note of a timer that is over, or counts it as dropped. Never waits."""
+        """Add an ended timer to the queue, or count it as dropped. Never blocks."""
         if self._closed or self._queue.qsize() >= self._capacity:
             with self._counting:
                 self._dropped += 1
@@ -97,8 +105,11 @@ class Recorder:
             self._queue.put(row)
 
     def _record_once(self, rows: dict[Any, Row], key: Any) -> None:
-        """The same for rows.pop(key), if it is there: an interrupt finds it there or recorded, and not both or neither,
-        because Python looks for signals at calls and in loops, and not between the `del` and what follows."""
+        """Record ``rows.pop(key)`` if the key is present.
+
+        After an interrupt, the row is either in ``rows`` or recorded. Python checks for signals at calls and in loops,
+        so none comes between the ``del`` and the next instruction.
+        """
         row = rows.get(key)
         put = self._queue.put
         if row is None:
@@ -112,19 +123,19 @@ class Recorder:
             put(row)
 
     def stats(self) -> RecorderStats:
-        """The counters. What has been recorded and is not written yet waits in memory."""
+        """Return the counters. Rows that are recorded but not written are in memory."""
         with self._counting:
             recorded = self._taken + len(self._rows) + self._queue.qsize()
             return RecorderStats(recorded, self._dropped, self._written, self._writer.files)
 
     def close(self) -> None:
-        """Writes what there is, and ends the thread. Closing again does nothing."""
+        """Write the remaining rows and end the thread. Idempotent."""
         self._closed = True
         if self._thread is not threading.current_thread() and self._thread.is_alive():
             self._queue.put(None)  # once more, if an earlier close() was interrupted
             self._thread.join()
-        with self._counting:  # what was put in at the very moment of the close
-            self._drop_what_waits()
+        with self._counting:  # a concurrent record() can add a row after the thread has ended
+            self._drop_queued()
 
     def __enter__(self) -> Self:
         return self
@@ -143,40 +154,40 @@ class Recorder:
         except BaseException as error:
             self._closed = True
             self.error = error
-            with self._counting:  # what is in no file by now is lost
+            with self._counting:  # rows that are in no file are lost
                 self._dropped += self._taken - self._written + len(self._rows)
                 self._taken, self._rows = self._written, []
-                self._drop_what_waits()
+                self._drop_queued()
             report_uncaught(error, threading.current_thread())
 
     def _write(self) -> None:
-        finish_at: float | None = None  # by when the file has to be written, on the monotonic clock
-        more = True
-        while more:
+        finish_at: float | None = None  # the deadline of the current file on the monotonic clock
+        is_open = True
+        while is_open:
             row, timed_out = self._next(finish_at)
             if row is not None:
                 self._rows.append(row)
                 if finish_at is None:
                     finish_at = time.monotonic() + self._file_seconds
-            more = row is not None or timed_out
-            finish = not more or timed_out or self._writer.rows + len(self._rows) >= self._file_rows
+            is_open = row is not None or timed_out
+            finish = not is_open or timed_out or self._writer.rows + len(self._rows) >= self._file_rows
             if self._rows and (finish or len(self._rows) >= BATCH_ROWS):
                 self._pack()
-                # Where rows come so fast that the queue is never empty, nothing times out.
+                # If rows arrive so fast that the queue is never empty, get() never times out.
                 finish = finish or (finish_at is not None and time.monotonic() >= finish_at)
-            if finish and (self._writer.rows or self._dropped > self._dropped_told):
+            if finish and (self._writer.rows or self._dropped > self._dropped_in_files):
                 self._finish()
                 finish_at = None
 
     def _next(self, finish_at: float | None) -> tuple[Row | None, bool]:
-        """(a row, False); (None, True): it is time for the file; (None, False): the end."""
+        """Return (row, False), or (None, True) when the file is due, or (None, False) after close()."""
         try:
             return self._queue.get(timeout=None if finish_at is None else max(0.0, finish_at - time.monotonic())), False
         except Empty:
             return None, True
 
-    def _drop_what_waits(self) -> None:
-        """Counts the rows in the queue as dropped: not close()'s word that there are no more."""
+    def _drop_queued(self) -> None:
+        """Count the queued rows as dropped. A None from close() is not a row."""
         while not self._queue.empty():
             self._dropped += self._queue.get() is not None
 
@@ -189,27 +200,27 @@ class Recorder:
     def _finish(self) -> None:
         rows = self._writer.rows
         dropped = self._dropped
-        self._writer.finish(dropped - self._dropped_told)
-        self._dropped_told = dropped
+        self._writer.finish(dropped - self._dropped_in_files)
+        self._dropped_in_files = dropped
         with self._counting:
             self._written += rows
 
     # --- the process ---------------------------------------------------------------------------------------------
 
-    def _follow(self, timer: Leaving) -> None:
-        """The timer has its say before the recorder closes at exit."""
+    def _follow(self, timer: ExitListener) -> None:
+        """Call the timer at interpreter exit before the recorder closes."""
         self._timers[weakref.ref(timer, self._timers.pop)] = None
 
     def _after_fork_in_child(self) -> None:
-        """The thread and the files are the parent's."""
+        """Close without waiting: the thread and the files belong to the parent."""
         self._closed = True
         self._queue = SimpleQueue()
-        self._thread = threading.current_thread()  # nobody to wait for
+        self._thread = threading.current_thread()
 
     def _at_exit(self) -> None:
         try:
-            for follower in [*self._timers]:
-                timer = follower()
+            for reference in [*self._timers]:
+                timer = reference()
                 if timer is not None:
                     timer._at_exit()
         finally:

@@ -1,8 +1,7 @@
-"""RecordingTimer: a SystemTimer that tells a Recorder what becomes of its timers.
+"""A SystemTimer that reports its ended timers to a Recorder.
 
-It is a class of its own, so that nobody pays for recording who does not record. What is noted is what the core decided:
-a cancel() that returned True, an expiry at the hand-out; deadline and delay are read from the task after that, when
-nothing can change them any more.
+It is a class of its own, so that only programs that record pay for it. The record follows the decisions of the core: a
+cancel() that returned True, or an expiry. Deadline and delay are read from the task afterwards, when they are final.
 """
 
 import math
@@ -22,7 +21,7 @@ _Task = TypeVar("_Task", bound=TimerTask)
 
 
 class RecordedTask(TermsTask):
-    """What call_later and call_at of a RecordingTimer return."""
+    """The handle that ``call_later`` and ``call_at`` of a RecordingTimer return."""
 
     __slots__ = ("_is_noted", "_key", "_timer")
     _is_noted: bool
@@ -30,20 +29,19 @@ class RecordedTask(TermsTask):
     _timer: "RecordingTimer"
 
     def run(self) -> None:
-        # Only what the timer handed out has expired: who runs it by hand, before its time or after close(), ends
-        # nothing.
-        if self.expired:
+        """Run the callback, as ``TimerTask.run``."""
+        if self.expired:  # False if the user runs the task early or after close(), which ends nothing
             self._timer._note(self, None)
         super().run()
 
     def cancel(self) -> bool:
-        """As TimerTask.cancel."""
+        """Cancel the task, as ``TimerTask.cancel``."""
         timer = self._timer
         if self._is_noted:
-            timer._note(self, None)  # nothing, unless that was interrupted
+            timer._note(self, None)  # completes a note that was interrupted
             return super().cancel()
         now_ms = None
-        if not self.cancelled:  # else by an earlier one that was interrupted, which has said when
+        if not self.cancelled:  # an earlier cancel() that was interrupted has noted the time already
             timer._cancels[self] = now_ms = timer._now_ms()
         try:
             return super().cancel()
@@ -51,10 +49,10 @@ class RecordedTask(TermsTask):
             timer._note_cancel(self, now_ms)
 
     def reschedule(self, delay: Any) -> bool:
-        """As TimerTask.reschedule. In the log: one timer that was cancelled, and another that was started."""
+        """Move the deadline, as ``TimerTask.reschedule``. The log has a cancelled timer and a new one."""
         timer = self._timer
-        with timer._noting:  # of two at once, each has to see the deadline that it replaces
-            timer._note_move(self)  # an earlier one may have been interrupted
+        with timer._noting:  # each of two concurrent calls must see the deadline that it replaces
+            timer._note_move(self)  # completes a note that was interrupted
             if self.pending:
                 timer._moves[self] = timer._row_of(self, timer._now_ms())
             try:
@@ -71,26 +69,29 @@ class RecordedTask(TermsTask):
 class RecordingTimer(SystemTimer):
     """RecordingTimer(recorder, name="timer", *, key=None, **options)
 
-    A SystemTimer whose timers are recorded, each when it is over: for what it was started, when, for how long, and when
-    it was cancelled, if it was. What `close()` returns, and what is pending at interpreter exit, counts as cancelled
-    then. What `close(run_pending=True)` runs counts as expired.
+    Run callbacks after a delay, like ``SystemTimer``, and record each timer when it ends.
 
-    Recorded are the timers of `call_later` and `call_at`. `call_every`, `call_many`, `add` and groups work, and are
-    not.
+    Timers of ``call_later`` and ``call_at`` are recorded; those of ``call_every``, ``call_many``, ``add``, and groups
+    are not. Tasks that ``close()`` returns, or that are pending at interpreter exit, are recorded as cancelled at that
+    time. Tasks that ``close(run_pending=True)`` runs are recorded as expired.
 
-    Arguments:
-        recorder: where to; it may be that of several timers. Close it after them.
-        key: called as key(callback, args) when a timer is started, returns the log's key: a str, or None. By itself the
-            key is the callback's qualified name.
-        name, options: as SystemTimer's. The executor cannot be one of processes.
+    Args:
+        recorder: The recorder, which several timers can share. Close it after the timers.
+        key: Called as ``key(callback, args)`` when a timer starts. Returns the key in the log: a str, or None. Default:
+            the callback's qualified name.
+        name: As in ``SystemTimer``.
+        options: As in ``SystemTimer``. ``executor`` cannot be a process pool.
 
-    In the log times are ms since 1970, shifted from the timer's clock by whole ticks, so that a replay rounds as the
-    timer did; those of a clock that is a callable are left as they are. A cancel that came in time because the timer
-    was late, after its tick, is too late in a replay, where nothing is. What `slack` has put off waited for so much
-    longer, and what was missed has expired.
+    Raises:
+        TypeError: ``recorder`` is not a Recorder, or ``key`` is not callable.
+        ValueError: ``executor`` is a process pool.
 
-    Runtime complexity: as SystemTimer, and about 3 us a timer.
-    Thread-safety: as SystemTimer.
+    Times in the log are ms since 1970, shifted from the timer's clock by whole ticks, so that a replay rounds as the
+    timer did. Times of a callable clock are not shifted. ``slack`` is part of the recorded timeout. A task that was too
+    late for its ``max_lateness`` is recorded as expired. A replay has no delays, so a cancel that came in time only
+    because the timer was late is too late in a replay.
+
+    As fast as ``SystemTimer``, plus about 3 us per timer. Thread-safe.
 
     >>> from hwheel.recorder import Recorder, RecordingTimer
     >>> with Recorder("log") as recorder, RecordingTimer(recorder) as timer:    # doctest: +SKIP
@@ -113,7 +114,7 @@ class RecordingTimer(SystemTimer):
         if key is not None and not callable(key):
             raise TypeError(f"key must be callable, not {type(key).__name__}")
         if isinstance(options.get("executor"), ProcessPoolExecutor):
-            raise ValueError("executor must not be one of processes: what runs there cannot be recorded here")
+            raise ValueError("executor must not be a ProcessPoolExecutor: other processes cannot record")
         self._recorder = recorder
         self._key_of = qualified_name if key is None else key
         self._noting = RLock()
@@ -135,9 +136,9 @@ class RecordingTimer(SystemTimer):
         max_lateness: Any = None,
         context: Context | None = None,
     ) -> TimerTask:
-        """As SystemTimer.call_later, and recorded."""
+        """Call ``callback(*args)`` after ``delay`` seconds, as ``SystemTimer.call_later``, and record the timer."""
         delay_ms = ceil_milliseconds(delay, "delay")
-        return self._start_task(delay_ms, callback, args, slack, max_lateness, context)
+        return self._start_task(delay_ms, callback, args, (slack, max_lateness), context)
 
     def call_at(
         self,
@@ -148,21 +149,21 @@ class RecordingTimer(SystemTimer):
         max_lateness: Any = None,
         context: Context | None = None,
     ) -> TimerTask:
-        """As SystemTimer.call_at, and recorded."""
+        """Call ``callback(*args)`` at a time, as ``SystemTimer.call_at``, and record the timer."""
         ceil_milliseconds(when, "when")
         delay_ms = ceil_milliseconds(float(when) - self.time(), "when")
-        return self._start_task(delay_ms, callback, args, slack, max_lateness, context)
+        return self._start_task(delay_ms, callback, args, (slack, max_lateness), context)
 
     def add(self, task: _Task) -> _Task:
-        """As SystemTimer.add; not recorded."""
+        """Add a task, as ``SystemTimer.add``. It is not recorded."""
         if isinstance(task, RecordedTask):
-            raise ValueError("a task of call_later or call_at was added there already; make a new one")
+            raise ValueError("the task was already added by call_later or call_at: create a new one")
         return super().add(task)
 
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
         if self._closed_ms is None:
             self._closed_ms = self._now_or_last_ms()
-        self._note_the_interrupted()
+        self._note_interrupted()
         super()._end_threads(run_pending, timeout)
 
     def _give_back(self, tasks: list[Any]) -> None:
@@ -171,13 +172,13 @@ class RecordingTimer(SystemTimer):
                 self._note(task, self._closed_ms)
 
     def _report(self, source: Any, error: BaseException) -> None:
-        if isinstance(source, RecordedTask) and source.expired:  # an executor did not take it, or did not run it
+        if isinstance(source, RecordedTask) and source.expired:  # the executor refused it or failed to run it
             self._note(source, None)
         super()._report(source, error)
 
     def _miss(self, task: TimerTask) -> None:
         if isinstance(task, RecordedTask):
-            self._note(task, None)  # in the log it has expired
+            self._note(task, None)
         super()._miss(task)
 
     def _start_task(
@@ -185,44 +186,43 @@ class RecordingTimer(SystemTimer):
         delay_ms: int,
         callback: Callable[..., object],
         args: tuple[Any, ...],
-        slack: Any,
-        max_lateness: Any,
+        terms: tuple[Any, Any],
         context: Context | None,
     ) -> TimerTask:
-        if callback is None:  # which is no mistake in a TimerTask
+        if callback is None:  # a TimerTask accepts it
             raise TypeError("callback must be callable, not NoneType")
         if context is None:
             task = RecordedTask(delay_ms, callback, *args)
         else:
             task = RecordedTask(delay_ms, context_run(context, callback), callback, *args)
-        task._set_terms(slack, max_lateness)
+        task._set_terms(*terms)
         task._timer, task._key, task._is_noted = self, self._key_of(callback, args), False
         return super().add(task)
 
-    # --- what is written down ------------------------------------------------------------------------------------
+    # --- notes ---------------------------------------------------------------------------------------------------
+
+    # An interrupt can come at any line, also between an operation of the core and its record. So the intent is noted
+    # before the operation. The note is removed when the row is recorded, or when the operation proves not to have
+    # happened: at the next call, when the timer ends otherwise, or in close().
+
+    def _start_notes(self) -> None:
+        self._cancels: dict[RecordedTask, int] = {}  # the time of the cancel in ms
+        self._moves: dict[RecordedTask, Row] = {}  # the row of the replaced deadline
+        self._ends: dict[RecordedTask, Row] = {}  # the row of the ended timer
 
     def _now_ms(self) -> int:
         self._last_ms = math.floor(self.time() * 1000)
         return self._last_ms
 
     def _now_or_last_ms(self) -> int:
-        """At the end, for which a clock that fails is no obstacle."""
+        """Return the time for close(), which must not fail because the clock does."""
         try:
             return self._now_ms()
         except Exception:
             return self._last_ms
 
-    def _start_notes(self) -> None:
-        # An interrupt may come at any line, also between what the core does and the note of it. So what is about to be
-        # done is noted first, and it leaves these when it is recorded, or turns out not to have happened: by the second
-        # try, when the timer is over otherwise, or by close().
-        self._cancels: dict[RecordedTask, int] = {}  # the ms in which each is cancelled
-        self._moves: dict[RecordedTask, Row] = {}  # what each was before the reschedule
-        self._ends: dict[RecordedTask, Row] = {}  # what is over
-
     def _note(self, task: RecordedTask, end_ms: int | None) -> None:
-        """A task that is over; end_ms on the timer's clock. Each is noted once, whatever its user does with it
-        later."""
+        """Record an ended task, once. end_ms: the time of its cancel on the timer's clock, or None."""
         with self._noting:
             if not task._is_noted:
                 self._note_move(task)
@@ -238,13 +238,13 @@ class RecordingTimer(SystemTimer):
         self._cancels.pop(task, None)
 
     def _note_move(self, task: RecordedTask) -> None:
-        """A reschedule() of which nobody knows whether it came to anything."""
+        """Record an interrupted reschedule() if it moved the deadline."""
         row = self._moves.get(task)
         if row is not None and row[:3] != self._row_of(task, None)[:3]:
             self._recorder._record_once(self._moves, task)
         self._moves.pop(task, None)
 
-    def _note_the_interrupted(self) -> None:
+    def _note_interrupted(self) -> None:
         for task in [*self._cancels]:
             self._note_cancel(task, None)
         for task in [*self._ends]:
@@ -253,7 +253,7 @@ class RecordingTimer(SystemTimer):
     def _row_of(self, task: RecordedTask, end_ms: int | None) -> Row:
         assert task.deadline_ms is not None
         waits_ms = task.delay_ms + task._put_off_ms
-        start_ms = task.deadline_ms - waits_ms  # the deadline was rounded up to a whole ms, and so is the start
+        start_ms = task.deadline_ms - waits_ms  # rounded up to a whole ms, as the deadline was
         if end_ms is not None:
             end_ms = max(start_ms, end_ms) + self._shift_ms
         return Row(task._key, start_ms + self._shift_ms, max(waits_ms, 0), end_ms)
@@ -264,7 +264,7 @@ class RecordingTimer(SystemTimer):
         if self._exiting or self.closed:
             return super()._at_exit()
         now_ms = self._now_or_last_ms()
-        self._note_the_interrupted()
+        self._note_interrupted()
         super()._at_exit()
         for task in self.pending():
             if isinstance(task, RecordedTask):
@@ -272,6 +272,6 @@ class RecordingTimer(SystemTimer):
 
 
 def qualified_name(callback: Callable[..., object], args: tuple[Any, ...]) -> str | None:
-    """What a function or method is called; the class of anything else."""
+    """Return the qualified name of a function or method, or of the class of any other callable."""
     name: str = getattr(callback, "__qualname__", type(callback).__qualname__)
     return name

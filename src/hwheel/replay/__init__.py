@@ -1,6 +1,6 @@
-"""Replay: a log of timers run through the wheel in virtual time. What would have happened, and what would it have cost?
+"""Replay: run a log of timers through the wheel in virtual time, and count the costs.
 
-Needs NumPy (`pip install 'hwheel[replay]'`).
+Needs NumPy (``pip install 'hwheel[replay]'``).
 """
 
 from hwheel.extras import needed_by

@@ -1,4 +1,4 @@
-"""What a log costs a wheel, or many wheels together."""
+"""The costs of a log on one wheel or on several."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,32 +15,31 @@ ENTRY_BYTES = 32
 
 @dataclass(frozen=True)
 class ReplayCosts:
-    """What a log costs a wheel. `merged` adds up what the parts of a log cost, each on a wheel of its own."""
+    """The costs of a log. ``merged`` adds up the costs of its parts, each on a wheel of its own."""
 
     __module__ = "hwheel.replay"
 
     tick_ms: int
     wheel_size: int
     timeout_ms: int | None
-    """The timeout that all timers had instead of their own; None: their own."""
+    """The timeout of all timers; None: their own timeouts."""
     timers: int
     fired: int
     wakeups: int
-    """How often a reaper would have woken up: instants at which a bucket fell due."""
+    """Wake-ups of the reaper: the number of times at which a bucket expired."""
     cascaded: int
-    """How many times a timer was moved to a finer level."""
+    """Moves of timers to a finer level."""
     peak_pending: int
-    """How many timers were pending at once, at most. Of several wheels: the sum of their peaks, which they need not
-    have reached at once."""
+    """The most timers that were pending at once. For several wheels: the sum of their peaks."""
     levels: int
-    """Of several wheels: the most."""
+    """Levels of the wheel. For several wheels: the most."""
     late: npt.NDArray[np.int64] = field(repr=False, compare=False)
-    """The core's histogram of lateness."""
+    """The histogram of lateness, in the core's format."""
     wheels: int = 1
     largest_peak: int = 0
-    """The peak of the wheel that had the most pending."""
+    """The highest peak of a wheel."""
     memory_bytes: int = 0
-    """What wheels and entries take at the peak, without what a program hangs on its timers."""
+    """Memory of wheels and entries at the peak, without callbacks and arguments."""
 
     @property
     def cancelled(self) -> int:
@@ -48,8 +47,7 @@ class ReplayCosts:
 
     @property
     def lateness(self) -> Lateness:
-        """How long after its deadline each timer fired, in ms: what rounding up to a tick does, on a machine without
-        delays."""
+        """How long after their deadlines timers fired, in ms. The only cause is the rounding up to a tick."""
         return Lateness(*lateness_of(self.late))
 
     @classmethod
@@ -61,7 +59,7 @@ class ReplayCosts:
         timers: int,
         costs: tuple[int, int, int, int, int, object],
     ) -> Self:
-        """From what the core returns."""
+        """Return the costs from the result of the core."""
         fired, wakeups, cascaded, peak, levels, late = costs
         return cls(
             tick_ms,
@@ -80,10 +78,10 @@ class ReplayCosts:
 
     @classmethod
     def merged(cls, parts: Iterable["ReplayCosts"]) -> "ReplayCosts":
-        """The sum over the parts of a log. ValueError: they differ in tick, size or timeout, or there are none."""
+        """Return the sum over the parts of a log. Raise ValueError if their ticks, sizes, or timeouts differ."""
         costs = [*parts]
         if len({(one.tick_ms, one.wheel_size, one.timeout_ms) for one in costs}) != 1:
-            raise ValueError("only costs of one tick, wheel size and timeout can be added up")
+            raise ValueError("only costs with the same tick, wheel size, and timeout can be merged")
         late = np.sum([one.late for one in costs], axis=0)
         late[-1] = max(one.late[-1] for one in costs)
         return cls(

@@ -1,4 +1,4 @@
-"""Log: the timers of a log, put in order once, and lived through in virtual time as often as one likes."""
+"""A log of timers, and its replay in virtual time."""
 
 import operator
 from dataclasses import dataclass
@@ -15,40 +15,42 @@ FIRED = 0
 CANCELLED = 1
 
 NEVER = -(2**63)
-"""Stands in ends_ms for a timer that was never cancelled, where there are no nulls to say so."""
+"""The value in ends_ms for a timer that was never cancelled."""
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of each timer of a log, in the log's order."""
+    """The outcome of each timer, in the order of the log."""
 
     __module__ = "hwheel.replay"
 
     outcomes: npt.NDArray[np.int8]
-    """FIRED or CANCELLED."""
+    """FIRED or CANCELLED for each timer."""
     at_ms: npt.NDArray[np.int64]
-    """When."""
+    """The time of each outcome."""
     costs: ReplayCosts
 
 
 class Log:
     """Log(starts_ms, timeouts_ms, ends_ms)
 
-    A log of timers, put in order once, to be replayed with as many ticks and wheel sizes as one likes.
+    Hold a log of timers, sorted once for any number of replays.
 
-    Arguments:
-        starts_ms: when each timer was started, in ms, not negative, in any order. An array of int64 or what makes one.
-        timeouts_ms: for how long, in ms; zero or less: it falls due at once.
-        ends_ms: when it was cancelled, in ms; NEVER, or a null in an Arrow array: never. An end before the start counts
-            as one at the start; one after it has fired does nothing.
+    Args:
+        starts_ms: The start of each timer in ms, in any order: an array of int64, or values that convert to one.
+        timeouts_ms: The timeouts in ms. A timeout of zero or less expires at once.
+        ends_ms: The time of each cancel in ms, or NEVER, or null in an Arrow array. An end before the start counts as
+            the start. An end after the expiry has no effect.
 
     Attributes:
-        starts_ms, timeouts_ms, ends_ms: the same as arrays, in order of the starts. Do not change them.
+        starts_ms, timeouts_ms, ends_ms: The columns as arrays, in order of the starts. Do not change them.
 
     Raises:
-        TypeError, ValueError: these are no integers, differ in length, or a start is negative or null.
+        TypeError: A column is not one-dimensional, or its values are not integers.
+        ValueError: The columns differ in length, or a start is negative or null.
+        OverflowError: A value does not fit into 64 bits.
 
-    Runtime complexity: O(n log n) for what is not in order yet.
+    O(n), or O(n log n) for unsorted starts.
 
     >>> from hwheel.replay import Log, NEVER
     >>> log = Log(starts_ms=[0, 0, 5], timeouts_ms=[30, 30, 30], ends_ms=[12, NEVER, NEVER])
@@ -66,7 +68,9 @@ class Log:
         timeouts = _column(timeouts_ms, "timeouts_ms")
         ends = _column(ends_ms, "ends_ms", null=NEVER)
         if not len(starts) == len(timeouts) == len(ends):
-            raise ValueError(f"the columns differ in length: {len(starts)}, {len(timeouts)} and {len(ends)}")
+            raise ValueError(
+                f"the columns must have the same length, got {len(starts)}, {len(timeouts)}, and {len(ends)}"
+            )
         if len(starts) and starts.min() < 0:
             raise ValueError(f"starts_ms[{starts.argmin()}] is negative: {starts.min()}")
         self._rows: npt.NDArray[np.int64] | None = None
@@ -83,20 +87,24 @@ class Log:
     def replay(
         self, *, tick_ms: int = 1, wheel_size: int = DEFAULT_WHEEL_SIZE, timeout_ms: int | None = None
     ) -> Replayed:
-        """Lives through the log with a wheel of this tick and size.
+        """Replay the log on a wheel with this tick and size.
 
-        At one instant timers fire first, then they are cancelled, then started. A timer fires as in SystemTimer: never
-        early, at the next tick.
+        At each instant, timers fire first, then timers are cancelled, then timers start. As in SystemTimer, a timer
+        fires at the first tick at or after its deadline.
 
-        Arguments:
-            tick_ms, wheel_size: as SystemTimer's.
-            timeout_ms: a timeout for all timers instead of their own: what if it were 5 s? None: their own.
+        Args:
+            tick_ms: As in SystemTimer.
+            wheel_size: As in SystemTimer.
+            timeout_ms: One timeout for all timers. Default: their own.
+
+        Returns:
+            The outcome of each timer, and the costs.
 
         Raises:
-            OverflowError: a deadline does not fit into 64 bits of milliseconds.
-            TypeError, ValueError: as SystemTimer.
+            OverflowError: A deadline does not fit into 64 bits of milliseconds.
+            TypeError, ValueError: An argument is invalid, as in SystemTimer.
 
-        Runtime complexity: O(1) a timer. The GIL is released.
+        O(1) per timer. Releases the GIL.
         """
         timeouts = self.timeouts_ms
         if timeout_ms is not None:
@@ -122,12 +130,12 @@ class Log:
 
 
 def _order(times_ms: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The stable order: a radix sort, which needs few passes for times that lie within a day."""
+    """Return the stable order, by a radix sort that needs few passes for times of one day."""
     return np.frombuffer(order_by(times_ms), np.int64)
 
 
 def _column(values: Any, name: str, null: int | None = None) -> npt.NDArray[np.int64]:
-    """An array of int64, nulls of Arrow replaced."""
+    """Return an array of int64, with nulls of Arrow replaced."""
     if hasattr(values, "null_count") and values.null_count:
         if null is None:
             raise ValueError(f"{name} has nulls")
@@ -136,5 +144,5 @@ def _column(values: Any, name: str, null: int | None = None) -> npt.NDArray[np.i
     if column.ndim != 1 or (len(column) and column.dtype.kind not in "iu"):
         raise TypeError(f"{name} must be one column of integers, not {column.dtype} of shape {column.shape}")
     if column.dtype.kind == "u" and len(column) and column.max() > np.iinfo(np.int64).max:
-        raise OverflowError(f"{name} does not fit into 64 bits with a sign: {column.max()}")
+        raise OverflowError(f"{name} must fit into a signed 64-bit integer, got {column.max()}")
     return np.ascontiguousarray(column, dtype=np.int64)

@@ -1,15 +1,9 @@
-"""Which tick, wheel size and timeout suit a log of timers: what stands behind `hwheel tune` and `hwheel.spark.replay`.
+"""Find the tick, wheel size, and timeout that suit a log of timers: the code behind ``hwheel tune``.
 
-    grid.py             the ticks, sizes and timeouts that are tried
-    curves.py           what is counted beside the costs; can be added up
-    study.py            a log, or its parts, replayed on the whole grid
-    advice.py           what to choose, and why
-    pictures.py, report.py      the report
-
-Needs NumPy and pyarrow; the pictures need matplotlib: `pip install 'hwheel[tune]'`.
+Needs NumPy and pyarrow; the pictures need matplotlib (``pip install 'hwheel[tune]'``).
 """
 
 from hwheel.extras import require
 
-# What draws is wanted later, by those who want pictures.
+# Only the command draws, so rich and matplotlib are checked later.
 require("hwheel.tune", "tune", without=("rich", "matplotlib"))

@@ -1,4 +1,4 @@
-"""What is counted of a log beside its costs. Curves of the parts of a log can be added up to those of the whole."""
+"""Pending timers over time, and the distribution of timeouts. Curves of the parts of a log can be added up."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from hwheel.replay import NEVER, Log, Replayed
 
 Counts = npt.NDArray[np.int64]
 
-STEPS = 1024  # of a PendingCurve, at most
+STEPS = 1024  # the most steps of a PendingCurve
 HOUR_MS = 3_600_000
-# Lengths of time are counted in steps that begin at numbers of two digits, which is what people set timeouts to, and at
-# hours, up to a year: 10 % or finer. Below 1 ms and above a year is one step each.
+# The edges of the steps in which durations are counted: numbers of two digits, because timeouts usually are, and hours
+# up to a year. A step is at most 10 % wide. Below 1 ms and above a year there is one step each.
 EDGES_MS: npt.NDArray[np.int64] = np.unique(
     [digits * 10**zeros for zeros in range(9) for digits in range(1, 100)]
     + [hours * HOUR_MS for hours in (6, 12, 24, 48, 168, 720, 8760)]
@@ -22,19 +22,18 @@ EDGES_MS: npt.NDArray[np.int64] = np.unique(
 
 @dataclass(frozen=True)
 class PendingCurve:
-    """How many timers were pending in the course of time: counts of starts and ends in steps of 2**shift ms, the first
-    of which begins at first << shift."""
+    """The starts and ends of timers in steps of ``2**shift`` ms. The first step begins at ``first << shift``."""
 
     shift: int
     first: int
     started: Counts
-    over: Counts
+    ended: Counts
 
     @classmethod
-    def of(cls, starts_ms: Counts, over_ms: Counts) -> "PendingCurve":
-        """Times may come in any order; there is at least one of each."""
-        first_ms = int(min(starts_ms.min(), over_ms.min()))
-        last_ms = int(max(starts_ms.max(), over_ms.max()))
+    def of(cls, starts_ms: Counts, ends_ms: Counts) -> "PendingCurve":
+        """Count times, in any order. There must be at least one."""
+        first_ms = int(min(starts_ms.min(), ends_ms.min()))
+        last_ms = int(max(starts_ms.max(), ends_ms.max()))
         shift = 0
         while (last_ms >> shift) - (first_ms >> shift) >= STEPS:
             shift += 1
@@ -44,16 +43,16 @@ class PendingCurve:
             shift,
             first,
             np.bincount((starts_ms >> shift) - first, minlength=steps),
-            np.bincount((over_ms >> shift) - first, minlength=steps),
+            np.bincount((ends_ms >> shift) - first, minlength=steps),
         )
 
     def spread(self, shift: int, first: int, steps: int) -> tuple[Counts, Counts]:
-        """The counts in other steps, not finer ones, which reach as far or farther."""
-        place = ((self.first + np.arange(len(self.started))) >> (shift - self.shift)) - first
-        wide = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
-        np.add.at(wide[0], place, self.started)
-        np.add.at(wide[1], place, self.over)
-        return wide
+        """Return the counts in other steps, which must not be finer and must cover these."""
+        targets = ((self.first + np.arange(len(self.started))) >> (shift - self.shift)) - first
+        started, ended = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
+        np.add.at(started, targets, self.started)
+        np.add.at(ended, targets, self.ended)
+        return started, ended
 
     @staticmethod
     def merged(curves: Sequence["PendingCurve"]) -> "PendingCurve":
@@ -65,8 +64,8 @@ class PendingCurve:
                 break
             shift += 1
         parts = [curve.spread(shift, first, last - first + 1) for curve in curves]
-        started, over = np.sum(parts, axis=0)
-        return PendingCurve(shift, first, started, over)
+        started, ended = np.sum(parts, axis=0)
+        return PendingCurve(shift, first, started, ended)
 
     @property
     def times_ms(self) -> Counts:
@@ -75,18 +74,21 @@ class PendingCurve:
 
     @property
     def pending(self) -> Counts:
-        """How many were pending at the end of each step."""
-        return np.cumsum(self.started - self.over)
+        """The number of pending timers at the end of each step."""
+        return np.cumsum(self.started - self.ended)
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """How many timers had a timeout of such a length, how many were cancelled so long after their start, and how many
-    never: items of EDGES_MS, each with what is from this edge to the next. The first item is what is below 1 ms."""
+    """The timers by timeout, and the cancelled timers by the time until the cancel.
+
+    Item 0 counts durations below 1 ms, and item n counts those from ``EDGES_MS[n - 1]`` to the next edge.
+    """
 
     timeouts: Counts
     until_cancelled: Counts
     never: int
+    """Timers that were never cancelled."""
 
     @classmethod
     def of(cls, log: Log) -> "Lengths":
@@ -107,13 +109,13 @@ class Lengths:
 
     @property
     def would_expire(self) -> npt.NDArray[np.float64]:
-        """For each of EDGES_MS as the timeout of all: the share of timers that would expire, with a tick of 1 ms."""
+        """The share of timers that would expire with each of EDGES_MS as the timeout of all, with a tick of 1 ms."""
         at_least = np.cumsum(self.until_cancelled[::-1])[::-1][1:] + self.never
         share: npt.NDArray[np.float64] = at_least / (self.until_cancelled.sum() + self.never)
         return share
 
     def timeout_quantile_ms(self, quantile: float) -> int:
-        """A quantile of the timers' own timeouts, to a step."""
+        """Return a quantile of the timers' own timeouts, rounded down to an edge."""
         step = int(np.searchsorted(np.cumsum(self.timeouts), quantile * self.timeouts.sum()))
         return int(EDGES_MS[max(step - 1, 0)])
 
@@ -124,7 +126,7 @@ def counted(lengths_ms: Counts) -> Counts:
 
 @dataclass(frozen=True)
 class Curves:
-    """What is counted beside the costs: pending timers over time, and how long timers took to be cancelled."""
+    """The curves of a log."""
 
     pending: PendingCurve
     lengths: Lengths

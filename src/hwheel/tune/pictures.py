@@ -1,4 +1,4 @@
-"""The pictures of a report. Each title says what is to be seen."""
+"""The pictures of a report. Each title states the finding."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,13 @@ from hwheel.tune.curves import EDGES_MS, Curves
 from hwheel.tune.study import Study
 from hwheel.tune.units import bytes_text, ms_text, share_text
 
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"  # told apart by most eyes (Okabe and Ito)
+# The palette of Okabe and Ito, for color-blind readers.
+BLUE, ORANGE, GREEN, GREY = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#7F7F7F",
+)
 STYLE: Any = {
     "figure.dpi": 110,
     "font.size": 10,
@@ -29,14 +35,13 @@ STYLE: Any = {
     "figure.constrained_layout.use": True,
 }
 TIME_TICKS = (1, 10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000, 30 * 86_400_000)
-# The Figure class and not pyplot: no windows, and nothing that the program around it could have set.
 
 
 def draw(study: Study, advice: Advice, out: Path) -> list[Path]:
-    """Draws everything into a directory, and returns the files. Raises MissingExtraError."""
+    """Draw all pictures into a directory and return the files. Raise MissingExtraError without matplotlib."""
     require("hwheel.tune", "tune", without=("rich",))
     import matplotlib
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure  # unlike pyplot, it opens no window and has no global state
 
     assert study.curves is not None
     files = []
@@ -56,12 +61,16 @@ def points_of(study: Study, advice: Advice) -> dict[tuple[int, int], Any]:
 
 
 def lateness(figure: Any, study: Study, advice: Advice) -> None:
-    """Lateness and wake-ups against the tick, at the advised size."""
+    """Plot lateness and wake-ups by tick, with the recommended wheel size."""
     size = advice.costs.wheel_size
     rows = [costs for (_, one), costs in sorted(points_of(study, advice).items()) if one == size]
     ticks = [costs.tick_ms for costs in rows]
     late, woken = figure.subplots(1, 2)
-    for name, colour, width in (("max", ORANGE, 5), ("p99", BLUE, 2), ("p50", GREEN, 2)):  # the first two often meet
+    for name, colour, width in (
+        ("max", ORANGE, 5),
+        ("p99", BLUE, 2),
+        ("p50", GREEN, 2),
+    ):  # max and p99 often coincide
         late.plot(
             ticks,
             [getattr(costs.lateness, name) for costs in rows],
@@ -74,14 +83,14 @@ def lateness(figure: Any, study: Study, advice: Advice) -> None:
     late.set_yscale("symlog", linthresh=1)
     late.set_ylim(bottom=0)
     late.yaxis.set_major_formatter(lambda value, _: ms_text(value) if value else "0")
-    late.set_ylabel("fires after its deadline by")
+    late.set_ylabel("lateness")
     late.legend()
-    late.set_title("How late timers fire")
+    late.set_title("Lateness of timers")
     woken.plot(ticks, [costs.wakeups for costs in rows], marker="o", color=BLUE)
     woken.set_ylim(bottom=0)
     woken.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     woken.set_ylabel("wake-ups of the reaper")
-    woken.set_title("What it saves")
+    woken.set_title("Wake-ups")
     for axis in (late, woken):
         axis.set_xscale("log")
         axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks], rotation=45 if len(ticks) > 7 else 0)
@@ -96,7 +105,7 @@ def lateness(figure: Any, study: Study, advice: Advice) -> None:
 
 
 def cost(figure: Any, study: Study, advice: Advice) -> None:
-    """Moves and memory against the wheel size."""
+    """Plot moves and memory by wheel size."""
     points = points_of(study, advice)
     ticks = sorted({tick for tick, _ in points})
     shown = [tick for tick in ticks if tick in (ticks[0], advice.costs.tick_ms, ticks[-1])]
@@ -116,25 +125,25 @@ def cost(figure: Any, study: Study, advice: Advice) -> None:
     moves.set_title("Work")
     moves.legend()
     memory.yaxis.set_major_formatter(lambda value, _: bytes_text(value))
-    memory.set_ylabel("wheel, and entries at the peak")
+    memory.set_ylabel("wheel and entries at the peak")
     memory.set_title("Memory")
     for axis in (moves, memory):
         axis.set_ylim(bottom=0)
         axis.set_xscale("log", base=2)
         axis.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=45 if len(sizes) > 7 else 0)
         axis.minorticks_off()
-        axis.set_xlabel("wheel size (buckets a level)")
+        axis.set_xlabel("wheel size (buckets per level)")
         axis.axvline(advice.costs.wheel_size, color=GREY, linewidth=6, alpha=0.25)
     each = advice.costs.cascaded / advice.costs.timers
     figure.suptitle(
-        f"A wheel size of {advice.costs.wheel_size:,}: {each:.2f} moves a timer, "
+        f"A wheel size of {advice.costs.wheel_size:,}: {each:.2f} moves per timer, "
         f"{bytes_text(advice.costs.memory_bytes)}",
         fontweight="bold",
     )
 
 
 def pending(figure: Any, study: Study, advice: Advice) -> None:
-    """How many timers were pending in the course of time."""
+    """Plot the pending timers over time."""
     curve = curves_of(study).pending
     times_ms, counts = curve.times_ms, curve.pending
     since_ms = times_ms - (curve.first << curve.shift)
@@ -149,16 +158,16 @@ def pending(figure: Any, study: Study, advice: Advice) -> None:
     axis.set_ylim(bottom=0)
     axis.set_xlim(0, since_ms[-1] / length)
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axis.set_xlabel(f"{unit} since the log begins (steps of {ms_text(1 << curve.shift)})")
+    axis.set_xlabel(f"{unit} since the start of the log (steps of {ms_text(1 << curve.shift)})")
     axis.set_ylabel("timers pending")
     most = f"At most {study.costs[0].peak_pending:,} timers are pending at once"
-    if study.wheels > 1:  # of all together only the ends of steps are known
+    if study.wheels > 1:  # the peaks of several wheels need not coincide
         most = f"Up to {int(counts.max()):,} timers are pending on {study.wheels:,} wheels together"
-    axis.set_title(f"{most}, half of the time no more than {int(np.median(counts)):,}")
+    axis.set_title(f"{most}, and at most {int(np.median(counts)):,} for half of the time")
 
 
 def timeouts(figure: Any, study: Study, advice: Advice) -> None:
-    """The share that would expire, against the timeout."""
+    """Plot the share of timers that would expire by timeout."""
     lengths = curves_of(study).lengths
     share = lengths.would_expire
     now = advice.costs.fired / advice.costs.timers
@@ -167,7 +176,7 @@ def timeouts(figure: Any, study: Study, advice: Advice) -> None:
     falls_until = np.flatnonzero(share > share[-1])
     last_ms = 2 * max([1000, *own, *EDGES_MS[falls_until[-1:]].tolist()])
     axis = figure.subplots()
-    axis.step(EDGES_MS, share, where="post", color=BLUE, linewidth=2, label="if all had this timeout")
+    axis.step(EDGES_MS, share, where="post", color=BLUE, linewidth=2, label="one timeout for all")
     axis.axhline(now, color=ORANGE, linestyle="--", label=f"with their own timeouts: {share_text(now)}")
     if len(own) <= 8:
         for number, timeout_ms in enumerate(own):
@@ -193,7 +202,7 @@ def timeouts(figure: Any, study: Study, advice: Advice) -> None:
 
 
 def finding(share: npt.NDArray[np.float64], now: float) -> str:
-    """The shortest timeout for all with which not many more would expire than do."""
+    """Find the shortest timeout for all with about as many expiries as now."""
     enough = np.flatnonzero(share <= now * 1.1 + 1e-6)
     step = int(enough[0]) if len(enough) else len(share) - 1
     return (

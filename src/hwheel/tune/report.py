@@ -1,4 +1,4 @@
-"""The report: figures as JSON, pictures, and a page that shows both."""
+"""The report: an HTML page, the figures as JSON, and pictures."""
 
 import json
 from html import escape
@@ -17,14 +17,15 @@ PAGE = "report.html"
 STYLE = """body { font: 16px/1.5 sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222 }
 table { border-collapse: collapse; margin: 1em 0 } th, td { padding: .2em .8em; text-align: right }
 th { border-bottom: 1px solid #888 } tr.chosen { background: #dff0ff; font-weight: bold } img { max-width: 100% }"""
-COLUMNS = ("tick", "wheel size", "levels", "wake-ups", "moves a timer", "late p50/p99/max, ms", "memory")
+COLUMNS = ("tick", "wheel size", "levels", "wake-ups", "moves per timer", "late p50/p99/max, ms", "memory")
 
 
 def write_report(out: Path, name: str, study: Study, advice: Advice, what_if: list[ReplayCosts]) -> list[Path]:
-    """Writes it into a directory, which is made, and returns its files, the page first.
+    """Write the report into a directory, which is created, and return the files, the page first.
 
     Raises:
-        OSError, MissingExtraError
+        OSError: A file cannot be written.
+        MissingExtraError: matplotlib is not installed.
     """
     out.mkdir(parents=True, exist_ok=True)
     pictures = draw(study, advice, out)
@@ -36,7 +37,7 @@ def write_report(out: Path, name: str, study: Study, advice: Advice, what_if: li
 
 
 def figures_of(name: str, study: Study, advice: Advice, what_if: list[ReplayCosts]) -> dict[str, Any]:
-    """Everything, for programs. Times in ms."""
+    """Return the figures for JSON. Times are in ms."""
     found: dict[str, Any] = {
         "hwheel": __version__,
         "log": name,
@@ -78,7 +79,7 @@ def point(costs: ReplayCosts) -> dict[str, Any]:
 
 
 def cells(costs: ReplayCosts) -> list[str]:
-    """A row of the table, under COLUMNS."""
+    """Return the cells of a row, in the order of COLUMNS."""
     late = costs.lateness
     return [
         ms_text(costs.tick_ms),
@@ -97,7 +98,7 @@ def headline(study: Study, advice: Advice) -> str:
     return (
         f"{study.timers:,} timers{wheels}: {share_text(costs.fired / study.timers)} expired, the others were "
         f"cancelled; at most {costs.peak_pending:,} were pending at once"
-        + (", if all wheels reached their peaks together." if study.wheels > 1 else ".")
+        + (" if all wheels peaked at the same time." if study.wheels > 1 else ".")
     )
 
 
@@ -110,7 +111,7 @@ def what_if_text(costs: ReplayCosts) -> str:
 
 
 def page_of(name: str, study: Study, advice: Advice, what_if: list[ReplayCosts], pictures: list[Path]) -> str:
-    """The report as a page of HTML."""
+    """Return the page."""
     choice = f"tick {ms_text(advice.costs.tick_ms)}, wheel size {advice.costs.wheel_size:,}"
     rows = []
     for costs in study.costs:
@@ -125,19 +126,23 @@ def page_of(name: str, study: Study, advice: Advice, what_if: list[ReplayCosts],
         "</ul>",
     ]
     if study.dropped:
-        parts.append(f"<p>The recorder of this log had no room for {study.dropped:,} timers: they are missing.</p>")
+        parts.append(f"<p>The log lacks {study.dropped:,} timers that the recorder dropped.</p>")
     if what_if:
-        parts += ["<h2>What if</h2><ul>", *(f"<li>{escape(what_if_text(costs))}</li>" for costs in what_if), "</ul>"]
+        parts += [
+            "<h2>Other timeouts</h2><ul>",
+            *(f"<li>{escape(what_if_text(costs))}</li>" for costs in what_if),
+            "</ul>",
+        ]
     parts += [f'<p><img src="{picture.name}" alt="{picture.stem}"></p>' for picture in pictures]
     parts += [
-        "<h2>Everything that was tried</h2><table><tr>",
+        "<h2>All settings</h2><table><tr>",
         *(f"<th>{name}</th>" for name in COLUMNS),
         "</tr>",
         *rows,
         "</table>",
-        "<p>A timer fires at the first tick at or after its deadline, never early. Lateness is what that alone makes "
-        "it, on a machine without delays; memory is without what a program hangs on its timers. The same figures are "
-        "in report.json.</p>",
+        "<p>A timer fires at the first tick at or after its deadline, never early. Lateness is the result of this "
+        "rounding alone, on a machine without delays. Memory excludes callbacks and their arguments. report.json has "
+        "the same figures.</p>",
         f"<p>hwheel {__version__}</p></body></html>",
     ]
     return "\n".join(parts) + "\n"

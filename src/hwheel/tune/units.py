@@ -1,8 +1,8 @@
-"""Quantities as people read them."""
+"""Quantities as text."""
 
 
 def ms_text(ms: float) -> str:
-    """A length of time.
+    """Format a duration.
 
     >>> [ms_text(ms) for ms in (0.5, 7, 1500, 90_000, 5_400_000, 200_000_000)]
     ['0.5 ms', '7 ms', '1.5 s', '1.5 min', '1.5 h', '2.31 d']
@@ -14,7 +14,7 @@ def ms_text(ms: float) -> str:
 
 
 def bytes_text(count: float) -> str:
-    """An amount of memory.
+    """Format an amount of memory.
 
     >>> [bytes_text(count) for count in (512, 70_000, 3_500_000, 12e9)]
     ['512 B', '70 kB', '3.5 MB', '12 GB']
@@ -26,7 +26,7 @@ def bytes_text(count: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """A share, in percent; what is there at all is not shown as nothing.
+    """Format a share as a percentage. Only zero is shown as 0 %.
 
     >>> [share_text(share) for share in (0, 0.00004, 0.0123, 0.5, 1)]
     ['0 %', '0.004 %', '1.2 %', '50 %', '100 %']

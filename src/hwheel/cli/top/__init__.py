@@ -1,1 +1,1 @@
-"""`hwheel top`: a live look at the timers of a running program."""
+"""``hwheel top``: watch the timers of a running program."""

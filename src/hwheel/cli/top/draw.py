@@ -1,7 +1,7 @@
-"""`hwheel top` for people: the page, for a terminal of any width."""
+"""The page of ``hwheel top``, for a terminal of any width."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -17,14 +17,14 @@ BAR = "cyan"
 HEIGHTS = " ▁▂▃▄▅▆▇█"
 PLAIN_HEIGHTS = " .:-=+*#"
 NOTHING = "-"
-SIDE_BY_SIDE = 100  # columns from which on the levels and the lateness stand beside each other
-MORE = 80  # columns from which on the table has all figures
+SIDE_BY_SIDE = 100  # columns that show the levels beside the lateness
+MORE = 80  # columns that the table with all figures needs
 LEAST = 40
-LINES_LEAST = 4  # that a timer's details take
+LINES_LEAST = 4  # lines that the details of a timer need
 
 
 class Page:
-    """Draws looks on a console."""
+    """Draws snapshots on a console."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -32,36 +32,46 @@ class Page:
         self.block = "#" if console.options.ascii_only else "█"
 
     def draw(
-        self, look: Mapping[str, Any], rates: Mapping[str, Rates], place: str, state: str = "", lines: int | None = None
+        self,
+        snapshot: Mapping[str, Any],
+        rates: Mapping[str, Rates],
+        address: str,
+        state: str = "",
+        lines: int | None = None,
     ) -> RenderableType:
-        """All of it; lines: as much of it as fits into so many, whole timers only."""
-        head = Text.assemble((plain(look["program"]), "bold"), (f"  pid {look['pid']}, {place}", QUIET))
+        """Draw a snapshot. lines: the height of the terminal, which limits the number of timers with details."""
+        head = Text.assemble((plain(snapshot["program"]), "bold"), (f"  pid {snapshot['pid']}, {address}", QUIET))
         if state:
             head.append(f"  {state}", "bold red")
         parts: list[RenderableType] = [head]
-        timers, purgatories = look["timers"], look.get("purgatories", [])
+        timers, purgatories = snapshot["timers"], snapshot.get("purgatories", [])
         if not timers and not purgatories:
-            parts.append(Text("There is no timer at the moment.", QUIET))
+            parts.append(Text("The program has no timers at the moment.", QUIET))
         if timers:
             parts += ["", self._overview(timers, rates)]
         if purgatories:
             parts += ["", self._purgatories(purgatories)]
-        left = None if lines is None else lines - self._lines(parts) - 1
+        return Group(*parts, *self._details(timers, rates, None if lines is None else lines - self._lines(parts) - 1))
+
+    def _details(
+        self, timers: Sequence[Mapping[str, Any]], rates: Mapping[str, Rates], lines_left: int | None
+    ) -> Iterator[RenderableType]:
+        """Draw the details of the timers that fit into the lines."""
         hidden = 0
         for timer in timers:
-            if left is not None and left < LINES_LEAST:
+            if lines_left is not None and lines_left < LINES_LEAST:
                 hidden += 1
                 continue
             detail = self._detail(timer, rates.get(timer["name"]))
-            needed = self._lines([detail])
-            if left is not None and needed > left:
-                hidden += 1
-                continue
-            left = None if left is None else left - needed
-            parts.append(detail)
+            if lines_left is not None:
+                needed = self._lines([detail])
+                if needed > lines_left:
+                    hidden += 1
+                    continue
+                lines_left -= needed
+            yield detail
         if hidden:
-            parts.append(Text(f"{hidden} more where the terminal is higher", QUIET))
-        return Group(*parts)
+            yield Text(f"{hidden} more in a taller terminal", QUIET)
 
     def _lines(self, parts: Sequence[RenderableType]) -> int:
         return len(self.console.render_lines(Group(*parts), pad=False))
@@ -73,7 +83,7 @@ class Page:
     # --- tables ------------------------------------------------------------------------------------------------------
 
     def _overview(self, timers: Sequence[Mapping[str, Any]], rates: Mapping[str, Rates]) -> Table:
-        """A line for each timer."""
+        """Draw a line for each timer."""
         wide = self.width >= MORE
         heads = ["pending", "add/s", "cancel/s", "expire/s"] + ["wake/s", "due"] * wide + ["late 99%"]
         rows = []
@@ -92,7 +102,7 @@ class Page:
         return self._table("purgatory", heads, rows)
 
     def _table(self, kind: str, heads: list[str], rows: list[tuple[str, list[str]]]) -> Table:
-        """Figures by name. Where there is not enough room the names are cut, and not the figures."""
+        """Draw a table of figures by name. Names are truncated if the terminal is narrow; figures are not."""
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         taken = sum(2 + max(map(len, column)) for column in zip(heads, *(row for _, row in rows), strict=True))
         room = max(self.width - taken - 2, len(kind))
@@ -106,7 +116,7 @@ class Page:
     # --- one timer ---------------------------------------------------------------------------------------------------
 
     def _detail(self, timer: Mapping[str, Any], now: Rates | None) -> RenderableType:
-        kind = f"{plain(timer['kind'])}, tick {ms_text(timer['tick_ms'])}, {timer['wheel_size']:,} buckets a level"
+        kind = f"{plain(timer['kind'])}, tick {ms_text(timer['tick_ms'])}, {timer['wheel_size']:,} buckets per level"
         head = Text.assemble((plain(timer["name"]), "bold"), (f"  {kind}", QUIET), no_wrap=True, overflow="ellipsis")
         late = timer["lateness"]
         said = f"late: median {ms_text(late['p50_ms'])}, 99 % {ms_text(late['p99_ms'])}, most {ms_text(late['max_ms'])}"
@@ -126,7 +136,7 @@ class Page:
         return Group("", head, Text(said, QUIET), body)
 
     def _levels(self, levels: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
-        """A line for each level: what waits from now to how far ahead, in its buckets."""
+        """Draw a line for each level: its pending timers from now on to the right."""
         grid = Table.grid(padding=(0, 1, 0, 0))
         grid.add_column(no_wrap=True)
         grid.add_column(no_wrap=True, justify="right", style=QUIET)
@@ -135,18 +145,18 @@ class Page:
         counts = [number(sum(level["bars"])) for level in levels]
         room = width - max(map(len, counts), default=0) - len("level 10 to 100 min   ")
         for level, count in zip(levels, counts, strict=True):
-            bars = merged(level["bars"], max(room, 8))
+            bars = merge_bars(level["bars"], max(room, 8))
             reach_ms = min(len(level["bars"]) * level["buckets_per_bar"] * level["tick_ms"], level["interval_ms"])
             grid.add_row(f"level {level['level']}", f"to {ms_text(reach_ms)}", self._bars(bars), count)
         return grid
 
     def _bars(self, counts: Sequence[int]) -> str:
-        """A character to each. What is there at all is seen."""
+        """Draw a character for each count. Only zero is blank."""
         most, steps = max(counts, default=0), len(self.heights) - 1
         return "".join(self.heights[math.ceil(steps * count / most) if count else 0] for count in counts)
 
     def _lateness(self, steps: Sequence[tuple[float, int]], width: int) -> RenderableType:
-        """A line for each power of two."""
+        """Draw a line for each power of two."""
         if not steps:
             return Text("nothing has expired yet", QUIET)
         grid = Table.grid(padding=(0, 1, 0, 0))
@@ -161,19 +171,19 @@ class Page:
         return grid
 
 
-def merged(bars: Sequence[int], room: int) -> list[int]:
-    """As many neighbours put together as it takes to have room."""
+def merge_bars(bars: Sequence[int], room: int) -> list[int]:
+    """Add up neighbors so that at most ``room`` bars remain."""
     each = -(-len(bars) // room)
     return [sum(bars[at : at + each]) for at in range(0, len(bars), each)]
 
 
 def plain(text: str) -> str:
-    """A name that a program has chosen, without what a terminal would take for an order."""
+    """Replace control characters in a name, which comes from another program."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
 
 
 def number(count: int, is_more: bool = False) -> str:
-    """A count.
+    """Format a count.
 
     >>> number(1234567), number(512, True)
     ('1,234,567', '512+')
@@ -182,7 +192,7 @@ def number(count: int, is_more: bool = False) -> str:
 
 
 def rate(a_second: float) -> str:
-    """What happens a second.
+    """Format a rate per second.
 
     >>> [rate(one) for one in (0, 0.123, 5, 1234.5)]
     ['0', '0.12', '5', '1,234']
@@ -191,7 +201,7 @@ def rate(a_second: float) -> str:
 
 
 def ms_text(ms: float) -> str:
-    """A length of time, to two figures; above 100 of a unit to all.
+    """Format a duration with two significant digits, or as an integer from 100.
 
     >>> [ms_text(ms) for ms in (0, 0.128, 0.0421, 16.384, 512, 30720, 262144, 7.2e7, 8.64e8)]
     ['0 ms', '0.13 ms', '0.042 ms', '16 ms', '512 ms', '31 s', '4.4 min', '20 h', '10 d']

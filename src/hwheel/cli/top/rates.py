@@ -1,14 +1,17 @@
-"""What two looks say of the time between them."""
+"""Rates and lateness between two snapshots."""
 
 import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-COUNTED = ("added", "cancelled", "expired", "wakeups")
+COUNTERS = ("added", "cancelled", "expired", "wakeups")
 
 
 class Rates(NamedTuple):
-    """Of one timer, a second; and how late what expired meanwhile was, in ms, within 6 %: None if nothing did."""
+    """The rates of a timer per second, and the lateness of the timers that expired between two snapshots.
+
+    Lateness is in ms, within 6 %, or None if no timer expired.
+    """
 
     added: float
     cancelled: float
@@ -19,32 +22,32 @@ class Rates(NamedTuple):
 
 
 def rates_between(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Rates]:
-    """{name of the timer: its rates}, without those that were not there before."""
+    """Return the rates by the timer's name, without timers that the first snapshot lacks."""
     seconds = after["time"] - before["time"]
     if before["pid"] != after["pid"] or seconds <= 0:
         return {}
     earlier = {timer["name"]: timer for timer in before["timers"]}
-    found = {}
+    rates = {}
     for timer in after["timers"]:
-        was = earlier.get(timer["name"])
-        if was is None or any(timer[name] < was[name] for name in COUNTED):
-            continue  # it is new, or another one has this name now
-        added, cancelled, expired, wakeups = ((timer[name] - was[name]) / seconds for name in COUNTED)
-        steps = new_steps(was["lateness"]["histogram_us"], timer["lateness"]["histogram_us"])
+        old = earlier.get(timer["name"])
+        if old is None or any(timer[name] < old[name] for name in COUNTERS):
+            continue  # the timer is new, or another timer has this name now
+        added, cancelled, expired, wakeups = ((timer[name] - old[name]) / seconds for name in COUNTERS)
+        steps = new_steps(old["lateness"]["histogram_us"], timer["lateness"]["histogram_us"])
         late = quantile_ms(steps, 0.5), quantile_ms(steps, 0.99)
-        found[timer["name"]] = Rates(added, cancelled, expired, wakeups, *late)
-    return found
+        rates[timer["name"]] = Rates(added, cancelled, expired, wakeups, *late)
+    return rates
 
 
 def new_steps(before: Iterable[tuple[int, int]], after: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The steps of a histogram that have grown, and by how much."""
+    """Return the steps of a histogram that have grown, with the growth."""
     earlier = dict(before)
     grown = [(upper, count - earlier.get(upper, 0)) for upper, count in after]
     return [(upper, count) for upper, count in grown if count > 0]
 
 
 def quantile_ms(steps: list[tuple[int, int]], quantile: float) -> float | None:
-    """The upper edge of the step that the quantile falls into."""
+    """Return the upper edge of the step that holds the quantile."""
     rank = math.ceil(quantile * sum(count for _, count in steps))
     for upper_us, count in steps:
         rank -= count
@@ -54,8 +57,7 @@ def quantile_ms(steps: list[tuple[int, int]], quantile: float) -> float | None:
 
 
 def octaves(steps: Iterable[tuple[int, int]]) -> list[tuple[float, int]]:
-    """(ms, how many were as late as that at most), a power of two in us to each, from the first that holds something to
-    the last; 128 us is the first.
+    """Return (upper edge in ms, count) for each power of two in us, from 128 us and without empty ends.
 
     >>> octaves([(90, 1), (200, 2), (900, 3)])
     [(0.128, 1), (0.256, 2), (0.512, 0), (1.024, 3)]

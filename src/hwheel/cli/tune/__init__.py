@@ -1,1 +1,1 @@
-"""`hwheel tune`: which tick, wheel size and timeout suit a log of timers; computed in hwheel.tune."""
+"""``hwheel tune``: find the tick, wheel size, and timeout that suit a log of timers."""

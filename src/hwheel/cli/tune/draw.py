@@ -1,4 +1,4 @@
-"""`hwheel tune` for people: how far it is, the tables, and what to choose."""
+"""The progress bar, the tables, and the recommendation of ``hwheel tune``."""
 
 from pathlib import Path
 
@@ -17,8 +17,8 @@ from hwheel.tune.units import ms_text
 CHOSEN = "bold cyan"
 
 
-class Board:
-    """A bar on standard error, if that is a terminal, for what is going on; gone at the end. A context manager."""
+class ProgressBar:
+    """A progress bar on standard error if that is a terminal. A context manager that removes the bar at the end."""
 
     def __init__(self) -> None:
         console = Console(stderr=True)
@@ -33,49 +33,35 @@ class Board:
         )
         self.task: TaskID | None = None
 
-    def __enter__(self) -> "Board":
+    def __enter__(self) -> "ProgressBar":
         self.progress.start()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.progress.stop()
 
-    def begin(self, what: str, total: int | None) -> None:
-        """A new bar; total None: nobody knows how long it takes."""
+    def begin(self, activity: str, total: int | None) -> None:
+        """Replace the bar. total: None if the amount of work is unknown."""
         if self.task is not None:
             self.progress.remove_task(self.task)
-        self.task = self.progress.add_task(what, total=total)
+        self.task = self.progress.add_task(activity, total=total)
 
     def advance(self, count: int = 1) -> None:
         assert self.task is not None
         self.progress.advance(self.task, count)
 
 
-def show(study: Study, advice: Advice, what_if: list[ReplayCosts], files: list[Path]) -> None:
-    """Writes everything to standard output."""
+def print_study(study: Study, advice: Advice, what_if: list[ReplayCosts], files: list[Path]) -> None:
+    """Print the tables and the recommendation."""
     console = Console(highlight=False)
     console.print(headline(study, advice))
     if study.dropped:
-        console.print(f"The recorder had no room for {study.dropped:,} timers: they are missing.", style="bold red")
+        console.print(f"The log lacks {study.dropped:,} timers that the recorder dropped.", style="bold red")
     chosen = advice.costs
-    for title, picked in (
-        (
-            f"ticks, with wheel size {chosen.wheel_size:,}",
-            [one for one in study.costs if one.wheel_size == chosen.wheel_size],
-        ),
-        (
-            f"wheel sizes, with a tick of {ms_text(chosen.tick_ms)}",
-            [one for one in study.costs if one.tick_ms == chosen.tick_ms],
-        ),
-    ):
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", title_style="bold")
-        for column in COLUMNS:
-            table.add_column(column, justify="right")
-        for costs in picked:
-            # No spaces to break a cell at.
-            row = [cell.replace(" ", "\u00a0") for cell in cells(costs)]
-            table.add_row(*row, style=CHOSEN if costs is chosen else "")
-        console.print(table)
+    same_size = [costs for costs in study.costs if costs.wheel_size == chosen.wheel_size]
+    console.print(table(f"ticks, with wheel size {chosen.wheel_size:,}", same_size, chosen))
+    same_tick = [costs for costs in study.costs if costs.tick_ms == chosen.tick_ms]
+    console.print(table(f"wheel sizes, with a tick of {ms_text(chosen.tick_ms)}", same_tick, chosen))
     choice = f"Choose a tick of {ms_text(chosen.tick_ms)} and a wheel size of {chosen.wheel_size:,}."
     console.print(Text(choice, style=CHOSEN))
     for reason in advice.reasons:
@@ -84,3 +70,15 @@ def show(study: Study, advice: Advice, what_if: list[ReplayCosts], files: list[P
         console.print(what_if_text(costs))
     if files:
         console.print(f"The report is in {files[0]}", soft_wrap=True)
+
+
+def table(title: str, rows: list[ReplayCosts], chosen: ReplayCosts) -> Table:
+    """Return a table with the chosen row highlighted."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", title_style="bold")
+    for column in COLUMNS:
+        made.add_column(column, justify="right")
+    for costs in rows:
+        # No-break spaces, so that no cell wraps.
+        row = [cell.replace(" ", "\u00a0") for cell in cells(costs)]
+        made.add_row(*row, style=CHOSEN if costs is chosen else "")
+    return made

@@ -1,4 +1,4 @@
-"""Where `hwheel tune` replays: here on one wheel, here a file at a time, or on Spark."""
+"""The ways in which ``hwheel tune`` replays a log: on one wheel, file by file, or on Spark."""
 
 import argparse
 from collections.abc import Callable, Iterator
@@ -8,31 +8,30 @@ from typing import Protocol
 from hwheel.cli.common import settings_of, spark_errors
 from hwheel.logs.columns import LogColumns
 from hwheel.logs.files import files_of, read_file, read_files, rows_of
-from hwheel.tune.grid import Grid
-from hwheel.tune.study import Study, study
+from hwheel.tune.study import Grid, Study, study
 
-Replay = Callable[[Grid, bool], Study]  # with curves or without
+Replay = Callable[[Grid, bool], Study]  # (grid, whether to compute curves)
 
 
 class Progress(Protocol):
-    """What is told how far it is."""
+    """The interface of a progress display."""
 
-    def begin(self, what: str, total: int | None) -> None: ...
+    def begin(self, activity: str, total: int | None) -> None: ...
     def advance(self, count: int = 1) -> None: ...
 
 
-class Silence:
-    """Progress that is shown to nobody."""
+class NoProgress:
+    """A progress display that shows nothing."""
 
-    def begin(self, what: str, total: int | None) -> None:
+    def begin(self, activity: str, total: int | None) -> None:
         pass
 
     def advance(self, count: int = 1) -> None:
         pass
 
 
-def source(options: argparse.Namespace, columns: LogColumns, progress: Progress) -> AbstractContextManager[Replay]:
-    """What replays the log that the options name. Raises LogError."""
+def open_source(options: argparse.Namespace, columns: LogColumns, progress: Progress) -> AbstractContextManager[Replay]:
+    """Return a function that replays the log on a grid. Raise LogError for a bad log."""
     if options.spark:
         return on_spark(options, columns, progress)
     files = files_of(options.log)
@@ -41,7 +40,7 @@ def source(options: argparse.Namespace, columns: LogColumns, progress: Progress)
 
 @contextmanager
 def on_one_wheel(files: list[str], columns: LogColumns, progress: Progress) -> Iterator[Replay]:
-    """The log is read once, and stays in memory."""
+    """Read the whole log into memory once."""
     count = rows_of(files, columns)
     progress.begin("reading", count)
     log, dropped = read_files(files, columns, progress.advance, count)
@@ -55,7 +54,7 @@ def on_one_wheel(files: list[str], columns: LogColumns, progress: Progress) -> I
 
 @contextmanager
 def file_by_file(files: list[str], columns: LogColumns, progress: Progress) -> Iterator[Replay]:
-    """One file in memory at a time."""
+    """Hold one file in memory at a time."""
 
     def replay(grid: Grid, curves: bool) -> Study:
         progress.begin("replaying", len(grid) * len(files))
@@ -70,7 +69,7 @@ def file_by_file(files: list[str], columns: LogColumns, progress: Progress) -> I
 
 @contextmanager
 def on_spark(options: argparse.Namespace, columns: LogColumns, progress: Progress) -> Iterator[Replay]:
-    """A session of its own, or that of spark-submit."""
+    """Use a new Spark session, or that of spark-submit."""
     settings = settings_of(options.conf)
     with spark_errors():
         from hwheel.spark.replay import replay as replay_on_spark

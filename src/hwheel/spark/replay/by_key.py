@@ -18,8 +18,7 @@ from hwheel.logs.files import open_file
 from hwheel.replay import Log
 from hwheel.spark.arrow import from_stream, gather, one_array, to_stream
 from hwheel.spark.replay.parts import part_row
-from hwheel.tune.grid import Grid
-from hwheel.tune.study import Study, study
+from hwheel.tune.study import Grid, Study, study
 from hwheel_core import order_by
 
 PACKED = "shard int, blob binary, error string"

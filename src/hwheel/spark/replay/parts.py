@@ -11,8 +11,7 @@ from pyspark.sql import DataFrame
 from hwheel.logs.columns import LogColumns, LogError, joined
 from hwheel.logs.files import read_file
 from hwheel.replay import Log
-from hwheel.tune.grid import Grid
-from hwheel.tune.study import Study, study
+from hwheel.tune.study import Grid, Study, study
 
 PART = "study binary, error string"
 

@@ -22,8 +22,7 @@ from hwheel.spark.message import quoted
 from hwheel.spark.replay.by_key import PACKED, Packer, ShardParts
 from hwheel.spark.replay.parts import PART, FileParts, FrameParts, study_of
 from hwheel.spark.worker import shard_labels
-from hwheel.tune.grid import Grid
-from hwheel.tune.study import Study
+from hwheel.tune.study import Grid, Study
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
 OUTCOMES = pa.array(["fired", "cancelled"])

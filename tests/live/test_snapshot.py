@@ -1,4 +1,4 @@
-"""What the live look shows is what the timers count."""
+"""The contents of a snapshot, and concurrent snapshots."""
 
 import gc
 import json
@@ -12,7 +12,7 @@ import pytest
 
 import hwheel.live
 from hwheel import ManualTimer, SystemTimer
-from hwheel.live.look import Looker, Names, Sources
+from hwheel.live.snapshot import Names, Snapshots, Sources
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 from servers import HTTP_TIMEOUT_S, http_request, live_snapshot
 
@@ -22,7 +22,7 @@ COUNTERS = ("added", "expired", "missed", "cancelled", "cascaded", "wakeups", "p
 
 @pytest.fixture(params=["socket", "port"])
 def serve(request, short_path):
-    """hwheel.live.serve() at an address of its own, closed at the end."""
+    """Return a function that calls hwheel.live.serve(). The servers are closed after the test."""
     servers = []
 
     def start(*timers):
@@ -38,7 +38,7 @@ def names(address):
     return [timer["name"] for timer in live_snapshot(address)["timers"]]
 
 
-def test_a_look_is_what_stats_say(serve):
+def test_a_snapshot_agrees_with_stats(serve):
     requests, sessions = ManualTimer("requests"), ManualTimer("sessions", tick_ms=10, wheel_size=64)
     server = serve(requests, sessions)
     for i in range(1, 201):
@@ -47,30 +47,34 @@ def test_a_look_is_what_stats_say(serve):
     requests.call_many(array("q", [5, 600, 70_000]), len)
     sessions.call_later(3, int)
     requests.advance(12.3)
-    told = live_snapshot(server.address)
-    assert told["hwheel"] == hwheel.__version__ and told["purgatories"] == []
-    assert [timer["name"] for timer in told["timers"]] == ["requests", "sessions"]
-    for timer, look in zip([requests, sessions], told["timers"], strict=True):
+    snapshot = live_snapshot(server.address)
+    assert snapshot["hwheel"] == hwheel.__version__ and snapshot["purgatories"] == []
+    assert [timer["name"] for timer in snapshot["timers"]] == ["requests", "sessions"]
+    for timer, shown in zip([requests, sessions], snapshot["timers"], strict=True):
         stats = timer.stats()
-        assert {name: look[name] for name in COUNTERS} == {name: getattr(stats, name) for name in COUNTERS}
-        late = look["lateness"]
+        assert {name: shown[name] for name in COUNTERS} == {name: getattr(stats, name) for name in COUNTERS}
+        late = shown["lateness"]
         assert (late["p50_ms"], late["p99_ms"], late["max_ms"]) == stats.lateness
         assert sum(count for _, count in late["histogram_us"]) == stats.expired
-        assert (look["kind"], look["tick_ms"], look["wheel_size"]) == ("ManualTimer", timer.tick_ms, timer.wheel_size)
-        assert [level["level"] for level in look["levels"]] == [*range(1, stats.levels + 1)]
-        assert sum(sum(level["bars"]) for level in look["levels"]) == stats.pending == len(timer)
-        for level in look["levels"]:
+        assert (shown["kind"], shown["tick_ms"], shown["wheel_size"]) == (
+            "ManualTimer",
+            timer.tick_ms,
+            timer.wheel_size,
+        )
+        assert [level["level"] for level in shown["levels"]] == [*range(1, stats.levels + 1)]
+        assert sum(sum(level["bars"]) for level in shown["levels"]) == stats.pending == len(timer)
+        for level in shown["levels"]:
             assert level["interval_ms"] == level["tick_ms"] * timer.wheel_size
             assert 0 < len(level["bars"]) <= 60 and level["filled"] >= sum(map(bool, level["bars"]))
 
 
-def test_time_passes_from_look_to_look(serve):
+def test_snapshots_have_increasing_times(serve):
     server = serve(ManualTimer())
     first = live_snapshot(server.address)["time"]
     assert live_snapshot(server.address)["time"] > first
 
 
-def test_timers_are_held_weakly_and_what_is_closed_is_not_shown(serve):
+def test_freed_and_closed_timers_are_not_shown(serve):
     gone, closed, stays = ManualTimer("gone"), SystemTimer("closed"), ManualTimer("stays")
     server = serve(gone, closed, stays)
     assert names(server.address) == ["gone", "closed", "stays"]
@@ -84,7 +88,7 @@ def test_timers_are_held_weakly_and_what_is_closed_is_not_shown(serve):
     assert http_request(server.address, "/").status == 200
 
 
-def test_timers_of_one_name_are_told_apart_and_keep_their_names(serve):
+def test_timers_with_the_same_name_get_permanent_numbers(serve):
     timers = [ManualTimer("a"), ManualTimer("a"), ManualTimer("a #2"), ManualTimer("a")]
     server = serve(*timers)
     assert names(server.address) == ["a", "a #2", "a #2 #2", "a #3"]
@@ -93,7 +97,7 @@ def test_timers_of_one_name_are_told_apart_and_keep_their_names(serve):
     assert names(server.address) == ["a #2", "a #2 #2", "a #3"]
 
 
-def test_very_many_of_one_name_are_named_in_a_few_steps_each():
+def test_naming_many_timers_with_the_same_name_is_linear():
     tried = []
 
     class Name(str):
@@ -107,7 +111,7 @@ def test_very_many_of_one_name_are_named_in_a_few_steps_each():
     assert [*sources.timers().values()] == timers and len(tried) < 5000
 
 
-def test_without_timers_all_of_the_process_are_shown_also_later_ones(serve, make_timer):
+def test_by_default_all_timers_of_the_process_are_shown(serve, make_timer):
     class Order(DelayedOperation):
         def try_complete(self):
             return False
@@ -118,19 +122,19 @@ def test_without_timers_all_of_the_process_are_shown_also_later_ones(serve, make
     make_timer("made later")
     with DelayedOperationPurgatory("orders") as orders:
         orders.try_complete_else_watch(Order(60_000), ["tea", "jam"])
-        told = live_snapshot(server.address)
-        assert {"first made", "made later", "orders"} <= {timer["name"] for timer in told["timers"]}
-        assert {"name": "orders", **orders.stats()._asdict()} in told["purgatories"]
+        snapshot = live_snapshot(server.address)
+        assert {"first made", "made later", "orders"} <= {timer["name"] for timer in snapshot["timers"]}
+        assert {"name": "orders", **orders.stats()._asdict()} in snapshot["purgatories"]
         assert orders.stats().watched == 2
     assert "orders" not in names(server.address)
 
 
-def test_a_name_is_anything(serve):
+def test_names_with_special_characters(serve):
     name = '</script><b>"\u2028 \ud800 \x1b[31m'
     assert names(serve(ManualTimer(name)).address) == [name]
 
 
-def test_prometheus_gets_the_text_of_its_client(serve):
+def test_metrics_equal_those_of_the_collector(serve):
     client = pytest.importorskip("prometheus_client")
     from hwheel.metrics import TimerCollector
 
@@ -150,7 +154,7 @@ def test_prometheus_gets_the_text_of_its_client(serve):
     assert 'hwheel_purgatory_delayed{purgatory="orders"} 0.0' in text
 
 
-def test_a_name_that_is_no_text_keeps_no_counter_from_prometheus(serve):
+def test_metrics_escape_names_that_utf_8_cannot_encode(serve):
     parser = pytest.importorskip("prometheus_client.parser")
     timers = [ManualTimer(name) for name in ('\ud800 "a"\n\\', "requests")]
     text = http_request(serve(*timers).address, "/metrics").body.decode()
@@ -161,52 +165,51 @@ def test_a_name_that_is_no_text_keeps_no_counter_from_prometheus(serve):
 
 
 def serve_again(server, *timers):
-    """The same address, another server, which the one before closes with it."""
+    """Replace the server by another one at the same address, and return the address."""
     address = server.address
     server.close()
     server.__init__(address, *timers)
     return server.address
 
 
-def test_without_prometheus_client_metrics_say_what_to_install(serve, monkeypatch):
+def test_metrics_without_prometheus_client_name_the_extra(serve, monkeypatch):
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     answer = http_request(serve(ManualTimer()).address, "/metrics")
     assert answer.status == 501
     assert answer.body.decode().startswith("/metrics needs prometheus_client, which is not installed: pip install")
 
 
-def test_who_asks_while_a_look_is_under_way_shares_the_next(monkeypatch, eventually):
-    under_way, go_on = threading.Event(), threading.Event()
-    readings, looks = [], []
+def test_requests_during_a_snapshot_share_the_next_one(monkeypatch, eventually):
+    is_running, proceed = threading.Event(), threading.Event()
+    readings, taken = [], []
 
     def monotonic():
         readings.append(None)
         return float(len(readings))
 
-    def look_at(sources, now):
-        looks.append(now)
-        under_way.set()
-        go_on.wait(HTTP_TIMEOUT_S)
-        return {"look": len(looks)}
+    def snapshot_of(sources, now):
+        taken.append(now)
+        is_running.set()
+        proceed.wait(HTTP_TIMEOUT_S)
+        return {"number": len(taken)}
 
-    monkeypatch.setattr("hwheel.live.look.time", SimpleNamespace(monotonic=monotonic))
-    monkeypatch.setattr("hwheel.live.look.look_at", look_at)
-    looker = Looker(Sources([ManualTimer()]))
+    monkeypatch.setattr("hwheel.live.snapshot.time", SimpleNamespace(monotonic=monotonic))
+    monkeypatch.setattr("hwheel.live.snapshot.snapshot_of", snapshot_of)
+    snapshots = Snapshots(Sources([ManualTimer()]))
     with ThreadPoolExecutor(6) as asking:
-        first = asking.submit(looker.look)
-        assert under_way.wait(HTTP_TIMEOUT_S)
-        others = [asking.submit(looker.look) for _ in range(5)]
+        first = asking.submit(snapshots.take)
+        assert is_running.wait(HTTP_TIMEOUT_S)
+        others = [asking.submit(snapshots.take) for _ in range(5)]
         try:
             eventually(lambda: len(readings) == 2 + len(others))
         finally:
-            go_on.set()
-        assert first.result() == {"look": 1}
-        assert [other.result() for other in others] == [{"look": 2}] * 5
-    assert looker.look() == {"look": 3}
+            proceed.set()
+        assert first.result() == {"number": 1}
+        assert [other.result() for other in others] == [{"number": 2}] * 5
+    assert snapshots.take() == {"number": 3}
 
 
-def test_looks_while_timers_work_and_end(serve, many_switches):
-    """Each of many looks at once is whole: its counters are of one moment."""
+def test_snapshots_while_timers_work_and_close(serve, many_switches):
     server = serve()
     stop = threading.Event()
 
@@ -219,20 +222,22 @@ def test_looks_while_timers_work_and_end(serve, many_switches):
 
     with ThreadPoolExecutor(8) as pool:
         churning = [pool.submit(churn, number) for number in range(2)]
-        looks = [look for round in range(10) for look in pool.map(lambda _: live_snapshot(server.address), range(6))]
+        taken = [
+            snapshot for _ in range(10) for snapshot in pool.map(lambda _: live_snapshot(server.address), range(6))
+        ]
         stop.set()
         for one in churning:
             one.result()
-    assert len(looks) == 60
-    for look in looks:
-        for timer in look["timers"]:
+    assert len(taken) == 60
+    for snapshot in taken:
+        for timer in snapshot["timers"]:
             if timer["name"].startswith("churn"):
-                # What close() has returned is none of these three.
+                # Tasks that close() returned are not counted in these three.
                 assert timer["added"] >= timer["expired"] + timer["cancelled"] + timer["pending"]
-    assert json.dumps(looks[-1])
+    assert json.dumps(taken[-1])
 
 
-def test_two_who_look_at_once_give_no_two_timers_one_name():
+def test_concurrent_snapshots_give_timers_different_names():
     named = Names()
     threads = []
 
@@ -245,7 +250,7 @@ def test_two_who_look_at_once_give_no_two_timers_one_name():
             if not threads:
                 threads.append(threading.Thread(target=named.name, args=[sources[1:]]))
                 threads[0].start()
-                threads[0].join(0.1)  # as long as it takes where nothing keeps it from it
+                threads[0].join(0.1)  # long enough if the lock were missing
             return "timer"
 
     sources = [First(), Second()]

@@ -1,4 +1,4 @@
-"""Each task is one row, whatever its user does with it."""
+"""Each task is one row, whatever its user, its executor, and close() do with it."""
 
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -18,7 +18,7 @@ def recorder(tmp_path):
 
 @pytest.fixture
 def rows(recorder, tmp_path):
-    """rows(): (key, whether it expired) of all that was recorded, in order; closes the recorder."""
+    """Return a function that closes the recorder and returns (key, whether it expired) of each row, in order."""
 
     def read():
         recorder.close()
@@ -36,14 +36,14 @@ def gate():
     event.set()
 
 
-def by_hand(recorder, hand_clock, **options):
+def manual_timer(recorder, hand_clock, **options):
     options = {"reaper": False, "executor": "inline", "key": lambda callback, args: str(args[0])} | options
     return RecordingTimer(recorder, clock=hand_clock, on_error=lambda *_: None, **options)
 
 
-def test_what_close_returned_and_the_user_ran_was_cancelled_once(recorder, rows, hand_clock):
+def test_a_task_that_close_returned_is_cancelled_even_if_the_user_runs_it(recorder, rows, hand_clock):
     ran = []
-    timer = by_hand(recorder, hand_clock)
+    timer = manual_timer(recorder, hand_clock)
     for name in "ab":
         timer.call_later(60, ran.append, name)
     for task in timer.close():
@@ -54,9 +54,9 @@ def test_what_close_returned_and_the_user_ran_was_cancelled_once(recorder, rows,
     assert ran == ["a", "b"] and rows() == [("a", False), ("b", False)]
 
 
-def test_a_task_that_is_run_by_hand_before_its_time_has_not_expired(recorder, rows, hand_clock):
+def test_a_task_that_the_user_runs_before_its_deadline_has_not_expired(recorder, rows, hand_clock):
     ran = []
-    with by_hand(recorder, hand_clock) as timer:
+    with manual_timer(recorder, hand_clock) as timer:
         cancelled, expires, left = (timer.call_later(1, ran.append, name) for name in ("cancelled", "expires", "left"))
         for task in cancelled, expires, left:
             task.run()
@@ -73,12 +73,12 @@ def test_a_task_that_is_run_by_hand_before_its_time_has_not_expired(recorder, ro
     assert rows() == [("left", False), ("cancelled", False), ("expires", True), ("left", False)]
 
 
-class Refuses(Executor):
+class RefusingExecutor(Executor):
     def submit(self, *_, **__):
         raise RuntimeError("no more")
 
 
-class GivesUp(Executor):
+class CancellingExecutor(Executor):
     def submit(self, *_, **__):
         future = Future()
         future.cancel()
@@ -86,7 +86,7 @@ class GivesUp(Executor):
         return future
 
 
-class Twice(Executor):
+class RepeatingExecutor(Executor):
     def submit(self, function, /, *args, **kwargs):
         for _ in range(2):
             function(*args, **kwargs)
@@ -95,9 +95,9 @@ class Twice(Executor):
         return future
 
 
-@pytest.mark.parametrize("executor", [Refuses, GivesUp, Twice])
-def test_what_a_foreign_executor_did_not_run_or_ran_twice_expired_once(recorder, rows, hand_clock, executor):
-    with by_hand(recorder, hand_clock, executor=executor()) as timer:
+@pytest.mark.parametrize("executor", [RefusingExecutor, CancellingExecutor, RepeatingExecutor])
+def test_a_task_expires_once_whatever_the_executor_does(recorder, rows, hand_clock, executor):
+    with manual_timer(recorder, hand_clock, executor=executor()) as timer:
         timer.call_later(1, int, 7)
         hand_clock.ms += 2000
         while timer.advance_clock(0):
@@ -106,9 +106,9 @@ def test_what_a_foreign_executor_did_not_run_or_ran_twice_expired_once(recorder,
     assert rows() == [("7", True)]
 
 
-def test_a_pool_that_is_busy_when_the_timer_is_closed(recorder, rows, hand_clock, gate):
+def test_close_while_the_pool_is_busy(recorder, rows, hand_clock, gate):
     with ThreadPoolExecutor(1) as pool:
-        timer = by_hand(recorder, hand_clock, executor=pool, key=lambda callback, args: callback.__name__)
+        timer = manual_timer(recorder, hand_clock, executor=pool, key=lambda callback, args: callback.__name__)
         timer.call_later(1, gate.wait, 60)
         timer.call_later(1, gate.is_set)
         hand_clock.ms += 2000
@@ -120,7 +120,7 @@ def test_a_pool_that_is_busy_when_the_timer_is_closed(recorder, rows, hand_clock
     assert sorted(rows()) == [("is_set", False), ("wait", True)]
 
 
-def test_a_close_of_the_recorder_that_is_interrupted_can_be_called_again(recorder, tmp_path, monkeypatch):
+def test_an_interrupted_close_of_the_recorder_can_be_repeated(recorder, tmp_path, monkeypatch):
     thread = recorder._thread
 
     def interrupted(*_):
@@ -134,10 +134,10 @@ def test_a_close_of_the_recorder_that_is_interrupted_can_be_called_again(recorde
     assert not thread.is_alive() and recorder.stats() == (0, 0, 0, 0)
 
 
-def test_a_timer_that_was_due_already_had_no_time_to_wait(recorder, hand_clock, tmp_path):
-    with by_hand(recorder, hand_clock) as timer:
+def test_a_negative_delay_is_recorded_as_a_timeout_of_zero(recorder, hand_clock, tmp_path):
+    with manual_timer(recorder, hand_clock) as timer:
         timer.call_later(-5, print, "")
         timer.advance_clock(0)
     recorder.close()
     (row,) = pa.concat_tables(map(pq.read_table, tmp_path.glob("*.parquet"))).to_pylist()
-    assert row["timeout"] == 0, "which a log may have"
+    assert row["timeout"] == 0

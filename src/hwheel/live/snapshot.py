@@ -1,4 +1,4 @@
-"""What a look at the timers of this process shows, as JSON says it."""
+"""Snapshots of the timers and purgatories of this process, in the structure of /live.json."""
 
 import itertools
 import os
@@ -15,60 +15,62 @@ from hwheel.timers.base import BaseTimer
 from hwheel.timers.lifecycle import followers
 from hwheel.version import __version__
 
-COLUMNS = 60  # at most so many for the buckets of a level, whatever its size
+BARS_MOST = 60  # the most bars for the buckets of a level
 
 Source = BaseTimer | DelayedOperationPurgatory[Any]
 _Source = TypeVar("_Source", BaseTimer, DelayedOperationPurgatory[Any])
 
 
 class Sources:
-    """Timers and purgatories, held weakly, each with a name of its own.
+    """Timers and purgatories by unique names, with weak references.
 
-    None given: all SystemTimers and purgatories of the process, at each look those that are there.
+    Args:
+        given: The sources. If empty, all SystemTimers and purgatories of the process at the time of each snapshot.
     """
 
     def __init__(self, given: Iterable[Source]) -> None:
         given = tuple(given)
         for source in given:
             if not isinstance(source, (BaseTimer, DelayedOperationPurgatory)):
-                wanted = "a SystemTimer, a ManualTimer or a DelayedOperationPurgatory is wanted"
-                raise TypeError(f"{wanted}, not {type(source).__name__}")
+                expected = "a SystemTimer, a ManualTimer, or a DelayedOperationPurgatory"
+                raise TypeError(f"expected {expected}, got {type(source).__name__}")
         self._given = [weakref.ref(source) for source in given] or None
         self._timer_names: Names[BaseTimer] = Names()
         self._purgatory_names: Names[DelayedOperationPurgatory[Any]] = Names()
 
     def _open(self) -> list[Any]:
         found = followers() if self._given is None else [given() for given in self._given]
-        return [one for one in found if one is not None and not getattr(one, "closed", True)]
+        return [source for source in found if source is not None and not getattr(source, "closed", True)]
 
     def timers(self) -> dict[str, BaseTimer]:
-        """The timers that are open, by name."""
-        return self._timer_names.name([one for one in self._open() if isinstance(one, BaseTimer)])
+        """Return the open timers by name."""
+        return self._timer_names.name([source for source in self._open() if isinstance(source, BaseTimer)])
 
     def purgatories(self) -> dict[str, DelayedOperationPurgatory[Any]]:
-        """The purgatories that are open, by name."""
-        return self._purgatory_names.name([one for one in self._open() if isinstance(one, DelayedOperationPurgatory)])
+        """Return the open purgatories by name."""
+        found = [source for source in self._open() if isinstance(source, DelayedOperationPurgatory)]
+        return self._purgatory_names.name(found)
 
 
 class Names(Generic[_Source]):
-    """What each is called: by its own name, with a number if another has that. It stays the same at every look."""
+    """Unique, permanent names: a source's own name, with a number if another source has it."""
 
-    # No WeakKeyDictionary, because other threads may let go of a source while this goes through the names: to copy the
-    # values of a dict, and to take one out, are single steps that no thread can divide.
+    # Other threads can free a source at any time. Iterating a WeakKeyDictionary would fail then. To copy the values of
+    # a dict, and to pop one, are atomic.
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # so that two who look at once give one source one name
+        self._lock = threading.Lock()  # two concurrent snapshots must give a source one name
         self._names: dict[weakref.ref[_Source], str] = {}
 
     def name(self, sources: Iterable[_Source]) -> dict[str, _Source]:
-        """{name: source}, in their order."""
+        """Return the sources by name, in order."""
         with self._lock:
             return self._named(sources)
 
     def _named(self, sources: Iterable[_Source]) -> dict[str, _Source]:
         named = {}
         taken = {*[*self._names.values()]}
-        numbers: dict[str, Iterator[int]] = {}  # by name: what was not tried yet
+        numbers: dict[str, Iterator[int]] = {}  # the untried numbers of each name
         for source in sources:
             name = self._names.get(weakref.ref(source))
             if name is None:
@@ -81,26 +83,25 @@ class Names(Generic[_Source]):
         return named
 
 
-class Looker:
-    """Looks for who asks. One look at a time; who asks while one is under way shares the next with all others that wait
-    for it, so that many who look at once cost little more than one."""
+class Snapshots:
+    """Takes snapshots, one at a time. All requests that wait during a snapshot share the next one."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
         self._lock = threading.Lock()
-        self._last: tuple[float, dict[str, Any]] = (-1.0, {})  # when it began, and what was seen
+        self._last: tuple[float, dict[str, Any]] = (-1.0, {})  # (start, snapshot)
 
-    def look(self) -> dict[str, Any]:
-        """What there is to see; it began after this was called."""
-        asked = time.monotonic()
+    def take(self) -> dict[str, Any]:
+        """Return a snapshot that was started after this call."""
+        requested = time.monotonic()
         with self._lock:
-            if self._last[0] < asked:
-                began = time.monotonic()
-                self._last = began, look_at(self.sources, began)
+            if self._last[0] < requested:
+                started = time.monotonic()
+                self._last = started, snapshot_of(self.sources, started)
             return self._last[1]
 
     def metrics(self) -> bytes:
-        """The same counters in Prometheus' text form. MissingExtraError: prometheus_client is not installed."""
+        """Return the counters in Prometheus' text format. Raise MissingExtraError without prometheus_client."""
         with needed_by("/metrics", "metrics"):
             from prometheus_client import CollectorRegistry, generate_latest
             from prometheus_client.core import Metric
@@ -122,31 +123,31 @@ class Looker:
         return generate_latest(registry)
 
 
-def look_at(sources: Sources, now: float) -> dict[str, Any]:
-    """All of it. docs/live.md says what each name means."""
+def snapshot_of(sources: Sources, now: float) -> dict[str, Any]:
+    """Return a snapshot. docs/live.md describes the names."""
     return {
         "hwheel": __version__,
         "pid": os.getpid(),
-        "program": program(),
+        "program": program_name(),
         "time": now,
-        "timers": [timer_seen(name, timer) for name, timer in sources.timers().items()],
+        "timers": [timer_snapshot(name, timer) for name, timer in sources.timers().items()],
         "purgatories": [
             {"name": name, **purgatory.stats()._asdict()} for name, purgatory in sources.purgatories().items()
         ],
     }
 
 
-def program() -> str:
-    """What a person knows the program by: the file or module that was run."""
+def program_name() -> str:
+    """Return the file or module that was run."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    if main is not None and main.name not in ("", "__main__"):  # so are archives and directories called that are run
+    if main is not None and main.name not in ("", "__main__"):  # archives and directories have these names
         return f"-m {main.name.removesuffix('.__main__')}"
     return os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
 
 
-def timer_seen(name: str, timer: BaseTimer) -> dict[str, Any]:
-    """One timer."""
-    counters, ready, ready_is_more, steps, levels = timer._look(COLUMNS)
+def timer_snapshot(name: str, timer: BaseTimer) -> dict[str, Any]:
+    """Return the snapshot of one timer."""
+    counters, ready, ready_is_more, steps, levels = timer._look(BARS_MOST)
     added, expired, cancelled, cascaded, wakeups, pending, _, missed, p50, p99, worst = counters
     return {
         "name": name,

@@ -1,4 +1,4 @@
-"""What the server answers: three pages, over HTTP/1.0, one to a connection."""
+"""The HTTP side of a live server: three pages, over HTTP/1.0, with one request per connection."""
 
 import base64
 import hashlib
@@ -10,22 +10,22 @@ from importlib.resources import files
 from typing import Any, Protocol
 
 from hwheel.extras import MissingExtraError
-from hwheel.live.look import Looker
+from hwheel.live.snapshot import Snapshots
 from hwheel.version import __version__
 
 PAGE = files("hwheel.live").joinpath("page.html").read_text("utf-8")
-PATIENCE_S = 5.0  # with a client that says nothing, or reads nothing
-ROOT = "there is / to look at, /live.json and /metrics"
+PATIENCE_S = 5.0  # how long a client can pause
+NOT_FOUND = "the pages are /, /live.json, and /metrics"
 
 
-def allowed(kind: str) -> str:
-    """A source of a content security policy: what stands in the page between these tags, and nothing else."""
-    (text,) = re.findall(f"<{kind}>(.*?)</{kind}>", PAGE, re.DOTALL)
+def hash_source(tag: str) -> str:
+    """Return the source of a content security policy that allows only the page's own script or style."""
+    (text,) = re.findall(f"<{tag}>(.*?)</{tag}>", PAGE, re.DOTALL)
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 POLICY = (
-    f"default-src 'none'; script-src {allowed('script')}; style-src {allowed('style')}; connect-src 'self'; "
+    f"default-src 'none'; script-src {hash_source('script')}; style-src {hash_source('style')}; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
@@ -38,10 +38,10 @@ HEADERS = {
 
 
 def host_is_ours(host: str | None, own: str) -> bool:
-    """Whether a browser that sends this Host header has been asked for this server by who looks at it.
+    """Return True if the Host header names this server: localhost, a numeric address, or the server's own host.
 
-    A page of somebody else's that has its name lead to this machine (DNS rebinding) has its own name there. So an
-    address in figures will do, and localhost, and the name that the server was told to listen on.
+    This stops DNS rebinding, where the domain of a hostile page resolves to this machine: the header then has that
+    domain.
     """
     name = re.sub(r":\d*$", "", host or "").strip("[]").lower()
     if name in ("localhost", own.lower()):
@@ -53,45 +53,42 @@ def host_is_ours(host: str | None, own: str) -> bool:
     return True
 
 
-class Served(Protocol):
-    """What an answer needs of the server."""
+class Server(Protocol):
+    """The part of a server that its handlers use. host: None on a Unix socket."""
 
-    looker: Looker
+    snapshots: Snapshots
 
     @property
-    def host(self) -> str | None:
-        """The host that it listens on; None: a Unix socket."""
+    def host(self) -> str | None: ...
 
 
-class Answer(BaseHTTPRequestHandler):
-    """One connection, one request, one answer."""
+class Handler(BaseHTTPRequestHandler):
+    """The handler of one connection."""
 
-    server: Served  # type: ignore[assignment]  # no socketserver's: only this class looks at it
+    server: Server  # type: ignore[assignment]  # not a socketserver; only this class uses it
     timeout = PATIENCE_S
 
     def do_GET(self) -> None:
-        """What http.server calls."""
         host = self.server.host
         if host is not None and not host_is_ours(self.headers.get("Host"), host):
-            self.reply(403, "text/plain", b"This name is not this machine's.\n")
+            self.reply(403, "text/plain", b"The Host header does not name this server.\n")
             return
         path = self.path.partition("?")[0]
         if path in ("/", "/index.html"):
             self.reply(200, "text/html", PAGE.encode())
         elif path == "/live.json":
-            self.reply(200, "application/json", json.dumps(self.server.looker.look()).encode())
+            self.reply(200, "application/json", json.dumps(self.server.snapshots.take()).encode())
         elif path == "/metrics":
             try:
-                self.reply(200, "text/plain; version=0.0.4", self.server.looker.metrics())
+                self.reply(200, "text/plain; version=0.0.4", self.server.snapshots.metrics())
             except MissingExtraError as error:
                 self.reply(501, "text/plain", f"{error}\n".encode())
         else:
-            self.reply(404, "text/plain", f"{ROOT}\n".encode())
+            self.reply(404, "text/plain", f"{NOT_FOUND}\n".encode())
 
     do_HEAD = do_GET
 
     def reply(self, status: int, kind: str, body: bytes) -> None:
-        """Sends the answer."""
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8" if kind != "application/json" else kind)
         self.send_header("Content-Length", str(len(body)))
@@ -102,8 +99,7 @@ class Answer(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def version_string(self) -> str:
-        """The Server header."""
         return f"hwheel/{__version__}"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: standard error is the program's."""
+        """Log nothing: standard error belongs to the program."""

@@ -144,5 +144,5 @@ def _column(values: Any, name: str, null: int | None = None) -> npt.NDArray[np.i
     if column.ndim != 1 or (len(column) and column.dtype.kind not in "iu"):
         raise TypeError(f"{name} must be one column of integers, not {column.dtype} of shape {column.shape}")
     if column.dtype.kind == "u" and len(column) and column.max() > np.iinfo(np.int64).max:
-        raise OverflowError(f"{name} must fit into a signed 64-bit integer, got {column.max()}")
+        raise OverflowError(f"{name} must fit into 64 bits with a sign, got {column.max()}")
     return np.ascontiguousarray(column, dtype=np.int64)

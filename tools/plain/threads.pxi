@@ -5,13 +5,13 @@
 # the garbage collector and the reference counts do for Python is done here by hand: tasks live as long as the scene, and a
 # batch has references, one of them the timer's, as a TimerBatch has.
 
-cdef extern from "races.h" nogil:
+cdef extern from "native.h" nogil:
     int64_t hw_atomic_add(int64_t*, int64_t)
 
 cdef enum:
-    TASKS = 192
-    SLOTS = 6
-    LONGEST = 400           # timers of a batch
+    SCENE_TASKS = 192
+    SCENE_SLOTS = 6
+    SCENE_LONGEST = 400           # timers of a batch
     MOST_OF_A_BATCH = 5000  # is not extended any more
     COLUMNS = 8
     CALLS = 64              # of all threads, the newest, for any thread to cancel
@@ -27,22 +27,22 @@ cdef struct Scene:
     uintptr_t hand_ms       # the time, where the clock is one that is moved by hand
     uintptr_t over          # the threads that change things shall end
     hw_mutex slots_lock
-    Shared* slots[6]        # SLOTS
-    Task tasks[192]         # TASKS
+    Shared* slots[6]        # SCENE_SLOTS
+    Task tasks[192]         # SCENE_TASKS
     uintptr_t calls[64]     # CALLS
     hw_mutex blocks_lock
     void* blocks[200]       # MOST_CALLS: memory of calls, until the scene is over
     int block_count
 
 
-cdef public void races_begin() noexcept nogil:
+cdef public void scenes_begin() noexcept nogil:
     """What importing the core would do."""
     hw_mutex_init(&orphans)
     hw_mutex_init(&registry)
     hw_at_fork(before_fork, after_fork_in_parent, after_fork_in_child)
 
 
-cdef uint64_t draw(uint64_t* chance, uint64_t below) noexcept nogil:
+cdef public uint64_t draw(uint64_t* chance, uint64_t below) noexcept nogil:
     chance[0] ^= chance[0] << 13
     chance[0] ^= chance[0] >> 7
     chance[0] ^= chance[0] << 17
@@ -71,7 +71,7 @@ cdef public Scene* scene_new(int by_hand) noexcept nogil:
     hw_mutex_init(&self.slots_lock)
     hw_mutex_init(&self.blocks_lock)
     timer_open_waker(self.timer)
-    for i in range(TASKS):
+    for i in range(SCENE_TASKS):
         self.tasks[i].owner = <uintptr_t>self.timer
         self.tasks[i].entry.place = ENTRY_OF_TASK
         self.tasks[i].flags = TASK_OWN_RUN | (TASK_REPEATS if i % 4 == 0 else 0)
@@ -100,7 +100,7 @@ cdef bint scene_make_room(Scene* self, Status status, WhenDue* due) noexcept nog
 
 cdef void scene_change_task(Scene* self, uint64_t* chance) noexcept nogil:
     cdef Timer* timer = self.timer
-    cdef Task* task = &self.tasks[draw(chance, TASKS)]
+    cdef Task* task = &self.tasks[draw(chance, SCENE_TASKS)]
     cdef uint64_t what = draw(chance, 8)
     cdef Instant now, delay = Instant(draw_delay(chance), 0)
     cdef int64_t deadline_ms, expiration_ms
@@ -231,7 +231,7 @@ cdef Shared* scene_add_batch(Scene* self, uint64_t* chance, const int64_t* delay
     """A batch in the timer, with a reference for the caller; NULL: there was no room."""
     cdef Shared* shared = <Shared*>PyMem_RawCalloc(1, sizeof(Shared))
     cdef Batch* batch = batch_new()
-    cdef int64_t count = 1 + <int64_t>draw(chance, LONGEST)
+    cdef int64_t count = 1 + <int64_t>draw(chance, SCENE_LONGEST)
     cdef WhenDue due = ASK_WHEN_DUE if self.timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
     cdef const char* delays = <const char*>delays_ms
     cdef Instant now
@@ -258,7 +258,7 @@ cdef Shared* scene_add_batch(Scene* self, uint64_t* chance, const int64_t* delay
 cdef void scene_extend_batch(Scene* self, Shared* shared, uint64_t* chance, const int64_t* delays_ms) noexcept nogil:
     cdef Batch* batch = shared.batch
     cdef BatchRoom room
-    cdef int64_t count = 1 + <int64_t>draw(chance, LONGEST), first, base_ms, last_ms
+    cdef int64_t count = 1 + <int64_t>draw(chance, SCENE_LONGEST), first, base_ms, last_ms
     cdef const char* delays = <const char*>delays_ms
     cdef void* blocks = NULL
     cdef bint finished
@@ -290,9 +290,9 @@ cdef void scene_extend_batch(Scene* self, Shared* shared, uint64_t* chance, cons
 
 
 cdef void scene_change_batch(Scene* self, uint64_t* chance) noexcept nogil:
-    cdef int64_t indices[400]           # LONGEST
+    cdef int64_t indices[400]           # SCENE_LONGEST
     cdef int64_t delays_ms[400]
-    cdef uint64_t slot = draw(chance, SLOTS), what = draw(chance, 10)
+    cdef uint64_t slot = draw(chance, SCENE_SLOTS), what = draw(chance, 10)
     cdef Shared* shared = NULL if what == 0 else scene_share(self, slot, NULL)
     cdef int64_t count, base_ms, last_ms, moved = 0, i
     cdef void* block = NULL
@@ -300,9 +300,9 @@ cdef void scene_change_batch(Scene* self, uint64_t* chance) noexcept nogil:
     cdef Instant now
     cdef WhenDue due = ASK_WHEN_DUE if self.timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
     cdef Status status
-    for i in range(LONGEST):
+    for i in range(SCENE_LONGEST):
         delays_ms[i] = draw_delay(chance)
-        indices[i] = <int64_t>draw(chance, LONGEST)
+        indices[i] = <int64_t>draw(chance, SCENE_LONGEST)
     if shared is NULL:
         shared = scene_add_batch(self, chance, delays_ms)
         if shared is not NULL:
@@ -314,7 +314,7 @@ cdef void scene_change_batch(Scene* self, uint64_t* chance) noexcept nogil:
     elif what < 7:
         scene_extend_batch(self, shared, chance, delays_ms)
     else:
-        count = min(shared_length(shared), LONGEST)
+        count = min(shared_length(shared), SCENE_LONGEST)
         scene_now(self, &now)
         batch_check(<const char*>delays_ms, sizeof(int64_t), count, self.timer, &now, &base_ms, &last_ms)
         while True:
@@ -340,7 +340,7 @@ cdef bint scene_take(Scene* self, uint64_t* chance) noexcept nogil:
     cdef Instant now
     cdef Entry* entry
     cdef Shared* shared
-    cdef int64_t indices[400]           # LONGEST
+    cdef int64_t indices[400]           # SCENE_LONGEST
     cdef int64_t limit
     cdef void* block = NULL
     cdef bint finished = False, back = draw(chance, 16) == 0
@@ -360,7 +360,7 @@ cdef bint scene_take(Scene* self, uint64_t* chance) noexcept nogil:
             finished = batch_put_back_locked(shared.batch, &block)
             lock_release(timer)
         else:
-            limit = <int64_t>draw(chance, LONGEST)
+            limit = <int64_t>draw(chance, SCENE_LONGEST)
             batch_take(shared.batch, limit, indices, &now, &block, &finished)
         shared_ended(shared, block, finished)
         shared_release(shared)
@@ -399,7 +399,7 @@ cdef public void scene_execute(Scene* self, uint64_t chance) noexcept nogil:
         timer_leave_role(self.timer, ROLE_EXECUTOR, generation)
 
 
-cdef public void scene_look(Scene* self, uint64_t chance) noexcept nogil:
+cdef public void scene_inspect(Scene* self, uint64_t chance) noexcept nogil:
     """Looks, starts roles that are taken, and moves the clock, where it is moved by hand, also back."""
     cdef Occupancy* look
     cdef int64_t next_ms = 0
@@ -431,7 +431,7 @@ cdef public void scene_stop(Scene* self) noexcept nogil:
     timer_stop(self.timer, False)
 
 
-cdef public void scene_over(Scene* self) noexcept nogil:
+cdef public void scene_end_workers(Scene* self) noexcept nogil:
     hw_store(&self.over, True)
 
 
@@ -465,7 +465,7 @@ cdef public const char* scene_free(Scene* self, int64_t* added_out) noexcept nog
         fault = "something is left in a timer that gave all back"
     lock_release(timer)
     added_out[0] += timer.added
-    for i in range(SLOTS):
+    for i in range(SCENE_SLOTS):
         if self.slots[i] is not NULL:
             shared_release(self.slots[i])
     timer_free(timer)
@@ -475,7 +475,7 @@ cdef public const char* scene_free(Scene* self, int64_t* added_out) noexcept nog
     return fault
 
 
-cdef public void timers_come_and_go(uint64_t chance) noexcept nogil:
+cdef public void timer_create_use_free(uint64_t chance) noexcept nogil:
     """A timer that is made, used by its thread alone, and freed: the registry of all timers."""
     cdef Timer* timer = timer_new(1, 2, 0, CLOCK_KIND_MANUAL, False)
     cdef Task task

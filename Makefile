@@ -58,7 +58,7 @@ search: debug
 # Timers under load, with an account of every task: make soak MINUTES=60 PENDING=1000000 RATE=200000
 soak: release
 	$(IN_RELEASE) tools/soak --seed $(HWHEEL_SEED) load --minutes $(or $(MINUTES),60) --pending $(or $(PENDING),1000000) \
-		--rate $(or $(RATE),200000) --picture build/soak.png
+		--rate $(or $(RATE),200000)
 
 # Forks and exits under load: make forks FORKS=1000 EXITS=200
 forks: release

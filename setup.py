@@ -2,7 +2,7 @@
 
 HWHEEL_DEBUG=1 makes the debug build: invariant check, live counts, assertions (`make test` runs the models on it).
 HWHEEL_CFLAGS adds compiler and linker flags: `make sanitize` uses it.
-HWHEEL_PLATFORM=posix builds on Linux what other POSIX systems get: `make test-posix` uses it.
+HWHEEL_PLATFORM=posix builds on Linux what other POSIX systems get: `nox -s posix` uses it.
 """
 
 import os

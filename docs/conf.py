@@ -56,7 +56,7 @@ html_theme_options = {
     "source_directory": "docs/",
 }
 
-# `make docs-links`. The repository's own pages are there once this version is tagged.
+# `make docs BUILDER=linkcheck`. The repository's own pages are there once this version is tagged.
 linkcheck_ignore = [rf"{PROJECT['urls']['Repository']}/.*"]
 linkcheck_anchors_ignore_for_url = [r"https://github\.com/.*"]  # these are made by a script
 linkcheck_timeout = 20

@@ -1,6 +1,6 @@
-"""The table of operations under pytest-benchmark, for a closer look at some of them: `make bench-pytest`, or
+"""The table of operations under pytest-benchmark, for a closer look at some of them: `nox -s release -- -m pytest bench`, or
 
-    SIZES=10000,1000000 make bench-pytest ARGUMENTS="-k 'expire and (hwheel or heapq)'"
+    SIZES=10000,1000000 nox -s release -- -m pytest bench -k 'expire and (hwheel or heapq)'
 
 What compares implementations is report.py, which measures them in turns; pytest-benchmark finishes with one before it
 begins with the next.

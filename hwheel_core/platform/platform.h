@@ -37,7 +37,7 @@
 #include "gnuc.h"
 #endif
 
-/* HWHEEL_POSIX takes on Linux what macOS takes, so that it can be tested: `make test-posix`. */
+/* HWHEEL_POSIX takes on Linux what macOS takes, so that it can be tested: `nox -s posix`. */
 #if defined(_WIN32)
 #include "win32.h"
 #elif defined(__linux__) && !defined(HWHEEL_POSIX)

@@ -10,7 +10,7 @@ import pytest
 HERE = Path(__file__).parent
 sys.path += [str(HERE), str(HERE.parent / "spark")]  # the import mode of the suite leaves them out
 
-# `make test-cluster` sets HWHEEL_CLUSTER. The tests start seven Java processes, too many beside other tests.
+# `nox -s cluster` sets HWHEEL_CLUSTER. The tests start seven Java processes, too many beside other tests.
 if "HWHEEL_CLUSTER" not in os.environ or importlib.util.find_spec("pyspark") is None:
     collect_ignore_glob = ["test_*.py"]
 

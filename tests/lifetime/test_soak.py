@@ -1,28 +1,24 @@
-"""The soak of soak/, for seconds and with little pending: it finds nothing, and it finds what wrong timers do."""
+"""The soak for a few seconds: it finds nothing in SystemTimer, and it finds faults in wrong timers."""
 
 from pathlib import Path
 
 import pytest
 
 from programs import output_of, run_python
-from sampling import SEED, search_seconds
+from sampling import SEED, scaled, search_seconds
 
-np = pytest.importorskip("numpy")
+pytest.importorskip("numpy")
 pytest.importorskip("rich")
+pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc, signals, and fork")
 SOAK = Path(__file__).parents[2] / "tools" / "soak"
-pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="its signals and forks are POSIX's")
 QUIET = ["-P", "-W", "ignore::DeprecationWarning"]
+IMPORTS = f"import sys; sys.path.insert(0, {str(SOAK)!r})\n"
 
-# Wrong timers, each in one way, and what is found then.
-WRONG = """
-import itertools, sys
-from collections import Counter
-sys.path.insert(0, {soak!r})
+WRONG_TIMERS = """
+import itertools
 import numpy as np
-from adders import Run
 from hwheel import SystemTimer
-from load import Load
-from plan import Plan
+from load import BatchCallback, Load, Plan
 
 count = itertools.count(1)
 
@@ -35,9 +31,13 @@ class Loses(SystemTimer):
 
 class LosesInBatches(SystemTimer):
     def call_many(self, delays, callback):
-        if isinstance(callback, Run):
+        if isinstance(callback, BatchCallback):
             callback.__class__ = LosesFirst
         return super().call_many(delays, callback)
+
+class LosesFirst(BatchCallback):
+    def __call__(self, indices):
+        super().__call__(indices[1:])
 
 class Doubles(SystemTimer):
     def call_later(self, delay, callback, *args):
@@ -52,52 +52,33 @@ class EarlyInBatches(SystemTimer):
         return super().call_many((np.asarray(delays) - 20).clip(0), callback)
 
 class Late(SystemTimer):
-    "Which is not wrong."
     def call_later(self, delay, callback, *args):
         return super().call_later(delay + 0.02, callback, *args)
 
-class LosesFirst(Run):
-    def __call__(self, indices):
-        super().__call__(indices[1:])
-
-for timer, what in [
-    (Loses, ["lost"]),
-    (LosesInBatches, ["lost"]),
-    (Doubles, ["doubled"]),
-    (Early, ["early"]),
-    (EarlyInBatches, ["early"]),
-    (Late, []),
-]:
-    load = Load(Plan(seconds=1.5, pending=4_000, operations_per_s=8_000, fork_every_s=1, jump_every_s=0.2), timer)
+expected = {Loses: ["lost"], LosesInBatches: ["lost"], Doubles: ["doubled"], Early: ["early"],
+            EarlyInBatches: ["early"], Late: []}
+for timer, faults in expected.items():
+    load = Load(Plan(seconds=1.5, pending=4_000, operations_per_s=8_000, jump_every_s=0.2, fork_every_s=10), timer)
     load.run()
-    for other in ("lost or doubled in a signal's handler", "a child's status 512"):
-        del load.faults[other]  # what is seldom may be that, and the child says by its status that it is early
-    assert [*load.faults] == what, (timer, load.faults)
+    load.faults.pop("lost or doubled in a signal handler", None)  # tasks of signals can be wrong too
+    assert [*load.faults] == faults, (timer, load.faults)
 """
 
 
-def test_nothing_is_found():
-    lasts = ["--minutes", search_seconds(4) / 60, "--pending", 20_000, "--rate", 20_000]
-    out = output_of(*QUIET, SOAK, "--seed", SEED or 1, "load", *lasts)
+def test_load_finds_nothing():
+    options = ["--minutes", search_seconds(4) / 60, "--pending", 20_000, "--rate", 20_000]
+    out = output_of(*QUIET, SOAK, "--seed", SEED or 1, "load", *options)
     assert out.splitlines()[0] == f"seed {SEED or 1}"
-    assert "lost 0, doubled 0, early 0" in out and "nothing found" in out, out
+    assert "nothing found" in out, out
 
 
-def test_a_picture_is_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
-    picture = tmp_path / "new" / "soak.png"
-    output_of(*QUIET, SOAK, "load", "--minutes", 0.01, "--pending", 1000, "--rate", 5000, "--picture", picture)
-    assert picture.stat().st_size > 1000
+def test_load_finds_wrong_timers():
+    assert output_of(*QUIET, "-c", IMPORTS + WRONG_TIMERS) == ""
 
 
-def test_what_wrong_timers_do_is_found():
-    assert output_of(*QUIET, "-c", WRONG.format(soak=str(SOAK))) == ""
-
-
-def test_the_command_says_by_its_status_that_something_was_found():
+def test_exit_status_of_a_run_with_faults():
     program = f"""
-import sys
-sys.argv = ["soak", "--seed", "1", "load", "--minutes", "0.02", "--pending", "1000", "--rate", "5000"]
+import runpy, sys
 import hwheel
 
 class Loses(hwheel.SystemTimer):
@@ -105,29 +86,67 @@ class Loses(hwheel.SystemTimer):
         return super().call_later(delay, lambda *_: None, *args)
 
 hwheel.SystemTimer = Loses
-import runpy
+sys.argv = ["soak", "--seed", "1", "load", "--minutes", "0.02", "--pending", "1000", "--rate", "5000"]
 runpy.run_path({str(SOAK)!r}, run_name="__main__")
 """
     ended = run_python(*QUIET, "-c", program)
     assert ended.status == 1 and "FOUND" in ended.out and "'lost'" in ended.out, ended
 
 
-def test_memory_that_grows_is_found():
-    program = f"""
-import sys
-sys.path.insert(0, {str(SOAK)!r})
-from process import Samples
+def test_memory_growth_is_found():
+    program = """
+from accounting import Samples
 
 def faults(rss_mb, descriptors):
     samples = Samples(10)
     samples.seconds = [float(second) for second in range(100)]
     samples.rss_mb = [rss_mb(second) for second in range(100)]
     samples.descriptors = [descriptors(second) for second in range(100)]
-    return {{*samples.faults()}}
+    return {*samples.faults}
 
 assert faults(lambda s: 100 + s % 7, lambda s: 10 + s % 2) == set()
 assert faults(lambda s: min(s, 10) * 100, lambda s: min(s, 10) * 5) == set()
-assert faults(lambda s: 100 + s, lambda s: 10) == {{"MB of memory grown"}}
-assert faults(lambda s: 100, lambda s: 10 + s // 5) == {{"descriptors grown"}}
+assert faults(lambda s: 100 + s, lambda s: 10) == {"MB of memory grown"}
+assert faults(lambda s: 100, lambda s: 10 + s // 5) == {"descriptors grown"}
 """
-    assert output_of("-P", "-c", program) == ""
+    assert output_of("-P", "-c", IMPORTS + program) == ""
+
+
+def test_forks_and_exits_find_nothing():
+    forks, exits = scaled(27), scaled(12)
+    options = ["--seed", SEED or 1, "ends", "--forks", forks, "--exits", exits]
+    out = output_of("-P", SOAK, *options, patience_s=100 + 3 * (forks + exits))
+    assert out.count("nothing found") == 2, out
+
+
+def test_a_child_that_hangs_or_has_another_status_is_found():
+    program = """
+import os, signal
+import children
+from load import Load, Plan
+
+children.PATIENCE_S = 1
+children.EXITS = {"hangs": (lambda load: signal.pause(), 0), "wrong": (lambda load: os._exit(4), 0)}
+load = Load(Plan(seconds=0, pending=1_000, operations_per_s=5_000, forks=4, fork_every_s=0.001))
+load.run()
+assert load.faults == {"child, hangs: hangs": 3, "child, wrong: status 4": 1}, load.faults
+"""
+    ended = run_python(*QUIET, "-c", IMPORTS + program)
+    assert (ended.status, ended.out) == (0, ""), ended
+    assert "most recent call first" in ended.err, "no stacks of the child that hangs"
+
+
+def test_an_exit_that_hangs_or_has_another_status_is_found():
+    program = f"""
+import children
+
+command = [sys.executable, "-P", {str(SOAK)!r}, "--seed", "1", "exit"]
+assert children.fault_of_exit(command, "return") == ""
+children.PROGRAM_EXITS["return"] = (None, 7)
+assert children.fault_of_exit(command, "return").startswith("status 0")
+children.PATIENCE_S = 3
+hanging = [sys.executable, "-X", "faulthandler", "-c", "import threading; threading.Event().wait()"]
+fault = children.fault_of_exit(hanging, "return")
+assert fault.startswith("hangs") and "threading.py" in fault, fault
+"""
+    assert output_of("-P", "-c", IMPORTS + program) == ""

@@ -27,7 +27,7 @@ pictures = load(DOCS / "pictures" / "draw.py")
 
 @pytest.mark.parametrize("name", pictures.PICTURES)
 def test_a_picture_of_a_wheel_is_what_the_wheel_says_now(name):
-    assert (DOCS / "pictures" / name).read_text() == pictures.PICTURES[name](), "make pictures draws them"
+    assert (DOCS / "pictures" / name).read_text() == pictures.PICTURES[name](), "docs/pictures/draw.py draws them"
 
 
 def test_every_drawn_wheel_is_on_a_page_and_no_other():

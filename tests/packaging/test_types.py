@@ -1,6 +1,6 @@
 """What type checkers say of uses of hwheel, right and wrong: they must find each mistake, and nothing else.
 
-They are run on the installed package, as a user's are. `make types` installs them; where they are not, this is skipped.
+They are run on the installed package, as a user's are. `make check` installs them; where they are not, this is skipped.
 """
 
 import importlib.util

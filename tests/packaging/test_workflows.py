@@ -1,5 +1,5 @@
 """The workflows agree with the rest of the project. What they do is seen where they run; zizmor and actionlint read
-them in `make check-workflows`."""
+them in `nox -s workflows`."""
 
 import re
 import tomllib

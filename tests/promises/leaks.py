@@ -1,4 +1,4 @@
-"""What LeakSanitizer reported of the core: `make leaks` runs tests under it, and then this.
+"""What LeakSanitizer reported of the core: `nox -s leaks` runs tests under it, and then this.
 
     python tests/promises/leaks.py FOLDER
 

@@ -128,7 +128,7 @@ def lives_on(name, executor):
     def play(world):
         reported = deque()
         was, threading.excepthook = threading.excepthook, reported.append  # where on_error itself fails
-        # make coverage traces threads: without memory for that, an error comes up between any two lines, and ends them.
+        # nox -s coverage traces threads: without memory for that, an error comes up between any two lines, and ends them.
         tracers = sys.gettrace(), threading.gettrace()
         sys.settrace(None)
         threading.settrace(None)

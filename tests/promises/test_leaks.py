@@ -1,4 +1,4 @@
-"""`make leaks` tells a leak of the core from what others leave behind."""
+"""`nox -s leaks` tells a leak of the core from what others leave behind."""
 
 import subprocess
 import sys

@@ -34,7 +34,7 @@ def plain_files() -> list[str]:
 
 
 def write_sources(folder: Path, changes: list[Change]) -> None:
-    """Write a copy of the core with changes, and the C code of its plain half with the driver behind it."""
+    """Write a copy of the core with changes, and the driver beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folder / "core", ignore_errors=True)
     shutil.copytree(CORE, folder / "core", ignore=shutil.ignore_patterns("*.so", "*.c", "__pycache__"))
@@ -52,8 +52,21 @@ def write_sources(folder: Path, changes: list[Change]) -> None:
     directives = (CORE / "_core.pyx").read_text().partition('"""')[0]
     (folder / "plain_core.pxd").write_text(declarations)
     (folder / "plain_core.pyx").write_text(f"{directives}cimport cython\n\n{includes}")
+
+
+def run(folder: Path, command: list[str]) -> None:
+    """Run a command, silently unless it fails."""
+    try:
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    except subprocess.CalledProcessError as error:
+        error.add_note(error.stderr)
+        raise
+
+
+def translate(folder: Path) -> None:
+    """Translate the sources to C."""
     command = [sys.executable, "-m", "cython", "-3", "--line-directives", "-I", "core", "-I", ".", "plain_core.pyx"]
-    subprocess.run(command, cwd=folder, check=True)
+    run(folder, command)
 
 
 def compile_program(folder: Path, compiler: str, *flags: str) -> Path:
@@ -61,19 +74,21 @@ def compile_program(folder: Path, compiler: str, *flags: str) -> Path:
     common = ["-w", "-pthread", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]
     places = ["-I", "core", "-I", ".", "-isystem", sysconfig.get_path("include")]
     command = [compiler, *common, *flags, *places, "main.c", "-o", "plain", "-lm"]
-    subprocess.run(command, cwd=folder, check=True)
+    run(folder, command)
     return folder / "plain"
 
 
 def build(folder: Path, changes: list[Change] | None = None) -> Path:
     """Build the program that compares the core with the model."""
     write_sources(folder, [*SMALL_SLICES, *(changes or [])])
+    translate(folder)
     return compile_program(folder, "cc", "-O1", "-g", "model.c")
 
 
 def build_threads(folder: Path, changes: list[Change] | None = None, sanitizer: str = "-fsanitize=thread") -> Path:
     """Build the program for many threads as on CPython without a GIL, where adds go through inboxes."""
     write_sources(folder, changes or [])
+    translate(folder)
     return compile_program(folder, "cc", "-O1", "-g", "-DHW_INBOXES=1", "-DHW_MEETINGS=0", sanitizer, "model.c")
 
 
@@ -86,8 +101,9 @@ def build_fuzzer(folder: Path) -> Path:
     if shutil.which("clang") is None or subprocess.run(attempt, cwd=folder, capture_output=True).returncode:
         raise NoLibFuzzer("this target needs clang with libFuzzer and sanitizers (compiler-rt)")
     write_sources(folder, SMALL_SLICES)
+    translate(folder)
     # The model is not instrumented, so that libFuzzer only follows the core.
-    subprocess.run(["clang", "-O2", "-g", "-c", "model.c", "-o", "model.o"], cwd=folder, check=True)
+    run(folder, ["clang", "-O2", "-g", "-c", "model.c", "-o", "model.o"])
     flags = ["-DLIBFUZZER", "-O2", "-g", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined", sanitizers]
     # The instrumentation keeps the functions that need Python. Nothing calls them, so they may stay unresolved.
     flags += ["-no-pie", "-Wl,--unresolved-symbols=ignore-in-object-files"]

@@ -1,5 +1,5 @@
 /* What platform/platform.h promises, asked of whichever file it took. Prints one line a promise; its status is how many were
- * broken. It is compiled by tests/packaging/test_platforms.py and by `make check-windows`. */
+ * broken. It is compiled by tests/packaging/test_platforms.py and by check_windows.py. */
 #include "platform/platform.h"
 
 #include <stdio.h>

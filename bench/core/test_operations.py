@@ -1,9 +1,8 @@
-"""The table of operations under pytest-benchmark, for a closer look at some of them: `nox -s release -- -m pytest bench`, or
+"""The table of operations under pytest-benchmark, for a closer look at some of them:
 
     SIZES=10000,1000000 nox -s release -- -m pytest bench -k 'expire and (hwheel or heapq)'
 
-What compares implementations is report.py, which measures them in turns; pytest-benchmark finishes with one before it
-begins with the next.
+report.py compares implementations, because it measures them in turns; pytest-benchmark finishes one before the next.
 """
 
 import os

@@ -128,7 +128,7 @@ def lives_on(name, executor):
     def play(world):
         reported = deque()
         was, threading.excepthook = threading.excepthook, reported.append  # where on_error itself fails
-        # nox -s coverage traces threads: without memory for that, an error comes up between any two lines, and ends them.
+        # coverage.py traces threads. Without memory its tracer raises between any two lines and ends them.
         tracers = sys.gettrace(), threading.gettrace()
         sys.settrace(None)
         threading.settrace(None)

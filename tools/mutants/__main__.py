@@ -81,7 +81,6 @@ def survives(mutant: tuple[Path, int, str]) -> bool:
             plain_build.translate(folder)
             program = plain_build.compile_program(folder, "cc", "-O1", "-fsanitize=address,undefined", "model.c")
             command = [str(program), "random", "0", "1", str(INPUTS)]
-            limits = {"ASAN_OPTIONS": "hard_rss_limit_mb=2000", "UBSAN_OPTIONS": "halt_on_error=1"}
             done = subprocess.run(
                 command, capture_output=True, timeout=PATIENCE_S, env=os.environ | limits, check=False
             )

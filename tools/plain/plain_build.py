@@ -17,7 +17,7 @@ PARTS = ("life", "tasks", "batches", "hand_out", "run", "threads")
 SMALL_SLICES = [
     (" SLICE = 2048", " SLICE = 4"),
     (" BATCH_SLICE = 4096", " BATCH_SLICE = 3"),
-    (" LOOK_SLICE = 512", " LOOK_SLICE = 4"),
+    (" SURVEY_SLICE = 512", " SURVEY_SLICE = 4"),
 ]
 
 Change = tuple[str, str]  # a text that one plain file has once, and its replacement

@@ -54,8 +54,8 @@ FAULTS = {
         "        return True\n    if entry_is_linked(entry):\n        if self.",
     ),
     "reserves no room for entries that expire again": (
-        "    if batch_wants_room(self):          # what",
-        "    if planted_fault != NUMBER and batch_wants_room(self):          # what",
+        "    if batch_wants_room(self):          # a gap",
+        "    if planted_fault != NUMBER and batch_wants_room(self):          # a gap",
     ),
     "counts a task twice that is put back": (
         "    self.expired -= 1\n    if task_flags(task) & TASK_ALARM",

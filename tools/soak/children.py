@@ -9,8 +9,10 @@ import sys
 import threading
 import time
 from array import array
+from concurrent.futures import Future
 
 import hwheel
+from hwheel.purgatory import DelayedFuturePurgatory
 
 # Without a GIL, CPython 3.13 can hand the lock of an object to a waiting thread that a fork has stopped. In the child
 # that object is then locked forever.
@@ -106,6 +108,7 @@ class Forks:
         self.load = load
         self.exits = [*EXITS] if load.plan.forks else ["os._exit"]
         self.entries = hwheel.ExpiringDict(0.005)
+        self.purgatory = DelayedFuturePurgatory(timer=load.adders["own"].timer)
         self.pid = None
         self.in_next_signal = False
 
@@ -114,6 +117,8 @@ class Forks:
         count = self.load.counts["forks"]
         name = self.exits[count // 3 % len(self.exits)]
         self.pid = None
+        self.entries[count] = name
+        self.purgatory.try_complete_else_watch(5, [Future()], int)
         if count % 3 == 0:
             self._fork()
         elif count % 3 == 1:

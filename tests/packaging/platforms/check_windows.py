@@ -1,4 +1,4 @@
-"""The core for Windows, as far as that can be seen from Linux: compiled by MinGW, run under Wine. `nox -s release -- tests/packaging/platforms/check_windows.py`.
+"""The core for Windows, as far as that can be seen from Linux: compiled by MinGW, run under Wine.
 
 First what platform/ promises, by platform_test.c. Then, with a CPython for Windows, which Maven brings, the whole core,
 and tests of it. What is missing of these is said, and the rest is done. Everything is made in build/windows/.

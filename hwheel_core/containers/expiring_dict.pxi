@@ -272,7 +272,7 @@ cdef class ExpiringDictCore(ContainerCore):
 
 # Cython's tp_clear would also clear the timer, which every method needs. This one clears only what can lead back to the dict;
 # a timer that leads back to it clears itself. If CPython ignored this slot,
-# tests/containers/test_expiring_dict_memory.py::test_a_dict_that_its_own_on_expire_holds_is_collected would fail.
+# tests/containers/test_expiring_dict_memory.py::test_cycle_through_on_expire_is_collected would fail.
 
 cdef int dict_break_cycles(PyObject* self) noexcept:
     cdef object callback = (<ExpiringDictCore>self).on_expire_

@@ -1,46 +1,33 @@
 """How `make docs` builds the site. Needs an installed hwheel with its extras, and no network."""
 
-import sys
 import tomllib
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE / "extensions"))
-PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 
 project = PROJECT["name"]
-author = PROJECT["authors"][0]["name"]
-copyright = author
+author = copyright = PROJECT["authors"][0]["name"]
 version = release = PROJECT["version"]
 
-extensions = [
-    "myst_parser",
-    "sphinx.ext.autodoc",
-    "docstrings",
-    "links",
-    "command_help",
-    "all_public_names",
-]
-exclude_patterns = ["extensions", "pictures/*.py"]
-suppress_warnings = ["myst.header"]  # bench/README.md begins one level down
-smartquotes = False  # what stands in quotes is mostly to be typed
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxarg.ext"]
+exclude_patterns = ["pictures/*.py"]
+default_role = "code"  # `name` in a docstring
+smartquotes = False  # most text in quotes is to be typed
 highlight_language = "text"  # an indented block is what an example prints
+myst_heading_anchors = 4  # links to headings, as on GitHub
 
-# Links to headings, as GitHub makes them.
-myst_heading_anchors = 4
-
-# Every reference to a name of ours must lead somewhere. Those of others have no page here, because their inventories
-# would have to be fetched, and the build asks nobody.
+# Every reference to a name of hwheel must exist. Names of other projects have no page here, because their inventories
+# would have to be downloaded.
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(?!hwheel\.).*"),
-    ("py:.*", r"hwheel\.\w+\.\w+\.\w+"),  # of a module that is not public: the type variables of annotations
-    ("py:.*", r"hwheel\.asyncio\.WheelUnixSelectorEventLoop"),  # the name of what EventLoop is made of
+    ("py:.*", r"hwheel\.\w+\.\w+\.\w+"),  # type variables of private modules
+    ("py:class", r"hwheel\.asyncio\.Wheel\w+EventLoop"),  # the base of EventLoop
 ]
 
+napoleon_numpy_docstring = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_docstring_signature = False  # docstrings.py does
 maximum_signature_line_length = 90
 python_use_unqualified_type_names = True
 
@@ -56,7 +43,18 @@ html_theme_options = {
     "source_directory": "docs/",
 }
 
-# `make docs BUILDER=linkcheck`. The repository's own pages are there once this version is tagged.
+# The repository's own pages exist once this version is tagged.
 linkcheck_ignore = [rf"{PROJECT['urls']['Repository']}/.*"]
-linkcheck_anchors_ignore_for_url = [r"https://github\.com/.*"]  # these are made by a script
+linkcheck_anchors_ignore_for_url = [r"https://github\.com/.*"]  # a script adds these anchors
 linkcheck_timeout = 20
+
+
+def drop_signature(app, what, name, member, options, lines):
+    """Drop the signature that Cython writes into the first line of a docstring."""
+    if lines and lines[0].startswith(name.rpartition(".")[2] + "("):
+        del lines[0]
+
+
+def setup(app):
+    """Register the hook with Sphinx."""
+    app.connect("autodoc-process-docstring", drop_signature)

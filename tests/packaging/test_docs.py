@@ -100,7 +100,7 @@ def test_every_public_name_is_in_the_reference():
 def test_every_command_is_in_the_reference():
     commands = next(action for action in make_parser()._actions if action.choices).choices
     page = (DOCS / "reference" / "command.md").read_text()
-    assert re.findall(r"^```\{hwheel-help\} (\w+)$", page, re.MULTILINE) == [*commands]
+    assert re.findall(r"^:path: (\w+)$", page, re.MULTILINE) == [*commands]
 
 
 def test_the_metrics_of_the_page_are_those_of_the_collectors():

@@ -80,10 +80,9 @@ def survives(mutant: tuple[Path, int, str]) -> bool:
         try:
             plain_build.translate(folder)
             program = plain_build.compile_program(folder, "cc", "-O1", "-fsanitize=address,undefined", "model.c")
+            limits = os.environ | {"ASAN_OPTIONS": "hard_rss_limit_mb=2000", "UBSAN_OPTIONS": "halt_on_error=1"}
             command = [str(program), "random", "0", "1", str(INPUTS)]
-            done = subprocess.run(
-                command, capture_output=True, timeout=PATIENCE_S, env=os.environ | limits, check=False
-            )
+            done = subprocess.run(command, capture_output=True, timeout=PATIENCE_S, env=limits, check=False)
             return done.returncode == 0
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
             return False

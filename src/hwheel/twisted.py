@@ -1,4 +1,4 @@
-"""Twisted's reactor with its delayed calls on the wheel: `callLater`, `cancel`, `reset` and `delay` in O(1).
+"""Twisted's reactor with its delayed calls on the wheel: ``callLater``, ``cancel``, ``reset``, and ``delay`` are O(1).
 
 import hwheel.twisted
 
@@ -22,36 +22,42 @@ with needed_by("hwheel.twisted", "twisted"):
 
 __all__ = ["WheelDelayedCall", "WheelReactor", "install"]
 
-LONGEST_S = 2.0**31  # what a loop is asked for; it is asked again then
+LONGEST_S = 2.0**31  # the longest delay for a loop; a longer call is rescheduled then
 
 
 class WheelDelayedCall(DelayedCall):
-    """What `WheelReactor.callLater` returns: Twisted's `IDelayedCall`, moved in place."""
+    """The handle that ``WheelReactor.callLater`` returns: an ``IDelayedCall`` that moves in place."""
 
     _reactor: "WheelReactor"
     _handle: TimerHandle
-    _is_far = False  # its handle rings before its time
+    _is_far = False  # the handle runs before the deadline, because that is beyond LONGEST_S
 
     def reset(self, secondsFromNow: float) -> None:
-        """Calls it so many seconds from now instead.
+        """Move the call to ``secondsFromNow`` seconds from now.
+
+        Args:
+            secondsFromNow: Seconds from now.
 
         Raises:
-            AlreadyCancelled, AlreadyCalled: as Twisted's.
-            TypeError, ValueError: secondsFromNow is no number of seconds; it stays where it was.
+            AlreadyCancelled, AlreadyCalled: As in Twisted.
+            TypeError, ValueError: ``secondsFromNow`` is not a number; the call is unchanged.
 
-        Runtime complexity: O(1), earlier or later.
+        O(1), earlier or later.
         """
         self._check_active()
         self._move(self.seconds() + secondsFromNow, secondsFromNow)
 
     def delay(self, secondsLater: float) -> None:
-        """Calls it so many seconds later than it would have been called; a negative number: sooner.
+        """Move the call by ``secondsLater`` seconds.
+
+        Args:
+            secondsLater: Seconds to add to the time of the call. A negative number moves it to an earlier time.
 
         Raises:
-            AlreadyCancelled, AlreadyCalled: as Twisted's.
-            TypeError, ValueError: secondsLater is no number of seconds; it stays where it was.
+            AlreadyCancelled, AlreadyCalled: As in Twisted.
+            TypeError, ValueError: ``secondsLater`` is not a number; the call is unchanged.
 
-        Runtime complexity: O(1).
+        O(1).
         """
         self._check_active()
         time = self.time + secondsLater
@@ -67,16 +73,16 @@ class WheelDelayedCall(DelayedCall):
         if time != time:
             raise ValueError("a number of seconds must not be NaN")
         reached = min(delay, LONGEST_S)
-        # What was due when it was added is the base loop's handle, which cannot be moved.
+        # A call that was due when it was added has a handle of the base loop, which cannot be moved.
         reschedule = getattr(self._handle, "reschedule", None)
         if reschedule is None or not reschedule(reached):
-            handle = self._reactor._asyncioEventloop.call_later(reached, self._ring)
+            handle = self._reactor._asyncioEventloop.call_later(reached, self._run)
             self._handle.cancel()
             self._handle = handle
         self.time = time
         self._is_far = delay > LONGEST_S
 
-    def _ring(self) -> None:
+    def _run(self) -> None:
         reactor = self._reactor
         if self._is_far:
             self._move(self.time, self.time - self.seconds())
@@ -91,13 +97,13 @@ class WheelDelayedCall(DelayedCall):
 
 
 class WheelReactor(AsyncioSelectorReactor):
-    """Twisted's reactor on asyncio, with its delayed calls on the wheel of a loop of `hwheel.asyncio`.
+    """Twisted's reactor on asyncio, with its delayed calls on the wheel of a loop of ``hwheel.asyncio``.
 
-    Arguments:
-        eventloop: a loop of a class that `hwheel.asyncio.wheel_loop` makes; None: a new `hwheel.asyncio.EventLoop`,
-            which becomes the loop of this thread.
+    Args:
+        eventloop: A loop of a class that ``hwheel.asyncio.wheel_loop`` creates. Default: a new
+            ``hwheel.asyncio.EventLoop``, which becomes the loop of this thread.
 
-    Thread-safety: as Twisted's: `callFromThread` for whatever is not the reactor's thread.
+    Not thread-safe, as in Twisted: use ``callFromThread`` in other threads.
     """
 
     def __init__(self, eventloop: AbstractEventLoop | None = None) -> None:
@@ -109,23 +115,30 @@ class WheelReactor(AsyncioSelectorReactor):
         super().__init__(eventloop)
 
     def callLater(self, delay: float, callable: Callable[..., Any], *args: object, **kw: object) -> WheelDelayedCall:
-        """Calls `callable(*args, **kw)` in `delay` seconds, which are not negative.
+        """Call ``callable(*args, **kw)`` after ``delay`` seconds.
 
-        Runtime complexity: O(1).
+        Args:
+            delay: Seconds from now, not negative.
+            callable: The function to call.
+
+        Returns:
+            The handle of the call.
+
+        O(1).
         """
         assert delay >= 0, f"{delay} is not greater than or equal to 0 seconds"
         seconds = self.seconds
-        made = WheelDelayedCall(seconds() + delay, callable, args, kw, self._cancelCallLater, _never, seconds=seconds)
-        made._reactor = self
+        call = WheelDelayedCall(seconds() + delay, callable, args, kw, self._cancelCallLater, _never, seconds=seconds)
+        call._reactor = self
         if delay > LONGEST_S:
-            made._is_far = True
+            call._is_far = True
             delay = LONGEST_S
-        made._handle = self._asyncioEventloop.call_later(delay, made._ring)
-        self._wheel_calls[made] = None
-        return made
+        call._handle = self._asyncioEventloop.call_later(delay, call._run)
+        self._wheel_calls[call] = None
+        return call
 
     def getDelayedCalls(self) -> list[Any]:
-        """The calls that are pending, in the order in which they were made."""
+        """Return the pending calls in the order in which they were added."""
         return [*self._wheel_calls]
 
     def _cancelCallLater(self, delayedCall: DelayedCall) -> None:
@@ -134,26 +147,30 @@ class WheelReactor(AsyncioSelectorReactor):
         del self._wheel_calls[delayedCall]
 
     def timeout(self) -> float | None:
-        """None: the loop itself knows when to wake up."""
+        """Return None, because the loop knows when to wake up."""
         return None
 
     def stop(self) -> None:
-        """Stops the reactor, after whatever is to be done before."""
+        """Stop the reactor after the shutdown triggers have run."""
         PosixReactorBase.stop(self)
-        self._asyncioEventloop.call_soon(self.runUntilCurrent)  # where the reactor sees that it was stopped
+        self._asyncioEventloop.call_soon(self.runUntilCurrent)  # notices that the reactor was stopped
 
 
 def _never(call: DelayedCall) -> None:
-    """Twisted's DelayedCall tells its reactor by it that it was moved; ours moves its handle."""
+    """Ignore a move: Twisted's DelayedCall reports it to the reactor, but ours moves its handle."""
 
 
 def install(eventloop: AbstractEventLoop | None = None) -> WheelReactor:
-    """Makes a WheelReactor the reactor of this process: before anything imports `twisted.internet.reactor`.
+    """Install a WheelReactor as the reactor of this process, before anything imports ``twisted.internet.reactor``.
 
-    Arguments:
-        eventloop: as for WheelReactor.
+    Args:
+        eventloop: As in ``WheelReactor``.
+
+    Returns:
+        The reactor.
+
     Raises:
-        twisted.internet.error.ReactorAlreadyInstalledError: there is one already.
+        twisted.internet.error.ReactorAlreadyInstalledError: The process already has a reactor.
     """
     reactor = WheelReactor(eventloop)
     installReactor(reactor)  # type: ignore[no-untyped-call]

@@ -1,9 +1,9 @@
-"""Runs Twisted's own tests with the reactor on the wheel.
+"""Run Twisted's own tests with the reactor on the wheel.
 
     python run_trial.py FOLDER TEST ...
 
-Tests that use the reactor of the process use it, and tests that are made for each kind of reactor are made for it.
-Prints one line of JSON: how many tests ran, how many calls they made, and what did not pass, and why.
+Tests that use the reactor of the process get the wheel's, and so do tests that exist for each kind of reactor. Prints
+one line of JSON: the number of tests, the number of delayed calls, and the failures.
 """
 
 import json
@@ -18,7 +18,7 @@ calls = 0
 
 
 def count_calls():
-    """That the wheel was at work at all."""
+    """Count the delayed calls, to prove that the wheel was used."""
     call_later = hwheel.twisted.WheelReactor.callLater
 
     def counted(self, *args, **kwargs):
@@ -51,8 +51,8 @@ def main(folder, names):
     suite = TestLoader().loadByNames(names, recurse=True)
     TrialRunner(Reporter, workingDirectory=folder).run(suite)
     (result,) = results
-    wrong = [(test.id(), str(why)) for test, why in [*result.errors, *result.failures]]
-    print(json.dumps({"ran": result.testsRun, "skipped": len(result.skips), "calls": calls, "wrong": wrong}))
+    failed = [(test.id(), str(error)) for test, error in [*result.errors, *result.failures]]
+    print(json.dumps({"ran": result.testsRun, "skipped": len(result.skips), "calls": calls, "failed": failed}))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What needs no adaptor: libraries on asyncio, whose timeouts are on the wheel as soon as the loop is."""
+"""Libraries that need no adaptor: their timeouts are on the wheel if the loop is."""
 
 import asyncio
 import re
@@ -15,8 +15,8 @@ PAGE = Path(__file__).parents[2] / "docs/adaptors.md"
 SOON_S = 0.05
 
 
-class Watched(EventLoop):
-    """Knows which timers were set on it, and whether any was early."""
+class CheckedLoop(EventLoop):
+    """An event loop that records its timers, and the callbacks that ran early."""
 
     def __init__(self):
         super().__init__()
@@ -39,8 +39,8 @@ class Watched(EventLoop):
 
 
 @asynccontextmanager
-async def silence():
-    """The port of a server that takes connections and never says anything."""
+async def silent_server():
+    """Yield the port of a server that accepts connections and sends nothing."""
     writers = []
 
     async def never_answer(reader, writer):
@@ -77,7 +77,7 @@ async def use_tornado():
 
 async def use_aiohttp():
     aiohttp = pytest.importorskip("aiohttp")
-    async with silence() as port, aiohttp.ClientSession() as session:
+    async with silent_server() as port, aiohttp.ClientSession() as session:
         with pytest.raises(TimeoutError):
             await session.get(f"http://127.0.0.1:{port}/", timeout=aiohttp.ClientTimeout(total=SOON_S))
 
@@ -94,7 +94,7 @@ async def use_anyio():
 
 async def use_websockets():
     connect = pytest.importorskip("websockets.asyncio.client").connect
-    async with silence() as port:
+    async with silent_server() as port:
         with pytest.raises(TimeoutError):
             await connect(f"ws://127.0.0.1:{port}/", open_timeout=SOON_S)
 
@@ -104,7 +104,7 @@ async def use_redis():
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
 
-    async with silence() as port:
+    async with silent_server() as port:
         once = Retry(NoBackoff(), 0)
         client = redis.Redis(host="127.0.0.1", port=port, socket_timeout=SOON_S, retry=once)
         with pytest.raises(redis.RedisError, match="(?i)time"):
@@ -114,7 +114,7 @@ async def use_redis():
 
 async def use_asyncpg():
     asyncpg = pytest.importorskip("asyncpg")
-    async with silence() as port:
+    async with silent_server() as port:
         with pytest.raises(TimeoutError):
             await asyncpg.connect(host="127.0.0.1", port=port, user="nobody", ssl=False, timeout=SOON_S)
 
@@ -126,22 +126,22 @@ USES = {function.__name__.removeprefix("use_"): function for function in (
 
 @pytest.mark.parametrize("name", USES)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_timeouts_of_a_library_on_asyncio_run_on_the_wheel(name):
+def test_the_timeouts_of_a_library_run_on_the_wheel(name):
     loop = None
 
     def make():
         nonlocal loop
-        loop = Watched()
+        loop = CheckedLoop()
         return loop
 
     async def within_patience():
         await asyncio.wait_for(USES[name](), 60)
 
     hwheel.asyncio.run(within_patience(), loop_factory=make)
-    assert len(loop.handles) >= 2  # one is that of this test's patience
+    assert len(loop.handles) >= 2  # one is the time limit of this test
     assert loop.early == []
 
 
-def test_the_page_says_so_of_these_and_of_no_other():
+def test_the_page_lists_exactly_these_libraries():
     table = PAGE.read_text().partition("## What needs none")[2].partition("\n## ")[0]
     assert [name.lower() for name in re.findall(r"^\| (\w+) \|", table, re.MULTILINE)[1:]] == [*USES]

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from extensions import skip_unless_compiler
-
 BENCH = Path(__file__).parents[2] / "bench"
 
 
@@ -148,14 +146,6 @@ def test_work_that_differs_is_found(bench_on_path):
     for make, life in ((Forgetful, SingleLife), (Hasty, SingleLife), (Disorderly, BulkLife)):
         with pytest.raises(WrongWork):
             turn(make, life, 100)
-
-
-def test_the_c_api_calls_the_same_timers_as_its_peers_that_are_there(tmp_path):
-    skip_unless_compiler(BENCH / "c_api/life_hwheel.c")
-    done = run(BENCH / "c_api/run.py", "--timers", "2000", "--pairs", "100", "--rounds", "1", "--out", tmp_path)
-    assert done.returncode == 0, done.stderr
-    (steps,) = json.loads((tmp_path / "c_api.json").read_text())["ns"]["hwheel"]
-    assert len(steps) == 5 and min(steps) > 0
 
 
 def test_a_server_on_each_loop_answers_all_its_requests():

@@ -1,5 +1,7 @@
-"""What docs/processes.md says of gunicorn: its files and its command, with and without --preload, under load, reloaded,
-with a worker killed. Each worker's timers are its own, and what is pending in one that ends runs."""
+"""The gunicorn example of docs/processes.md, with and without --preload: under load, with a reload and a killed worker.
+
+Each worker has its own timers. The pending timers of a worker that ends run.
+"""
 
 import json
 import os
@@ -17,16 +19,16 @@ pytest.importorskip("gunicorn")
 PAGE = Path(__file__).parents[2] / "docs/processes.md"
 [COMMAND] = commands_of(PAGE, "gunicorn")
 
-# An application around the page's, which tells what its timer does, and leaves a timer pending for each request. What
-# it adds at import is the process's that imports it.
+# A wrapper of the page's application. It logs the runs of its timers, and adds a pending timer for each request. A timer
+# that is added at import belongs to the importing process.
 PROBE = """
 import json, os, threading, time
-from wsgi import application as told, timer
+from wsgi import application as page, timer
 
 IMPORTED_IN = os.getpid()
 
 def note(*words):
-    with open("notes", "a") as file:        # short lines, each written at once
+    with open("notes", "a") as file:        # short lines, so that each write is atomic
         file.write(" ".join(map(str, [os.getpid(), *words])) + "\\n")
 
 timer.call_every(0.1, note, "import")
@@ -34,14 +36,14 @@ timer.call_every(0.1, note, "import")
 def application(environ, start_response):
     number = environ["PATH_INFO"].strip("/")
     if not number:
-        return told(environ, start_response)
+        return page(environ, start_response)
     timer.call_later(3600, note, "request", number)
     ran, began = threading.Event(), time.monotonic()
     timer.call_later(0.02, ran.set)
-    came = ran.wait(60)
-    lasted = time.monotonic() - began
+    has_run = ran.wait(60)
+    elapsed_s = time.monotonic() - began
     start_response("200 OK", [("Content-Type", "application/json")])
-    return [json.dumps([os.getpid(), IMPORTED_IN, came and lasted >= 0.02]).encode()]
+    return [json.dumps([os.getpid(), IMPORTED_IN, has_run and elapsed_s >= 0.02]).encode()]
 """
 
 
@@ -54,15 +56,15 @@ def serve(tmp_path, short_path):
         (tmp_path / "probe.py").write_text(PROBE)
         words = [word for word in COMMAND[1:-1] if preload or word != "--preload"]
         assert COMMAND[-1] == "wsgi:application"
-        at = short_path / "socket"
-        arguments = ["-m", *COMMAND[:1], *words, "--bind", f"unix:{at}", "probe:application"]
-        return Server(arguments, tmp_path, at)
+        path = short_path / "socket"
+        arguments = ["-m", *COMMAND[:1], *words, "--bind", f"unix:{path}", "probe:application"]
+        return Server(arguments, tmp_path, path)
 
     return start
 
 
 @pytest.mark.parametrize("preload", [False, True], ids=["without preload", "with preload"])
-def test_workers_have_their_own_timers_and_lose_nothing_when_they_are_replaced(serve, preload, tmp_path):
+def test_workers_have_their_own_timers_and_lose_none_when_they_are_replaced(serve, preload, tmp_path):
     with serve(preload=preload) as server:
         server.wait_for(lambda: server.body_of("/") == b"...", "a response of the page's application")
         killed = []
@@ -82,7 +84,7 @@ def test_workers_have_their_own_timers_and_lose_nothing_when_they_are_replaced(s
     answered = {number: json.loads(body) for number, body in load.answered.items()}
     workers = {pid for pid, _, _ in answered.values()}
     assert all(on_time for _, _, on_time in answered.values())
-    assert len(workers) > 3, "a reload has started new ones"
+    assert len(workers) > 3, "a reload has started new workers"
     assert any(pid not in killed for number, (pid, _, _) in answered.items() if number > before)
     notes = [line.split() for line in (tmp_path / "notes").read_text().splitlines()]
     at_import = {int(words[0]) for words in notes if words[1] == "import"}
@@ -91,7 +93,7 @@ def test_workers_have_their_own_timers_and_lose_nothing_when_they_are_replaced(s
     else:
         assert all(pid == imported for pid, imported, _ in answered.values())
         assert server.pid not in at_import and at_import & workers
-    ran = Counter((int(pid), int(number)) for pid, what, *rest in notes if what == "request" for number in rest)
+    ran = Counter((int(pid), int(number)) for pid, event, *rest in notes if event == "request" for number in rest)
     assert not [one for one, count in ran.items() if count > 1]
     left = {(pid, number) for number, (pid, _, _) in answered.items() if pid not in killed}
-    assert left and left <= ran.keys(), "lost in a worker that ended"
+    assert left and left <= ran.keys(), "a worker that ended has lost timers"

@@ -1,5 +1,7 @@
-"""What docs/processes.md says of uvicorn: its application and its commands, workers that are replaced under load, and
-an application that is reloaded, each beside a timer that was made and used in the process that starts them."""
+"""The uvicorn examples of docs/processes.md: one process, workers that are replaced under load, and --reload.
+
+The process that starts uvicorn has created and used timers before.
+"""
 
 import signal
 from pathlib import Path
@@ -14,8 +16,8 @@ pytest.importorskip("uvicorn")
 PAGE = Path(__file__).parents[2] / "docs/processes.md"
 COMMANDS = at_least(4, commands_of(PAGE, "uvicorn"))
 
-# uvicorn as a program of one's own starts it, which has used timers before; what the page's command says are its
-# arguments. Under multiprocessing's spawn each worker imports it again.
+# A program that uses timers and then starts uvicorn with the arguments of the page's command. With multiprocessing's
+# spawn, each worker imports it again.
 PROGRAM = """
 import os, sys, threading
 import uvicorn.main
@@ -38,7 +40,7 @@ if __name__ == "__main__":
 else:
     before.call_later(0, note, "workers")
 """
-# The page's application, which tells its process, and leaves a timer pending for each request.
+# A wrapper of the page's application. It sends its pid, and adds a pending timer for each request.
 PROBE = """
 import os
 import app as page
@@ -50,13 +52,13 @@ def note(number):
         file.write(f"{number}\\n")
 
 async def app(scope, receive, send):
-    async def tell(message):
+    async def send_with_pid(message):
         if message["type"] == "http.response.body":
             message["body"] = f"{VERSION} {os.getpid()} ".encode() + message["body"]
         await send(message)
     if scope["type"] == "http" and (number := scope["path"].strip("/")):
         page.timer.call_later(3600, note, number)
-    await page.app(scope, receive, tell)
+    await page.app(scope, receive, send_with_pid)
 """
 
 
@@ -69,8 +71,8 @@ def serve(tmp_path, short_path):
         (tmp_path / "program.py").write_text(PROGRAM)
         (tmp_path / "probe.py").write_text(PROBE)
         assert command[-1] == "app:app"
-        at = short_path / "socket"
-        return Server(["program.py", *command[1:-1], "--uds", at, "probe:app"], tmp_path, at)
+        path = short_path / "socket"
+        return Server(["program.py", *command[1:-1], "--uds", path, "probe:app"], tmp_path, path)
 
     return start
 
@@ -92,15 +94,15 @@ def lines_of(file):
     return file.read_text().split() if file.exists() else []
 
 
-def ended_well(server, load, folder):
+def check_end(server, load, folder):
     assert server.stop() in (0, -signal.SIGTERM)
     log = server.log
     assert "Traceback" not in log and "rror" not in log, log
     assert all(body.endswith(b" ...") for body in load.answered.values())
     ran = lines_of(folder / "ran")
     assert len(ran) == len({*ran})
-    assert {str(number) for number in load.answered} <= {*ran}, "lost in a worker that ended"
-    assert {*lines_of(folder / "beats")} == {str(server.pid)}, "what was added before is of one process"
+    assert {str(number) for number in load.answered} <= {*ran}, "a worker that ended has lost timers"
+    assert {*lines_of(folder / "beats")} == {str(server.pid)}, "the timer that was added before belongs to one process"
     assert lines_of(folder / "never") == []
 
 
@@ -112,7 +114,7 @@ def test_one_process(serve, tmp_path, words):
         with Load(server) as load:
             load.wait_for_progress()
         assert pids_of(load) == {server.pid}
-        ended_well(server, load, tmp_path)
+        check_end(server, load, tmp_path)
 
 
 def test_workers_are_replaced_under_load(serve, tmp_path):
@@ -123,11 +125,11 @@ def test_workers_are_replaced_under_load(serve, tmp_path):
             server.send_signal(signal.SIGHUP)
             server.wait_for(lambda: len(pids_of(load) - first) >= 4, "four new workers")
         assert server.pid not in pids_of(load)
-        ended_well(server, load, tmp_path)
+        check_end(server, load, tmp_path)
         assert {*map(int, lines_of(tmp_path / "workers"))} >= pids_of(load)
 
 
-def test_an_application_that_changes_is_loaded_again(serve, tmp_path):
+def test_a_changed_application_is_reloaded(serve, tmp_path):
     with serve(command_with("hwheel.asyncio:EventLoop", "--reload")) as server:
         with Load(server) as load:
             for version in (2, 3):
@@ -137,7 +139,8 @@ def test_an_application_that_changes_is_loaded_again(serve, tmp_path):
                 )
                 (tmp_path / "probe.py").write_text(changed)
                 server.wait_for(
-                    lambda: any(body.startswith(b"%d" % version) for body in [*load.answered.values()]), "it"
+                    lambda: any(body.startswith(b"%d" % version) for body in [*load.answered.values()]),
+                    "a response of the new version",
                 )
         assert len(pids_of(load)) >= 3 and server.pid not in pids_of(load)
-        ended_well(server, load, tmp_path)
+        check_end(server, load, tmp_path)

@@ -1,8 +1,8 @@
-# The functions over columns that Python sees: place, group, order_by, survivors. Columns come as buffers of int64 and go
-# out as array('q').
+# The functions over columns for Python: place, group, order_by, and survivors. They take buffers of int64 and return
+# array('q').
 
 cdef class Columns:
-    """Contiguous int64 columns of one length, kept alive by this object."""
+    """Contiguous int64 columns of the same length, which this object keeps alive."""
 
 
 cdef Columns int64_columns(tuple sources, str name):
@@ -15,7 +15,7 @@ cdef Columns int64_columns(tuple sources, str name):
     for source in sources:
         column = int64_contiguous(source, name)
         if self.width and column.count != self.count:
-            raise ValueError(f"{name} must have one length, not {self.count} and {column.count}")
+            raise ValueError(f"{name} must have the same length, not {self.count} and {column.count}")
         self.count = column.count
         self.buffers.append(column)
         self.data[self.width] = <const int64_t*>column.data
@@ -37,25 +37,27 @@ cdef int64_t* int64_memory(int64_t count, bint zeroed) except NULL:
         memory = <int64_t*>PyMem_RawMalloc(max(count, 1) * sizeof(int64_t))
     if memory is NULL:
         raise MemoryError
-    # It is used from end to end, so page faults would cost as much as the work.
+    # All of it is used, so page faults would cost as much as the work.
     hw_advise_huge(memory, count * sizeof(int64_t))
     return memory
 
 
 def place(times_ms, now_ms, tick_ms, wheel_size):
-    """Where a wheel whose clock stands at now_ms puts what expires at these times.
+    """Return the levels and buckets in which a wheel holds entries with these expirations.
 
-    Arguments:
-        times_ms: one-dimensional buffer of int64 (NumPy, Arrow, array), in ms.
-        now_ms, tick_ms, wheel_size: as TimingWheel's start_ms, tick_ms and wheel_size.
+    Args:
+        times_ms: The expirations in ms: a one-dimensional buffer of int64 (NumPy, Arrow, array).
+        now_ms: The wheel's clock, as ``start_ms`` of TimingWheel.
+        tick_ms, wheel_size: As in TimingWheel.
+
     Returns:
-        (levels, buckets_ms), two array('q'): the level, from 1, and the expiration of the bucket. Level 0: due already;
-        its bucket is its tick.
-    Raises:
-        TypeError, ValueError, OverflowError: as TimingWheel.
+        ``(levels, buckets_ms)``, two array('q'): the level, from 1, and the expiration of the bucket. Level 0 means
+        that the entry has expired; its bucket is its tick.
 
-    Runtime complexity: O(1) a time (O(levels)).
-    Thread-safety: no state; the GIL is released.
+    Raises:
+        TypeError, ValueError, OverflowError: An argument is invalid, as in TimingWheel.
+
+    O(levels) per time. Thread-safe; releases the GIL.
 
     >>> from array import array
     >>> place(array("q", [5, 30, 230]), 0, 20, 10)
@@ -83,18 +85,20 @@ def place(times_ms, now_ms, tick_ms, wheel_size):
 
 
 def group(*columns):
-    """Groups rows that are equal in all columns.
+    """Group rows that are equal in all columns.
 
-    Arguments:
-        columns: one to eight buffers of int64, of one length.
+    Args:
+        columns: One to eight buffers of int64 with the same length.
+
     Returns:
-        (order, starts), two array('q'): the row numbers, group after group, in each as they stood; and where in `order`
-        each group begins, with the length of `order` at the end. Groups stand in order of their first row.
-    Raises:
-        TypeError, ValueError: no int64 buffer, or of different lengths.
+        ``(order, starts)``, two array('q'): the row numbers, group by group and in order within a group; and the index
+        in ``order`` at which each group begins, followed by the length of ``order``. Groups are in order of their first
+        row.
 
-    Runtime complexity: O(rows).
-    Thread-safety: no state; the GIL is released.
+    Raises:
+        TypeError, ValueError: A column is not a buffer of int64, or the lengths differ.
+
+    O(rows). Thread-safe; releases the GIL.
 
     >>> from array import array
     >>> group(array("q", [7, 5, 7]), array("q", [0, 0, 0]))
@@ -125,17 +129,18 @@ def group(*columns):
 
 
 def order_by(*columns):
-    """The stable order of rows by the first column, then the second, and so on.
+    """Return the stable order of rows by the first column, then the second, and so on.
 
-    Arguments:
-        columns: one to eight buffers of int64, of one length.
+    Args:
+        columns: One to eight buffers of int64 with the same length.
+
     Returns:
-        array('q') of row numbers.
-    Raises:
-        TypeError, ValueError: no int64 buffer, or of different lengths.
+        An array('q') of row numbers.
 
-    Runtime complexity: O(rows) for each byte in which a column's values differ.
-    Thread-safety: no state; the GIL is released.
+    Raises:
+        TypeError, ValueError: A column is not a buffer of int64, or the lengths differ.
+
+    O(rows) for each byte in which a column's values differ. Thread-safe; releases the GIL.
 
     >>> from array import array
     >>> order_by(array("q", [20, 10, 20]), array("q", [3, 2, 1]))
@@ -164,21 +169,21 @@ def order_by(*columns):
 
 
 def survivors(order, tombstones, *columns):
-    """Of the rows in `order`, the first of each that are equal in all columns, unless a tombstone is equal to them.
+    """Return the first of equal rows, without rows that a tombstone equals.
 
-    Arguments:
-        order: row numbers; not every row need be there.
-        tombstones: for each row, 1 if it is a tombstone, else 0. Tombstones count wherever they stand, also those that
-            are not in `order`.
-        columns: one to eight columns. These are buffers of int64, all but `order` of one length.
+    Args:
+        order: The row numbers to consider, in order: a buffer of int64.
+        tombstones: 1 for each row that is a tombstone, else 0. Tombstones count even if ``order`` lacks them.
+        columns: One to eight buffers of int64, with the same length as ``tombstones``.
+
     Returns:
-        array('q') of row numbers, as they stood in `order`.
-    Raises:
-        TypeError, ValueError: no int64 buffer, or of different lengths.
-        IndexError: `order` names a row that is not there.
+        An array('q') of row numbers, in their order in ``order``.
 
-    Runtime complexity: O(rows).
-    Thread-safety: no state; the GIL is released.
+    Raises:
+        TypeError, ValueError: An argument is not a buffer of int64, or the lengths differ.
+        IndexError: ``order`` has a row number out of range.
+
+    O(rows). Thread-safe; releases the GIL.
 
     >>> from array import array
     >>> survivors(array("q", [3, 0, 1]), array("q", [0, 0, 1, 0]), array("q", [7, 8, 8, 7]))
@@ -190,7 +195,7 @@ def survivors(order, tombstones, *columns):
     cdef int64_t count, bad_row = 0
     cdef RowSet row_set
     if flags.count != rows.count:
-        raise ValueError(f"tombstones must be as long as the columns, {rows.count}, not {flags.count}")
+        raise ValueError(f"tombstones must have the length of the columns, {rows.count}, not {flags.count}")
     cdef size_t slots = rowset_slots(rows.count)
     cdef array.array result = int64_room(named.count)
     cdef int64_t* result_out = <int64_t*>result.data.as_longlongs
@@ -205,6 +210,6 @@ def survivors(order, tombstones, *columns):
     finally:
         PyMem_RawFree(row_set.slots)
     if count < 0:
-        raise IndexError(f"order must name rows from 0 to {rows.count - 1}, not {bad_row}")
+        raise IndexError(f"order must have row numbers from 0 to {rows.count - 1}, not {bad_row}")
     array.resize(result, count)
     return result

@@ -1,5 +1,5 @@
-# The wheel's work on whole columns of int64, for who keeps the buckets elsewhere (hwheel.spark: in a state store). There
-# is no lock, because nothing has a state that outlives its call: the caller brings all memory.
+# The algorithms of the wheel for columns of int64, for callers that keep buckets elsewhere, as hwheel.spark does in a
+# state store. There is no lock, because a call has no state: the caller brings all memory.
 
 cdef class Columns:
     cdef list buffers
@@ -10,17 +10,17 @@ cdef class Columns:
 cdef struct Grid:
     # The levels of a wheel without their buckets.
     int64_t tick_ms[64]         # MAX_LEVELS
-    uint64_t interval_ms[64]    # UINT64_MAX where it does not fit
+    uint64_t interval_ms[64]    # UINT64_MAX beyond 64 bits
     int64_t clock_ms[64]
     int32_t level_count
 
 cdef struct RowSet:
-    # A hash set of row numbers; rows are equal if they are so in all columns.
+    # A hash set of row numbers. Rows are equal if all columns are.
     const int64_t** columns
     int column_count
-    int64_t* slots              # row + 1, or 0; at least twice as many as rows, a power of two
+    int64_t* slots              # row + 1, or 0 if empty; a power of two, at least twice the rows
     uint64_t mask
 
 cdef struct KeyedRow:
-    uint64_t key                # beside its row, so that a pass reads memory from its beginning to its end
+    uint64_t key                # beside its row, so that a pass reads memory sequentially
     int64_t row

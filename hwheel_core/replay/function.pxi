@@ -1,35 +1,34 @@
-# replay() and lateness_of(), which Python sees: the batch side of the pipeline calls them for each partition of a log.
+# replay() and lateness_of() for Python.
 
 cdef ReplayColumn replay_column(Int64Buffer buffer) noexcept:
     return ReplayColumn(buffer.data, buffer.stride)
 
 
 def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_end=None):
-    """Runs a log of timers through a wheel in virtual time.
+    """Replay a log of timers on a wheel in virtual time.
 
-    Arguments:
-        starts_ms, timeouts_ms, ends_ms: int64 buffers of the same length, in order of starts_ms: when each timer was
-            started, for how long, and when it was cancelled. What ends before its start ends at its start.
-        end_order: int64 buffer: the rows that were cancelled, in order of ends_ms.
-        tick_ms, wheel_size: the wheel's.
-        no_end: the number that stands in ends_ms for a timer that was never cancelled; None: -2**63.
+    At each instant, timers fire first, then timers are cancelled, then timers start. As in SystemTimer, a timer fires
+    at the first tick at or after its deadline, or at once if its timeout is 0 or less.
 
-    At one instant timers fire first, then they are cancelled, then started. A timer fires as in SystemTimer: never
-    early, at the next tick; with a timeout of 0 or less at once.
+    Args:
+        starts_ms, timeouts_ms, ends_ms: The start, timeout, and cancel of each timer, in order of the starts: int64
+            buffers of the same length. An end before the start counts as the start.
+        end_order: The rows that were cancelled, in order of ends_ms: an int64 buffer.
+        tick_ms, wheel_size: The wheel's settings.
+        no_end: The value in ends_ms for a timer that was never cancelled. Default: -2**63.
 
     Returns:
-        outcomes: array("b"), 0: it fired, 1: it was cancelled.
-        at_ms: array("q"), when.
-        costs: (fired, wakeups, cascaded, peak, levels, lateness): how often a reaper would have woken up, how many
-            entries it would have moved to a finer level, how many timers were pending at most, and how late those were
-            that fired: a histogram, array("q"), which can be added to those of other logs; see lateness_of.
+        ``(outcomes, at_ms, costs)``. outcomes is an array("b"): 0 for a timer that fired, 1 for one that was cancelled.
+        at_ms is an array("q") with the times. costs is ``(fired, wakeups, cascaded, peak, levels, lateness)``: wake-ups
+        of the reaper, moves to a finer level, the most pending timers, the levels, and a histogram of lateness for
+        ``lateness_of``, which can be added to those of other logs.
 
     Raises:
-        TypeError: not a buffer of int64.
-        ValueError: lengths differ, starts_ms is not ascending, or end_order not in order.
-        OverflowError: a time does not fit into 64 bits, or there are more than 2,147,483,647 rows.
+        TypeError: A column is not a buffer of int64.
+        ValueError: The lengths differ, starts_ms is not ascending, or end_order is not in order.
+        OverflowError: A time does not fit into 64 bits, or there are more than 2,147,483,647 rows.
 
-    Runtime complexity: O(1) a timer and level. The GIL is released.
+    O(levels) per timer. Releases the GIL.
     """
     cdef Int64Buffer starts = int64_buffer(starts_ms, "starts_ms")
     cdef Int64Buffer timeouts = int64_buffer(timeouts_ms, "timeouts_ms")
@@ -45,9 +44,9 @@ def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_e
     cdef Replay* self
     cdef ReplayStatus status = REPLAY_NO_MEMORY
     if not count == timeouts.count == ends.count:
-        raise ValueError(f"the columns differ in length: {count}, {timeouts.count} and {ends.count}")
+        raise ValueError(f"the columns must have the same length, got {count}, {timeouts.count}, and {ends.count}")
     if count > MAX_BATCH_LENGTH:
-        raise OverflowError(f"at most {MAX_BATCH_LENGTH:,} rows at a time, not {count:,}")
+        raise OverflowError(f"a log must have at most {MAX_BATCH_LENGTH:,} rows, got {count:,}")
     wheel_check_arguments(tick, size, 0)
     outcomes = array.clone(INT8, count, False)
     at_ms = int64_room(count)
@@ -68,7 +67,7 @@ def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_e
         if status == REPLAY_UNSORTED:
             raise ValueError(f"starts_ms is not ascending at row {row}")
         if status == REPLAY_BAD_ORDER:
-            raise ValueError(f"end_order is not in order of ends_ms, or holds no row, at {self.ended}")
+            raise ValueError(f"end_order[{self.ended}] is not a row, or not in order of ends_ms")
         if status == REPLAY_OVERFLOW:
             raise OverflowError(f"the times of row {row} do not fit into 64 bits of milliseconds")
         return outcomes, at_ms, (self.fired, self.wakeups, self.wheel.cascaded, self.peak, self.wheel.level_count,
@@ -80,7 +79,7 @@ def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_e
 
 
 cdef object lateness_histogram(const Lateness* self):
-    """array("q"): how many in each step, and the maximum in us."""
+    """Return an array("q"): the count of each step, and the maximum in us."""
     cdef array.array histogram = array.clone(INT64, LATENESS_BUCKETS + 1, False)
     memcpy(histogram.data.as_longlongs, self.buckets, LATENESS_BUCKETS * sizeof(int64_t))
     histogram.data.as_longlongs[LATENESS_BUCKETS] = self.max_us
@@ -88,18 +87,20 @@ cdef object lateness_histogram(const Lateness* self):
 
 
 def lateness_of(histogram):
-    """(p50, p99, max) in ms of a histogram of replay's, or of a sum of such. In a sum the last item, the maximum, is
-    the greatest of all.
+    """Return (p50, p99, max) in ms of a histogram of ``replay``, or of a sum of histograms.
+
+    Args:
+        histogram: The counts, followed by the maximum. In a sum, the last item must be the greatest maximum.
 
     Raises:
-        TypeError, ValueError: this is no such histogram.
+        TypeError, ValueError: The argument is not a histogram.
     """
     cdef Int64Buffer counts = int64_buffer(histogram, "histogram")
     cdef Lateness lateness
     cdef int i
     cdef bint possible
     if counts.count != LATENESS_BUCKETS + 1 or counts.stride != sizeof(int64_t):
-        raise ValueError(f"a histogram of lateness has {LATENESS_BUCKETS + 1} items, not {counts.count}")
+        raise ValueError(f"a histogram of lateness must have {LATENESS_BUCKETS + 1} items, not {counts.count}")
     lateness.max_us = hw_read(counts.data + LATENESS_BUCKETS * sizeof(int64_t))
     lateness.count = 0
     possible = lateness.max_us >= 0
@@ -108,5 +109,5 @@ def lateness_of(histogram):
         possible &= (lateness.buckets[i] >= 0
                      and not hw_add_overflows(lateness.count, lateness.buckets[i], &lateness.count))
     if not possible:
-        raise ValueError("no histogram of lateness has negative numbers, or more than fit into 64 bits")
+        raise ValueError("a histogram of lateness must not have negative counts, or a sum beyond 64 bits")
     return (lateness_quantile_ms(&lateness, 0.5), lateness_quantile_ms(&lateness, 0.99), lateness.max_us / 1000.0)

@@ -1,13 +1,12 @@
-# Replay: a log of timers (start, timeout, end) run through a wheel in virtual time, to see what each did and what the
-# wheel had to do for it.
+# Replays a log of timers (start, timeout, end) on a wheel in virtual time: the outcome of each timer, and the costs.
 #
-# Three things happen, in this order where they fall on one instant: timers fire, in the order of the wheel; timers are
-# cancelled, in the order in which the caller has sorted their ends; timers are started, in the order of the log.
+# At each instant, timers fire in the order of the wheel; then timers are cancelled in the caller's order of their ends;
+# then timers start in the order of the log.
 
 cdef enum:
-    REPLAY_SLAB = 8192          # entries that are allocated at a time
-    REPLAY_STEP = 0x40000000    # no slices: nobody waits for a lock here
-    REPLAY_AHEAD = 16           # ends that are prefetched ahead
+    REPLAY_SLAB = 8192          # entries per allocation
+    REPLAY_STEP = 0x40000000    # no slices, because there is no lock
+    REPLAY_AHEAD = 16           # distance of prefetched ends
 
 
 cdef inline int64_t column_at(const ReplayColumn* self, int64_t i) noexcept nogil:
@@ -16,7 +15,7 @@ cdef inline int64_t column_at(const ReplayColumn* self, int64_t i) noexcept nogi
 
 cdef bint replay_init(Replay* self, int64_t count, int64_t tick_ms, int32_t wheel_size,
                       int64_t start_ms) noexcept nogil:
-    """False when there is no memory; replay_free it all the same. The Replay comes zeroed."""
+    """Set up a zeroed Replay. Return False without memory; call replay_free in any case."""
     self.by_row = <Entry**>PyMem_RawCalloc(count + 1, sizeof(Entry*))
     if self.by_row is not NULL:
         hw_advise_huge(self.by_row, count * sizeof(Entry*))
@@ -52,7 +51,7 @@ cdef bint replay_grow(Replay* self) noexcept nogil:
 
 
 cdef inline void replay_end_one(Replay* self, Entry* entry, int8_t outcome, int64_t at_ms) noexcept nogil:
-    """A pending timer is over: this outcome is written down, and its entry is free again."""
+    """Record the outcome of a pending timer and free its entry."""
     wheel_remove(&self.wheel, entry)
     self.outcomes[entry.place] = outcome
     self.at_ms[entry.place] = at_ms
@@ -63,7 +62,7 @@ cdef inline void replay_end_one(Replay* self, Entry* entry, int8_t outcome, int6
 
 
 cdef void replay_wake_reaper(Replay* self, int64_t now_ms) noexcept nogil:
-    """The reaper wakes up, takes what is due at now_ms, which may be nothing any more, and goes to sleep."""
+    """Wake the reaper: take the timers that are due at now_ms, if any are left, and sleep until the next bucket."""
     cdef Wheel* wheel = &self.wheel
     cdef Bucket* bucket
     cdef Entry* entry
@@ -76,7 +75,7 @@ cdef void replay_wake_reaper(Replay* self, int64_t now_ms) noexcept nogil:
         while not list_is_empty(&wheel.due):
             entry = wheel.due.next
             self.fired += 1
-            # What is due at once may stand in the bucket of a tick that had begun before it started.
+            # A timer that is due at its start can be in the bucket of a tick that began before.
             replay_end_one(self, entry, OUTCOME_FIRED, max(now_ms, entry.expiration_ms))
     bucket = queue_first(wheel)
     self.sleeps = bucket is not NULL
@@ -85,7 +84,7 @@ cdef void replay_wake_reaper(Replay* self, int64_t now_ms) noexcept nogil:
 
 
 cdef inline void replay_wake_until(Replay* self, int64_t until_ms) noexcept nogil:
-    """All wake-ups up to a time, that included."""
+    """Run all wake-ups up to and including a time."""
     while self.sleeps and self.sleeps_until_ms <= until_ms:
         replay_wake_reaper(self, self.sleeps_until_ms)
 
@@ -96,8 +95,8 @@ cdef inline void replay_prefetch_end(const Replay* self, const ReplayLog* log, i
         hw_prefetch(&self.by_row[row])
 
 
-cdef ReplayStatus replay_live_until(Replay* self, const ReplayLog* log, int64_t now_ms) noexcept nogil:
-    """Lives through everything up to now_ms, that included."""
+cdef ReplayStatus replay_run_until(Replay* self, const ReplayLog* log, int64_t now_ms) noexcept nogil:
+    """Run all wake-ups and cancels up to and including now_ms."""
     cdef int64_t before_ms = INT64_MIN, end_ms, row
     while self.ended < log.end_count:
         row = column_at(&log.end_order, self.ended)
@@ -119,22 +118,29 @@ cdef ReplayStatus replay_live_until(Replay* self, const ReplayLog* log, int64_t 
     return REPLAY_OK
 
 
+cdef bint replay_fires_at(const Replay* self, int64_t start_ms, int64_t timeout_ms, int64_t* deadline_ms_out,
+                          int64_t* fires_ms_out) noexcept nogil:
+    """Compute the deadline and the tick at which the timer fires. Return False beyond 64 bits."""
+    cdef int64_t tick_ms = self.wheel.levels[0].tick_ms
+    cdef int64_t rest_ms
+    if timeout_ms <= 0:
+        deadline_ms_out[0] = fires_ms_out[0] = start_ms     # at once, as in SystemTimer
+        return True
+    if hw_add_overflows(start_ms, timeout_ms, deadline_ms_out):
+        return False
+    rest_ms = deadline_ms_out[0] % tick_ms
+    return not hw_add_overflows(deadline_ms_out[0], tick_ms - rest_ms if rest_ms else 0, fires_ms_out)
+
+
 cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int64_t timeout_ms,
                                int64_t end_ms, bint has_end) noexcept nogil:
-    """One row; everything up to start_ms has been lived through."""
-    cdef int64_t tick_ms = self.wheel.levels[0].tick_ms
-    cdef int64_t fires_ms, deadline_ms, rest_ms, bucket_ms
+    """Start the timer of a row. All events before start_ms have been replayed."""
+    cdef int64_t fires_ms, deadline_ms, bucket_ms
     cdef Instant fires
     cdef Entry* entry
     cdef AddStatus status
-    if timeout_ms <= 0:
-        deadline_ms = fires_ms = start_ms       # as SystemTimer: at once
-    else:
-        if hw_add_overflows(start_ms, timeout_ms, &deadline_ms):
-            return REPLAY_OVERFLOW
-        rest_ms = deadline_ms % tick_ms
-        if hw_add_overflows(deadline_ms, tick_ms - rest_ms if rest_ms else 0, &fires_ms):
-            return REPLAY_OVERFLOW
+    if not replay_fires_at(self, start_ms, timeout_ms, &deadline_ms, &fires_ms):
+        return REPLAY_OVERFLOW
     if not has_end or end_ms >= fires_ms:
         fires.ms = fires_ms
         fires.ns = 0
@@ -159,7 +165,7 @@ cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int6
     self.pending += 1
     self.peak = max(self.peak, self.pending)
     if has_end and end_ms <= start_ms < fires_ms:
-        # Its turn among the ends was over before it started.
+        # The ends up to start_ms have been replayed, so this one is replayed here.
         replay_end_one(self, entry, OUTCOME_CANCELLED, start_ms)
     elif status == ADD_DUE:
         replay_wake_reaper(self, start_ms)
@@ -168,7 +174,7 @@ cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int6
 
 cdef ReplayStatus replay_run(Replay* self, const ReplayLog* log, int64_t first_ms, int64_t no_end,
                              int64_t* row_out) noexcept nogil:
-    """All rows, from first_ms on, where the wheel's clock stands. row_out: which one the status is about."""
+    """Replay all rows. The wheel's clock is at first_ms. row_out: the row that the status is about."""
     cdef int64_t i, start_ms, end_ms, before_ms = first_ms
     cdef ReplayStatus status = REPLAY_OK
     for i in range(log.count):
@@ -177,11 +183,11 @@ cdef ReplayStatus replay_run(Replay* self, const ReplayLog* log, int64_t first_m
         if start_ms < before_ms:
             return REPLAY_OVERFLOW if start_ms < 0 else REPLAY_UNSORTED
         if start_ms > before_ms:
-            status = replay_live_until(self, log, start_ms)
+            status = replay_run_until(self, log, start_ms)
             before_ms = start_ms
         if status == REPLAY_OK:
             end_ms = column_at(&log.ends_ms, i)
             status = replay_start(self, <int32_t>i, start_ms, column_at(&log.timeouts_ms, i), end_ms, end_ms != no_end)
         if status != REPLAY_OK:
             return status
-    return replay_live_until(self, log, INT64_MAX)
+    return replay_run_until(self, log, INT64_MAX)

@@ -1,19 +1,18 @@
-# A log of timers, and what its way through a wheel in virtual time needs. There is no lock, because
-# each replay has a wheel of its own.
+# A log of timers, and the state of its replay. There is no lock, because each replay has a wheel of its own.
 
 cdef enum ReplayStatus:
     REPLAY_OK
     REPLAY_NO_MEMORY
-    REPLAY_UNSORTED             # a row starts before the one above it
-    REPLAY_BAD_ORDER            # no row has this number, or it ends before the one above it
-    REPLAY_OVERFLOW             # a time beyond 64 bits, or a negative one
+    REPLAY_UNSORTED             # a row starts before the previous one
+    REPLAY_BAD_ORDER            # not a row, or it ends before the previous one
+    REPLAY_OVERFLOW             # a time is negative or beyond 64 bits
 
 cdef enum Outcome:
     OUTCOME_FIRED
     OUTCOME_CANCELLED
 
 cdef struct ReplayColumn:
-    # int64, in somebody else's memory
+    # a column of int64, borrowed from the caller
     const char* data
     int64_t stride              # in bytes
 
@@ -22,7 +21,7 @@ cdef struct ReplayLog:
     ReplayColumn starts_ms      # ascending
     ReplayColumn timeouts_ms
     ReplayColumn ends_ms
-    int64_t end_count           # how many were ever cancelled
+    int64_t end_count           # the number of cancelled timers
     ReplayColumn end_order      # their rows, by ends_ms
 
 cdef struct ReplaySlab:
@@ -32,15 +31,15 @@ cdef struct ReplaySlab:
 cdef struct Replay:
     Wheel wheel
     ReplaySlab* slabs
-    Entry* free                 # linked by next. Entries are used again and again: in memory is what is pending
-    Entry** by_row              # the pending timers; NULL: not started yet, or over
-    int8_t* outcomes            # what is found out, by row
+    Entry* free                 # entries to reuse, linked by next
+    Entry** by_row              # the pending timers; NULL before the start and after the end
+    int8_t* outcomes            # by row, as at_ms
     int64_t* at_ms
-    int64_t ended               # how far `end_order` has been lived through
+    int64_t ended               # position in end_order
     int64_t pending
     int64_t peak
     int64_t fired
     int64_t wakeups
-    bint sleeps                 # the reaper: until a time that comes. False: for ever, until something is added
-    int64_t sleeps_until_ms     # an earlier add wakes it, a cancel does not
+    bint sleeps                 # the reaper sleeps until sleeps_until_ms; False: until the next add
+    int64_t sleeps_until_ms     # an earlier add moves it, a cancel does not
     Lateness lateness

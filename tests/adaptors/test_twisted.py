@@ -65,7 +65,7 @@ def loop():
 @pytest.fixture
 def reactor(loop, monkeypatch):
     made = WheelReactor(loop)
-    monkeypatch.setattr(ran, "seconds", loop.time)
+    monkeypatch.setattr(made, "seconds", loop.time)
     yield made
     for reader in [*made._internalReaders]:
         made.removeReader(reader)

@@ -1,4 +1,4 @@
-"""The functions over columns against what is too plain to be wrong: placement against TimingWheel itself."""
+"""The functions over columns, compared with plain Python, and placement with TimingWheel."""
 
 import doctest
 from array import array
@@ -26,7 +26,7 @@ columns = st.integers(1, 4).flatmap(
 )
 
 
-def where_it_lies(wheel, task):
+def bucket_of(wheel, task):
     for level in wheel.snapshot().levels:
         for bucket in level.buckets:
             if any(held is task for held in bucket.tasks):
@@ -36,7 +36,7 @@ def where_it_lies(wheel, task):
 
 @MODEL
 @given(tick_ms=ticks, wheel_size=sizes, now_ms=clocks, data=st.data())
-def test_place_is_the_placement_of_the_wheel(tick_ms, wheel_size, now_ms, data):
+def test_place_agrees_with_the_wheel(tick_ms, wheel_size, now_ms, data):
     reach = tick_ms * wheel_size ** data.draw(st.integers(0, 4))
     ahead = st.integers(-3, 3) | st.integers(0, 3 * reach) | st.integers(-2, 2).map(lambda near: reach + near)
     times = data.draw(st.lists(ahead.map(lambda ms: max(0, min(now_ms + ms, LAST_MS))) | st.just(LAST_MS), max_size=20))
@@ -46,7 +46,7 @@ def test_place_is_the_placement_of_the_wheel(tick_ms, wheel_size, now_ms, data):
         task = TimerTask(0)
         assert wheel.add(task, time_ms) == (level > 0)
         if level:
-            assert (level, bucket_ms) == where_it_lies(wheel, task)
+            assert (level, bucket_ms) == bucket_of(wheel, task)
         else:
             assert bucket_ms == time_ms // tick_ms * tick_ms
 
@@ -58,8 +58,7 @@ def test_place_is_the_placement_of_the_wheel(tick_ms, wheel_size, now_ms, data):
     start_ms=st.integers(0, 10**6),
     delays=st.lists(st.integers(0, 10**6), max_size=20),
 )
-def test_what_a_bucket_held_lands_lower_when_it_is_placed_again_until_it_is_due(tick_ms, wheel_size, start_ms, delays):
-    """The cascade of columns gives what polling the wheel gives, for clocks that jump from bucket to bucket."""
+def test_repeated_placement_agrees_with_the_cascades_of_the_wheel(tick_ms, wheel_size, start_ms, delays):
     wheel = TimingWheel(tick_ms, wheel_size, start_ms)
     tasks = [TimerTask(0) for _ in delays]
     times = [start_ms + delay for delay in delays]
@@ -74,7 +73,7 @@ def test_what_a_bucket_held_lands_lower_when_it_is_placed_again_until_it_is_due(
         for i, level, bucket_ms in zip(due, again, buckets, strict=True):
             before = held.pop(i)
             if level:
-                assert level < before[0], "it lands lower"
+                assert level < before[0], "a cascade moves down"
                 held[i] = level, bucket_ms
         wheel.poll(now_ms)
         assert {i for i in pending if tasks[i].pending} == {*held}
@@ -103,7 +102,7 @@ def test_order_by_is_a_stable_sort(given_rows):
 @MODEL
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.booleans()), max_size=60), st.randoms())
 @example([(1, 1, False), (1, 1, True)], None)
-def test_survivors_are_the_first_of_their_kind_without_a_tombstone(rows, random):
+def test_survivors_are_the_first_of_equal_rows_without_a_tombstone(rows, random):
     order = list(range(len(rows)))
     if random:
         random.shuffle(order)
@@ -119,7 +118,7 @@ def test_survivors_are_the_first_of_their_kind_without_a_tombstone(rows, random)
     assert list(found) == expected
 
 
-def test_columns_may_be_of_numpy_or_arrow_or_have_a_stride():
+def test_columns_of_numpy_and_arrow_and_with_strides():
     values = [5, 1, 3, 1]
     expected = order_by(array("q", values))
     assert order_by(np.array(values)) == order_by(pa.array(values)) == expected
@@ -127,7 +126,7 @@ def test_columns_may_be_of_numpy_or_arrow_or_have_a_stride():
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "says"),
+    ("call", "error", "text"),
     [
         (lambda: place([1], 0, 1, 20), TypeError, "times_ms"),
         (lambda: place(array("i", [1]), 0, 1, 20), TypeError, "times_ms"),
@@ -136,7 +135,7 @@ def test_columns_may_be_of_numpy_or_arrow_or_have_a_stride():
         (lambda: place(array("q"), -1, 1, 20), ValueError, "now_ms"),
         (lambda: place(array("q"), 0, 1, 2**63), OverflowError, "wheel_size"),
         (lambda: group(), ValueError, "columns"),
-        (lambda: group(array("q", [1]), array("q")), ValueError, "one length"),
+        (lambda: group(array("q", [1]), array("q")), ValueError, "the same length"),
         (lambda: order_by(pa.array([1, None])), ValueError, "null"),
         (lambda: order_by(*[array("q")] * 9), ValueError, "1 to 8"),
         (lambda: survivors(array("q", [1]), array("q", [0]), array("q", [0])), IndexError, "order"),
@@ -144,8 +143,8 @@ def test_columns_may_be_of_numpy_or_arrow_or_have_a_stride():
         (lambda: survivors(array("q"), array("q", [0]), array("q")), ValueError, "tombstones"),
     ],
 )
-def test_bad_input_is_a_clear_error(call, error, says):
-    with pytest.raises(error, match=says):
+def test_invalid_arguments(call, error, text):
+    with pytest.raises(error, match=text):
         call()
 
 
@@ -160,7 +159,7 @@ def test_many_rows():
 
 
 @pytest.mark.parametrize("function", [place, group, order_by, survivors], ids=lambda function: function.__name__)
-def test_the_examples_in_a_docstring_are_true(function):
+def test_docstring_examples(function):
     runner = doctest.DocTestRunner()
     for found in doctest.DocTestFinder().find(function, function.__name__, globs={function.__name__: function}):
         runner.run(found)

@@ -1,4 +1,4 @@
-"""A log replayed through the compiled wheel, against a ManualTimer that lives through the same log."""
+"""Replays, compared with a ManualTimer that runs the same log."""
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ def columns(log):
 
 @MODEL
 @given(log=st.lists(log_rows(), max_size=40), tick_ms=st.integers(1, 50), wheel_size=st.integers(2, 40))
-def test_each_timer_fares_as_in_a_manual_timer(log, tick_ms, wheel_size):
+def test_outcomes_agree_with_a_manual_timer(log, tick_ms, wheel_size):
     replayed = Log(*columns(log)).replay(tick_ms=tick_ms, wheel_size=wheel_size)
     assert list(zip(replayed.outcomes, replayed.at_ms, strict=True)) == outcomes_by_timer(log, tick_ms, wheel_size)
     assert replayed.costs.fired == [*replayed.outcomes].count(FIRED)
@@ -29,7 +29,7 @@ def test_each_timer_fares_as_in_a_manual_timer(log, tick_ms, wheel_size):
 
 @MODEL
 @given(log=st.lists(log_rows(), min_size=1, max_size=30), tick_ms=st.integers(1, 50))
-def test_the_peak_is_the_most_that_was_pending_at_once(log, tick_ms):
+def test_the_peak_is_the_most_pending_timers(log, tick_ms):
     log = [(start, max(timeout, 1), None) for start, timeout, _ in log]
     starts_ms, timeouts_ms, ends_ms = columns(log)
     replayed = Log(starts_ms, timeouts_ms, ends_ms).replay(tick_ms=tick_ms)
@@ -40,35 +40,35 @@ def test_the_peak_is_the_most_that_was_pending_at_once(log, tick_ms):
     assert replayed.costs.memory_bytes > 0
 
 
-def test_costs_of_a_log_that_can_be_counted_by_hand():
+def test_the_costs_of_a_small_log():
     # Tick 1, size 4: 3 is on level 1, 9 on level 2 (bucket 8), 20 on level 3 (bucket 16).
     costs = Log([0, 0, 0], [3, 9, 20], [NEVER] * 3).replay(wheel_size=4).costs
     assert (costs.levels, costs.fired, costs.peak_pending) == (3, 3, 3)
-    # 3 fires; 8 cascades, 9 fires; 16 cascades to level 2, where it stands in the bucket of 20, and 20 fires.
+    # Wake-ups: 3 fires; 8 cascades; 9 fires; 16 cascades to level 2, into the bucket of 20; 20 fires.
     assert (costs.wakeups, costs.cascaded) == (5, 3)
 
 
-def test_a_cancelled_timer_is_not_cascaded_any_more():
-    # 9 and 30 stand on level 2 and 3. One is cancelled before the bucket of 8 falls due, for which the reaper wakes up
-    # in vain; the other after it has cascaded once, to 28: another wake-up in vain, and none for 29.
+def test_a_cancelled_timer_does_not_cascade():
+    # 9 and 29 are on levels 2 and 3. 9 is cancelled before its bucket expires at 8, an empty wake-up. 29 is cancelled
+    # after it cascaded once, at 16, into the bucket of 28: another empty wake-up, and none at 29.
     costs = Log([0, 0], [9, 29], [7, 20]).replay(wheel_size=4).costs
     assert (costs.cancelled, costs.wakeups, costs.cascaded) == (2, 3, 1)
 
 
-def test_another_timeout_for_all():
+def test_one_timeout_for_all_timers():
     log = Log([0, 10], [1000, 1000], [500, 600])
     assert log.replay().outcomes.tolist() == [CANCELLED, CANCELLED]
     shorter = log.replay(timeout_ms=400)
     assert (shorter.outcomes.tolist(), shorter.at_ms.tolist()) == ([FIRED, FIRED], [400, 410])
 
 
-def test_nulls_of_arrow_are_timers_that_nobody_cancelled():
+def test_arrow_nulls_mean_never_cancelled():
     log = Log(pa.array([0, 0]), pa.array([5, 5]), pa.array([3, None]))
     assert log.replay().at_ms.tolist() == [3, 5]
 
 
 @pytest.mark.parametrize(
-    ("starts", "timeouts", "ends", "error", "says"),
+    ("starts", "timeouts", "ends", "error", "text"),
     [
         ([0], [1, 2], [3], ValueError, "the same length"),
         ([5, -1], [1, 1], [NEVER] * 2, ValueError, r"starts_ms\[1\] is negative"),
@@ -77,13 +77,13 @@ def test_nulls_of_arrow_are_timers_that_nobody_cancelled():
         (pa.array([None, 1]), [1, 1], [NEVER] * 2, ValueError, "starts_ms has nulls"),
     ],
 )
-def test_bad_columns_are_refused(starts, timeouts, ends, error, says):
-    with pytest.raises(error, match=says):
+def test_invalid_columns(starts, timeouts, ends, error, text):
+    with pytest.raises(error, match=text):
         Log(starts, timeouts, ends)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "says"),
+    ("arguments", "error", "text"),
     [
         ({"tick_ms": 0}, ValueError, "tick_ms must be at least 1"),
         ({"wheel_size": 1}, ValueError, "wheel_size must be from 2"),
@@ -91,8 +91,8 @@ def test_bad_columns_are_refused(starts, timeouts, ends, error, says):
         ({"timeout_ms": 2**63 - 1}, OverflowError, "row 1 do not fit"),
     ],
 )
-def test_bad_wheels_are_refused(arguments, error, says):
-    with pytest.raises(error, match=says):
+def test_invalid_settings(arguments, error, text):
+    with pytest.raises(error, match=text):
         Log([0, 1], [1, 1], [NEVER] * 2).replay(**arguments)
 
 

@@ -19,8 +19,8 @@ pytest.importorskip("gunicorn")
 PAGE = Path(__file__).parents[2] / "docs/processes.md"
 [COMMAND] = commands_of(PAGE, "gunicorn")
 
-# A wrapper of the page's application. It logs the runs of its timers, and adds a pending timer for each request. A timer
-# that is added at import belongs to the importing process.
+# A wrapper of the page's application. It logs the runs of its timers, and adds a pending timer for each request.
+# A timer that is added at import belongs to the importing process.
 PROBE = """
 import json, os, threading, time
 from wsgi import application as page, timer

@@ -104,7 +104,7 @@ def test_a_batch_and_a_wheel_say_what_they_hold():
 @pytest.mark.parametrize(
     ("starts", "timeouts", "ends", "order", "error", "text"),
     [
-        ([0, 1], [5], [9, 9], [], ValueError, "the columns differ in length: 2, 1 and 2"),
+        ([0, 1], [5], [9, 9], [], ValueError, "the columns must have the same length, got 2, 1, and 2"),
         ([5, 3], [5, 5], [9, 9], [0, 1], ValueError, "starts_ms is not ascending at row 1"),
         ([0, 0], [50, 50], [9, 8], [0, 1], ValueError, "end_order is not in order of ends_ms"),
         ([0, 0], [50, 50], [8, 9], [0, 7], ValueError, "end_order is not in order of ends_ms, or holds no row"),

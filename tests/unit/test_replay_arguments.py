@@ -1,10 +1,12 @@
-"""Replay at the ends of 64 bits: it ends, and each row has its outcome."""
+"""Replays with extreme times, histograms of lateness, and the arguments of Log."""
 
 import itertools
 from array import array
 
+import numpy as np
 import pytest
 
+from hwheel.replay import NEVER, Log
 from hwheel_core import lateness_of, replay
 from programs import output_of
 
@@ -15,8 +17,8 @@ def columns(*columns):
     return [array("q", column) for column in columns]
 
 
-def test_an_end_at_the_end_of_time():
-    """In a process of its own: what does not end holds no GIL that a timeout here could want."""
+def test_a_cancel_at_the_last_time():
+    """Run in another process, because an endless loop without the GIL could not be stopped here."""
     assert (
         output_of(
             "-c",
@@ -33,8 +35,7 @@ print(list(outcomes), list(at_ms))
 
 
 @pytest.mark.parametrize("tick_ms", [1, 7])
-def test_a_timer_that_fires_at_the_end_of_time(tick_ms):
-    """The last time that there is is no sign for never."""
+def test_a_timer_that_fires_at_the_last_time(tick_ms):
     outcomes, at_ms, costs = replay(*columns([3], [LAST - 3], [-(2**63)], []), tick_ms, 64)
     assert (list(outcomes), list(at_ms)) == ([0], [LAST])
     assert LAST % tick_ms == 0
@@ -45,7 +46,7 @@ EXTREMES = [-(2**63), 1 - 2**63, -1, 0, 1, 2**31, 2**62, LAST - 1, LAST]
 
 
 @pytest.mark.parametrize(("tick_ms", "wheel_size"), [(1, 2), (3, 64), (2**40, 2**12), (2**61, 3), (LAST // 2, 2)])
-def test_every_extreme_ends(tick_ms, wheel_size):
+def test_extreme_times_terminate(tick_ms, wheel_size):
     for start_ms, timeout_ms, end_ms in itertools.product(EXTREMES, repeat=3):
         for order in ([], [0]):
             try:
@@ -59,7 +60,7 @@ def test_every_extreme_ends(tick_ms, wheel_size):
             assert all(number >= 0 for number in lateness_of(costs[-1]))
 
 
-def test_a_histogram_that_cannot_be_one_is_refused():
+def test_invalid_histograms():
     _, _, costs = replay(*columns([0], [5], [9], []), 10, 4)
     for place, value in ((0, -1), (-1, -1), (3, LAST)):
         counts = array("q", costs[-1])
@@ -69,8 +70,7 @@ def test_a_histogram_that_cannot_be_one_is_refused():
             lateness_of(counts)
 
 
-def test_a_lateness_of_any_length_is_told():
-    """The steps of the histogram reach to the end of 64 bits."""
+def test_lateness_up_to_64_bits():
     for exponent in range(4, 63):
         counts = array("q", [0] * 977)
         step = (exponent - 3) * 16
@@ -79,3 +79,25 @@ def test_a_lateness_of_any_length_is_told():
         p50, _, worst = lateness_of(counts)
         assert p50 == pytest.approx(2**exponent * 17 / 16 / 1000, rel=0.01 if exponent > 10 else 0.2)
         assert worst == LAST / 1000
+
+
+@pytest.mark.parametrize("columns", [([0], [2**63], [NEVER]), ([0], [5], [2**63]), ([2**64 - 1], [5], [NEVER])])
+def test_numbers_beyond_64_bits(columns):
+    with pytest.raises(OverflowError, match="64 bits"):
+        Log(*columns)
+
+
+def test_unsigned_columns():
+    log = Log(np.array([0], np.uint64), np.array([2**62], np.uint64), [NEVER])
+    assert log.replay().at_ms.tolist() == [2**62]
+
+
+@pytest.mark.parametrize("timeout_ms", [True, np.True_, 2.7, "5", np.array([1, 2]), [3]])
+def test_timeout_ms_must_be_an_int(timeout_ms):
+    with pytest.raises(TypeError):
+        Log([0, 0], [5, 5], [NEVER, NEVER]).replay(timeout_ms=timeout_ms)
+
+
+def test_timeout_ms_beyond_64_bits():
+    with pytest.raises(OverflowError):
+        Log([0], [5], [NEVER]).replay(timeout_ms=2**63)

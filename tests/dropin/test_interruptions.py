@@ -70,8 +70,8 @@ def test_the_threads_of_a_pool_are_counted_exactly(action, monkeypatch):
             begun.append(1)
             gate.wait(60)
 
-        monkeypatch.setattr(thread_pool, "PATIENCE_S", 1000)
-        pool = ThreadPool(daemon=True, call_later=looks, least=3 if action == "fill" else 0)
+        monkeypatch.setattr(thread_pool, "CHECK_INTERVAL_S", 1000)
+        pool = ThreadPool(daemon=True, call_later=looks, minimum=3 if action == "fill" else 0)
         if action == "fill":
             yield pool.fill
         elif action == "submit":
@@ -81,14 +81,14 @@ def test_the_threads_of_a_pool_are_counted_exactly(action, monkeypatch):
             eventually(lambda: pool._idle)
             yield lambda: pool.submit(block)
         else:
-            for _ in range(thread_pool.READY_THREADS + 3):
+            for _ in range(thread_pool.INITIAL_THREADS + 3):
                 pool.submit(block)
-            eventually(lambda: len(begun) == thread_pool.READY_THREADS)
+            eventually(lambda: len(begun) == thread_pool.INITIAL_THREADS)
             looks.happen()
-            pool._taken_before = -1
+            pool._taken_at_check = -1
             yield looks.happen
-            if pool._taken_before == -1:
-                pool._look()  # it had not begun, and what never begins comes to no harm in the reaper
+            if pool._taken_at_check == -1:
+                pool._check()  # it had not begun, and what never begins comes to no harm in the reaper
         eventually(lambda: len(pool) == len(workers() - others))
         ran = []
         for number in range(5):  # whatever became of it, the pool takes jobs, and runs all that it has taken
@@ -96,7 +96,7 @@ def test_the_threads_of_a_pool_are_counted_exactly(action, monkeypatch):
         eventually(lambda: (looks.happen(), sorted(ran) == [*range(5)])[1])
         gate.set()
         if action == "look":
-            eventually(lambda: len(begun) == thread_pool.READY_THREADS + 3)
+            eventually(lambda: len(begun) == thread_pool.INITIAL_THREADS + 3)
         pool.leave()
         eventually(lambda: not workers() - others)
         assert len(pool) == 0

@@ -8,7 +8,7 @@ from queue import Empty, SimpleQueue
 import pytest
 
 from hwheel.threading import pool as thread_pool
-from hwheel.threading.pool import READY_THREADS, ThreadPool
+from hwheel.threading.pool import INITIAL_THREADS, ThreadPool
 
 PATIENCE_S = 60
 
@@ -36,7 +36,7 @@ def looks():
 
 @pytest.fixture
 def pool(looks, monkeypatch):
-    monkeypatch.setattr(thread_pool, "PATIENCE_S", 1000)  # by the clock nothing is ever blocked
+    monkeypatch.setattr(thread_pool, "CHECK_INTERVAL_S", 1000)  # by the clock nothing is ever blocked
     pool = ThreadPool(daemon=True, call_later=looks)
     yield pool
     pool.leave()
@@ -75,19 +75,19 @@ def test_an_idle_thread_is_used_again(pool, eventually):
 
 def test_the_thread_that_was_idle_last_works_again(pool, block, gate, eventually):
     """However many are idle, so that the others are without work, and end."""
-    block(READY_THREADS)
+    block(INITIAL_THREADS)
     gate.set()
     used = set()
-    for _ in range(2 * READY_THREADS):
-        eventually(lambda: len(pool._idle) == READY_THREADS)
+    for _ in range(2 * INITIAL_THREADS):
+        eventually(lambda: len(pool._idle) == INITIAL_THREADS)
         pool.submit(lambda: used.add(threading.current_thread()))
-    eventually(lambda: len(pool._idle) == READY_THREADS)
+    eventually(lambda: len(pool._idle) == INITIAL_THREADS)
     assert len(used) == 1
 
 
 def test_the_first_threads_come_at_once(pool, block):
-    block(READY_THREADS)
-    assert len(pool) == READY_THREADS
+    block(INITIAL_THREADS)
+    assert len(pool) == INITIAL_THREADS
 
 
 def test_many_quick_jobs_share_few_threads(pool, looks):
@@ -96,13 +96,13 @@ def test_many_quick_jobs_share_few_threads(pool, looks):
         pool.submit(counted.release)
     for _ in range(10_000):
         assert counted.acquire(timeout=PATIENCE_S)
-    assert len(pool) <= READY_THREADS
+    assert len(pool) <= INITIAL_THREADS
     looks.happen(3)
-    assert len(pool) <= READY_THREADS
+    assert len(pool) <= INITIAL_THREADS
 
 
 def test_blocked_jobs_get_threads_as_long_as_there_is_a_queue(pool, looks, block, eventually):
-    block(READY_THREADS)
+    block(INITIAL_THREADS)
     block(96, begins=False)
     sizes = []
     while looks.waiting:
@@ -110,20 +110,20 @@ def test_blocked_jobs_get_threads_as_long_as_there_is_a_queue(pool, looks, block
         sizes.append(len(pool))
         eventually(lambda: pool._taken == len(pool), "each thread has a job")
         assert len(sizes) < 50
-    assert len(pool) == READY_THREADS + 96
-    assert sizes[0] == READY_THREADS  # once could be chance
+    assert len(pool) == INITIAL_THREADS + 96
+    assert sizes[0] == INITIAL_THREADS  # once could be chance
     assert sizes == sorted(sizes)
 
 
 def test_when_all_are_blocked_a_single_job_gets_a_thread_at_once(pool, block, monkeypatch):
-    block(READY_THREADS)
-    monkeypatch.setattr(thread_pool, "PATIENCE_S", 0)
+    block(INITIAL_THREADS)
+    monkeypatch.setattr(thread_pool, "CHECK_INTERVAL_S", 0)
     assert run_one(pool).wait(PATIENCE_S)
-    assert len(pool) == READY_THREADS + 1
+    assert len(pool) == INITIAL_THREADS + 1
 
 
 def test_no_job_is_forgotten_when_no_thread_can_be_started(pool, looks, block, monkeypatch):
-    block(READY_THREADS)
+    block(INITIAL_THREADS)
     start = threading.Thread.start
 
     def refuse(thread):
@@ -132,24 +132,24 @@ def test_no_job_is_forgotten_when_no_thread_can_be_started(pool, looks, block, m
     monkeypatch.setattr(threading.Thread, "start", refuse)
     ran = run_one(pool)
     looks.happen(5)
-    assert len(pool) == READY_THREADS
+    assert len(pool) == INITIAL_THREADS
     monkeypatch.setattr(threading.Thread, "start", start)
     looks.happen()
     assert ran.wait(PATIENCE_S)
 
 
 def test_threads_without_work_end(pool, monkeypatch, block, gate, eventually):
-    monkeypatch.setattr(thread_pool, "LINGER_S", 0.01)
+    monkeypatch.setattr(thread_pool, "IDLE_TIMEOUT_S", 0.01)
     before = threading.active_count()
-    block(READY_THREADS)
+    block(INITIAL_THREADS)
     gate.set()
     eventually(lambda: len(pool) == 0 and threading.active_count() <= before)
     assert run_one(pool).wait(PATIENCE_S)  # and come again
 
 
 def test_as_many_threads_as_are_wanted_stay(looks, monkeypatch, eventually):
-    monkeypatch.setattr(thread_pool, "LINGER_S", 0.01)
-    pool = ThreadPool(daemon=True, call_later=looks, least=1)
+    monkeypatch.setattr(thread_pool, "IDLE_TIMEOUT_S", 0.01)
+    pool = ThreadPool(daemon=True, call_later=looks, minimum=1)
     before = threading.active_count()
     pool.fill()
     pool.fill()
@@ -166,7 +166,7 @@ def test_as_many_threads_as_are_wanted_stay(looks, monkeypatch, eventually):
 
 
 def test_a_thread_that_is_just_ending_takes_what_comes_in(pool, monkeypatch):
-    monkeypatch.setattr(thread_pool, "LINGER_S", 0.0002)
+    monkeypatch.setattr(thread_pool, "IDLE_TIMEOUT_S", 0.0002)
     for i in range(2000):
         assert run_one(pool).wait(PATIENCE_S)
         if i % 20 == 0:
@@ -222,7 +222,7 @@ def test_after_leave_threads_end_but_work_is_still_done(pool, block, gate, event
 
 
 def test_an_idle_thread_holds_on_to_nothing(pool, monkeypatch, eventually):
-    monkeypatch.setattr(thread_pool, "LINGER_S", 1000)
+    monkeypatch.setattr(thread_pool, "IDLE_TIMEOUT_S", 1000)
 
     class Job:
         def __call__(self):
@@ -248,7 +248,7 @@ def test_its_threads_are_daemons_or_not(looks, daemon):
 
 def test_a_thread_of_an_abandoned_pool_ends_with_its_job(pool, block, monkeypatch, eventually):
     """What else there was to do is the parent's."""
-    monkeypatch.setattr(thread_pool, "LINGER_S", 1000)
+    monkeypatch.setattr(thread_pool, "IDLE_TIMEOUT_S", 1000)
     threads = []
     queued = threading.Event()
 
@@ -257,7 +257,7 @@ def test_a_thread_of_an_abandoned_pool_ends_with_its_job(pool, block, monkeypatc
         pool.abandon()
         threads.append(threading.current_thread())
 
-    block(READY_THREADS - 1)
+    block(INITIAL_THREADS - 1)
     pool.submit(job)
     others = [run_one(pool) for _ in range(3)]
     queued.set()

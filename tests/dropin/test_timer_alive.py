@@ -28,7 +28,7 @@ def test_it_is_alive_inside_its_own_function_even_before_start_has_returned(many
 @pytest.fixture
 def slow_add(monkeypatch):
     """slow_add(function): the function is called when the timer has been added and start() does not know it yet."""
-    engine = hwheel.threading.timer._make_engine()
+    engine = hwheel.threading.timer._create_engine()
     call_later = engine.timer.call_later
 
     def patch(function):

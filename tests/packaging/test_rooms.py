@@ -115,7 +115,7 @@ def test_the_core_imports_nothing_of_the_package_above_it():
 
 
 @pytest.mark.parametrize(("file", "line", "package"), [
-    ("timers/uncaught.py", "from hwheel.threading import Timer", "hwheel"),
+    ("timers/base.py", "from hwheel.threading import Timer", "hwheel"),
     ("timers/base.py", "    from hwheel.cli.main import main", "hwheel"),
     ("logs/files.py", "import hwheel.tune.study", "hwheel"),
     ("spark/arrow.py", "from hwheel.spark.shard import wheel", "hwheel.spark"),

@@ -340,7 +340,7 @@ def forked(keep):
         else:
             for world in worlds:
                 if executor == "pool":
-                    world.timer._hand_over._executor = world.executor = ThreadPoolExecutor(2)
+                    world.timer._dispatcher._executor = world.executor = ThreadPoolExecutor(2)
                 elif executor == "duck":
                     world.executor._pool = ThreadPoolExecutor(1)
         for world in worlds:

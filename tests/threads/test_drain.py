@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from hwheel import DelayQueue, ExpiringDict, SystemTimer, TimerClosed
-from hwheel.timers.dispatch import Foreign
+from hwheel.timers.dispatch import ExecutorDispatcher
 
 EXECUTORS = {"own": lambda: None, "inline": lambda: "inline", "pool": lambda: ThreadPoolExecutor(2)}
 
@@ -137,18 +137,18 @@ def test_what_a_dict_holds_expires_at_its_own_time(executor, reaper):
 
 def test_an_alarm_that_is_set_again_between_two_looks_of_drain_is_not_the_end(pool, eventually, monkeypatch):
     timer, told, looked = SystemTimer(executor=pool), [], threading.Event()
-    has_taken = Foreign.has_taken
+    may_run_more = ExecutorDispatcher.may_run_more
 
     def look_once_it_has_run(self, timer):
         looked.set()
-        eventually(lambda: not has_taken(self, timer))
-        return has_taken(self, timer)
+        eventually(lambda: not may_run_more(self, timer))
+        return may_run_more(self, timer)
 
     def tell(pairs):
         looked.wait(60)
         told.extend(key for key, _ in pairs)
 
-    monkeypatch.setattr(Foreign, "has_taken", look_once_it_has_run)
+    monkeypatch.setattr(ExecutorDispatcher, "may_run_more", look_once_it_has_run)
     entries = ExpiringDict(3600, on_expire=tell, timer=timer)
     entries.set("now", 1, ttl=0.01)
     entries.set("then", 2, ttl=1)

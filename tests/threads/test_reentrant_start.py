@@ -93,20 +93,3 @@ def test_a_finalizer_that_adds_during_the_first_add(script):
 
 def test_a_signal_handler_that_makes_a_timer_while_one_is_made(script):
     check(script, TIMERS_IN_A_SIGNAL_HANDLER)
-
-
-CLOSED_UNDER_THE_LOCK_OF_THREADING = """
-import threading, time
-from hwheel import SystemTimer
-
-for executor in (None, "inline"):
-    timer = SystemTimer(executor=executor)
-    timer.call_later(100, print)
-    with threading._active_limbo_lock:      # as in a finalizer that the collector runs inside of Thread.start()
-        assert len(timer.close()) == 1
-print("done")
-"""
-
-
-def test_a_finalizer_in_the_middle_of_a_threads_start_may_close_a_timer(script):
-    check(script, CLOSED_UNDER_THE_LOCK_OF_THREADING)

@@ -396,7 +396,7 @@ def test_what_was_changed_while_the_timer_closed_loses_nothing():
     for again in ("dump", "close"):
         timer, turns = full(), Turns(1)
         timer.call_later(50, note, turns)
-        with pytest.raises(DumpError, match="changed meanwhile"):
+        with pytest.raises(DumpError, match="has changed"):
             timer.dump(now=NOW)
         assert timer.closed
         if again == "close":
@@ -446,15 +446,15 @@ def refused(data, says=None, **options):
 
 def test_other_bytes_are_an_error_that_says_what_they_are():
     good = full().dump(now=NOW)
-    refused(b"", "no dump")
-    refused(b"something else entirely, but long enough to be one", "no dump")
-    refused(good[:-1], "not whole")
-    refused(good + b"x", "not whole")
-    refused(good[: HEAD.size], "not whole")
+    refused(b"", "not a dump")
+    refused(b"something else entirely, but long enough to be one", "not a dump")
+    refused(good[:-1], "incomplete")
+    refused(good + b"x", "incomplete")
+    refused(good[: HEAD.size], "incomplete")
     refused(good[:-1] + bytes([good[-1] ^ 1]), "changed")
-    refused(good.replace(MAGIC, b"hwheelE\n"), "no dump")
+    refused(good.replace(MAGIC, b"hwheelE\n"), "not a dump")
     refused(good[: len(MAGIC)] + b"\x00\x07" + good[len(MAGIC) + 2 :], "version 7")
-    refused(pickle.dumps([]), "no dump")
+    refused(pickle.dumps([]), "not a dump")
 
 
 def test_a_dump_whose_function_is_gone_says_so_and_which_task_it_is(monkeypatch):

@@ -21,7 +21,6 @@ from hwheel.live.address import Address, Listener
 from hwheel.live.http_handler import Handler
 from hwheel.live.snapshot import Snapshots, Source, Sources
 from hwheel.timers.lifecycle import follow_process
-from hwheel.timers.start_thread import start_thread
 
 CONNECTIONS_MOST = 100
 RETRY_S = 0.1  # the pause after accept() failed for lack of descriptors or memory
@@ -94,7 +93,7 @@ class LiveServer:
             raise
         try:
             follow_process(self)
-            start_thread(self._thread)
+            self._thread.start()
         except BaseException:
             self._closed = True
             self._listener.remove_file()

@@ -4,8 +4,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, NamedTuple, Self, TypeVar
 
 from hwheel.purgatory.operation import DelayedOperation
-from hwheel.timers.arguments import whole_number
-from hwheel.timers.base import BaseTimer, check_runs_here
+from hwheel.timers.base import BaseTimer, check_runs_here, whole_number
 from hwheel.timers.lifecycle import follow_process
 from hwheel.timers.system import SystemTimer
 from hwheel_core import PurgatoryCore

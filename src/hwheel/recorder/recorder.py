@@ -8,9 +8,8 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol, Self
 
 from hwheel.recorder.log_writer import LogWriter, Row
+from hwheel.timers.base import report_uncaught
 from hwheel.timers.lifecycle import follow_process
-from hwheel.timers.start_thread import start_thread
-from hwheel.timers.uncaught import report_uncaught
 from hwheel_core import RLock
 
 BATCH_ROWS = 16_384  # rows that are taken from the queue before they are packed
@@ -94,7 +93,7 @@ class Recorder:
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=f"recorder-{Path(path).name}", daemon=True)
         follow_process(self)
-        start_thread(self._thread)
+        self._thread.start()
 
     def record(self, row: Row) -> None:
         """Add an ended timer to the queue, or count it as dropped. Never blocks."""

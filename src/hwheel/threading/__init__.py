@@ -1,4 +1,4 @@
-"""hwheel.threading.Timer: threading.Timer without a thread for each."""
+"""hwheel.threading.Timer: threading.Timer without a thread per timer."""
 
 from hwheel.threading.timer import Timer
 

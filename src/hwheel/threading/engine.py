@@ -1,39 +1,33 @@
-"""What stands behind all `hwheel.Timer`s of the process: one SystemTimer, two pools of threads, a fork, an exit.
+"""The process-wide engine behind all `hwheel.Timer`s: one SystemTimer and two pools of threads.
 
-The SystemTimer's reaper hands what falls due to a pool. Timers that are daemons run in daemon threads, others in
-threads that are none, so that the interpreter's exit waits for exactly those functions that it should, and so that what
-a function starts inherits the right flag.
+The SystemTimer's reaper passes expired timers to a pool. Daemon timers run in daemon threads, the others in non-daemon
+threads, so that the interpreter's exit waits for the right functions, and threads that a function starts inherit the
+right flag.
 
-At exit the standard library waits for every thread that is no daemon. Here a timer has no thread before it falls due.
-So the main thread, when it has come to its end, waits until no such timer is pending; for those that other threads
-start later still, a thread of its own does, the keeper. There is always a thread that is no daemon to run functions in,
-because some versions of Python (3.12.0 and 3.12.1) start no more threads by then.
+At exit the standard library waits for every non-daemon thread. Here a pending timer has no thread. So at its end the
+main thread waits until no non-daemon timer is pending. If another thread starts one after that, a thread called the
+keeper waits for it. The pool for non-daemon timers always has a thread, because Python 3.12.0 and 3.12.1 start no
+threads during exit. Then exit handlers run; one of ours closes the SystemTimer, and later starts are refused.
 
-After that exit handlers run, and they may start timers, too. The SystemTimer is closed by an exit handler of ours, and
-whoever comes later is refused. If a keeper waits at that time, then Python up to 3.14 drops what it waits for, as it
-does with threads that exit handlers start. From 3.15 on it waits for such threads; so the keeper closes the SystemTimer
-then, when it has come to its end.
-
-Locking: `_lock` guards `_keeping`, that is, the decision that nobody needs to wait any more, and who closes. Only the
-look at what is pending and the start of the keeper's thread happen under it. It is reentrant, for signal handlers.
+Locking: `_lock` guards `_keeping`, which says that a thread waits for pending timers. It is reentrant, because a signal
+handler may start a timer.
 """
 
-import sys
+import contextlib
 import threading
 from typing import Any
 
+from hwheel.threading.latch import Latch
 from hwheel.threading.pool import Job, ThreadPool
-from hwheel.timers.one_shot import OneShot
-from hwheel.timers.start_thread import start_thread
 from hwheel.timers.system import SystemTimer
 from hwheel_core import RLock, TimerClosed
 
-NAME = "Timer"  # so its reaper is called reaper-Timer
-WAITS_AFTER_HANDLERS = sys.version_info >= (3, 15)  # for threads, once more when exit handlers have run
+NAME = "Timer"  # the reaper's thread is called reaper-Timer
+KEEPER_POLL_S = 1.0  # how often a wait at exit checks whether exit handlers have closed the timer
 
 
 class _EngineTimer(SystemTimer):
-    """Knows when its first timer is added, in this process."""
+    """Starts the engine's threads together with its own."""
 
     def __init__(self, engine: "TimerEngine") -> None:
         super().__init__(NAME, executor="inline")
@@ -43,24 +37,17 @@ class _EngineTimer(SystemTimer):
         super()._start()
         self._engine.begin()
 
-    def _at_exit(self) -> None:
-        if not self._engine.closes_later():
-            super()._at_exit()
-
-    def close_at_exit(self) -> None:
-        super()._at_exit()
-
 
 class TimerEngine:
-    """Made by the first Timer that starts; never closed."""
+    """Created by the first Timer that starts, and never closed."""
 
     def __init__(self) -> None:
         self.timer = _EngineTimer(self)
         self.exiting = False
-        self.generation = 0  # of processes: one more after each fork
+        self.generation = 0  # incremented by each fork
         self._set_up_threads()
-        # Where concurrent.futures, too, waits at exit: before threads are joined. It is not possible any more once that
-        # has begun; then this is as late as it can be.
+        # Where concurrent.futures also waits at exit: before the main thread joins the other threads. Once that has
+        # begun, nothing can be registered any more.
         try:
             threading._register_atexit(self._before_threads_are_joined)  # type: ignore[attr-defined]
         except RuntimeError:
@@ -69,66 +56,47 @@ class TimerEngine:
     def _set_up_threads(self) -> None:
         self._lock = RLock()
         self._keeping = False
-        self._keepers: set[threading.Thread] = set()  # those that have come to no end yet
-        self._keeper_closes = False
         self._begun = False
         self._pools = {
-            False: ThreadPool(daemon=False, call_later=self.timer.call_later, least=1),
+            False: ThreadPool(daemon=False, call_later=self.timer.call_later, minimum=1),
             True: ThreadPool(daemon=True, call_later=self.timer.call_later),
         }
 
     def begin(self) -> None:
-        """Before the first timer, also in the child of a fork."""
+        """Start the threads before the first timer, also in the child of a fork."""
         self._begun = True
         for pool in self._pools.values():
             pool.fill()
 
     def submit(self, job: Job, daemon: bool) -> None:
-        """Has the job run in a thread that is a daemon, or is none."""
+        """Run the job in a thread that is a daemon or not."""
         self._pools[bool(daemon)].submit(job)
 
     def keep_interpreter(self) -> None:
-        """While the interpreter exits: makes it wait for timers that are pending and no daemons."""
+        """While the interpreter exits, make it wait for the non-daemon timers that are pending."""
         with self._lock:
             if not self._keeping:
-                keeper = threading.Thread(target=self._keep_then_close, name="keeper-Timer", daemon=False)
-                self._keepers.add(keeper)
-                try:
-                    start_thread(keeper)
-                    self._keeping = True
-                finally:
-                    if keeper.ident is None:  # it was refused, or interrupted before it was there
-                        self._keepers.discard(keeper)
-
-    def closes_later(self) -> bool:
-        """Asked when the interpreter is to close the timer: whether a keeper is going to."""
-        with self._lock:
-            self._keeper_closes = WAITS_AFTER_HANDLERS and bool(self._keepers)
-            return self._keeper_closes
-
-    def _keep_then_close(self) -> None:
-        try:
-            self._keep()
-        except TimerClosed:
-            pass  # the interpreter has come to its end meanwhile, and waits for no timer any more
-        finally:
-            with self._lock:
-                self._keepers.discard(threading.current_thread())
-                closes = self._keeper_closes and not self._keepers
-            if closes:
-                self.timer.close_at_exit()
+                threading.Thread(target=self._keep, name="keeper-Timer", daemon=False).start()
+                self._keeping = True
 
     def _keep(self) -> None:
-        while pending := self._pending_or_done():
+        """Wait until no non-daemon timer is pending, or until exit handlers have closed the SystemTimer."""
+        while not self.timer.closed and (pending := self._pending_or_done()):
             for timer in pending:
-                timer._wait_until_over()  # not join(), which a subclass may have made into something else
-        # What has left the wheel may still be on its way to a pool. The reaper comes to this after it.
-        handed_over = OneShot()
-        handed_over.wait(begin=lambda: self.timer.call_later(0, handed_over.set))
+                # Not join(), which a subclass may override.
+                while not (timer._wait_until_over(KEEPER_POLL_S) or self.timer.closed):
+                    pass
+        # An expired timer may be on its way to a pool. The reaper comes to this task after it.
+        handed_over = Latch()
+        with contextlib.suppress(TimerClosed):
+            self.timer.call_later(0, handed_over.set)
+            while not (handed_over.wait(KEEPER_POLL_S) or self.timer.closed):
+                pass
 
     def _pending_or_done(self) -> list[Any]:
+        """Return the pending non-daemon timers. If there are none, the caller no longer keeps the interpreter."""
         with self._lock:
-            # Read once, because a task that comes to its end meanwhile has none any more.
+            # args is read once, because it is gone when a task ends.
             timers: list[Any] = [args[0] for task in self.timer.pending() if (args := task.args)]
             pending = [timer for timer in timers if not timer.daemon]
             self._keeping = bool(pending)
@@ -146,7 +114,7 @@ class TimerEngine:
                 pool.leave()
 
     def after_fork_in_child(self) -> None:
-        """No thread came along. What was pending is dropped, by the SystemTimer."""
+        """Replace the threads, which are not there in the child. The SystemTimer drops the pending timers."""
         self.generation += 1
         for pool in self._pools.values():
             pool.abandon()

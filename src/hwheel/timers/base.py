@@ -1,20 +1,31 @@
-"""What every timer shares that need not be compiled: its name, and what becomes of an exception."""
+"""The Python part that SystemTimer and ManualTimer share: checks of arguments, and reports of errors."""
 
+import contextlib
+import operator
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from hwheel.timers.uncaught import report_uncaught
 from hwheel_core import BaseTimer, TimerTask
 
-__all__ = ["BaseTimer", "OnError", "OnMissed", "begin_timer", "check_runs_here", "report"]
+__all__ = [
+    "BaseTimer",
+    "OnError",
+    "OnMissed",
+    "begin_timer",
+    "check_runs_here",
+    "report",
+    "report_uncaught",
+    "whole_number",
+]
 
 OnError = Callable[[Any, BaseException], object]
 OnMissed = Callable[[TimerTask], object]
 
 
 def begin_timer(timer: BaseTimer, name: str, on_error: OnError | None, on_missed: OnMissed | None) -> None:
-    """The first part of a timer's __init__()."""
+    """Check the arguments that all timers take, and set the name. Call this first in ``__init__()``."""
     timer._check_new()
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, not {type(name).__name__}")
@@ -26,14 +37,25 @@ def begin_timer(timer: BaseTimer, name: str, on_error: OnError | None, on_missed
 
 
 def check_runs_here(timer: object, of: str) -> None:
-    """Refuses a timer whose executor is one of processes, because what it is to run there could not be sent."""
+    """Raise ValueError if the timer runs its callbacks in other processes, where `of` cannot be sent."""
     if getattr(timer, "_runs_elsewhere", False):
-        raise ValueError(f"timer must not be one with an executor of processes: {of} cannot be sent there")
+        raise ValueError(f"timer must not have an executor of processes: {of} cannot be sent to another process")
+
+
+def whole_number(value: Any, name: str) -> int:
+    """Return the value as an int. TypeError: it is no integer. ValueError: it is negative."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    if value < 0:
+        raise ValueError(f"{name} must not be negative, got {value}")
+    return operator.index(value)
 
 
 def report(on_error: OnError | None, source: Any, error: BaseException) -> None:
-    """An exception in a callback: to on_error(task or batch, error), else to threading.excepthook. Never raises, but
-    for a Ctrl-C that comes while on_error is at work in the main thread."""
+    """Pass an exception of a callback to ``on_error(source, error)``, or else to ``threading.excepthook``.
+
+    The only exception that leaves this function is a Ctrl-C in the main thread during ``on_error``.
+    """
     if on_error is not None:
         try:
             on_error(source, error)
@@ -43,3 +65,12 @@ def report(on_error: OnError | None, source: Any, error: BaseException) -> None:
                 raise
             error = another
     report_uncaught(error, threading.current_thread())
+
+
+def report_uncaught(error: BaseException, thread: threading.Thread) -> None:
+    """Pass the exception to ``threading.excepthook`` as one of this thread. Never raises."""
+    try:
+        threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
+    except BaseException:  # a thread does the same if its excepthook fails
+        with contextlib.suppress(BaseException):
+            sys.excepthook(*sys.exc_info())  # pyright: ignore[reportArgumentType]    (not None)

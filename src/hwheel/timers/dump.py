@@ -1,8 +1,9 @@
-"""dump() and load(): what is pending survives an orderly restart, as bytes.
+"""dump() and load(): pending tasks survive an orderly restart, as bytes.
 
-The bytes are MAGIC, the version of the format, the length of what follows, its digest, and two kinds of pickles: first
-the times, plain numbers, of all tasks; then the call of each. One pickler writes all calls, so that what two of them
-share they share again. The digest finds what is cut off or was changed by accident; it is no signature.
+The format is MAGIC, the version, the length of the body, its digest, and the body. The body is one pickle with the
+times of all tasks, as plain numbers, followed by one pickle for the call of each task. A single pickler writes all
+calls, so that objects that two calls share are shared again after load(). The digest detects truncation and accidental
+changes; it is no signature.
 """
 
 import hashlib
@@ -19,22 +20,26 @@ MAGIC = b"hwheelD\n"
 VERSION = 1
 HEAD = struct.Struct(f">{len(MAGIC)}sHQ16s")
 PROTOCOL = 5
-PATIENCE = 1000  # how often dump() looks for what has come in while it looked
+MAX_PASSES = 1000  # of dump() over the tasks that were added during its last pass
 NS_PER_MS = 1_000_000
 Write = Callable[[list[TimerTask | TimerBatch]], bytes]
 MISSED = ("skip", "burst", "delay")
 
 
 class DumpError(HwheelError):
-    """A task cannot be written, or what is to be read is no dump, or one that this program cannot read."""
+    """A task cannot be pickled, or data is not a dump that this program can read."""
 
     __module__ = "hwheel"
 
 
 class Loaded(NamedTuple):
-    """What load() returns. tasks: those that it added, in the order in which dump() wrote them: that of their times.
-    overdue: with overdue="return" those whose time was over; their delay_ms says by how much, below zero. They were not
-    added: call run(), or add() them."""
+    """The result of ``load()``.
+
+    Attributes:
+        tasks: The tasks that were added, ordered by deadline.
+        overdue: With ``overdue="return"``, the tasks whose deadline had passed. They were not added: call ``run()``, or
+            ``add()`` them. Their ``delay_ms`` is negative and says how late they are.
+    """
 
     tasks: list[TimerTask]
     overdue: list[TimerTask]
@@ -44,14 +49,14 @@ Loaded.__module__ = "hwheel.types"
 
 
 class _Nowhere:
-    """A file for a pickler that only tries."""
+    """A file that discards its data, for a trial run of the pickler."""
 
     def write(self, data: Any) -> int:
         return len(data)
 
 
 def _wall_ns(now: float | None) -> int:
-    """Now, in ns since 1970, or what was given as such in seconds."""
+    """Return `now`, or the current time by default, in nanoseconds since 1970."""
     if now is None:
         return time.time_ns()
     if isinstance(now, bool) or not isinstance(now, (int, float)):
@@ -65,7 +70,7 @@ def _wall_ns(now: float | None) -> int:
 
 
 def begin_dump(timer: BaseTimer, now: float | None) -> Write:
-    """The first part of dump(). Returns the last one, for what had not run."""
+    """Close the timer if all its tasks can be pickled. Return the function that writes the tasks that have not run."""
     wall_ns = _wall_ns(now)
     if not timer.closed:
         _close_when_writable(timer)
@@ -77,35 +82,35 @@ def begin_dump(timer: BaseTimer, now: float | None) -> Write:
 
 
 def _close_when_writable(timer: BaseTimer) -> None:
-    """Closes the timer at a moment when all that is pending has been tried; or raises, and nothing has changed."""
-    tries = pickle.Pickler(_Nowhere(), PROTOCOL)
-    for number in range(PATIENCE):
+    """Close the timer at a moment when each pending task has passed a trial run; or raise and change nothing."""
+    trial = pickle.Pickler(_Nowhere(), PROTOCOL)
+    for number in range(MAX_PASSES):
         if timer._has_batches():
-            raise DumpError("a batch of call_many cannot be written: cancel it, or let it run, before dump()")
+            raise DumpError("a batch of call_many cannot be dumped: cancel it, or let it run, before dump()")
         for task in timer._writable(number == 0):
-            _try(tries, timer, task)
+            _try(trial, timer, task)
             timer._set_writable(task)
         if timer._close_if_writable():
             return
-    raise DumpError("timers come in faster than they can be written: let what adds them come to rest first")
+    raise DumpError("timers are added faster than they can be dumped: stop adding before dump()")
 
 
-def _try(tries: pickle.Pickler, timer: BaseTimer, task: TimerTask) -> None:
+def _try(trial: pickle.Pickler, timer: BaseTimer, task: TimerTask) -> None:
     facts = timer._facts(task)
     if facts is None:
         raise DumpError(
-            f"{task!r} cannot be written, because its class is {type(task).__qualname__}: dump() writes what "
-            "call_later, call_at and call_every make, and plain TimerTasks"
+            f"{task!r} cannot be dumped, because its class is {type(task).__qualname__}: dump() supports the tasks of "
+            "call_later, call_at and call_every, and plain TimerTasks"
         )
     try:
-        tries.dump(_call_of(task, facts[-1]))
+        trial.dump(_call_of(task, facts[-1]))
     except MemoryError:
         raise
     except Exception as error:
         if not task.pending and task.callback is None:
-            tries.clear_memo()  # else what has failed would pass with the next task that shares it
-            return  # it has run meanwhile, or was cancelled
-        raise DumpError(f"{task!r} cannot be written, because its call cannot be pickled: {error}") from error
+            trial.clear_memo()  # otherwise the object that failed would pass with the next task that shares it
+            return  # the task has run or was cancelled in the meantime
+        raise DumpError(f"{task!r} cannot be dumped, because its call cannot be pickled: {error}") from error
 
 
 def _call_of(task: TimerTask, random: Any) -> tuple[Any, Any, Any, Any]:
@@ -113,7 +118,7 @@ def _call_of(task: TimerTask, random: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _written(timer: BaseTimer, not_run: list[Any], wall_ns: int) -> bytes:
-    """The bytes for what had not run."""
+    """Return the dump of the tasks that have not run."""
     now_ns = round(timer.time() * 1e9)
     shift_ns = wall_ns - now_ns
     times = []
@@ -121,7 +126,7 @@ def _written(timer: BaseTimer, not_run: list[Any], wall_ns: int) -> bytes:
     pickler = pickle.Pickler(calls, PROTOCOL)
     for task in not_run:
         if isinstance(task, TimerBatch) or (facts := timer._facts(task)) is None:
-            raise DumpError(f"{task!r} cannot be written; close() returns what had not run")
+            raise DumpError(f"{task!r} cannot be dumped; close() returns the tasks that have not run")
         deadline_ms, terms, repeats, random = facts
         if repeats is not None:
             interval_ns, missed, next_ns, jitter_ns = repeats
@@ -133,8 +138,8 @@ def _written(timer: BaseTimer, not_run: list[Any], wall_ns: int) -> bytes:
             raise
         except Exception as error:
             raise DumpError(
-                f"{task!r} cannot be written any more, because its call was changed meanwhile: {error}; dump() can be "
-                "called again, or close(), which returns what had not run"
+                f"{task!r} can no longer be dumped, because its call has changed: {error}; call dump() again, or "
+                "close(), which returns the tasks that have not run"
             ) from error
     body = pickle.dumps(times, PROTOCOL) + calls.getvalue()
     return HEAD.pack(MAGIC, VERSION, len(body), _digest(body)) + body
@@ -148,11 +153,11 @@ def _digest(body: bytes) -> bytes:
 
 
 def load_timer(timer: BaseTimer, data: Any, overdue: str, now: float | None) -> Loaded:
-    """SystemTimer.load."""
+    """Implement ``load()``."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"data must be the bytes that dump() returned, not {type(data).__name__}")
     if not isinstance(overdue, str) or overdue not in ("run", "return"):
-        raise ValueError(f'overdue must be "run" or "return", not {overdue!r}')
+        raise ValueError(f'overdue must be "run" or "return", got {overdue!r}')
     wall_ns = _wall_ns(now)
     if timer.closed:
         raise TimerClosed("the timer is closed")
@@ -163,7 +168,7 @@ def load_timer(timer: BaseTimer, data: Any, overdue: str, now: float | None) -> 
             interval_ns, missed, next_ns, jitter_ns = repeats
             next_ns -= wall_ns
             if overdue == "return" and wait_ns <= 0:
-                # It has no end, so it is not over: it goes on at the next time of its grid.
+                # A repeating task is never overdue: it continues at the next time of its grid.
                 next_ns += max(0, -next_ns // interval_ns + 1) * interval_ns
                 wait_ns = next_ns
             repeats = interval_ns, missed, next_ns, jitter_ns
@@ -171,13 +176,13 @@ def load_timer(timer: BaseTimer, data: Any, overdue: str, now: float | None) -> 
             late.append(TimerTask(-(-wait_ns // NS_PER_MS), callback, *args, **kwargs))
             continue
         records.append((callback, args, kwargs, random, wait_ns, terms, repeats))
-    loaded = Loaded([], late)  # before anything is added, because there may be no memory for it
+    loaded = Loaded([], late)  # first, because the allocation may fail
     timer._add_records(records, loaded.tasks)
     return loaded
 
 
 def _read(data: bytes) -> list[tuple[Any, Any]]:
-    """The times and the call of each task; DumpError where there is a doubt about any."""
+    """Return the times and the call of each task. DumpError: the data is not valid."""
     body = _body(data)
     file = io.BytesIO(body)
     found: list[tuple[Any, Any]] = []
@@ -201,13 +206,13 @@ def _read(data: bytes) -> list[tuple[Any, Any]]:
 
 def _body(data: bytes) -> bytes:
     if len(data) < HEAD.size or data[: len(MAGIC)] != MAGIC:
-        raise DumpError(f"this is no dump of a timer: {bytes(data[:16])!r}")
+        raise DumpError(f"this is not a dump of a timer: it begins with {bytes(data[:16])!r}")
     _, version, length, digest = HEAD.unpack_from(data)
     if version != VERSION:
-        raise DumpError(f"this dump has version {version} of the format, and this hwheel reads version {VERSION}")
+        raise DumpError(f"this dump has format version {version}, but this hwheel reads version {VERSION}")
     body = data[HEAD.size :]
     if len(body) != length:
-        raise DumpError(f"this dump is not whole: it has {len(body):,} of {length:,} bytes")
+        raise DumpError(f"this dump is incomplete: it has {len(body):,} of {length:,} bytes")
     if _digest(body) != digest:
         raise DumpError("this dump was changed after it was written")
     return body
@@ -215,7 +220,7 @@ def _body(data: bytes) -> bytes:
 
 def _check(condition: bool) -> None:
     if not condition:
-        raise DumpError("this dump holds something else than tasks")
+        raise DumpError("this dump holds data other than tasks")
 
 
 def _is_time(one: Any) -> bool:

@@ -8,27 +8,35 @@ from hwheel_core import DEFAULT_WHEEL_SIZE, TimerTask
 
 
 class ManualTimer(BaseTimer):
-    """A SystemTimer for tests, without threads: only advance() and advance_to() move its clock.
+    """A SystemTimer for tests: it has no threads, and only ``advance()`` and ``advance_to()`` move its clock.
 
-    Callbacks run inside advance(), in the thread that called it, in order, as if time flowed:
-    inside a callback time() is its tick, and what a callback adds runs in the same advance if it
-    falls due within it. What is due at once waits for the next advance, if only `advance(0)`.
+    Callbacks run inside ``advance()``, in the calling thread, in the order of their deadlines. Inside a callback,
+    ``time()`` is the time of its tick. A task that a callback adds runs in the same ``advance()`` if it expires within
+    it; a task without delay waits for the next one, ``advance(0)`` for example.
 
-    start_ms: where the clock starts. on_error: "raise", which SystemTimer does not have: advance()
-    raises what a callback raises, so that a test notices. The clock then stands at the tick of that
-    callback, and what has not run yet runs in the next advance. None or a function: as there, but
-    KeyboardInterrupt and SystemExit are always raised. All else: see SystemTimer.
+    Args:
+        name: Shown in the repr.
+        tick_ms: The resolution in milliseconds.
+        wheel_size: The number of buckets of a level.
+        start_ms: The time at which the clock starts.
+        never_early: Round deadlines up to the next tick. False: round down, as Kafka does.
+        max_pending: Refuse to hold more pending timers than this, with TimerFull. Default: no limit.
+        on_error: ``"raise"``, the default: ``advance()`` raises the exception of a callback, so that the test notices.
+            The clock then shows the tick of that callback, and the remaining tasks run in the next ``advance()``. A
+            function or None: as for SystemTimer, except that KeyboardInterrupt and SystemExit are always raised.
+        on_missed: As for SystemTimer.
 
-    Any thread may add and cancel; one at a time advances.
+    Thread-safe: any thread may add and cancel. Only one thread at a time can advance the clock.
 
-    >>> from hwheel import ManualTimer
-    >>> timer = ManualTimer()
-    >>> task = timer.call_every(0.1, lambda: print(timer.time()))
-    >>> timer.advance(0.25)
-    0.1
-    0.2
-    >>> task.cancel()
-    True
+    Example:
+        >>> from hwheel import ManualTimer
+        >>> timer = ManualTimer()
+        >>> task = timer.call_every(0.1, lambda: print(timer.time()))
+        >>> timer.advance(0.25)
+        0.1
+        0.2
+        >>> task.cancel()
+        True
     """
 
     __module__ = "hwheel"
@@ -45,7 +53,7 @@ class ManualTimer(BaseTimer):
         on_error: OnError | Literal["raise"] | None = "raise",
         on_missed: OnMissed | None = None,
     ) -> None:
-        # Another string than "raise" is refused by begin_timer, as whatever else cannot be called.
+        # begin_timer refuses any other string, because it is not callable.
         reports_to: Any = None if isinstance(on_error, str) and on_error == "raise" else on_error
         begin_timer(self, name, reports_to, on_missed)
         self._on_error: OnError | None = reports_to
@@ -55,18 +63,26 @@ class ManualTimer(BaseTimer):
         self._set_started()
 
     def advance(self, seconds: float | SupportsFloat | SupportsIndex) -> None:
-        """Lets so many seconds pass, rounded up to a whole ms, and runs what falls due in them.
-        RuntimeError: an advance is under way, in a callback that calls this, or in another
-        thread. O(1) for each tick in which something runs.
+        """Move the clock forward by `seconds`, rounded up to a whole millisecond, and run the tasks that expire.
+
+        Raises:
+            RuntimeError: The clock is being advanced already, by another thread or by the caller of this callback.
+
+        O(1) for each tick in which a task runs.
         """
         self._advance_by(seconds)
 
     def advance_to(self, when: float | SupportsFloat | SupportsIndex) -> None:
-        """Advances until time() is `when`, in seconds. ValueError: that is over."""
+        """Advance the clock until ``time()`` is `when`, in seconds.
+
+        Raises:
+            ValueError: That time has passed.
+            RuntimeError: As for ``advance()``.
+        """
         self._advance_to(when)
 
     def load(self, data: bytes, *, overdue: Literal["run", "return"] = "run", now: float | None = None) -> Loaded:
-        """As SystemTimer.load()."""
+        """Add the tasks of a ``dump()``. See ``SystemTimer.load()``."""
         return load_timer(self, data, overdue, now)
 
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
@@ -86,6 +102,6 @@ class ManualTimer(BaseTimer):
             self._on_missed(task)
 
     def _start(self) -> None:
-        """In a forked child, where the timer goes on as it was."""
+        """In a forked child, go on unchanged."""
         self._after_fork()
         self._set_started()

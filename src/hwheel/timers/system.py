@@ -1,58 +1,64 @@
 """SystemTimer: the wheel on a real clock, with its threads."""
 
-import contextlib
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Literal
 
-from hwheel.timers.arguments import whole_number
-from hwheel.timers.base import BaseTimer, OnError, OnMissed, begin_timer, report
-from hwheel.timers.dispatch import HandOver, end_of, hand_over_to, time_left
+from hwheel.timers.base import BaseTimer, OnError, OnMissed, begin_timer, report, whole_number
+from hwheel.timers.dispatch import InlineDispatcher, dispatcher_for
 from hwheel.timers.dump import Loaded, Write, begin_dump, load_timer
 from hwheel.timers.lifecycle import follow_process
+from hwheel.timers.threads import deadline_after, seconds_left
 from hwheel_core import DEFAULT_WHEEL_SIZE, TimerBatch, TimerClosed, TimerTask, check_timeout
+
+MAX_ADVANCE_MS = 9_000_000_000_000  # still fits 64 bits of nanoseconds
 
 
 class SystemTimer(BaseTimer):
-    """A timer for very many timeouts: Kafka's SystemTimer, on a real clock, with its threads.
+    """A timer for huge numbers of timeouts: Kafka's SystemTimer on a real clock, with its threads.
 
-    Adding: call_later(), call_at(), call_every(), call_many(), add(), group(), load(). Looking:
-    len(timer), pending(), time(), stats(). Ending: task.cancel(), drain(), dump(), close(), or a
-    `with` block.
+    The first add starts the threads. They are daemons, so a pending timer does not keep the interpreter alive: at
+    exit, pending tasks are dropped. A timer lives until it is closed, by ``close()``, ``drain()``, ``dump()``, or at
+    the end of a ``with`` block. Times are seconds, ints or floats; arrays and names with ``_ms`` are in milliseconds.
 
-    name: in the names of its threads, `reaper-<name>` and `executor-<name>`.
-    tick_ms: the resolution in ms. wheel_size: buckets a level; Kafka's is 20.
-    start_ms: where the wheel's clock starts, not after the timer's clock; None: now.
-    executor: who runs callbacks. None: one thread of the timer's own, in order. "inline": the
-        reaper itself, in order; a slow callback delays the next. Any concurrent.futures.Executor:
-        each task is submitted to it by itself, in order; close() does not shut it down.
-    clock: "monotonic", "boottime" (goes on while the machine sleeps), or a callable that returns
-        ms, read at each add and hand-out. The reaper waits for the real time that it is short of.
-        It may be set back: nothing runs before it says so, and the next add places anew what is
-        pending, O(pending). Set forward, that shows at the next add, or when the wait is over.
-    never_early: round deadlines up to the next tick. False: down, as Kafka does.
-    max_pending: refuse more pending timers than this with TimerFull. None: no limit.
-    on_error: called as on_error(task or batch, exception) for an exception in a callback, in the
-        thread that ran it (processes: here). None: threading.excepthook. Neither stops the timer.
-    on_missed: called as on_missed(task) in the place of a callback that is not run because it would
-        be later than its max_lateness; task.run() runs it after all. See stats().missed, too.
-    fork: "drop": a forked child cancels what was pending; "keep": it runs it, too, also a task of
-        call_every that another thread was running; but nothing that a foreign executor had. A
-        callback that forks in a thread of the timer's ends the child by returning, unless another
-        thread there is no daemon.
-    reaper: False: no reaper thread; call advance_clock() yourself.
+    Args:
+        name: Part of the threads' names, ``reaper-<name>`` and ``executor-<name>``.
+        tick_ms: The resolution in milliseconds.
+        wheel_size: The number of buckets of a level. Kafka's default is 20.
+        start_ms: Where the wheel's clock starts, at the latest at the current time. Default: the current time.
+        executor: Where callbacks run. None: in one thread of the timer's own, in order. ``"inline"``: in the reaper
+            thread, in order; a slow callback delays the next one. A ``concurrent.futures.Executor``, or any object
+            with a ``submit()``: each task is submitted, in order; ``close()`` does not shut the executor down.
+        clock: ``"monotonic"``, ``"boottime"`` (which includes the time that the machine sleeps), or a callable that
+            returns milliseconds. A callable is read at each add and each dispatch. While it is behind real time, no
+            task runs early; after it was set back, the next add places all pending tasks again, O(pending). A clock
+            that was set forward takes effect at the next add, or when the reaper wakes up.
+        never_early: Round deadlines up to the next tick. False: round down, as Kafka does.
+        max_pending: Refuse to hold more pending timers than this, with TimerFull. Default: no limit.
+        on_error: Called as ``on_error(task_or_batch, exception)`` for an exception in a callback, in the thread that
+            ran it (for an executor of processes, in this process). Default: ``threading.excepthook``.
+        on_missed: Called as ``on_missed(task)`` instead of a callback that would be later than its ``max_lateness``.
+            ``task.run()`` runs it anyway.
+        fork: ``"drop"``: a forked child cancels the pending tasks. ``"keep"``: it runs them, too, also a task of
+            ``call_every`` that another thread was running; but not the tasks that an executor has. A child that is
+            forked in a callback, in a thread of the timer, ends when the callback returns and no other non-daemon
+            thread is left.
+        reaper: False: start no reaper thread; the program calls ``advance_clock()``.
 
-    The first add starts the threads, and none keeps the interpreter alive: at exit, what is pending
-    is dropped. A timer that is not closed lives on. Every method may be called from any thread, and
-    inside callbacks. Times are seconds, ints or floats; in names with _ms, and arrays, ms. Errors:
-    TypeError (a bool is no number), ValueError (NaN, infinite, out of range), OverflowError (beyond
-    64 bits of ms), and of what adds TimerClosed and TimerFull, too.
+    Raises:
+        TypeError: An argument has the wrong type. A bool is not accepted as a number.
+        ValueError: A number is NaN, infinite, or out of range.
+        OverflowError: A time is beyond 64 bits of milliseconds.
 
-    >>> from hwheel import SystemTimer
-    >>> with SystemTimer(executor="inline") as timer:
-    ...     task = timer.call_later(0.01, print, "ten milliseconds")
-    ...     while task.pending: pass
-    ten milliseconds
+    Adding and cancelling are O(1). Thread-safe: any thread may call every method, also inside a callback.
+
+    Example:
+        >>> from hwheel import SystemTimer
+        >>> with SystemTimer(executor="inline") as timer:
+        ...     task = timer.call_later(0.01, print, "ten milliseconds")
+        ...     while task.pending:
+        ...         pass
+        ten milliseconds
     """
 
     __module__ = "hwheel"
@@ -77,88 +83,121 @@ class SystemTimer(BaseTimer):
         self._on_error = on_error
         self._on_missed = on_missed
         if fork not in ("drop", "keep"):
-            raise ValueError(f'fork must be "drop" or "keep", not {fork!r}')
-        if clock == "manual":  # type: ignore[comparison-overlap]     # from a program that nobody has checked
-            raise ValueError('clock must not be "manual": that is ManualTimer\'s')
+            raise ValueError(f'fork must be "drop" or "keep", got {fork!r}')
+        if clock == "manual":  # type: ignore[comparison-overlap]     # from a program without type checks
+            raise ValueError('clock must not be "manual"; use a ManualTimer')
         self._exiting = False
-        self._hand_over: HandOver = hand_over_to(executor, reaper=bool(reaper))
+        self._dispatcher: InlineDispatcher = dispatcher_for(executor, reaper=bool(reaper))
         self._keep_at_fork = fork == "keep"
         self._set_up(tick_ms, wheel_size, start_ms, clock, bool(never_early), max_pending)
         follow_process(self)
 
     def advance_clock(self, timeout_ms: int) -> bool:
-        """With reaper=False: waits for the next bucket, at most timeout_ms; hands out what is due.
-        True if there was something, False if the time ran out: Kafka's advanceClock. What runs here
-        ("inline") may raise KeyboardInterrupt and SystemExit; the rest is for the next call.
+        """Wait for the next bucket to expire, and dispatch its tasks. Only with ``reaper=False``.
+
+        This is Kafka's advanceClock. With ``executor="inline"`` the tasks run in this thread. A KeyboardInterrupt or
+        SystemExit that a callback raises leaves this method; the next call runs the remaining tasks.
+
+        Args:
+            timeout_ms: How many milliseconds to wait at most.
+
+        Returns:
+            True if a bucket expired, False after the timeout.
+
+        Raises:
+            TimerClosed: The timer is closed.
+            RuntimeError: The timer has a reaper thread.
         """
         if self.closed:
             raise TimerClosed("the timer is closed")
-        if self._hand_over.has_reaper:
-            raise RuntimeError("this timer has a reaper; make it with reaper=False to advance it yourself")
+        if self._dispatcher.threads.has_reaper:
+            raise RuntimeError("this timer has a reaper thread; create it with reaper=False to advance it yourself")
         timeout_ms = whole_number(timeout_ms, "timeout_ms")
         self._be_started()
-        found = self._advance_clock(min(timeout_ms, 9_000_000_000_000) * 1_000_000)
-        self._hand_over.hand_out(self, in_caller=True)
+        found = self._advance_clock(min(timeout_ms, MAX_ADVANCE_MS) * 1_000_000)
+        self._dispatcher.dispatch(self, in_caller=True)
         return found
 
     def drain(self, timeout: float | None = None) -> list[TimerTask | TimerBatch]:
-        """Refuses timers from now on, waits until what is pending has run, each at its own time
-        (of call_every once more, of a container all that it holds), and closes. After `timeout`
-        seconds it returns the rest, as close() does. RuntimeError: in a callback of the timer,
-        which it would wait for.
+        """Refuse new timers, wait until the pending ones have run at their own deadlines, and close the timer.
+
+        A task of ``call_every`` runs once more. For a container, this waits until all its entries have expired.
+
+        Args:
+            timeout: How many seconds to wait at most. Default: no limit.
+
+        Returns:
+            The tasks and batches that have not run, as ``close()`` does. The list is empty unless the timeout ended
+            the wait.
+
+        Raises:
+            RuntimeError: This is called in a callback of the timer, for which it would have to wait.
         """
-        give_up = end_of(check_timeout(timeout))
-        has_more = len(self) > 0  # which raises if __init__ was not called
-        if self._hand_over.is_here(self):
+        deadline = deadline_after(check_timeout(timeout))
+        has_more = len(self) > 0  # also raises if __init__ was not called
+        if self._dispatcher.is_in_callback(self):
             raise RuntimeError("drain() in a callback would wait for itself")
         if has_more and not self.closed:
-            self._be_started()  # this may be the child of a fork, which keeps what was pending
+            self._be_started()  # in a forked child, where starting the threads has failed
         self._close(True)
-        while self._has_more() and time_left(give_up) != 0 and not self._is_stopping():
-            with contextlib.suppress(TimerClosed):  # a close() has just begun
-                self._be_started()  # a signal handler may have forked, and this be the child
-            self._hand_over.wait_for_due(self, give_up)
+        while self._has_more() and seconds_left(deadline) != 0 and not self._is_stopping():
+            self._dispatcher.wait_for_expiry(self, deadline)
         is_done = not self._has_more()
-        return self.close(run_pending=is_done, timeout=time_left(give_up) if is_done else 0)
+        return self.close(run_pending=is_done, timeout=seconds_left(deadline) if is_done else 0)
 
     def load(self, data: bytes, *, overdue: Literal["run", "return"] = "run", now: float | None = None) -> Loaded:
-        """Adds the tasks of a dump(), for the times of day that they had; all or none.
-        overdue: what was due meanwhile runs at once, or comes back in the Loaded. DumpError: these
-        are other bytes. Like all pickles they can do anything: load only what you have written.
+        """Add the tasks of a ``dump()``, at the times of day that they had. Either all are added or none.
+
+        The data holds pickles, which can execute any code: load only data that your program has written.
+
+        Args:
+            data: The bytes that ``dump()`` returned.
+            overdue: ``"run"``: run the tasks whose time has passed at once. ``"return"``: return them instead.
+            now: The current time, in seconds since 1970. Default: ``time.time()``.
+
+        Returns:
+            The tasks that were added, and those that were overdue.
+
+        Raises:
+            DumpError: The data is not a complete dump that this version can read.
+            TimerClosed, TimerFull: The timer is closed, or would hold too many timers.
+
+        O(n) for n tasks. Thread-safe.
         """
         return load_timer(self, data, overdue, now)
 
     @property
     def _runs_elsewhere(self) -> bool:
-        return self._hand_over.elsewhere
+        return self._dispatcher.runs_elsewhere
 
     def _has_more(self) -> bool:
+        """Return True while drain() has something to wait for."""
         while True:
             added = self.stats().added
             pending, ringing = self._left()
             if pending > 0 or ringing == 0:
                 return pending > 0
-            if self._hand_over.has_taken(self):
+            if self._dispatcher.may_run_more(self):
                 return True
             if self.stats().added == added:
                 return False
-            # Else an alarm has been set again between the two looks, because its run ended there.
+            # Otherwise the alarm of a container has run and was set again between the two checks.
 
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
-        """The part of close() that waits."""
-        give_up = end_of(timeout)
+        """Do the part of close() that waits."""
+        deadline = deadline_after(timeout)
         if run_pending:
             self._make_all_ready()
-            self._hand_over.drain(self, give_up)
+            self._dispatcher.drain(self, deadline)
         self._stop(False)
-        self._hand_over.join(give_up)
-        self._hand_over.take_back(self)
+        self._dispatcher.threads.join(deadline)
+        self._dispatcher.take_back(self)
 
     def _begin_dump(self, now: float | None) -> Write:
         return begin_dump(self, now)
 
     def _report(self, source: Any, error: BaseException) -> None:
-        # A callback that is still running while the interpreter ends may be refused an add: nobody wants to see that.
+        # An add in a callback that still runs while the interpreter exits may be refused, which is no error.
         if not (self._exiting and isinstance(error, TimerClosed)):
             report(self._on_error, source, error)
 
@@ -168,20 +207,19 @@ class SystemTimer(BaseTimer):
 
     def _start(self) -> None:
         self._after_fork()
-        self._hand_over.start(self)
+        self._dispatcher.threads.start(self, self._dispatcher.dispatch)
 
     def _keeps_at_fork(self) -> bool:
         return self._keep_at_fork
 
     def _after_fork_in_child(self) -> None:
-        """No thread of the timer came along. The next add starts them, or what was kept does."""
-        self._hand_over.after_fork_in_child()
+        """Start the threads again if there are kept tasks. Otherwise the next add does."""
         self._after_fork()
         if len(self) and (not self.closed or self._is_finishing()):
             self._start()
 
     def _at_exit(self) -> None:
         self._exiting = True
-        self._close()  # first, so that no add starts in vain the threads that the next line ends
+        self._close()  # first, so that no add starts threads that are about to end
         self._stop(False)
-        self._hand_over.leave()
+        self._dispatcher.threads.leave()

@@ -1,0 +1,123 @@
+"""The threads of a SystemTimer: the reaper and, with ``executor=None``, the executor thread.
+
+The reaper waits in compiled code without the GIL. If the timer has an executor thread, the reaper needs no GIL at all:
+it moves expired tasks to a list on which that thread waits. Otherwise the reaper returns to Python with each expired
+bucket and dispatches the tasks itself.
+
+There is no lock here. A thread takes its role when it begins to run, and ends if the role is taken. So a Ctrl-C may
+interrupt the start of a thread, and a signal handler may start a thread while another one is being started.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+from hwheel.timers.lifecycle import end_forked_thread
+from hwheel_core import BaseTimer
+
+REAPER, EXECUTOR = range(2)  # enum Role in the core
+NAMES = ("reaper", "executor")
+REAPER_EXIT_S = 1.0  # how long the interpreter's exit waits for a reaper
+ERROR_PAUSE_S = 0.1  # after an error of the timer itself, so that a broken clock does not make a thread spin
+
+Turn: TypeAlias = Callable[[int], bool]  # turn(generation): wait, work; False: the thread ends
+
+
+class TimerThreads:
+    """The threads of one timer. They are daemons."""
+
+    def __init__(self, *, reaper: bool, executor: bool) -> None:
+        self.has_reaper = reaper
+        self.has_executor = executor
+        self._roles: dict[threading.Thread, int] = {}
+
+    def start(self, timer: BaseTimer, dispatch: Callable[[BaseTimer], None]) -> None:
+        """Start the threads. If one cannot be started, the add that caused this raises and adds nothing."""
+
+        def reap(generation: int) -> bool:
+            if not timer._reap(generation):
+                return False
+            dispatch(timer)
+            return True
+
+        def run_ready(generation: int) -> bool:
+            if not timer._await_work(generation):
+                return False
+            timer._run_ready()
+            return True
+
+        timer._prepare(self.has_executor)
+        if self.has_executor:
+            timer._start_role(EXECUTOR, lambda: self._start_thread(timer, EXECUTOR, run_ready))
+        if self.has_reaper:
+            timer._start_role(REAPER, lambda: self._start_thread(timer, REAPER, reap))
+        timer._set_started()
+
+    def _start_thread(self, timer: BaseTimer, role: int, turn: Turn) -> None:
+        name = f"{NAMES[role]}-{timer.name}"
+        thread = threading.Thread(target=_run_thread, args=(timer, role, turn), name=name, daemon=True)
+        self._roles[thread] = role  # first, because an interrupted start may have started the thread
+        thread.start()
+
+    def include_current(self) -> bool:
+        """Return True in one of these threads."""
+        return threading.current_thread() in self._roles
+
+    def any_alive(self) -> bool:
+        for thread in [*self._roles]:  # a generator would swallow a Ctrl-C at its beginning
+            if thread.is_alive():
+                return True
+        return False
+
+    def join(self, deadline: float | None) -> None:
+        """Wait until the threads end, except for the current one."""
+        for thread in [*self._roles]:
+            if thread.is_alive() and thread is not threading.current_thread():
+                thread.join(seconds_left(deadline))
+
+    def leave(self) -> None:
+        """At the interpreter's exit, wait for a reaper that runs no Python code, because it ends at once."""
+        if self.has_executor:
+            for thread, role in [*self._roles.items()]:
+                if role == REAPER and thread.is_alive():
+                    thread.join(REAPER_EXIT_S)
+
+
+def _run_thread(timer: BaseTimer, role: int, turn: Turn) -> None:
+    """Take the role, and take turn after turn until the timer stops. Errors do not end the thread."""
+    generation = timer._take_role(role)
+    if generation is None:
+        return
+    try:
+        while _take_turn(timer, turn, generation):
+            pass
+    finally:
+        if timer._generation() == generation:
+            timer._leave_role(role, generation)
+        else:
+            end_forked_thread()
+
+
+def _take_turn(timer: BaseTimer, turn: Turn, generation: int) -> bool:
+    try:
+        return turn(generation)
+    except BaseException as error:  # of the timer's clock, for example
+        if timer._is_stopping():
+            return False
+        try:
+            timer._report(timer, error)
+        except BaseException:
+            pass  # out of memory: the expired tasks are tried again, and their error is reported then
+        time.sleep(ERROR_PAUSE_S)
+        return True
+
+
+def deadline_after(timeout: float | None) -> float | None:
+    """Return the monotonic time in `timeout` seconds. None: no limit, or one beyond what a lock can wait."""
+    return None if timeout is None or timeout > threading.TIMEOUT_MAX else time.monotonic() + timeout
+
+
+def seconds_left(deadline: float | None) -> float | None:
+    """Return the seconds until the deadline, at least 0. None: no limit."""
+    return None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -1,19 +1,20 @@
-"""hwheel.sched: the standard module `sched` with a cancel in O(1), and a run() that notices what other threads do.
+"""hwheel.sched: the standard module `sched`, with cancel() in O(1) and a run() that notices changes by other threads.
 
-Why this is a heap and no wheel: a wheel needs times that are numbers, to divide them by its tick. Here a time is
-whatever `timefunc` returns, as long as times can be compared and subtracted: floats, Fractions, datetimes. And events
-of one time run in the order of their priority, which again can be anything that compares. A heap asks for no more than
-that, and so gives exactly the standard order. A cancel need not be linear for that: what is pending stands in a
-dictionary, the heap has only keys, and the key of a cancelled event stays behind until it surfaces, or until most keys
-are such.
+This is a heap and not a wheel, because a wheel has to divide times by its tick. Here a time is any value that
+`timefunc` returns, as long as times can be compared and subtracted: floats, Fractions, datetimes. Events of equal time
+run in the order of their priorities, which can be any comparable values. Only a heap gives exactly this order.
 
->>> from hwheel import sched
->>> scheduler = sched.scheduler()
->>> timeout = scheduler.enter(0.02, 1, print, ("no answer",))
->>> answer = scheduler.enter(0.01, 1, scheduler.cancel, (timeout,))
->>> scheduler.run()
->>> scheduler.empty()
-True
+cancel() is O(1) all the same. A dictionary holds the pending events, and the heap holds only their keys. The key of a
+cancelled event stays in the heap until it reaches the top, or until most keys are of cancelled events.
+
+Example:
+    >>> from hwheel import sched
+    >>> scheduler = sched.scheduler()
+    >>> timeout = scheduler.enter(0.02, 1, print, ("no answer",))
+    >>> answer = scheduler.enter(0.01, 1, scheduler.cancel, (timeout,))
+    >>> scheduler.run()
+    >>> scheduler.empty()
+    True
 """
 
 import contextlib
@@ -33,42 +34,43 @@ __all__ = ["Event", "scheduler"]
 _Key: TypeAlias = tuple[Any, Any, int]
 
 _sleep = _time.sleep
-_FEW_KEYS = 64
+_MIN_REBUILD_KEYS = 64
 
 
 class scheduler:
-    """scheduler(timefunc=time.monotonic, delayfunc=time.sleep)
+    """A queue of events, with a run() that waits for each event and calls its action.
 
-    A queue of events, and run(), which waits for each and calls its action. Events run in the order of their time, then
-    of their priority (the lower first), then in the order in which they were entered. The face is that of the standard
-    library's sched.scheduler; docs/drop_in.md says what differs.
+    Events run in the order of their time, then of their priority (the lower first), then in the order in which they
+    were entered. The interface is that of the standard library's sched.scheduler; docs/drop_in.md lists the
+    differences.
 
-    Arguments:
-        timefunc: gives the time. Times are anything that can be compared and subtracted.
-        delayfunc: called with a difference of times, or 0, to wait. With time.sleep, run() waits in such a way that it
-            notices an earlier event, or the cancel of the one it waits for, from another thread. Any other function is
-            called just as the standard library calls it.
+    Args:
+        timefunc: Returns the current time. Times can be any values that can be compared and subtracted.
+        delayfunc: Called with a difference of times, or 0, to wait. With the default, run() waits in such a way that it
+            notices when another thread enters an earlier event or cancels the event that it waits for. Any other
+            function is called exactly as the standard library calls it.
 
-    Thread-safety: every method may be called from any thread, and inside actions.
+    Thread-safe: any thread may call every method, also inside an action.
 
-    >>> from hwheel import sched
-    >>> now = [0]
-    >>> scheduler = sched.scheduler(lambda: now[0], lambda delay: now.append(now.pop() + delay))
-    >>> event = scheduler.enter(3600, 1, print, ("an hour later",))
-    >>> scheduler.run()
-    an hour later
+    Example:
+        >>> from hwheel import sched
+        >>> now = [0]
+        >>> scheduler = sched.scheduler(lambda: now[0], lambda delay: now.append(now.pop() + delay))
+        >>> event = scheduler.enter(3600, 1, print, ("an hour later",))
+        >>> scheduler.run()
+        an hour later
     """
 
     # Locking: _lock guards _keys and the sequence numbers. Comparisons of times and timefunc() run under it, as in the
-    # standard library; actions and delay functions do not. It is reentrant: signal handlers may use the scheduler.
+    # standard library; actions and delay functions do not. It is reentrant, because signal handlers may use a
+    # scheduler.
     #
-    # _events is changed by operations that are atomic in themselves, and cancel() takes no lock: whoever pops an event
-    # out of it has it, cancel() or run(). Keys without an event do no harm.
+    # _events changes only by atomic operations, and cancel() takes no lock: the thread that pops an event out of
+    # _events owns it, in cancel() or in run(). Keys without an event do no harm.
     #
-    # No wake-up is lost, also none of a signal handler that comes anywhere in run(): that enters itself among the
-    # sleepers, looks at the queue once more, writes down which event it waits for, and looks whether that is still
-    # there. Who enters an event or cancels one does so first, and then wakes the sleepers, each by a lock that
-    # remembers it.
+    # No wake-up is lost, not even from a signal handler in the middle of run(). run() first registers as a sleeper,
+    # then checks the queue again, then notes the event that it waits for, and then checks that this is still pending.
+    # enter() and cancel() first change the queue and then wake the sleepers, each by a lock that remembers the wake-up.
 
     def __init__(
         self, timefunc: Callable[[], Any] = _time.monotonic, delayfunc: Callable[[Any], object] = _sleep
@@ -76,11 +78,11 @@ class scheduler:
         self.timefunc = timefunc
         self.delayfunc = delayfunc
         self._lock = RLock()
-        # For each run() that waits: a lock, which is released when it has to look again, and the event that it awaits.
+        # For each run() that waits: a lock, released to make run() check the queue again, and the number of its event.
         self._sleepers: dict[Any, int | None] = {}
         self._sequence = count()
-        self._events: dict[int, Event] = {}  # what is pending, by sequence number
-        self._keys: list[_Key] = []  # a heap; it has a key for each of _events, and for some that are gone
+        self._events: dict[int, Event] = {}  # the pending events, by sequence number
+        self._keys: list[_Key] = []  # a heap, with a key for each pending event and for some cancelled ones
         follow_process(self)
 
     def enterabs(
@@ -91,20 +93,23 @@ class scheduler:
         argument: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Event:
-        """Enters an event: at `time`, run() calls action(*argument, **kwargs). Returns the event, for cancel().
+        """Enter an event: at `time`, run() calls ``action(*argument, **kwargs)``.
+
+        Returns:
+            The event, for ``cancel()``.
 
         Raises:
-            TypeError: time or priority cannot be compared with those in the queue, which stays as it was.
-            ValueError: time is not equal to itself, as NaN is not: it has no place in any order.
+            TypeError: `time` or `priority` cannot be compared with those in the queue. The queue is unchanged.
+            ValueError: `time` is not equal to itself, like NaN, so it has no place in any order.
 
-        Runtime complexity: O(log n).
+        O(log n). Thread-safe.
         """
         if time != time:
             raise ValueError(f"time must not be {time!r}")
         number = None
         try:
             with self._lock:
-                if len(self._keys) > 2 * len(self._events) + _FEW_KEYS:
+                if len(self._keys) > 2 * len(self._events) + _MIN_REBUILD_KEYS:
                     self._rebuild()
                 number = next(self._sequence)
                 event = Event(time, priority, number, action, argument, {} if kwargs is None else kwargs)
@@ -120,7 +125,7 @@ class scheduler:
                 self._wake()
             return event
         except BaseException:
-            self._events.pop(number, None)  # type: ignore[arg-type]  # who does not get the event has not entered it
+            self._events.pop(number, None)  # type: ignore[arg-type]  # the caller has no event to cancel
             raise
 
     def enter(
@@ -131,21 +136,21 @@ class scheduler:
         argument: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Event:
-        """Enters an event `delay` from now: at timefunc() + delay. Otherwise as enterabs()."""
+        """Enter an event at ``timefunc() + delay``. See enterabs()."""
         return self.enterabs(self.timefunc() + delay, priority, action, argument, kwargs)
 
     def cancel(self, event: Event) -> None:
-        """Removes the event. It, and so its action and arguments, are released at once.
+        """Remove the event, and release its action and arguments at once.
 
         Raises:
-            ValueError: this very event is not in the queue: it has run, runs just now, or was cancelled.
+            ValueError: This event is not in the queue: it has run, is running, or was cancelled.
 
-        Runtime complexity: O(1).
+        O(1). Thread-safe.
         """
         try:
             number = event.sequence
         except AttributeError:
-            raise ValueError("this is no event") from None
+            raise ValueError(f"not an event: {event!r}") from None
         events = self._events
         try:
             if events.get(number) is not event or events.pop(number, None) is None:
@@ -153,25 +158,26 @@ class scheduler:
             if self._sleepers and number in [*self._sleepers.values()]:
                 self._wake()
         except BaseException:
-            self._wake()  # it may have been interrupted right after it took the event out
+            self._wake()  # Ctrl-C may have come right after the event was removed
             raise
 
     def empty(self) -> bool:
-        """Whether nothing is pending. O(1)."""
+        """Return True if no event is pending. O(1)."""
         return not self._events
 
     def run(self, blocking: bool = True) -> Any:
-        """Runs events, each at its time, until none is left.
+        """Run the events, each at its time, until none is left.
 
-        An exception in an action ends run(), which may be called again: the event is gone, all others are there. Where
-        run() is interrupted, by Ctrl-C for instance, an event is gone only if its action has begun.
+        An exception in an action ends run(). It can be called again: that event is gone, and all others are still
+        there. If Ctrl-C interrupts run(), an event is gone only if its action has begun.
 
-        Arguments:
-            blocking: False: run what is due already, and return.
+        Args:
+            blocking: False: run only the events whose time has come.
+
         Returns:
-            With blocking=False, how long it is until the next event; None if there is none.
+            With ``blocking=False``, the delay until the next event, or None if there is no event.
 
-        Runtime complexity: O(log n) an event.
+        O(log n) for each event.
         """
         delayfunc = self.delayfunc
         timefunc = self.timefunc
@@ -186,16 +192,16 @@ class scheduler:
                     delay = event.time - now if event.time > now else None
                 number = event.sequence
                 if delay is None:
-                    # Python looks for signals at calls and in loops: not between this `del` and the action.
+                    # No Ctrl-C can come between this `del` and the action: CPython checks at calls and in loops.
                     try:
                         del self._events[number]
                     except KeyError:
-                        continue  # cancelled just now
+                        continue  # another thread has just cancelled it
                     event.action(*event.argument, **event.kwargs)
                     event = None
-                    delayfunc(0)  # other threads have their turn
+                    delayfunc(0)  # give other threads a turn
                     continue
-                event = None  # while this waits, only the queue holds on to the event
+                event = None  # so that cancel() releases the event while this waits
                 if not blocking:
                     return delay
                 if delayfunc is not _sleep:
@@ -215,19 +221,19 @@ class scheduler:
 
     @property
     def queue(self) -> list[Event]:
-        """The pending events, a list in the order in which they will run. O(n log n)."""
+        """The pending events, as a list in the order in which they will run. O(n log n)."""
         with self._lock:
             return sorted([*self._events.values()])
 
     def _first(self) -> Event | None:
-        """The event to run next, left where it is. Drops keys that have no event any more."""
+        """Return the next event, without removing it. Drop the keys of cancelled events."""
         while self._keys:
             event = self._events.get(self._keys[0][2])
             if event is not None:
                 return event
             try:
                 key = heapq.heappop(self._keys)
-                if key[2] in self._events:  # a signal handler has just entered something earlier
+                if key[2] in self._events:  # a signal handler has just entered an earlier event
                     heapq.heappush(self._keys, key)
             except BaseException:  # a comparison failed, or was interrupted
                 self._rebuild()
@@ -235,22 +241,21 @@ class scheduler:
         return None
 
     def _wake(self) -> None:
-        """Whoever sleeps in run() looks again. To be called after what there is to see."""
+        """Make each run() that waits check the queue again. Call this after a change."""
         for sleeper in [*self._sleepers]:
-            with contextlib.suppress(RuntimeError):  # woken already
+            with contextlib.suppress(RuntimeError):  # it is awake already
                 sleeper.release()
             self._sleepers.pop(sleeper, None)
 
     def _after_fork_in_child(self) -> None:
-        """The events are the child's, too. The lock may have been held by a thread that is not, in the middle of a
-        change of the heap."""
+        """Keep the events. Another thread may have held the lock at the fork, in the middle of a change of the heap."""
         if self._lock._renew():
             self._rebuild()
 
     def _at_exit(self) -> None:
-        """Nothing: who calls run() waits for the events."""
+        """Do nothing: the caller of run() waits for the events."""
 
     def _rebuild(self) -> None:
-        """Makes the heap anew, of what is pending alone."""
+        """Rebuild the heap from the pending events."""
         self._keys = [(event.time, event.priority, number) for number, event in [*self._events.items()]]
         heapq.heapify(self._keys)

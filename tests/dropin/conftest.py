@@ -1,4 +1,4 @@
-"""What the tests of the drop-ins share."""
+"""Fixtures that the tests of the drop-ins share."""
 
 import threading
 
@@ -7,21 +7,21 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def engine(the_engine_runs):
-    """Before the first test."""
+    """Start the engine before the first test."""
 
 
 @pytest.fixture
 def hook(monkeypatch):
-    """What threading.excepthook is given, a list."""
-    given = []
-    monkeypatch.setattr(threading, "excepthook", given.append)
-    yield given
-    given.clear()  # a traceback holds on to timers
+    """The arguments of each call of threading.excepthook, as a list."""
+    calls = []
+    monkeypatch.setattr(threading, "excepthook", calls.append)
+    yield calls
+    calls.clear()  # a traceback holds references to timers
 
 
 @pytest.fixture
 def gate():
-    """An Event on which functions block, and which is set in the end."""
+    """An Event on which functions block. It is set at the end of the test."""
     event = threading.Event()
     yield event
     event.set()

@@ -1,7 +1,7 @@
-"""CPython's own tests of sched and threading.Timer, run against hwheel's: the names that they use are swapped.
+"""CPython's own tests of sched and threading.Timer, run with hwheel's classes in their place.
 
-All of test.test_sched and of the Timer tests of test.test_threading applies; nothing is left out. Should a later Python
-bring tests that reach into private fields, they go into NOT_APPLICABLE, each with its reason.
+All of test.test_sched and all Timer tests of test.test_threading pass. If a later Python adds tests of private fields,
+list them in NOT_APPLICABLE, each with its reason.
 """
 
 import threading
@@ -13,7 +13,7 @@ import pytest
 import hwheel.sched
 import hwheel.threading
 
-MISSING = "this Python was installed without CPython's tests (the package `test`)"
+MISSING = "this Python has no package `test`"
 test_sched = pytest.importorskip("test.test_sched", reason=MISSING)
 test_threading = pytest.importorskip("test.test_threading", reason=MISSING)
 
@@ -33,7 +33,7 @@ TIMER_TESTS = cases_of(test_threading.TimerTests)
 
 
 def problems_of(cls, name):
-    """Runs one test. Returns the traceback of each failure."""
+    """Run one test. Return the traceback of each failure."""
     result = unittest.TestResult()
     cls(name).run(result)
     assert result.testsRun == 1
@@ -48,13 +48,13 @@ def skip_if_not_applicable(name):
 
 
 def threading_with(timer):
-    """The module threading, with another Timer."""
+    """Return a copy of the module threading with another Timer."""
     module = types.ModuleType("threading")
     vars(module).update(vars(threading), Timer=timer)
     return module
 
 
-def test_there_are_tests():
+def test_the_number_of_tests():
     assert len(SCHED_TESTS) >= 11
     assert len(TIMER_TESTS) >= 1
 
@@ -74,7 +74,7 @@ def test_timer_of_cpython(monkeypatch, cls, name):
 
 
 class _Unsorted(hwheel.sched.scheduler):
-    """Fails on purpose."""
+    """A wrong scheduler: it runs events in reverse order."""
 
     def run(self, blocking=True):
         for event in self.queue[::-1]:
@@ -83,13 +83,13 @@ class _Unsorted(hwheel.sched.scheduler):
 
 
 class _Sharing(hwheel.threading.Timer):
-    """Fails on purpose: all timers have the same list and dict by default."""
+    """A wrong Timer: all timers share their default arguments."""
 
     def __init__(self, interval, function, args=[], kwargs={}):  # noqa: B006
         super().__init__(interval, function, args, kwargs)
 
 
-def test_the_swapped_names_are_what_the_tests_use(monkeypatch):
+def test_cpythons_tests_find_faults_in_the_replacements(monkeypatch):
     monkeypatch.setattr(test_sched, "sched", types.SimpleNamespace(scheduler=_Unsorted))
     assert problems_of(test_sched.TestCase, "test_enterabs")
     monkeypatch.setattr(test_threading, "threading", threading_with(_Sharing))

@@ -1,4 +1,4 @@
-"""The examples of the drop-ins run, and come to the same with the standard library where they can be asked to."""
+"""The example programs of the drop-ins run, also with the standard library where they have an option for it."""
 
 import re
 import subprocess

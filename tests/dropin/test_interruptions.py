@@ -1,102 +1,102 @@
-"""A Ctrl-C at any line of the drop-ins: nothing is lost, no lock stays taken."""
+"""Ctrl-C at any line of the drop-ins loses nothing and leaves no lock taken."""
 
+import signal
 import threading
+import time
 
 import pytest
 
 from hwheel import Timer, sched
-from hwheel.threading import pool as thread_pool
+from hwheel.threading.latch import Latch
 from hwheel.threading.pool import IDLE_NAME, ThreadPool
 from interrupts import interrupt_each_line
 from waiting import eventually
 
+PATIENCE_S = 60
+LATCH = ("hwheel/threading/latch.py",)
+POOL = ("hwheel/threading/pool.py",)
+SCHED = ("hwheel/sched.py",)
+TIMER = ("hwheel/threading/timer.py",)
 
-def test_start_cancel_and_join():
+
+def test_start_cancel_and_join_of_a_timer():
     def scenario():
         ran = []
         timer = Timer(3600, ran.append, [1])
-        waits = threading.Event()
 
         def use():
             timer.start()
-            waits.set()
             timer.cancel()
-            timer.join(60)
-            return True
+            timer.join(PATIENCE_S)
 
         yield use
         timer.cancel()
         if timer._task is not None:
-            timer.join(60)
+            timer.join(PATIENCE_S)
             assert not timer.is_alive()
         assert not ran
-        other = Timer(0, ran.append, [2])  # no lock of the module stays taken
+        other = Timer(0, ran.append, [2])  # the locks of the module are free
         other.start()
-        other.join(60)
+        other.join(PATIENCE_S)
         assert ran == [2]
 
-    assert interrupt_each_line(scenario, ("hwheel/threading/timer.py",)) > 10
+    assert interrupt_each_line(scenario, TIMER) > 10
 
 
-POOL = ("hwheel/threading/pool.py",)
+def test_wait_of_a_latch():
+    def scenario():
+        latch = Latch()
+        other = threading.Thread(target=latch.wait, daemon=True)
+        other.start()
+        yield lambda: (latch.set(), latch.wait())
+        latch.set()
+        other.join(PATIENCE_S)
+        assert not other.is_alive()
+
+    assert interrupt_each_line(scenario, LATCH) > 3
 
 
-class Looks:
-    """call_later of a pool: keeps what is to be called."""
+def test_signals_during_the_wait_of_a_latch():
+    class Interrupted(Exception):
+        pass
 
-    def __init__(self):
-        self.waiting = []
+    def interrupt(*_):
+        raise Interrupted
 
-    def __call__(self, delay, callback):
-        self.waiting.append(callback)
+    usual = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        give_up = time.monotonic() + 2
+        while time.monotonic() < give_up:
+            latch = Latch()
+            setter = threading.Timer(0.0005, latch.set)
+            setter.start()
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.0004)
+                latch.wait()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Interrupted:
+                pass
+            setter.join()
+            assert latch.wait(PATIENCE_S)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, usual)
 
-    def happen(self):
-        waiting, self.waiting = self.waiting, []
-        for callback in waiting:
-            callback()
 
+def test_a_pool_counts_its_threads_exactly():
+    """Only fill() and leave() run in the main thread, where Ctrl-C is raised."""
 
-def workers():
-    return {thread for thread in threading.enumerate() if thread.name == IDLE_NAME}
+    def workers():
+        return {thread for thread in threading.enumerate() if thread.name == IDLE_NAME}
 
-
-@pytest.mark.parametrize("action", ["submit", "submit to an idle one", "fill", "look"])
-def test_the_threads_of_a_pool_are_counted_exactly(action, monkeypatch):
     def scenario():
         others = workers()
-        looks, gate, begun = Looks(), threading.Event(), []
-
-        def block():
-            begun.append(1)
-            gate.wait(60)
-
-        monkeypatch.setattr(thread_pool, "CHECK_INTERVAL_S", 1000)
-        pool = ThreadPool(daemon=True, call_later=looks, minimum=3 if action == "fill" else 0)
-        if action == "fill":
-            yield pool.fill
-        elif action == "submit":
-            yield lambda: pool.submit(block)
-        elif action == "submit to an idle one":
-            pool.submit(int)
-            eventually(lambda: pool._idle)
-            yield lambda: pool.submit(block)
-        else:
-            for _ in range(thread_pool.INITIAL_THREADS + 3):
-                pool.submit(block)
-            eventually(lambda: len(begun) == thread_pool.INITIAL_THREADS)
-            looks.happen()
-            pool._taken_at_check = -1
-            yield looks.happen
-            if pool._taken_at_check == -1:
-                pool._check()  # it had not begun, and what never begins comes to no harm in the reaper
+        pool = ThreadPool(daemon=True, call_later=lambda *_: None, minimum=3)
+        yield pool.fill
         eventually(lambda: len(pool) == len(workers() - others))
-        ran = []
-        for number in range(5):  # whatever became of it, the pool takes jobs, and runs all that it has taken
-            pool.submit(lambda number=number: ran.append(number))
-        eventually(lambda: (looks.happen(), sorted(ran) == [*range(5)])[1])
-        gate.set()
-        if action == "look":
-            eventually(lambda: len(begun) == thread_pool.INITIAL_THREADS + 3)
+        ran = threading.Event()
+        pool.submit(ran.set)
+        assert ran.wait(PATIENCE_S)
         pool.leave()
         eventually(lambda: not workers() - others)
         assert len(pool) == 0
@@ -104,22 +104,17 @@ def test_the_threads_of_a_pool_are_counted_exactly(action, monkeypatch):
     assert interrupt_each_line(scenario, POOL) > 5
 
 
-SCHED = ("hwheel/sched.py",)
-
-
 @pytest.mark.parametrize("action", ["enter", "cancel", "run"])
 def test_a_scheduler_loses_no_event(action):
     def scenario():
-        now, ran, begun = [0], [], set()
-
-        def act(name):
-            begun.add(name)
-            ran.append(name)
-
+        now, ran = [0], []
         scheduler = sched.scheduler(lambda: now[0], lambda delay: now.append(now.pop() + delay))
-        events = {name: scheduler.enter(delay, 1, act, (name,)) for name, delay in (("b", 2), ("a", 1), ("c", 3))}
+        events = {
+            name: scheduler.enter(delay, 1, ran.append, (name,)) for name, delay in (("b", 2), ("a", 1), ("c", 3))
+        }
+        entered = None
         if action == "enter":
-            entered = yield lambda: scheduler.enter(0.5, 1, act, ("new",))
+            entered = yield lambda: scheduler.enter(0.5, 1, ran.append, ("new",))
             assert len(scheduler.queue) == len(scheduler._events) == 3 + (entered is not None)
         elif action == "cancel":
             yield lambda: scheduler.cancel(events["a"])
@@ -130,17 +125,17 @@ def test_a_scheduler_loses_no_event(action):
             assert sorted([*ran, *(event.argument[0] for event in scheduler.queue)]) == ["a", "b", "c"]
         thread = threading.Thread(target=scheduler.run, daemon=True)  # the lock is free
         thread.start()
-        thread.join(60)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive() and scheduler.empty() and not scheduler._sleepers
-        expected = {"enter": ["a", "b", "c"], "cancel": ["b", "c"], "run": ["a", "b", "c"]}[action]
+        expected = ["b", "c"] if action == "cancel" else ["a", "b", "c"]
         assert [name for name in ran if name != "new"] == expected
-        assert ran.count("new") == (action == "enter" and entered is not None)
+        assert ran.count("new") == (entered is not None)
 
     assert interrupt_each_line(scenario, SCHED) > 3
 
 
 @pytest.mark.parametrize("action", ["enter", "cancel"])
-def test_a_run_that_sleeps_notices_what_is_left_of_an_interrupted(action):
+def test_a_sleeping_run_notices_an_interrupted_change(action):
     def scenario():
         ran = []
         scheduler = sched.scheduler()
@@ -156,7 +151,7 @@ def test_a_run_that_sleeps_notices_what_is_left_of_an_interrupted(action):
                 eventually(lambda: ran)
         for left in scheduler.queue:
             scheduler.cancel(left)
-        thread.join(30)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive() and 1 not in ran
 
     assert interrupt_each_line(scenario, SCHED) > 3

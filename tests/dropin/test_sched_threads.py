@@ -1,4 +1,4 @@
-"""hwheel.sched between threads: run() notices what others do, and every event has one fate."""
+"""hwheel.sched with several threads: run() notices their changes, and each event runs once or is cancelled."""
 
 import itertools
 import math
@@ -49,21 +49,13 @@ def test_run_notices_an_earlier_event_of_another_thread(slept):
     assert scheduler.queue == [head]
 
 
-def test_run_notices_that_what_it_waits_for_is_cancelled(slept):
+def test_run_notices_that_the_event_it_waits_for_is_cancelled(slept):
     scheduler, head, sleeper = slept
     scheduler.cancel(head)
     assert sleeper.ends()
 
 
-def test_run_notices_a_cancel_behind_a_cancel(slept, eventually):
-    scheduler, head, sleeper = slept
-    others = [scheduler.enter(2000 + i, 1, print) for i in range(200)]
-    for event in [*others[::2], head, *others[1::2]]:
-        scheduler.cancel(event)
-    assert sleeper.ends()
-
-
-def test_all_threads_that_run_one_scheduler_notice(slept, eventually):
+def test_all_threads_that_run_one_scheduler_notice_a_cancel(slept, eventually):
     scheduler, head, sleeper = slept
     more = [Sleeper(scheduler) for _ in range(3)]
     for one in more:
@@ -73,8 +65,7 @@ def test_all_threads_that_run_one_scheduler_notice(slept, eventually):
     assert all(one.ends() for one in [sleeper, *more])
 
 
-def test_no_notice_is_lost_however_close_it_comes():
-    """The cancel comes at any moment: while run() looks, writes down what it waits for, and falls asleep."""
+def test_a_cancel_at_any_moment_wakes_run():
     for i in range(1500):
         scheduler = hwheel.sched.scheduler()
         head = scheduler.enter(1000, 1, print)
@@ -87,14 +78,13 @@ def test_no_notice_is_lost_however_close_it_comes():
         assert not thread.is_alive()
 
 
-@pytest.mark.parametrize("look", [1, 2], ids=["first look", "the look before it sleeps"])
+@pytest.mark.parametrize("reading", [1, 2], ids=["first reading", "the reading before it sleeps"])
 @pytest.mark.parametrize("now", [0, 5000], ids=["not yet due", "due"])
-def test_a_cancel_while_run_looks_at_the_time(now, look):
-    """Between finding what is next and waiting for it, or running it."""
-    looks = itertools.count(1)
+def test_a_cancel_while_run_reads_the_time(now, reading):
+    readings = itertools.count(1)
 
     def timefunc():
-        if next(looks) < look:
+        if next(readings) < reading:
             return 0
         for event in scheduler.queue:
             scheduler.cancel(event)
@@ -109,7 +99,7 @@ def test_a_cancel_while_run_looks_at_the_time(now, look):
 
 
 @pytest.mark.parametrize("time", [1e18, math.inf])
-def test_run_waits_for_what_is_farther_off_than_any_lock_waits(time, eventually):
+def test_run_waits_for_times_beyond_the_limit_of_a_lock(time, eventually):
     scheduler = hwheel.sched.scheduler()
     event = scheduler.enterabs(time, 1, pytest.fail, ("it was cancelled",))
     sleeper = Sleeper(scheduler)
@@ -119,8 +109,8 @@ def test_run_waits_for_what_is_farther_off_than_any_lock_waits(time, eventually)
     assert sleeper.ends()
 
 
-def test_a_run_that_fails_is_no_sleeper_any_more():
-    times = iter([0])  # the second look is the one before it sleeps
+def test_a_run_that_fails_is_not_registered_as_a_sleeper():
+    times = iter([0])  # the second reading is the one before it sleeps
     scheduler = hwheel.sched.scheduler(lambda: next(times))
     scheduler.enterabs(1000, 1, print)
     with pytest.raises(StopIteration):
@@ -129,7 +119,7 @@ def test_a_run_that_fails_is_no_sleeper_any_more():
 
 
 class EntersInBetween(dict):
-    """A scheduler's events. Calls meanwhile() when it is first asked for one that is gone, before it answers."""
+    """A scheduler's events. The first lookup of a cancelled event calls meanwhile()."""
 
     meanwhile = None
 
@@ -141,8 +131,7 @@ class EntersInBetween(dict):
         return event
 
 
-def test_a_signal_handler_may_enter_what_is_first_where_run_passes_over_a_cancelled_event():
-    """Between the look which finds that the first key has no event any more, and the pop of that key."""
+def test_a_signal_handler_may_enter_an_earlier_event_while_run_drops_the_key_of_a_cancelled_one():
     ran = []
     scheduler = hwheel.sched.scheduler(lambda: 10)
     cancelled = scheduler.enterabs(1, 1, pytest.fail, ("it was cancelled",))
@@ -203,7 +192,7 @@ FORKED = """
 from hwheel import sched
 
 class Time:
-    # Compares in Python, and stops for good in the middle of a comparison as soon as it is told to.
+    # Its comparisons are Python code. When `stops` is set, the comparison number {after} of another thread blocks.
     stops = threading.Event()
     stopped = threading.Event()
     compared = 0
@@ -255,7 +244,7 @@ thread.join()
 """
 
 
-# What the other thread does, and from which comparison on the heap is in no order.
+# The action of the other thread, and the number of the first comparison during which the heap is out of order.
 STOPS = {"enter": 3, "drop a key": 1}
 
 

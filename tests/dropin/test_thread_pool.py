@@ -1,5 +1,6 @@
-"""The elastic pool behind Timer: who gets a thread when, and that threads go again. It looks when the test says."""
+"""The elastic pool behind Timer: which job gets which thread, and when threads end. The tests trigger its checks."""
 
+import math
 import threading
 import time
 import weakref
@@ -8,43 +9,44 @@ from queue import Empty, SimpleQueue
 import pytest
 
 from hwheel.threading import pool as thread_pool
+from hwheel.threading.latch import Latch
 from hwheel.threading.pool import INITIAL_THREADS, ThreadPool
 
 PATIENCE_S = 60
 
 
-class Looks:
-    """call_later of a pool: keeps what is to be called until the test calls it."""
+class Checks:
+    """The pool's call_later: keeps the callbacks until the test calls them."""
 
     def __init__(self):
-        self.waiting = []
+        self.scheduled = []
 
     def __call__(self, delay, callback):
-        self.waiting.append(callback)
+        self.scheduled.append(callback)
 
-    def happen(self, times=1):
+    def run(self, times=1):
         for _ in range(times):
-            waiting, self.waiting = self.waiting, []
-            for callback in waiting:
+            scheduled, self.scheduled = self.scheduled, []
+            for callback in scheduled:
                 callback()
 
 
 @pytest.fixture
-def looks():
-    return Looks()
+def checks():
+    return Checks()
 
 
 @pytest.fixture
-def pool(looks, monkeypatch):
-    monkeypatch.setattr(thread_pool, "CHECK_INTERVAL_S", 1000)  # by the clock nothing is ever blocked
-    pool = ThreadPool(daemon=True, call_later=looks)
+def pool(checks, monkeypatch):
+    monkeypatch.setattr(thread_pool, "CHECK_INTERVAL_S", 1000)  # so that no thread ever counts as blocked
+    pool = ThreadPool(daemon=True, call_later=checks)
     yield pool
     pool.leave()
 
 
 @pytest.fixture
 def block(pool, gate):
-    """block(): a job of the pool that blocks until the test's end."""
+    """block(): submit jobs that block until the end of the test."""
     entered = threading.Semaphore(0)
 
     def job():
@@ -73,8 +75,8 @@ def test_an_idle_thread_is_used_again(pool, eventually):
     assert len(pool) == 1
 
 
-def test_the_thread_that_was_idle_last_works_again(pool, block, gate, eventually):
-    """However many are idle, so that the others are without work, and end."""
+def test_the_thread_that_was_last_idle_gets_the_job(pool, block, gate, eventually):
+    """So the other threads stay idle and end."""
     block(INITIAL_THREADS)
     gate.set()
     used = set()
@@ -85,71 +87,88 @@ def test_the_thread_that_was_idle_last_works_again(pool, block, gate, eventually
     assert len(used) == 1
 
 
-def test_the_first_threads_come_at_once(pool, block):
+def test_the_initial_threads_start_without_a_check(pool, block):
     block(INITIAL_THREADS)
     assert len(pool) == INITIAL_THREADS
 
 
-def test_many_quick_jobs_share_few_threads(pool, looks):
+def test_many_quick_jobs_share_few_threads(pool, checks):
     counted = threading.Semaphore(0)
     for _ in range(10_000):
         pool.submit(counted.release)
     for _ in range(10_000):
         assert counted.acquire(timeout=PATIENCE_S)
     assert len(pool) <= INITIAL_THREADS
-    looks.happen(3)
+    checks.run(3)
     assert len(pool) <= INITIAL_THREADS
 
 
-def test_blocked_jobs_get_threads_as_long_as_there_is_a_queue(pool, looks, block, eventually):
+def test_checks_add_threads_for_blocked_jobs_until_the_queue_is_empty(pool, checks, block, eventually):
     block(INITIAL_THREADS)
     block(96, begins=False)
     sizes = []
-    while looks.waiting:
-        looks.happen()
+    while checks.scheduled:
+        checks.run()
         sizes.append(len(pool))
         eventually(lambda: pool._taken == len(pool), "each thread has a job")
         assert len(sizes) < 50
     assert len(pool) == INITIAL_THREADS + 96
-    assert sizes[0] == INITIAL_THREADS  # once could be chance
+    assert sizes[0] == INITIAL_THREADS  # a single slow interval does not count
     assert sizes == sorted(sizes)
 
 
-def test_when_all_are_blocked_a_single_job_gets_a_thread_at_once(pool, block, monkeypatch):
+def test_if_all_threads_are_blocked_a_job_gets_a_new_one_at_once(pool, block, monkeypatch):
     block(INITIAL_THREADS)
     monkeypatch.setattr(thread_pool, "CHECK_INTERVAL_S", 0)
     assert run_one(pool).wait(PATIENCE_S)
     assert len(pool) == INITIAL_THREADS + 1
 
 
-def test_no_job_is_forgotten_when_no_thread_can_be_started(pool, looks, block, monkeypatch):
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
+def test_no_job_is_lost_when_no_thread_can_be_started(pool, checks, block, monkeypatch, error):
     block(INITIAL_THREADS)
-    start = threading.Thread.start
 
     def refuse(thread):
-        raise RuntimeError("can't start new thread")
+        raise error
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    ran = run_one(pool)
-    looks.happen(5)
-    assert len(pool) == INITIAL_THREADS
-    monkeypatch.setattr(threading.Thread, "start", start)
-    looks.happen()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        ran = run_one(pool)
+        checks.run(5)
+        assert len(pool) == INITIAL_THREADS
+    checks.run()
     assert ran.wait(PATIENCE_S)
 
 
-def test_threads_without_work_end(pool, monkeypatch, block, gate, eventually):
+def test_if_a_check_cannot_be_scheduled_the_next_job_tries_again(checks):
+    fails = [True]
+
+    def call_later(delay, callback):
+        if fails:
+            raise MemoryError
+        checks(delay, callback)
+
+    pool = ThreadPool(daemon=True, call_later=call_later)
+    with pytest.raises(MemoryError):
+        pool.submit(int)
+    fails.clear()
+    pool.leave()  # an idle thread would take the job without a check
+    pool.submit(int)
+    assert checks.scheduled
+
+
+def test_idle_threads_end(pool, monkeypatch, block, gate, eventually):
     monkeypatch.setattr(thread_pool, "IDLE_TIMEOUT_S", 0.01)
     before = threading.active_count()
     block(INITIAL_THREADS)
     gate.set()
     eventually(lambda: len(pool) == 0 and threading.active_count() <= before)
-    assert run_one(pool).wait(PATIENCE_S)  # and come again
+    assert run_one(pool).wait(PATIENCE_S)
 
 
-def test_as_many_threads_as_are_wanted_stay(looks, monkeypatch, eventually):
+def test_the_minimum_of_threads_stays(checks, monkeypatch, eventually):
     monkeypatch.setattr(thread_pool, "IDLE_TIMEOUT_S", 0.01)
-    pool = ThreadPool(daemon=True, call_later=looks, minimum=1)
+    pool = ThreadPool(daemon=True, call_later=checks, minimum=1)
     before = threading.active_count()
     pool.fill()
     pool.fill()
@@ -158,14 +177,14 @@ def test_as_many_threads_as_are_wanted_stay(looks, monkeypatch, eventually):
     for _ in range(3):
         pool.submit(lambda: together.wait(PATIENCE_S))
     eventually(lambda: len(pool) == 1 and threading.active_count() <= before + 1)
-    time.sleep(0.05)  # several times as long as it would wait for work if it were not the last
+    time.sleep(0.05)  # several idle timeouts
     assert len(pool) == 1
     assert run_one(pool).wait(PATIENCE_S)
     pool.leave()
     eventually(lambda: len(pool) == 0 and threading.active_count() <= before)
 
 
-def test_a_thread_that_is_just_ending_takes_what_comes_in(pool, monkeypatch):
+def test_jobs_that_arrive_around_the_idle_timeout_run(pool, monkeypatch):
     monkeypatch.setattr(thread_pool, "IDLE_TIMEOUT_S", 0.0002)
     for i in range(2000):
         assert run_one(pool).wait(PATIENCE_S)
@@ -173,8 +192,8 @@ def test_a_thread_that_is_just_ending_takes_what_comes_in(pool, monkeypatch):
             time.sleep(0.0002)
 
 
-class TimesOutAsSomethingComes(SimpleQueue):
-    """Who waits in it for so long only learns that the time is over when something has just come in."""
+class TimesOutWithAJob(SimpleQueue):
+    """A get() with a timeout always times out, at the moment when a job arrives."""
 
     def get(self, block=True, timeout=None):
         if timeout is None:
@@ -183,33 +202,15 @@ class TimesOutAsSomethingComes(SimpleQueue):
         raise Empty
 
 
-def test_what_comes_in_when_the_time_of_a_thread_is_over_is_done(pool, monkeypatch, eventually):
-    monkeypatch.setattr(thread_pool, "SimpleQueue", TimesOutAsSomethingComes)
+def test_a_job_that_arrives_at_the_idle_timeout_runs(pool, monkeypatch, eventually):
+    monkeypatch.setattr(thread_pool, "SimpleQueue", TimesOutWithAJob)
     for _ in range(5):
         assert run_one(pool).wait(PATIENCE_S)
         eventually(lambda: pool._idle)
     assert len(pool) == 1
 
 
-def test_when_nobody_could_be_asked_to_look_the_next_job_sees_to_it(looks):
-    fails = [True]
-
-    def call_later(delay, callback):
-        if fails:
-            raise MemoryError
-        looks(delay, callback)
-
-    pool = ThreadPool(daemon=True, call_later=call_later)
-    with pytest.raises(MemoryError):
-        pool.submit(int)
-    fails.clear()
-    # A thread that is idle is asked at once; so all are gone, and one is to be started.
-    pool.leave()
-    pool.submit(int)
-    assert looks.waiting
-
-
-def test_after_leave_threads_end_but_work_is_still_done(pool, block, gate, eventually):
+def test_after_leave_jobs_run_and_threads_end(pool, block, gate, eventually):
     assert run_one(pool).wait(PATIENCE_S)
     block(2)
     ran = [run_one(pool) for _ in range(20)]
@@ -221,9 +222,7 @@ def test_after_leave_threads_end_but_work_is_still_done(pool, block, gate, event
     eventually(lambda: len(pool) == 0)
 
 
-def test_an_idle_thread_holds_on_to_nothing(pool, monkeypatch, eventually):
-    monkeypatch.setattr(thread_pool, "IDLE_TIMEOUT_S", 1000)
-
+def test_an_idle_thread_keeps_no_reference_to_its_job(pool, eventually):
     class Job:
         def __call__(self):
             pass
@@ -236,19 +235,16 @@ def test_an_idle_thread_holds_on_to_nothing(pool, monkeypatch, eventually):
 
 
 @pytest.mark.parametrize("daemon", [False, True])
-def test_its_threads_are_daemons_or_not(looks, daemon):
-    pool = ThreadPool(daemon=daemon, call_later=looks)
-    seen = []
-    done = threading.Event()
-    pool.submit(lambda: (seen.append(threading.current_thread().daemon), done.set()))
-    assert done.wait(PATIENCE_S)
-    assert seen == [daemon]
+def test_its_threads_are_daemons_or_not(checks, daemon):
+    pool = ThreadPool(daemon=daemon, call_later=checks)
+    seen = SimpleQueue()
+    pool.submit(lambda: seen.put(threading.current_thread().daemon))
+    assert seen.get(timeout=PATIENCE_S) == daemon
     pool.leave()
 
 
-def test_a_thread_of_an_abandoned_pool_ends_with_its_job(pool, block, monkeypatch, eventually):
-    """What else there was to do is the parent's."""
-    monkeypatch.setattr(thread_pool, "IDLE_TIMEOUT_S", 1000)
+def test_a_thread_of_an_abandoned_pool_ends_with_its_job(pool, block, eventually):
+    """The other jobs are those of the parent process."""
     threads = []
     queued = threading.Event()
 
@@ -265,15 +261,17 @@ def test_a_thread_of_an_abandoned_pool_ends_with_its_job(pool, block, monkeypatc
     assert not any(other.is_set() for other in others)
 
 
-def test_an_idle_thread_is_taken_out_by_who_has_the_lock(pool, eventually):
-    """Also by itself, when it has a job of a submit() that was interrupted before it could take it out."""
-    pool.submit(int)
-    eventually(lambda: pool._idle)
-    done = threading.Event()
-    with pool._lock:
-        (inbox,) = pool._idle.values()
-        inbox.put(done.set)
-        eventually(inbox.empty)
-        time.sleep(0.05)
-        assert pool._idle
-    assert done.wait(PATIENCE_S)
+def test_a_latch_wakes_every_thread_that_waits():
+    latch = Latch()
+    woken = []
+    timeouts = [PATIENCE_S, None, 1e300, math.inf]  # some are longer than a lock can wait
+    threads = [threading.Thread(target=lambda s=s: woken.append(latch.wait(s))) for s in timeouts]
+    for thread in threads:
+        thread.start()
+    assert latch.wait(0.01) is False
+    latch.set()
+    latch.set()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert woken == [True] * len(timeouts)
+    assert latch.wait() is True and latch.wait(-1) is True

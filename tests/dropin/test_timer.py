@@ -1,4 +1,4 @@
-"""hwheel.Timer has the manners of threading.Timer. What can be, is asked of both."""
+"""The behavior of threading.Timer, tested with the standard Timer and with hwheel's."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ FAR_OFF_S = 1000
 
 
 class Odd(BaseException):
-    """Not even an Exception."""
+    """An error that is no Exception."""
 
 
 @pytest.fixture(params=[threading.Timer, hwheel.Timer], ids=["standard", "hwheel"])
@@ -23,7 +23,7 @@ def timer_class(request):
 
 @pytest.fixture
 def make(timer_class):
-    """make(...): a timer that is cancelled at the end of the test."""
+    """make(...): create a timer, which is cancelled at the end of the test."""
     made = []
 
     def make(*args, cls=timer_class, **kwargs):
@@ -31,7 +31,7 @@ def make(timer_class):
         return made[-1]
 
     yield make
-    while made:  # emptied: pytest holds on to `make` while other fixtures look for what is left behind
+    while made:  # empty, because pytest still holds `make` when other fixtures search for leaks
         made.pop().cancel()
 
 
@@ -39,41 +39,34 @@ def fail(error):
     raise error
 
 
-def test_it_is_where_it_is_said_to_be():
+def run(timer):
+    timer.start()
+    timer.join(PATIENCE_S)
+    assert not timer.is_alive()
+
+
+def test_it_is_a_subclass_of_the_standard_one():
     assert hwheel.Timer is hwheel.threading.Timer
     assert issubclass(hwheel.Timer, threading.Timer)
 
 
 def test_it_calls_the_function_with_its_arguments_once(make):
     calls = []
-    timer = make(0.01, lambda *args, **kwargs: calls.append((args, kwargs)), [1, 2], {"three": 3})
-    timer.start()
-    timer.join()
+    timer = make(interval=0.01, function=lambda *a, **k: calls.append((a, k)), args=[1, 2], kwargs={"three": 3})
+    run(timer)
     assert calls == [((1, 2), {"three": 3})]
     assert timer.finished.is_set()
-    assert not timer.is_alive()
 
 
-def test_it_takes_keywords(make):
-    calls = []
-    timer = make(interval=0, function=calls.append, args=["x"], kwargs=None)
-    timer.start()
-    timer.join()
-    assert calls == ["x"]
-
-
-@pytest.mark.parametrize("interval", [0, -1, -0.5, 0.0])
-def test_no_interval_is_at_once_and_not_in_the_caller(make, interval):
+@pytest.mark.parametrize("interval", [0, -1, -0.5])
+def test_an_interval_of_zero_or_less_runs_at_once_in_another_thread(make, interval):
     where = []
-    timer = make(interval, lambda: where.append(threading.get_ident()))
-    timer.start()
-    timer.join()
+    run(make(interval, lambda: where.append(threading.get_ident())))
     assert where
     assert where != [threading.get_ident()]
 
 
-def test_it_is_never_early(make):
-    """On the system's clock, at intervals that are no whole milliseconds."""
+def test_intervals_between_two_milliseconds_are_not_early(make):
     calls = []
     timers = []
     for i in range(100):
@@ -97,7 +90,7 @@ def test_starting_twice_is_an_error(make):
         timer.start()
 
 
-def test_a_cancelled_timer_calls_nothing_and_is_over(make):
+def test_a_cancelled_timer_does_not_run(make):
     calls = []
     timer = make(0.05, calls.append, [1])
     timer.start()
@@ -106,9 +99,7 @@ def test_a_cancelled_timer_calls_nothing_and_is_over(make):
     timer.join()
     assert not timer.is_alive()
     assert timer.finished.is_set()
-    later = make(0.1, int)
-    later.start()
-    later.join()
+    run(make(0.1, int))
     assert calls == []
     timer.cancel()
 
@@ -119,25 +110,22 @@ def test_cancel_before_start(make, interval):
     timer = make(interval, calls.append, [1])
     timer.cancel()
     assert timer.finished.is_set()
-    timer.start()
-    timer.join()
+    run(timer)
     assert calls == []
-    assert not timer.is_alive()
     with pytest.raises(RuntimeError):
         timer.start()
 
 
-def test_cancel_afterwards_does_nothing(make):
+def test_cancel_after_the_run_does_nothing(make):
     calls = []
     timer = make(0, calls.append, [1])
-    timer.start()
-    timer.join()
+    run(timer)
     timer.cancel()
     timer.cancel()
     assert calls == [1]
 
 
-def test_to_set_finished_is_to_cancel(make):
+def test_setting_finished_cancels(make):
     calls = []
     timer = make(FAR_OFF_S, calls.append, [1])
     timer.start()
@@ -147,7 +135,7 @@ def test_to_set_finished_is_to_cancel(make):
     assert calls == []
 
 
-def test_finished_is_the_same_event_and_comes_with_the_cancel(make):
+def test_finished_is_one_event_that_cancel_sets(make):
     timer = make(FAR_OFF_S, int)
     finished = timer.finished
     assert isinstance(finished, threading.Event)
@@ -168,7 +156,7 @@ def test_finished_may_be_replaced(make):
     assert calls == []
 
 
-def test_what_is_changed_before_it_fires_counts(make):
+def test_attributes_can_change_until_the_timer_expires(make):
     calls = []
     timer = make(FAR_OFF_S, fail, [1])
     timer.interval = 0.05
@@ -180,7 +168,7 @@ def test_what_is_changed_before_it_fires_counts(make):
     assert calls == [((2,), {"x": 3})]
 
 
-def test_arguments_by_default_are_empty_and_its_own(make):
+def test_default_arguments_are_empty_and_not_shared(make):
     one, other = make(1, int), make(1, int)
     assert (one.args, one.kwargs) == ([], {})
     assert one.args is not other.args
@@ -195,25 +183,24 @@ def test_join_waits_for_the_function(make, gate):
     timer.join(0.01)
     timer.join(-1)
     assert timer.is_alive()
-    timer.cancel()  # too late: it runs on
+    timer.cancel()  # too late
     assert timer.is_alive()
     gate.set()
     timer.join(PATIENCE_S)
     assert not timer.is_alive()
 
 
-def test_join_before_start_or_within_is_an_error(make):
+def test_join_before_start_and_in_the_function_is_an_error(make):
     timer = make(0, lambda: timer.join())
     with pytest.raises(RuntimeError, match="before it is started"):
         timer.join()
     errors = []
     timer.function = lambda: errors.append(pytest.raises(RuntimeError, timer.join))
-    timer.start()
-    timer.join()
+    run(timer)
     assert "current" in str(errors[0].value)
 
 
-def test_many_threads_wait_for_one_timer(make):
+def test_many_threads_join_one_timer(make):
     timer = make(FAR_OFF_S, int)
     timer.start()
     threads = [threading.Thread(target=timer.join) for _ in range(10)]
@@ -225,7 +212,7 @@ def test_many_threads_wait_for_one_timer(make):
     assert not any(thread.is_alive() for thread in threads)
 
 
-def test_inside_the_function_the_current_thread_is_sensible(make):
+def test_the_current_thread_inside_the_function(make):
     def look():
         thread = threading.current_thread()
         seen.append((thread, thread in threading.enumerate(), timer.ident, timer.native_id, timer.is_alive()))
@@ -234,8 +221,7 @@ def test_inside_the_function_the_current_thread_is_sensible(make):
     timer = make(0, look)
     timer.name = "heartbeat"
     timer.daemon = True
-    timer.start()
-    timer.join()
+    run(timer)
     [(thread, listed, ident, native_id, alive)] = seen
     assert (thread.ident, thread.native_id) == (ident, native_id) == (timer.ident, timer.native_id)
     assert thread.daemon
@@ -243,7 +229,7 @@ def test_inside_the_function_the_current_thread_is_sensible(make):
     assert listed
 
 
-def test_the_thread_has_the_timers_name_for_so_long(make):
+def test_the_thread_has_the_name_of_the_timer(make):
     seen = []
 
     def look():
@@ -253,12 +239,11 @@ def test_the_thread_has_the_timers_name_for_so_long(make):
 
     timer = make(0, look)
     timer.name = "heartbeat"
-    timer.start()
-    timer.join()
+    run(timer)
     assert seen == ["heartbeat", "renamed"]
 
 
-def test_names_are_given_and_different(make):
+def test_default_names_are_unique(make):
     one, other = make(1, int), make(1, int)
     assert one.name == one.name
     assert one.name != other.name
@@ -267,21 +252,18 @@ def test_names_are_given_and_different(make):
 
 
 @pytest.mark.parametrize("daemon", [False, True])
-def test_daemon_is_inherited_from_the_thread_that_makes_it(make, daemon):
+def test_daemon_is_inherited_from_the_creating_thread(make, daemon):
     seen = []
 
     def nest():
         seen.append(threading.current_thread().daemon)
         seen.append(make(1, int).daemon)
-        inner = make(0, lambda: seen.append(threading.current_thread().daemon))
-        inner.start()
-        inner.join()
+        run(make(0, lambda: seen.append(threading.current_thread().daemon)))
 
     def start():
         timer = make(0, nest)
         seen.append(timer.daemon)
-        timer.start()
-        timer.join()
+        run(timer)
 
     thread = threading.Thread(target=start, daemon=daemon)
     thread.start()
@@ -289,7 +271,7 @@ def test_daemon_is_inherited_from_the_thread_that_makes_it(make, daemon):
     assert seen == [daemon] * 4
 
 
-def test_daemon_is_fixed_by_start(make):
+def test_daemon_cannot_change_after_start(make):
     timer = make(FAR_OFF_S, int)
     timer.daemon = True
     timer.start()
@@ -297,13 +279,12 @@ def test_daemon_is_fixed_by_start(make):
         timer.daemon = False
 
 
-def test_repr_says_what_it_is(make):
+def test_repr(make):
     timer = make(0, int)
     timer.name = "heartbeat"
     timer.daemon = True
     assert repr(timer) == "<Timer(heartbeat, initial daemon)>"
-    timer.start()
-    timer.join()
+    run(timer)
     assert repr(timer) == f"<Timer(heartbeat, stopped daemon {timer.ident})>"
 
 
@@ -311,41 +292,35 @@ def test_repr_says_what_it_is(make):
 def test_an_exception_goes_to_the_excepthook(make, hook, kind):
     error = kind("on purpose")
     timer = make(0, fail, [error])
-    timer.start()
-    timer.join()
+    run(timer)
     [args] = hook
     assert (args.exc_type, args.exc_value, args.thread) == (kind, error, timer)
     assert args.exc_traceback is error.__traceback__
-    assert not timer.finished.is_set()  # as with the standard one
+    assert not timer.finished.is_set()
     hook.clear()
 
 
-def test_a_function_that_cannot_be_called(make, hook):
-    timer = make(0, None)
-    timer.start()
-    timer.join()
+def test_a_function_that_is_not_callable(make, hook):
+    run(make(0, None))
     assert [args.exc_type for args in hook] == [TypeError]
     hook.clear()
 
 
 @pytest.fixture
 def standard_hook(monkeypatch):
-    """Not pytest's."""
+    """Replace pytest's hook."""
     monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
 
 
 def test_the_standard_excepthook_prints_the_timers_name(make, capsys, standard_hook):
     timer = make(0, fail, [ValueError("on purpose")])
     timer.name = "heartbeat"
-    timer.start()
-    timer.join()
+    run(timer)
     printed = capsys.readouterr().err
     assert "Exception in thread heartbeat:" in printed
     assert "ValueError: on purpose" in printed
 
 
 def test_sys_exit_in_a_function_is_silent(make, capsys, standard_hook):
-    timer = make(0, fail, [SystemExit(3)])
-    timer.start()
-    timer.join()
+    run(make(0, fail, [SystemExit(3)]))
     assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""A timer is alive from its start() on until it is over, however soon its function runs; and a start() that fails."""
+"""A timer is alive from its start() until its function ends, and a start() that fails changes nothing."""
 
 import sys
 import threading
@@ -8,26 +8,12 @@ import pytest
 import hwheel.threading
 from hwheel import Timer
 
-
-def test_it_is_alive_inside_its_own_function_even_before_start_has_returned(many_switches):
-    answers = []
-
-    def look(box):
-        timer = box[0]
-        answers.append((timer.is_alive(), "started" in repr(timer)))
-
-    for _ in range(3000):
-        box = []
-        timer = Timer(0, look, [box])
-        box.append(timer)
-        timer.start()
-        timer.join()
-    assert answers == [(True, True)] * 3000
+PATIENCE_S = 60
 
 
 @pytest.fixture
-def slow_add(monkeypatch):
-    """slow_add(function): the function is called when the timer has been added and start() does not know it yet."""
+def after_add(monkeypatch):
+    """after_add(function): start() calls the function when the task is in the wheel and `_task` is not set yet."""
     engine = hwheel.threading.timer._create_engine()
     call_later = engine.timer.call_later
 
@@ -46,7 +32,7 @@ def slow_add(monkeypatch):
     return patch
 
 
-def test_a_function_that_runs_before_start_has_returned_finds_its_timer_started(slow_add):
+def test_a_function_that_runs_before_start_returns_finds_its_timer_started(after_add):
     over = threading.Event()
     seen = []
 
@@ -54,21 +40,21 @@ def test_a_function_that_runs_before_start_has_returned_finds_its_timer_started(
         try:
             timer.join()
         except RuntimeError as error:
-            seen.append((timer.is_alive(), str(error)))
+            seen.append((timer.is_alive(), "started" in repr(timer), str(error)))
         over.set()
 
     timer = Timer(0, look)
-    slow_add(lambda: over.wait(60))
+    after_add(lambda: over.wait(PATIENCE_S))
     timer.start()
-    timer.join(60)
-    assert seen == [(True, "cannot join current thread")]
+    timer.join(PATIENCE_S)
+    assert seen == [(True, True, "cannot join current thread")]
     assert not timer.is_alive() and timer.finished.is_set()
 
 
-def test_a_cancel_and_a_join_that_come_before_start_has_returned(slow_add, eventually):
+def test_cancel_and_join_before_start_returns(after_add, eventually):
     joiners = []
 
-    def meanwhile():
+    def join_and_cancel():
         joiners.append(threading.Thread(target=timer.join, daemon=True))
         joiners[0].start()
         eventually(lambda: timer._over_event is not None)
@@ -76,33 +62,32 @@ def test_a_cancel_and_a_join_that_come_before_start_has_returned(slow_add, event
 
     ran = []
     timer = Timer(3600, ran.append, [1])
-    slow_add(meanwhile)
+    after_add(join_and_cancel)
     timer.start()
-    joiners[0].join(60)
+    joiners[0].join(PATIENCE_S)
     assert not joiners[0].is_alive() and not timer.is_alive() and not ran
 
 
-def test_a_start_that_is_interrupted_has_not_started_it(slow_add, monkeypatch):
+def test_an_interrupted_start_does_not_start_the_timer(after_add, monkeypatch):
     def interrupt():
         raise KeyboardInterrupt
 
     ran = []
     timer = Timer(0.3, ran.append, [1])
-    with monkeypatch.context():
-        slow_add(interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            timer.start()
+    after_add(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        timer.start()
     monkeypatch.undo()
     assert not timer.is_alive()
     timer.interval = 0.6
     timer.start()
     with pytest.raises(RuntimeError):
         timer.start()
-    timer.join(60)
+    timer.join(PATIENCE_S)
     assert ran == [1]
 
 
-def test_a_name_that_fails_is_reported_and_the_timer_is_over(hook):
+def test_an_error_of_an_overridden_name_is_reported_and_ends_the_timer(hook):
     class Nameless(Timer):
         @property
         def name(self):
@@ -110,16 +95,12 @@ def test_a_name_that_fails_is_reported_and_the_timer_is_over(hook):
 
     timer = Nameless(0, int)
     timer.start()
-    timer.join(60)
+    timer.join(PATIENCE_S)
     assert not timer.is_alive()
-    assert [given.exc_type for given in hook] == [LookupError]
-    fine = Timer(0, int)
-    fine.start()
-    fine.join(60)
-    assert fine.finished.is_set()
+    assert [args.exc_type for args in hook] == [LookupError]
 
 
-def test_a_start_with_a_bad_interval_can_be_repeated_with_a_good_one():
+def test_after_a_bad_interval_start_can_be_called_again():
     timer = Timer(float("nan"), sys.intern, ["x"])
     for _ in range(2):
         with pytest.raises(ValueError):
@@ -127,27 +108,29 @@ def test_a_start_with_a_bad_interval_can_be_repeated_with_a_good_one():
         assert not timer.is_alive() and "initial" in repr(timer)
     timer.interval = 0
     timer.start()
-    timer.join(60)
+    timer.join(PATIENCE_S)
     assert timer.finished.is_set()
 
 
-@pytest.mark.parametrize(("look", "name"), [("is_alive", "_task"), ("ident", "_runner"), ("native_id", "_runner")])
-def test_who_looks_while_a_start_fails_sees_what_was_or_what_is(look, name):
-    """What start() has set may be gone, when another thread looks at it for the second time."""
-    looks = []
-
-    class TakenBack(Timer):
-        pass
-
-    def gone_at_the_second_look(timer):
-        looks.append(name)
-        return (threading.current_thread() if name == "_runner" else Started) if len(looks) == 1 else None
+@pytest.mark.parametrize(
+    ("attribute", "field"), [("is_alive", "_task"), ("ident", "_runner"), ("native_id", "_runner")]
+)
+def test_fields_that_a_failing_start_resets_are_read_once(attribute, field):
+    reads = []
 
     class Started:
         cancelled = False
 
-    timer = TakenBack(1, int)
+    class Reset(Timer):
+        pass
+
+    def gone_at_the_second_read(timer):
+        reads.append(field)
+        return (threading.current_thread() if field == "_runner" else Started) if len(reads) == 1 else None
+
+    timer = Reset(1, int)
     timer._task = Started
-    setattr(TakenBack, name, property(gone_at_the_second_look))
-    seen = getattr(timer, look)
-    assert (seen() if look == "is_alive" else seen) and len(looks) == 1
+    setattr(Reset, field, property(gone_at_the_second_read))
+    value = getattr(timer, attribute)
+    assert value() if attribute == "is_alive" else value
+    assert len(reads) == 1

@@ -1,4 +1,4 @@
-"""Timers across a fork: the child has none of its parent's, as with the standard ones, and may have its own."""
+"""Timers after a fork: as with the standard ones, the child has none of its parent's, and can start its own."""
 
 import os
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
 @BOTH
-def test_the_child_of_a_fork_has_none_of_the_timers_and_can_have_its_own(run_script, module):
+def test_the_child_has_no_timers_of_its_parent_and_can_start_its_own(run_script, module):
     answer = run_script(
         f"""
 from {module} import Timer
@@ -60,7 +60,7 @@ assert sorted(ran) == [(pid, "daemon"), (pid, "pending")], ran
 
 
 @BOTH
-def test_a_child_that_exits_normally_waits_for_its_own_timers_alone(run_script, module):
+def test_at_exit_the_child_waits_only_for_its_own_timers(run_script, module):
     answer = run_script(
         f"""
 from {module} import Timer
@@ -78,7 +78,6 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
 
 
 def test_a_fork_inside_a_function(run_script):
-    """The thread of the function is the child's main thread, and ends with it."""
     answer = run_script(
         """
 from hwheel import Timer
@@ -102,26 +101,10 @@ timer.join()
     assert answer == (0, "in the child\nchild 5\n", "")
 
 
-@BOTH
-def test_a_child_of_a_function_that_just_returns_ends(run_script, module):
-    answer = run_script(
-        f"""
-from {module} import Timer
-pids = []
-timer = Timer(0.01, lambda: pids.append(os.fork()))
-timer.start()
-timer.join()
-print(os.waitpid(pids[0], 0)[0] == pids[0])
-"""
-    )
-    assert answer == (0, "True\n", "")
-
-
 @pytest.mark.parametrize("daemon", [False, True])
 @pytest.mark.parametrize("own_run", [False, True])
 @BOTH
-def test_a_child_of_a_function_that_returns_ends_after_its_own_timers(run_script, module, own_run, daemon):
-    """The child has threads of its own by then, and one of them is a daemon that never ends, where timers share one."""
+def test_a_child_whose_function_returns_ends_after_its_own_timers(run_script, module, own_run, daemon):
     answer = run_script(
         f"""
 from {module} import Timer
@@ -142,7 +125,7 @@ def fork():
         pending = Timer(seconds, print, [seconds], dict(flush=True))
         pending.daemon = False
         pending.start()
-    if {module != "threading"}:     # the standard ones are threads, and one that is a daemon would have to end, too
+    if {module != "threading"}:     # the thread of a standard timer would keep the child alive, also a daemon
         late = Timer(3600, print, ["never"])
         late.daemon = True
         late.start()
@@ -167,7 +150,7 @@ def test_forks_while_other_threads_use_timers(run_script):
         """
 from hwheel import Timer
 sys.setswitchinterval(1e-5)
-threading.settrace(None)        # a thread that coverage.py traces may hold the lock of that at a fork
+threading.settrace(None)        # a thread that coverage.py traces may hold its lock at a fork
 stop = threading.Event()
 
 def use():

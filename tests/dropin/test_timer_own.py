@@ -1,4 +1,4 @@
-"""What hwheel.Timer does that threading.Timer cannot be asked for."""
+"""Properties of hwheel.Timer that cannot be tested with threading.Timer."""
 
 import gc
 import threading
@@ -33,8 +33,8 @@ def test_a_bad_interval_is_an_error_at_start_and_changes_nothing(interval, error
     assert calls == [1]
 
 
-def test_context_variables_of_one_function_are_not_the_next_ones():
-    variable = ContextVar("variable", default="as it was")
+def test_each_function_has_its_own_context_variables():
+    variable = ContextVar("variable", default="initial")
     seen = []
 
     def change():
@@ -45,23 +45,22 @@ def test_context_variables_of_one_function_are_not_the_next_ones():
         timer = hwheel.Timer(0, change)
         timer.start()
         timer.join()
-    assert seen == ["as it was"] * 20
+    assert seen == ["initial"] * 20
 
 
-def test_a_cancel_counts_until_the_function_begins(monkeypatch):
-    """Also while the timer, fallen due, waits for a thread."""
+def test_an_expired_timer_can_be_cancelled_until_its_function_begins(monkeypatch):
     jobs = []
-    fallen_due = threading.Event()
+    expired = threading.Event()
 
     def hold(job, daemon):
         jobs.append(job)
-        fallen_due.set()
+        expired.set()
 
     monkeypatch.setattr(hwheel.threading.timer._engine, "submit", hold)
     calls = []
     timer = hwheel.Timer(0, calls.append, [1])
     timer.start()
-    assert fallen_due.wait(PATIENCE_S)
+    assert expired.wait(PATIENCE_S)
     timer.cancel()
     assert timer.is_alive()
     threading.Thread(target=jobs.pop()).start()
@@ -70,8 +69,7 @@ def test_a_cancel_counts_until_the_function_begins(monkeypatch):
     assert calls == []
 
 
-def test_two_starts_at_once_run_it_once(monkeypatch, gate):
-    """The second comes while the first is at work, which no lock forbids."""
+def test_two_concurrent_starts_run_it_once(monkeypatch, gate):
     engine = hwheel.threading.timer._engine
     clock = engine.timer
 
@@ -94,9 +92,9 @@ def test_two_starts_at_once_run_it_once(monkeypatch, gate):
     assert calls == ["timer", "later"]
 
 
-@pytest.mark.parametrize("looks", ["_pending_or_done", "_take_back"])
-def test_a_timer_that_comes_to_its_end_while_somebody_looks(looks, monkeypatch):
-    """What it would have been called with is gone then, from one moment to the next."""
+@pytest.mark.parametrize("method", ["_pending_or_done", "_take_back"])
+def test_a_task_that_ends_during_a_search_of_the_pending_ones(method, monkeypatch):
+    """Its arguments are gone at the second read."""
     engine = hwheel.threading.timer._engine
     timer = hwheel.Timer(FAR_OFF_S, int)
 
@@ -116,7 +114,7 @@ def test_a_timer_that_comes_to_its_end_while_somebody_looks(looks, monkeypatch):
 
     monkeypatch.setattr(engine, "timer", Clock())
     monkeypatch.setattr(engine, "_keeping", engine._keeping)
-    if looks == "_take_back":
+    if method == "_take_back":
         timer._take_back(engine)
     else:
         assert engine._pending_or_done() == [timer]
@@ -124,15 +122,15 @@ def test_a_timer_that_comes_to_its_end_while_somebody_looks(looks, monkeypatch):
 
 
 class WithItsOwnRun(hwheel.Timer):
-    """Which has a thread of its own from its start on."""
+    """Has a thread of its own from start() on."""
 
     def run(self):
         self.function()
 
 
 @pytest.mark.parametrize("kind", [hwheel.Timer, WithItsOwnRun])
-def test_a_start_for_which_no_thread_can_be_had_is_an_error_that_changes_nothing(kind, monkeypatch):
-    """One that is started while the interpreter exits wants a thread that keeps it."""
+def test_a_start_for_which_no_thread_can_be_created_changes_nothing(kind, monkeypatch):
+    """A timer that starts while the interpreter exits needs a thread, the keeper."""
     calls = []
     timer = kind(0.01 if kind is WithItsOwnRun else FAR_OFF_S, lambda: calls.append(1))
     engine = hwheel.threading.timer._engine
@@ -156,37 +154,36 @@ def test_a_start_for_which_no_thread_can_be_had_is_an_error_that_changes_nothing
         timer.join(PATIENCE_S)
         assert calls == [1]
     finally:
-        timer.cancel()  # it would keep the interpreter
+        timer.cancel()  # otherwise the interpreter waits for it
 
 
 class Thing:
-    """Something whose end can be seen."""
+    """An object with weak references."""
 
 
-def test_a_timer_that_is_over_or_cancelled_is_held_by_nobody():
+@pytest.mark.parametrize("interval", [0, FAR_OFF_S], ids=["expired", "cancelled"])
+def test_a_timer_that_is_over_is_released(interval):
     gc.collect()
     gc.disable()
     try:
-        for interval in (0, FAR_OFF_S):
-            thing = Thing()
-            timer = hwheel.Timer(interval, lambda it: None, [thing])
-            seen = weakref.ref(thing)
-            timer.start()
-            if interval:
-                timer.cancel()
-            timer.join()
-            del timer, thing
-            give_up = time.monotonic() + PATIENCE_S
-            while collect_if_free_threaded() or seen() is not None:  # its thread is about to let go of it
-                assert time.monotonic() < give_up
-                time.sleep(0.001)
+        thing = Thing()
+        timer = hwheel.Timer(interval, lambda it: None, [thing])
+        seen = weakref.ref(thing)
+        timer.start()
+        if interval:
+            timer.cancel()
+        timer.join()
+        del timer, thing
+        give_up = time.monotonic() + PATIENCE_S
+        while collect_if_free_threaded() or seen() is not None:  # its thread is about to drop the last reference
+            assert time.monotonic() < give_up
+            time.sleep(0.001)
     finally:
         gc.enable()
 
 
-def test_starts_and_cancels_from_many_threads_run_each_at_most_once():
+def test_concurrent_starts_and_cancels_run_each_timer_at_most_once():
     calls = [0] * 200
-    errors = []
 
     def count(i):
         calls[i] += 1
@@ -197,11 +194,11 @@ def test_starts_and_cancels_from_many_threads_run_each_at_most_once():
         for timer in timers:
             try:
                 act(timer)
-            except RuntimeError as error:
-                errors.append(error)
+            except RuntimeError:  # the other thread has started it
+                assert act is hwheel.Timer.start
 
-    threads = [threading.Thread(target=use, args=(act,)) for act in (hwheel.Timer.start, hwheel.Timer.start)]
-    threads += [threading.Thread(target=use, args=(act,)) for act in (hwheel.Timer.cancel, repr)]
+    actions = [hwheel.Timer.start, hwheel.Timer.start, hwheel.Timer.cancel, repr]
+    threads = [threading.Thread(target=use, args=(act,)) for act in actions]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -212,16 +209,16 @@ def test_starts_and_cancels_from_many_threads_run_each_at_most_once():
     assert max(calls) <= 1
 
 
-def test_finished_that_is_first_asked_for_in_the_function_is_set_after_it():
+def test_finished_that_is_first_read_in_the_function_is_set_after_it():
     seen = []
     timer = hwheel.threading.Timer(0.001, lambda: seen.append((timer.finished, timer.finished.is_set())))
     timer.start()
-    timer.join(60)
+    timer.join(PATIENCE_S)
     ((finished, was_set),) = seen
     assert not was_set and finished.is_set()
 
 
-def test_a_thread_has_the_timers_name_no_longer_than_the_function_runs(eventually):
+def test_after_the_function_its_thread_has_the_idle_name(eventually):
     threads = []
     timer = hwheel.Timer(0, lambda: threads.append(threading.current_thread()))
     timer.name = "heartbeat"

@@ -1,4 +1,4 @@
-"""hwheel.sched does what the standard sched does, for any sequence of operations on a time that the test moves."""
+"""hwheel.sched behaves like the standard sched, for any sequence of operations on a virtual time."""
 
 import sched
 from fractions import Fraction
@@ -11,7 +11,7 @@ from sampling import search_settings
 
 
 class Side:
-    """One scheduler, its clock, and what it ran."""
+    """One scheduler, its clock, and its log."""
 
     def __init__(self, module, now):
         self.now = now
@@ -50,7 +50,7 @@ class Side:
 
 
 class SchedMachine(RuleBasedStateMachine):
-    """Every operation is done to both; then both must look the same."""
+    """Applies each operation to both schedulers, and compares them."""
 
     @initialize(now=st.sampled_from([0, 0.5, Fraction(1, 3), -7]))
     def begin(self, now):

@@ -68,7 +68,7 @@ class Interruption:
             self._before[frame] = name
             if before.startswith(("CALL", "JUMP_BACKWARD")) and not before.startswith("CALL_INTRINSIC"):
                 self._point(frame, "called" if before.startswith("CALL") else "loop")
-        elif event == "return":
+        elif event in ("return", "exception"):  # after a call that raises, CPython does not check for signals
             self._before.pop(frame, None)
         return self._step
 

@@ -1,6 +1,7 @@
 """An elastic pool of threads: as many as are busy at once, and few when nothing blocks.
 
-Locking: `_lock` guards every field. Under it run only a few lines of this module. Threads are started without it.
+Locking: `_lock` guards the queue and the idle threads. Under it run only a few lines of this module; threads are
+started without it. A thread counts itself, because Ctrl-C may interrupt the thread that starts it.
 """
 
 import threading
@@ -50,7 +51,7 @@ class ThreadPool:
         self._idle: dict[threading.Thread, _Inbox] = {}  # the last one gets the next job, so that the others may end
         self._threads: set[threading.Thread] = set()  # including those that are being started
         self._taken = 0  # jobs that a thread has begun
-        self._progress_at = 0.0  # when a thread last began a job or was created
+        self._progress_at = 0.0  # when a thread last began a job or was started
         self._check_scheduled = False
         self._taken_at_check = 0
         self._was_slow = False  # at the last check
@@ -70,21 +71,19 @@ class ThreadPool:
                 return
             all_blocked = not self._queue and time.monotonic() - self._progress_at > CHECK_INTERVAL_S
             self._queue.append(job)
-            new = self._create(1 if len(self) < INITIAL_THREADS or all_blocked else 0)
+            grow_by = 1 if len(self) < INITIAL_THREADS or all_blocked else 0
             schedule = not self._check_scheduled
             if schedule:
                 self._check_scheduled = True
                 self._was_slow = False
                 self._taken_at_check = self._taken
-        self._start(new)
+        self._grow(grow_by)
         if schedule:
             self._schedule_check()
 
     def fill(self) -> None:
         """Start the minimum of threads."""
-        with self._lock:
-            new = self._create(self._minimum - len(self))
-        self._start(new)
+        self._grow(self._minimum - len(self))
 
     def leave(self) -> None:
         """From now on, end each thread as soon as it has no job. The pool still accepts jobs."""
@@ -107,9 +106,9 @@ class ThreadPool:
             is_slow = taken * QUICK_JOB_S < len(self) * CHECK_INTERVAL_S
             grow = is_slow and self._was_slow
             self._was_slow = is_slow
-            new = self._create(min(len(self._queue), max(1, len(self) // 4)) if grow else 0)
+            grow_by = min(len(self._queue), max(1, len(self) // 4)) if grow else 0
             schedule = self._check_scheduled = bool(self._queue)
-        self._start(new)
+        self._grow(grow_by)
         if schedule:
             self._schedule_check()
 
@@ -120,18 +119,13 @@ class ThreadPool:
             self._check_scheduled = False  # so that the next job tries again
             raise
 
-    def _create(self, count: int) -> list[threading.Thread]:
-        """Create threads. They count from now on; the caller starts them without the lock."""
-        new = [threading.Thread(target=self._work, name=IDLE_NAME, daemon=self._daemon) for _ in range(count)]
-        if new:
-            self._threads.update(new)
-            self._progress_at = time.monotonic()
-        return new
-
-    def _start(self, threads: list[threading.Thread]) -> None:
-        """Start the threads. If the system refuses one, the next check tries again."""
-        for thread in threads:
+    def _grow(self, count: int) -> None:
+        """Start threads, without the lock. If the system refuses one, the next check tries again."""
+        for _ in range(count):
+            thread = threading.Thread(target=self._work, name=IDLE_NAME, daemon=self._daemon)
             try:
+                self._threads.add(thread)
+                self._progress_at = time.monotonic()
                 thread.start()
             except BaseException as error:
                 if thread.ident is None:  # otherwise Ctrl-C came after the thread had begun

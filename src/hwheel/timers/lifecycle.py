@@ -5,6 +5,7 @@ Each change of the dictionary is a single atomic step instead.
 """
 
 import atexit
+import concurrent.futures.thread  # noqa: F401  # here, so that its fork handler and that of logging run before ours
 import itertools
 import os
 import threading

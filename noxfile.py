@@ -27,7 +27,8 @@ BUILD = ROOT / "build"
 PACKAGE = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "hwheel_core", "src")
 CORE = ("tests/unit", "tests/threads", "tests/containers")
 FACES = ("tests/purgatory", "tests/dropin", "tests/lifetime")
-MEMORY = ("tests/unit", "tests/containers", "tests/purgatory", "tests/c_api", "tests/promises/test_no_memory.py")
+ALLOCATION_FAILURES = "tests/promises/test_allocation_failures.py"
+MEMORY = ("tests/unit", "tests/containers", "tests/purgatory", "tests/c_api", ALLOCATION_FAILURES)
 
 
 def prepare(session, *groups, **variables):
@@ -111,7 +112,7 @@ def coverage(session):
     """Line coverage of Python and of the compiled core, in build/coverage."""
     prepare(session, "test", "coverage", HWHEEL_CFLAGS="--coverage -O0")
     # Forks during the start of a thread inherit a locked coverage.py, and these tests set trace functions themselves.
-    without = ("spark", "packaging", "bench", "cluster", "kafka", "lifetime", "promises/test_interruption.py")
+    without = ("spark", "packaging", "bench", "cluster", "kafka", "lifetime", "promises/test_forks_and_interrupts.py")
     command = ("-m", "coverage", "run", "-m", "pytest", "-q", *(f"--ignore=tests/{path}" for path in without))
     python(session, *command, env={"HWHEEL_MODEL_EXAMPLES": "0.2", "HWHEEL_SOAK_SECONDS": "0.3"})
     session.run("coverage", "combine", "-q")
@@ -158,7 +159,7 @@ def pytest_sanitized(session, *tests, asan_options):
 @nox.session
 def sanitize(session):
     """AddressSanitizer and UndefinedBehaviorSanitizer."""
-    more = ("tests/c_api", "tests/promises/test_no_memory.py", "tests/model", "tests/recorder", "tests/live")
+    more = ("tests/c_api", ALLOCATION_FAILURES, "tests/model", "tests/recorder", "tests/live")
     pytest_sanitized(session, *CORE, *FACES, *more, asan_options="detect_leaks=0")
 
 

@@ -1,4 +1,7 @@
-"""An account of all tasks: each ends once, by a run, by a cancel() that returned True, or in what close() returns."""
+"""An account of all tasks of a timer.
+
+Each task ends exactly once: it runs, a cancel() of it returns True, or close() returns it.
+"""
 
 import gc
 import itertools
@@ -10,7 +13,7 @@ from waiting import wait_until
 
 
 class Argument:
-    """What a task is called with; known by its number, and seen to be released."""
+    """The argument of a task. It identifies the task, and shows whether the timer has released it."""
 
     def __init__(self, number):
         self.number = number
@@ -30,14 +33,14 @@ class Account:
         self._numbers = itertools.count()
         self.ran = []
         self.every_ran = []
-        self.tasks = {}  # number -> task or batch, where the add returned
-        self.lengths = {}  # number -> timers of the batch
-        self.every = set()  # numbers of tasks of call_every
+        self.tasks = {}  # number -> task or batch, if the add returned
+        self.lengths = {}  # number -> length of the batch
+        self.every = set()  # numbers of periodic tasks
         self.cancelled = set()
-        self.returned = []  # by close(), in all
+        self.returned = []  # by close()
         self.arguments = []  # weak references
 
-    # --- adds; one that is interrupted leaves its number without a task ---
+    # --- adds: an interrupted add leaves its number without a task ---
 
     def later(self, timer, delay, run=None, **terms):
         number = next(self._numbers)
@@ -69,13 +72,13 @@ class Account:
     def run_every(self, argument):
         self.every_ran.append(argument.number)
 
-    # --- the end ---
+    # --- close ---
 
     def take_back(self, returned):
         for one in returned:
             if hasattr(one, "indices"):
                 self.returned.extend((getattr(one.callback, "number", None), index) for index in one.indices())
-            else:  # one that is not of this account counts, too
+            else:  # a task that was not added here is counted as None
                 known = one.args and isinstance(one.args[0], Argument)
                 self.returned.append(one.args[0].number if known else None)
 
@@ -83,12 +86,24 @@ class Account:
         self.take_back(timer.close(**how))
 
     def faults(self, timer):
-        """What is wrong after close(): a list of sentences."""
+        """Return what is wrong after close(), as a list of sentences."""
+        found = self._wrong_ends() + self._wrong_counters(timer)
+        if left := self.threads_left():
+            found.append(f"threads are left: {left}")
+        self.tasks.clear()
+        wait_until(self._is_released, 1)
+        if not self._is_released():
+            kept = sum(one() is not None for one in self.arguments)
+            found.append(f"arguments are kept: {kept} of {len(self.arguments)}")
+        return found
+
+    def _wrong_ends(self):
+        """Return which tasks did not end exactly once."""
         ends = Counter(self.ran)
         ends.update(self.returned)
         ends.update(self.cancelled)
         for number in self.every & self.tasks.keys():
-            # What close() found in the middle of a run has ended with it, and is not returned.
+            # A periodic task that was running during close() has ended, and is not returned.
             ends[number] += self.tasks[number].cancelled and number not in [*self.returned, *self.cancelled]
         sure, unsure = [], []
         for number in range(next(self._numbers)):
@@ -102,6 +117,10 @@ class Account:
         for keys in unsure:
             if len({ends[key] for key in keys}) > 1 or ends[keys[0]] > 1:
                 found.append(f"an interrupted add is halved: {[ends[key] for key in keys]}")
+        return found
+
+    def _wrong_counters(self, timer):
+        found = []
         stats = timer.stats()
         if stats.pending or len(timer):
             found.append(f"{stats.pending} are pending after close()")
@@ -110,16 +129,6 @@ class Account:
         tasks = {number: one for number, one in self.tasks.items() if number not in self.lengths}
         if pending := [number for number, one in tasks.items() if one.pending]:
             found.append(f"pending after close(): {pending}")
-        left = self.threads_left()
-        if left:
-            found.append(f"threads are left: {left}")
-        self.tasks.clear()
-        tasks.clear()
-        del timer
-        wait_until(self._is_released, 1)
-        if not self._is_released():
-            kept = sum(one() is not None for one in self.arguments)
-            found.append(f"arguments are kept: {kept} of {len(self.arguments)}")
         return found
 
     def _is_released(self):
@@ -133,6 +142,7 @@ class Account:
 
 
 def timer_threads():
-    """Names of timers' threads. An interrupted Thread.start leaves what never ran among threading's own for ever."""
+    """Return the names of timers' threads."""
+    # After an interrupted Thread.start(), threading.enumerate() lists the thread forever, although it never ran.
     alive = [one.name for one in threading.enumerate() if one.is_alive()]
     return [name for name in alive if name.startswith(("reaper-", "executor-"))]

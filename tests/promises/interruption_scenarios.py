@@ -1,4 +1,4 @@
-"""What is interrupted: scenarios that use a timer, then settle everything and say what is wrong."""
+"""Scenarios that are interrupted. Each uses a timer, closes it, and returns the faults."""
 
 import contextlib
 import itertools
@@ -11,11 +11,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from account import Account
 from hwheel import ManualTimer, SystemTimer
+from interruption_points import search
 from waiting import Waits, wait_until
 
 
 class DuckTyped:
-    """An executor by its submit alone, with one thread."""
+    """An executor with one thread that has only submit()."""
 
     def __init__(self):
         self._pool = ThreadPoolExecutor(1)
@@ -44,21 +45,21 @@ class World(Waits):
         else:
             self.timer = SystemTimer(executor=self.executor, on_error=on_error, **options)
 
-    def do(self, interruption, act, *, may_be_swallowed=False):
-        """The part that is interrupted. Returns a list of faults."""
+    def do(self, interruption, act, *, may_be_ignored=False):
+        """Call act(), which is interrupted, and return the faults."""
         faults = []
         try:
             with interruption:
                 act()
-            if interruption.raised and not may_be_swallowed:
-                faults.append("the interruption was swallowed")
+            if interruption.raised and not may_be_ignored:
+                faults.append("the interrupt was ignored")
         except KeyboardInterrupt:
             if not interruption.raised:
                 raise
         return faults
 
     def go_on(self):
-        """What a ManualTimer or a timer without a reaper needs, for time to pass."""
+        """Advance a ManualTimer or a timer without a reaper."""
         if not self.timer.closed:
             if isinstance(self.timer, ManualTimer):
                 self.timer.advance(0.1)
@@ -66,7 +67,7 @@ class World(Waits):
                 self.timer.advance_clock(1)
 
     def settle(self):
-        """Uses the timer, if it is open; closes it; returns what is wrong."""
+        """Use the timer if it is open, close it, and return the faults."""
         return self.use_and_close() + self.faults()
 
     def use_and_close(self):
@@ -75,14 +76,14 @@ class World(Waits):
         if not timer.closed:
             probe = account.later(timer, 0)
             if not self.wait_for(lambda: probe.expired, 5):
-                faults.append("a timer that is added afterwards does not run")
+                faults.append("a task that is added afterwards does not run")
             soon = account.later(timer, 0.002)
             if not self.wait_for(lambda: soon.expired, 5):
-                faults.append("a second timer that is added afterwards does not run")
+                faults.append("a second task that is added afterwards does not run")
             del probe, soon
         account.close(timer)
         if again := timer.close():
-            faults.append(f"a further close() returned {len(again)}")
+            faults.append(f"another close() returned {len(again)}")
         if self.executor is not None and self.executor != "inline":
             self.executor.shutdown()
         return faults
@@ -119,8 +120,8 @@ def add_first(kind):
     return scenario
 
 
-def first_add_twice_interrupted(interruption, executor, **options):
-    """An add after an interrupted first add, from another thread while the first one's threads may be half started."""
+def add_after_interrupted_first_add(interruption, executor, **options):
+    """Another thread adds after the first add was interrupted, perhaps while it started threads."""
     world = World(executor, **options)
     faults = world.do(interruption, lambda: world.account.later(world.timer, 0.001))
     other = threading.Thread(target=one_of_each, args=(world,))
@@ -131,11 +132,11 @@ def first_add_twice_interrupted(interruption, executor, **options):
     return faults + world.settle()
 
 
-# --- the end -----------------------------------------------------------------------------------------------------
+# --- close -------------------------------------------------------------------------------------------------------
 
 
 def busy(world, hold):
-    """A timer with a callback under way, one ready behind it, and some pending."""
+    """Start a callback that waits, with one expired task behind it and others pending."""
     account, timer = world.account, world.timer
     started, ended = threading.Event(), threading.Event()
 
@@ -156,12 +157,12 @@ def busy(world, hold):
     return started, ended
 
 
-def closing(how, at_leisure):
+def closing(how, idle):
     def scenario(interruption, executor, **options):
         world = World(executor, **options)
         hold = threading.Event()
         started = ended = threading.Event()
-        if at_leisure:
+        if idle:
             one_of_each(world)
             world.go_on()
         else:
@@ -171,7 +172,7 @@ def closing(how, at_leisure):
         faults = world.do(interruption, lambda: world.account.close(world.timer, **how))
         hold.set()
         if started.is_set() and not ended.wait(5):
-            faults.append("the callback that was running does not end")
+            faults.append("the running callback does not end")
         return faults + world.settle()
 
     return scenario
@@ -183,18 +184,18 @@ def never_started(interruption, executor, **options):
     return faults + world.settle()
 
 
-def nothing(number):
-    """What a dump can write, because it is found by its name."""
+def importable_callback(number):
+    """A dump can hold this callback, because it is found by its name."""
 
 
 def dumping(then):
     def scenario(interruption, executor, **options):
-        """Each task is in the dump, or still pending, or comes back from what is called then."""
+        """Each task is in the dump, is still pending, or is returned by the next dump() or close()."""
         world = World(executor, **options)
         timer, data = world.timer, []
         for number in range(3):
-            timer.call_later(3600 + number, nothing, number)
-        timer.call_every(3600, nothing, 3)
+            timer.call_later(3600 + number, importable_callback, number)
+        timer.call_every(3600, importable_callback, 3)
         faults = world.do(interruption, lambda: data.append(timer.dump()))
         if not data and not timer.closed and len(timer) != 4:
             faults.append(f"{len(timer)} of 4 are pending")
@@ -202,12 +203,12 @@ def dumping(then):
             data.append(timer.dump())
         left = timer.close()
         if data and left:
-            faults.append(f"{len(left)} are in the dump, and close() returned them")
+            faults.append(f"close() returned {len(left)} tasks that are in the dump")
         with ManualTimer() as other:
             tasks = other.load(data[0]).tasks if data else left
             numbers = sorted(task.args[0] for task in tasks)
         if numbers != [0, 1, 2, 3]:
-            faults.append(f"of 0 to 3 there are {numbers}")
+            faults.append(f"expected 0 to 3, found {numbers}")
         if world.executor is not None and world.executor != "inline":
             world.executor.shutdown()
         if threads := world.account.threads_left():
@@ -218,7 +219,7 @@ def dumping(then):
 
 
 def leaving_the_block(interruption, executor, **options):
-    """What __exit__ throws away is nobody's: only what is not thrown away has to be accounted for."""
+    """__exit__ discards tasks. Only the others must be accounted for."""
     world = World(executor, **options)
     account, timer = world.account, world.timer
     tasks = []
@@ -233,22 +234,22 @@ def leaving_the_block(interruption, executor, **options):
     account.close(timer)
     for number, task in [*account.tasks.items()]:
         if task.cancelled and number not in account.returned:
-            del account.tasks[number]  # thrown away by __exit__
+            del account.tasks[number]  # discarded by __exit__
     if len(timer) or any(task.pending for task in tasks):
-        faults.append("something is pending after a second close()")
+        faults.append("tasks are pending after the second close()")
     tasks.clear()
     if threads := threads or account.threads_left():
         faults.append(f"threads are left: {threads}")
     if again := timer.close():
-        faults.append(f"a further close() returned {len(again)}")
+        faults.append(f"another close() returned {len(again)}")
     return faults
 
 
-# --- timers that the caller moves on -----------------------------------------------------------------------------
+# --- timers that the caller advances -----------------------------------------------------------------------------
 
 
-def moving_on(interruption, executor, **options):
-    """ManualTimer.advance, or advance_clock without a reaper: twice, over everything that can fall due."""
+def advancing(interruption, executor, **options):
+    """Call advance() or advance_clock() twice, with expired tasks of each kind."""
     world = World(executor, **options)
     account, timer = world.account, world.timer
     one_of_each(world)
@@ -265,19 +266,19 @@ def moving_on(interruption, executor, **options):
     faults = world.do(interruption, act)
     short = [number for number in account.tasks if number in (1,)]
     if not world.wait_for(lambda: all(number in account.ran for number in short), 5):
-        faults.append("what was due does not run after the interruption")
+        faults.append("the expired task does not run after the interrupt")
     return faults + world.settle()
 
 
-def first_move(interruption, executor, **options):
-    """advance_clock() as the very first call, which starts things."""
+def first_advance(interruption, executor, **options):
+    """The first call is advance_clock(), which starts the timer."""
     world = World(executor, **options)
     faults = world.do(interruption, lambda: world.timer.advance_clock(1))
     return faults + world.settle()
 
 
 def callback_interrupted(interruption, executor, **options):
-    """The interruption comes in the callback itself, on the caller's own thread: it must get out to the caller."""
+    """A callback in the caller's thread raises KeyboardInterrupt, which must reach the caller."""
     world = World(executor, **options)
     account, timer = world.account, world.timer
 
@@ -286,24 +287,24 @@ def callback_interrupted(interruption, executor, **options):
         raise KeyboardInterrupt
 
     tasks = [account.later(timer, 0, interrupted), account.later(timer, 0)]
-    got_out = False
+    reached_caller = False
 
     def act():
-        nonlocal got_out
+        nonlocal reached_caller
         try:
             if executor == "manual":
                 timer.advance(0.001)
             else:
                 timer.advance_clock(5)
         except KeyboardInterrupt:
-            got_out = True
+            reached_caller = True
             raise
 
     with contextlib.suppress(KeyboardInterrupt), interruption:
         act()
-    faults = [] if got_out else ["a KeyboardInterrupt in a callback did not get out to the caller"]
+    faults = [] if reached_caller else ["the KeyboardInterrupt of a callback did not reach the caller"]
     world.reported.clear()
-    if not got_out or interruption.raised:  # the callback's own may be yet to come
+    if not reached_caller or interruption.raised:  # the callback may not have raised yet
         with contextlib.suppress(KeyboardInterrupt):
             while not timer.closed:
                 world.go_on()
@@ -317,7 +318,7 @@ def callback_interrupted(interruption, executor, **options):
 
 def forked(keep):
     def scenario(interruption, executor, **options):
-        """The handlers that the child runs before os.fork() returns. Python prints what they raise, and goes on."""
+        """Interrupt the fork handlers in the child. Python prints their exceptions and continues."""
         fork = "keep" if keep else "drop"
         worlds = [World(executor, fork=fork, **options) for _ in range(2)]
         for world in worlds:
@@ -330,9 +331,9 @@ def forked(keep):
             nonlocal pid
             pid = os.fork()
             if pid == 0:
-                signal.alarm(8)  # less than the parent's: it is the child that says where it hangs
+                signal.alarm(8)  # less than the parent's, so that the child prints its stacks
 
-        faults = worlds[0].do(interruption, act, may_be_swallowed=True)
+        faults = worlds[0].do(interruption, act, may_be_ignored=True)
         if pid:
             _, status = os.waitpid(pid, 0)
             if status:
@@ -355,7 +356,7 @@ def forked(keep):
 
 
 def drop(world):
-    """In a child: what was pending must be cancelled, once the timer is used again."""
+    """Check in a child that the pending tasks are cancelled as soon as the timer is used."""
     world.account.later(world.timer, 0)
     for number, task in world.account.tasks.items():
         if number in world.account.lengths:
@@ -370,7 +371,7 @@ SCENARIOS = {
     "first add, far off": (add_first("far"), "own inline pool duck"),
     "first call_many": (add_first("many"), "own inline"),
     "first call_every": (add_first("every"), "own inline"),
-    "first add, then others": (first_add_twice_interrupted, "own inline pool duck"),
+    "first add, then others": (add_after_interrupted_first_add, "own inline pool duck"),
     "close": (closing({}, True), "own inline pool duck manual"),
     "close while busy": (closing({}, False), "own inline pool duck manual"),
     "close with timeout": (closing({"timeout": 0.05}, False), "own inline pool duck"),
@@ -384,28 +385,28 @@ SCENARIOS = {
     "dump, then close": (dumping("close"), "own inline pool manual"),
     "dump, then dump": (dumping("dump"), "inline own pool manual"),
     "leaving the block": (leaving_the_block, "own inline pool manual"),
-    "advance": (moving_on, "manual"),
+    "advance": (advancing, "manual"),
     "in a callback": (callback_interrupted, "manual"),
     "fork with drop": (forked(False), "own inline pool duck"),
     "fork with keep": (forked(True), "own inline pool duck"),
 }
 WITHOUT_REAPER = {
-    "advance_clock": (moving_on, "own inline pool duck"),
-    "first advance_clock": (first_move, "own inline pool"),
+    "advance_clock": (advancing, "own inline pool duck"),
+    "first advance_clock": (first_advance, "own inline pool"),
     "in a callback, advance_clock": (callback_interrupted, "inline"),
     "close without a reaper": (closing({}, False), "own inline pool duck"),
     "close running the rest without a reaper": (closing({"run_pending": True}, False), "own inline pool duck"),
 }
 
 
-def cases(everything):
-    """name -> (scenario, executor, options). All, or each scenario once, with one executor after another."""
+def interruption_cases(exhaustive):
+    """Return name -> (scenario, executor, options), for all executors or for one executor in turn."""
     turn = itertools.count()
     return {
         f"{name} / {executor}": (scenario, executor, options)
         for table, options in [(SCENARIOS, {}), (WITHOUT_REAPER, {"reaper": False})]
         for name, (scenario, executors) in table.items()
-        for executor in ([*executors.split()] if everything else [one_of(executors.split(), next(turn))])
+        for executor in ([*executors.split()] if exhaustive else [one_of(executors.split(), next(turn))])
     }
 
 
@@ -413,6 +414,6 @@ def one_of(those, number):
     return those[number % len(those)]
 
 
-def scenario_named(name):
-    scenario, executor, options = cases(True)[name]
-    return lambda interruption: scenario(interruption, executor, **options)
+def search_case(name, sample):
+    scenario, executor, options = interruption_cases(True)[name]
+    search(lambda interruption: scenario(interruption, executor, **options), sample)

@@ -1,4 +1,4 @@
-"""A child that is forked somewhere in the middle, and then used for real. What is wrong is printed, a line each."""
+"""A forked child that uses the timer of its parent. Parent and child print the faults, one a line."""
 
 import contextlib
 import faulthandler
@@ -14,15 +14,16 @@ from account import Account
 from hwheel import ManualTimer, SystemTimer
 from waiting import Waits
 
-CHILD_S = 20
+CHILD_TIMEOUT_S = 20
 
 
-def say(text):
+def report(text):
+    """Print in one system call, because parent and child write to the same file."""
     os.write(1, f"{text}\n".encode())
 
 
 class ForkablePool:
-    """An executor that makes new threads in a child; concurrent.futures' own does not."""
+    """A thread pool that starts new threads in a child. ThreadPoolExecutor does not."""
 
     def __init__(self):
         self._pools = {}
@@ -35,12 +36,15 @@ class ForkablePool:
 
 
 class World(Waits):
+    """A timer, an account of its tasks, and the children that were forked."""
+
     def __init__(self, executor, keep, **options):
         self.account = Account()
         self.children = []
+        self.forks = 0
         self.ending = "exit"
         self.started = []
-        self.delays = {}  # number of a batch -> what it was added with
+        self.delays = {}  # number of a batch -> its delays
         self.top = os.getpid()
         self.reaper = options.get("reaper", True)
         if executor == "manual":
@@ -53,27 +57,27 @@ class World(Waits):
 
     def go_on(self):
         if isinstance(self.timer, ManualTimer):
-            with contextlib.suppress(RuntimeError):  # inside of an advance, which goes on by itself
+            with contextlib.suppress(RuntimeError):  # inside advance(), which continues on its own
                 self.timer.advance(0.01)
         elif not self.reaper and not self.timer.closed:
             self.timer.advance_clock(1)
 
     def fork(self, **how):
-        """Forks; in the child uses the timer, and ends as `ending` says; "return": returns True."""
+        """Fork. The child uses the timer, and ends as `ending` says, or returns True if that is "return"."""
         sys.stdout.flush()
         pid = os.fork()
         if pid:
-            self.children.append(pid)
+            self.add_child(pid)
             return False
         faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)
-        signal.alarm(CHILD_S)
+        signal.alarm(CHILD_TIMEOUT_S)
         self.children.clear()
         try:
-            use_for_real(self, **how)
+            check_child(self, **how)
         except SystemExit:
             raise
         except BaseException as error:
-            say(f"in the child: {error!r}")
+            report(f"in the child: {error!r}")
             raise
         if self.ending == "_exit":
             os._exit(0)
@@ -81,23 +85,29 @@ class World(Waits):
             sys.exit(0)
         return True
 
+    def add_child(self, pid):
+        self.children.append(pid)
+        self.forks += 1
+
     def join_children(self):
         for pid in self.children:
             _, status = os.waitpid(pid, 0)
             if status:
-                say(f"a child ended with status {status}")
+                report(f"a child ended with status {status}")
 
     def end(self):
-        """In the parent: nothing is lost."""
+        """Check in the parent that no task was lost."""
+        if self.forks == 0:
+            report("nothing was forked")
         account, timer = self.account, self.timer
         account.close(timer)
         self.join_children()
         for fault in account.faults(timer):
-            say(f"in the parent: {fault}")
+            report(f"in the parent: {fault}")
 
 
 def fill(world):
-    """What the parent has pending."""
+    """Add tasks of each kind in the parent."""
     account, timer = world.account, world.timer
     account.later(timer, 3600)
     account.later(timer, 0.3)
@@ -107,44 +117,51 @@ def fill(world):
     account.again(timer, 1800)
 
 
-def use_for_real(world, *, running=(), in_flight=0, closed=False, every=None):
-    """running: tasks in whose callbacks this is, which will be counted when they end. in_flight: how many may
-    have been on their way to a callback of the parent. every: a task of call_every was running, and has to go on."""
+def check_child(world, *, running=(), in_flight=0, closed=False, every=None):
+    """Check in the child that the timer works.
+
+    Args:
+        running: Tasks whose callbacks run at the moment. They count when they end.
+        in_flight: How many tasks the parent may have been dispatching.
+        closed: Whether the timer is closed.
+        every: Not None: a periodic task was running, and must go on.
+    """
     account = world.account
-    before = [*account.ran]
+    before = {*account.ran}
     every_before = len(account.every_ran)
     if not closed:
-        never_early(world)
+        check_never_early(world)
     if every is not None and world.keep and not closed:
         if not world.wait_for(lambda: len(account.every_ran) >= every_before + 2):
-            say("in the child: call_every does not go on")
-    near = {n for n, one in account.tasks.items() if n not in account.lengths and one.delay_ms < 5000} - account.every
-    near |= {(n, i) for n, delays in world.delays.items() for i, delay in enumerate(delays) if delay < 5000}
+            report("in the child: call_every does not go on")
     if world.keep and not closed:
-        world.wait_for(lambda: len(near - {*account.ran} - {*running}) <= in_flight, 10)
-        missing = near - {*account.ran} - {*running}
-        if len(missing) > in_flight:
-            say(f"in the child: {len(missing)} of {len(near)} kept ones did not run")
+        check_kept_tasks(world, running, in_flight)
     else:
         time.sleep(0.05)
-        if more := {*account.ran} - {*before} - {*world_new(world)}:
-            say(f"in the child: {len(more)} ran that had been dropped")
-    twice = {key for key in account.ran if account.ran.count(key) > 1} if len(account.ran) < 5000 else set()
-    if twice or len(account.ran) != len({*account.ran}):
-        say(f"in the child: ran twice: {twice}")
+        if more := {*account.ran} - before - {*getattr(world, "new", ())}:
+            report(f"in the child: {len(more)} dropped tasks ran")
+    if len(account.ran) != len({*account.ran}):
+        report(f"in the child: {len(account.ran) - len({*account.ran})} tasks ran twice")
     if world.ending == "exit unclosed":
         sys.exit(0)
-    if world.ending == "return unclosed":
-        return
-    check_close(world)
+    if world.ending != "return unclosed":
+        check_close(world)
 
 
-def world_new(world):
-    return getattr(world, "new", ())
+def check_kept_tasks(world, running, in_flight):
+    """Check that the parent's tasks run in the child, too."""
+    account = world.account
+    near = {n for n, one in account.tasks.items() if n not in account.lengths and one.delay_ms < 5000} - account.every
+    near |= {(n, i) for n, delays in world.delays.items() for i, delay in enumerate(delays) if delay < 5000}
+    near -= {*running}
+    world.wait_for(lambda: len(near - {*account.ran}) <= in_flight, 10)
+    missing = near - {*account.ran}
+    if len(missing) > in_flight:
+        report(f"in the child: {len(missing)} of {len(near)} kept tasks did not run")
 
 
-def never_early(world):
-    """New timers in the child keep their time."""
+def check_never_early(world):
+    """Check that new tasks in the child do not run early."""
     timer = world.timer
     world.new = []
     ran = {}
@@ -156,11 +173,11 @@ def never_early(world):
     every = timer.call_every(0.1, lambda: ran.setdefault("call_every", timer.time()))
     batch = timer.call_many(array("q", [200]), lambda indices: ran.setdefault("call_many", timer.time()))
     if not world.wait_for(lambda: len(ran) == 4):
-        say(f"in the child: of four new timers only these ran: {[*ran]}")
+        report(f"in the child: only these of four new tasks ran: {[*ran]}")
     every.cancel()
     for what, after in [("call_later", 0.2), ("call_at", 0.15), ("call_every", 0.1), ("call_many", 0.2)]:
         if what in ran and ran[what] - begin < after - 1e-6:
-            say(f"in the child: {what} of {after} s ran after {ran[what] - begin:.4f} s")
+            report(f"in the child: {what} of {after} s ran after {ran[what] - begin:.4f} s")
     del new, batch
 
 
@@ -172,16 +189,16 @@ def check_close(world):
     returned = timer.close()
     count = sum(len(one.indices()) if hasattr(one, "indices") else 1 for one in returned)
     if far is not None and far not in returned:
-        say("in the child: close() did not return a new task")
-    if world.executor != "pool" and count != pending:  # a pool may yet hand some in
-        say(f"in the child: close() returned {count} of {pending}")
+        report("in the child: close() did not return a new task")
+    if world.executor != "pool" and count != pending:  # the pool may still submit some
+        report(f"in the child: close() returned {count} of {pending}")
     if not world.keep and far is not None and count > 1:
-        say(f"in the child: close() returned {count - 1} that had been dropped")
+        report(f"in the child: close() returned {count - 1} dropped tasks")
     if timer.close():
-        say("in the child: a second close() returned something")
+        report("in the child: the second close() returned tasks")
     after = timer.stats()
     count += len(account.returned)  # before the fork
     if after.pending or after.added != after.expired + after.cancelled + count:
-        say(f"in the child: counters with {count} returned: {stats}, after close() {after}")
+        report(f"in the child: counters with {count} returned: {stats}, after close() {after}")
     if (left := account.threads_left()) and threading.current_thread().name not in left:
-        say(f"in the child: threads are left: {left}")
+        report(f"in the child: threads are left: {left}")

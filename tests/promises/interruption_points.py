@@ -1,14 +1,12 @@
-"""Ctrl-C at every point of a scenario at which Python looks for signals, one run a point.
+"""Raises KeyboardInterrupt at every point of a scenario at which Python handles signals, one run for each point.
 
-CPython looks for signals when a function begins, after each call, and when a loop goes round; nowhere else. A tracer
-that sees every instruction of hwheel's Python code raises KeyboardInterrupt at the n-th such point of the thread. It
-also does in the two functions of the standard library that a timer calls and that take their time, Thread.start and
-Thread.join.
+CPython handles signals when a function begins, after each call, and when a loop repeats. A tracer that sees every
+instruction of hwheel's Python code raises KeyboardInterrupt at the n-th such point of the thread. It also traces the
+two functions of the standard library that a timer calls and that take time: Thread.start and Thread.join.
 
-Each run is a process of its own, forked before there is any thread, with an alarm that ends it if it hangs.
+Each run is a process of its own, forked before there is any thread. An alarm ends a run that hangs.
 """
 
-import contextlib
 import faulthandler
 import json
 import opcode
@@ -19,28 +17,30 @@ import tempfile
 import threading
 import traceback
 import types
+from typing import NamedTuple
 
 import hwheel
 
 HERE = os.path.dirname(hwheel.__file__)
 WATCHED = {HERE, os.path.join(HERE, "timers"), os.path.join(HERE, "threading")}
-DEEP = {threading.Thread.start.__code__, threading.Thread.join.__code__}
-HANGS_S = 15
-HUNG = "it hung"
+STANDARD_LIBRARY = {threading.Thread.start.__code__, threading.Thread.join.__code__}
+HANG_S = 15
+HUNG = "the run hung"
+MOST_REACHED = 0.6  # of the points
 
 
 def is_watched(code: types.CodeType) -> bool:
-    return os.path.dirname(code.co_filename) in WATCHED or code in DEEP
+    return os.path.dirname(code.co_filename) in WATCHED or code in STANDARD_LIBRARY
 
 
 class Interruption:
-    """Raises once, at the n-th point; keeps the list of points."""
+    """Raises KeyboardInterrupt once, at the n-th point, and lists the points."""
 
     def __init__(self, at):
         self.at = at
         self.points = []
         self.raised = False
-        self._before = {}  # frame -> the instruction before
+        self._before = {}  # frame -> previous instruction
 
     def __enter__(self):
         sys.settrace(self._enter)
@@ -81,10 +81,10 @@ class Interruption:
             raise KeyboardInterrupt
 
 
-def one_run(scenario, at, out):
-    """In a process of its own."""
-    faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)  # says where it hangs, and ends it
-    signal.alarm(HANGS_S)
+def run_scenario(scenario, at, out):
+    """Run in this process, and write the faults and points to a file."""
+    faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)  # prints the stacks, and ends a run that hangs
+    signal.alarm(HANG_S)
     interruption = Interruption(at)
     main = os.getpid()
     faults = []
@@ -95,53 +95,65 @@ def one_run(scenario, at, out):
     where = "" if os.getpid() == main else "in the forked child: "
     for fault in faults:
         out.write(json.dumps({"fault": where + fault}) + "\n")
-    out.write(json.dumps({"points": interruption.points}) + "\n")
+    out.write(json.dumps({"points": interruption.points, "raised": interruption.raised}) + "\n")
     out.flush()
 
 
-def in_a_process(scenario, at):
-    """The points and the faults of one run."""
+class Run(NamedTuple):
+    points: list
+    faults: list
+    raised: bool
+
+
+def run_in_child(scenario, at):
+    """Run a scenario in a forked process, with an interrupt at point `at` (-1: none)."""
     with tempfile.TemporaryFile("a+") as out, tempfile.TemporaryFile("a+") as errors:
         sys.stdout.flush()
         pid = os.fork()
         if pid == 0:
             os.dup2(errors.fileno(), 2)
             code = 1
-            with contextlib.suppress(BaseException):
-                one_run(scenario, at, out)
+            try:
+                run_scenario(scenario, at, out)
                 code = 0
-            os._exit(code)
+            finally:
+                os._exit(code)
         _, status = os.waitpid(pid, 0)
         out.seek(0)
         errors.seek(0)
-        points, faults = [], []
-        for line in out:
-            said = json.loads(line)
-            points = max(points, said.get("points", []), key=len)
-            faults += [said["fault"]] if "fault" in said else []
+        lines = [json.loads(line) for line in out]
+        faults = [line["fault"] for line in lines if "fault" in line]
+        ends = [line for line in lines if "points" in line]  # of the run, and of the child that it may fork
         if status:
             how = HUNG if status == signal.SIGALRM else f"it ended with status {status}"
             faults.append(f"{how}\n{errors.read()}")
-    return points, faults
+    points = max((end["points"] for end in ends), key=len, default=[])
+    return Run(points, faults, any(end["raised"] for end in ends))
 
 
 def search(scenario, sample):
-    """Prints what is broken. sample: how many points to try; None: all."""
-    faulthandler.cancel_dump_traceback_later()  # a child could not set its own while this one is set
-    hung = 0
-    points, faults = in_a_process(scenario, -1)
+    """Print the faults of all points, or of a sample of so many points.
+
+    Most chosen points must be reached. A few may not be, because the points of a loop that waits vary from run to run.
+    """
+    faulthandler.cancel_dump_traceback_later()  # otherwise the children could not set their own
+    hung = raised = 0
+    points, faults, _ = run_in_child(scenario, -1)
     if faults:
-        print("without any interruption:", *faults, sep="\n  ")
+        print("without an interrupt:", *faults, sep="\n  ")
         return
-    assert points, "nothing was traced"
+    assert points, "no point was traced"
     chosen = range(len(points))
     if sample is not None and sample < len(points):
         chosen = sorted({round(i * (len(points) - 1) / (sample - 1)) for i in range(sample)})
     for at in chosen:
-        _, faults = in_a_process(scenario, at)
-        if faults:
-            print(f"{at}: {points[at]}", *faults, sep="\n    ")
-            hung += any(HUNG in fault for fault in faults)
+        run = run_in_child(scenario, at)
+        raised += run.raised
+        if run.faults:
+            print(f"{at}: {points[at]}", *run.faults, sep="\n    ")
+            hung += any(HUNG in fault for fault in run.faults)
             if hung == 2:
-                print("and maybe more: it takes too long to find out")
+                print("stopped after two runs that hung")
                 return
+    if raised < MOST_REACHED * len(chosen):
+        print(f"only {raised} of {len(chosen)} points were interrupted")

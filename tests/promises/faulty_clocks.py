@@ -1,8 +1,8 @@
-"""Timers on clocks that do what a clock should not. What is wrong with the timer then is printed.
+"""Clocks that step back, jump ahead, stand still, raise, or return nonsense. Each program prints the faults.
 
-"Never early" by a clock that steps back: at the hand-out the clock is read, and is not before the deadline. So a
-callback that finds the clock before its own deadline was early, unless the clock stepped back in that very moment; the
-steps here are taken while nothing is being handed out.
+No task runs early by its clock, none is lost, tasks run in order, and the timer goes on once the clock works again. A
+callback that reads a time before its own deadline ran early, unless the clock stepped back at that very moment. So the
+clocks here step back only while nothing is being dispatched.
 """
 
 import faulthandler
@@ -20,35 +20,35 @@ from hwheel.recorder import Recorder, RecordingTimer
 from waiting import Waits
 
 YEAR_MS = 365 * 24 * 3600 * 1000
-HANGS_S = 40
+HANG_S = 40
 START_MS = 1_000_000_000
 
 
 class Clock:
-    """The real time, moved by `shift_ms`; or what `says` returns."""
+    """A clock that returns the real time plus `shift_ms`, or the result of `override`."""
 
     def __init__(self):
         self.begin = time.monotonic()
         self.shift_ms = 0
-        self.says = None
+        self.override = None
         self.reads = 0
 
     def __call__(self):
         self.reads += 1
-        says = self.says
-        return says() if says is not None else self.good()
+        override = self.override
+        return override() if override is not None else self.good()
 
     def good(self):
         return START_MS + (time.monotonic() - self.begin) * 1000 + self.shift_ms
 
     def freeze(self):
         now = self.good()
-        self.says = lambda: now
+        self.override = lambda: now
 
     def thaw(self, back_ms=0):
-        """Goes on where it stood, or so far before."""
+        """Continue from the frozen time, or from `back_ms` before it."""
         self.shift_ms += self() - self.good() - back_ms
-        self.says = None
+        self.override = None
 
 
 def fails():
@@ -79,7 +79,7 @@ class World(Waits):
     patience_s = 6
 
     def __init__(self, executor, kind):
-        faulthandler.dump_traceback_later(HANGS_S, exit=True)
+        faulthandler.dump_traceback_later(HANG_S, exit=True)
         self.clock = Clock()
         self.account = Account()
         self.reported = []
@@ -103,14 +103,13 @@ class World(Waits):
         self.order = []
 
     def later(self, delay_ms):
-        """A task that says if it was early."""
-        number = []
+        """Add a task that prints a fault if it runs early."""
 
         def run(argument):
             self.account.run(argument)
             self.order.append(argument.number)
             now, task = self.clock(), self.tasks.get(argument.number)
-            deadline_ms = now if task is None else task.deadline_ms  # what is due at once may run before it is noted
+            deadline_ms = now if task is None else task.deadline_ms  # a due task may run before it is stored
             if now < deadline_ms:
                 print(f"{deadline_ms - now:.1f} ms early by its clock")
 
@@ -131,11 +130,11 @@ class World(Waits):
         self.wait_for(lambda: time.monotonic() > until)
 
     def step_back(self, by_ms):
-        """While nothing is being handed out: the clock stands still until all that was has run."""
+        """Freeze the clock until all dispatched tasks have run, and then set it back."""
         self.clock.freeze()
         self.pass_time(0.01)
         if not self.wait_for(lambda: self.timer.stats().expired == len(self.account.ran)):
-            print("what was handed out does not run")
+            print("the dispatched tasks do not run")
         self.clock.thaw(by_ms)
 
     def all_run(self, numbers, what):
@@ -174,7 +173,7 @@ def steps_back(world, by_ms):
         if len(world.account.ran) > before:
             print(f"{len(world.account.ran) - before} ran while the clock was {by_ms} ms back")
         world.clock.shift_ms += by_ms
-    waker = world.later(0)  # wakes the reaper, which waits for as long as the clock was short of
+    waker = world.later(0)  # wakes the reaper, which sleeps for as long as the clock was behind
     world.all_run([*numbers, waker], "after the step")
     if world.order != sorted(world.order, key=lambda n: (n != max(world.order), n)) and sorted(numbers) != [
         n for n in world.order if n in numbers
@@ -184,7 +183,7 @@ def steps_back(world, by_ms):
 
 
 def steps_back_before_an_add(world):
-    """The wheel has gone further than the clock now says."""
+    """The wheel's time is ahead of the clock when the tasks are added."""
     world.all_run([world.later(1)], "before the step")
     world.clock.shift_ms -= 3000
     numbers = [world.later(delay_ms) for delay_ms in (200, 100, 100, 0)]
@@ -208,8 +207,8 @@ def steps_back_before_an_add(world):
     world.end()
 
 
-def steps_back_before_the_hand_out(world):
-    """What fell due waits behind a callback; then the clock steps back."""
+def steps_back_before_dispatch(world):
+    """The clock steps back while expired tasks wait behind a callback."""
     inside, hold = threading.Event(), threading.Event()
 
     def run(argument):
@@ -249,8 +248,8 @@ def jumps_ahead(world):
     world.pass_time(0.2)
     if not 1 <= len(runs) < 50:
         print(f"call_every ran {len(runs)} times")
-    world.clock.shift_ms -= YEAR_MS  # and back
-    world.all_run([world.later(100)], "added after the way back")
+    world.clock.shift_ms -= YEAR_MS
+    world.all_run([world.later(100)], "added after the jump back")
     every.cancel()
     del every
     world.timer.pending()
@@ -260,7 +259,7 @@ def jumps_ahead(world):
 
 
 def stands_still(world):
-    world.clock.freeze()  # before the adds, because on a busy machine one may fall due before the next
+    world.clock.freeze()  # before the adds, because on a busy machine a task may expire before the next add
     numbers = mixed(world, [40, 30, 50])
     reads = world.clock.reads
     world.pass_time(0.4)
@@ -269,7 +268,7 @@ def stands_still(world):
     if world.reaper and world.clock.reads - reads > 500:
         print(f"the clock was read {world.clock.reads - reads} times while it stood still")
     now = world.later(0)
-    world.all_run([now], "due at once, while the clock stands still")
+    world.all_run([now], "due while the clock stands still")
     world.clock.thaw()
     world.all_run(numbers, "after it goes on")
     if world.order[1:] != [numbers[1], numbers[0], numbers[2]]:
@@ -282,11 +281,11 @@ def is_bad_for_a_while(world, bad):
     runs = []
     every = world.timer.call_every(0.02, runs.append, 1)
     world.wait_for(lambda: runs)
-    world.clock.says = BAD[bad]
+    world.clock.override = BAD[bad]
     for add in [
-        lambda: world.timer.call_later(0.01, print, "an add that was refused runs"),
+        lambda: world.timer.call_later(0.01, print, "a refused add runs"),
         lambda: world.timer.call_many(array("q", [1]), print),
-        lambda: world.timer.call_every(0.01, print, "an add that was refused runs"),
+        lambda: world.timer.call_every(0.01, print, "a refused add runs"),
     ]:
         size = len(world.timer)
         try:
@@ -296,7 +295,7 @@ def is_bad_for_a_while(world, bad):
             if len(world.timer) > size:
                 print("a refused add is pending")
     world.pass_time(0.3)
-    world.clock.says = None
+    world.clock.override = None
     world.all_run(numbers, "after the clock is good again")
     if world.order != numbers:
         print(f"out of order: {world.order}")
@@ -310,11 +309,11 @@ def is_bad_for_a_while(world, bad):
 
 
 def is_bad_at_the_end(world, bad, run_pending):
-    """close() needs no clock to give back, or to run, what is pending."""
+    """close() returns or runs the pending tasks without a clock."""
     mixed(world, [1_000_000, 2_000_000])
     world.account.many(world.timer, array("q", [5_000_000]))
     world.account.again(world.timer, 1000)
-    world.clock.says = BAD[bad]
+    world.clock.override = BAD[bad]
     world.tasks.clear()
     if run_pending:
         world.account.take_back(world.timer.close(run_pending=True, timeout=5))
@@ -325,10 +324,10 @@ def is_bad_at_the_end(world, bad, run_pending):
 
 
 def is_bad_at_the_beginning(bad):
-    faulthandler.dump_traceback_later(HANGS_S, exit=True)
+    faulthandler.dump_traceback_later(HANG_S, exit=True)
     try:
         SystemTimer(clock=BAD[bad])
-        print("a timer was made on a bad clock")
+        print("a timer accepted a bad clock")
     except (Exception, KeyboardInterrupt):
         pass
     if left := Account.threads_left():
@@ -347,8 +346,8 @@ class Operation(DelayedOperation):
         self.completed()
 
 
-def under_a_purgatory(world):
-    """An operation's time is the timer's: not over before, on a clock that steps back."""
+def in_a_purgatory(world):
+    """An operation does not expire early on a clock that steps back."""
     purgatory = DelayedOperationPurgatory("clocked", world.timer)
     world.all_run([world.later(1)], "before the step")
     world.clock.shift_ms -= 3000
@@ -370,10 +369,10 @@ SCENARIOS = {
     "steps back by 300 ms": lambda world: steps_back(world, 300),
     "steps back by an hour, and forward": lambda world: steps_back(world, 3_600_000),
     "steps back before an add": steps_back_before_an_add,
-    "steps back before the hand-out": steps_back_before_the_hand_out,
+    "steps back before dispatch": steps_back_before_dispatch,
     "jumps ahead and back": jumps_ahead,
     "stands still": stands_still,
-    "under a purgatory": under_a_purgatory,
+    "in a purgatory": in_a_purgatory,
     "bad at close": lambda world: is_bad_at_the_end(world, "raises", False),
     "bad at close running the rest": lambda world: is_bad_at_the_end(world, "raises", True),
 } | {f"bad: {bad}": lambda world, bad=bad: is_bad_for_a_while(world, bad) for bad in BAD}
@@ -383,9 +382,9 @@ def cases():
     for name in SCENARIOS:
         simple = name.startswith("bad: ") and name not in ("bad: raises", "bad: nan")
         for executor in ["own"] if simple else ["own", "inline", "pool", "no reaper"]:
-            if not (executor in ("pool", "no reaper") and name == "steps back before the hand-out"):
+            if not (executor in ("pool", "no reaper") and name == "steps back before dispatch"):
                 yield f"{name} / {executor} / system"
-        if not simple and name not in ("under a purgatory", "steps back before the hand-out"):
+        if not simple and name not in ("in a purgatory", "steps back before dispatch"):
             yield f"{name} / own / recording"
     yield from (f"bad at the beginning / {bad} / system" for bad in BAD)
 

@@ -1,4 +1,4 @@
-"""Where the child is forked: steps of a scenario, each by its name."""
+"""The points at which a child is forked, each a function of a World, by name."""
 
 import faulthandler
 import functools
@@ -11,38 +11,38 @@ import time
 from array import array
 
 import hwheel
-from forking import World, fill, say
+from fork_child import World, check_child, fill, report
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 from waiting import wait_until
 
-STEPS = {}
+POINTS = {}
 
 
-def step(function):
-    STEPS[function.__name__.replace("_", " ")] = function
+def point(function):
+    POINTS[function.__name__.replace("_", " ")] = function
     return function
 
 
-@step
+@point
 def before_the_first_add(world):
     world.fork()
     fill(world)
 
 
-@step
+@point
 def after_adds(world):
     fill(world)
     world.fork()
 
 
-@step
+@point
 def after_something_has_run(world):
     fill(world)
     world.wait_for(lambda: len(world.account.ran) == 3)
     world.fork()
 
 
-@step
+@point
 def after_a_cancel(world):
     fill(world)
     world.account.tasks[0].cancel()
@@ -50,7 +50,7 @@ def after_a_cancel(world):
     world.fork()
 
 
-@step
+@point
 def in_adds_by_another_thread(world):
     stop = threading.Event()
 
@@ -67,9 +67,9 @@ def in_adds_by_another_thread(world):
     thread.join()
 
 
-@step
+@point
 def in_a_cascade_by_another_thread(world):
-    # Some of them are handed out at the fork, by a thread that the child does not have.
+    # At the fork, a thread that the child lacks is dispatching some of them.
     delays = array("q", [200 + i % 100 for i in range(100_000)])
     account, timer = world.account, world.timer
     account.many(timer, delays)
@@ -79,8 +79,8 @@ def in_a_cascade_by_another_thread(world):
     world.wait_for(lambda: len(timer) == 0)
 
 
-@step
-def during_the_hand_out(world):
+@point
+def during_dispatch(world):
     account, timer = world.account, world.timer
     for i in range(2000):
         account.later(timer, 0.05 + i / 100_000)
@@ -91,7 +91,7 @@ def during_the_hand_out(world):
 
 
 def in_callback(world, how):
-    """Forks inside the callback of a task that has others behind it."""
+    """Fork in the callback of a task while others wait behind it."""
     account, timer = world.account, world.timer
     world.ending = how
     here = threading.current_thread()
@@ -102,7 +102,7 @@ def in_callback(world, how):
             if not child:
                 account.run(argument)
         else:
-            say("the callback runs twice")
+            report("the callback ran twice")
 
     fill(world)
     account.later(timer, 0.01, run)
@@ -111,18 +111,18 @@ def in_callback(world, how):
 
 
 for ending in ["exit", "_exit", "return", "return unclosed"]:
-    STEPS[f"inside a callback, then {ending}"] = functools.partial(in_callback, how=ending)
+    POINTS[f"inside a callback, then {ending}"] = functools.partial(in_callback, how=ending)
 
 
-@step
+@point
 def inside_a_callback_that_returns_at_once(world):
-    """The child does nothing with the timer: it has to end by itself when the callback returns."""
+    """The child does not use the timer. It must end when the callback returns."""
     account, timer = world.account, world.timer
 
     def run(argument):
         pid = os.fork()
         if pid:
-            world.children.append(pid)
+            world.add_child(pid)
             account.run(argument)
 
     account.later(timer, 3600)
@@ -131,9 +131,9 @@ def inside_a_callback_that_returns_at_once(world):
     ends_in_time(world)
 
 
-@step
+@point
 def inside_a_callback_that_adds_and_returns(world):
-    """One thread at a time runs callbacks, also in the child, if the executor has one thread."""
+    """An executor with one thread runs one callback at a time in the child, too."""
     account, timer = world.account, world.timer
     inside, ran, both = [], [], []
 
@@ -141,7 +141,7 @@ def inside_a_callback_that_adds_and_returns(world):
         inside.append(1)
         if len(inside) > 1 and world.executor != "pool" and not both:
             both.append(1)
-            say("in the child: two callbacks at once")
+            report("in the child: two callbacks at once")
         time.sleep(0.005)
         inside.pop()
         ran.append(1)
@@ -149,7 +149,7 @@ def inside_a_callback_that_adds_and_returns(world):
     def run(argument):
         pid = os.fork()
         if pid:
-            world.children.append(pid)
+            world.add_child(pid)
             account.run(argument)
             return
         for _ in range(40):
@@ -164,13 +164,13 @@ def inside_a_callback_that_adds_and_returns(world):
 def ends_in_time(world):
     for pid in world.children:
         if not wait_until(lambda pid=pid: os.waitpid(pid, os.WNOHANG)[0], 10):
-            say("a child that returned from the callback does not end")
+            report("a child whose callback returned does not end")
             os.kill(pid, 9)
             os.waitpid(pid, 0)
     world.children.clear()
 
 
-@step
+@point
 def inside_a_batch_callback(world):
     timer = world.timer
     world.ending = "_exit"
@@ -187,7 +187,7 @@ def inside_a_batch_callback(world):
     assert batch.cancel() == 2
 
 
-@step
+@point
 def inside_a_run_of_call_every(world):
     account, timer = world.account, world.timer
     world.ending = "_exit"
@@ -213,7 +213,7 @@ def while_running(world, add):
     hold.set()
 
 
-@step
+@point
 def while_a_callback_runs(world):
     def add(started, hold):
         def run(argument):
@@ -226,7 +226,7 @@ def while_a_callback_runs(world):
     while_running(world, add)
 
 
-@step
+@point
 def while_call_every_runs(world):
     tasks = []
 
@@ -264,25 +264,25 @@ def during_close(world, **how):
     closing.join()
 
 
-STEPS["during close in another thread"] = during_close
-STEPS["during close running the rest in another thread"] = functools.partial(during_close, run_pending=True)
+POINTS["during close in another thread"] = during_close
+POINTS["during close running the rest in another thread"] = functools.partial(during_close, run_pending=True)
 
 
-@step
+@point
 def after_close(world):
     fill(world)
     world.account.close(world.timer)
     world.fork(closed=True)
 
 
-@step
+@point
 def leaving_it_open(world):
     world.ending = "exit unclosed"
     fill(world)
     world.fork()
 
 
-@step
+@point
 def a_child_of_a_child(world):
     world.ending = "grandchild"
     fill(world)
@@ -295,21 +295,38 @@ def a_child_of_a_child(world):
             os._exit(0)
         _, status = os.waitpid(inner, 0)
         os._exit(0 if status == 0 else 1)
-    world.children.append(pid)
+    world.add_child(pid)
 
 
-@step
+@point
 def in_a_process_of_multiprocessing(world):
     fill(world)
     world.ending = "return"
-    from forking import use_for_real
-
-    process = multiprocessing.get_context("fork").Process(target=use_for_real, args=(world,))
+    process = multiprocessing.get_context("fork").Process(target=check_child, args=(world,))
     process.start()
+    world.forks += 1
     process.join(30)
     if process.exitcode != 0:
-        say(f"the process ended with {process.exitcode}")
+        report(f"the process ended with status {process.exitcode}")
         process.kill()
+
+
+@point
+def inside_an_advance(world):
+    """Parent and child both continue the advance."""
+    account, timer = world.account, world.timer
+    fill(world)
+
+    def run(argument):
+        world.add_child(os.fork())
+        account.run(argument)
+
+    account.later(timer, 0.01, run)
+    timer.advance(1)
+    if world.children == [0]:
+        world.children.clear()
+        world.end()
+        os._exit(0)
 
 
 MANUAL = [
@@ -321,67 +338,47 @@ MANUAL = [
     "a child of a child",
     "after close",
 ]
-# A child that returns from what a ThreadPoolExecutor runs goes on in the loop of that, which does not end.
-RETURNS = {name for name in STEPS if "then" in name and "_exit" not in name or "returns" in name}
+# A child that returns from a callback of a ThreadPoolExecutor continues in its worker loop, which does not end.
+RETURNS = {name for name in POINTS if "then" in name and "_exit" not in name or "returns" in name}
 
 
-def cases(everything):
-    """All, or each step once, with one executor after another."""
+def fork_cases(exhaustive):
+    """Yield each point with every executor, or with one executor in turn."""
     turn = itertools.cycle([(executor, keep) for keep in ["drop", "keep"] for executor in ["own", "inline", "pool"]])
-    for name in [name for name in STEPS if name != "inside an advance"]:
-        for _ in range(6 if everything else 1):
+    for name in [name for name in POINTS if name != "inside an advance"]:
+        for _ in range(6 if exhaustive else 1):
             executor, keep = next(turn)
             if executor != "pool" or name not in RETURNS:
                 yield f"{name} / {executor} / {keep}"
-            elif not everything:
+            elif not exhaustive:
                 yield f"{name} / own / {keep}"
         if name in MANUAL:
             yield f"{name} / manual / keep"
     yield "inside an advance / manual / keep"
 
 
-def inside_an_advance(world):
-    """Parent and child both live through the rest of the time."""
-    account, timer = world.account, world.timer
-    fill(world)
-
-    def run(argument):
-        world.children.append(os.fork())
-        account.run(argument)
-
-    account.later(timer, 0.01, run)
-    timer.advance(1)
-    if world.children == [0]:
-        world.children.clear()
-        world.end()
-        os._exit(0)
-
-
-STEPS["inside an advance"] = inside_an_advance
-
-
 def run(case):
-    faulthandler.cancel_dump_traceback_later()  # a child could not end while its parent has this set
+    faulthandler.cancel_dump_traceback_later()  # otherwise the child could not end
     faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)
     signal.alarm(100)
     name, executor, keep = case.split(" / ")
     world = World(executor, keep == "keep")
-    STEPS[name](world)
+    POINTS[name](world)
     world.end()
 
 
-# --- what is built on timers -------------------------------------------------------------------------------------
+# --- faces ---------------------------------------------------------------------------------------------------------
 
 
 def never_early(start, what):
-    """start(0.3, ended): something that calls ended() after 0.3 s."""
+    """Check that start(0.3, ended) calls ended() after 0.3 s, and not before."""
     ended = threading.Event()
     begin = time.monotonic()
     start(0.3, ended.set)
     if not ended.wait(20):
-        say(f"in the child: {what} does not end")
+        report(f"in the child: {what} does not end")
     elif time.monotonic() - begin < 0.3:
-        say(f"in the child: {what} of 0.3 s ended after {time.monotonic() - begin:.4f} s")
+        report(f"in the child: {what} of 0.3 s ended after {time.monotonic() - begin:.4f} s")
 
 
 def in_a_child(function):
@@ -393,7 +390,7 @@ def in_a_child(function):
         os._exit(0)
     _, status = os.waitpid(pid, 0)
     if status:
-        say(f"the child ended with status {status}")
+        report(f"the child ended with status {status}")
 
 
 def drop_in_timer():
@@ -440,14 +437,18 @@ def two_timers():
         never_early(kept.call_later, "a kept timer's")
         never_early(dropped.call_later, "a dropped timer's")
         if ran != ["kept"]:
-            say(f"in the child ran {ran}")
+            report(f"in the child ran {ran}")
 
     in_a_child(child)
     wait_until(lambda: len(ran) == 2)
     if sorted(ran) != ["dropped", "kept"]:
-        say(f"in the parent ran {ran}")
+        report(f"in the parent ran {ran}")
     kept.close()
     dropped.close()
 
 
-OTHERS = {"hwheel.Timer": drop_in_timer, "purgatory": purgatory, "two timers": two_timers}
+FACES = {"hwheel.Timer": drop_in_timer, "purgatory": purgatory, "two timers": two_timers}
+
+
+def run_face(name):
+    FACES[name]()

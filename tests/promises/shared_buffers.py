@@ -1,10 +1,10 @@
-"""One function that takes buffers, while another thread changes them. Run by test_foreign_memory.py.
+"""One function that reads buffers, while another thread changes them. test_faults.py runs this program.
 
-    python foreign.py NAME SECONDS          NAME: one of `CASES`
+    python shared_buffers.py NAME SECONDS       NAME: one of CASES
 
-A function gives the GIL up while it reads, so that what it has checked may be something else when it is used. Each case
-calls one function with the same buffers over and over; a thread writes into them, now what is valid and now garbage,
-and mostly a mixture. An exception or a result; and afterwards, in a debug build, the timer's invariants hold.
+The functions release the GIL while they read, so a value may change between its check and its use. Each case calls one
+function with the same buffers again and again. A thread writes valid values, garbage, or a mixture into them. Each call
+must return or raise, and in a debug build the invariants of the timer must hold.
 """
 
 import faulthandler
@@ -43,14 +43,14 @@ def ones():
 
 
 class Case:
-    """Buffers, and a call of one function with them."""
+    """Buffers, and a function that is called with them."""
 
     timer = None
 
     def __init__(self, call, *valid, garbage=GARBAGE, steady=()):
         self.call = call
         self.garbage = garbage
-        self.steady = steady  # which of the buffers stay as they are
+        self.steady = steady  # the numbers of the buffers that do not change
         self.valid = valid
         self.lent = [column.copy() for column in valid]
 
@@ -63,7 +63,7 @@ class AddCase(Case):
     def __init__(self):
         super().__init__(self.add, few())
         self.timer = hwheel.ManualTimer()
-        self.dice = seeded_random(4)
+        self.random = seeded_random(4)
 
     def add(self, delays_ms):
         try:
@@ -71,7 +71,7 @@ class AddCase(Case):
         finally:
             self.check()
         assert len(batch) == ROWS
-        if self.dice.random() < 0.5:
+        if self.random.random() < 0.5:
             self.timer.advance(0.5)
         self.check()
         batch.cancel()
@@ -94,7 +94,7 @@ class CancelCase(Case):
 
 
 class RescheduleCase(Case):
-    """indices and delays of one batch, the one or the other changed meanwhile."""
+    """Changes either the indices or the delays of a batch."""
 
     def __init__(self, valid, *, of_delays):
         super().__init__(self.reschedule, valid)
@@ -118,13 +118,13 @@ class ExtendCase(Case):
     def __init__(self):
         super().__init__(self.extend, few())
         self.timer = hwheel.ManualTimer()
-        self.dice = seeded_random(5)
+        self.random = seeded_random(5)
 
     def extend(self, delays_ms):
         batch = self.timer.call_many(few(), list)
         try:
             assert batch.extend(delays_ms) == range(ROWS, 2 * ROWS)
-            if self.dice.random() < 0.5:
+            if self.random.random() < 0.5:
                 self.timer.advance(0.5)
             assert batch.extend(delays_ms, list) == range(2 * ROWS, 3 * ROWS)
         finally:
@@ -182,44 +182,44 @@ CASES = {
     "reschedule anywhere": lambda: RescheduleCase(shuffled(), of_delays=False),
     "reschedule by delays": lambda: RescheduleCase(few(), of_delays=True),
     "survivors": lambda: Case(rows(hwheel_core.survivors), shuffled(), ones(), few()),
-    "survivors, named often": lambda: Case(rows(hwheel_core.survivors), few(), ones(), few(), few()),
+    "survivors, repeated rows": lambda: Case(rows(hwheel_core.survivors), few(), ones(), few(), few()),
     "group": lambda: Case(whole_groups, few(), shuffled()),
     "order_by": lambda: Case(whole_order, few(), shuffled(), few()),
     "place": lambda: Case(placed, shuffled()),
     "replay": lambda: Case(replay, ascending(), few(), ascending() + 500, ascending()),
-    "replay of what it must take": lambda: Case(
+    "replay of valid input": lambda: Case(
         replay, ascending(), few(), ascending() + 500, shuffled()[:0], garbage=GARBAGE[:5], steady=(0, 3)
     ),
     "lateness_of": lambda: Case(lateness, histogram()),
 }
 
 
-def change(case, over):
-    """The other thread: NumPy writes without the GIL."""
-    chance = np.random.default_rng(seed_for(3))
-    while not over.is_set():
+def change(case, stop):
+    """Write to the buffers. NumPy does so without the GIL."""
+    random = np.random.default_rng(seed_for(3))
+    while not stop.is_set():
         for i, (lent, valid) in enumerate(zip(case.lent, case.valid, strict=True)):
             if i in case.steady:
                 continue
-            part = slice(*sorted(chance.integers(0, len(lent) + 1, 2)))
-            kind = chance.integers(4)
+            part = slice(*sorted(random.integers(0, len(lent) + 1, 2)))
+            kind = random.integers(4)
             if kind == 0:
-                lent[part] = chance.choice(case.garbage)
+                lent[part] = random.choice(case.garbage)
             elif kind == 1:
                 lent[:] = valid
             elif kind == 2:
-                some = chance.integers(0, len(lent), 5)
-                lent[some] = chance.choice(case.garbage, len(some))
+                places = random.integers(0, len(lent), 5)
+                lent[places] = random.choice(case.garbage, len(places))
                 time.sleep(0)
-                lent[some] = valid[some]
+                lent[places] = valid[places]
             else:
                 lent[part] = valid[part]
 
 
 def main(name, seconds):
     case = CASES[name]()
-    over = threading.Event()
-    thread = threading.Thread(target=change, args=(case, over), daemon=True)
+    stop = threading.Event()
+    thread = threading.Thread(target=change, args=(case, stop), daemon=True)
     sys.setswitchinterval(1e-4)
     give_up = time.monotonic() + seconds
     refused = calls = 0
@@ -231,11 +231,12 @@ def main(name, seconds):
             case.call(*case.lent)
         except (ValueError, IndexError, OverflowError):
             refused += 1
-    over.set()
+    stop.set()
     thread.join()
     case.check()
-    case.call(*case.valid)  # and it still works
-    print(f"all done: {calls} calls, {refused} of them refused")
+    case.call(*case.valid)  # still works
+    assert refused < calls or not case.timer, "every call was refused"
+    print(f"all done: {calls} calls, {refused} refused")
 
 
 if __name__ == "__main__":

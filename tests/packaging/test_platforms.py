@@ -23,11 +23,12 @@ WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Werror"]
 # What the core may take from elsewhere: these are the same everywhere.
 HEADERS = {"Python.h", "native.h", "platform/platform.h", "c_api/hwheel.h", "stdint.h"}
 MODULES = {"libc.math", "libc.stdint", "libc.string"}
-# Names of a system's or of a compiler's, as far as anybody would think of them.
-NAMES = r"""\b(?:pthread_\w+|\w*timespec|timeval|clock_\w*time\w*|CLOCK_(?:REALTIME|MONOTONIC|BOOTTIME)\w*|nanosleep|usleep|
-eventfd|timerfd\w*|p?poll\((?!self)|p?select\(|epoll\w*|kqueue|kevent|pipe2?\(|fcntl\(|madvise|mmap|prctl|sched_\w+|
-sigaction|SRWLOCK|HANDLE|DWORD|errno|_Py?OS_\w+|__linux__|__APPLE__|__unix__|_WIN32|_WIN64|MS_WINDOWS|_MSC_VER|__GNUC__|__clang__|__builtin_\w+|
-__attribute__|__atomic_\w+|__sync_\w+|__declspec|__asm__|__int128|_Interlocked\w+)"""
+# Names of operating systems and compilers.
+NAMES = r"""\b(?:pthread_\w+|\w*timespec|timeval|clock_\w*time\w*|CLOCK_(?:REALTIME|MONOTONIC|BOOTTIME)\w*|
+nanosleep|usleep|eventfd|timerfd\w*|p?poll\((?!self)|p?select\(|epoll\w*|kqueue|kevent|pipe2?\(|fcntl\(|madvise|mmap|prctl|
+sched_\w+|sigaction|SRWLOCK|HANDLE|DWORD|errno|_Py?OS_\w+|__linux__|__APPLE__|__unix__|_WIN32|_WIN64|MS_WINDOWS|
+_MSC_VER|__GNUC__|__clang__|__builtin_\w+|__attribute__|__atomic_\w+|__sync_\w+|__declspec|__asm__|__int128|
+_Interlocked\w+)"""
 FOREIGN = re.compile(NAMES.replace("\n", ""))
 
 

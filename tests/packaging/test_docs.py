@@ -1,4 +1,4 @@
-"""The site's pages agree with what they are about. That they make a site whose links lead somewhere is `make docs`."""
+"""The pages agree with the package. `make docs` checks their links."""
 
 import importlib
 import importlib.util
@@ -15,7 +15,7 @@ DOCS = ROOT / "docs"
 
 
 def load(file):
-    """A module of docs/, which is no package."""
+    """Import a file of docs/, which is not a package."""
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -26,28 +26,28 @@ pictures = load(DOCS / "pictures" / "draw.py")
 
 
 @pytest.mark.parametrize("name", pictures.PICTURES)
-def test_a_picture_of_a_wheel_is_what_the_wheel_says_now(name):
+def test_pictures_of_wheels_are_up_to_date(name):
     assert (DOCS / "pictures" / name).read_text() == pictures.PICTURES[name](), "docs/pictures/draw.py draws them"
 
 
-def test_every_drawn_wheel_is_on_a_page_and_no_other():
+def test_every_picture_is_on_the_page():
     drawn = {file.name for file in (DOCS / "pictures").glob("*.svg")}
     assert drawn == {*pictures.PICTURES}
     assert {*re.findall(r"\]\(pictures/([\w.]+\.svg)\)", (DOCS / "how_it_works.md").read_text())} == drawn
 
 
 def rows_of(page, columns):
-    """The first table of a page with so many columns, without its head."""
+    """Return the rows of the first table of a page with so many columns, without its header."""
     found = [line.strip("| ").split(" | ") for line in page.read_text().splitlines() if line.startswith("| ")]
     return [row for row in found if len(row) == columns][1:]
 
 
-def test_the_guarantees_are_those_of_the_readme_and_each_has_tests():
+def test_the_guarantees_are_those_of_the_readme_and_name_their_tests():
     readme = (ROOT / "README.md").read_text().partition("## Guarantees")[2].partition("## ")[0]
     promised = re.findall(r"^\| (.+?) \| (.+?) \|$", readme, re.MULTILINE)
-    told = rows_of(DOCS / "guarantees.md", 3)
-    assert [(name, says) for name, says, _ in told] == promised
-    for name, _, tests in told:
+    rows = rows_of(DOCS / "guarantees.md", 3)
+    assert [(name, says) for name, says, _ in rows] == promised
+    for name, _, tests in rows:
         files = re.findall(r"\]\(\.\./(tests/[\w/]+\.py)\)", tests)
         assert files, name
         for file in files:
@@ -55,15 +55,15 @@ def test_the_guarantees_are_those_of_the_readme_and_each_has_tests():
 
 
 def public_modules():
-    """Those that docs/versions.md names beside hwheel itself."""
-    told = (DOCS / "versions.md").read_text().partition("`__all__` of")[2].partition(";")[0]
-    names = [name for name in re.findall(r"`([\w.]+)`", told) if name != "hwheel"]
+    """Return the submodules that docs/versions.md calls public."""
+    text = (DOCS / "versions.md").read_text().partition("`__all__` of")[2].partition(";")[0]
+    names = [name for name in re.findall(r"`([\w.]+)`", text) if name != "hwheel"]
     assert len(names) >= 8
     return names
 
 
 def public_names():
-    """(module, public name) for all public modules that can be imported here."""
+    """Yield (module, name) for all public modules that can be imported here."""
     for module in ["hwheel", *(f"hwheel.{name}" for name in public_modules())]:
         try:
             yield from ((module, name) for name in importlib.import_module(module).__all__)
@@ -71,7 +71,7 @@ def public_names():
             continue
 
 
-def test_every_module_that_a_page_shows_is_public_and_in_the_reference():
+def test_examples_import_only_public_modules():
     public = {"hwheel", *(f"hwheel.{name}" for name in public_modules())}
     pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
     shown = {
@@ -87,7 +87,7 @@ def test_every_module_that_a_page_shows_is_public_and_in_the_reference():
         assert f"[{module}](" in index, module
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 15), reason="some extras are not for this Python yet")
+@pytest.mark.skipif(sys.version_info >= (3, 15), reason="some extras do not support this Python yet")
 def test_every_public_name_is_in_the_reference():
     names = [*public_names()]
     assert len(names) >= 55
@@ -103,7 +103,7 @@ def test_every_command_is_in_the_reference():
     assert re.findall(r"^:path: (\w+)$", page, re.MULTILINE) == [*commands]
 
 
-def test_the_metrics_of_the_page_are_those_of_the_collectors():
+def test_the_page_lists_every_metric():
     pytest.importorskip("prometheus_client")
     from hwheel import ManualTimer
     from hwheel.metrics import PurgatoryCollector, TimerCollector

@@ -1,5 +1,4 @@
-"""What needs an extra says so, in one sentence that names what is missing and the extra, in an environment that has
-nothing, and in one that has all but one of it."""
+"""Without an extra, imports and commands fail with one sentence that names the missing package and the extra."""
 
 import ast
 import json
@@ -31,37 +30,37 @@ COMMANDS = {
     "top": ("cli", ["9000"]),
 }
 
-# None in sys.modules is what an import of something that is not installed comes to.
+# None in sys.modules makes an import fail as if the module were not installed.
 HIDE = "import json, sys\nfor name in json.loads(sys.argv.pop(1)): sys.modules[name] = None\n"
-# Each of several environments after the other in one process, because what is installed takes seconds to import.
+# One process tries all environments, because importing the installed packages takes seconds.
 IMPORTS = """
 import importlib, pkgutil
 
 
-def told_without(missing):
+def errors_without(missing):
     dots = tuple(f"{one}." for one in missing)
     hidden = {name: module for name, module in sys.modules.items() if f"{name}.".startswith(dots)}
     sys.modules.update(dict.fromkeys([*missing, *hidden]))
     for name in [name for name in sys.modules if name.split(".")[0] == "hwheel"]:
         del sys.modules[name]
     import hwheel
-    told = {}
+    errors = {}
     for found in pkgutil.walk_packages(hwheel.__path__, "hwheel.", onerror=lambda name: None):
         if found.name.startswith("hwheel.cli."):
-            continue    # nobody imports them: the commands are tried themselves
+            continue    # a test below runs the commands
         try:
             importlib.import_module(found.name)
         except ImportError as error:
-            told[found.name] = [type(error).__name__, str(error), isinstance(error, hwheel.HwheelError)]
+            errors[found.name] = [type(error).__name__, str(error), isinstance(error, hwheel.HwheelError)]
         else:
-            told[found.name] = None
+            errors[found.name] = None
     for name in missing:
         del sys.modules[name]
     sys.modules.update(hidden)
-    return told
+    return errors
 
 
-print(json.dumps([told_without(missing) for missing in json.loads(sys.argv[1])]))
+print(json.dumps([errors_without(missing) for missing in json.loads(sys.argv[1])]))
 """
 COMMAND = "from hwheel.cli.main import main\nsys.exit(main(sys.argv[1:]))"
 
@@ -72,48 +71,48 @@ def python(code, *arguments, without, cwd):
 
 
 def every_module():
-    """Of those that users import, by their files: a package that cannot be imported hides what is in it."""
+    """Return every module by its file, because a package that cannot be imported hides its modules."""
     source = Path(hwheel.__file__).parent
     names = {".".join(file.relative_to(source).with_suffix("").parts) for file in source.rglob("*.py")}
     return {f"hwheel.{name.removesuffix('.__init__')}" for name in names - {"__init__"}}
 
 
 def imported_without(*environments, cwd):
-    """For each environment, given by what is missing in it: what each import said, or None."""
+    """Return for each list of missing modules {module of hwheel: its import error, or None}."""
     done = python(IMPORTS, json.dumps(environments), without=[], cwd=cwd)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 
 
-def test_every_import_says_which_extra_it_lacks(tmp_path):
-    (told,) = imported_without(EVERYTHING, cwd=tmp_path)
-    refused = {name: said for name, said in told.items() if said}
+def test_every_import_names_the_missing_extra(tmp_path):
+    (errors,) = imported_without(EVERYTHING, cwd=tmp_path)
+    refused = {name: error for name, error in errors.items() if error}
     assert {name.split(".")[1] for name in refused} == EXTRA_OF.keys()
     for name, (kind, sentence, is_ours) in refused.items():
         room = name.split(".")[1]
         assert (kind, is_ours) == ("MissingExtraError", True)
         assert re.fullmatch(SENTENCE.format(rf"hwheel\.{room}(\.\w+)*", EXTRA_OF[room]), sentence), (name, sentence)
-    # What lies in a package that could not be imported was not tried; everything else was.
-    untried = {name for name in every_module() - told.keys() if not name.startswith("hwheel.cli.")}
+    # Only modules of packages that could not be imported were not tried.
+    untried = {name for name in every_module() - errors.keys() if not name.startswith("hwheel.cli.")}
     assert all(any(name.startswith(f"{package}.") for package in refused) for name in untried)
 
 
-def test_every_import_names_the_one_that_is_missing(tmp_path):
-    with_all, *told = imported_without([], *([one] for one in EVERYTHING), cwd=tmp_path)
+def test_every_import_names_the_missing_package(tmp_path):
+    with_all, *errors = imported_without([], *([one] for one in EVERYTHING), cwd=tmp_path)
     refused = set()
-    for missing, without in zip(EVERYTHING, told, strict=True):
+    for missing, without in zip(EVERYTHING, errors, strict=True):
         (called,) = {modules[missing] for modules in EXTRAS.values() if missing in modules}
-        for name, said in without.items():
-            if said and not with_all.get(name):  # what is missing here anyway says something else
+        for name, error in without.items():
+            if error and not with_all.get(name):  # not installed here at all
                 refused.add(missing)
-                assert said[0] == "MissingExtraError", (name, said)
-                assert f" needs {called}, which is not installed: " in said[1], (name, said)
+                assert error[0] == "MissingExtraError", (name, error)
+                assert f" needs {called}, which is not installed: " in error[1], (name, error)
     here = {one for one in ("numpy", "pyarrow", "prometheus_client") if find_spec(one)}
     assert here <= refused and here
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_says_it_in_one_line(command, tmp_path):
+def test_every_command_names_the_missing_extra_in_one_line(command, tmp_path):
     extra, arguments = COMMANDS[command]
     name = command.split()[0]
     done = python(COMMAND, name, *arguments, without=EVERYTHING, cwd=tmp_path)
@@ -129,13 +128,13 @@ def test_every_command_was_tried():
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["trace", "--json"], ["tune", "--help"]])
-def test_what_needs_nothing_works_with_nothing(arguments, tmp_path):
+def test_commands_that_need_no_extra_work_without_any(arguments, tmp_path):
     done = python(COMMAND, *arguments, without=EVERYTHING, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "hwheel" in done.stdout or json.loads(done.stdout)
 
 
-def test_a_fault_in_what_is_installed_is_not_taken_for_its_absence(tmp_path):
+def test_an_import_error_inside_an_installed_package_is_not_hidden(tmp_path):
     (tmp_path / "numpy.py").write_text("import a_module_that_numpy_lost")
     (tmp_path / "rich.py").write_text("raise ImportError('rich is broken')")
     path = f"sys.path.insert(0, {str(tmp_path)!r})\n"

@@ -1,4 +1,4 @@
-"""What differs between systems stands in hwheel_core/platform/ alone, and each file there keeps its promises."""
+"""Only hwheel_core/platform/ depends on a system or a compiler, and each of its files does what platform.h says."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ SYSTEMS = {
 COMPILERS = {"gcc": ["gnuc.h"], "msvc": ["msvc.h"]}
 WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Werror"]
 
-# What the core may take from elsewhere: these are the same everywhere.
+# Headers and modules that are the same on every system.
 HEADERS = {"Python.h", "native.h", "platform/platform.h", "c_api/hwheel.h", "stdint.h"}
 MODULES = {"libc.math", "libc.stdint", "libc.string"}
 # Names of operating systems and compilers.
@@ -33,13 +33,13 @@ FOREIGN = re.compile(NAMES.replace("\n", ""))
 
 
 def sources(core):
-    """What is compiled, but for the folder in which systems may be named."""
+    """Return the sources outside of platform/."""
     files = [*core.rglob("*.px*"), *core.rglob("*.pyx"), *core.rglob("*.h")]
     return sorted({file for file in files if file.relative_to(core).parts[0] != "platform"})
 
 
 def code_of(file):
-    """A file without comments and without what stands in strings other than the names of headers."""
+    """Return a file without comments and docstrings."""
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".h":
         return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
@@ -48,20 +48,20 @@ def code_of(file):
 
 
 def foreign(core):
-    """Where the core names a system or a compiler outside of the folder for that."""
+    """Yield every dependence on a system or a compiler outside of platform/."""
     for file in sources(core):
         code = code_of(file)
         headers = re.findall(r'^\s*#\s*include\s+[<"](.+)[>"]|cdef extern from "<?(.+?)>?"', code, re.MULTILINE)
         for header in {one or other for one, other in headers} - HEADERS:
-            yield f"{file.relative_to(core)} takes {header}"
+            yield f"{file.relative_to(core)} includes {header}"
         for module in {*re.findall(r"cimport\s+((?:libc|posix)\.\w+)|from\s+((?:libc|posix)\.\w+)", code)}:
             if {*module} - {""} - MODULES:
-                yield f"{file.relative_to(core)} takes {''.join(module)}"
+                yield f"{file.relative_to(core)} imports {''.join(module)}"
         for name in sorted({*FOREIGN.findall(re.sub(r'"[^"\n]*"', '""', code))}):
             yield f"{file.relative_to(core)} names {name}"
 
 
-def test_no_file_outside_of_the_folder_names_a_system_or_a_compiler():
+def test_no_other_file_depends_on_a_system_or_a_compiler():
     assert [*foreign(CORE)] == []
 
 
@@ -77,41 +77,41 @@ def test_no_file_outside_of_the_folder_names_a_system_or_a_compiler():
         ("loop/clock.pxi", "clock_gettime(1, NULL)"),
     ],
 )
-def test_a_system_that_is_named_elsewhere_is_found(file, line, tmp_path):
+def test_a_dependence_elsewhere_is_found(file, line, tmp_path):
     shutil.copytree(CORE, tmp_path / "core")
     with (tmp_path / "core" / file).open("a", encoding="utf-8") as changed:
         changed.write(f"\n{line}\n")
     assert [*foreign(tmp_path / "core")] != []
 
 
-def asked_for():
-    """What the core asks of native.h and of the folder."""
+def used_names():
+    """Return the names that the core uses from native.h and platform/."""
     text = (CORE / "_core.pxd").read_text(encoding="utf-8")
     blocks = re.findall(r'^cdef extern from "native.h".*\n((?:    .*\n)+)', text, re.MULTILINE)
     return {*re.findall(r"\b(?:hw|HW)_\w+", "".join(blocks))}
 
 
-def given_by(*files):
-    """The functions, types and macros that headers define."""
+def defined_names(*files):
+    """Return the functions, types, and macros that headers define."""
     text = "\n".join(code_of(file) for file in files)
     functions = re.findall(r"^static inline [^(;]*?\b(hw_\w+)\(", text, re.MULTILINE)
     types = re.findall(r"^typedef \w+ (hw_\w+);|^} ?(?:__attribute__\(\(.*\)\) )?(hw_\w+);", text, re.MULTILINE)
     return {*functions, *("".join(one) for one in types), *re.findall(r"#define (HW_\w+)", text)}
 
 
-def test_each_system_and_each_compiler_gives_all_that_the_core_asks_for():
-    assert len(asked_for()) > 50
+def test_every_system_and_compiler_defines_every_name_that_the_core_uses():
+    assert len(used_names()) > 50
     for system in SYSTEMS.values():
         for compiler in COMPILERS.values():
-            given = given_by(CORE / "native.h", *(CORE / "platform" / file for file in [*system, *compiler]))
-            assert asked_for() - given == set(), (system, compiler)
+            defined = defined_names(CORE / "native.h", *(CORE / "platform" / file for file in [*system, *compiler]))
+            assert used_names() - defined == set(), (system, compiler)
 
 
-def test_what_platform_h_explains_is_there():
-    said = {*re.findall(r"hw_\w+", (CORE / "platform/platform.h").read_text(encoding="utf-8"))}
+def test_every_name_that_platform_h_documents_is_defined():
+    documented = {*re.findall(r"hw_\w+", (CORE / "platform/platform.h").read_text(encoding="utf-8"))}
     for system in SYSTEMS.values():
-        given = given_by(*(CORE / "platform" / file for file in [*system, "gnuc.h"]))
-        assert said - given == set(), system
+        defined = defined_names(*(CORE / "platform" / file for file in [*system, "gnuc.h"]))
+        assert documented - defined == set(), system
 
 
 # --- with a compiler --------------------------------------------------------------------------------------------------
@@ -128,14 +128,14 @@ def compile_c(*arguments, compiler="cc"):
 
 
 def headers_of(source, *options):
-    """What a source includes, directly or not, but for itself."""
+    """Return the headers that a source includes, directly or indirectly."""
     rule = compile_c("-M", "-I", sysconfig.get_path("include"), *options, source)
     return {*rule.replace("\\\n", " ").split()[2:]}
 
 
 @with_a_compiler
 def test_the_rest_of_the_core_compiles_without_a_system(tmp_path):
-    # A stub stands in the folder's place, which has a compiler's half and no system.
+    # A stub replaces platform/: it has a compiler's header and no system's.
     stub = tmp_path / "platform"
     stub.mkdir()
     (stub / "platform.h").write_text(f'#include "{CORE / "platform/gnuc.h"}"\n', encoding="utf-8")
@@ -158,13 +158,13 @@ SETTINGS = {
 
 @with_a_compiler
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_the_files_of_this_machine_keep_their_promises(setting, tmp_path):
+def test_the_files_for_this_machine_work(setting, tmp_path):
     if setting == "msvc.h" and sysconfig.get_platform() not in ("linux-x86_64", "linux-aarch64"):
-        pytest.skip("the stub of its intrinsics is gcc's")
+        pytest.skip("the stub of the intrinsics needs gcc")
     program = tmp_path / "promises"
     options = [*WARNINGS, "-O2", "-D_GNU_SOURCE", "-pthread", *SETTINGS[setting]]
     compile_c(*options, "-I", CORE, HERE / "platform_test.c", "-o", program)
     done = subprocess.run([program], capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout
-    assert done.stdout.count("\nkept") > 25
-    assert "BROKEN" not in done.stdout
+    assert done.stdout.count("\nok") > 25
+    assert "FAILED" not in done.stdout

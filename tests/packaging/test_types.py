@@ -1,6 +1,6 @@
-"""What type checkers say of uses of hwheel, right and wrong: they must find each mistake, and nothing else.
+"""mypy and pyright find every mistake in typing_mistakes.py and nothing in typing_examples.py.
 
-They are run on the installed package, as a user's are. `make check` installs them; where they are not, this is skipped.
+They check against the installed package, as for users. `make check` installs them.
 """
 
 import importlib.util
@@ -22,26 +22,11 @@ def installed(module):
 
 
 def mypy(file, where):
-    """The lines of the file in which mypy finds an error, with what it says."""
+    """Return {(file, line): error} of mypy."""
     installed("mypy")
-    # Outside of the tree, where no configuration is, and no source that could be taken for the package.
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "mypy",
-        "--strict",
-        "--output",
-        "json",
-        "--cache-dir",
-        where / "cache",
-        "--warn-unused-ignores",
-        "--config-file",
-        "",
-        "--python-executable",
-        sys.executable,
-        file,
-    ]
+    # It runs outside of the tree, away from our configuration and from the sources of the package.
+    command = [sys.executable, "-P", "-m", "mypy", "--strict", "--output", "json", "--warn-unused-ignores"]
+    command += ["--cache-dir", where / "cache", "--config-file", "", "--python-executable", sys.executable, file]
     done = subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -49,30 +34,14 @@ def mypy(file, where):
 
 
 def pyright(file, where):
-    """The same of pyright, which needs no Node.js beside itself under the name of basedpyright."""
+    """Return the same of basedpyright, which is pyright with its own Node.js."""
     installed("basedpyright")
-    (where / "pyrightconfig.json").write_text(
-        json.dumps(
-            {
-                "include": [str(file)],
-                "typeCheckingMode": "strict",
-                # A line that is only looked up is no use of it, and what is underscored is looked up here on purpose.
-                "reportUnusedExpression": "none",
-                "reportPrivateUsage": "none",
-            }
-        )
-    )
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "basedpyright",
-        "--outputjson",
-        "--pythonpath",
-        sys.executable,
-        "--project",
-        where / "pyrightconfig.json",
-    ]
+    # The files only look up some attributes, private ones too.
+    options = {"reportUnusedExpression": "none", "reportPrivateUsage": "none", "typeCheckingMode": "strict"}
+    project = where / "pyrightconfig.json"
+    project.write_text(json.dumps({"include": [str(file)], **options}))
+    command = [sys.executable, "-P", "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable]
+    command += ["--project", project]
     done = subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found = json.loads(done.stdout)
@@ -84,11 +53,11 @@ def pyright(file, where):
     }
 
 
-def test_the_stubs_of_the_core_say_what_is_there(tmp_path):
+def test_the_stubs_agree_with_the_core(tmp_path):
     installed("mypy")
     modules = ["hwheel_core._core", "hwheel_core.errors", "hwheel_core.snapshot", "hwheel_core.stats"]
-    unsaid = HERE / "stubtest_allowlist.txt"
-    command = [sys.executable, "-P", "-m", "mypy.stubtest", "--concise", "--allowlist", unsaid, *modules]
+    allowlist = HERE / "stubtest_allowlist.txt"
+    command = [sys.executable, "-P", "-m", "mypy.stubtest", "--concise", "--allowlist", allowlist, *modules]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -110,5 +79,5 @@ def test_every_mistake_is_found_and_nothing_else(check, tmp_path):
 
 
 @pytest.mark.parametrize("check", CHECKERS)
-def test_no_right_use_is_refused(check, tmp_path):
+def test_correct_uses_are_accepted(check, tmp_path):
     assert check(RIGHT, tmp_path) == {}

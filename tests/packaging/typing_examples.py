@@ -1,4 +1,4 @@
-"""What a type checker must accept: test_types.py has mypy and pyright look at it."""
+"""Correct uses of hwheel, which mypy and pyright must accept (test_types.py)."""
 
 import asyncio
 from array import array

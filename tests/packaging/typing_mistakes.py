@@ -1,5 +1,4 @@
-"""What a type checker must refuse: each line with the mark, and no other. Read by test_types.py; nothing here is
-run."""
+"""Mistakes: type checkers must refuse every line that ends in `# error`, and no other (test_types.py). Never run."""
 
 import asyncio
 from array import array

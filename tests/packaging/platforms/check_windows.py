@@ -1,9 +1,9 @@
 """The core for Windows, as far as that can be seen from Linux: compiled by MinGW, run under Wine.
 
-First what platform/ promises, by platform_test.c. Then, with a CPython for Windows, which Maven brings, the whole core,
-and tests of it. What is missing of these is said, and the rest is done. Everything is made in build/windows/.
+First it runs platform_test.c. Then it compiles the whole core against a CPython for Windows, which Maven downloads, and
+runs tests of it. Steps whose programs are missing are skipped with a message. All files are in build/windows/.
 
-Wine is not Windows: what it shows is that the right functions are called in the right order, not how fast they are.
+Wine is not Windows: it shows that the right functions are called in the right order, not how fast they are.
 """
 
 import os
@@ -18,25 +18,25 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 CORE = ROOT / "hwheel_core"
 MADE = ROOT / "build" / "windows"
-# Which Windows that is, CPython's headers ask of Microsoft's compiler alone.
+# CPython's headers set this only for Microsoft's compiler.
 FOR_64_BITS = "-DMS_WIN64"
 WARNINGS = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]
 
 WINE = shutil.which("wine") or shutil.which("wine64")
 
-# NumPy of a time when it asked less of the C library than Wine 8 has. Arrow asks more, so what needs that is left out.
+# The last NumPy for the C library of Wine 8. Arrow needs a newer one, so tests that import it are left out.
 PACKAGES = ["pytest>=8", "hypothesis>=6.100", "colorama", "numpy==1.26.4"]
 TESTS = ["tests/unit", *(f"tests/threads/test_{name}.py" for name in ("without_reaper", "never_early", "exactly_once"))]
 
 
 def run(*command, **options):
-    """A command that has to succeed; what it prints is ours."""
+    """Run a command and fail if it fails."""
     print("$", *(Path(part).name if isinstance(part, Path) else part for part in command), flush=True)
     subprocess.run([*map(str, command)], check=True, **options)
 
 
 def wine(program, *arguments):
-    """A program for Windows, to its end. Wine wants a pipe for its output, and no terminal."""
+    """Run a program for Windows. Wine needs a pipe for its output, not a terminal."""
     settings = {"WINEPREFIX": str(MADE / "wine"), "WINEDEBUG": "-all", "PYTHONDONTWRITEBYTECODE": "1"}
     print("$ wine", program.name, *arguments, flush=True)
     with subprocess.Popen(
@@ -54,7 +54,7 @@ def wine(program, *arguments):
 
 
 def windows_python():
-    """The folder of a CPython for Windows; None: it cannot be had."""
+    """Return the folder of a CPython for Windows, or None without Maven."""
     folder = MADE / "python"
     if not folder.exists():
         if shutil.which("mvn") is None:
@@ -69,7 +69,7 @@ def windows_python():
 
 
 def compile_core(gcc, python):
-    """The extension module, in the Python's site-packages, beside the package."""
+    """Compile the extension module into the site-packages of this Python, beside the package."""
     headers, library = python / "include", python / "libs/python311.lib"
     (MADE / "native.c").write_text('#include "native.h"\n', encoding="utf-8")
     run(gcc, *WARNINGS, FOR_64_BITS, "-fsyntax-only", "-I", CORE, "-isystem", headers, MADE / "native.c")
@@ -86,7 +86,7 @@ def compile_core(gcc, python):
 
 
 def tests_to_run():
-    """Those that need no Arrow, which does not load under Wine."""
+    """Yield the test files that do not import Arrow, which does not load under Wine."""
     for path in TESTS:
         files = sorted((ROOT / path).glob("test_*.py")) if (ROOT / path).is_dir() else [ROOT / path]
         for file in files:
@@ -104,24 +104,24 @@ def install_packages(python):
 def main():
     gcc = shutil.which("x86_64-w64-mingw32-gcc")
     if gcc is None:
-        print("no x86_64-w64-mingw32-gcc here (Debian has it as gcc-mingw-w64-x86-64): nothing was checked")
+        print("no x86_64-w64-mingw32-gcc here (Debian package: gcc-mingw-w64-x86-64): nothing was checked")
         return
     MADE.mkdir(parents=True, exist_ok=True)
     has_wine = WINE is not None
-    program = MADE / "promises.exe"
+    program = MADE / "platform_test.exe"
     run(gcc, *WARNINGS, "-I", CORE, HERE / "platform_test.c", "-o", program)
     if has_wine:
         wine(program)
     python = windows_python()
     if python is None:
-        print("no mvn here, which would bring a CPython for Windows: the rest of the core was not compiled")
+        print("no mvn here to download a CPython for Windows: the rest of the core was not compiled")
         return
     compile_core(gcc, python)
     if has_wine:
         install_packages(python)
         wine(python / "python.exe", "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests_to_run())
     else:
-        print("no wine here (Debian has it as wine64): it was compiled, and not run")
+        print("no wine here (Debian package: wine64): compiled, but not run")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* Microsoft's intrinsics as far as platform/msvc.h uses them, for gcc: so that its logic can be tried without that compiler. */
+/* The intrinsics that platform/msvc.h uses, for gcc, so that its logic can be tested without Microsoft's compiler. */
 #ifndef INTRIN_H
 #define INTRIN_H
 
@@ -21,7 +21,7 @@ static inline unsigned __int64 __umulh(unsigned __int64 a, unsigned __int64 b)
     return (unsigned __int64)((unsigned __int128)a * b >> 64);
 }
 
-/* Each gives back what was there before. */
+/* Each returns the old value. */
 static inline __int64 _InterlockedExchangeAdd64(__int64 volatile *place, __int64 value)
 {
     return __atomic_fetch_add(place, value, __ATOMIC_SEQ_CST);
@@ -38,7 +38,7 @@ static inline __int64 _InterlockedCompareExchange64(__int64 volatile *place, __i
     return expected;
 }
 
-/* A long has 32 bits there. */
+/* On Windows a long has 32 bits. */
 static inline long _InterlockedOr(long volatile *place, long bits)
 {
     return __atomic_fetch_or((int volatile *)place, (int)bits, __ATOMIC_SEQ_CST);

@@ -1,11 +1,10 @@
-/* What platform/platform.h promises, asked of whichever file it took. Prints one line a promise; its status is how many were
- * broken. It is compiled by tests/packaging/test_platforms.py and by check_windows.py. */
+/* Tests of the functions that platform/platform.h documents, with the files that it chose for this system. Prints a line for
+ * each check; the exit status is the number of failures. test_platforms.py and check_windows.py compile and run it. */
 #include "platform/platform.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Threads are not what is tested, and each system has them. */
 #ifdef _WIN32
 #include <process.h>
 typedef HANDLE thread;
@@ -36,13 +35,13 @@ static void thread_join(thread other) { pthread_join(other, NULL); }
 
 #define MS 1000000LL
 
-static int broken;
+static int failures;
 
-static void check(int kept, const char *promise)
+static void check(int passed, const char *what)
 {
-    printf("%s %s\n", kept ? "kept  " : "BROKEN", promise);
+    printf("%s %s\n", passed ? "ok    " : "FAILED", what);
     fflush(stdout);
-    broken += !kept;
+    failures += !passed;
 }
 
 static hw_mutex mutex;
@@ -65,7 +64,7 @@ static thread_end THREAD_CALL count(void *none)
     return 0;
 }
 
-static void mutexes_exclude(void)
+static void test_mutexes(void)
 {
     thread others[4];
     int taken_twice;
@@ -73,12 +72,12 @@ static void mutexes_exclude(void)
         others[i] = thread_start(count);
     for (int i = 0; i < 4; i++)
         thread_join(others[i]);
-    check(counted == 400000, "a mutex is one thread's at a time");
+    check(counted == 400000, "a mutex excludes other threads");
     hw_mutex_lock(&mutex);
     taken_twice = hw_mutex_trylock(&mutex);
     hw_mutex_unlock(&mutex);
-    check(!taken_twice, "a mutex that is taken is not taken again");
-    check(hw_mutex_trylock(&mutex), "a mutex that is free is taken at once");
+    check(!taken_twice, "trylock of a locked mutex fails");
+    check(hw_mutex_trylock(&mutex), "trylock of a free mutex succeeds");
     hw_mutex_unlock(&mutex);
 }
 
@@ -96,7 +95,7 @@ static thread_end THREAD_CALL answer(void *none)
     return 0;
 }
 
-static void conditions_lose_no_signal(void)
+static void test_conditions(void)
 {
     thread other = thread_start(answer);
     hw_mutex_lock(&mutex);
@@ -108,28 +107,28 @@ static void conditions_lose_no_signal(void)
     }
     hw_mutex_unlock(&mutex);
     thread_join(other);
-    check(stage == 2000, "of two threads that wait for each other in turns none waits for ever");
+    check(stage == 2000, "two threads that wait for each other in turn lose no signal");
 }
 
-static void the_clock_goes_on(void)
+static void test_clocks(void)
 {
     int64_t before_ms, after_ms, before = hw_clock_ns(), ns_before_ms;
     int32_t before_ns, after_ns;
     hw_clock_read(0, &before_ms, &before_ns);
     ns_before_ms = before_ms * MS + before_ns;
-    check(ns_before_ms >= before && ns_before_ms - before < 1000 * MS, "both readings are of one clock");
-    check(before_ns >= 0 && before_ns < MS, "what comes on top of the milliseconds is less than one");
+    check(ns_before_ms >= before && ns_before_ms - before < 1000 * MS, "hw_clock_ns and hw_clock_read read the same clock");
+    check(before_ns >= 0 && before_ns < MS, "the nanoseconds beside the milliseconds are less than one millisecond");
     for (int i = 0; i < 500; i++)
         hw_pause();
     hw_clock_read(0, &after_ms, &after_ns);
-    check(after_ms - before_ms >= 30, "500 pauses take more than 30 ms, and the clock knows");
+    check(after_ms - before_ms >= 30, "500 pauses take more than 30 ms on the clock");
     if (HW_HAS_BOOTTIME) {
         hw_clock_read(1, &before_ms, &before_ns);
-        check(before_ms >= after_ms, "the clock that goes on while the machine sleeps is not behind the other");
+        check(before_ms >= after_ms, "the boot time is not behind the monotonic time");
     }
 }
 
-/* How long a sleep took, in ms; what it came back with in `woken`. */
+/* Sleeps and returns how long that took; `woken` is the result of the sleep. */
 static int64_t sleep_ms(int64_t timeout_ns, int64_t alarm_ms, int *woken)
 {
     int64_t before = hw_clock_ns();
@@ -148,7 +147,7 @@ static thread_end THREAD_CALL wake_later(void *none)
 
 static int sleepers_woken;
 
-static thread_end THREAD_CALL sleep_for_ever(void *none)
+static thread_end THREAD_CALL sleep_forever(void *none)
 {
     int woken = hw_waker_sleep(&waker, -1, INT64_MAX, NULL);
     (void)none;
@@ -158,50 +157,50 @@ static thread_end THREAD_CALL sleep_for_ever(void *none)
     return 0;
 }
 
-static void sleeps_end_when_they_should(void)
+static void test_sleeps(void)
 {
     thread other, others[3];
     int64_t total = 0, ms;
     int woken;
     check(!hw_waker_is_open(&waker), "a waker is closed at first");
-    check(hw_waker_open(&waker, HW_HAS_BOOTTIME) && hw_waker_is_open(&waker), "it can be opened");
-    check(hw_waker_open(&waker, HW_HAS_BOOTTIME), "what is open may be opened again");
+    check(hw_waker_open(&waker, HW_HAS_BOOTTIME) && hw_waker_is_open(&waker), "a waker can be opened");
+    check(hw_waker_open(&waker, HW_HAS_BOOTTIME), "an open waker can be opened again");
     for (int i = 0; i < 20; i++)
         total += sleep_ms(20 * MS, INT64_MAX, &woken);
-    check(woken == 0 && total >= 300 && total < 8000, "20 sleeps of 20 ms take 400 ms and not a multiple of it");
+    check(woken == 0 && total >= 300 && total < 8000, "20 sleeps of 20 ms take about 400 ms");
     ms = sleep_ms(0, INT64_MAX, &woken);
-    check(woken == 0 && ms < 3000, "a sleep of no length is over at once");
+    check(woken == 0 && ms < 3000, "a sleep of no length returns at once");
     ms = sleep_ms(MS / 3, INT64_MAX, &woken);
-    check(woken == 0 && ms < 3000, "one of a third of a millisecond soon");
+    check(woken == 0 && ms < 3000, "a sleep of a third of a millisecond returns soon");
 
     other = thread_start(wake_later);
     sleep_ms(-1, INT64_MAX, &woken);
-    check(woken > 0, "a sleep without an end is ended by a wake-up");
+    check(woken > 0, "a wake-up ends a sleep without a timeout");
     thread_join(other);
     ms = sleep_ms(60000 * MS, INT64_MAX, &woken);
-    check(woken > 0 && ms < 30000, "the wake-up is there for who lies down after it");
+    check(woken > 0 && ms < 30000, "a wake-up also ends the next sleep");
     hw_waker_calm(&waker);
     ms = sleep_ms(50 * MS, INT64_MAX, &woken);
-    check(woken == 0 && ms >= 30, "until it is taken away");
+    check(woken == 0 && ms >= 30, "until hw_waker_calm()");
     hw_waker_wake(&waker);
     hw_waker_wake(&waker);
     hw_waker_calm(&waker);
     ms = sleep_ms(50 * MS, INT64_MAX, &woken);
-    check(woken == 0 && ms >= 30, "two of them are taken away at once");
+    check(woken == 0 && ms >= 30, "hw_waker_calm() clears two wake-ups");
 
     for (int i = 0; i < 3; i++)
-        others[i] = thread_start(sleep_for_ever);
+        others[i] = thread_start(sleep_forever);
     for (int i = 0; i < 300; i++)
         hw_pause();
     hw_waker_wake(&waker);
     for (int i = 0; i < 3; i++)
         thread_join(others[i]);
-    check(sleepers_woken == 3, "one wake-up is for all who sleep");
+    check(sleepers_woken == 3, "one wake-up ends the sleeps of three threads");
     hw_waker_calm(&waker);
 
     other = thread_start(wake_later);
     ms = sleep_ms(INT64_MAX, INT64_MAX, &woken);
-    check(woken > 0 && ms < 30000, "a sleep of centuries is one, and ends by a wake-up");
+    check(woken > 0 && ms < 30000, "a wake-up ends a sleep of centuries");
     thread_join(other);
     hw_waker_calm(&waker);
 
@@ -210,20 +209,20 @@ static void sleeps_end_when_they_should(void)
         int32_t now_ns;
         hw_clock_read(1, &now_ms, &now_ns);
         ms = sleep_ms(-1, now_ms + 100, &woken);
-        check(woken > 0 && ms >= 50 && ms < 30000, "an alarm on the clock that goes on ends a sleep");
+        check(woken > 0 && ms >= 50 && ms < 30000, "an alarm on the boot time ends a sleep");
     }
     hw_waker_close(&waker);
     hw_waker_close(&waker);
-    check(!hw_waker_is_open(&waker), "a waker may be closed twice");
+    check(!hw_waker_is_open(&waker), "a waker can be closed twice");
 }
 
 #ifdef _WIN32
-static void ctrl_c_ends_a_sleep(void)
+static void test_ctrl_c(void)
 {
     HANDLE event = CreateEventW(NULL, TRUE, TRUE, NULL);
     hw_waker_open(&waker, 0);
     check(hw_waker_sleep(&waker, 60000 * MS, INT64_MAX, event) < 0, "Ctrl-C ends a sleep");
-    check(hw_waker_sleep(&waker, 50 * MS, INT64_MAX, event) == 0, "and that once");
+    check(hw_waker_sleep(&waker, 50 * MS, INT64_MAX, event) == 0, "Ctrl-C ends only one sleep");
     hw_waker_close(&waker);
     CloseHandle(event);
 }
@@ -231,33 +230,33 @@ static void ctrl_c_ends_a_sleep(void)
 
 #ifdef HWHEEL_POSIX
 #include <sys/resource.h>
-/* The waker of a program that has very many descriptors open, which pselect() cannot know. */
-static void descriptors_beyond_pselect(void)
+/* pselect() does not support descriptors beyond FD_SETSIZE. */
+static void test_descriptors_beyond_pselect(void)
 {
     struct rlimit limit = {FD_SETSIZE + 50, FD_SETSIZE + 50};
     int high = 0, woken;
     int64_t ms;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        printf("       so many descriptors are not allowed here\n");
+        printf("       skipped: the limit of descriptors cannot be raised\n");
         return;
     }
     while (high < FD_SETSIZE)
         high = dup(1);
-    check(hw_waker_open(&waker, 0) && waker.fds[0] > FD_SETSIZE, "there is a waker beyond FD_SETSIZE");
+    check(hw_waker_open(&waker, 0) && waker.fds[0] > FD_SETSIZE, "a waker can have descriptors beyond FD_SETSIZE");
     ms = sleep_ms(20 * MS + 1, INT64_MAX, &woken);
-    check(woken == 0 && ms >= 20, "a sleep on it takes its time");
+    check(woken == 0 && ms >= 20, "a sleep on it lasts for its timeout");
     hw_waker_wake(&waker);
     sleep_ms(-1, INT64_MAX, &woken);
-    check(woken > 0, "and it is woken");
+    check(woken > 0, "a wake-up ends a sleep on it");
     while (dup(1) >= 0)
         ;
     hw_waker_close(&waker);
     dup(1);
-    check(!hw_waker_open(&waker, 0) && !hw_waker_is_open(&waker), "where a pipe is too much, none is left half open");
+    check(!hw_waker_open(&waker, 0) && !hw_waker_is_open(&waker), "a failed open leaves the waker closed");
 }
 #endif
 
-static void arithmetic_tells_when_it_overflows(void)
+static void test_arithmetic(void)
 {
     int64_t result, high = INT64_MAX, low = INT64_MIN;
     check(hw_add_overflows(high, 1, &result) && hw_add_overflows(low, -1, &result), "sums beyond 64 bits overflow");
@@ -271,12 +270,12 @@ static void arithmetic_tells_when_it_overflows(void)
               !hw_mul_overflows(0, low, &result) && result == 0,
           "products within 64 bits do not");
     check(hw_leading_zeros(1) == 63 && hw_leading_zeros((uint64_t)1 << 63) == 0 && hw_leading_zeros(255) == 56,
-          "leading zeros are counted");
+          "hw_leading_zeros counts");
     check(hw_multiply_high(UINT64_MAX, UINT64_MAX) == UINT64_MAX - 1 && hw_multiply_high((uint64_t)1 << 63, 6) == 3,
-          "the upper half of a product is found");
+          "hw_multiply_high returns the upper half");
 }
 
-static void memory_is_read_and_written(void)
+static void test_memory(void)
 {
     char bytes[sizeof(int64_t) + 1] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     uintptr_t word = 5;
@@ -284,20 +283,20 @@ static void memory_is_read_and_written(void)
     int flag = 1, raised = 0, bits = 5, others = -1;
     int32_t number = 3;
     hw_prefetch(bytes);
-    check(hw_read(bytes + 1) == 0x0807060504030201LL, "a number may lie anywhere");
+    check(hw_read(bytes + 1) == 0x0807060504030201LL, "hw_read reads unaligned numbers");
     hw_store(&word, 7);
     hw_set_flag(&raised);
-    check(hw_load(&word) == 7 && hw_flag(&flag) == 1 && hw_flag(&raised) == 1, "what was stored is loaded");
+    check(hw_load(&word) == 7 && hw_flag(&flag) == 1 && hw_flag(&raised) == 1, "loads return the stored values");
     hw_atomic_store(&word, 0);
     check(hw_atomic_take(&word, 9) && !hw_atomic_take(&word, 8) && hw_atomic_load(&word) == 9,
-          "a word is taken by one, when nobody has it");
-    check(hw_atomic_add(&count, 2) == 42 && hw_atomic_add(&count, -42) == 0 && count == 0, "a sum is returned");
+          "hw_atomic_take succeeds once");
+    check(hw_atomic_add(&count, 2) == 42 && hw_atomic_add(&count, -42) == 0 && count == 0, "hw_atomic_add returns the sum");
     hw_set_bits(&bits, 3);
     hw_clear_bits(&bits, 4);
     hw_clear_bits(&others, 1 << 30);
-    check(bits == 3 && others == ~(1 << 30), "bits are set and cleared, and no others");
+    check(bits == 3 && others == ~(1 << 30), "hw_set_bits and hw_clear_bits change only their bits");
     hw_poke32(&number, -7);
-    check(hw_peek32(&number) == -7, "what was written is looked at");
+    check(hw_peek32(&number) == -7, "hw_peek32 returns the written value");
     hw_advise_huge(bytes, sizeof bytes);
 }
 
@@ -307,19 +306,19 @@ static void after_fork_in_parent(void) { seen[1]++; }
 static void after_fork_in_child(void) { seen[2]++; }
 
 #ifdef _WIN32
-static void forks(void)
+static void test_fork(void)
 {
     check(hw_at_fork(before_fork, after_fork_in_parent, after_fork_in_child) == 0 && seen[0] + seen[1] + seen[2] == 0,
-          "where nothing forks, nothing is called");
+          "hw_at_fork is accepted and never calls");
 }
 #else
 #include <sys/wait.h>
 #include <unistd.h>
-static void forks(void)
+static void test_fork(void)
 {
     int status = -1;
     pid_t child;
-    check(hw_at_fork(before_fork, after_fork_in_parent, after_fork_in_child) == 0, "functions for a fork are taken");
+    check(hw_at_fork(before_fork, after_fork_in_parent, after_fork_in_child) == 0, "hw_at_fork accepts functions");
     hw_waker_open(&waker, 0);
     child = fork();
     if (child == 0) {
@@ -327,9 +326,9 @@ static void forks(void)
         _exit(seen[0] == 1 && seen[1] == 0 && seen[2] == 1 ? 0 : 1);
     }
     waitpid(child, &status, 0);
-    check(status == 0 && seen[0] == 1 && seen[1] == 1 && seen[2] == 0, "each is called where it belongs");
+    check(status == 0 && seen[0] == 1 && seen[1] == 1 && seen[2] == 0, "each fork handler runs in its process");
     hw_waker_wake(&waker);
-    check(hw_waker_sleep(&waker, 0, INT64_MAX, NULL) > 0, "what the child closes stays open in the parent");
+    check(hw_waker_sleep(&waker, 0, INT64_MAX, NULL) > 0, "a close in the child leaves the waker of the parent open");
     hw_waker_close(&waker);
 }
 #endif
@@ -340,20 +339,20 @@ int main(void)
     hw_mutex_init(&mutex);
     hw_cond_init(&cond);
     hw_waker_init(&waker);
-    arithmetic_tells_when_it_overflows();
-    memory_is_read_and_written();
-    mutexes_exclude();
-    conditions_lose_no_signal();
-    the_clock_goes_on();
-    sleeps_end_when_they_should();
-    forks();
+    test_arithmetic();
+    test_memory();
+    test_mutexes();
+    test_conditions();
+    test_clocks();
+    test_sleeps();
+    test_fork();
 #ifdef _WIN32
-    ctrl_c_ends_a_sleep();
+    test_ctrl_c();
 #endif
 #ifdef HWHEEL_POSIX
-    descriptors_beyond_pselect();
+    test_descriptors_beyond_pselect();
 #endif
     hw_cond_destroy(&cond);
     hw_mutex_destroy(&mutex);
-    return broken;
+    return failures;
 }

@@ -77,11 +77,8 @@ def test_every_public_class_and_method_has_a_docstring():
 def test_help_names_only_what_is_public(make):
     # From 3.13 on pydoc adds the module of the class to a method.
     shown = re.sub(r" from hwheel\.timers[\w.]*$", "", pydoc.plain(pydoc.render_doc(make)), flags=re.MULTILINE)
-    signatures = ("name: str", "(self, ", " Union[")
-    lines = [line for line in shown.splitlines() if not any(part in line for part in signatures)]
-    assert max(map(len, lines)) <= 100
     for hidden in ("hwheel_core", "hwheel.timers", "Core", "Face", "cython"):
-        assert [line for line in lines if hidden in line] == [], hidden
+        assert [line for line in shown.splitlines() if hidden in line] == [], hidden
     assert [one.__name__ for one in make.__mro__] == [make.__name__, "BaseTimer", "object"]
 
 

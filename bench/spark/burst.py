@@ -1,9 +1,9 @@
-"""How much memory `hwheel deliver` takes when very much is due at once, and how long it takes. Linux alone.
+"""Memory and time of `hwheel deliver` for a burst. Linux only.
 
 python bench/spark/burst.py [--messages 200000] [--payload 4000] [--hold 120] [--heap 1g] [--kill 5]
 
-The command itself is run, on files of JSON, with a driver of Spark's default size. All messages are due in one tick,
-`hold` seconds after the start; that is to be enough for taking them in.
+Runs the command on files of JSON, with a driver of Spark's default size. All messages are due in one tick, `hold`
+seconds after the start, which must be enough to read them.
 """
 
 import argparse
@@ -24,7 +24,7 @@ PATIENCE_S = 1800
 
 @dataclass
 class Peaks:
-    """The most memory that each kind of process had at a time, in MB. Of workers: one, and all together."""
+    """The peak memory in MB of Java, of one Python worker, and of all workers together."""
 
     java: int = 0
     worker: int = 0
@@ -36,13 +36,13 @@ class Peaks:
             try:
                 name = Path(f"/proc/{process}/comm").read_text().strip()
                 status = Path(f"/proc/{process}/status").read_text()
-            except OSError:  # it has just ended
+            except OSError:  # the process has just ended
                 continue
-            # Without what lies in files: that is the system's, which takes it back when it needs to.
+            # Without mapped files, whose memory the system can reclaim.
             size = next((int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon")), 0) // 1024
             if name == "java":
                 java = max(java, size)
-            elif process != root and name.startswith("python"):  # what Java forks has Java's memory for a moment
+            elif process != root and name.startswith("python"):  # a child of Java shares its memory for a moment
                 workers.append(size)
         self.java = max(self.java, java)
         self.worker = max([self.worker, *workers])
@@ -50,7 +50,7 @@ class Peaks:
 
 
 def family(root: int) -> set[int]:
-    """A process and all that it has started."""
+    """Return a process and its descendants."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -66,7 +66,7 @@ def family(root: int) -> set[int]:
 
 
 def write_messages(place: Path, count: int, payload: int, due_ms: int) -> None:
-    """Files of messages that are due in one tick, each millisecond of it. Bytes that do not compress to nothing."""
+    """Write files of messages that are due in one tick, with payloads that do not compress well."""
     for start in range(0, count, A_FILE):
         with (place / f".{start}").open("w") as file:
             for number in range(start, min(start + A_FILE, count)):
@@ -79,7 +79,7 @@ def write_messages(place: Path, count: int, payload: int, due_ms: int) -> None:
 
 
 def lines_in(place: Path, seen: dict[Path, int]) -> int:
-    """How many messages have come out; files do not change once they are there."""
+    """Return the number of delivered messages. Output files never change."""
     for file in place.glob("*.json"):
         if file not in seen:
             with file.open("rb") as lines:
@@ -88,7 +88,7 @@ def lines_in(place: Path, seen: dict[Path, int]) -> int:
 
 
 def run(place: Path, options: argparse.Namespace) -> dict[str, object]:
-    """One burst."""
+    """Run one burst."""
     (place / "in").mkdir()
     due_ms = (int(time.time()) + options.hold) * 1000
     write_messages(place / "in", options.messages, options.payload, due_ms)
@@ -119,14 +119,14 @@ def run(place: Path, options: argparse.Namespace) -> dict[str, object]:
     held = (place / "state/messages/commits/0").stat().st_mtime * 1000 < due_ms
     return {
         "messages": options.messages,
-        "came out": lines_in(place / "out", seen),
+        "delivered": lines_in(place / "out", seen),
         "payload": options.payload,
         "heap": options.heap,
-        "first batch was in before they were due": held,
+        "first batch completed before they were due": held,
         "killed": options.kill,
-        "from due to the last in a file, s": round(seconds, 1),
-        "MB while they come in": {"java": before.java, "a worker": before.worker, "workers": before.workers},
-        "MB while they go out": {"java": peaks.java, "a worker": peaks.worker, "workers": peaks.workers},
+        "from due to the last file, s": round(seconds, 1),
+        "MB while reading": {"java": before.java, "a worker": before.worker, "workers": before.workers},
+        "MB while delivering": {"java": peaks.java, "a worker": peaks.worker, "workers": peaks.workers},
     }
 
 
@@ -134,13 +134,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--messages", type=int, default=200_000)
     parser.add_argument("--payload", type=int, default=4000, help="bytes each (default: %(default)s)")
-    parser.add_argument("--hold", type=int, default=120, metavar="SECONDS", help="until they are due")
+    parser.add_argument("--hold", type=int, default=120, metavar="SECONDS", help="time until they are due")
     parser.add_argument("--heap", default="1g", help="spark.driver.memory (default: %(default)s, which is Spark's)")
     parser.add_argument(
-        "--kill", type=float, metavar="SECONDS", help="kill it so long after they are due, start it again"
+        "--kill", type=float, metavar="SECONDS", help="kill the job this long after they are due, and start it again"
     )
-    parser.add_argument("--log", type=int, default=3000, help="how much of it to show when the job fails")
-    parser.add_argument("options", nargs="*", help="for hwheel deliver, after --")
+    parser.add_argument("--log", type=int, default=3000, help="characters of the log to show when the job fails")
+    parser.add_argument("options", nargs="*", help="options of hwheel deliver, after --")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hwheel-burst-") as place:
         print(json.dumps(run(Path(place), options), indent=1))

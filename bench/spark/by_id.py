@@ -1,4 +1,4 @@
-"""What it costs to keep an index of ids, and to cancel and replace by it: with and without, in turns."""
+"""The cost of the index of ids, and of replacements by id: jobs with and without an index, in turns."""
 
 from functools import partial
 from pathlib import Path
@@ -14,14 +14,14 @@ from processor_time import processor_seconds
 
 NAMED = {"cancel": "cancel", "replace": "replace"}
 BATCH = 50_000
-BATCHES = 16  # so many that the index is divided, which is not done in each
+BATCHES = 16  # enough that the index is divided, which only some batches do
 FILL_BATCH = 250_000
 SHARES = (0.01, 0.1, 1.0)
 SHARE_BATCHES = 3
 
 
 def by_id(spark: SparkSession, directory: Path, pending: int) -> dict[str, object]:
-    """Batches of new messages into both jobs, one after the other; then of messages some of which replace others."""
+    """Run batches of new messages through both jobs in turns, then batches of which some messages replace others."""
     without = Job(spark, directory / "without", partial(hold_until_due, **NAMES))
     index = Job(
         spark,
@@ -31,7 +31,7 @@ def by_id(spark: SparkSession, directory: Path, pending: int) -> dict[str, objec
     )
     jobs = {"without": without, "by_id": index}
     for job in jobs.values():
-        job.ingest(BATCH)  # starts workers, and is not counted
+        job.ingest(BATCH)  # starts workers; not counted
         while job.pending < pending:
             job.ingest(min(FILL_BATCH, pending - job.pending))
     times: dict[str, list[float]] = {name: [] for name in jobs}
@@ -64,7 +64,7 @@ def by_id(spark: SparkSession, directory: Path, pending: int) -> dict[str, objec
 
 
 def replacing(job: Job, share: float) -> float:
-    """A batch of which so many replace messages that are held; how long it took, in s."""
+    """Run a batch of which a share replaces pending messages; return its duration in seconds."""
     count = int(BATCH * share)
     new = messages(job.sent, job.first_due_ms + job.rng.integers(0, job.spread_ms, BATCH - count))
     job.sent += BATCH - count

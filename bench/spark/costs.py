@@ -1,5 +1,4 @@
-"""Where a batch goes: beside a pass-through and Spark's own deduplication, in turns; by its own measure; and what goes
-out of the state."""
+"""The cost of a batch, compared with a pass-through and Spark's deduplication, and the cost of delivery."""
 
 import statistics
 import time
@@ -18,22 +17,24 @@ from processor_time import processor_seconds
 
 SIZES = (50_000, 250_000)
 TINY = 2
-WARM_UP = 8  # batches of each, since Java compiles what it runs for a while
+WARM_UP = 8  # batches of each job, while Java compiles
 ROUNDS = 5
 TRIGGER_S = 0.25
-HELD = 8_000_000  # of which a part goes out in a batch
+HELD = 8_000_000
 OUT = 500_000
 OUTS = 9
 
 
 def deduplicated(frame: DataFrame) -> DataFrame:
-    """What Spark does with the same stream, by itself, with its state."""
+    """Return Spark's own stateful transformation of the same stream."""
     return frame.dropDuplicates(["id", "due"])
 
 
 def yardsticks(spark: SparkSession, directory: Path) -> dict[str, object]:
-    """Batches of three jobs in turns. Medians, s of time and s of processor time; a batch of two rows stands for an
-    empty one where there is none."""
+    """Return the median durations of batches of three jobs in turns, by clock and by processor time.
+
+    A batch of two rows stands for an empty one where a job cannot run an empty batch.
+    """
     transforms: dict[str, Callable[[DataFrame], DataFrame]] = {
         "pass-through": lambda frame: frame,
         "dropDuplicates": deduplicated,
@@ -69,13 +70,12 @@ def yardsticks(spark: SparkSession, directory: Path) -> dict[str, object]:
 
 
 def ratio(these: list[float], those: list[float]) -> float:
-    """The median of the ratios of rounds."""
+    """Return the median of the ratios of all rounds."""
     return round(statistics.median(a / b for a, b in zip(these, those, strict=True)), 2)
 
 
 def emission(spark: SparkSession, directory: Path) -> dict[str, object]:
-    """Batches in which OUT messages go out and nothing comes in, after some smaller ones. A median, of time and of
-    processor time."""
+    """Return the median rate of batches that deliver OUT messages and read none, after some smaller ones."""
     job = Job(spark, directory, partial(hold_until_due, **NAMES))
     while job.pending < HELD:
         job.ingest(OUT)
@@ -97,7 +97,7 @@ def emission(spark: SparkSession, directory: Path) -> dict[str, object]:
 
 
 def parts(spark: SparkSession, directory: Path) -> dict[str, object]:
-    """On the system's clock, by which alone Spark measures: medians of what it says of batches, in ms."""
+    """Return Spark's own measurements of batches, as medians in ms. They need the system clock."""
     for name in ("in", "staged"):
         (directory / name).mkdir(parents=True)
     frame = spark.readStream.schema(SCHEMA).parquet(str(directory / "in")).transform(partial(hold_until_due, **NAMES))
@@ -113,7 +113,7 @@ def parts(spark: SparkSession, directory: Path) -> dict[str, object]:
         for file in staged[:2]:
             file.rename(directory / "in" / file.name)
         del staged[:2]
-        for any_rows in (True, False):  # a batch with them, and an empty one behind it
+        for any_rows in (True, False):  # a batch with rows, then an empty one
             wait_for_batch(query, any_rows)
     query.stop()
     found: dict[str, list[dict[str, float]]] = {"empty": [], f"{SIZES[0]:,} a batch": []}
@@ -126,7 +126,7 @@ def parts(spark: SparkSession, directory: Path) -> dict[str, object]:
 
 
 def wait_for_batch(query: StreamingQuery, any_rows: bool) -> None:
-    """Until the last batch is one with rows, or one without."""
+    """Wait until the last batch has rows, or has none."""
     while (progress := query.lastProgress) is None or bool(progress["numInputRows"]) != any_rows:
         if (error := query.exception()) is not None:
             raise error
@@ -134,7 +134,7 @@ def wait_for_batch(query: StreamingQuery, any_rows: bool) -> None:
 
 
 def durations(progress: Any) -> dict[str, float]:
-    """What Spark says of a batch; of the state, a partition's."""
+    """Return Spark's durations of a batch; those of the state are means over the partitions."""
     of_state = progress["stateOperators"][0]
     partitions = of_state["numShufflePartitions"]
     return {

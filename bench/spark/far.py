@@ -1,4 +1,4 @@
-"""What messages cost that are due far ahead: their way down the levels, and batches that reach over a month."""
+"""The cost of messages with distant due times: cascades, and batches that span a month."""
 
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ WHEEL_SIZES = (256, 1024, 4096)
 
 
 def cascade(spark: SparkSession, directory: Path) -> dict[str, object]:
-    """One full bucket of level 3 falls due: all of it is placed again, and nothing goes out yet."""
+    """Let one full bucket of level 3 expire: all its messages are placed again, and none is delivered."""
     width_ms = TICK_MS * WHEEL_SIZE**2
     expiration_ms = (START_MS + 30 * DAY_MS) // width_ms * width_ms
     job = Job(
@@ -34,7 +34,7 @@ def cascade(spark: SparkSession, directory: Path) -> dict[str, object]:
 
 
 def month(spark: SparkSession, directory: Path, wheel_size: int) -> dict[str, object]:
-    """Batches of messages that are due within a month."""
+    """Run batches of messages that are due within a month."""
     job = Job(spark, directory, partial(hold_until_due, **NAMES, wheel_size=wheel_size), START_MS + DAY_MS, 30 * DAY_MS)
     job.ingest(COUNT)
     seconds = sorted(job.ingest(BATCH) for _ in range(5))

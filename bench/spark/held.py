@@ -1,10 +1,9 @@
-"""What a hundred million held cost: the time of batches, a start from the checkpoint, disk and memory. Linux alone.
+"""The cost of 100 million pending messages: batches, a restart, disk, and memory. Linux only.
 
 python bench/spark/held.py [--held 100000000] [--place DIRECTORY]
 
-Small messages, due evenly within a day. Needs as much time as filling takes, 20 minutes and more for a hundred million,
-and for so many some 20 GB of disk in `place`, which is emptied at the end. Each step is a process of its own, so that
-the second one finds nothing of the first but its checkpoint.
+The messages are small and due evenly within a day. For 100 million of them, filling takes at least 20 minutes and 20 GB
+of disk in `place`, which is emptied at the end. Each step is a process, so that only the checkpoint connects them.
 """
 
 import argparse
@@ -44,7 +43,7 @@ GB = 1e9
 
 
 def small_messages(first: int, due_ms: "np.ndarray[Any, Any]") -> pa.Table:
-    """An id of 13 bytes, a key of 11, a due of 8, a payload of 8: 40 of their own."""
+    """Return messages of 40 bytes: an id of 13, a key of 11, a due of 8, and a payload of 8."""
     numbers = np.arange(first, first + len(due_ms))
     ids = pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 12, "0")
     keys = pc.utf8_lpad(pa.array(numbers * 7919 % 1_000_000).cast(pa.string()), 6, "0")
@@ -59,7 +58,7 @@ def small_messages(first: int, due_ms: "np.ndarray[Any, Any]") -> pa.Table:
 
 
 class Held(Job):
-    """A job that goes on where another process has left it, and whose input files go when they were read."""
+    """A job that continues the job of another process, and deletes its input files after reading."""
 
     def __init__(self, *arguments: Any, sent: int, batches: int) -> None:
         super().__init__(*arguments, keep=batches > 0)
@@ -81,7 +80,7 @@ class Held(Job):
 
 
 class Looks:
-    """Looks at the memory of this process's children, and at how much disk there was at the most."""
+    """Samples the memory of this process's children and the use of the disk."""
 
     def __init__(self, place: Path) -> None:
         self.place, self.peaks, self.most_disk, self.over = place, Peaks(), 0, threading.Event()
@@ -104,7 +103,7 @@ class Looks:
 
 
 def size_of(place: Path) -> int:
-    """Bytes on disk. A file that goes meanwhile is not counted."""
+    """Return the bytes on disk. A file that disappears is not counted."""
     total = 0
     for directory, _, names in os.walk(place):
         for name in names:
@@ -116,7 +115,7 @@ def size_of(place: Path) -> int:
 
 
 def batches(job: Job) -> dict[str, object]:
-    """Medians, in s, of batches in turns."""
+    """Return the median durations of batches in seconds, in turns."""
     job.batch(1000)
     seconds: dict[str, list[float]] = {"empty": [], **{f"{size:,}": [] for size in SIZES}}
     for _ in range(TIMES):
@@ -128,13 +127,13 @@ def batches(job: Job) -> dict[str, object]:
 
 
 def fill(place: Path, held: int, minutes: float) -> dict[str, object]:
-    """From nothing to so many, or to as many as go in in that time."""
+    """Fill a job to a number of messages, or for a time."""
     over = time.monotonic() + minutes * 60
     spark = make_session("local[2]", {**SETTINGS, "spark.local.dir": str(place / "local")})
     looks = Looks(place)
     job = Held(spark, place / "job", partial(hold_until_due, **NAMES), sent=0, batches=0)
     found: dict[str, object] = {}
-    for _ in range(12):  # starts workers, and Java compiles
+    for _ in range(12):  # starts workers and lets Java compile
         job.ingest(8_000)
     for stop in (*(one for one in STOPS if one < held), held):
         filling: list[float] = []
@@ -156,7 +155,7 @@ def fill(place: Path, held: int, minutes: float) -> dict[str, object]:
 
 
 def again(place: Path) -> dict[str, object]:
-    """Another process goes on."""
+    """Continue the job in another process."""
     state = json.loads((place / "sent").read_text())
     begun = time.perf_counter()
     spark = make_session("local[2]", {**SETTINGS, "spark.local.dir": str(place / "local2")})
@@ -184,7 +183,7 @@ def again(place: Path) -> dict[str, object]:
 
 
 def asked(place: Path) -> dict[str, object]:
-    """A third one asks."""
+    """Ask for pending messages in a third process."""
     spark = make_session("local[2]", {**SETTINGS, "spark.local.dir": str(place / "local3")})
     looks = Looks(place)
     checkpoint = str(place / "job/checkpoint")
@@ -201,8 +200,8 @@ def asked(place: Path) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--held", type=int, default=100_000_000, help="default: %(default)s")
-    parser.add_argument("--minutes", type=float, default=60, help="of filling at the most (default: %(default)s)")
-    parser.add_argument("--place", help="a directory on a disk with room; default: the system's for what is temporary")
+    parser.add_argument("--minutes", type=float, default=60, help="maximum time to fill (default: %(default)s)")
+    parser.add_argument("--place", help="a directory on a large disk (default: the temporary directory)")
     parser.add_argument("--step", choices=["fill", "again", "asked"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.step:

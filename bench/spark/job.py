@@ -1,4 +1,4 @@
-"""A query whose clock the benchmark moves: batches of known size, due times of which none passes by itself."""
+"""A query with a manual clock: batches of known size, and due times that pass only when the benchmark advances it."""
 
 import shutil
 import sys
@@ -19,12 +19,12 @@ sys.path.append(str(Path(__file__).parents[2] / "tests" / "spark"))
 from clocked_query import start_with_clock
 
 START_MS = 1_795_176_000_000
-FIRST_DUE_MS = 3_600_000  # from START_MS: nothing is due while the job is filled
-SPREAD_MS = 86_400_000  # the due times lie evenly over a day
+FIRST_DUE_MS = 3_600_000  # after START_MS, so that no message is due while the job is filled
+SPREAD_MS = 86_400_000  # due times are even over a day
 PAYLOAD = "a payload of thirty-two letters."
 SCHEMA = "id string, key string, due bigint, payload string"
 NAMES = {"id": "id", "key": "key", "due": "due", "payload": "payload"}
-FILES = 2  # a batch, one for each core
+FILES = 2  # in a batch, one for each core
 SETTINGS = {
     "spark.driver.memory": "4g",
     "spark.sql.shuffle.partitions": "2",
@@ -32,12 +32,12 @@ SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "2",
     PROVIDER: ROCKSDB,
     CHANGELOG: "true",
-    FILE_MANAGER: BY_FILE_SYSTEM,  # as hwheel deliver has it for a local checkpoint
+    FILE_MANAGER: BY_FILE_SYSTEM,  # like hwheel deliver with a local checkpoint
 }
 
 
 def messages(first: int, due_ms: Any, numbers: Any = None) -> pa.Table:
-    """Messages with ids from `first` on, or of these numbers."""
+    """Return messages with ids from `first`, or with these numbers."""
     count = len(due_ms)
     if numbers is None:
         numbers = np.arange(first, first + count)
@@ -52,7 +52,7 @@ def messages(first: int, due_ms: Any, numbers: Any = None) -> pa.Table:
 
 
 class Job:
-    """A query from Parquet files to nowhere. The messages are due from `first_due_ms` on, over `spread_ms`, evenly."""
+    """A query from Parquet files to Spark's noop sink. Messages are due evenly over `spread_ms` from `first_due_ms`."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Job:
         self.files = self.sent = self.batches = 0
 
     def ingest(self, count: int) -> float:
-        """Takes in so many messages in one batch; returns how long the batch took, in s."""
+        """Read messages in one batch; return its duration in seconds."""
         hidden = []
         for _ in range(FILES):
             table = messages(self.sent, self.first_due_ms + self.rng.integers(0, self.spread_ms, count // FILES))
@@ -92,14 +92,14 @@ class Job:
         return self.batch(1000)
 
     def emit(self, count: int) -> tuple[int, float]:
-        """Moves the clock until about so many messages are due; returns (how many, s)."""
+        """Advance the clock until about this many messages are due; return the exact number, and the seconds."""
         dues = np.concatenate(self.dues)
         until_ms = -(-int(np.partition(dues, count)[count]) // 1000) * 1000
         self.dues = [dues[dues > until_ms]]
         return len(dues) - len(self.dues[0]), self.batch(until_ms - self.now_ms)
 
     def batch(self, ahead_ms: int) -> float:
-        """One batch, so much later."""
+        """Advance the clock and run a batch; return its duration in seconds."""
         sink = getattr(self.spark._jvm.org.apache.spark.sql.execution.datasources.noop, "NoopTable$")
         self.now_ms += ahead_ms
         started = time.perf_counter()

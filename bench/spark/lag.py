@@ -1,4 +1,4 @@
-"""How late messages are in the files of `hwheel deliver`, on the system's clock."""
+"""The lag of messages in the files of `hwheel deliver`, on the system clock."""
 
 import json
 import time
@@ -8,29 +8,21 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from hwheel.spark.deliver.delivery import start_delivery
-from hwheel.spark.deliver.settings import WheelOptions
-from hwheel.spark.deliver.source import Source
+from hwheel.spark.deliver.settings import DeliverySettings, Places, WheelOptions
 
 SETTINGS = (("1 second", "1 second"), ("250 milliseconds", "100 milliseconds"))  # trigger and tick
 SECONDS = 60
 A_SECOND = 10_000
-WARM_UP_S = 25  # messages due before that are not counted: workers start, and Java compiles for so long
+WARM_UP_S = 25  # earlier messages are not counted, because workers start and Java compiles
 
 
 def lags(spark: SparkSession, directory: Path, trigger: str, tick: str) -> dict[str, object]:
-    """Sends messages that are due within 5 to 15 s, and looks when their files were written."""
+    """Send messages that are due within 5 to 15 s, and compare when their files were written."""
     (directory / "in").mkdir(parents=True)
-    source, to = str(directory / "in"), directory / "out"
-    options = WheelOptions(tick, 512, 2, 2, "10 minutes")
-    delivery = start_delivery(
-        Source(spark, source, "json"),
-        str(to),
-        str(directory / "dead"),
-        "json",
-        str(directory / "checkpoint"),
-        options,
-        trigger,
-    )
+    to = directory / "out"
+    places = Places(*(str(directory / name) for name in ("in", "out", "dead", "checkpoint")))
+    wheel = WheelOptions(tick, 512, 2, 2, "10 minutes")
+    delivery = start_delivery(spark, DeliverySettings(places, wheel, trigger=trigger))
     rng, number = np.random.default_rng(0), 0
     counted_from_ms = int((time.time() + WARM_UP_S) * 1000)
     begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""What one would write first: a group, a state value and a timer for each message."""
+"""The simplest implementation: a group, a state value, and a timer for each message."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,5 +29,5 @@ class OneTimerProcessor(StatefulProcessor):
 
 
 def one_timer_a_message(df: DataFrame) -> DataFrame:
-    """The query."""
+    """Return the query."""
     return df.groupBy("id").transformWithState(OneTimerProcessor(), MESSAGE, "Append", "ProcessingTime")

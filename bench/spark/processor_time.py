@@ -1,6 +1,6 @@
-"""The processor time of this process and all that it has started: Spark's JVM and its Python workers. Linux alone.
+"""The processor time of this process and its descendants: Spark's JVM and Python workers. Linux only.
 
-Where others use the machine, it says more than the time on the wall.
+On a shared machine it is more reliable than elapsed time.
 """
 
 import os
@@ -8,14 +8,14 @@ from pathlib import Path
 
 
 def processor_seconds() -> float:
-    """User and system time up to now, with that of children that have ended."""
+    """Return user and system time, including children that have ended."""
     parents, ticks = {}, {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
             text = (entry / "stat").read_text()
-        except OSError:  # it has just ended
+        except OSError:  # the process has just ended
             continue
         fields = text[text.rindex(")") + 2 :].split()
         parents[int(entry.name)] = int(fields[1])

@@ -1,4 +1,4 @@
-"""hwheel.spark.replay beside the best that Spark SQL does for the same question, in one run. See README.md.
+"""hwheel.spark.replay and the best equivalent queries of Spark SQL, in one run. See README.md.
 
 python bench/spark/replay.py [--timers 16000000] [--rounds 3] [--only files shards sql]
 """
@@ -31,8 +31,8 @@ FILES = 8
 WHEELS = 8
 SETTINGS = {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": str(WHEELS)}
 
-# What became of each timer with a tick of 1 ms, and of each shard how many fired, at how many instants, and how many
-# were pending at once. What SQL is spared: moves, the wake-ups for them, lateness, and the order within an instant.
+# The outcome of each timer with a tick of 1 ms, and for each shard the number of fired timers, of instants, and of
+# pending timers at the peak. SQL does not compute moves, their wake-ups, lateness, or the order within an instant.
 TIMERS = f"""
     SELECT pmod(xxhash64(key), {WHEELS}) AS shard, start, end IS NULL OR end >= start + timeout AS fired,
            if(end IS NULL OR end >= start + timeout, start + timeout, end) AS at
@@ -44,14 +44,14 @@ INSTANTS = f"SELECT shard, t, sum(d) AS d, sum(f) AS f FROM ({EVENTS}) GROUP BY 
 SHARDS = "SELECT shard, max(pending) AS peak, sum(f) AS fired, count_if(f > 0) AS instants FROM ({}) GROUP BY shard"
 RUNNING = "sum(d) OVER (PARTITION BY shard ORDER BY t ROWS UNBOUNDED PRECEDING) AS pending"
 SQL = {
-    # Add up what happens in one ms first, and then run over these sums.
+    # Sum the events of each millisecond first, then use a window over the sums.
     "group by": SHARDS.format(f"SELECT *, {RUNNING} FROM ({INSTANTS})"),
-    # Run over every event; an instant is counted where it ends.
+    # Use a window over all events; an instant is counted at its last event.
     "window": SHARDS.format(f"""
         SELECT shard, if(last, pending, 0) AS pending, f, if(last, 1, 0) AS last FROM (
             SELECT *, {RUNNING}, coalesce(lead(t) OVER (PARTITION BY shard ORDER BY t) > t, true) AS last
             FROM ({EVENTS}))"""),
-    # Starts and ends of one ms joined.
+    # Join the starts and ends of each millisecond.
     "join": SHARDS.format(f"""
         SELECT *, {RUNNING} FROM (
             SELECT shard, t, coalesce(started, 0) - coalesce(ended, 0) AS d, coalesce(f, 0) AS f
@@ -62,7 +62,7 @@ SQL = {
 
 
 def write_log(directory: Path, timers: int, in_order: bool) -> None:
-    """Requests over an hour with timeouts of 5, 30 and 60 s: most are answered within a second, one in twenty never."""
+    """Write requests of an hour with timeouts of 5, 30, and 60 s. One in 20 is never answered, most within a second."""
     directory.mkdir()
     count = timers // FILES
     for number in range(FILES):
@@ -87,12 +87,12 @@ def write_log(directory: Path, timers: int, in_order: bool) -> None:
 
 
 def in_files(spark: SparkSession, place: Path) -> int:
-    """Logs that are divided already: each file has a wheel."""
+    """Replay a divided log: each file has a wheel."""
     return replay(str(place / "divided")).costs[0].fired
 
 
 def in_shards(spark: SparkSession, place: Path) -> int:
-    """A log in any order, by key."""
+    """Replay a log in any order, by key."""
     return replay(str(place / "mixed"), key="key", wheels=WHEELS).costs[0].fired
 
 
@@ -124,7 +124,7 @@ def main() -> None:
         write_log(place / "divided", options.timers, True)
         write_log(place / "mixed", options.timers, False)
         fired = {}
-        for number in range(options.rounds + 1):  # the first starts workers and compiles, and is not counted
+        for number in range(options.rounds + 1):  # the first round starts workers and compiles; it is not counted
             for name in options.only:
                 began, used = time.perf_counter(), processor_seconds()
                 fired[name] = ways[name](spark, place)
@@ -134,7 +134,7 @@ def main() -> None:
                     found[name]["s"].append(took)
                     found[name]["processor s"].append(worked)
         if len({count for name, count in fired.items() if name != "files"}) > 1:
-            raise SystemExit(f"not the same work: {fired}")
+            raise SystemExit(f"the results differ: {fired}")
     spark.stop()
     print(json.dumps({"machine": machine(), "timers": options.timers, "events": 2 * options.timers}))
     for name, row in found.items():
@@ -142,7 +142,7 @@ def main() -> None:
 
 
 def figures(row: dict[str, list[float]], timers: int) -> dict[str, Any]:
-    """An event is the start or the end of a timer: two a timer."""
+    """Return the rates. Each timer has two events, its start and its end."""
     median, used = statistics.median(row["s"]), statistics.median(row["processor s"])
     return {
         "M events/s": round(2 * timers / median / 1e6, 2),

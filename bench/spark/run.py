@@ -1,4 +1,4 @@
-"""hwheel.spark beside a timer a message and beside flat buckets, in one run. See README.md.
+"""hwheel.spark, a query with a timer for each message, and a wheel with one level, in one run. See README.md.
 
 python bench/spark/run.py [--pending 10000000] [--only wheel ...]
 """
@@ -32,11 +32,11 @@ from one_timer import one_timer_a_message
 
 BATCH = 250_000
 SMALL_BATCH = 50_000
-FLAT_WHEEL_SIZE = 2**20  # a level so long that there is no other
+FLAT_WHEEL_SIZE = 2**20  # one level is enough
 
 
 def fill(job: Job, pending: int) -> None:
-    """Takes in what is missing."""
+    """Fill a job to a number of pending messages."""
     while job.pending < pending:
         job.ingest(min(1_000_000, pending - job.pending))
 
@@ -46,10 +46,10 @@ def batch_times(job: Job, size: int, times: int) -> list[float]:
 
 
 def wheel(spark: SparkSession, directory: Path, pendings: list[int]) -> dict[str, object]:
-    """hold_until_due, from few to many messages held."""
+    """Measure hold_until_due with few to many pending messages."""
     job = Job(spark, directory, partial(hold_until_due, **NAMES))
     found: dict[str, object] = {}
-    job.ingest(SMALL_BATCH)  # starts workers, and is not counted
+    job.ingest(SMALL_BATCH)  # starts workers; not counted
     for pending in pendings:
         fill(job, pending)
         found[f"{BATCH:,} a batch, {pending:,} pending"] = rate(BATCH, batch_times(job, BATCH, 5))
@@ -63,7 +63,7 @@ def wheel(spark: SparkSession, directory: Path, pendings: list[int]) -> dict[str
 
 
 def other(spark: SparkSession, directory: Path, job: Job, size: int) -> dict[str, object]:
-    """A processor that is slow enough for a few batches."""
+    """Measure a slow processor with a few batches."""
     job.ingest(2000)
     found: dict[str, object] = {f"{size:,} a batch": rate(size, batch_times(job, size, 3))}
     found["emit"] = [emitted(*job.emit(min(size, job.pending // 3))) for _ in range(2)]
@@ -81,7 +81,7 @@ def emitted(count: int, seconds: float) -> dict[str, object]:
 
 
 def state_size(spark: SparkSession, checkpoint: str, pending: int) -> dict[str, float]:
-    """Bytes a message in chunks and index, and how many are beyond its own."""
+    """Return the bytes of a message in chunks and index, and its overhead."""
     chunks = state(spark, checkpoint, "buckets").agg(F.sum(F.length("user_map_value.rows")), F.count("*")).first()
     assert chunks is not None
     index = sum(len(one.to_json()) for one in indexes(spark, checkpoint))
@@ -97,7 +97,9 @@ def state_size(spark: SparkSession, checkpoint: str, pending: int) -> dict[str, 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--pending", type=int, default=10_000_000, help="the most that is held (default: %(default)s)")
+    parser.add_argument(
+        "--pending", type=int, default=10_000_000, help="maximum number of pending messages (default: %(default)s)"
+    )
     parser.add_argument(
         "--only",
         nargs="+",
@@ -129,7 +131,7 @@ def main() -> None:
         }
         print(json.dumps({"machine": machine(), "pyspark": spark.version}), flush=True)
         for name in options.only:
-            # A directory each: Spark may still write what belongs to the run before.
+            # Separate directories, because Spark may still write files of the previous run.
             print(json.dumps({name: runs[name](Path(place) / name)}, indent=1), flush=True)
     spark.stop()
 

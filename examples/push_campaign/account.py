@@ -1,4 +1,4 @@
-"""What came out, against what was planned."""
+"""Compares the output with the plan."""
 
 import json
 from collections import Counter
@@ -10,7 +10,7 @@ import numpy as np
 from feed import REHEARSAL, Feeder, message
 from plan import Bools, Int64s, Kind, repeated
 
-SETTLED_MS = 2000  # what is in its place so long before it matters is seen in time, by a slow machine too
+SETTLED_MS = 2000  # even a slow machine reads a file within this time
 
 REASONS = {
     Kind.NO_ID: "id is null",
@@ -22,7 +22,7 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Sent:
-    """By row, in the order of sending."""
+    """The delivered coupons, in the order of delivery."""
 
     coupon: Int64s
     due_ms: Int64s
@@ -35,16 +35,16 @@ class Sent:
 
 @dataclass(frozen=True)
 class Account:
-    """The sums. `faults` should be all zero."""
+    """The counts. All faults should be zero."""
 
     sums: dict[str, int]
     faults: dict[str, int]
 
 
 def read_sent(directory: Path, feeder: Feeder) -> tuple[Sent, int]:
-    """The rows of `hwheel deliver`'s files, and how many of them are not what was sent in."""
+    """Read the output of `hwheel deliver`; also return the number of rows that differ from the input."""
     coupons, sent_ms, changed = [], [], 0
-    for file in sorted(directory.glob("*.json")):  # by batch, and each user in one file of a batch
+    for file in sorted(directory.glob("*.json")):  # in order of batches; each user is in one file of a batch
         written_ms = file.stat().st_mtime_ns // 1_000_000
         for text in file.read_text().splitlines():
             row = json.loads(text)
@@ -60,7 +60,11 @@ def read_sent(directory: Path, feeder: Feeder) -> tuple[Sent, int]:
 
 
 def make_account(feeder: Feeder, sent: Sent, changed: int, dead_letters: list[str]) -> Account:
-    """Counts everything that was promised. `dead_letters`: their reasons."""
+    """Count the coupons and the faults.
+
+    Args:
+        dead_letters: The reasons of the dead letters.
+    """
     plan = feeder.plan
     coupons = len(plan.user)
     message_at, cancel_at = first_landed(feeder, Kind.MESSAGE), first_landed(feeder, Kind.CANCEL)
@@ -68,7 +72,7 @@ def make_account(feeder: Feeder, sent: Sent, changed: int, dead_letters: list[st
     in_time, taken_back = message_at <= settled_ms, cancel_at <= settled_ms
     times = np.bincount(sent.coupon, minlength=coupons)
 
-    # The order of each user: a stable sort by user leaves the order of sending within one.
+    # A stable sort by user keeps the order of delivery for each user.
     counted = sent.coupon[in_time[sent.coupon]]
     by_user = counted[np.argsort(plan.user[counted], kind="stable")]
     same_user = np.diff(plan.user[by_user]) == 0
@@ -82,10 +86,10 @@ def make_account(feeder: Feeder, sent: Sent, changed: int, dead_letters: list[st
             "users": len(np.unique(plan.user)),
             "coupons of the busiest user": int(np.bincount(plan.user).max()),
             "records sent in": len(plan.kind),
-            "of them sent again by a producer": int(repeated(plan).sum()),
-            "coupons taken back, since a user unsubscribed": int(plan.cancelled.sum()),
-            "of them before the coupon itself came": int((plan.cancelled & (cancel_at < message_at)).sum()),
-            "of them too late to count on it": int((plan.cancelled & ~taken_back).sum()),
+            "repeated by a producer": int(repeated(plan).sum()),
+            "coupons cancelled by unsubscribing": int(plan.cancelled.sum()),
+            "cancelled before the coupon arrived": int((plan.cancelled & (cancel_at < message_at)).sum()),
+            "cancelled too late to be certain": int((plan.cancelled & ~taken_back).sum()),
             "malformed records": malformed.total(),
             "coupons sent": len(sent.coupon),
         },
@@ -93,16 +97,16 @@ def make_account(feeder: Feeder, sent: Sent, changed: int, dead_letters: list[st
             "lost": int(((times == 0) & ~plan.cancelled).sum()),
             "sent twice": int((times > 1).sum()),
             "sent early": int((sent.lag_ms < 0).sum()),
-            "sent although taken back": int((taken_back & (times > 0)).sum()),
+            "sent although cancelled": int((taken_back & (times > 0)).sum()),
             "out of order for a user": int((same_user & (np.diff(plan.due_ms[by_user]) < 0)).sum()),
-            "not as they were written": changed,
+            "changed": changed,
             "malformed records not accounted for": (malformed - found).total() + (found - malformed).total(),
         },
     )
 
 
 def first_landed(feeder: Feeder, kind: Kind) -> Int64s:
-    """When the first record of a kind was in its place, by coupon; far away for coupons that have none."""
+    """Return when the first record of a kind was in the input, by coupon; a late time if there is no record."""
     never = np.int64(2**60)
     landed = np.full(len(feeder.plan.user), never)
     chosen: Bools = (feeder.plan.kind == kind) & (feeder.landed_ms > 0)
@@ -111,5 +115,5 @@ def first_landed(feeder: Feeder, kind: Kind) -> Int64s:
 
 
 def reasons(directory: Path) -> list[str]:
-    """Those of all dead letters."""
+    """Return the reasons of all dead letters."""
     return [json.loads(text)["reason"] for file in directory.glob("*.json") for text in file.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""The senders of the campaign: the plan's records as files of JSON lines, each at its time."""
+"""The senders of the campaign: write the records of the plan as files of JSON lines, each at its time."""
 
 import json
 import threading
@@ -10,14 +10,14 @@ import numpy as np
 
 from plan import Int64s, Kind, Plan
 
-EVERY_MS = 500  # a file of what came up meanwhile
-ROWS_A_FILE = 100_000  # of what is known the night before
+EVERY_MS = 500  # the interval between files during the day
+ROWS_A_FILE = 100_000  # in the files of the night before
 REHEARSED, REHEARSAL = 1000, "rehearsal-"
 SAMPLE = 5000
 
 
 def message(plan: Plan, coupon: int, start_ms: int) -> dict[str, object]:
-    """A coupon as it is sent, and as it must come out."""
+    """Return a coupon as it is sent and as it must be delivered."""
     return {
         "id": f"coupon-{coupon}",
         "key": f"user-{plan.user[coupon]}",
@@ -27,7 +27,7 @@ def message(plan: Plan, coupon: int, start_ms: int) -> dict[str, object]:
 
 
 def line(plan: Plan, record: int, start_ms: int) -> str:
-    """A record as a line."""
+    """Return a record as a line."""
     kind = plan.kind[record]
     if kind == Kind.MESSAGE:
         return json.dumps(message(plan, int(plan.coupon[record]), start_ms))
@@ -45,7 +45,7 @@ def line(plan: Plan, record: int, start_ms: int) -> str:
 
 
 def seconds_to_write(plan: Plan, records: int) -> float:
-    """How long the lines of so many records take on this machine as it is now, by a sample."""
+    """Estimate the time to create the lines of some records, from a sample."""
     sample = range(0, records, max(1, records // SAMPLE))
     begun = time.perf_counter()
     for record in sample:
@@ -54,7 +54,7 @@ def seconds_to_write(plan: Plan, records: int) -> float:
 
 
 def write_rehearsal(directory: Path, now_ms: int) -> None:
-    """A file of messages that are no coupons: half are due at once, half in some seconds."""
+    """Write a file of messages that are not coupons: half are due at once, half in three seconds."""
     with (directory / ".rehearsal.json").open("w") as file:
         for number in range(REHEARSED):
             due = now_ms + number % 2 * 3000
@@ -63,13 +63,17 @@ def write_rehearsal(directory: Path, now_ms: int) -> None:
 
 
 class Feeder(threading.Thread):
-    """Writes the files. `landed_ms`: when each record's file was in its place, by record; 0: not yet."""
+    """Writes the files.
+
+    Attributes:
+        landed_ms: When the file of each record was in the input directory; 0 before that.
+    """
 
     def __init__(self, plan: Plan, directory: Path, start_ms: int) -> None:
         super().__init__(name="feeder", daemon=True)
         self.plan, self.directory, self.start_ms = plan, directory, start_ms
         self.landed_ms: Int64s = np.zeros(len(plan.kind), np.int64)
-        self.done = 0  # records that are in their place
+        self.done = 0  # records in the input directory
 
     def run(self) -> None:
         for number, (begin, end, at_ms) in enumerate(self.files()):
@@ -82,7 +86,7 @@ class Feeder(threading.Thread):
             self.done = end
 
     def files(self) -> Iterator[tuple[int, int, float]]:
-        """(first record, one past the last, when to write it) of each file."""
+        """Yield the first record of each file, the end of its records, and the time to write it."""
         at_ms = self.plan.at_ms
         begin, first_of_day = 0, int(np.searchsorted(at_ms, 0))
         while begin < first_of_day:

@@ -1,4 +1,4 @@
-"""`hwheel deliver` as a process of its own, and what it has written so far."""
+"""`hwheel deliver` as a child process, and a counter of its output."""
 
 import json
 import os
@@ -24,11 +24,11 @@ PATIENCE_S = 300.0
 
 
 class JobFailed(RuntimeError):
-    """It has ended by itself, or did not begin; with the end of what it said."""
+    """The job ended early or did not start. The message has the end of its log."""
 
 
 class Job:
-    """In a directory: in/, out/, out-dead-letters/, state/ and log."""
+    """A job in a directory, with in/, out/, out-dead-letters/, state/, and log."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -46,7 +46,7 @@ class Job:
             )
 
     def wait_until_it_runs(self) -> None:
-        """Spark takes some seconds to start."""
+        """Wait for the start of Spark, which takes some seconds."""
         give_up = time.monotonic() + PATIENCE_S
         while "running" not in self.log.read_text():
             self.check()
@@ -55,23 +55,23 @@ class Job:
             time.sleep(0.1)
 
     def check(self) -> None:
-        """Raises JobFailed if it has ended."""
+        """Raise JobFailed if the job has ended."""
         if self.process.poll() is not None:
             raise JobFailed(f"hwheel deliver has ended: {self.log.read_text()[-2000:]}")
 
     def stop(self) -> int:
-        """As Ctrl-C would. Returns its status."""
+        """Stop the job with a signal; return its exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE_S)
 
     def kill(self) -> None:
-        """At once, and its JVM as well, which would go on writing for a moment."""
+        """Kill the job and its JVM, which would otherwise continue to write for a moment."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
 class Counted:
-    """The lines of the files of a directory: those that were counted once are not read again."""
+    """Counts the lines of the files in a directory, and reads each file once."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -80,7 +80,7 @@ class Counted:
         self.lag_ms: int | None = None  # of the first line of the newest file
 
     def look(self) -> int:
-        """Counts what is new. Returns how many lines there are."""
+        """Count new files; return the number of lines in all files."""
         newest = None
         for file in sorted(self.directory.glob("*.json")):
             if file.name not in self.seen:

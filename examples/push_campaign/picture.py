@@ -1,4 +1,4 @@
-"""Draws the campaign: planned against sent, and how late."""
+"""Draws the planned and the delivered coupons over time, and the lag."""
 
 from pathlib import Path
 from typing import Any
@@ -8,19 +8,19 @@ import numpy as np
 from account import Account, Sent
 from plan import Plan
 
-BLUE, LIGHT_BLUE, GREY, RED = "#0072B2", "#56B4E9", "#BBBBBB", "#D55E00"  # told apart by those who see fewer colours
+BLUE, LIGHT_BLUE, GREY, RED = "#0072B2", "#56B4E9", "#BBBBBB", "#D55E00"  # distinct for color-blind readers
 
 
 class NoMatplotlib(Exception):
-    """It is not installed."""
+    """Matplotlib is not installed."""
 
 
 def draw(plan: Plan, start_ms: int, sent: Sent, account: Account, path: Path) -> None:
-    """Draws a picture of a day. Raises NoMatplotlib."""
+    """Draw the day. Raise NoMatplotlib if it is not installed."""
     try:
         import matplotlib
     except ImportError as error:
-        raise NoMatplotlib("no picture: matplotlib is not installed; to have it: pip install matplotlib") from error
+        raise NoMatplotlib("no picture: matplotlib is not installed; run pip install matplotlib") from error
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -50,22 +50,22 @@ def draw(plan: Plan, start_ms: int, sent: Sent, account: Account, path: Path) ->
 
 
 def draw_rates(axis: Any, plan: Plan, start_ms: int, sent: Sent, account: Account, seconds: Any) -> None:
-    """Planned and sent, by the second."""
+    """Draw the planned and the delivered coupons per second."""
     planned = np.histogram(plan.due_ms[~plan.cancelled] / 1000, seconds)[0]
     went = np.histogram((sent.sent_ms - start_ms) / 1000, seconds)[0]
-    axis.stairs(planned, seconds, fill=True, color=GREY, label="planned (what was not taken back)")
+    axis.stairs(planned, seconds, fill=True, color=GREY, label="planned (without cancelled ones)")
     axis.stairs(went, seconds, color=BLUE, linewidth=1.6, label="sent")
     if faults := sum(account.faults.values()):
         axis.set_title(f"{faults:,} faults among {len(sent.coupon):,} coupons", color=RED)
     else:
-        axis.set_title(f"{len(sent.coupon):,} coupons went out, each once, none early, in order for each user")
+        axis.set_title(f"{len(sent.coupon):,} coupons delivered, each once, none early, in order for each user")
     axis.set_ylabel("coupons a second")
     axis.yaxis.set_major_formatter("{x:,.0f}")
     axis.legend(loc="upper left")
 
 
 def draw_lags(axis: Any, start_ms: int, sent: Sent, seconds: Any) -> None:
-    """How late the coupons were in a file, by the second in which they were due."""
+    """Draw the lag of the coupons by the second of their due time."""
     due_s = ((sent.due_ms - start_ms) // 1000).astype(int)
     order = np.argsort(due_s, kind="stable")
     edges = np.searchsorted(due_s[order], seconds)
@@ -86,7 +86,7 @@ def draw_lags(axis: Any, start_ms: int, sent: Sent, seconds: Any) -> None:
 
 
 def clock_axis(axis: Any, plan: Plan) -> None:
-    """The campaign's own clock, above."""
+    """Add the time of day of the campaign at the top."""
     hour_s = plan.seconds / 24
     above = axis.secondary_xaxis("top", functions=(lambda s: s / hour_s, lambda hour: hour * hour_s))
     above.set_xticks(range(0, 25, 3), [f"{hour:02d}:00" for hour in range(0, 25, 3)])

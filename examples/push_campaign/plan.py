@@ -1,7 +1,7 @@
-"""A day of a marketing campaign, made up: who gets which coupon when, who unsubscribes, and what goes wrong on the way.
+"""A synthetic day of a marketing campaign: coupons, users who unsubscribe, and faults of the senders.
 
-All times are milliseconds from the start of the day as it is played: a day of `seconds` seconds. What is sent before
-that, "the night before", has a time of -1.
+All times are milliseconds from the start of the played day, which takes `seconds` seconds. Records that are sent
+before, "the night before", have a time of -1.
 """
 
 from dataclasses import dataclass
@@ -14,22 +14,22 @@ from numpy.typing import NDArray
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-MARGIN_MS = 3000  # a message and its cancel are sent so long before the due time, at least: see README.md
+MARGIN_MS = 3000  # the least time between sending a record and its due time: see README.md
 NIGHT_BEFORE = -1
 COUPONS_A_USER = 5
-ZIPF = 0.7  # of a million coupons the busiest of 200,000 users gets 0.7 percent
-PLANNED_AHEAD = 0.7  # is known the night before; the rest comes up in the course of the day
-UNSUBSCRIBING = 0.04  # of the users, each at some moment of the day
-RETRIED = 0.02  # of the records, within seconds, by a producer that has seen no acknowledgement
-REPLAYED = 0.005  # of the records, at any later time of the day, also when the coupon is long out
+ZIPF = 0.7  # the busiest of 200,000 users gets 0.7 percent of a million coupons
+PLANNED_AHEAD = 0.7  # of the coupons are sent the night before, the others during the day
+UNSUBSCRIBING = 0.04  # of the users, each at a random time of the day
+RETRIED = 0.02  # of the records are repeated within seconds, by a producer without an acknowledgement
+REPLAYED = 0.005  # of the records are repeated at any later time of the day
 MALFORMED = 0.001  # of the records
 
-# (share, hour, spread in hours): a spread of 0 is a push to all at one moment. The rest: at any time from 7 to 23.
+# (share, hour, spread in hours). A spread of 0 is one burst. The other coupons are due at any time from 7 to 23.
 PEAKS = ((0.10, 9.0, 0.0), (0.10, 20.0, 0.0), (0.15, 9.0, 1.0), (0.20, 12.5, 1.0), (0.25, 19.5, 1.5))
 
 
 class Kind(IntEnum):
-    """What a record is."""
+    """The kind of a record."""
 
     MESSAGE = 0
     CANCEL = 1
@@ -41,7 +41,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Plan:
-    """`user`, `due_ms` and `cancelled` by coupon; `at_ms`, `coupon` and `kind` by record, in the order of sending."""
+    """The day: user, due_ms, and cancelled by coupon; at_ms, coupon, and kind by record, in sending order."""
 
     seconds: float
     user: Int64s
@@ -52,12 +52,12 @@ class Plan:
     kind: Int64s
 
     def count(self, kind: Kind) -> int:
-        """How many records of a kind are sent."""
+        """Return the number of records of a kind."""
         return int((self.kind == kind).sum())
 
 
 def make_plan(coupons: int, seconds: float, seed: int) -> Plan:
-    """A day's plan: the same for the same arguments."""
+    """Return a plan. Equal arguments give equal plans."""
     rng = np.random.default_rng(seed)
     day_ms = seconds * 1000
     users = max(1, coupons // COUPONS_A_USER)
@@ -71,7 +71,7 @@ def make_plan(coupons: int, seconds: float, seed: int) -> Plan:
     leaves = rng.random(users) < UNSUBSCRIBING
     leaving_ms = np.where(leaves, rng.random(users) * day_ms, np.inf)[user]
     cancelled = leaving_ms <= due_ms - MARGIN_MS
-    # Who unsubscribes is heard of at once; a coupon that is being made for that user comes up later all the same.
+    # Cancels are sent at once; coupons for that user that are not yet sent follow later.
     cancels = np.flatnonzero(cancelled)
 
     at_ms = np.concatenate([known_ms, leaving_ms[cancels].astype(np.int64)])
@@ -92,7 +92,7 @@ def make_plan(coupons: int, seconds: float, seed: int) -> Plan:
 
 
 def repeated(plan: Plan) -> Bools:
-    """Which records have come before."""
+    """Return which records repeat an earlier one."""
     _, first = np.unique(plan.coupon * len(Kind) + plan.kind, return_index=True)
     again = plan.coupon >= 0  # malformed ones are all different
     again[first] = False
@@ -100,7 +100,7 @@ def repeated(plan: Plan) -> Bools:
 
 
 def hours(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """Hours of the day, to the second."""
+    """Draw hours of the day, rounded to seconds."""
     shares = np.array([share for share, _, _ in PEAKS])
     peak = rng.choice(len(PEAKS) + 1, count, p=[*shares, 1 - shares.sum()])
     centre = np.array([hour for _, hour, _ in PEAKS] + [0.0])[peak]

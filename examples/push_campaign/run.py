@@ -1,10 +1,10 @@
-"""A marketing campaign: a day's coupons, played fast through `hwheel deliver`, and all of them counted at the end.
+"""Play a day of a marketing campaign through `hwheel deliver`, and count the delivered coupons.
 
-    python examples/push_campaign/run.py                                    a million, the day in two minutes
-    python examples/push_campaign/run.py --coupons 20000 --seconds 20       a look
+    python examples/push_campaign/run.py                                    a million coupons, the day in two minutes
+    python examples/push_campaign/run.py --coupons 20000 --seconds 20       a quick look
 
-Needs hwheel[spark,cli] and Java 17 or later; matplotlib for the picture. Status 1 if a coupon was lost, sent twice,
-early, out of order or after it was taken back.
+Needs hwheel[spark,cli] and Java 17 or later, and matplotlib for the picture. Exits with status 1 if a coupon was lost,
+sent twice, early, or out of order, or sent after it was cancelled.
 """
 
 import argparse
@@ -26,13 +26,13 @@ from picture import NoMatplotlib, draw
 from plan import MARGIN_MS, NIGHT_BEFORE, Kind, Plan, make_plan
 from show import Progress
 
-LEAD_S = 5.0  # to the start of the day,
-LEAD_TIMES = 3  # and so many times as long as the night before takes to write: it is to be taken in as well
-QUIET_S = 3.0  # after the last coupon: what comes now is one too many
+LEAD_S = 5.0  # before the start of the day, plus
+LEAD_TIMES = 3  # this multiple of the time to write the files of the night before, which the job must read too
+QUIET_S = 3.0  # wait for surplus coupons after the last one
 
 
 def play(plan: Plan, directory: Path, console: Console) -> tuple[Account, Sent, Feeder]:
-    """Plays the day. Returns what came of it."""
+    """Play the day; return the results."""
     job = Job(directory)
     try:
         job.wait_until_it_runs()
@@ -51,21 +51,21 @@ def play(plan: Plan, directory: Path, console: Console) -> tuple[Account, Sent, 
 
 
 def rehearse(job: Job, console: Console) -> Counted:
-    """Sends some messages ahead: Spark's first batches take seconds, and the day shall not begin with them."""
+    """Send some messages before the day, because the first batches of Spark take seconds."""
     out, give_up = Counted(job.directory / "out"), time.monotonic() + PATIENCE_S
     write_rehearsal(job.directory / "in", int(time.time() * 1000))
     with console.status("rehearsal"):
         while out.look() < REHEARSED:
             job.check()
             if time.monotonic() > give_up:
-                raise JobFailed(f"the rehearsal has not come out in {PATIENCE_S:.0f} s")
+                raise JobFailed(f"the rehearsal was not delivered in {PATIENCE_S:.0f} s")
             time.sleep(0.1)
     out.lines, out.lag_ms = 0, None
     return out
 
 
 def watch(job: Job, feeder: Feeder, out: Counted, console: Console) -> None:
-    """Shows how it goes until everything is out, or nothing more comes."""
+    """Show the progress until all coupons are delivered, or until the output stops."""
     plan = feeder.plan
     expected = len(plan.user) - int(plan.cancelled.sum())
     malformed = int((plan.kind > Kind.CANCEL).sum())
@@ -82,12 +82,12 @@ def watch(job: Job, feeder: Feeder, out: Counted, console: Console) -> None:
             if done_at == math.inf and out.lines >= expected and dead.lines >= malformed and not feeder.is_alive():
                 done_at = now
             if now > max(changed_at, day_over) + PATIENCE_S:
-                return  # the account will say what is missing
+                return  # the account reports the missing coupons
             progress.look()
 
 
 def report(account: Account, sent: Sent, console: Console) -> bool:
-    """Prints the account. Returns whether it is without fault."""
+    """Print the account; return True if it has no fault."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column()
     table.add_column(justify="right")
@@ -98,28 +98,28 @@ def report(account: Account, sent: Sent, console: Console) -> bool:
     for name, percent in (("half", 50), ("99 of 100", 99), ("all", 100)):
         if len(sent.coupon):
             late_s = np.percentile(sent.lag_ms, percent) / 1000
-            table.add_row(f"in a file after the due time, {name} within", f"{late_s:.1f} s")
+            table.add_row(f"lag, {name} within", f"{late_s:.1f} s")
     console.print(table)
     return not any(account.faults.values())
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--coupons", type=int, default=1_000_000, help="how many (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=120.0, help="how long the day takes (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the random numbers (default: %(default)s)")
+    parser.add_argument("--coupons", type=int, default=1_000_000, help="number of coupons (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=120.0, help="duration of the day (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default: %(default)s)")
     parser.add_argument("--keep", metavar="DIR", help="keep all files in DIR/campaign (default: keep none)")
     parser.add_argument("--picture", metavar="FILE", default="push_campaign.png", help="(default: %(default)s)")
     options = parser.parse_args()
     if options.coupons < 1000 or options.seconds * 1000 < 2 * MARGIN_MS:
-        parser.error(f"there must be a thousand coupons at least, and {2 * MARGIN_MS / 1000:.0f} seconds")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which ends the job as well
+        parser.error(f"--coupons must be at least 1000, and --seconds at least {2 * MARGIN_MS / 1000:.0f}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # also stops the job
     console = Console(highlight=False, soft_wrap=True)
     plan = make_plan(options.coupons, options.seconds, options.seed)
     with tempfile.TemporaryDirectory(prefix="hwheel-campaign-") as temporary:
         directory = Path(options.keep or temporary).resolve() / "campaign"
         if directory.exists():
-            parser.error(f"--keep: there is a campaign in {options.keep} already")
+            parser.error(f"--keep: {options.keep} has a campaign already")
         try:
             account, sent, feeder = play(plan, directory, console)
         except JobFailed as failed:

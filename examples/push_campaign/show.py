@@ -1,4 +1,4 @@
-"""How the campaign is getting on: what is shown while it runs."""
+"""The progress of the campaign on the terminal."""
 
 import time
 
@@ -14,12 +14,12 @@ from job import Counted
 from plan import Kind, repeated
 
 BAR = 90
-LOG_EVERY_S = 10.0  # where there is no terminal
+LOG_EVERY_S = 10.0  # without a terminal
 RATE_OVER_S = 5.0
 
 
 class Progress:
-    """Inside `with`: a bar and a line that change; where there is no terminal, a line from time to time."""
+    """A context manager that shows a bar and a line; without a terminal, a line at intervals."""
 
     def __init__(self, feeder: Feeder, out: Counted, dead: Counted, expected: int, console: Console) -> None:
         self.feeder, self.out, self.dead, self.expected, self.console = feeder, out, dead, expected, console
@@ -45,7 +45,7 @@ class Progress:
             self.console.print(self.line())
 
     def look(self) -> None:
-        """To be called often."""
+        """Update the display. Call this often."""
         now = time.monotonic()
         self.counts = [*(one for one in self.counts if one[0] > now - RATE_OVER_S), (now, self.out.lines)]
         if self.live is None and now >= self.log_at:
@@ -53,14 +53,14 @@ class Progress:
             self.console.print(self.line())
 
     def drawn(self) -> Table:
-        """For a terminal."""
+        """Return the display of a terminal."""
         table = Table.grid()
         table.add_row(ProgressBar(total=self.expected, completed=self.out.lines, width=BAR))
         table.add_row(Text(self.line()))
         return table
 
     def line(self) -> str:
-        """The campaign's clock and the counts."""
+        """Return the time of day of the campaign, and the counts."""
         done = self.feeder.done
         pending = int(self.adds[done - 1] - self.takes[done - 1]) - self.out.lines if done else 0
         lag = "-" if self.out.lag_ms is None else f"{self.out.lag_ms / 1000:.1f} s"
@@ -71,7 +71,7 @@ class Progress:
         )
 
     def rate(self) -> float:
-        """Pushed a second, of late."""
+        """Return the recent rate of delivered coupons per second."""
         if len(self.counts) < 2:
             return 0.0
         (begun, before), (ended, after) = self.counts[0], self.counts[-1]
@@ -79,7 +79,7 @@ class Progress:
 
 
 def clock(day: float) -> str:
-    """The time of day of the campaign.
+    """Return the time of day of the campaign.
 
     >>> clock(0.5), clock(-0.1), clock(1.2)
     ('12:00', 'before', 'after')

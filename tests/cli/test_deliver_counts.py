@@ -132,7 +132,7 @@ def test_a_port_that_is_taken_is_said_before_spark_is_started(monkeypatch, capsy
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert main(["deliver", *places, "--metrics-port", str(port)]) == 2
-    assert f"--metrics-port: nobody can listen at 127.0.0.1:{port}" in capsys.readouterr().err
+    assert f"--metrics-port: cannot listen at 127.0.0.1:{port}" in capsys.readouterr().err
 
 
 def test_a_port_that_two_take_at_one_moment_is_the_first_listeners(no_waiting):
@@ -143,7 +143,7 @@ def test_a_port_that_two_take_at_one_moment_is_the_first_listeners(no_waiting):
     with Server("127.0.0.1", 0) as first:
         port = first.server_address[1]
         with Server("127.0.0.1", port) as second, served(first, counts):
-            with pytest.raises(CommandError, match=f"--metrics-port: nobody can listen at 127.0.0.1:{port}"):
+            with pytest.raises(CommandError, match=f"--metrics-port: cannot listen at 127.0.0.1:{port}"):
                 with served(second, counts):
                     pass
 

@@ -39,7 +39,7 @@ def test_neither_spark_nor_java_is_asked(counted):
 @pytest.mark.parametrize(
     ("text", "arguments", "says"),
     [
-        (None, [], "--last: there is no "),
+        (None, [], "does not exist"),
         ("{", [], "cannot be read"),
         ("[]", [], "cannot be read"),
         ('{"at": 1, "rows": 1, "by_due": 1}', [], "cannot be read"),
@@ -48,8 +48,8 @@ def test_neither_spark_nor_java_is_asked(counted):
         ('{"at": 1%s, "rows": 1, "by_due": {}}' % ("0" * 40), [], "cannot be read"),
         ('{"at": 1, "rows": 1, "by_due": {"later": -1, "within a day": 0}}', [], "a count is below 0"),
         ("[" * 100_000, [], "cannot be read"),
-        ("{}", ["--id", "m1"], "--last is a count of all"),
-        ("{}", ["--watch", "10s"], "--last is a count of all"),
+        ("{}", ["--id", "m1"], "--last counts all messages"),
+        ("{}", ["--watch", "10s"], "--last counts all messages"),
     ],
 )
 def test_what_it_refuses(text, arguments, says, tmp_path, capsys):

@@ -11,7 +11,7 @@ import chaos
 from programs import GuardedJob
 from standalone import environment, submit
 
-STOPPED = "\nhwheel deliver: stopped; nothing is lost, start it again to go on\n"
+STOPPED = "\nhwheel deliver: stopped; nothing is lost, start again to continue\n"
 PAGE = Path(__file__).parents[2] / "docs" / "spark_cluster.md"
 
 

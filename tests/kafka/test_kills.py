@@ -58,7 +58,7 @@ def test_kills_lose_nothing_between_topics(broker, connector, tmp_path):
         check_messages(out.more(), sender.records, expected)
         log = (tmp_path / "log").read_text()
         # Spark's daemon of Python workers may write more after this line.
-        assert "\nhwheel deliver: stopped; nothing is lost, start it again to go on\n" in log, log[-4000:]
+        assert "\nhwheel deliver: stopped; nothing is lost, start again to continue\n" in log, log[-4000:]
     finally:
         sender.done.set()
         out.close()

@@ -13,9 +13,8 @@ import pytest
 from hwheel.spark.deliver.checkpoint import MESSAGES
 from hwheel.spark.deliver.delivery import start_delivery
 from hwheel.spark.deliver.pending import messages
-from hwheel.spark.deliver.settings import WheelOptions
+from hwheel.spark.deliver.settings import DeliverySettings, Places, WheelOptions
 from hwheel.spark.deliver.sink import TopicSink
-from hwheel.spark.deliver.source import Source
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic
 from hwheel.spark.session.connector import KafkaError
 from topics import PATIENCE_S, Reader, RetryingProducer, as_json, headers_of
@@ -32,10 +31,8 @@ def deliver(spark, tmp_path):
     running = []
 
     def start(source, to, dead, kafka=KafkaOptions(), wheel=WHEEL):
-        read = Source(spark, str(source), "json", None, kafka, by_id=wheel.by_id)
-        delivery = start_delivery(
-            read, str(to), str(dead), "json", str(tmp_path / "state"), wheel, TRIGGER, kafka, "10 seconds"
-        )
+        places = Places(str(source), str(to), str(dead), str(tmp_path / "state"))
+        delivery = start_delivery(spark, DeliverySettings(places, wheel, kafka, "json", TRIGGER, "10 seconds"))
         running.append(delivery)
         return delivery
 
@@ -281,7 +278,7 @@ def test_unreachable_topics_are_refused(broker, spark):
     options = KafkaOptions(conf={"default.api.timeout.ms": "1000", "request.timeout.ms": "1000"})
     broker.make_topic("e")
     check_topic(spark, Topic(broker.servers, "e"), options)
-    with pytest.raises(KafkaError, match=rf"^there is no topic f at {broker.servers}: make it first$"):
+    with pytest.raises(KafkaError, match=rf"^the topic f does not exist at {broker.servers}: create it first$"):
         check_topic(spark, Topic(broker.servers, "f"), options)
     with pytest.raises(KafkaError, match="^no broker answers at 127.0.0.1:1$"):
         check_topic(spark, Topic("127.0.0.1:1", "e"), options)
@@ -308,7 +305,7 @@ def test_topic_named_in_a_message_and_carried_headers(format, broker, deliver, r
         return b"k", b"p", [*(own_headers[id] or []), *own]
 
     RetryingProducer(broker.servers).send(f"t-{format}-in", [record(id) for id in topics])
-    kafka = KafkaOptions(format, topics=(named, to.rpartition("/")[2]), headers=True)
+    kafka = KafkaOptions(format, topics=(named, to.rpartition("/")[2]), carry_headers=True)
     delivery = deliver(source, to, dead, kafka)
     (first,) = read(other).until(lambda found: len(found) >= 1, failing(delivery))
     (second,) = read(to).until(lambda found: len(found) >= 1, failing(delivery))

@@ -6,8 +6,7 @@ from urllib.parse import unquote
 
 from chaos import PATIENCE_S
 from hwheel.spark.deliver.delivery import start_delivery
-from hwheel.spark.deliver.settings import WheelOptions
-from hwheel.spark.deliver.source import Source
+from hwheel.spark.deliver.settings import DeliverySettings, Places, WheelOptions
 
 WHEEL = WheelOptions("1 second", 16, 2, 2, "10 minutes")
 
@@ -28,17 +27,9 @@ class Deliveries:
         self.spark, self.directory = spark, directory
         self.running = []
 
-    def start(self, format="json", checkpoint="state", wheel=WHEEL, due_unit="ms", trigger="200 milliseconds", **more):
-        delivery = start_delivery(
-            Source(self.spark, str(self.directory / "in"), format, due_unit=due_unit, by_id=wheel.by_id),
-            str(self.directory / "out"),
-            str(self.directory / "dead"),
-            format,
-            str(self.directory / checkpoint),
-            wheel,
-            trigger,
-            **more,
-        )
+    def start(self, checkpoint="state", wheel=WHEEL, trigger="200 milliseconds", archive=None, **more):
+        places = Places(*(str(self.directory / name) for name in ("in", "out", "dead", checkpoint)), archive)
+        delivery = start_delivery(self.spark, DeliverySettings(places, wheel, trigger=trigger, **more))
         self.running.append(delivery)
         return delivery
 

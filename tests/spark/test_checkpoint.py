@@ -53,7 +53,7 @@ def test_options_are_kept(state, options_file):
         ({"tick": "2s"}, "--tick 1000ms, not 2000ms"),
         ({"due_unit": "s"}, "--due-unit ms, not s"),
         ({"by_id": True}, "made without --by-id: this stays"),
-        ({"source": "a topic with JSON"}, "^the checkpoint was made for files, not for a topic with JSON, as --from$"),
+        ({"source": "a topic with JSON"}, "^--from: the checkpoint was created for files, not for a topic with JSON$"),
     ],
 )
 def test_other_options_are_refused(state, other, message):
@@ -103,17 +103,17 @@ def test_options_of_the_first_version_are_read(state, older):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"tick": "1 sec', "no JSON"),
-        ("", "no JSON"),
-        ("[]", "no JSON object"),
-        ("\xe4", "no JSON"),
-        (json.dumps({**FIRST_VERSION, "tock": 1}), "a field that this hwheel does not know, 'tock'"),
+        ('{"tick": "1 sec', "not JSON"),
+        ("", "not JSON"),
+        ("[]", "not a JSON object"),
+        ("\xe4", "not JSON"),
+        (json.dumps({**FIRST_VERSION, "tock": 1}), "an unknown field, 'tock'"),
         (json.dumps({"tick": "1 second"}), "without 'dedup'"),
         (json.dumps({**FIRST_VERSION, "tick": "banana"}), "tick must be a number and a unit"),
         (json.dumps({**FIRST_VERSION, "shards": "2"}), "shards must be a whole number, not '2'"),
         (json.dumps({**FIRST_VERSION, "version": 3}), "of version 3, and this hwheel knows 2"),
         (json.dumps({**FIRST_VERSION, "version": "x"}), "of an unknown version, 'x'"),
-        (json.dumps({**FIRST_VERSION, "version": 2}), "without a whole number of tick_ms"),
+        (json.dumps({**FIRST_VERSION, "version": 2}), "without a whole number for tick_ms"),
         (None, "not there"),
     ],
 )
@@ -143,7 +143,7 @@ def test_damaged_options_are_refused_once_a_query_has_begun(state, options_file,
 def test_second_job_on_a_checkpoint_is_refused(spark, state, tmp_path):
     with only_job(state):
         with (
-            pytest.raises(CheckpointInUseError, match="^another job runs on this checkpoint, .*\nlet only one"),
+            pytest.raises(CheckpointInUseError, match="^another job runs on this checkpoint, .*\nstop one"),
             only_job(Directory(spark, (tmp_path / "state").as_uri())),
         ):
             pass
@@ -165,12 +165,12 @@ def test_interrupted_batch_is_not_repeated_into_another_output(state, tmp_path):
     start_at(old)
     (old / "000000000-00001.json").touch()
     start_at(old)
-    message = rf"batch 0 was cut off and has files in file:{old}; in {new} (.|\n)*--to file:{old}"
+    message = rf"batch 0 was interrupted and has files in file:{old}; (.|\n)* in {new}\n(.|\n)*--to file:{old}"
     with pytest.raises(ValueError, match=message):
         start_at(new)
     old.rename(new)  # with its files
     start_at(new)
-    with pytest.raises(ValueError, match="its messages would come again"):
+    with pytest.raises(ValueError, match="its messages would appear again"):
         start_at("kafka://127.0.0.1:9092/anywhere")
     new.rename(old)
     start_at(old)
@@ -189,13 +189,13 @@ def test_committed_batch_without_its_offsets_is_refused(state, tmp_path):
             (query / log / name).write_text("v1")
     check_logs(state)
     (query / "offsets" / "10").unlink()
-    message = "^the checkpoint lacks .*/offsets/10 is not there\nput back"
+    message = "^the checkpoint is incomplete .*/offsets/10 does not exist\nrestore"
     with pytest.raises(CommandError, match=message), spark_errors():
         check_logs(state)
     (query / "commits" / "10").unlink()
     check_logs(state)
     shutil.rmtree(query / "offsets")
-    with pytest.raises(CommandError, match="/offsets/9 is not there"), spark_errors():
+    with pytest.raises(CommandError, match="/offsets/9 does not exist"), spark_errors():
         check_logs(state)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from urllib.parse import unquote
 
@@ -9,16 +10,16 @@ import pytest
 from pyspark.sql import functions as F
 
 import chaos
-from deliveries import encoded, first_batches_done, ids_in, json_rows, put_lines, wait_until
+from deliveries import WHEEL, encoded, first_batches_done, ids_in, json_rows, put_lines, wait_until
 from hwheel.cli.deliver.command import count_pending
 from hwheel.cli.deliver.counts import Counts
 from hwheel.cli.main import main
 from hwheel.spark.deliver.checkpoint import MESSAGES
-from hwheel.spark.deliver.delivery import STARTS, Delivery
+from hwheel.spark.deliver.delivery import STARTS, Delivery, QueryRun
 from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.failures import WORKER_KILLED, WORKER_LATE
 from hwheel.spark.deliver.pending import EDGES_MS, LATER, histogram, messages, rows_held
-from hwheel.spark.deliver.settings import WheelOptions
+from hwheel.spark.deliver.settings import DeliverySettings, Places
 from hwheel.spark.deliver.sink import BatchNotWrittenError, DirectorySink
 from hwheel.spark.deliver.source import SCHEMA, Source
 from local_spark import needs_java, run_hwheel
@@ -145,7 +146,7 @@ def test_delivery_by_id(deliveries, tmp_path):
         '{"id": "", "cancel": true}': "id is empty",
     }
     put_lines(tmp_path / "in", "a.json", *good, *(line.encode() for line in malformed))
-    deliveries.run(wheel=WheelOptions("1 second", 16, 2, 2, "10 minutes", by_id=True))
+    deliveries.run(wheel=replace(WHEEL, by_id=True))
     out = sorted((row["id"], row.get("key"), row["due"], row.get("payload")) for row in json_rows(tmp_path / "out"))
     assert out == [("gone", "another", 1000, None), ("moved", "k", 1000, "now"), ("plain", None, 1000, None)]
     assert {row["line"]: row["reason"] for row in json_rows(tmp_path / "dead")} == malformed
@@ -156,7 +157,8 @@ def test_due_in_seconds(deliveries, tmp_path):
     lines = [{"id": "soon", "due": soon}, {"id": "far", "due": far}, {"id": "absurd", "due": 10**18}]
     put_lines(tmp_path / "in", "a.json", *lines)
     state = tmp_path / "state"
-    assert deliveries.run(lambda one: first_batches_done(state) and one.tend() is None, due_unit="s") == []
+    in_seconds = replace(WHEEL, due_unit="s")
+    assert deliveries.run(lambda one: first_batches_done(state) and one.tend() is None, wheel=in_seconds) == []
     assert json_rows(tmp_path / "out") == [{"id": "soon", "due": soon * 1000}]
     (row,) = json_rows(tmp_path / "dead")
     assert row["reason"] == f"due is not between 1970 and 9999: {2**63 - 1} ms" and json.loads(row["line"]) == lines[2]
@@ -169,7 +171,8 @@ def test_source_directory_in_any_spelling(spark, tmp_path):
     (tmp_path / "link").symlink_to("in")
     found = []
     for number, name in enumerate(["link/", "in/due=5/../../in", "/in/."]):
-        source = Source(spark, f"{'file://' * (number == 2)}{tmp_path}/{name}").messages()
+        place = f"{'file://' * (number == 2)}{tmp_path}/{name}"
+        source = Source(spark, DeliverySettings(Places(place, "out", "dead", "state"), WHEEL)).messages()
         writer = source.writeStream.foreachBatch(lambda batch, _: found.extend(row.id for row in batch.collect()))
         query = writer.option("checkpointLocation", str(tmp_path / f"{number}")).trigger(availableNow=True).start()
         query.awaitTermination()
@@ -188,7 +191,7 @@ def test_names_of_output_files(tmp_path):
     }
     with pytest.raises(BatchNotWrittenError, match="same name"):
         sink.final_names(["part-00000-a-c000.json", "part-00000-b-c000.json"], 7)
-    with pytest.raises(BatchNotWrittenError, match="is not called"):
+    with pytest.raises(BatchNotWrittenError, match="does not have the form"):
         sink.final_names(["part-00000"], 7)
 
 
@@ -262,11 +265,12 @@ def test_query_is_restarted_after_a_lost_worker_up_to_a_limit(reason):
 
     failing, restarts = RuntimeError(f"...{reason}..."), []
     sinks = [SimpleNamespace(failure=None, like_seconds=0, batches=0) for _ in range(2)]
-    start = {"messages": lambda: restarts.append("messages") or query(failing), "dead": lambda: restarts.append("dead")}
-    delivery = Delivery(query(None), query(RuntimeError("that")), *sinks, start)
+    message_run = QueryRun("messages", lambda: restarts.append("messages") or query(failing), sinks[0], query(None))
+    letter_run = QueryRun("dead", lambda: restarts.append("dead"), sinks[1], query(RuntimeError("that")))
+    delivery = Delivery(message_run, letter_run)
     assert delivery.tend().what == "that"
-    assert restarts == [] and delivery.error().startswith("that\nstart it again to go on")
-    delivery.dead, delivery.messages = query(None), query(failing)
+    assert restarts == [] and delivery.error().startswith("that\nstart again to continue")
+    letter_run.query, message_run.query = query(None), query(failing)
     delivery.tend()
     assert restarts == ["messages"]
     for _ in range(2 * STARTS):

@@ -40,7 +40,7 @@ def test_small_campaign(tmp_path):
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     lines = dict(line.rsplit(maxsplit=1) for line in done.stdout.splitlines() if line[-1:].isdigit())
     assert lines["coupons planned"] == "5,000"
-    for fault in ("lost", "sent twice", "sent early", "sent although taken back", "out of order for a user"):
+    for fault in ("lost", "sent twice", "sent early", "sent although cancelled", "out of order for a user"):
         assert lines[fault] == "0"
     assert (tmp_path / "kept" / "campaign" / "state").exists()
 
@@ -86,7 +86,7 @@ def test_progress_display(modules, terminal):
         (lambda sent: [*sent, sent[-1]], "sent twice"),
         (lambda sent: [(sent[0][0], sent[0][1] - 3_600_000), *sent[1:]], "sent early"),
         (lambda sent: sent[::-1], "out of order for a user"),
-        (None, "sent although taken back"),
+        (None, "sent although cancelled"),
     ],
 )
 def test_report_detects_each_fault(modules, change, fault):

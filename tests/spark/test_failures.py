@@ -11,22 +11,30 @@ from hwheel.spark.deliver.sink import DirectoryTakenError
 @pytest.mark.parametrize(
     ("error", "cause", "advice"),
     [
-        ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.", "another job runs", "let only one"),
-        ("java.io.IOException: No space left on device", "a disk is full", "make room"),
+        ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.", "another job runs", "stop one"),
+        ("java.io.IOException: No space left on device", "a disk is full", "free some space"),
         ("Job aborted ... java.lang.OutOfMemoryError: Java heap space", "Java ran out of memory", "driver.memory=4g"),
         ("[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] Some data", "the topic no longer", "--skip-lost-offsets"),
         ("org.apache.kafka.common.errors.RecordTooLargeException: 2000000", "a message is larger", "max.request.size"),
-        ("Failed to read log file s/offsets/4. Incomplete log file", "lacks something, or cannot be read", "a copy"),
-        ("[STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY] The ...", "the checkpoint lacks something", "from a copy"),
-        ("[STREAMING_CHECKPOINT_MISSING_METADATA_FILE] The", "the checkpoint lacks something", "from a copy"),
-        ("[STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY]", "the checkpoint lacks something", "from a copy"),
-        ("com.fasterxml.jackson.databind.exc.MismatchedInputException: No content", "the checkpoint lacks", "a copy"),
-        ("com.fasterxml.jackson.core.io.JsonEOFException: Unexpected end", "the checkpoint lacks", "a copy"),
-        ("com.fasterxml.jackson.core.JsonParseException: Unexpected character", "the checkpoint lacks", "a copy"),
+        ("Failed to read log file s/offsets/4. Incomplete log file", "is incomplete or cannot be read", "a copy"),
+        ("[STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY] The ...", "the checkpoint is incomplete", "from a copy"),
+        ("[STREAMING_CHECKPOINT_MISSING_METADATA_FILE] The", "the checkpoint is incomplete", "from a copy"),
+        ("[STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY]", "the checkpoint is incomplete", "from a copy"),
+        (
+            "com.fasterxml.jackson.databind.exc.MismatchedInputException: No content",
+            "the checkpoint is incomplete",
+            "a copy",
+        ),
+        ("com.fasterxml.jackson.core.io.JsonEOFException: Unexpected end", "the checkpoint is incomplete", "a copy"),
+        (
+            "com.fasterxml.jackson.core.JsonParseException: Unexpected character",
+            "the checkpoint is incomplete",
+            "a copy",
+        ),
         ("[STDS_INVALID_OPTION_VALUE.WITH_MESSAGE] Invalid", "without hold_until_due", "of `hwheel deliver`"),
-        ("[STDS_COMMITTED_BATCH_UNAVAILABLE] No committed", "has not completed a batch yet", "ask again"),
-        ("Python worker exited unexpectedly (crashed). Consider", "was killed, or had no memory", "--files-a-batch"),
-        ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error", "the checkpoint lacks something", "from a copy"),
+        ("[STDS_COMMITTED_BATCH_UNAVAILABLE] No committed", "has not completed a batch yet", "try again"),
+        ("Python worker exited unexpectedly (crashed). Consider", "was killed or ran out of memory", "--files-a-batch"),
+        ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error", "the checkpoint is incomplete", "from a copy"),
         ("something else", "something else", GO_ON),
         ("x" * 5000, "x" * LINE_MOST + "...", GO_ON),
         ("what\nit is\n\n== a plan ==\n" + "plan\n" * 99, "what it is", GO_ON),
@@ -70,5 +78,5 @@ def test_error_without_a_text_is_named():
     head = "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):\n"
     assert failure_of(RuntimeError(head + frame.format("serializers"))).what == "EOFError"
     failure = failure_of(RuntimeError(head + frame.format("sql/streaming/stateful_processor_api_client")))
-    assert failure.what.startswith("Spark could not write the state, or read it: the disk")
-    assert failure.advice == "see that there is room, and start it again: nothing is lost"
+    assert failure.what.startswith("Spark could not write or read the state: the disk")
+    assert failure.advice == "free some space and start again: nothing is lost"

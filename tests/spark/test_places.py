@@ -7,7 +7,7 @@ import pytest
 
 from hwheel.cli.common import CommandError, spark_errors
 from hwheel.cli.deliver import arguments as deliver_arguments
-from hwheel.cli.deliver.places import Places
+from hwheel.cli.deliver.places import check_exist, places_of, session_conf, source_kind
 from hwheel.cli.main import main, make_parser
 from hwheel.spark.deliver.sink import dead_records
 from hwheel.spark.deliver.source import as_text
@@ -48,18 +48,18 @@ def options_of(*arguments):
 
 
 def places(*arguments):
-    return Places.of(options_of(*arguments))
+    return places_of(options_of(*arguments))
 
 
 def test_default_place_of_dead_letters():
     to_topic = places("--from", "in", "--to", "kafka://b:1/t")
     assert to_topic.dead_letters == "kafka://b:1/t-dead-letters"
-    assert to_topic.kind_of_source() == "files"
+    assert source_kind(to_topic, KafkaOptions()) == "files"
     assert places("--from", "kafka://b:1/t", "--to", "out/").dead_letters == "out-dead-letters"
 
 
-FOUR_PLACES = "must be four places"
-INSIDE = "lies in the directory of --from"
+FOUR_PLACES = "must be 4 different places"
+INSIDE = "is inside the directory of --from"
 UNIT = "must be a number and a unit"
 
 
@@ -77,22 +77,22 @@ UNIT = "must be a number and a unit"
         ("in", "in/", "", FOUR_PLACES),
         ("hdfs://n/in", "hdfs://n/x/../in", "", FOUR_PLACES),
         ("in", "out", "--dead-letters in/", FOUR_PLACES),
-        ("in", "", "", "--to: must be a directory or a topic, not nothing"),
+        ("in", "", "", "--to: must be a directory or a topic, not empty"),
         ("../here", "in/out", "", f"--to: in/out {INSIDE}"),
         ("../here", "_x=1/out", "", f"--to: _x=1/out {INSIDE}"),
         ("in", "out", "--checkpoint kafka://b:1/t", "--checkpoint: must be a directory"),
         ("in", "out", "--tick banana", f"--tick {UNIT}"),
         ("in", "out", "--tick 0s", "--tick must be at least 1ms, not '0s'"),
         ("in", "out", "--trigger soon", f"--trigger {UNIT}"),
-        ("in", "out", "--trigger 999999999999weeks", "--trigger must be shorter than"),
+        ("in", "out", "--trigger 999999999999weeks", "--trigger must be at most"),
         ("in", "out", "--dead-letters-every x", "--dead-letters-every must be a number"),
-        ("in", "out", "--dead-letters-every 10000000000000000ms", "every must be shorter than"),
+        ("in", "out", "--dead-letters-every 10000000000000000ms", "every must be at most"),
         ("in", "out", "--dedup 5", f"--dedup {UNIT}"),
         ("in", "out", "--shards 0", "--shards: must be from 1"),
         ("in", "out", "--conf x", "--conf must be NAME=VALUE"),
         ("in", "out", "--clean-source archive", "--archive DIR go together"),
         ("in", "out", "--clean-source delete --archive a", "--archive DIR go together"),
-        ("in", "out", "--clean-source archive --archive out/", "--archive must be five places"),
+        ("in", "out", "--clean-source archive --archive out/", "--archive must be 5 different places"),
         ("in", "out", "--clean-source archive --archive in/old", f"--archive: in/old {INSIDE}"),
         ("kafka://b:1/t", "out", "--clean-source delete", "--clean-source is for files"),
         ("in", "out", "--forget-files 1day", "--forget-files needs --clean-source"),
@@ -120,12 +120,12 @@ def test_invalid_arguments_are_refused(source, to, more, message, capsys, tmp_pa
 @pytest.mark.parametrize(
     ("source", "to", "message"),
     [
-        ("{here}/a[1]", "out", r"--from: Spark takes file:.*/a\[1\] for a pattern.*\n.*without any of"),
-        ("{here}/file", "out", "--from: .*/file is a file, and must be a directory"),
-        ("{here}/a1", "{here}/file", "--to: .*/file is a file, and must be a directory"),
+        ("{here}/a[1]", "out", r"--from: Spark takes file:.*/a\[1\] for a pattern.*\n.*none of"),
+        ("{here}/file", "out", "--from: .*/file is a file, but must be a directory"),
+        ("{here}/a1", "{here}/file", "--to: .*/file is a file, but must be a directory"),
         ("{here}/a1", "x:y", "'x:y' cannot be a directory: .*\n.*without a colon"),
         ("{here}/a1", "foo://h/x", "'foo://h/x' cannot be a directory: No FileSystem for scheme .*\n.*or a URL"),
-        ("{here}/a2", "out", "--from: there is no directory .*/a2"),
+        ("{here}/a2", "out", "--from: the directory .*/a2 does not exist"),
     ],
 )
 def test_unusable_directories_are_refused_before_anything_is_created(spark, source, to, message, tmp_path):
@@ -136,7 +136,7 @@ def test_unusable_directories_are_refused_before_anything_is_created(spark, sour
     source, to = (place.format(here=tmp_path) for place in (source, to))
     found = places("--checkpoint", f"{tmp_path}/cp", "--dead-letters", f"{tmp_path}/dead", "--from", source, "--to", to)
     with pytest.raises(CommandError, match=message), spark_errors():
-        found.check(spark, KafkaOptions())
+        check_exist(found, spark, KafkaOptions())
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -167,9 +167,9 @@ def test_kafka_connector_is_added_to_the_packages_if_needed():
     assert connector.with_connector({packages: "x:y:1"}) == {packages: f"x:y:1,{ours}"}
     for given in ({packages: ""}, {packages: ours}, {connector.JARS: "a.jar"}):
         assert connector.with_connector(given) == given
-    assert places("--from", "in", "--to", "out").settings({"a": "b"}) == {"a": "b"}
+    assert session_conf(places("--from", "in", "--to", "out"), {"a": "b"}) == {"a": "b"}
     with_topic = places("--from", "in", "--to", "out", "--dead-letters", "kafka://b:1/t")
-    assert packages in with_topic.settings({})
+    assert packages in session_conf(with_topic, {})
 
 
 def test_session_without_the_connector_is_refused(spark):

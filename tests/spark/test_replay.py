@@ -158,7 +158,7 @@ def test_invalid_arguments_are_refused(spark, tmp_path):
     for function in (replay, outcomes):
         with pytest.raises(LogError, match="there is no column 'begun'"):
             function(frame, start="begun")
-    with pytest.raises(ValueError, match="must have no column 'at'"):
+    with pytest.raises(ValueError, match="must not have a column 'at'"):
         outcomes(frame.withColumnRenamed("key", "at"))
     with pytest.raises(ValueError, match="wheel_size must be from 2"):
         replay(frame, wheel_sizes=[1])

@@ -7,16 +7,15 @@ import os
 
 from deliveries import file_letters, ids_in, json_rows, put_lines
 from hwheel.spark.deliver.checkpoint import MESSAGES
-from hwheel.spark.deliver.delivery import DoneFiles
 from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.input_files import SourceCleaner, SourceLog
 
-NO_BZIP2 = "the file cannot be read: it is no bzip2 file, as its name says"
+NO_BZIP2 = "the file cannot be read: its name says bzip2, but its content is not"
 NOT_HADOOPS = (
-    "the file cannot be read: it is no file of Hadoop's format of this name, which is another than that of the "
+    "the file cannot be read: it is not in Hadoop's format of this name, which differs from the format of the "
     "commands lz4 and snzip"
 )
-DELETE = DoneFiles(None)
+DELETE = {"clean_source": "delete"}
 OFTEN = {"dead_letters_every": "300 milliseconds"}
 
 
@@ -51,7 +50,7 @@ def test_files_of_a_wrong_format_are_kept_and_reported(deliveries, tmp_path):
     }
     for name, content in (unreadable | readable).items():
         put_lines(source, name, content)
-    delivery = deliveries.start(done_files=DELETE, **OFTEN)
+    delivery = deliveries.start(**DELETE, **OFTEN)
     deliveries.tend(delivery, lambda: names_in(source) == sorted(unreadable))
     deliveries.tend(delivery, lambda: len(delivery.notices) == len(unreadable))
     delivery.stop()
@@ -60,7 +59,7 @@ def test_files_of_a_wrong_format_are_kept_and_reported(deliveries, tmp_path):
     assert file_letters(tmp_path / "dead") == reasons
 
     put_lines(source, "b.json", message("b"))
-    assert deliveries.run(lambda _: names_in(source) == sorted(unreadable), done_files=DELETE, **OFTEN) == []
+    assert deliveries.run(lambda _: names_in(source) == sorted(unreadable), **DELETE, **OFTEN) == []
     assert file_letters(tmp_path / "dead") == reasons
 
 
@@ -70,8 +69,8 @@ def test_files_are_archived_after_both_queries_have_read_them(deliveries, tmp_pa
     put_lines(source, "b.json", message("b"), b"no message")
     put_lines(source, "cut.json.gz", gzip.compress(os.urandom(100_000))[:50_000])
     put_lines(source, ".being written", message("hidden"))
-    to_archive = DoneFiles(str(archive))
-    delivery = deliveries.start(done_files=to_archive, **OFTEN)
+    to_archive = {"clean_source": "archive", "archive": str(archive)}
+    delivery = deliveries.start(**to_archive, **OFTEN)
     deliveries.tend(delivery, lambda: archive.exists() and len(names_in(archive)) == 2)
     put_lines(source, "c.json", message("c"))
     deliveries.tend(delivery, lambda: names_in(archive) == ["b.json", "c.json", "\u00e4 %.json"])
@@ -82,12 +81,12 @@ def test_files_are_archived_after_both_queries_have_read_them(deliveries, tmp_pa
     # A restart reads the logs from the beginning. It does not replace a file in the archive.
     put_lines(source, "d.json", message("d"))
     put_lines(archive, "d.json", b"of an earlier file")
-    delivery = deliveries.start(done_files=to_archive, **OFTEN)
-    deliveries.tend(delivery, lambda: any("d.json is in the archive already" in one for one in delivery.notices))
+    delivery = deliveries.start(**to_archive, **OFTEN)
+    deliveries.tend(delivery, lambda: any("d.json exists in the archive already" in one for one in delivery.notices))
     delivery.stop()
     assert names_in(source) == ["cut.json.gz", "d.json"]
 
-    deliveries.run(lambda _: names_in(source) == ["cut.json.gz"], done_files=DELETE, **OFTEN)
+    deliveries.run(lambda _: names_in(source) == ["cut.json.gz"], **DELETE, **OFTEN)
     assert ids_in(tmp_path / "out") == ["a", "b", "c", "d"]
 
 
@@ -149,13 +148,13 @@ def test_files_that_one_query_has_not_read_are_kept(spark, tmp_path):
     )
     assert cleaner.clean() == [] and names_in(tmp_path / "in") == ["b", "left out", "old"]
     (notice,) = cleaner.clean()
-    assert notice.startswith("old is not read: its time of change is further behind that of the newest file")
+    assert notice.startswith("old is not read: it is older than the newest file")
     write_log(queries[1], 1, 1, files)
     cleaner.clean()
     assert names_in(tmp_path / "in") == ["left out", "old"]
     (queries[0] / "offsets" / "0").write_text("v1\n{}\n{cut")
     (notice,) = cleaner.clean()
-    assert notice.startswith("input files cannot be taken away: ") and "Traceback" not in notice
+    assert notice.startswith("input files cannot be removed: ") and "Traceback" not in notice
     assert names_in(tmp_path / "in") == ["left out", "old"]
 
 

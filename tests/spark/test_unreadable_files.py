@@ -14,7 +14,7 @@ import chaos
 from deliveries import file_letters, first_batches_done, ids_in, json_rows, put_lines, wait_until
 from hwheel.spark.deliver import delivery as delivery_module
 from hwheel.spark.deliver import trial_reading, unreadable_files
-from hwheel.spark.deliver.delivery import STARTS, Delivery
+from hwheel.spark.deliver.delivery import STARTS, Delivery, QueryRun
 from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.failures import Failure
 from hwheel.spark.deliver.source import SCHEMA
@@ -45,16 +45,16 @@ def test_each_unreadable_file_is_left_out_and_reported_once(deliveries, tmp_path
     notices = deliveries.run()
     assert ids_in(tmp_path / "out") == ["good", "one"], "the readable half of a file is not delivered"
     letters = {
-        "2026-11-22T10:30.json": "the file cannot be read: there is a colon in its name, which Hadoop's local file "
-        "system does not take",
+        "2026-11-22T10:30.json": "the file cannot be read: its name has a colon, which Hadoop's local file system "
+        "does not allow",
         "none.json": "id is null",
         "cut \u00e4%.json.gz": "the file cannot be read: Unexpected end of input stream",
         "plain.json.gz": "the file cannot be read: not a gzip file",
     }
     assert file_letters(tmp_path / "dead") == letters
     assert len(notices) == 4
-    (no_text,) = (notice for notice in notices if notice.startswith("\\xff.json is not read: its name is no text"))
-    pattern = r"file:.*cannot be read and is left out: .*\nmend it and move it in"
+    (no_text,) = (notice for notice in notices if notice.startswith("\\xff.json is not read: Java ignores it"))
+    pattern = r"file:.*cannot be read and is left out: .*\nrepair it and move it in"
     assert all(notice == no_text or re.match(pattern, notice) for notice in notices)
 
     put_lines(source, "more.json", {"id": "more", "due": 1000})
@@ -187,7 +187,7 @@ def test_file_that_needs_more_memory_than_java_has_is_left_out(tmp_path):
             job.kill()
     assert ids_in(tmp_path / "out") == ["good"]
     ((name, reason),) = file_letters(tmp_path / "out-dead-letters").items()
-    assert name == "packed.json.lz4" and "another than that of the command" in reason
+    assert name == "packed.json.lz4" and "differs from the format of the command" in reason
     log = (tmp_path / "log").read_text()
     assert log.count("packed.json.lz4 cannot be read and is left out: ") == 1 and "hidden" not in log
 
@@ -208,13 +208,15 @@ def test_query_is_restarted_after_a_passing_fault_up_to_a_limit():
     started = []
     fault = Failure("x cannot be read: a passing fault", "...", "...", "x")
     query = SimpleNamespace(isActive=False)
-    sinks = SimpleNamespace(failure=fault, like_seconds=0, batches=0), SimpleNamespace(failure=None, batches=0)
-    delivery = Delivery(query, SimpleNamespace(isActive=True), *sinks, {"messages": lambda: started.append(1) or query})
+    sink = SimpleNamespace(failure=fault, like_seconds=0, batches=0)
+    message_run = QueryRun("messages", lambda: started.append(1) or query, sink, query)
+    letter_run = QueryRun("dead", None, SimpleNamespace(failure=None, batches=0), SimpleNamespace(isActive=True))
+    delivery = Delivery(message_run, letter_run)
     while (failure := delivery.tend()) is None:
         pass
     assert failure is fault and len(started) == STARTS
     for _ in range(2 * STARTS):
-        sinks[0].batches += 1
+        sink.batches += 1
         assert delivery.tend() is None, "a completed batch resets the limit"
 
 
@@ -225,5 +227,5 @@ def test_damaged_list_of_unreadable_files_is_refused(spark, tmp_path, text):
     UnreadableFiles(state).add("file:///in/a.gz", "not a gzip file")
     assert UnreadableFiles(state).reasons == {"file:///in/a.gz": "not a gzip file"}
     (tmp_path / "unreadable-files.json").write_text(text)
-    with pytest.raises(ListDamagedError, match="unreadable-files.json is damaged: .*\nput it back"):
+    with pytest.raises(ListDamagedError, match="unreadable-files.json is damaged: .*\nrestore it"):
         UnreadableFiles(state)

@@ -1,60 +1,219 @@
-"""The options of `hwheel deliver` that are about topics."""
+"""The command line of `hwheel deliver`: its parser, and the settings of Kafka."""
 
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwheel.cli.common import CommandError, settings_of, whole_number
+from hwheel.cli.common import WHEEL_SIZE_MOST, CommandError, add_subcommand, settings_of, whole_number
+from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
     from hwheel.spark.deliver.topic import KafkaOptions
 
+KEPT = ("tick", "wheel_size", "shards", "partitions", "dedup", "due_unit", "by_id")  # stored in the checkpoint
+DURATIONS = ("tick", "dedup", "trigger", "dead_letters_every", "forget_files")
 
-def add_to(parser: argparse.ArgumentParser) -> None:
-    """Adds them in a group of their own."""
-    kafka: Any = parser.add_argument_group("Kafka")
-    kafka.add_argument(
+DESCRIPTION = """\
+Read messages from the files of a directory or from a Kafka topic, hold them
+durably, and write each to another directory or topic when it is due: once,
+never early, and in order for each key. Pending messages survive a crash: start
+the command again with the same checkpoint. Runs on Spark with the cores of
+this machine; needs Java 17 or later.
+"""
+
+EPILOG = """\
+A message is a line of JSON, a row of Parquet with these columns, or a record
+whose value is this JSON. due is in epoch milliseconds.
+  {"id": "m1", "key": "user-7", "due": 1795176000000, "payload": "..."}
+
+A cancel has the id, key, and due of its message, and may arrive before it:
+  {"id": "m1", "key": "user-7", "due": 1795176000000, "cancel": true}
+
+id and key are strings or numbers, due is a whole number, cancel is true or
+false, and payload is any value. A message that is sent again with equal id,
+key, and due counts once. All other lines are dead letters, with the reason.
+
+With --by-id, a cancel needs no due, and a message may replace the earlier ones
+with its id and key:
+  {"id": "m1", "key": "user-7", "cancel": true}
+  {"id": "m1", "key": "user-7", "due": 1795179600000, "replace": true}
+
+examples:
+  hwheel deliver --from in --to out --checkpoint state
+  hwheel deliver --from in --to out --checkpoint state --tick 100ms \\
+      --trigger 200ms
+  hwheel deliver --from in --to out --checkpoint state \\
+      --clean-source delete --metrics-port 9464
+  hwheel deliver --from kafka://127.0.0.1:9092/later \\
+      --to kafka://127.0.0.1:9092/now --checkpoint state
+  hwheel pending --checkpoint state           the pending messages
+  hwheel pending --checkpoint state --last    the last count of the job
+  spark-submit --master yarn \\
+      $(python -c 'import hwheel.__main__ as m; print(m.__file__)') deliver \\
+      --from hdfs:///in --to hdfs:///out --checkpoint hdfs:///state
+
+Move files into the input directory; do not write them there. A file is read
+once, as soon as it appears. Names that begin with a dot or an underscore are
+ignored. Output files get each message once. An output topic gets each message
+at least once: a batch that a crash interrupts is sent again, in order, so a
+consumer must drop messages whose headers id and due it has seen. Ctrl-C or
+SIGTERM stops the command, and nothing is lost.
+"""
+
+
+# --- the parser -------------------------------------------------------------------------------------------------------
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """Add the parser of `hwheel deliver`."""
+    help = "hold messages until they are due, on Spark"
+    parser = add_subcommand(commands, "deliver", help=help, description=DESCRIPTION, epilog=EPILOG)
+    add_places(parser)
+    add_cleaning(parser.add_argument_group("input files that were read"))
+    add_monitoring(parser.add_argument_group("monitoring"))
+    add_kafka(parser.add_argument_group("Kafka"))
+    add_kept(parser.add_argument_group("stored in the checkpoint, for its life"))
+    spark = parser.add_argument_group("Spark")
+    spark.add_argument("--master", metavar="URL", help="default: local[*], or the master of spark-submit")
+    spark.add_argument(
+        "--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting of Spark; may be repeated"
+    )
+    return parser
+
+
+def add_places(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="PLACE",
+        required=True,
+        help="the input: a directory, or kafka://HOST:PORT,HOST:PORT/TOPIC",
+    )
+    parser.add_argument("--to", metavar="PLACE", required=True, help="the output for due messages")
+    parser.add_argument("--checkpoint", metavar="DIR", required=True, help="the directory for pending messages")
+    parser.add_argument(
+        "--dead-letters", metavar="PLACE", help="the output for malformed rows (default: TO-dead-letters)"
+    )
+    parser.add_argument(
+        "--dead-letters-every",
+        metavar="TIME",
+        default="5 seconds",
+        help="interval between reads of malformed rows, which delay due messages (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--format", choices=["json", "parquet"], default="json", help="format of all files (default: json)"
+    )
+    parser.add_argument(
+        "--trigger", metavar="TIME", default="1 second", help="interval between batches (default: %(default)s)"
+    )
+    parser.add_argument("--files-a-batch", metavar="N", type=whole_number(1), help="maximum number of files in a batch")
+
+
+def add_cleaning(group: Any) -> None:
+    group.add_argument(
+        "--clean-source", choices=["archive", "delete"], help="move them to --archive, or delete them (default: keep)"
+    )
+    group.add_argument("--archive", metavar="DIR", help="a directory on the same file system")
+    group.add_argument(
+        "--forget-files",
+        metavar="TIME",
+        help="with --clean-source: forget the names of files that are older than the newest file by this time, which "
+        "bounds memory, and ignore new files that are older (default: never)",
+    )
+
+
+def add_monitoring(group: Any) -> None:
+    group.add_argument(
+        "--metrics-port",
+        metavar="PORT",
+        type=whole_number(0, 65535),
+        help="serve metrics for Prometheus at this port, or with 0 at any free port; needs the extra metrics",
+    )
+    group.add_argument(
+        "--metrics-host", metavar="HOST", default="127.0.0.1", help="the address to serve at (default: %(default)s)"
+    )
+
+
+def add_kept(group: Any) -> None:
+    group.add_argument("--tick", metavar="TIME", help="resolution of due times (default: 1 second)")
+    group.add_argument(
+        "--wheel-size",
+        metavar="N",
+        type=whole_number(2, WHEEL_SIZE_MOST),
+        help=f"buckets in each level (default: {DEFAULT_WHEEL_SIZE})",
+    )
+    group.add_argument(
+        "--shards", metavar="N", type=whole_number(1, 4096), help="number of wheels (default: one for each partition)"
+    )
+    group.add_argument(
+        "--partitions", metavar="N", type=whole_number(1, 4096), help="partitions of the state (default: the cores)"
+    )
+    group.add_argument(
+        "--dedup", metavar="TIME", help="how long delivered messages are remembered (default: 10 minutes)"
+    )
+    group.add_argument(
+        "--due-unit",
+        choices=["ms", "s"],
+        help="unit of due in the input: milliseconds or seconds since 1970 (default: ms). The output has milliseconds",
+    )
+    group.add_argument(
+        "--by-id",
+        action=argparse.BooleanOptionalAction,
+        help="keep an index, so that a cancel needs no due, and a message can replace those with its id and key "
+        "(default: no)",
+    )
+
+
+# --- Kafka ------------------------------------------------------------------------------------------------------------
+
+
+def add_kafka(group: Any) -> None:
+    group.add_argument(
         "--kafka-format",
         choices=["json", "headers"],
         default="json",
-        help="messages in topics: JSON in the value, or id, due and cancel in headers and the payload as the value "
+        help="format of records: JSON in the value, or id, due, and cancel as headers and the payload as the value "
         "(default: %(default)s)",
     )
-    kafka.add_argument(
+    group.add_argument(
         "--starting-offsets",
         choices=["earliest", "latest"],
         default="earliest",
-        help="where a new checkpoint begins to read (default: %(default)s)",
+        help="where a new checkpoint starts to read (default: %(default)s)",
     )
-    kafka.add_argument("--offsets-a-batch", metavar="N", type=whole_number(1), help="records at one look, at most")
-    kafka.add_argument(
+    group.add_argument(
+        "--offsets-a-batch", metavar="N", type=whole_number(1), help="maximum number of records in a batch"
+    )
+    group.add_argument(
         "--skip-lost-offsets",
         action="store_true",
-        help="go on when the topic no longer has what comes next, since its retention was over (default: stop)",
+        help="continue if the topic no longer has the next records, because their retention ended (default: stop)",
     )
-    kafka.add_argument(
+    group.add_argument(
         "--to-topics",
         metavar="NAME,NAME",
-        help="the topics, at the brokers of --to, that a message may name in its field or header `topic`; one that "
-        "names none goes to that of --to. Stays as it is for the life of a checkpoint",
+        help="topics at the brokers of --to that a message may name in its field or header `topic`. The default of a "
+        "message is the topic of --to. Must not change during the life of a checkpoint",
     )
-    kafka.add_argument(
+    group.add_argument(
         "--carry-headers",
         action="store_true",
-        help="the headers of a record go out with its message. Stays as it is for the life of a checkpoint",
+        help="write the headers of a record with its message. Must not change during the life of a checkpoint",
     )
-    kafka.add_argument(
+    group.add_argument(
         "--kafka-conf",
         metavar="NAME=VALUE",
         action="append",
         default=[],
         help="a setting of Kafka's clients, like security.protocol=SASL_SSL; may be repeated",
     )
-    kafka.add_argument("--kafka-conf-file", metavar="FILE", help="such settings, one a line: passwords belong there")
+    group.add_argument(
+        "--kafka-conf-file", metavar="FILE", help="a file of such settings, one on each line; use it for passwords"
+    )
 
 
 def kafka_of(options: argparse.Namespace) -> "KafkaOptions":
-    """What was said about topics. Raises CommandError."""
+    """Return the settings of topics. Raise CommandError if they are invalid."""
     from hwheel.spark.deliver.topic import KafkaOptions
 
     conf: dict[str, str] = {}
@@ -73,7 +232,7 @@ def kafka_of(options: argparse.Namespace) -> "KafkaOptions":
 
 
 def topics_of(options: argparse.Namespace) -> tuple[str, ...] | None:
-    """Those of --to-topics. Raises CommandError where it or --carry-headers goes with places that have none."""
+    """Return the topics of --to-topics. Raise CommandError if the places do not fit."""
     from hwheel.spark.deliver.topic import NAME, Topic, is_topic
 
     if options.carry_headers and not (is_topic(options.source) and is_topic(options.to)):
@@ -87,14 +246,14 @@ def topics_of(options: argparse.Namespace) -> tuple[str, ...] | None:
     names = tuple(name.strip() for name in options.to_topics.split(","))
     for name in names:
         if not NAME.fullmatch(name) or name in (".", ".."):
-            raise CommandError(f"--to-topics must be names of topics with commas between them, not {name!r}")
+            raise CommandError(f"--to-topics must be names of topics, separated by commas, not {name!r}")
     if (to := Topic.of(options.to)).name not in names:
         names = (*names, to.name)
     return names
 
 
 def conf_file(path: str) -> dict[str, str]:
-    """A properties file as Kafka's own tools take it. What stands in it is not shown."""
+    """Read a properties file in the format of Kafka's tools. No error message shows its content."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -108,3 +267,21 @@ def conf_file(path: str) -> dict[str, str]:
             raise CommandError(f"--kafka-conf-file: {path} must have lines NAME=VALUE")
         conf[name.strip()] = value.strip()
     return conf
+
+
+def check_durations(options: argparse.Namespace) -> None:
+    """Raise CommandError for an invalid duration, before anything is started or written."""
+    from hwheel.spark.deliver.settings import LONGEST_MS
+    from hwheel.spark.durations import duration_ms
+
+    for name in DURATIONS:
+        if (given := getattr(options, name)) is not None:
+            option = f"--{name.replace('_', '-')}"
+            try:
+                length_ms = duration_ms(given, option)
+            except ValueError as error:
+                raise CommandError(str(error)) from None
+            if length_ms > LONGEST_MS:
+                raise CommandError(f"{option} must be at most a million days, not {given!r}")
+            if name == "tick" and not length_ms:
+                raise CommandError(f"{option} must be at least 1ms, not {given!r}")

@@ -1,5 +1,6 @@
-"""What is known of a running delivery: its own counts, and what Spark reports of its batches."""
+"""The counts of a running delivery, and the line that shows them on the terminal."""
 
+import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
@@ -8,19 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hwheel.spark.deliver.delivery import Delivery
-import sys
 
 LOOK_EVERY_S = 1.0
-COUNT_EVERY_S = 30.0  # what is pending is read from the state store, which costs more the more there is:
-COUNT_SHARE = 20  # no more often than this many times as long as it takes
+# Pending rows are counted in the state store, at a cost that grows with the state.
+COUNT_EVERY_S = 30.0
+COUNT_SHARE = 20  # the time between counts is at least this multiple of the duration of a count
 BATCH_EDGES_S = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-LAST_COUNT = "pending.json"  # in the checkpoint: what was counted last, for `hwheel pending --last`
+LAST_COUNT = "pending.json"  # the file of the last count in the checkpoint, for `hwheel pending --last`
 STATE_ON_DISK = "rocksdbSstFileSize"
+SHOW_EVERY_S = 1.0  # on a terminal, where each line replaces the last
+LOG_EVERY_S = 30.0  # elsewhere
 
 
 @dataclass
 class BatchTimes:
-    """A histogram of how long batches took, in seconds; `counts` has one more than there are edges."""
+    """A histogram of the durations of batches in seconds. `counts` has one bin more than there are edges."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BATCH_EDGES_S) + 1))
     sum_s: float = 0.0
@@ -31,9 +34,11 @@ class BatchTimes:
 
 
 class Counts:
-    """Counts since the start. `look()` is called again and again by one thread; any may read.
+    """Counts since the start. One thread calls ``look()`` repeatedly; any thread may read.
 
-    `pending`: rows in buckets, None if that is not known yet. `state_bytes`: by where they are.
+    Attributes:
+        pending: Rows in buckets, or None if unknown.
+        state_bytes: The size of the state on disk and in memory.
     """
 
     def __init__(self, delivery: "Delivery", count_pending: Callable[[], int]) -> None:
@@ -41,7 +46,7 @@ class Counts:
         self.count_pending = count_pending
         self.rows_in = 0
         self.last_batch = -1
-        self.last_batch_at_s: float | None = None  # of the clock
+        self.last_batch_at_s: float | None = None  # epoch seconds
         self.batch_times = BatchTimes()
         self.state_bytes: dict[str, int] = {}
         self.pending: int | None = None
@@ -57,26 +62,26 @@ class Counts:
 
     @property
     def lag_ms(self) -> int | None:
-        """Of the message that was due first among those of the last batch with any."""
+        """The lag of the message with the earliest due time in the last batch with messages."""
         return self.delivery.sink.lag_ms
 
     def look(self) -> None:
-        """Reads what Spark reports, if it is time to. It keeps the last hundred batches."""
+        """Update the counts if LOOK_EVERY_S has passed. Spark keeps reports of the last 100 batches."""
         now = time.monotonic()
         if now < self.look_at:
             return
         self.look_at = now + LOOK_EVERY_S
         latest = self.delivery.messages.lastProgress
         if latest is not None and latest.batchId > self.last_batch:
-            one = latest.batchId == self.last_batch + 1
-            self.take([latest] if one else self.delivery.messages.recentProgress)
+            is_next = latest.batchId == self.last_batch + 1
+            self.take([latest] if is_next else self.delivery.messages.recentProgress)
         if self.last_batch >= 0 and now >= self.count_at:
             self.pending = self.counted()
             took = time.monotonic() - now
             self.count_at = now + max(COUNT_EVERY_S, COUNT_SHARE * took)
 
     def take(self, batches: Iterable[Any]) -> None:
-        """Adds up those that are new."""
+        """Add the reports of new batches."""
         for batch in batches:
             if batch.batchId > self.last_batch:
                 self.rows_in += batch.numInputRows
@@ -86,7 +91,7 @@ class Counts:
                 self.state_bytes = state_bytes(batch.stateOperators)
 
     def counted(self) -> int | None:
-        """None where the state store cannot be read now: no batch yet, or its old files are just being cleared away."""
+        """Count the pending rows. Return None if there is no state yet, or if Spark is deleting old files of it."""
         from hwheel.spark.deliver.directory import DirectoryError
         from hwheel.spark.deliver.failures import FROM_JAVA
 
@@ -97,7 +102,7 @@ class Counts:
 
 
 def state_bytes(operators: Iterable[Any]) -> dict[str, int]:
-    """Those of RocksDB on the executors, as the last batch left it."""
+    """Return the size of RocksDB on the executors after the last batch."""
     found = {"disk": 0, "memory": 0}
     for operator in operators:
         found["disk"] += operator.customMetrics.get(STATE_ON_DISK, 0)
@@ -105,12 +110,8 @@ def state_bytes(operators: Iterable[Any]) -> dict[str, int]:
     return found
 
 
-SHOW_EVERY_S = 1.0  # on a terminal, where the line is written over
-LOG_EVERY_S = 30.0  # elsewhere
-
-
 class Progress:
-    """Shows the counts from time to time."""
+    """Shows the counts at intervals."""
 
     def __init__(self, counts: Counts) -> None:
         self.counts = counts
@@ -118,7 +119,7 @@ class Progress:
         self.shown_at = time.monotonic()
 
     def show(self) -> None:
-        """A line, if it is time for one."""
+        """Print a line if the interval has passed."""
         now = time.monotonic()
         if now - self.shown_at < (SHOW_EVERY_S if self.terminal else LOG_EVERY_S):
             return
@@ -127,7 +128,6 @@ class Progress:
         print(f"{self.line():<110}" if self.terminal else self.line(), end=end, file=sys.stderr, flush=True)
 
     def line(self) -> str:
-        """in, out, pending, lag, malformed."""
         counts = self.counts
         parts = [
             f"in {counts.rows_in:,}",

@@ -1,4 +1,4 @@
-"""What Prometheus is told of `hwheel deliver`, and the server that tells it. Needs prometheus_client."""
+"""The metrics of `hwheel deliver` for Prometheus, and their server. Needs prometheus_client."""
 
 import socket
 from collections.abc import Iterator
@@ -17,54 +17,56 @@ from hwheel.cli.deliver.counts import BATCH_EDGES_S, Counts
 
 
 class DeliveryCollector(Collector):
-    """The counts of a delivery, as prometheus_client collects them. What is not known yet is left out."""
+    """The counts of a delivery for prometheus_client. Unknown values are left out."""
 
     def __init__(self, counts: Counts) -> None:
         self.counts = counts
 
     def collect(self) -> Iterator[Metric]:
-        """What prometheus_client asks for: the counts at this moment."""
+        """Return the current counts."""
         counts = self.counts
         for name, description, value in (
-            ("in", "Rows that were read: messages, repeats, cancels and malformed ones.", counts.rows_in),
-            ("out", "Messages that were delivered.", counts.rows_out),
-            ("dead_letters", "Malformed rows and unreadable files that were written to the dead letters.",
+            ("in", "Input rows: messages, duplicates, cancels, and malformed rows.", counts.rows_in),
+            ("out", "Delivered messages.", counts.rows_out),
+            ("dead_letters", "Dead letters: malformed rows and unreadable files.",
              counts.dead_letters),
         ):  # fmt: skip
             yield CounterMetricFamily(f"hwheel_deliver_{name}", description, value=value)
         for name, description, known in (
-            ("pending", "Rows that are held: messages, and repeats and cancels that have not met theirs yet.",
+            ("pending", "Pending rows: messages, and duplicates and cancels that have not met their message yet.",
              counts.pending),
-            ("lag_seconds", "How long after its due time the earliest message of the last batch with any was written.",
+            ("lag_seconds", "Lag of the message with the earliest due time in the last batch with messages.",
              None if counts.lag_ms is None else counts.lag_ms / 1000),
-            ("last_batch_timestamp_seconds", "When the last batch was seen to be completed, since 1970.",
+            ("last_batch_timestamp_seconds", "Time at which the last batch completed, in epoch seconds.",
              counts.last_batch_at_s),
         ):  # fmt: skip
             family = GaugeMetricFamily(f"hwheel_deliver_{name}", description)
             if known is not None:
                 family.add_metric([], known)
             yield family
-        state = GaugeMetricFamily("hwheel_deliver_state_bytes", "RocksDB's, on all executors.", labels=["where"])
+        state = GaugeMetricFamily("hwheel_deliver_state_bytes", "Size of RocksDB on all executors.", labels=["where"])
         for where, size in counts.state_bytes.items():
             state.add_metric([where], size)
         yield state
         yield self.batch_seconds()
 
     def batch_seconds(self) -> HistogramMetricFamily:
-        """How long batches took."""
+        """Return the histogram of the durations of batches."""
         times = self.counts.batch_times
         so_far, buckets = 0, []
         for edge, count in zip((*map(str, BATCH_EDGES_S), "+Inf"), [*times.counts], strict=True):
             so_far += count
             buckets.append((edge, so_far))
-        family = HistogramMetricFamily("hwheel_deliver_batch_seconds", "How long the batches took.")
+        family = HistogramMetricFamily("hwheel_deliver_batch_seconds", "Durations of batches.")
         family.add_metric([], buckets, times.sum_s)
         return family
 
 
 class Server(ThreadingTCPServer):
-    """Has its address from the beginning, so that one that is taken is said at once; listens when there is something
-    to tell. A thread a request; none of them keeps the program from ending."""
+    """A server that binds its address at once, so that an occupied port is reported early, and listens later.
+
+    Each request has a daemon thread, which does not delay the exit of the program.
+    """
 
     daemon_threads = True
     allow_reuse_address = True
@@ -83,25 +85,25 @@ class Server(ThreadingTCPServer):
 
 
 def shown(host: str) -> str:
-    """A host as it stands in a URL."""
+    """Return a host in the form of a URL."""
     return f"[{host}]" if ":" in host else host
 
 
 @contextmanager
 def address_errors(host: str, port: int) -> Iterator[None]:
-    """Errors of an address that cannot be had are the command's."""
+    """Turn errors of the address into CommandError."""
     try:
         yield
     except OSError as error:
-        raise CommandError(f"--metrics-port: nobody can listen at {shown(host)}:{port}: {error}") from None
+        raise CommandError(f"--metrics-port: cannot listen at {shown(host)}:{port}: {error}") from None
 
 
 @contextmanager
 def served(server: Server, counts: Counts) -> Iterator[str]:
-    """Serves them until the end of the block; gives the URL."""
+    """Serve the counts until the end of the block; yield the URL."""
     host, port = str(server.server_address[0]), server.server_address[1]
     server.registry.register(DeliveryCollector(counts))
-    with address_errors(host, port):  # another program may have had it at the same moment
+    with address_errors(host, port):  # another program may have bound the same port
         server.server_activate()
     thread = Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()

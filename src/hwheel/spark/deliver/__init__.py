@@ -1,1 +1,1 @@
-"""`hwheel deliver`: messages from files or a topic into files or a topic, and what a checkpoint of it holds."""
+"""`hwheel deliver`: from files or a topic to files or a topic; and the content of its checkpoint."""

@@ -1,13 +1,6 @@
-"""The logs of a query's checkpoint, in which Spark writes down of a batch what it has (offsets) and that it is done
-(commits); and the batch with which a query goes on.
+"""The checkpoint of a delivery: its lock, its outputs, and the logs of its two queries.
 
-Spark begins a batch when there is new input, or when the batch before says that it has timers. A query that has just
-been started has no batch before. So where its last batch was done, nothing that is held would go out until something
-new came in. But a batch that is in the offsets and not in the commits is run at the start, whatever it has: a job that
-is killed between the two leaves that behind. So before a start the next batch is written down here: a copy of the last
-one, with its offsets, which is no input, and its time, at which nothing more is due. Nothing comes of it but that Spark
-has a batch before, and goes on with one that looks for input, and only then at the time: a cancel that came while
-nothing ran has to be seen before its message goes out.
+Spark logs a batch twice: before it runs (offsets), and when it has completed (commits).
 """
 
 import json
@@ -21,19 +14,50 @@ from hwheel.spark.deliver.failures import BROKEN_CHECKPOINT, ONE_JOB, OTHER_JOB,
 from hwheel.spark.deliver.topic import is_topic
 from hwheel_core import HwheelError
 
-MESSAGES, DEAD_LETTERS = "messages", "dead-letters"  # the checkpoints of the two queries, in the delivery's
+MESSAGES, DEAD_LETTERS = "messages", "dead-letters"  # the directories of the two queries
+OUTPUTS = "hwheel-outputs.json"
+LOCK = ".hwheel-lock"
+
+
+class CheckpointBrokenError(HwheelError, RuntimeError):
+    """The checkpoint lacks a file."""
+
+
+class CheckpointInUseError(HwheelError, RuntimeError):
+    """Another job runs on the checkpoint."""
+
+
+class BatchElsewhereError(HwheelError, ValueError):
+    """An interrupted batch has files in another output than the current one."""
+
+
+# --- the logs of a query ----------------------------------------------------------------------------------------------
 
 
 def last_batch(query: Directory, log: str) -> int:
-    """The latest of a log; -1: there is none."""
+    """Return the number of the last batch in a log, or -1."""
     if not query.exists(log):
         return -1
     return max((int(name) for name in query.names(log) if name.isdecimal()), default=-1)
 
 
 def begin_next_batch(query: Directory) -> bool:
-    """Writes down the next batch, if the last one is done; False if there is none, or it is not, or Spark's log is not
-    as it was in the versions that are known. Not while the query runs."""
+    """Log the begin of the next batch, so that a query whose input is idle delivers due messages after a start.
+
+    Spark starts a batch for new input, or when the previous batch reports timers. A query that has just started has no
+    previous batch, so messages that became due in the meantime would wait for new input. But Spark always runs a batch
+    that is logged as begun and not as completed.
+
+    The new batch has the offsets of the last one, so it has no input, and the time of the last one, so no new message
+    is due. The batch after it reads new input before it advances the clock, so that a cancel that arrived in the
+    meantime precedes its message.
+
+    The query must not run.
+
+    Returns:
+        False, without a change, if no batch was begun, if the last one has not completed, or if the format of the log
+        is unknown.
+    """
     begun = last_batch(query, "offsets")
     if begun < 0 or begun != last_batch(query, "commits"):
         return False
@@ -44,38 +68,33 @@ def begin_next_batch(query: Directory) -> bool:
     return True
 
 
-class CheckpointBrokenError(HwheelError, RuntimeError):
-    """Something was taken away from the checkpoint."""
-
-
 def check_logs(checkpoint: Directory) -> None:
-    """Raises CheckpointBrokenError where a batch was done of which the checkpoint does not know what it had."""
+    """Raise CheckpointBrokenError if a batch is logged as completed, but not as begun."""
     for query in (MESSAGES, DEAD_LETTERS):
         done, begun = (last_batch(checkpoint.child_directory(query), log) for log in ("commits", "offsets"))
         if done > begun:
-            missing = f"{checkpoint.path}/{query}/offsets/{done} is not there"
+            missing = f"{checkpoint.path}/{query}/offsets/{done} does not exist"
             raise CheckpointBrokenError(f"{BROKEN_CHECKPOINT.format(said=missing)}\n{RESTORE}")
 
 
-LOCK = ".hwheel-lock"
-
-
-class CheckpointInUseError(HwheelError, RuntimeError):
-    """Another job runs on the checkpoint."""
+# --- one job for each checkpoint --------------------------------------------------------------------------------------
 
 
 @contextmanager
 def only_job(checkpoint: Directory) -> Iterator[None]:
-    """Raises CheckpointInUseError where another job of this machine has the checkpoint. The lock ends with its process.
+    """Lock the checkpoint. The lock ends with the process.
 
-    On a file system that is not this machine's there is no such lock, nor on Windows. There the two are told from each
-    other when one writes down a batch that the other has written down, which ends it.
+    Only local file systems have this lock, and Windows does not. Elsewhere, the second job stops when it logs a batch
+    that the first one has logged.
+
+    Raises:
+        CheckpointInUseError: Another process holds the lock.
     """
     local = checkpoint.local_path
     if local is None or sys.platform == "win32":
         yield
         return
-    import fcntl  # which Windows has not
+    import fcntl  # not on Windows
 
     checkpoint.make()
     descriptor = os.open(os.path.join(local, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -85,47 +104,48 @@ def only_job(checkpoint: Directory) -> Iterator[None]:
         except BlockingIOError:
             raise CheckpointInUseError(f"{OTHER_JOB}, {checkpoint.path}\n{ONE_JOB}") from None
         except OSError:
-            pass  # a file system without locks
+            pass  # the file system has no locks
         yield
     finally:
         os.close(descriptor)
 
 
-OUTPUTS = "hwheel-outputs.json"
-
-
-class BatchElsewhereError(HwheelError, ValueError):
-    """A batch that comes again has files in another place than it is to go to now."""
+# --- outputs ----------------------------------------------------------------------------------------------------------
 
 
 def keep_outputs(checkpoint: Directory, places: dict[str, str], options: dict[str, str]) -> None:
-    """Writes down where each query writes, and checks it against what was written down before. Not while they run.
+    """Store the outputs of the queries, and compare them with the stored ones.
 
-    `places`, `options`: by the query's directory in the checkpoint, where it writes, and the option that says so.
+    A job may write to a new place, unless an interrupted batch has files in the old place: Spark repeats the batch, so
+    its messages would be in both. The queries must not run.
+
+    Args:
+        places: The output of each query, by its directory in the checkpoint.
+        options: The command line option of each output.
 
     Raises:
-        BatchElsewhereError: the last batch of a query has files elsewhere, and is not done.
+        BatchElsewhereError: An interrupted batch has files in another place.
     """
     spark = checkpoint.spark
     urls = {query: place if is_topic(place) else Directory(spark, place).url for query, place in places.items()}
-    kept = known(checkpoint)
-    for query, before in kept.items():
+    stored = stored_outputs(checkpoint)
+    for query, before in stored.items():
         if query in urls and before != urls[query] and not is_topic(before):
             logs = checkpoint.child_directory(query)
             begun = last_batch(logs, "offsets")
             if begun > last_batch(logs, "commits") and has_files_of(Directory(spark, before), begun):
                 raise BatchElsewhereError(
-                    f"batch {begun} was cut off and has files in {before}; in {places[query]} its messages would come "
-                    f"again\ngive {options[query]} {before} once more, until a batch is done, or move its files"
+                    f"batch {begun} was interrupted and has files in {before}; its messages would appear again in "
+                    f"{places[query]}\nuse {options[query]} {before} until a batch completes, or move its files"
                 )
-    if kept != urls:
+    if stored != urls:
         checkpoint.make()
         checkpoint.delete(OUTPUTS)
         checkpoint.write(OUTPUTS, json.dumps(urls))
 
 
-def known(checkpoint: Directory) -> dict[str, str]:
-    """What was written down; nothing where it was not, or cannot be read: then there is nothing to compare with."""
+def stored_outputs(checkpoint: Directory) -> dict[str, str]:
+    """Return the stored URLs, or nothing if they cannot be read."""
     if not checkpoint.exists(OUTPUTS):
         return {}
     try:
@@ -136,5 +156,5 @@ def known(checkpoint: Directory) -> dict[str, str]:
 
 
 def has_files_of(place: Directory, batch: int) -> bool:
-    """Whether files of a batch have their names there."""
+    """Return True if an output has files of a batch."""
     return place.exists() and any(name.startswith(f"{batch:09d}-") for name in place.changed_ms())

@@ -1,8 +1,8 @@
-"""`hwheel deliver`'s job: messages in from files or a topic, what is due out into files or a topic."""
+"""The job of `hwheel deliver`: two queries over one input, one for messages and one for dead letters."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,252 +14,350 @@ from pyspark.sql.types import StructType
 from hwheel.spark.deliver.checkpoint import DEAD_LETTERS, MESSAGES, begin_next_batch, keep_outputs
 from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, Failure, failure_of
-from hwheel.spark.deliver.input_files import SourceCleaner, SourceLog, UnseenNames
-from hwheel.spark.deliver.settings import WheelOptions
+from hwheel.spark.deliver.input_files import IgnoredNames, SourceCleaner, SourceLog
+from hwheel.spark.deliver.settings import DeliverySettings
 from hwheel.spark.deliver.sink import DirectorySink, Sink, TopicSink, dead_records, header_records, json_records
 from hwheel.spark.deliver.source import FILE, RECORD, REPLACE, UNREADABLE, Source
-from hwheel.spark.deliver.topic import KafkaOptions, Topic, is_topic
+from hwheel.spark.deliver.topic import Topic, is_topic
 from hwheel.spark.deliver.unreadable_files import LeavingOut, Search, SilentFiles, UnreadableFiles, letter_name
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import dead_letters, hold_until_due
 from hwheel.spark.session.conf import set_up_local_checkpoint, set_up_local_input
 
 NAMES = {"id": "id", "key": "key", "due": "due", "cancel": "cancel", "unreadable": UNREADABLE}
-DEAD_LETTERS_EVERY = "5 seconds"  # each time all lines since the last are read again, and messages are late by that
 STARTS = 10
 SECONDS = (
-    "messages went out at once whose due, read as milliseconds, is in 1970: it seems to be in seconds\n"
-    "send milliseconds, or give --due-unit s to a new checkpoint and output"
+    "messages were delivered at once because their due times, read as milliseconds, are in 1970: they seem "
+    "to be seconds\nsend milliseconds, or use --due-unit s with a new checkpoint and output"
 )
 
 
-@dataclass(frozen=True)
-class DoneFiles:
-    """What becomes of input files that were read: they go into a directory, or if there is none, away."""
+# --- the frames of the two queries ------------------------------------------------------------------------------------
 
-    archive: str | None
+
+@dataclass
+class Frames:
+    """The frames of the two queries, without the files that are left out at the moment of the call."""
+
+    source: Source
+    left_out: UnreadableFiles
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The arguments of hold_until_due() and dead_letters() that name columns."""
+        return NAMES | ({"replace": REPLACE, "by_id": True} if self.source.by_id else {})
+
+    def due_messages(self) -> DataFrame:
+        wheel = self.source.settings.wheel
+        return self.source.messages(self.left_out.names()).transform(
+            hold_until_due,
+            **self.names,
+            payload=["payload", *self.source.settings.kafka.carried],
+            tick=wheel.tick,
+            wheel_size=wheel.wheel_size,
+            shards=wheel.shards,
+            dedup=wheel.dedup,
+        )
+
+    def dead_letters(self) -> DataFrame:
+        """Return the malformed rows with the reason of the reader, or else that of their columns."""
+        settings = self.source.settings
+        found = self.source.all_rows(self.left_out.names()).transform(dead_letters, **self.names)
+        found = found.withColumn("reason", F.coalesce(UNREADABLE, "reason")).drop(UNREADABLE, *settings.kafka.carried)
+        return found if is_topic(settings.places.dead_letters) else found.drop(RECORD)
+
+
+@dataclass
+class FileLetters:
+    """Writes dead letters about whole files."""
+
+    frames: Frames
+    sink: Sink
+
+    @cached_property
+    def schema(self) -> StructType:
+        return self.frames.dead_letters().schema  # costly: the frame names all files that are left out
+
+    def send(self, file: str, reason: str) -> None:
+        letter = dict.fromkeys(self.schema.names) | {FILE: file, "reason": f"the file cannot be read: {reason}"}
+        rows = self.frames.source.spark.createDataFrame([tuple(letter.values())], self.schema)
+        self.sink.add(rows, letter_name(file))
+        self.sink.rows += 1
+
+
+# --- a running query --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class QueryRun:
+    """One of the two queries: its sink, and its restarts.
+
+    Args:
+        start: Starts the query.
+        query: The running query.
+    """
+
+    name: str
+    start: Callable[[], StreamingQuery]
+    sink: Sink
+    query: StreamingQuery
+    starts: int = 0  # without a completed batch in between
+    batches_at_start: int = -1
+
+    def failure(self) -> Failure | None:
+        """Return why the query ended, or None if it runs."""
+        if self.query.isActive:
+            return None
+        if self.sink.failure is not None:
+            return self.sink.failure
+        error = self.query.exception()
+        return failure_of(error) if error is not None else Failure("a query ended without an error", GO_ON, "")
+
+    def may_restart(self, failure: Failure) -> bool:
+        """Return True if the fault may be temporary and the query has not had it STARTS times in a row.
+
+        Temporary are an inaccessible file, a Python worker that took more than Spark's ten seconds to start, and a
+        killed Python worker, after which Spark does not retry on a single machine.
+        """
+        is_temporary = failure.file or WORKER_LATE in failure.details or WORKER_KILLED in failure.details
+        starts = self.starts + 1 if self.batches_at_start == self.sink.batches else 1
+        if not is_temporary or starts > STARTS:
+            return False
+        self.batches_at_start, self.starts = self.sink.batches, starts
+        return True
+
+    def restart(self) -> None:
+        self.query = self.start()
+
+
+@dataclass
+class InputWatch:
+    """Checks the input directory while the queries run."""
+
+    ignored: IgnoredNames
+    silent: SilentFiles | None
+    left_out: UnreadableFiles
+    cleaner: SourceCleaner | None = None
+
+    def notices(self) -> list[str]:
+        """Check and clean the directory; return notices for the user."""
+        return [
+            *self.ignored.notices(),
+            *(left_out_notice(file, reason) for file, reason in (self.silent.find() if self.silent else [])),
+            *(self.cleaner.clean() if self.cleaner else []),
+        ]
+
+    def names_to_keep(self) -> set[str]:
+        """Return the names of files that are unreadable or still to check, so that they must not be removed."""
+        names = {unquote(steps_of(file)[-1]) for file in self.left_out.names()}
+        return names | {*(self.silent.take_up() if self.silent else [])}
 
 
 @dataclass
 class Delivery:
-    """The two queries of a delivery while they run, each with the sink that counts what it writes.
+    """A running delivery.
 
-    `notices`: what the user has to know although it goes on, each in two lines.
+    Args:
+        input: Checks the input directory. None for a topic.
+        notices: Messages for the user, of two lines each, about problems that do not stop the delivery.
+        search: A search for unreadable files after a failure. It serves both queries.
     """
 
-    messages: StreamingQuery
-    dead: StreamingQuery
-    sink: Sink
-    dead_sink: Sink
-    start_again: dict[str, Callable[[], StreamingQuery]]
+    message_run: QueryRun
+    letter_run: QueryRun
     leaving_out: LeavingOut | None = None
-    look: Callable[[], list[str]] = list  # after input files: takes away what was read, and returns notices
+    input: InputWatch | None = None
     due_unit: str = "ms"
-    starts: dict[str, tuple[int, int]] = field(default_factory=dict)  # of each query, after how many batches how many
     notices: list[str] = field(default_factory=list)
-    search: Search | None = None  # of the query that failed first: what it finds the other need not look for
+    search: Search | None = None
+
+    @property
+    def messages(self) -> StreamingQuery:
+        return self.message_run.query
+
+    @property
+    def sink(self) -> Sink:
+        return self.message_run.sink
+
+    @property
+    def dead_sink(self) -> Sink:
+        return self.letter_run.sink
 
     def tend(self) -> Failure | None:
-        """Starts a query again that has ended for a reason that is none to give up; returns one that is, or that came
-        STARTS times without a batch in between. (One that ends meanwhile is seen at the next call.)
+        """Restart queries after temporary faults, check the input, and collect notices. Call this repeatedly.
 
-        A Python worker was too slow to start: Spark gives it ten seconds, which is little on a busy machine. One was
-        killed: on one machine Spark does not try again by itself. An input file cannot be read: it is left out; where
-        there are many, that takes several calls. A file could not be read and now can be.
+        Unreadable files are left out. A search for many of them takes several calls.
+
+        Returns:
+            The failure of a query that must not restart.
         """
-        for name, start in self.start_again.items():
-            if getattr(self, name).isActive or (failure := self.failure_of(name)) is None:
-                continue
-            if self.search is None:
-                self.search = Search(name, self.leaving_out.after(name, failure) if self.leaving_out else iter(()))
-            if self.search.query != name or not self.search.go_on(lambda *found: self.tell(left_out_notice(*found))):
-                continue
-            unreadable, self.search = self.search.found, None
-            passing = failure.file or WORKER_LATE in failure.details or WORKER_KILLED in failure.details
-            if not unreadable:
-                batches = self.sink_of(name).batches
-                then, starts = self.starts.get(name, (batches, 0))
-                starts = starts + 1 if then == batches else 1
-                if not passing or starts > STARTS:
-                    return failure
-                self.starts[name] = batches, starts
-            setattr(self, name, start())
+        for run in (self.message_run, self.letter_run):
+            if (failure := run.failure()) is not None and not self.recovered(run, failure):
+                return failure
         if self.sink.like_seconds and self.due_unit == "ms":
-            self.tell(SECONDS)
-        for notice in self.look():
-            self.tell(notice)
+            self.notify(SECONDS)
+        for notice in self.input.notices() if self.input else ():
+            self.notify(notice)
         return None
 
-    def tell(self, notice: str) -> None:
-        """Once."""
+    def recovered(self, run: QueryRun, failure: Failure) -> bool:
+        """Restart a query that has ended, or continue the search for the files at fault. Return False to give up."""
+        if self.search is None:
+            self.search = Search(run.name, self.leaving_out.after(run.name, failure) if self.leaving_out else iter(()))
+        if self.search.query != run.name or not self.search.step(self.notify_left_out):
+            return True
+        found, self.search = self.search.found, None
+        if not found and not run.may_restart(failure):
+            return False
+        run.restart()
+        return True
+
+    def notify_left_out(self, file: str, reason: str) -> None:
+        self.notify(left_out_notice(file, reason))
+
+    def notify(self, notice: str) -> None:
+        """Add a notice, unless it was given before."""
         if notice not in self.notices:
             self.notices.append(notice)
 
-    def failure_of(self, name: str) -> Failure | None:
-        """Why a query has ended, if it has."""
-        query = getattr(self, name)
-        if query.isActive:
-            return None
-        if (found := self.sink_of(name).failure) is not None:
-            return found
-        error = query.exception()
-        return failure_of(error) if error is not None else Failure("a query has ended by itself", GO_ON, "")
-
-    def sink_of(self, name: str) -> Sink:
-        """That of a query."""
-        return self.sink if name == "messages" else self.dead_sink
-
     def stop(self) -> None:
-        """Ends both queries. A batch that is cut off is run again at the next start."""
-        self.messages.stop()
-        self.dead.stop()
+        """Stop both queries. The next start repeats an interrupted batch."""
+        self.message_run.query.stop()
+        self.letter_run.query.stop()
 
     def failure(self) -> Failure | None:
-        """Why a query has ended, if one has."""
-        return self.failure_of("messages") or self.failure_of("dead")
+        """Return why a query ended, or None if both run."""
+        return self.message_run.failure() or self.letter_run.failure()
 
     def error(self) -> str | None:
-        """The same, in two lines."""
+        """Return the failure as two lines, or None."""
         found = self.failure()
         return None if found is None else str(found)
-
-
-def start_delivery(
-    source: Source,
-    to: str,
-    dead_to: str,
-    format: str,
-    checkpoint: str,
-    options: WheelOptions,
-    trigger: str,
-    kafka: KafkaOptions = KafkaOptions(),
-    dead_letters_every: str = DEAD_LETTERS_EVERY,
-    done_files: DoneFiles | None = None,
-) -> Delivery:
-    """Starts the queries. `to` and `dead_to` are directories, or topics as kafka://BROKERS/TOPIC. `done_files`: what
-    becomes of input files that both queries are through with; None: they stay.
-
-    Raises:
-        BatchElsewhereError: a batch that was cut off has files in another directory than `to` or `dead_to`.
-        ListDamagedError: which files of the input could not be read is not known any more.
-    """
-    duration_ms(dead_letters_every, "dead_letters_every")
-    spark = source.spark
-    spark.conf.set("spark.sql.shuffle.partitions", options.partitions)
-    state = Directory(spark, checkpoint)
-    if state.local_path is not None:
-        set_up_local_checkpoint(spark)
-    directory = None if is_topic(source.place) else Directory(spark, source.place)
-    if directory and directory.local_path is not None:
-        set_up_local_input(spark)
-    keep_outputs(state, {MESSAGES: to, DEAD_LETTERS: dead_to}, {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"})
-    queries = {"messages": state.child_directory(MESSAGES), "dead": state.child_directory(DEAD_LETTERS)}
-    left_out = UnreadableFiles(state)
-
-    names: dict[str, Any] = NAMES | ({"replace": REPLACE, "by_id": True} if source.by_id else {})
-
-    def held() -> DataFrame:
-        return source.messages(left_out.names()).transform(
-            hold_until_due,
-            **names,
-            payload=["payload", *source.kafka.carried],
-            tick=options.tick,
-            wheel_size=options.wheel_size,
-            shards=options.shards,
-            dedup=options.dedup,
-        )
-
-    def dead() -> DataFrame:
-        found = letters(source.all_rows(left_out.names()), names).drop(*source.kafka.carried)
-        return found if is_topic(dead_to) else found.drop(RECORD)
-
-    sink = sink_at(spark, to, format, kafka, header_records if kafka.format == "headers" else json_records)
-    # Which task reads which malformed rows depends on the cores of this start.
-    dead_sink = sink_at(spark, dead_to, format, kafka, dead_records, one_file=True)
-    start: dict[str, Callable[[], StreamingQuery]] = {
-        "messages": lambda: going_on(held(), sink, queries["messages"], trigger),
-        "dead": lambda: started(dead(), dead_sink, queries["dead"].path, dead_letters_every),
-    }
-
-    @cache
-    def letter_schema() -> StructType:
-        return dead().schema
-
-    def send_letter(file: str, reason: str) -> None:
-        schema = letter_schema()  # once, because a frame names all files that are left out, and there may be many
-        letter = dict.fromkeys(schema.names) | {FILE: file, "reason": f"the file cannot be read: {reason}"}
-        dead_sink.add(spark.createDataFrame([tuple(letter.values())], schema), letter_name(file))
-        dead_sink.rows += 1
-
-    every_s = duration_ms(dead_letters_every, "dead_letters_every") / 1000
-    leaving_out = LeavingOut(source, left_out, queries, send_letter)
-    unseen = UnseenNames(directory, every_s) if directory else None
-    silent = cleaner = None
-    if directory and source.file_format == "text":
-        log = SourceLog(queries["messages"], steps_of(directory.url))
-        silent = SilentFiles(spark, log, left_out, leaving_out.leave_out, every_s)
-
-    def to_keep() -> set[str]:
-        names = {unquote(steps_of(file)[-1]) for file in left_out.names()}
-        return names | {*(silent.take_up() if silent else [])}
-
-    def look() -> list[str]:
-        return [
-            *(unseen.look() if unseen else []),
-            *(left_out_notice(file, reason) for file, reason in (silent.look() if silent else [])),
-            *(cleaner.clean() if cleaner else []),
-        ]
-
-    if directory and done_files is not None:
-        cleaner = SourceCleaner(
-            directory,
-            None if done_files.archive is None else Directory(spark, done_files.archive),
-            [*queries.values()],
-            to_keep,
-            every_s,
-            None if source.forget_files is None else duration_ms(source.forget_files, "forget_files"),
-        )
-        if cleaner.archive is not None:
-            cleaner.archive.make()
-    return Delivery(start["messages"](), start["dead"](), sink, dead_sink, start, leaving_out, look, source.due_unit)
 
 
 def left_out_notice(file: str, reason: str) -> str:
     return (
         f"{file} cannot be read and is left out: {reason}\n"
-        "mend it and move it in under another name; the dead letters have its name"
+        "repair it and move it in under another name; the dead letters have its name"
     )
 
 
-def letters(rows: DataFrame, names: dict[str, Any]) -> DataFrame:
-    """The malformed rows, each with the reason that its reader gave, or that its columns give."""
-    found = rows.transform(dead_letters, **names)
-    return found.withColumn("reason", F.coalesce(UNREADABLE, "reason")).drop(UNREADABLE)
+# --- the start --------------------------------------------------------------------------------------------------------
+
+
+def start_delivery(spark: SparkSession, settings: DeliverySettings) -> Delivery:
+    """Start the two queries.
+
+    Raises:
+        BatchElsewhereError: An interrupted batch has files in another output.
+        ListDamagedError: The list of unreadable files is damaged.
+    """
+    places = settings.places
+    letters_every_s = duration_ms(settings.dead_letters_every, "dead_letters_every") / 1000
+    checkpoint = Directory(spark, places.checkpoint)
+    directory = None if is_topic(places.source) else Directory(spark, places.source)
+    set_up_session(spark, settings, checkpoint, directory)
+    outputs = {MESSAGES: places.to, DEAD_LETTERS: places.dead_letters}
+    keep_outputs(checkpoint, outputs, {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"})
+
+    left_out = UnreadableFiles(checkpoint)
+    source = Source(spark, settings)
+    frames = Frames(source, left_out)
+    queries = {name: checkpoint.child_directory(name) for name in (MESSAGES, DEAD_LETTERS)}
+    letter_sink = sink_at(spark, places.dead_letters, settings, dead_records, one_file=True)
+    leaving_out = LeavingOut(source, left_out, queries, FileLetters(frames, letter_sink).send)
+    watch = None
+    if directory is not None:
+        watch = input_watch(settings, directory, leaving_out, letters_every_s)
+    return Delivery(
+        message_run(frames, queries[MESSAGES]),
+        letter_run(frames, queries[DEAD_LETTERS], letter_sink),
+        leaving_out,
+        watch,
+        settings.wheel.due_unit,
+    )
+
+
+def set_up_session(
+    spark: SparkSession, settings: DeliverySettings, checkpoint: Directory, directory: Directory | None
+) -> None:
+    spark.conf.set("spark.sql.shuffle.partitions", settings.wheel.partitions)
+    if checkpoint.local_path is not None:
+        set_up_local_checkpoint(spark)
+    if directory is not None and directory.local_path is not None:
+        set_up_local_input(spark)
+
+
+def message_run(frames: Frames, checkpoint: Directory) -> QueryRun:
+    """Start the query that holds messages. Its first batch starts at once, because messages may be due already."""
+    settings = frames.source.settings
+    records = header_records if settings.kafka.format == "headers" else json_records
+    sink = sink_at(frames.source.spark, settings.places.to, settings, records)
+
+    def start() -> StreamingQuery:
+        frame = frames.due_messages()
+        begin_next_batch(checkpoint)
+        return started(frame, sink, checkpoint.path, settings.trigger)
+
+    return QueryRun(MESSAGES, start, sink, start())
+
+
+def letter_run(frames: Frames, checkpoint: Directory, sink: Sink) -> QueryRun:
+    """Start the query that writes dead letters."""
+
+    def start() -> StreamingQuery:
+        return started(frames.dead_letters(), sink, checkpoint.path, frames.source.settings.dead_letters_every)
+
+    return QueryRun(DEAD_LETTERS, start, sink, start())
 
 
 def sink_at(
     spark: SparkSession,
     place: str,
-    format: str,
-    kafka: KafkaOptions,
+    settings: DeliverySettings,
     records: Callable[[DataFrame], DataFrame],
     one_file: bool = False,
 ) -> Sink:
-    """A topic, which gets records, or a directory, which is made."""
+    """Return the sink of a place; create a directory.
+
+    Args:
+        records: Returns the records of a topic.
+        one_file: Write each batch as one file. Dead letters need this, because the number of cores decides which task
+            reads which malformed rows.
+    """
     if is_topic(place):
-        return TopicSink(topic=Topic.of(place), options=kafka, records=records)
+        return TopicSink(topic=Topic.of(place), options=settings.kafka, records=records)
     Directory(spark, place).make()
-    return DirectorySink(place, format, one_file)
+    return DirectorySink(place, settings.format, one_file)
 
 
-def going_on(frame: DataFrame, sink: Sink, checkpoint: Directory, trigger: str) -> StreamingQuery:
-    """The query that holds messages. Its first batch comes at once, because something may have fallen due meanwhile."""
-    begin_next_batch(checkpoint)
-    return started(frame, sink, checkpoint.path, trigger)
+def input_watch(
+    settings: DeliverySettings, directory: Directory, leaving_out: LeavingOut, every_s: float
+) -> InputWatch:
+    """Return the checks of the input directory."""
+    spark, queries, left_out = directory.spark, leaving_out.queries, leaving_out.files
+    silent = None
+    if settings.file_format == "text":
+        log = SourceLog(queries[MESSAGES], steps_of(directory.url))
+        silent = SilentFiles(spark, log, left_out, leaving_out.leave_out, every_s)
+    watch = InputWatch(IgnoredNames(directory, every_s), silent, left_out)
+    if settings.clean_source is not None:
+        archive, forget = settings.places.archive, settings.forget_files
+        watch.cleaner = SourceCleaner(
+            directory,
+            None if archive is None else Directory(spark, archive),
+            [*queries.values()],
+            watch.names_to_keep,
+            every_s,
+            None if forget is None else duration_ms(forget, "forget_files"),
+        )
+        if watch.cleaner.archive is not None:
+            watch.cleaner.archive.make()
+    return watch
 
 
 def started(frame: DataFrame, sink: Sink, checkpoint: str, trigger: str) -> StreamingQuery:
-    """A query into a sink."""
+    """Start a query into a sink."""
     sink.failure = None
     writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
     return writer.trigger(processingTime=f"{duration_ms(trigger, 'trigger')} milliseconds").start()

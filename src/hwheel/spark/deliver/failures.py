@@ -1,4 +1,4 @@
-"""Why a query has ended, in two lines for whoever started it: what happened, and what to do."""
+"""The reasons why a query ended, as two lines for the user: the fault, and the remedy."""
 
 import re
 from dataclasses import dataclass
@@ -13,55 +13,53 @@ from hwheel_core import HwheelError
 LINE_MOST = 400
 WORKER_LATE = "Python worker failed to connect back"
 WORKER_KILLED = "Python worker exited unexpectedly"
-GO_ON = "start it again to go on, nothing is lost by that; with --verbose it shows all that Spark says"
+GO_ON = "start again to continue, nothing is lost; --verbose shows all messages of Spark"
 OTHER_JOB = "another job runs on this checkpoint"
-ONE_JOB = "let only one of them run; what it holds is not harmed"
-BROKEN_CHECKPOINT = "the checkpoint lacks something, or cannot be read: {said}"
-# As what comes from Java is raised here: PySpark has classes of its own for some of it, and all else, a task that has
-# failed for one, is Py4J's.
+ONE_JOB = "stop one of them; its messages are safe"
+BROKEN_CHECKPOINT = "the checkpoint is incomplete or cannot be read: {said}"
+RESTORE = "restore the checkpoint from a copy, or start with a new checkpoint and a new output"
+# PySpark has its own classes for some exceptions of Java. Py4J raises the others, such as those of a failed task.
 FROM_JAVA = (PySparkException, Py4JJavaError)
-RESTORE = "put back what was there from a copy; where there is none, start with a new checkpoint and a new output"
 
-# What is looked for in all that was said, and the two lines. The first that is found counts.
+# A pattern that is searched for in all messages of an exception, the fault, and the remedy. The first match counts.
 KNOWN = [
     (r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming jobs detected", OTHER_JOB, ONE_JOB),
     (
         r"No space left on device|Disk quota exceeded",
-        "a disk is full: that of the output, the checkpoint, or of Spark's own files (SPARK_LOCAL_DIRS, or /tmp)",
-        "make room and start it again: nothing is lost",
+        "a disk is full: of the output, of the checkpoint, or of Spark's temporary files (SPARK_LOCAL_DIRS, or /tmp)",
+        "free some space and start again: nothing is lost",
     ),
     (
         r"OutOfMemoryError|GC overhead limit",
         "Java ran out of memory",
-        "start it again with more: --conf spark.driver.memory=4g, or on a cluster --conf spark.executor.memory=4g; "
+        "start again with more memory: --conf spark.driver.memory=4g, or on a cluster --conf spark.executor.memory=4g; "
         "--files-a-batch or --offsets-a-batch makes batches smaller",
     ),
     (
         r"KAFKA_DATA_LOSS|OffsetOutOfRange|Some data may have been lost",
-        "the topic no longer has the records that come next: its retention was over before they were read, or it was "
-        "made anew",
-        "--skip-lost-offsets goes on with those that there are",
+        "the topic no longer has the next records: its retention ended before they were read, or it was created again",
+        "--skip-lost-offsets continues with the records that exist",
     ),
     (
         r"RecordTooLargeException",
-        "a message is larger than the topic or its producer takes",
-        "allow more: --kafka-conf max.request.size=BYTES, and max.message.bytes of the topic",
+        "a message is larger than the topic or its producer allows",
+        "raise the limits: --kafka-conf max.request.size=BYTES, and max.message.bytes of the topic",
     ),
     (
         WORKER_KILLED,
-        "a Python worker of Spark's was killed, or had no memory",
-        "start it again, nothing is lost by that; --files-a-batch or --offsets-a-batch makes batches smaller",
+        "a Python worker of Spark was killed or ran out of memory",
+        "start again, nothing is lost; --files-a-batch or --offsets-a-batch makes batches smaller",
     ),
-    (r"AccessControlException|Permission denied", "Spark may not read or write here", "{said}"),
+    (r"AccessControlException|Permission denied", "Spark lacks permission to read or write", "{said}"),
     (
         r"STDS_INVALID_OPTION_VALUE",
-        "the checkpoint is of a query without hold_until_due",
-        "name the one of `hwheel deliver`, or of a query of your own that holds messages",
+        "the checkpoint belongs to a query without hold_until_due",
+        "give the checkpoint of `hwheel deliver`, or of a query with hold_until_due",
     ),
     (
         r"STDS_COMMITTED_BATCH_UNAVAILABLE|STDS_FAILED_TO_READ_OPERATOR_METADATA",
         "the query of this checkpoint has not completed a batch yet",
-        "ask again in some seconds, while it runs",
+        "try again in some seconds, while the query runs",
     ),
     (
         r"CANNOT_LOAD_STATE_STORE|CANNOT_READ_(?:MISSING|DELTA|SNAPSHOT)|FAILED_TO_GET_CHANGELOG|"
@@ -73,16 +71,23 @@ KNOWN = [
     ),
     (
         r"stateful_processor_api_client[\s\S]*\nEOFError",
-        "Spark could not write the state, or read it: the disk of the checkpoint, or of Spark's own files "
-        "(SPARK_LOCAL_DIRS, or /tmp), may be full",
-        "see that there is room, and start it again: nothing is lost",
+        "Spark could not write or read the state: the disk of the checkpoint or of Spark's temporary files "
+        "(SPARK_LOCAL_DIRS, or /tmp) may be full",
+        "free some space and start again: nothing is lost",
     ),
 ]
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Two lines, and all that was said. `file`: the input file that could not be read, if it was that."""
+    """The reason why a query ended.
+
+    Args:
+        what: The fault, on one line.
+        advice: The remedy, on one line.
+        details: All messages of the exception.
+        file: The input file that could not be read, if any.
+    """
 
     what: str
     advice: str
@@ -94,44 +99,42 @@ class Failure:
 
 
 def failure_of(error: BaseException | JavaObject) -> Failure:
-    """Of an exception of Python's or of Java's."""
+    """Return the failure that an exception of Python or Java describes."""
     if isinstance(error, HwheelError):
         what, _, advice = str(error).partition("\n")
         return Failure(what, advice or GO_ON, str(error))
-    java = error if isinstance(error, JavaObject) else origin(error)
+    java = error if isinstance(error, JavaObject) else java_exception(error)
     chain = causes(java) if java is not None else []
     details = "\n".join([*map(str, chain), "" if isinstance(error, JavaObject) else str(error)]).strip()
     for cause in reversed(chain):
         if (file := unreadable_file(cause)) is not None:
-            why = one_line(said(chain))
+            why = one_line(innermost_message(chain))
             return Failure(
                 f"{file} cannot be read: {why}",
-                "see that the file can be read; it is left out if it is the file that is broken",
+                "check that the file is accessible; a damaged file is left out",
                 details,
                 file,
             )
-    innermost = one_line(said(chain) if chain else last_of_traceback(str(error)))
+    said = one_line(innermost_message(chain) if chain else last_of_traceback(str(error)))
     for pattern, what, advice in KNOWN:
         if re.search(pattern, details):
-            return Failure(what.format(said=innermost), advice.format(said=innermost), details)
-    return Failure(innermost, GO_ON, details)
+            return Failure(what.format(said=said), advice.format(said=said), details)
+    return Failure(said, GO_ON, details)
 
 
-def origin(error: BaseException) -> Any:
-    """What was raised in Java, if it was there."""
+def java_exception(error: BaseException) -> Any:
+    """Return the Java exception behind a Python exception, or None."""
     if isinstance(error, Py4JJavaError):
         return error.java_exception
-    for one in (
-        error,
-        getattr(error, "_cause", None),
-    ):  # a query's own exception is of Python's, with a cause of Java's
+    # The exception of a query is a Python object whose cause came from Java.
+    for one in (error, getattr(error, "_cause", None)):
         if isinstance(found := getattr(one, "_origin", None), JavaObject):
             return found
     return None
 
 
 def causes(error: Any) -> list[Any]:
-    """An exception of Java's and those behind it, the innermost last."""
+    """Return a Java exception and its causes, the innermost last."""
     found: list[Any] = []
     while error is not None and len(found) < 50:
         found.append(error)
@@ -139,8 +142,8 @@ def causes(error: Any) -> list[Any]:
     return found
 
 
-def said(chain: list[Any]) -> str:
-    """What is said by the innermost exception that says anything."""
+def innermost_message(chain: list[Any]) -> str:
+    """Return the message of the innermost exception that has one."""
     for cause in reversed(chain):
         if message := cause.getMessage():
             return last_of_traceback(str(message))
@@ -148,7 +151,7 @@ def said(chain: list[Any]) -> str:
 
 
 def last_of_traceback(text: str) -> str:
-    """Of a message with a traceback of Python's in it, the last line of that: what was raised."""
+    """Return the last line of a Python traceback in a message, or the message itself."""
     if "Traceback (most recent call last)" not in text:
         return text
     lines = [line for line in text.split("Traceback (most recent call last)")[-1].splitlines() if line.strip()]
@@ -157,14 +160,14 @@ def last_of_traceback(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The first paragraph, on one line, no longer than is read."""
+    """Return the first paragraph on one line, cut to LINE_MOST characters."""
     line = " ".join(re.split(r"\n\n|\n==", text.strip())[0].split())
     line = re.sub(r"\s*SQLSTATE: \w+$", "", line)
     return line if len(line) <= LINE_MOST else line[:LINE_MOST] + "..."
 
 
 def unreadable_file(cause: Any) -> str | None:
-    """The file that an exception says could not be read."""
+    """Return the file that a Java exception could not read."""
     found = re.search(
         r"\[FAILED_READ_FILE\b.*?Encountered error while reading file (\S+?)\.\s", f"{cause.getMessage()} "
     )

@@ -1,6 +1,4 @@
-"""What a query's checkpoint says of its input files: each belongs to an offset of the source, and of each batch it says
-up to which offset it goes.
-"""
+"""The files of an input directory: what the checkpoint says of them, and their cleanup."""
 
 import io
 import json
@@ -14,6 +12,8 @@ from urllib.parse import unquote
 from hwheel.spark.deliver.checkpoint import last_batch
 from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.failures import FROM_JAVA, failure_of
+
+# --- the log of a source ----------------------------------------------------------------------------------------------
 
 COMPACT = ".compact"
 
@@ -29,25 +29,32 @@ class Entry(NamedTuple):
 
 @dataclass
 class SourceLog:
-    """That of a query. `more` reads on from where it was read before."""
+    """Spark's log of the input files of a query. Each file belongs to an offset, and each batch ends at an offset.
+
+    Args:
+        query: The checkpoint of the query.
+        steps: The steps of the URL of the input directory.
+    """
 
     query: Directory
-    steps: list[str]  # those of the input directory
-    through: int = -1  # the offset up to which it was read
-    newest_ms: int = 0  # of the times of change of those files
+    steps: list[str]
+    through: int = -1  # the offset up to which newly_done() has read
+    newest_ms: int = 0  # the latest modification time of these files
 
-    def more(self, there: Mapping[str, int]) -> dict[str, int]:
-        """The files that were done since it was last asked, of those that are there, by name, with times of change. A
-        file of another time of change is another one, which nobody has read."""
+    def more(self, present: Mapping[str, int]) -> dict[str, int]:
+        """Return the newly completed files that are still present, by name, with modification times.
+
+        A file with another modification time is a new file, which no query has read.
+        """
         found = {}
         for entry in self.newly_done():
             self.newest_ms = max(self.newest_ms, entry.changed_ms)
-            if there.get(entry.name) == entry.changed_ms:
+            if present.get(entry.name) == entry.changed_ms:
                 found[entry.name] = entry.changed_ms
         return found
 
     def newly_done(self) -> list[Entry]:
-        """The files that were done since it was last asked."""
+        """Return the files of the batches that have completed since the last call."""
         done = self.offset_of("commits")
         entries = self.entries(self.through, done) if done > self.through else ()
         found = [entry for entry in entries if self.through < entry.offset <= done]
@@ -55,12 +62,12 @@ class SourceLog:
         return found
 
     def last_files(self) -> list[str]:
-        """The URLs of the files of the last batch that was begun, if it is not done."""
+        """Return the URLs of the files of the last batch, if it has begun and has not completed."""
         done, begun = self.offset_of("commits"), self.offset_of("offsets")
         return [entry.url for entry in self.entries(done, begun) if done < entry.offset <= begun]
 
     def offset_of(self, log: str) -> int:
-        """That of the last batch in a log; -1: there is none."""
+        """Return the offset at which the last batch of a log ends, or -1."""
         batch = last_batch(self.query, log)
         if batch < 0 or not self.query.exists(f"offsets/{batch}"):
             return -1
@@ -69,7 +76,7 @@ class SourceLog:
         return int(offset.get("logOffset", -1))
 
     def entries(self, after: int, upto: int) -> Iterator[Entry]:
-        """The files of some offsets, and of others."""
+        """Yield the files of these offsets, and possibly of earlier ones."""
         names = self.query.names("sources/0")
         single = {int(name): name for name in names if name.isdecimal()}
         compact = {int(name.removesuffix(COMPACT)): name for name in names if name.endswith(COMPACT)}
@@ -83,7 +90,7 @@ class SourceLog:
                 yield from self.lines(single[number])
 
     def lines(self, name: str) -> Iterator[Entry]:
-        """Those of a file of the log."""
+        """Yield the files in one file of the log, without those of subdirectories."""
         for line in io.StringIO(self.query.read(f"sources/0/{name}")):
             if line.startswith("{"):
                 found = json.loads(line)
@@ -92,23 +99,32 @@ class SourceLog:
                     yield Entry(int(found["batchId"]), found["path"], unquote(last), int(found["timestamp"]))
 
 
-STAYS = "input files cannot be taken away: {reason}\nsee to that; nothing is lost by it, they are only in the way"
-THERE_ALREADY = (
-    "{name} is in the archive already, and stays where it was\n"
-    "call no two files the same: the second is read only if the first was there no more when Spark looked"
+# --- cleanup ----------------------------------------------------------------------------------------------------------
+
+NOT_CLEANED = "input files cannot be removed: {reason}\nno message is lost; the files only take up space"
+IN_ARCHIVE = (
+    "{name} exists in the archive already, so it stays in the input\n"
+    "do not reuse names: Spark reads a second file of a name only if the first one was gone before"
 )
-PASSED_OVER = (
-    "{name} is not read: its time of change is further behind that of the newest file than --forget-files says\n"
+TOO_OLD = (
+    "{name} is not read: it is older than the newest file by more than --forget-files\n"
     "touch it, or give --forget-files a longer time"
 )
 
 
 @dataclass
 class SourceCleaner:
-    """`clean()` is called again and again, and looks from time to time. `archive`: None, where files are deleted.
+    """Deletes or archives the input files that all queries have read.
 
-    `keep`: gives the names of files that stay, whatever the logs say. `forget_ms`: how far behind the newest file's
-    time of change that of another may be without Spark passing it over; None: there is no limit.
+    Spark's option cleanSource serves one query. Here two queries read the same directory, and one of them must not miss
+    a file that the other has removed. So a file is removed when the logs of both queries have it in a completed batch,
+    which is never repeated. All other files stay.
+
+    Args:
+        archive: Where files are moved. None: files are deleted.
+        queries: The checkpoints of the queries.
+        keep: Returns the names of files that must stay.
+        forget_ms: How much older than the newest file a file may be before Spark ignores it. None: without limit.
     """
 
     source: Directory
@@ -117,72 +133,74 @@ class SourceCleaner:
     keep: Callable[[], Collection[str]]
     every_s: float
     forget_ms: int | None = None
-    look_at: float = 0.0
-    done: list[dict[str, int]] = field(default_factory=list)  # what each query is through with
-    late: set[str] = field(default_factory=set)  # those that were found to be too old the last time
+    next_look_s: float = 0.0
+    done: list[dict[str, int]] = field(default_factory=list)  # the files that each query has completed
+    too_old: set[str] = field(default_factory=set)  # the files that were too old the last time
 
     def __post_init__(self) -> None:
         self.logs = [SourceLog(query, steps_of(self.source.url)) for query in self.queries]
         self.done = [{} for _ in self.logs]
 
     def clean(self) -> list[str]:
-        """Takes away what can be, if it is time to look; returns what the user has to know."""
-        if time.monotonic() < self.look_at:
+        """Remove files if ``every_s`` has passed; return notices for the user."""
+        if time.monotonic() < self.next_look_s:
             return []
-        self.look_at = time.monotonic() + self.every_s
+        self.next_look_s = time.monotonic() + self.every_s
         try:
             return [*self.clean_now()]
         except (*FROM_JAVA, ValueError, KeyError) as error:
-            return [STAYS.format(reason=failure_of(error).what)]
+            return [NOT_CLEANED.format(reason=failure_of(error).what)]
 
     def clean_now(self) -> Iterator[str]:
-        """The same, at once."""
-        there = self.source.changed_ms()
+        present = self.source.changed_ms()
         for number, log in enumerate(self.logs):
-            known = {
-                name: changed_ms for name, changed_ms in self.done[number].items() if there.get(name) == changed_ms
-            }
-            self.done[number] = known | log.more(there)
+            still_present = {name: ms for name, ms in self.done[number].items() if present.get(name) == ms}
+            self.done[number] = still_present | log.more(present)
         for name in sorted(set.intersection(*map(set, self.done)) - {*self.keep()}):
             if self.archive is None:
                 self.source.delete(name)
             elif not self.source.move_to(name, self.archive):
-                yield THERE_ALREADY.format(name=name)
+                yield IN_ARCHIVE.format(name=name)
         if self.forget_ms is not None:
-            # In both queries it may still be on its way through a batch, so it has to be found twice.
-            oldest_ms = self.logs[0].newest_ms - self.forget_ms
-            late = {name for name, changed_ms in there.items() if changed_ms < oldest_ms} - set().union(*self.done)
-            yield from (PASSED_OVER.format(name=name) for name in sorted(late & self.late) if name[0] not in "._")
-            self.late = late
+            yield from self.report_too_old(present, self.logs[0].newest_ms - self.forget_ms)
+
+    def report_too_old(self, present: Mapping[str, int], oldest_ms: int) -> Iterator[str]:
+        """Yield notices about files that Spark ignores because they are too old."""
+        too_old = {name for name, ms in present.items() if ms < oldest_ms} - set().union(*self.done)
+        # A file that is found once may still be part of a running batch.
+        yield from (TOO_OLD.format(name=name) for name in sorted(too_old & self.too_old) if name[0] not in "._")
+        self.too_old = too_old
 
 
-NOT_READ = "{name} is not read: its name is no text in the encoding of this system, and Java does not see it\nrename it"
+# --- names that Java cannot read --------------------------------------------------------------------------------------
+
+NOT_TEXT = "{name} is not read: Java ignores it, because its name is not text in the encoding of this system\nrename it"
 
 
 @dataclass
-class UnseenNames:
-    """`look()` is called again and again, and looks from time to time."""
+class IgnoredNames:
+    """Finds input files on a local disk that Java ignores because their names are not valid text. Python lists them."""
 
     source: Directory
     every_s: float
-    look_at: float = 0.0
+    next_look_s: float = 0.0
 
-    def look(self) -> list[str]:
-        """What the user has to know of the names that are there, if it is time to look."""
-        if self.source.local_path is None or time.monotonic() < self.look_at:
+    def notices(self) -> list[str]:
+        """Return notices for the user if ``every_s`` has passed."""
+        if self.source.local_path is None or time.monotonic() < self.next_look_s:
             return []
-        self.look_at = time.monotonic() + self.every_s
+        self.next_look_s = time.monotonic() + self.every_s
         try:
             names = sorted(os.listdir(self.source.local_path))
-        except OSError:  # it is Spark's to say that
+        except OSError:  # Spark reports it
             return []
-        return [NOT_READ.format(name=shown(name)) for name in names if not is_text(name) and name[0] not in "._"]
+        return [NOT_TEXT.format(name=printable(name)) for name in names if not is_text(name) and name[0] not in "._"]
 
 
 def is_text(name: str) -> bool:
-    """Whether Python had no need to escape any byte of it."""
+    """Return True if Python had to escape no byte of a name."""
     return not any("\udc80" <= character <= "\udcff" for character in name)
 
 
-def shown(name: str) -> str:
+def printable(name: str) -> str:
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -1,14 +1,14 @@
-"""Lines of JSON to the columns of messages, strictly. Runs inside `mapInArrow`.
+"""A strict reader of messages as JSON lines. Runs inside `mapInArrow`.
 
-A message is one JSON object a line, and nothing behind it; its fields have the types that docs/spark.md names, and none
-of them is there twice. (`NaN` counts as a number: Python writes it.) Whatever is not so is malformed as a whole,
-because who reads half of a message delivers something that nobody sent: a cancel whose `true` is a string would go out
-as a message.
+A line is one JSON object and nothing else. Its fields have the types that docs/spark.md names, and no field occurs
+twice. (`NaN` counts as a number, because Python writes it.) Any other line is malformed as a whole. A reader that
+accepted parts of a line would deliver messages that nobody sent: a cancel whose flag is the string "true" would become
+a message.
 
-Spark's own reader of JSON keeps the last of repeated fields, does not look behind the object, and keeps what it could
-read of a line that it could not; and it does not give the line itself for the dead letters. So lines come here as they
-are. Arrow's reader takes them by the thousand, and refuses all of them where one is not plain; then they are divided,
-and what stays refused is looked at one by one, which tells why. Both ways, it costs no more than Spark's reader does.
+Spark's own JSON reader accepts repeated fields and text after the object, keeps the readable part of a malformed line,
+and does not return the line for the dead letters. So this module reads the lines itself. Arrow's reader parses
+thousands of lines at a time, and rejects all of them if one is unusual. Then the lines are divided, and the last few
+are parsed one by one, which finds the reason. Both paths together cost no more than Spark's reader.
 """
 
 import json
@@ -37,17 +37,17 @@ MESSAGE = pa.schema(
     ]
 )
 READ = "id string, key string, due bigint, cancel boolean, payload string, unreadable string, line string"
-REPLACE = pa.field("replace", pa.bool_())  # is read where messages can be replaced
+REPLACE = pa.field("replace", pa.bool_())  # with by_id
 READ_BY_ID = READ.replace("unreadable", "replace boolean, unreadable")
-TARGET = pa.field("target", pa.string())  # what of a message is its `topic`; PLACE_IN_TOPIC has another
+TARGET = pa.field("target", pa.string())  # the field `topic` of a message; PLACE_IN_TOPIC has another `topic`
 TOPIC = pa.field("topic", pa.string())
-LINES_AT_ONCE = 64  # as many are looked at one by one
+LINES_AT_ONCE = 64  # so few lines are parsed one by one
 PARTS = 8
 BYTES_AT_ONCE = 2**30
 NO_SUCH_TOPIC = "topic is none of --to-topics: {}"
-SHOWN = 60  # so much of a value stands in a reason
-# Arrow's reader goes to any depth, and Python's as deep as its stack allows, which hangs on who calls; a line must be a
-# message or none whatever stands beside it.
+SHOWN_MOST = 60  # characters of a value in a reason
+# Arrow's reader has no limit, and Python's limit depends on the stack. Without this one, it would depend on the other
+# lines of a batch whether a line is malformed.
 DEEPEST = 500
 
 space = re.compile(r"[ \t\r\n]*").match
@@ -55,17 +55,17 @@ bracket_or_string = re.compile(r'[\[\]{}"]').search
 
 
 class UnreadableError(HwheelError, ValueError):
-    """Why a line is no message."""
+    """A line is malformed. The message is the reason."""
 
 
 class Number(str):
-    """A number as it is written."""
+    """A number in the notation of the line."""
 
     __slots__ = ()
 
 
 class Whole(Number):
-    """One without a fraction or an exponent."""
+    """A number without a fraction or an exponent."""
 
     __slots__ = ()
 
@@ -75,12 +75,15 @@ scan_value = json.JSONDecoder(parse_int=Whole, parse_float=Number, parse_constan
 
 @dataclass(frozen=True)
 class JsonLines:
-    """Takes batches whose first column is the line, binary; gives the columns of READ, and the others of the batch.
+    """Parse batches whose first column is the line, in binary.
 
-    `line` is there where a row is malformed, whole, with whatever fields it has. `unit_ms`: that of due. `topics`:
-    those that a message may name as its `topic`, which is a column `target` then, behind those of READ; None: that
-    field is not looked at. `by_id`: whether a message may have `replace`, which is a column behind the payload then,
-    and a cancel no due.
+    Yields the columns of READ (with by_id, READ_BY_ID), then TARGET if topics are given, then the other columns of the
+    batch. `line` is the line of a malformed row, and null for the others.
+
+    Args:
+        unit_ms: The unit of due times.
+        topics: The topics that a message may name in its field `topic`. None: the field is ignored.
+        by_id: Whether a message may have the field `replace`, and a cancel may lack `due`.
     """
 
     unit_ms: int
@@ -109,22 +112,23 @@ class JsonLines:
 
 
 def with_known_topic(rows: pa.RecordBatch, topics: tuple[str, ...]) -> tuple[pa.RecordBatch, pa.Array]:
-    """The rows without their topic, and the topics. A row with another one than these is unreadable: its producer would
-    wait for a topic that is not there, and all others with it.
+    """Separate the topics from the rows. A row with an unknown topic is unreadable.
+
+    A producer that sends to a missing topic waits, and blocks all other messages.
     """
     number = rows.schema.get_field_index("topic")
     target, rows = rows.column(number), rows.remove_column(number)
     bad = pc.and_not(pc.is_valid(target), pc.is_in(target, pa.array(topics, pa.string())))
     if not pc.any(bad).as_py():
         return rows, target
-    reasons = [NO_SUCH_TOPIC.format(cut(json.dumps(topic))) for topic in target.to_pylist()]
+    reasons = [NO_SUCH_TOPIC.format(excerpt(json.dumps(topic))) for topic in target.to_pylist()]
     columns = [pc.if_else(bad, pa.scalar(None, column.type), column) for column in rows.columns[:-1]]
     columns.append(pc.if_else(bad, pa.array(reasons, pa.string()), rows.columns[-1]))
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema), pc.if_else(bad, None, target)
 
 
 def read_lines(lines: pa.Array, fields: pa.Schema = MESSAGE) -> Iterator[pa.RecordBatch]:
-    """The fields of each line, and why it is unreadable."""
+    """Yield the fields of each line, and the reason why it is unreadable or null."""
     if (found := read_plain(lines, fields)) is not None:
         yield found
     elif len(lines) <= LINES_AT_ONCE:
@@ -136,21 +140,21 @@ def read_lines(lines: pa.Array, fields: pa.Schema = MESSAGE) -> Iterator[pa.Reco
 
 
 def read_plain(lines: pa.Array, fields: pa.Schema = MESSAGE) -> pa.RecordBatch | None:
-    """The fields of lines that all are messages of the plainest kind; None: one is not.
+    """Parse lines with Arrow's reader. Return None if a line is unusual.
 
-    Each line begins and ends with a brace. So no object ends in another line than it begins: behind the brace that
-    ends a line within an object there would have to be a comma or another end, and the next line begins with a brace.
-    So there are as many objects as lines only if each line has one.
+    Each line starts and ends with a brace. If an object spanned two lines, a comma or a bracket would have to follow
+    the brace at the end of the first line, but the second line starts with a brace. So if there are as many objects as
+    lines, each line is one object.
     """
     if lines.null_count or not 0 < lines.nbytes < BYTES_AT_ONCE:
         return None
     try:
-        texts = lines.cast(pa.string())  # checks that it is UTF-8
+        texts = lines.cast(pa.string())  # checks UTF-8
         if not pc.all(pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))).as_py():
             return None
         whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
         joined = pc.binary_join(whole, "\n")[0].as_buffer().to_pybytes()
-        if b"NaN" in joined or b"Inf" in joined:  # which Arrow takes for numbers
+        if b"NaN" in joined or b"Inf" in joined:  # Arrow accepts more spellings
             return None
         if any_too_deep(joined, texts):
             return None
@@ -165,12 +169,12 @@ def read_plain(lines: pa.Array, fields: pa.Schema = MESSAGE) -> pa.RecordBatch |
 
 
 def fast(fields: pa.Schema) -> pj.ParseOptions:
-    """These fields, and no others."""
+    """Return options to read these fields only."""
     return pj.ParseOptions(explicit_schema=fields, unexpected_field_behavior="ignore", newlines_in_values=False)
 
 
 def any_too_deep(joined: bytes, texts: pa.Array) -> bool:
-    """Whether a line is nested too deeply. There are few that have so many brackets at all."""
+    """Return True if a line is nested too deeply. Few lines have that many brackets."""
     if joined.count(b"{") + joined.count(b"[") - len(texts) < DEEPEST:
         return False
     brackets = pc.add(pc.count_substring(texts, "{"), pc.count_substring(texts, "["))
@@ -178,7 +182,7 @@ def any_too_deep(joined: bytes, texts: pa.Array) -> bool:
 
 
 def too_deep(text: str) -> bool:
-    """Whether it is nested too deeply, if it is JSON."""
+    """Return True if JSON is nested too deeply."""
     if text.count("{") + text.count("[") <= DEEPEST:
         return False
     depth = at = 0
@@ -188,7 +192,7 @@ def too_deep(text: str) -> bool:
             try:
                 at = scanstring(text, at, False)[1]
             except json.JSONDecodeError:
-                return False  # it is none
+                return False  # not JSON
         else:
             depth += 1 if found[0] in "{[" else -1
             if depth > DEEPEST:
@@ -197,7 +201,7 @@ def too_deep(text: str) -> bool:
 
 
 def read_one_by_one(lines: pa.Array, fields: pa.Schema = MESSAGE) -> pa.RecordBatch:
-    """The fields of any lines; those of an unreadable one are null."""
+    """Parse lines one by one. The fields of an unreadable line are null."""
     rows: list[dict[str, Any]] = []
     for line in lines.to_pylist():
         try:
@@ -208,7 +212,7 @@ def read_one_by_one(lines: pa.Array, fields: pa.Schema = MESSAGE) -> pa.RecordBa
 
 
 def read_line(line: bytes, names: Collection[str] = tuple(MESSAGE.names)) -> dict[str, Any]:
-    """The fields of a message, of those that it has. Raises UnreadableError."""
+    """Return the fields that a line has. Raise UnreadableError."""
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
@@ -220,12 +224,12 @@ def read_line(line: bytes, names: Collection[str] = tuple(MESSAGE.names)) -> dic
     except (StopIteration, IndexError, json.JSONDecodeError):
         raise UnreadableError("not a JSON object") from None
     if end != len(text):
-        raise UnreadableError(f"more behind the message: {cut(text[end:])}")
+        raise UnreadableError(f"more behind the message: {excerpt(text[end:])}")
     return {name: of_type(name, *fields[name]) for name in fields}
 
 
 def read_object(text: str, at: int, names: Collection[str]) -> tuple[dict[str, tuple[Any, str]], int]:
-    """The fields of a message that an object has, each with its text, and where what follows the object begins."""
+    """Return the named fields of an object, each with its text, and the position after the object."""
 
     def end_of_space(at: int) -> int:
         return space(text, at).end()  # type: ignore[union-attr]
@@ -256,23 +260,23 @@ def read_object(text: str, at: int, names: Collection[str]) -> tuple[dict[str, t
 
 
 def of_type(name: str, value: Any, text: str) -> Any:
-    """The value of a field. Raises UnreadableError where it is of another type than it must be."""
+    """Return the value of a field. Raise UnreadableError if it has the wrong type."""
     if value is None:
         return None
     if name in ("cancel", "replace"):
         if not isinstance(value, bool):
-            raise UnreadableError(f"{name} is neither true nor false: {cut(text)}")
+            raise UnreadableError(f"{name} is neither true nor false: {excerpt(text)}")
         return value
     if name == "due":
         if not isinstance(value, Whole) or not -(2**63) <= (number := whole(value)) < 2**63:
-            raise UnreadableError(f"due is no whole number of 64 bits: {cut(text)}")
+            raise UnreadableError(f"due is no whole number of 64 bits: {excerpt(text)}")
         return number
     if isinstance(value, str) and not isinstance(value, Number):
         text = value
     elif name == "topic":
-        raise UnreadableError(f"topic is no string: {cut(text)}")
+        raise UnreadableError(f"topic is no string: {excerpt(text)}")
     elif name != "payload" and not isinstance(value, Number):
-        raise UnreadableError(f"{name} is neither a string nor a number: {cut(text)}")
+        raise UnreadableError(f"{name} is neither a string nor a number: {excerpt(text)}")
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -281,18 +285,18 @@ def of_type(name: str, value: Any, text: str) -> Any:
 
 
 def whole(digits: str) -> int:
-    """The number; one that is too large anyway where there are so many digits that Python would not convert them."""
+    """Return an integer. Python refuses to convert very long ones, for which any value above 64 bits will do."""
     return int(digits) if len(digits) < 30 else 2**64
 
 
-def cut(text: str) -> str:
-    """The beginning of a text, for a reason, where half of a surrogate pair cannot be."""
-    shown = text if len(text) <= SHOWN else text[:SHOWN] + "..."
+def excerpt(text: str) -> str:
+    """Return the beginning of a text for a reason, without lone surrogates."""
+    shown = text if len(text) <= SHOWN_MOST else text[:SHOWN_MOST] + "..."
     return shown.encode(errors="backslashreplace").decode()
 
 
 def shown_lines(rows: pa.RecordBatch, lines: pa.Array, unit_ms: int) -> pa.Array:
-    """The lines of malformed rows as text, null for the others."""
+    """Return the lines of malformed rows as text, and null for the others."""
     id, due = rows.column("id"), rows.column("due")
     in_range = pc.fill_null(pc.and_(pc.greater_equal(due, 0), pc.less_equal(due, LAST_DUE_MS // unit_ms)), False)
     if REPLACE.name in rows.schema.names:

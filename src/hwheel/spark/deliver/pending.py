@@ -1,4 +1,4 @@
-"""What a checkpoint holds, read from its state store beside the running query."""
+"""The pending messages of a checkpoint, read from its state store while the query runs."""
 
 import os
 import re
@@ -36,8 +36,10 @@ LATER = "later"
 
 @dataclass(frozen=True)
 class Decoder:
-    """Chunks of buckets to rows, inside mapInArrow: ids and keys as bytes, which tell apart what is not equal.
-    `payload`: columns of the message to add, as text, called p0, p1, ...
+    """Decode the chunks of buckets inside mapInArrow. Ids and keys become bytes, which are equal only if they are.
+
+    Args:
+        payload: Columns of the message to add as text, with the names p0, p1, ...
     """
 
     schema: bytes
@@ -69,23 +71,24 @@ class Decoder:
 
 
 def as_bytes(column: pa.Array) -> pa.Array:
-    """Ids or keys as bytes: binary as it is, and text and numbers as text in UTF-8."""
+    """Return ids or keys as bytes. Text and numbers become UTF-8."""
     return column if pa.types.is_binary(column.type) else column.cast(pa.string()).cast(pa.binary())
 
 
 def shown(value: object) -> str | None:
-    """A value as text; of bytes, what they are if they are text."""
+    """Return a value as text. Bytes are decoded as UTF-8, with escapes where they are invalid."""
     if isinstance(value, bytes):
         return value.decode(errors="backslashreplace")
     return None if value is None else str(value)
 
 
-links: dict[str, TemporaryDirectory[str]] = {}  # to checkpoints, by their paths; they go when the process ends
+links: dict[str, TemporaryDirectory[str]] = {}  # directories with a link to a checkpoint, by its path
 
 
 def readable(spark: SparkSession, checkpoint: str) -> str:
-    """The path by which Spark's reader of states finds a checkpoint. It takes the URL for a path, %20 and all: where
-    that differs, the checkpoint is found by a link to it, if it is in a local directory.
+    """Return a path at which Spark's state reader finds a checkpoint.
+
+    The reader takes an encoded URL for a path. So a local checkpoint whose URL has %20 or the like gets a link.
     """
     directory = Directory(spark, checkpoint)
     place = directory.local_path
@@ -98,23 +101,23 @@ def readable(spark: SparkSession, checkpoint: str) -> str:
 
 
 def state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
-    """A state variable of the query, as of its last committed batch."""
-    _ = spark.streams  # starts the coordinator of state stores, which Spark 4.1 needs here and does not start itself
+    """Return a state variable of the query, as of its last committed batch."""
+    _ = spark.streams  # starts the coordinator of state stores; Spark 4.1 needs it here, but does not start it
     return spark.read.format("statestore").option("stateVarName", variable).load(readable(spark, checkpoint))
 
 
 def indexes(spark: SparkSession, checkpoint: str) -> list[ShardIndex]:
-    """The index of each shard that has had a message."""
+    """Return the indexes of all shards that have state."""
     return [ShardIndex.from_json(row.json) for row in state(spark, checkpoint, "index").select("value.json").collect()]
 
 
 def rows_held(spark: SparkSession, checkpoint: str) -> int:
-    """How many rows lie in buckets: messages, duplicates and cancels that have not met yet. Reads no bucket."""
+    """Count the rows in buckets: messages, and duplicates and cancels that have not met them yet. Reads no bucket."""
     return sum(entry.rows for index in indexes(spark, checkpoint) for entry in index.buckets.values())
 
 
 def rows_by_due(spark: SparkSession, checkpoint: str, now_ms: int) -> dict[str, int]:
-    """The same rows by how far away they are at the least: each counts as due when its bucket is. Reads no bucket."""
+    """Count the same rows by the time until their bucket expires. Reads no bucket."""
     counts = dict.fromkeys([*EDGES_MS, LATER], 0)
     edges = [*EDGES_MS.values()]
     for index in indexes(spark, checkpoint):
@@ -124,35 +127,40 @@ def rows_by_due(spark: SparkSession, checkpoint: str, now_ms: int) -> dict[str, 
 
 
 def records(spark: SparkSession, checkpoint: str, payload: tuple[str, ...] = ()) -> DataFrame | None:
-    """All rows in buckets; None if no shard has had a message yet."""
+    """Return all rows in buckets, or None if no shard has state."""
     found = indexes(spark, checkpoint)
     if not found:
         return None
-    index = found[0]  # in what is asked for here, all shards have the same
+    index = found[0]  # all shards have the same schema, tick, and names
     decoder = Decoder(bytes(index.arrow_schema.serialize()), index.placement.tick_ms, index.names, payload)
     chunks = state(spark, checkpoint, "buckets").select(F.col("user_map_value.rows").alias("rows"))
     return chunks.mapInArrow(decoder, ", ".join([DECODED, *[f"p{number} string" for number in range(len(payload))]]))
 
 
-def last_words(rows: DataFrame) -> DataFrame:
-    """The rows without those for which a message stands in that replaces them, nor that were to take it back."""
+def without_replaced(rows: DataFrame) -> DataFrame:
+    """Remove the rows that a later replacement makes irrelevant: replaced messages, and cancels before it."""
     together = Window.partitionBy(*IDENTITY)
     replacing = F.max(F.when(F.col("by_id") & ~F.col("cancelled"), F.col("sequence"))).over(together)
     cancel = F.max(F.when(F.col("cancelled"), F.col("sequence"))).over(together)
-    stands_in = replacing >= F.coalesce(cancel, F.lit(-1))
-    told = rows.withColumn("stands_in", F.when(stands_in, replacing))
-    return told.where(F.col("stands_in").isNull() | (F.col("stands_in") == F.col("sequence"))).drop("stands_in")
+    is_final = replacing >= F.coalesce(cancel, F.lit(-1))
+    marked = rows.withColumn("last_replacement", F.when(is_final, replacing))
+    return marked.where(F.col("last_replacement").isNull() | (F.col("last_replacement") == F.col("sequence"))).drop(
+        "last_replacement"
+    )
 
 
 def histogram(spark: SparkSession, checkpoint: str, now_ms: int, before_ms: int | None = None) -> dict[str, int]:
-    """How many messages are pending, by how far away they are; duplicates and cancelled ones are not counted.
-    `before_ms`: only those that are due before.
+    """Count the pending messages by the time until they are due, without duplicates and cancelled ones.
+
+    Args:
+        before_ms: Count only messages that are due earlier.
     """
     counts = dict.fromkeys([*EDGES_MS, LATER], 0)
     rows = records(spark, checkpoint)
     if rows is None:
         return counts
-    messages = last_words(rows).groupBy(*IDENTITY).agg(F.max("cancelled").alias("cancelled"), F.min("due").alias("due"))
+    by_identity = without_replaced(rows).groupBy(*IDENTITY)
+    messages = by_identity.agg(F.max("cancelled").alias("cancelled"), F.min("due").alias("due"))
     if before_ms is not None:
         messages = messages.where(F.col("due") < before_ms)
     name = F.lit(LATER)
@@ -171,9 +179,16 @@ def messages(
     before_ms: int | None = None,
     most: int | None = None,
 ) -> list[dict[str, object]]:
-    """The rows in buckets that have this id, or key, or are due before: id, key, due, tick, payload columns, cancelled.
-    The next due first, what belongs together as it arrived; `most` of them. Ids and keys of bytes are asked for as they
-    are shown, those that are no text with a backslash.
+    """Return the rows in buckets with an id, with a key, or with an earlier due time.
+
+    The earliest due time is first. Rows with equal id, key, and tick are together, in order of arrival.
+
+    Args:
+        id, key: As text. Bytes that are not UTF-8 are written with backslash escapes, as in the result.
+        most: The maximum number of rows.
+
+    Returns:
+        Dictionaries with id, key, due, tick, payload, and cancelled.
     """
     found = indexes(spark, checkpoint)
     if not found:
@@ -185,8 +200,8 @@ def messages(
     for name, asked in {"id": id, "key": key}.items():
         if asked is not None:
             rows = rows.where(F.col(name).isin(bytes_of(asked), shown_as(asked)))
-    # A message, its duplicates and its cancel are in one tick, and each may be due in another millisecond of it.
-    rows = last_words(rows).withColumn("first", F.min("due").over(Window.partitionBy(*IDENTITY)))
+    # A message, its duplicates, and its cancel may be due in different milliseconds of one tick.
+    rows = without_replaced(rows).withColumn("first", F.min("due").over(Window.partitionBy(*IDENTITY)))
     if before_ms is not None:
         rows = rows.where(F.col("first") < before_ms)
     rows = rows.orderBy("first", "id", "key", "sequence")
@@ -204,10 +219,10 @@ def messages(
 
 
 def shown_as(text: str) -> bytes:
-    """Bytes that `shown` shows so: \\xff is a byte again."""
+    """Return the bytes that shown() shows as this text."""
     return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), bytes_of(text))
 
 
 def bytes_of(text: str) -> bytes:
-    """Text in UTF-8; where it came from a command line that is none, the bytes that stood there."""
+    """Return the bytes of a command line argument, which may not be UTF-8."""
     return text.encode(errors="surrogateescape")

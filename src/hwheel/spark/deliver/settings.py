@@ -1,4 +1,4 @@
-"""The options of a delivery that stay as they are for the life of its checkpoint, and are kept in it."""
+"""The settings of a delivery, and those that its checkpoint stores for life."""
 
 import json
 from array import array
@@ -7,30 +7,35 @@ from datetime import timedelta
 from typing import Any
 
 from hwheel.spark.deliver.directory import Directory
+from hwheel.spark.deliver.topic import KafkaOptions
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import SHARDS_MOST
 from hwheel_core import HwheelError, place
 
-UNITS_MS = {"ms": 1, "s": 1000}  # of a due
 OPTIONS_FILE = "hwheel.json"
-VERSION = 2  # of what is kept. 1, which it did not say, had tick and dedup as they were written
-TIMES = ("tick", "dedup")
+VERSION = 2  # of OPTIONS_FILE. Version 1 was not written, and had tick and dedup in the user's notation
+DURATIONS = ("tick", "dedup")
 LONGEST_MS = 10**15
-KINDS = ("files", "a topic with JSON", "a topic with headers")
-BEGUN = "messages/offsets"  # is there once the query has begun, and there is something that hangs on the options
+SOURCE_KINDS = ("files", "a topic with JSON", "a topic with headers")
+UNITS_MS = {"ms": 1, "s": 1000}  # of due times
+BEGUN = "messages/offsets"  # exists once the query has begun, so that its state depends on the options
 
 
 class CheckpointOptionsError(HwheelError, ValueError):
-    """The checkpoint was made with other options, or what it keeps of them cannot be read; the message says which."""
+    """The checkpoint was created with other options, or its options cannot be read. The message says which."""
 
 
 @dataclass(frozen=True)
 class WheelOptions:
-    """What stays as it is for the life of a checkpoint. tick and dedup may be given as users write them, "1 second" or
-    "1000ms", which is the same.
+    """The options that must not change during the life of a checkpoint.
+
+    Args:
+        tick, dedup: Timedeltas or strings such as "1 second" and "1000ms".
+        source: The kind of source, one of SOURCE_KINDS.
+        due_unit: The unit of due times in the input: "ms" or "s".
 
     Raises:
-        ValueError, TypeError: an option is none; the message names it.
+        TypeError, ValueError: An option is invalid. The message names the option.
     """
 
     tick: str | timedelta
@@ -43,10 +48,10 @@ class WheelOptions:
     by_id: bool = False
 
     def __post_init__(self) -> None:
-        for name in TIMES:
+        for name in DURATIONS:
             length_ms = duration_ms(getattr(self, name), name)
             if length_ms > LONGEST_MS:
-                raise ValueError(f"{name} must be shorter than some million days, not {getattr(self, name)!r}")
+                raise ValueError(f"{name} must be at most a million days, not {getattr(self, name)!r}")
             object.__setattr__(self, name, timedelta(milliseconds=length_ms))
         for name in ("wheel_size", "shards", "partitions"):
             number = getattr(self, name)
@@ -56,102 +61,156 @@ class WheelOptions:
                 raise ValueError(f"{name} must be from 1 to {SHARDS_MOST}, not {number}")
         if not isinstance(self.by_id, bool):
             raise TypeError(f"by_id must be true or false, not {self.by_id!r}")
-        for name, known in {"source": KINDS, "due_unit": tuple(UNITS_MS)}.items():
+        for name, known in {"source": SOURCE_KINDS, "due_unit": tuple(UNITS_MS)}.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
         place(array("q"), 0, duration_ms(self.tick, "tick"), self.wheel_size)  # checks both
 
     def to_json(self) -> str:
-        times = {f"{name}_ms": duration_ms(getattr(self, name), name) for name in TIMES}
-        others = {name: value for name, value in asdict(self).items() if name not in TIMES}
-        return json.dumps({"version": VERSION, **times, **others})
+        durations = {f"{name}_ms": duration_ms(getattr(self, name), name) for name in DURATIONS}
+        others = {name: value for name, value in asdict(self).items() if name not in DURATIONS}
+        return json.dumps({"version": VERSION, **durations, **others})
 
     @classmethod
     def from_json(cls, text: str) -> "WheelOptions":
-        """What to_json wrote, now or in an older version. Raises ValueError."""
+        """Read what ``to_json()`` of this or an older version wrote.
+
+        Raises:
+            ValueError: The text is invalid. The message completes "FILE is ...".
+        """
         try:
-            kept = json.loads(text)
+            stored = json.loads(text)
         except ValueError as error:
-            raise ValueError(f"no JSON ({error})") from None
-        if not isinstance(kept, dict):
-            raise ValueError("no JSON object")
-        version = kept.pop("version", 1)
+            raise ValueError(f"not JSON ({error})") from None
+        if not isinstance(stored, dict):
+            raise ValueError("not a JSON object")
+        version = stored.pop("version", 1)
         if isinstance(version, int) and version > VERSION:
-            raise ValueError(f"of version {version}, and this hwheel knows {VERSION}: it is of a later one")
+            raise ValueError(f"of version {version}, but this hwheel reads up to version {VERSION}: use a newer hwheel")
         if version == VERSION:
-            for name in TIMES:
-                number = kept.pop(f"{name}_ms", None)
+            for name in DURATIONS:
+                number = stored.pop(f"{name}_ms", None)
                 if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-                    raise ValueError(f"without a whole number of {name}_ms")
-                kept[name] = timedelta(milliseconds=number)
+                    raise ValueError(f"without a whole number for {name}_ms")
+                stored[name] = timedelta(milliseconds=number)
         elif version != 1:
             raise ValueError(f"of an unknown version, {version!r}")
         names = {field.name for field in fields(cls)}
-        if unknown := sorted({*kept} - names):
-            raise ValueError(f"with a field that this hwheel does not know, {unknown[0]!r}")
-        if missing := sorted(names - {*kept} - {"source", "due_unit", "by_id"}):  # which came later
+        if unknown := sorted({*stored} - names):
+            raise ValueError(f"with an unknown field, {unknown[0]!r}")
+        if missing := sorted(names - {*stored} - {"source", "due_unit", "by_id"}):  # which version 1 may lack
             raise ValueError(f"without {missing[0]!r}")
         try:
-            return cls(**kept)
+            return cls(**stored)
         except (TypeError, OverflowError) as error:
             raise ValueError(str(error)) from None
 
 
+@dataclass(frozen=True)
+class Places:
+    """The directories of a delivery, or its topics as kafka://BROKERS/TOPIC.
+
+    Args:
+        source: Input.
+        to: Output of due messages.
+        dead_letters: Output of malformed rows and unreadable files.
+        checkpoint: A directory.
+        archive: The directory for input files that were read.
+    """
+
+    source: str
+    to: str
+    dead_letters: str
+    checkpoint: str
+    archive: str | None = None
+
+
+@dataclass(frozen=True)
+class DeliverySettings:
+    """The settings of one run of a delivery.
+
+    Args:
+        format: The format of all files: "json" or "parquet".
+        trigger: The interval between batches of messages.
+        dead_letters_every: The interval between batches of dead letters. Each reads all rows since the last one.
+        files_a_batch: The maximum number of new files in a batch.
+        clean_source: What to do with input files that both queries have read: "archive", "delete", or None.
+        forget_files: How much older than the newest file an input file may be. Spark ignores older files, and forgets
+            their names. Default: 100 years, because Spark's own default of a week would ignore old files.
+    """
+
+    places: Places
+    wheel: WheelOptions
+    kafka: KafkaOptions = KafkaOptions()
+    format: str = "json"
+    trigger: str = "1 second"
+    dead_letters_every: str = "5 seconds"
+    files_a_batch: int | None = None
+    clean_source: str | None = None
+    forget_files: str | None = None
+
+    @property
+    def file_format(self) -> str:
+        """The name of Spark's reader of the input files."""
+        return "text" if self.format == "json" else self.format
+
+
 def kept_options(checkpoint: Directory, given: dict[str, Any], defaults: WheelOptions) -> WheelOptions:
-    """The options of the checkpoint, written down when it is new.
+    """Return the options of a checkpoint. A new checkpoint stores the given options.
+
+    Args:
+        given: Options by name. None means that the user did not give the option.
 
     Raises:
-        ValueError, TypeError: an option is none. Then nothing was written.
-        CheckpointOptionsError: another one than the checkpoint's was given, or its own cannot be read.
+        TypeError, ValueError: A given option is invalid. Nothing was written.
+        CheckpointOptionsError: A given option differs from the stored one, or the stored ones cannot be read.
     """
     wanted = {name: value for name, value in given.items() if value is not None}
     new = {"shards": wanted["partitions"], **wanted} if "partitions" in wanted else wanted
     options = replace(defaults, **new)
     if checkpoint.exists(OPTIONS_FILE):
         try:
-            kept = WheelOptions.from_json(checkpoint.read(OPTIONS_FILE))
+            stored = WheelOptions.from_json(checkpoint.read(OPTIONS_FILE))
         except ValueError as error:
             if checkpoint.exists(BEGUN):
-                raise unreadable(checkpoint, error, options) from None
+                raise unreadable_options(checkpoint, error, options) from None
         else:
             for name in wanted:
-                check_same(name, getattr(kept, name), getattr(options, name))
-            return kept
-        checkpoint.delete(OPTIONS_FILE)  # nothing hangs on it yet
+                check_same(name, getattr(stored, name), getattr(options, name))
+            return stored
+        checkpoint.delete(OPTIONS_FILE)  # no state depends on it yet
     elif checkpoint.exists(BEGUN):
-        raise unreadable(checkpoint, ValueError("not there"), options)
+        raise unreadable_options(checkpoint, ValueError("missing"), options)
     checkpoint.make()
     checkpoint.write(OPTIONS_FILE, options.to_json())
     return options
 
 
-def check_same(name: str, kept: Any, wanted: Any) -> None:
-    """Raises CheckpointOptionsError if they are not."""
-    if kept == wanted:
+def check_same(name: str, stored: Any, wanted: Any) -> None:
+    """Raise CheckpointOptionsError if a given option differs from the stored one."""
+    if stored == wanted:
         return
     if name == "source":
-        raise CheckpointOptionsError(f"the checkpoint was made for {kept}, not for {wanted}, as --from")
-    if isinstance(kept, bool):
-        with_or_without = "with" if kept else "without"
-        raise CheckpointOptionsError(
-            f"the checkpoint was made {with_or_without} --{name.replace('_', '-')}: "
-            "this stays as it is for the life of a checkpoint"
-        )
+        raise CheckpointOptionsError(f"--from: the checkpoint was created for {stored}, not for {wanted}")
+    option = f"--{name.replace('_', '-')}"
+    if isinstance(stored, bool):
+        difference = f"{'with' if stored else 'without'} {option}"
+    else:
+        difference = f"with {option} {option_text(stored)}, not {option_text(wanted)}"
     raise CheckpointOptionsError(
-        f"the checkpoint was made with --{name.replace('_', '-')} {shown(kept)}, not {shown(wanted)}: "
-        "this stays as it is for the life of a checkpoint"
+        f"the checkpoint was created {difference}: this must not change during the life of a checkpoint"
     )
 
 
-def shown(value: Any) -> str:
-    """An option as it may be given."""
+def option_text(value: Any) -> str:
+    """Return the value of an option in the notation of the command line."""
     return f"{duration_ms(value, '')}ms" if isinstance(value, timedelta) else str(value)
 
 
-def unreadable(checkpoint: Directory, error: ValueError, options: WheelOptions) -> CheckpointOptionsError:
-    """Of a checkpoint that has messages, of which nobody can know by what options they are placed."""
+def unreadable_options(checkpoint: Directory, error: ValueError, options: WheelOptions) -> CheckpointOptionsError:
+    """Return the error for a checkpoint with messages whose options are unknown."""
     file = f"{checkpoint.path.rstrip('/')}/{OPTIONS_FILE}"
     return CheckpointOptionsError(
-        f"{file} is {error}: the options that the checkpoint was made with are not known\n"
-        f"put the file back as it was, with the first start's options; it looks like this: {options.to_json()}"
+        f"{file} is {error}, so the options of the checkpoint are unknown\n"
+        f"restore the file with the options of the first start; it has this form: {options.to_json()}"
     )

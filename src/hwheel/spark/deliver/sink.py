@@ -1,4 +1,4 @@
-"""Where a query's batches go, with a count."""
+"""The outputs of a delivery: a directory, which gets each message once, or a topic, which gets it at least once."""
 
 import re
 import time
@@ -15,23 +15,27 @@ from hwheel.spark.deliver.source import FILE, HEADERS_TYPE, LINE, PLACE_IN_TOPIC
 from hwheel.spark.deliver.topic import HEADERS, TARGET, KafkaOptions, Topic
 from hwheel_core import HwheelError
 
-# A due that would be in 1970 or thereabouts as ms, and in the years to come as seconds.
+# A due time in this range is in 1970 if read as milliseconds, and in the present or future if read as seconds.
 LIKE_SECONDS = (10**8, 10**11)
 
 
 class BatchNotWrittenError(HwheelError, RuntimeError):
-    """A batch was not written, and why."""
+    """A batch was not written. The message says why."""
+
+
+class DirectoryTakenError(HwheelError, RuntimeError):
+    """The directory belongs to another checkpoint."""
 
 
 @dataclass(kw_only=True)
 class Sink(ABC):
-    """What foreachBatch calls. `rows`, `lag_ms` and `like_seconds` are for showing. `batches`: those written."""
+    """The function that foreachBatch calls. Its counters are for display."""
 
     rows: int = 0
     batches: int = 0
-    lag_ms: int | None = None  # of the latest of the last batch that had any
-    like_seconds: int = 0  # so many went out whose due looks as if it were in seconds
-    failure: Failure | None = None  # of the last batch that was not written
+    lag_ms: int | None = None  # of the message with the earliest due time in the last batch with messages
+    like_seconds: int = 0  # messages whose due time seems to be in seconds
+    failure: Failure | None = None  # of the last batch, if it was not written
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
@@ -39,13 +43,12 @@ class Sink(ABC):
             self.batches += 1
             self.failure = None
         except Exception as error:
-            # Spark looks through the text of what is raised here with a regular expression that takes a call a
-            # character: where Java's stack traces are in it, that overflows the stack. So all of it is kept here.
+            # Spark applies a recursive regular expression to the text of this exception, and a Java stack trace in it
+            # overflows the stack. So the text is short, and the failure keeps the details.
             self.failure = failure_of(error)
             raise BatchNotWrittenError(self.failure.what) from None
 
     def write_and_count(self, batch: DataFrame, batch_id: int) -> None:
-        """Writes a batch, and counts its rows and how late the first due of them is."""
         observed = Observation()
         counts = [
             F.count(F.lit(1)).alias("rows"),
@@ -62,38 +65,47 @@ class Sink(ABC):
 
     @abstractmethod
     def add(self, rows: DataFrame, name: str) -> None:
-        """Writes rows that are of no batch; once for a name, where that can be."""
+        """Write rows that belong to no batch; once for each name if the sink can."""
 
     @abstractmethod
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Writes it, in one action: another would run the batch again, state and all."""
+        """Write a batch in one Spark action, because each action runs the batch with its state again."""
 
     def finish(self, batch: DataFrame, batch_id: int, any_rows: bool) -> None:  # noqa: B027    (not every sink needs it)
-        """What is left to do when all rows have been written."""
+        """Complete a batch after all rows have been written."""
 
+
+# --- a directory ------------------------------------------------------------------------------------------------------
 
 STAGING = ".staging"
-WHOLE = "_SUCCESS"  # Spark writes it when all files of an attempt are there
+WHOLE = "_SUCCESS"  # Spark writes this file last
 WRITE_WHOLE = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 SUFFIXES = {"json": ".json", "parquet": ".parquet"}
-MARK = ".hwheel-owner"
-QUERY_ID = "sql.streaming.queryId"  # set by Spark for what runs inside a batch
-
-
-# A task may write several files, which Spark numbers behind the c: with spark.sql.files.maxRecordsPerFile it does.
+OWNER = ".hwheel-owner"
+QUERY_ID = "sql.streaming.queryId"  # Spark sets it while a batch runs
+# A task may write several files, for example with spark.sql.files.maxRecordsPerFile. Spark numbers them after the c.
 PART = re.compile(r"part-(?P<task>\d+)-.*-c(?P<number>\d+)(?:\.|$)")
-
-
-class DirectoryTakenError(HwheelError, RuntimeError):
-    """The directory belongs to another checkpoint."""
 
 
 @dataclass
 class DirectorySink(Sink):
-    """What foreachBatch calls: writes into a directory, in files of a format.
+    """A directory that gets the messages of each batch exactly once, for any reader of its files.
 
-    `one_file`: a batch is one file, whatever spark.sql.files.maxRecordsPerFile says. It has to be where the rows of a
-    task or their order may differ when a batch is run again, because its files would then not be those that are there.
+    Spark's own file sink is exactly-once only for readers of its log; others see the files of interrupted attempts.
+    This sink writes into a hidden directory and then renames the files by batch and task. A batch that is repeated
+    after a crash has the same rows, because its offsets, time, and state are logged. So an existing file is complete,
+    and the new one is dropped.
+
+    A repeated batch may have its rows in another order, because the number of cores decides how Spark divides input.
+    If a task writes several files, files of two attempts could share some rows and lack others. So the first attempt
+    that was written completely is published, and a later attempt is dropped.
+
+    The directory belongs to one checkpoint: another checkpoint would take its batches for existing ones and lose them.
+    So the sink stores the id of its query, which Spark keeps in the checkpoint, in the directory.
+
+    Args:
+        one_file: Write each batch as one file, whatever spark.sql.files.maxRecordsPerFile says. Required where a
+            repeated batch may divide its rows among tasks differently.
     """
 
     path: str
@@ -102,7 +114,7 @@ class DirectorySink(Sink):
     claimed: bool = False
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Writes the rows into hidden files, beside those of an attempt that was cut off, if these are all there."""
+        """Write the rows into a hidden directory."""
         if not self.claimed:
             claim(Directory(batch.sparkSession, self.path), batch)
             self.claimed = True
@@ -113,11 +125,11 @@ class DirectorySink(Sink):
             writer = writer.option("maxRecordsPerFile", 0)
         staging = f"{STAGING}/{batch_id}"
         if Directory(batch.sparkSession, self.path).exists(f"{staging}/{WHOLE}"):
-            staging += "-again"  # it has to be written, because the state gets its rows by it
+            staging += "-again"  # finish() ignores these files, but the state is updated only by a write
         writer.save(f"{self.path}/{staging}")
 
     def add(self, rows: DataFrame, name: str) -> None:
-        """A file of its own, which is there once."""
+        """Write rows into a file of this name, if it does not exist."""
         directory, staging = Directory(rows.sparkSession, self.path), f"{STAGING}-{name}"
         rows.coalesce(1).write.format(self.format).mode("overwrite").save(f"{self.path}/{staging}")
         for part in directory.names(staging):
@@ -126,25 +138,28 @@ class DirectorySink(Sink):
         directory.delete(staging)
 
     def finish(self, batch: DataFrame, batch_id: int, any_rows: bool) -> None:
-        """Gives the hidden files the names by which readers find them."""
+        """Publish the hidden files under their final names."""
         directory = Directory(batch.sparkSession, self.path)
         staging = f"{STAGING}/{batch_id}"
         for name, final in self.final_names(directory.names(staging) if any_rows else [], batch_id).items():
-            # What is there already is of an earlier attempt of this batch, because the names of this one all differ.
+            # The final names of an attempt all differ, so an existing file is from an earlier attempt at this batch.
             if not directory.move(f"{staging}/{name}", final) and not directory.exists(final):
                 raise BatchNotWrittenError(f"{self.path}/{staging}/{name} could not be renamed to {final}")
         directory.delete(STAGING)
 
     def final_names(self, staged: list[str], batch_id: int) -> dict[str, str]:
-        """By what readers know the files of an attempt. BatchNotWrittenError where two would have one name, because
-        one of them would be lost."""
+        """Return the final names of the files of an attempt.
+
+        Raises:
+            BatchNotWrittenError: Two files would have the same name, so that one would be lost.
+        """
         names = {}
         for name in staged:
             if not name.startswith("part-"):
                 continue
             part = PART.match(name)
             if part is None:
-                raise BatchNotWrittenError(f"{name} is not called as Spark calls what a task writes")
+                raise BatchNotWrittenError(f"the name {name} does not have the form of Spark's output files")
             number = "" if int(part["number"]) == 0 else f"-{part['number']}"
             names[name] = f"{batch_id:09d}-{part['task']}{number}{SUFFIXES[self.format]}"
         if len({*names.values()}) < len(names):
@@ -153,46 +168,59 @@ class DirectorySink(Sink):
 
 
 def claim(directory: Directory, batch: DataFrame) -> None:
-    """Marks a directory as that of the query whose batch this is. Raises DirectoryTakenError where it is marked as
-    another's."""
+    """Store the id of a batch's query in a directory.
+
+    Raises:
+        DirectoryTakenError: The directory has the id of another query.
+    """
     query_id = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     if query_id is None:
-        raise RuntimeError("a DirectorySink takes the batches of a streaming query only")
-    if not directory.exists(MARK):
-        directory.write(MARK, query_id)
-    if directory.read(MARK) != query_id:
+        raise RuntimeError("a DirectorySink writes only batches of a streaming query")
+    if not directory.exists(OWNER):
+        directory.write(OWNER, query_id)
+    if directory.read(OWNER) != query_id:
         raise DirectoryTakenError(
             f"{directory.path} has the files of another checkpoint\n"
-            "give each checkpoint an output directory of its own (or, if nobody needs these files any more, remove "
-            f"them all, and {MARK})"
+            "give each checkpoint its own output directory (or, if these files are no longer needed, remove them all, "
+            f"and {OWNER})"
         )
 
 
-# A send that is given up after some time while later ones succeed would leave a gap, and the repeated batch would fill
-# it out of order. So none is given up: without brokers the job waits.
+# --- a topic ----------------------------------------------------------------------------------------------------------
+
+# If a send was given up while later ones succeeded, the repeated batch would fill the gap out of order. So no send is
+# given up: without brokers, the job waits.
 PRODUCER = {"enable.idempotence": "true", "acks": "all", "delivery.timeout.ms": str(2**31 - 1)}
-OLDER_WAY = "spark.sql.sources.useV1SourceList"
+V1_SOURCES = "spark.sql.sources.useV1SourceList"
 CONNECT = "__connect.errors."
 
 
 @dataclass(kw_only=True)
 class TopicSink(Sink):
-    """What foreachBatch calls. `records` makes key, value and headers of a batch."""
+    """A topic that gets the messages of each batch at least once.
+
+    A topic cannot take records back, so an interrupted batch is sent again as a whole. Each attempt sends the messages
+    of a key in order through one task, and the producer neither reorders nor repeats nor skips them. So the first
+    copies, by id and due, are in order too, and a consumer that drops later copies gets each message once.
+
+    Args:
+        records: Returns key, value, headers, and topic of the rows of a batch.
+    """
 
     topic: Topic
     options: KafkaOptions
     records: Callable[[DataFrame], DataFrame]
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Sends it; returns when the brokers have it all."""
-        # Observations are lost on Spark's older way into its Kafka sink, which is the one that it takes unless told.
+        """Send the rows, and wait until the brokers have all of them."""
+        # Spark's default for Kafka, the V1 sink, loses observations.
         session = batch.sparkSession
-        older = (session.conf.get(OLDER_WAY) or "").split(",")
-        session.conf.set(OLDER_WAY, ",".join(name for name in older if name != "kafka"))
+        v1_sources = (session.conf.get(V1_SOURCES) or "").split(",")
+        session.conf.set(V1_SOURCES, ",".join(name for name in v1_sources if name != "kafka"))
         self.add(batch, "")
 
     def add(self, rows: DataFrame, name: str) -> None:
-        """Sends them; as often as it is called."""
+        """Send rows, each time this is called."""
         conf = {**PRODUCER, **self.options.conf, "bootstrap.servers": self.topic.brokers}
         (
             self.records(rows)
@@ -205,45 +233,41 @@ class TopicSink(Sink):
 
 
 def json_records(messages: DataFrame) -> DataFrame:
-    """The message as JSON; id and due are headers, too."""
+    """Return records whose value is the message as JSON. The headers have id and due too."""
     return messages.select(
-        F.col("key"), F.to_json(F.struct("id", "key", "due", "payload")).alias("value"), *ways(messages)
+        F.col("key"), F.to_json(F.struct("id", "key", "due", "payload")).alias("value"), *routing(messages)
     )
 
 
 def header_records(messages: DataFrame) -> DataFrame:
-    """The payload alone; id and due are headers."""
-    return messages.select(F.col("key"), F.col("payload").alias("value"), *ways(messages))
+    """Return records whose value is the payload, with id and due as headers."""
+    return messages.select(F.col("key"), F.col("payload").alias("value"), *routing(messages))
 
 
-def ways(messages: DataFrame) -> list[Column]:
-    """The topic that the message names, null if it names none, and the headers: those that its record came with, and
-    behind them its identity."""
+def routing(messages: DataFrame) -> list[Column]:
+    """Return the topic of each message, or null, and its headers: the carried ones, then id and due."""
     target = F.col(TARGET).alias("topic") if TARGET in messages.columns else no_topic()
-    headers = F.concat(F.col(HEADERS), identity()) if HEADERS in messages.columns else identity()
+    identity = F.array(header("id", F.col("id")), header("due", F.col("due")))
+    headers = F.concat(F.col(HEADERS), identity) if HEADERS in messages.columns else identity
     return [target, headers.alias("headers")]
 
 
 def no_topic() -> Column:
-    """That of the sink."""
+    """Return null for the topic, which stands for the topic of the sink."""
     return F.lit(None).cast("string").alias("topic")
 
 
-def identity() -> Column:
-    """What a consumer knows a message by."""
-    return F.array(header("id", F.col("id")), header("due", F.col("due")))
-
-
 def dead_records(rows: DataFrame) -> DataFrame:
-    """What was no message, as it came, with a header `reason`, and with those by which Kafka Connect's own dead letters
-    say where a record was and why it is there: so whoever reads such can read these.
+    """Return malformed rows as records, unchanged, with a header `reason`.
+
+    Rows of a topic also get the headers of Kafka Connect's dead letters, which say where a record was.
     """
     reason = F.array(header("reason", F.col("reason")))
     if RECORD in rows.columns:
-        came_with = F.coalesce(F.col(RECORD)["headers"], F.array().cast(HEADERS_TYPE))
+        original = F.coalesce(F.col(RECORD)["headers"], F.array().cast(HEADERS_TYPE))
         place = F.array(*(header(f"{CONNECT}{name}", F.col(name)) for name in PLACE_IN_TOPIC))
         why = F.array(header(f"{CONNECT}exception.message", F.col("reason")))
-        headers = F.concat(came_with, reason, place, why)
+        headers = F.concat(original, reason, place, why)
         return rows.select(f"{RECORD}.key", f"{RECORD}.value", headers.alias("headers"), no_topic())
     names = [name for name in rows.columns if name not in ("reason", LINE, FILE)]
     value = F.to_json(F.struct(*names))
@@ -255,5 +279,5 @@ def dead_records(rows: DataFrame) -> DataFrame:
 
 
 def header(name: str, value: Column) -> Column:
-    """A header of a record: a struct of its name and its value as bytes."""
+    """Return a header of a record: a struct of its name and the bytes of its value."""
     return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))

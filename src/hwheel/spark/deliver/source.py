@@ -1,4 +1,4 @@
-"""Where the messages of a delivery come from: a stream of the files in a directory, or of the records of a topic."""
+"""The input of a delivery: a stream of the files in a directory, or of the records of a topic."""
 
 import operator
 from collections.abc import Collection
@@ -11,105 +11,117 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from hwheel.spark.deliver.directory import SLASHES, Directory, steps_of
-from hwheel.spark.deliver.json_lines import READ, READ_BY_ID, SHOWN, JsonLines
-from hwheel.spark.deliver.settings import UNITS_MS
-from hwheel.spark.deliver.topic import HEADERS, TARGET, KafkaOptions, Topic, is_topic
+from hwheel.spark.deliver.json_lines import READ, READ_BY_ID, SHOWN_MOST, JsonLines
+from hwheel.spark.deliver.settings import UNITS_MS, DeliverySettings
+from hwheel.spark.deliver.topic import HEADERS, TARGET, Topic, is_topic
 from hwheel.spark.durations import duration_ms
 
 SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
-UNREADABLE = "unreadable"  # why a row cannot be a message, whatever its columns say; null: it can
-LINE = "line"  # the JSON of a malformed row, as it came
-FILE = "file"  # where it came from
+UNREADABLE = "unreadable"  # the reason why a row is malformed, or null if its columns decide
+LINE = "line"  # the JSON of a malformed row
+FILE = "file"  # the input file of a row
 PLACE_IN_TOPIC = ("topic", "partition", "offset")
-OWN_HEADERS = ("id", "due", "cancel", "topic")  # which are said anew, or were meant for the delivery
-REPLACE = "replace"  # by_id alone has it: a column, a field or a header
+OWN_HEADERS = ("id", "due", "cancel", "topic")  # the output writes its own, or drops them
+REPLACE = "replace"  # a column, field, or header, with by_id
 HEADERS_TYPE = "array<struct<key string, value binary>>"
-RECORD = "record"  # the record as it came, for a topic of dead letters
-FOR_GOOD = "36500d"
-BLANK = " \t\r"  # of this alone a line may be that is none
-TAKE_FOR_PATTERNS = "__globPaths__"  # whether a file called `a[1].json` stands for others, too
+RECORD = "record"  # the whole record, for a topic of dead letters
+UNLIMITED_AGE = "36500d"
+BLANK = " \t\r"  # a line of only these characters is ignored
+TAKE_FOR_PATTERNS = "__globPaths__"
 
 
 @dataclass(frozen=True)
 class Source:
-    """A directory or a topic, and how it is read. Both frames are streams of the same rows, for a query each.
-
-    `due_unit`: that of due in what is read; in the frames it is in ms. `forget_files`: how far behind that of the
-    newest file the time of change of a file may be, for its name to be remembered, and for it to be read at all; None:
-    a hundred years, because Spark's own week would leave out old files. `by_id`: whether there is REPLACE, too.
-    """
+    """The input of a delivery. ``messages()`` and ``all_rows()`` return the same rows, for one query each."""
 
     spark: SparkSession
-    place: str
-    format: str = "json"
-    files_a_batch: int | None = None
-    kafka: KafkaOptions = KafkaOptions()
-    due_unit: str = "ms"
-    forget_files: str | None = None
-    by_id: bool = False
+    settings: DeliverySettings
+
+    @property
+    def place(self) -> str:
+        return self.settings.places.source
+
+    @property
+    def by_id(self) -> bool:
+        return self.settings.wheel.by_id
 
     @property
     def schema(self) -> str:
-        """Of a message."""
+        """The columns of a message."""
         return f"{SCHEMA}, {REPLACE} boolean" if self.by_id else SCHEMA
 
-    @property
-    def file_format(self) -> str:
-        """What Spark reads the files as."""
-        return "text" if self.format == "json" else self.format
-
     def messages(self, without: Collection[str] = ()) -> DataFrame:
-        """The columns of a message, those carried, and UNREADABLE. `without`: files that are passed over, by FILE."""
+        """Return the columns of messages, carried columns, and UNREADABLE, with due in milliseconds.
+
+        Args:
+            without: Files to leave out, by FILE.
+        """
         return self.rows(without, []).drop(LINE)
 
     def all_rows(self, without: Collection[str] = ()) -> DataFrame:
-        """The same rows, with all that dead letters tell of one: its LINE if it is JSON, and the FILE that it is from,
-        or its PLACE_IN_TOPIC and the RECORD itself.
+        """Return the same rows with the columns that dead letters show.
+
+        These are LINE for JSON, FILE for files, and PLACE_IN_TOPIC and RECORD for a topic.
         """
         return self.rows(without, [*PLACE_IN_TOPIC, RECORD] if is_topic(self.place) else [FILE])
 
     def rows(self, without: Collection[str], beside: list[str]) -> DataFrame:
-        """The columns of a message, UNREADABLE, LINE if it is JSON, and those beside."""
-        if is_topic(self.place):
-            rows = self.of_records(beside)
-        else:
-            rows = self.of_files(without, beside)
-        return rows.withColumn("due", in_ms("due", UNITS_MS[self.due_unit]))
+        rows = self.of_records(beside) if is_topic(self.place) else self.of_files(without, beside)
+        return rows.withColumn("due", in_ms("due", UNITS_MS[self.settings.wheel.due_unit]))
+
+    # --- files --------------------------------------------------------------------------------------------------------
 
     def of_files(self, without: Collection[str], beside: list[str]) -> DataFrame:
-        """Oldest files first, and only those of the directory itself."""
-        age = FOR_GOOD if self.forget_files is None else f"{duration_ms(self.forget_files, 'forget_files')}ms"
-        reader = self.spark.readStream.option("maxFileAge", age)
-        # Spark takes `due=5` among the directories in it for a column, which would stand in place of the files' own;
-        # unless it shall take the files of all directories, of which those at another depth are passed over here.
-        reader = reader.option("recursiveFileLookup", True)
-        reader = reader.option(TAKE_FOR_PATTERNS, False)
-        if self.files_a_batch:
-            reader = reader.option("maxFilesPerTrigger", self.files_a_batch)
-        if self.format != "json":
-            reader = reader.schema(self.schema)
-        files = reader.format(self.file_format).load(self.place)
+        """Read the files of the directory, the oldest first. Subdirectories are ignored."""
+        files = self.file_stream()
         path = F.col("_metadata.file_path")
-        # Conditions on this one Spark applies to the list of files: what is not wanted is not opened.
+        # Spark applies conditions on this column to the list of files, so it does not open the others.
         steps = len(steps_of(Directory(self.spark, self.place).url)) + 1
         files = files.where(F.size(F.split(F.regexp_replace(path, SLASHES, "/"), "/")) == steps)
         if without:
             files = files.where(~path.isin(*without))
         rest = [path.alias(FILE)] if FILE in beside else []
-        if self.format == "json":
+        if self.settings.format == "json":
             lines = files.where(F.length(F.trim("value", F.lit(BLANK))) > 0)
             return self.of_json(lines.select(F.col("value").cast("binary"), *rest))
         texts = ("id", "key", "payload")
-        text = reduce(operator.and_, (F.coalesce(F.is_valid_utf8(name), F.lit(True)) for name in texts))
-        unreadable = F.when(~text, "not UTF-8").alias(UNREADABLE)
+        is_text = reduce(operator.and_, (F.coalesce(F.is_valid_utf8(name), F.lit(True)) for name in texts))
+        unreadable = F.when(~is_text, "not UTF-8").alias(UNREADABLE)
         names = [field.name for field in cast(StructType, StructType.fromDDL(self.schema))]
         return files.select(*names, unreadable, *rest)
 
+    def file_stream(self) -> DataFrame:
+        settings = self.settings
+        age = settings.forget_files
+        age = UNLIMITED_AGE if age is None else f"{duration_ms(age, 'forget_files')}ms"
+        reader = self.spark.readStream.option("maxFileAge", age)
+        # Without this option, Spark would take a subdirectory `due=5` for a partition column that replaces the file's
+        # own column. With it, Spark lists the files of subdirectories, which of_files() removes.
+        reader = reader.option("recursiveFileLookup", True)
+        reader = reader.option(TAKE_FOR_PATTERNS, False)  # a file `a[1].json` is only that file
+        if settings.files_a_batch:
+            reader = reader.option("maxFilesPerTrigger", settings.files_a_batch)
+        if settings.format != "json":
+            reader = reader.schema(self.schema)
+        return reader.format(settings.file_format).load(self.place)
+
+    # --- a topic ------------------------------------------------------------------------------------------------------
+
     def of_records(self, beside: list[str]) -> DataFrame:
-        """As JSON the key of the message is the record's, as text, where the JSON has none. With headers, key and
-        payload are the record's key and value as they are, bytes.
+        """Read the records of the topic.
+
+        In the format "json", a message without a key gets the key of its record, as text. In the format "headers", key
+        and payload are the bytes of the record's key and value.
         """
-        topic, options = Topic.of(self.place), self.kafka
+        records = self.record_stream()
+        carried = [self.carried_headers().alias(HEADERS)] if self.settings.kafka.carry_headers else []
+        if self.settings.kafka.format == "headers":
+            return self.of_headers(records, [*map(F.col, beside), *carried])
+        found = self.of_json(records.select("value", F.col("key").alias("record_key"), *beside, *carried))
+        return found.withColumn("key", F.coalesce("key", as_text("record_key"))).drop("record_key")
+
+    def record_stream(self) -> DataFrame:
+        topic, options = Topic.of(self.place), self.settings.kafka
         reader = (
             self.spark.readStream.format("kafka")
             .option("kafka.bootstrap.servers", topic.brokers)
@@ -121,52 +133,52 @@ class Source:
         )
         if options.offsets_a_batch:
             reader = reader.option("maxOffsetsPerTrigger", options.offsets_a_batch)
-        records = reader.load().withColumn(RECORD, F.struct("key", "value", "headers"))
-        also: list[Column] = []
-        if options.headers:
-            own = (*OWN_HEADERS, REPLACE) if self.by_id else OWN_HEADERS
-            others = F.filter("headers", lambda one: ~one["key"].isin(*own))
-            also.append(F.coalesce(others, F.array().cast(HEADERS_TYPE)).alias(HEADERS))
-        if options.format == "headers":
-            unreadable = F.when(~header_is_boolean("cancel"), "cancel is neither true nor false")
-            replace: list[Column] = []
-            if self.by_id:
-                unreadable = unreadable.when(~header_is_boolean(REPLACE), f"{REPLACE} is neither true nor false")
-                no_number = has_header("due") & header("due").try_cast("bigint").isNull()
-                unreadable = unreadable.when(no_number, "due is no whole number of 64 bits")  # and not: there is none
-                replace.append((F.lower(header(REPLACE)) == "true").alias(REPLACE))
-            if options.topics is not None:
-                named = header("topic")
-                is_known = named.isin(*options.topics) if options.topics else F.lit(False)
-                known = ~has_header("topic") | F.coalesce(is_known, F.lit(False))
-                shown = F.coalesce(F.substring(named, 1, SHOWN), F.lit("not UTF-8"))
-                unknown = F.concat(F.lit("topic is none of --to-topics: "), shown)
-                unreadable = F.coalesce(unreadable, F.when(~known, unknown))
-                also.append(named.alias(TARGET))
-            return records.select(
-                header("id").alias("id"),
-                "key",
-                header("due").try_cast("bigint").alias("due"),
-                (F.lower(header("cancel")) == "true").alias("cancel"),
-                F.col("value").alias("payload"),
-                *replace,
-                unreadable.alias(UNREADABLE),
-                *beside,
-                *also,
-            )
-        found = self.of_json(records.select("value", F.col("key").alias("record_key"), *beside, *also))
-        return found.withColumn("key", F.coalesce("key", as_text("record_key"))).drop("record_key")
+        return reader.load().withColumn(RECORD, F.struct("key", "value", "headers"))
+
+    def carried_headers(self) -> Column:
+        own = (*OWN_HEADERS, REPLACE) if self.by_id else OWN_HEADERS
+        others = F.filter("headers", lambda one: ~one["key"].isin(*own))
+        return F.coalesce(others, F.array().cast(HEADERS_TYPE))
+
+    def of_headers(self, records: DataFrame, rest: list[Column]) -> DataFrame:
+        """Return the messages of records whose fields are headers."""
+        unreadable = F.when(~header_is_boolean("cancel"), "cancel is neither true nor false")
+        replace: list[Column] = []
+        if self.by_id:
+            unreadable = unreadable.when(~header_is_boolean(REPLACE), f"{REPLACE} is neither true nor false")
+            # An invalid due must not look like a missing one, because a cancel by id has none.
+            no_number = has_header("due") & header("due").try_cast("bigint").isNull()
+            unreadable = unreadable.when(no_number, "due is no whole number of 64 bits")
+            replace.append((F.lower(header(REPLACE)) == "true").alias(REPLACE))
+        topics = self.settings.kafka.topics
+        if topics is not None:
+            unreadable = F.coalesce(unreadable, unknown_topic(topics))
+            rest = [*rest, header("topic").alias(TARGET)]
+        return records.select(
+            header("id").alias("id"),
+            "key",
+            header("due").try_cast("bigint").alias("due"),
+            (F.lower(header("cancel")) == "true").alias("cancel"),
+            F.col("value").alias("payload"),
+            *replace,
+            unreadable.alias(UNREADABLE),
+            *rest,
+        )
 
     def of_json(self, lines: DataFrame) -> DataFrame:
-        """The fields of lines, which are the first column, and the others."""
+        """Return the fields of lines, which are the first column, and the other columns."""
+        topics = self.settings.kafka.topics
         read = cast(StructType, StructType.fromDDL(READ_BY_ID if self.by_id else READ))
-        target = [] if self.kafka.topics is None else [StructField(TARGET, StringType())]
+        target = [] if topics is None else [StructField(TARGET, StringType())]
         schema = StructType([*read.fields, *target, *lines.schema.fields[1:]])
-        return lines.mapInArrow(JsonLines(UNITS_MS[self.due_unit], self.kafka.topics, self.by_id), schema)
+        return lines.mapInArrow(JsonLines(UNITS_MS[self.settings.wheel.due_unit], topics, self.by_id), schema)
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
 
 
 def in_ms(name: str, unit_ms: int) -> Column:
-    """A due; one that does not fit into 64 bits is absurd, and remains so."""
+    """Return due times in milliseconds. An overflow becomes the largest integer, which is malformed."""
     due = F.col(name)
     if unit_ms == 1:
         return due
@@ -174,23 +186,31 @@ def in_ms(name: str, unit_ms: int) -> Column:
 
 
 def as_text(name: str) -> Column:
-    """Bytes as text, and such as are none with their digits: two that differ are two keys."""
+    """Return bytes as text. Bytes that are not UTF-8 become hexadecimal digits, so that keys stay distinct."""
     return F.coalesce(
         F.try_validate_utf8(F.col(name).cast("string")), F.concat(F.lit("\\x"), F.lower(F.hex(F.col(name))))
     )
 
 
 def has_header(name: str) -> Column:
-    """Whether there is one."""
     return F.exists("headers", lambda one: one["key"] == name)
 
 
+def header(name: str) -> Column:
+    """Return the last header of this name as text, or null if it is missing or not UTF-8."""
+    found = F.filter("headers", lambda one: one["key"] == name)
+    return F.try_validate_utf8(F.get(found, F.size(found) - 1)["value"].cast("string"))
+
+
 def header_is_boolean(name: str) -> Column:
-    """Whether a header, if there is one, is true or false."""
+    """Return true where a header is missing, "true", or "false"."""
     return ~has_header(name) | F.coalesce(F.lower(header(name)).isin("true", "false"), F.lit(False))
 
 
-def header(name: str) -> Column:
-    """The last header of this name as text; null if there is none or it is no UTF-8."""
-    found = F.filter("headers", lambda one: one["key"] == name)
-    return F.try_validate_utf8(F.get(found, F.size(found) - 1)["value"].cast("string"))
+def unknown_topic(topics: tuple[str, ...]) -> Column:
+    """Return why a record names an unknown topic, or null."""
+    named = header("topic")
+    is_known = named.isin(*topics) if topics else F.lit(False)
+    is_valid = ~has_header("topic") | F.coalesce(is_known, F.lit(False))
+    shown = F.coalesce(F.substring(named, 1, SHOWN_MOST), F.lit("not UTF-8"))
+    return F.when(~is_valid, F.concat(F.lit("topic is none of --to-topics: "), shown))

@@ -1,4 +1,4 @@
-"""A topic of Kafka as a place that messages come from or go to, and what it takes to talk to its brokers."""
+"""Kafka topics as places, and the options of Kafka's clients."""
 
 import re
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ BROKER = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/,\[\]]+):\d{1,5}"
 NAME = re.compile(r"[\w.-]{1,249}", re.ASCII)
 URL = re.compile(rf"{SCHEME}(?P<brokers>{BROKER}(?:,{BROKER})*)/(?P<name>[\w.-]{{1,249}})", re.ASCII)
 ANSWER_WITHIN_MS = "20000"
-TARGET = "target"  # the topic that a message names
+TARGET = "target"  # the column with the topic that a message names
 HEADERS = "carried_headers"
 ERRORS_PACKAGE = "org.apache.kafka.common.errors."
 
@@ -28,10 +28,13 @@ class Topic:
 
     @classmethod
     def of(cls, url: str) -> "Topic":
-        """Of "kafka://host:port,host:port/name"; ValueError if it is something else.
+        """Parse the URL of a topic.
 
         >>> Topic.of("kafka://10.0.0.7:9092,10.0.0.8:9092/reminders")
         Topic(brokers='10.0.0.7:9092,10.0.0.8:9092', name='reminders')
+
+        Raises:
+            ValueError: The URL has another form.
         """
         found = URL.fullmatch(url)
         if not found or found["name"] in (".", ".."):
@@ -43,7 +46,7 @@ class Topic:
 
 
 def is_topic(place: str) -> bool:
-    """Whether a place is meant as a topic; else it is a directory."""
+    """Return True if a place is a topic rather than a directory."""
     return place.startswith("kafka:")
 
 
@@ -51,11 +54,15 @@ def is_topic(place: str) -> bool:
 class KafkaOptions:
     """How topics are read and written.
 
-    `format`: "json", the message as JSON in the value; "headers", id, due and cancel in headers, the payload as value.
-    `conf`: settings of Kafka's clients, for the source and the sink. `starting_offsets`: where a new checkpoint begins.
-    `skip_lost`: whether to go on where records were deleted before they were read. `topics`: those, beside that of the
-    sink, that a message may name as its own; None: it names none. `headers`: whether those of a record go out with its
-    message.
+    Args:
+        format: "json": the value of a record is the message as JSON. "headers": id, due, and cancel are headers, and
+            the value is the payload.
+        conf: Settings of Kafka's clients, for reading and writing.
+        starting_offsets: Where a new checkpoint starts to read: "earliest" or "latest".
+        offsets_a_batch: The maximum number of records in a batch.
+        skip_lost: Whether to continue if records were deleted before they were read.
+        topics: The topics that a message may name as its destination. None: messages name no topic.
+        carry_headers: Whether a message keeps the headers of its record.
     """
 
     format: str = "json"
@@ -64,16 +71,18 @@ class KafkaOptions:
     offsets_a_batch: int | None = None
     skip_lost: bool = False
     topics: tuple[str, ...] | None = None
-    headers: bool = False
+    carry_headers: bool = False
 
     @property
     def carried(self) -> list[str]:
-        """The columns of a message that are carried along for its way out, beside its payload."""
-        return [name for name, is_so in {TARGET: self.topics is not None, HEADERS: self.headers}.items() if is_so]
+        """The columns that the state keeps beside the payload, for the record to write."""
+        return [
+            name for name, wanted in {TARGET: self.topics is not None, HEADERS: self.carry_headers}.items() if wanted
+        ]
 
 
 def check_topic(spark: SparkSession, topic: Topic, options: KafkaOptions) -> None:
-    """Raises KafkaError where no broker answers, or has no such topic."""
+    """Raise KafkaError if no broker answers or if the topic does not exist."""
     jvm: Any = spark._jvm
     properties = jvm.java.util.Properties()
     conf = {"default.api.timeout.ms": ANSWER_WITHIN_MS, "request.timeout.ms": ANSWER_WITHIN_MS, **options.conf}
@@ -88,16 +97,16 @@ def check_topic(spark: SparkSession, topic: Topic, options: KafkaOptions) -> Non
         finally:
             admin.close()
     except Py4JJavaError as error:
-        raise KafkaError(why(error.java_exception, topic)) from None
+        raise KafkaError(topic_fault(error.java_exception, topic)) from None
 
 
-def why(error: Any, topic: Topic) -> str:
-    """What a Java error says about a topic, as one line for the user."""
+def topic_fault(error: Any, topic: Topic) -> str:
+    """Describe a Java exception about a topic on one line."""
     while (cause := error.getCause()) is not None:
         error = cause
     kind = error.getClass().getName().removeprefix(ERRORS_PACKAGE)
     if kind == "UnknownTopicOrPartitionException":
-        return f"there is no topic {topic.name} at {topic.brokers}: make it first"
+        return f"the topic {topic.name} does not exist at {topic.brokers}: create it first"
     if kind == "TimeoutException":
         return f"no broker answers at {topic.brokers}"
     return f"{topic}: {' '.join(str(error.getMessage()).split())}"

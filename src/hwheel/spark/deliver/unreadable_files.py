@@ -1,8 +1,8 @@
-"""Input files that cannot be read: truncated, or of other types. They are left out, and the job goes on.
+"""Input files that cannot be read: truncated ones, and ones of other types. They are left out, and the job continues.
 
-A file is read wholly or not at all, because a batch that is run again must have the same messages. So when one cannot
-be read, the batch fails, the file is written down here, in the checkpoint, and the batch is run again without it, now
-and after any crash. The dead letters have its name, and why.
+A file is read completely or not at all, because a repeated batch must have the same messages. So if a file cannot be
+read, its batch fails, the checkpoint stores the name of the file, and the batch runs again without it, now and after
+any crash. The dead letters report the file and the reason.
 """
 
 import hashlib
@@ -24,27 +24,29 @@ from hwheel.spark.deliver.topic import is_topic
 from hwheel.spark.deliver.trial_reading import (
     as_in_logs,
     changed_ms,
+    may_read_as_nothing,
     not_in_blocks,
     reads_as_nothing,
-    sometimes_reads_as_nothing,
     unreadable_among,
     why_unreadable,
 )
 from hwheel_core import HwheelError
 
 LIST = "unreadable-files.json"
+SEARCH_S = 1.0  # the duration of one step of a search
+LOOK_S = 1.0  # the duration of one step of SilentFiles
 
 
 class ListDamagedError(HwheelError, ValueError):
-    """The list in the checkpoint is not as it was written."""
+    """The list of unreadable files in the checkpoint is damaged."""
 
 
 @dataclass
 class UnreadableFiles:
-    """Those of a checkpoint, with the reasons, by their URLs as they are in the log.
+    """The list of unreadable files in a checkpoint, with reasons, by URL in the form of the logs.
 
     Raises:
-        ListDamagedError: the list in the checkpoint is not as it was written.
+        ListDamagedError: The list in the checkpoint is damaged.
     """
 
     checkpoint: Directory
@@ -52,59 +54,62 @@ class UnreadableFiles:
 
     def __post_init__(self) -> None:
         if self.checkpoint.exists(LIST):
-            found = reasons_of(self.checkpoint.read(LIST), f"{self.checkpoint.path.rstrip('/')}/{LIST}")
+            found = parsed_reasons(self.checkpoint.read(LIST), f"{self.checkpoint.path.rstrip('/')}/{LIST}")
             self.reasons = {as_in_logs(file): reason for file, reason in found.items()}
 
     def add(self, file: str, reason: str) -> None:
-        """Writes it down."""
+        """Add a file, and store the list."""
         self.reasons[file] = reason
         self.checkpoint.make()
         self.checkpoint.write(LIST, json.dumps(self.reasons, indent=1))
 
     def names(self) -> list[str]:
-        """As `_metadata.file_path` has them, which has one slash where the log has three."""
+        """Return the files in both forms of their URL: `_metadata.file_path` has file:/a for file:///a."""
         return sorted({name for file in self.reasons for name in (file, re.sub("^file:/+", "file:/", file))})
 
 
-def reasons_of(text: str, file: str) -> dict[str, str]:
-    """What was written down. Raises ListDamagedError: a job without it would take these files for read."""
+def parsed_reasons(text: str, file: str) -> dict[str, str]:
+    """Parse the list. A job that ignored a damaged list would count its files as read."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not all(isinstance(reason, str) for reason in found.values()):
         raise ListDamagedError(
-            f"{file} is damaged: it has the input files that could not be read, and why\n"
-            "put it back from a copy; where there is none, move the files that the dead letters name out of the input, "
+            f"{file} is damaged: it lists the input files that could not be read\n"
+            "restore it from a copy; without one, move the files that the dead letters name out of the input, "
             "and delete it"
         )
     return found
 
 
 def letter_name(file: str) -> str:
-    """What the dead letter of a file is called, the same each time."""
+    """Return the name of the dead letter of a file, which is the same each time."""
     return f"file-{hashlib.sha256(file.encode()).hexdigest()[:16]}"
 
 
-SEARCH_S = 1.0  # at a time
+# --- after a failure --------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Search:
-    """For the files because of which a query has failed: with many of them it takes minutes, in which who runs it has
-    to see whether it is to stop. So it goes on at each call.
+    """A search for the files that made a query fail. It runs in steps, because many files can take minutes.
+
+    Args:
+        query: The name of the query.
+        files: Yields each file with the reason.
     """
 
     query: str
     files: Iterator[tuple[str, str]]
     found: int = 0
 
-    def go_on(self, tell: Callable[[str, str], None]) -> bool:
-        """Tells of each file that is found, and why it is left out; returns whether all are."""
+    def step(self, report: Callable[[str, str], None]) -> bool:
+        """Search for SEARCH_S, and report each file that is found. Return True at the end."""
         until = time.monotonic() + SEARCH_S
         for file, reason in self.files:
             self.found += 1
-            tell(file, reason)
+            report(file, reason)
             if time.monotonic() >= until:
                 return False
         return True
@@ -112,23 +117,28 @@ class Search:
 
 @dataclass
 class LeavingOut:
-    """`queries`: their checkpoints. `send_letter`: of a file, and why it is left out; it comes again after a crash."""
+    """Finds and leaves out the files that make a query fail.
+
+    Args:
+        queries: The checkpoints of the queries by name.
+        send_letter: Writes a dead letter for a file and a reason. After a crash it is called again.
+    """
 
     source: Source
     files: UnreadableFiles
     queries: Mapping[str, Directory]
     send_letter: Callable[[str, str], None]
-    left_out: set[tuple[str, str]] = field(default_factory=set)  # by the query that has been started without the file
+    left_out: set[tuple[str, str]] = field(default_factory=set)  # (query, file): the query runs without the file
     failed_before: dict[str, int] = field(default_factory=dict)  # the batch of each query that failed last
 
     def __post_init__(self) -> None:
         self.known = {*self.files.reasons}
 
     def after(self, query: str, failure: Failure) -> Iterator[tuple[str, str]]:
-        """Leaves out the files because of which a query has failed, from now on, one by one; with the reasons.
+        """Leave out the files that made a query fail; yield each with the reason.
 
-        Spark names one file, and when it is left out the whole batch is read again, from which nothing goes out until
-        it is done: with a thousand such files for hours. So when a batch fails for a second one, all of it is tried.
+        Spark names one file, and the batch without it reads all other files again. With a thousand unreadable files,
+        that would take hours. So when the same batch fails a second time, a trial read covers all its files.
         """
         any_found = False
         for file in [as_in_logs(failure.file)] if failure.file else self.suspects():
@@ -140,50 +150,61 @@ class LeavingOut:
             return
         for file, trial in self.others(query):
             reason = self.leave_out(file, trial)
-            if reason is None:  # it is not the file's fault, and perhaps none of them is at fault
+            if reason is None:  # the fault may be in the disk or the network, so all trial reads are doubtful
                 return
             self.left_out.add((query, file))
             yield file, reason
 
     def leave_out(self, file: str, trial: Failure | None = None) -> str | None:
-        """Tells why it is left out; None if it is not the file's fault. `trial`: the failure of a reading on trial."""
-        if file in self.files.reasons:  # by the other query, whose frame is older
+        """Leave out a file and return the reason, or return None if the file itself is not at fault.
+
+        Args:
+            trial: The failure of a trial read.
+        """
+        if file in self.files.reasons:  # the other query has left it out after this query had started
             return self.files.reasons[file]
-        reason = why_unreadable(self.source.spark, file, self.source.file_format, self.source.schema, trial)
+        source = self.source
+        reason = why_unreadable(source.spark, file, source.settings.file_format, source.schema, trial)
         if reason is not None:
             self.send_letter(file, reason)
             self.files.add(file, reason)
         return reason
 
     def suspects(self) -> list[str]:
-        """Files that may have ended a query which does not name any."""
-        if is_topic(self.source.place) or self.source.file_format != "text":
+        """Return the files that can make a query fail with an error that names no file."""
+        if is_topic(self.source.place) or self.source.settings.file_format != "text":
             return []
         return [file for file in not_in_blocks(self.directory()) if file not in self.known]
 
     def fails_again(self, query: str) -> bool:
-        """Whether the batch that has failed is the one that failed the last time, too."""
+        """Return True if the failed batch is the one that failed the last time."""
         before, batch = self.failed_before.get(query), last_batch(self.queries[query], "offsets")
         self.failed_before[query] = batch
         return before == batch
 
     def others(self, query: str) -> Iterator[tuple[str, Failure]]:
-        """The files of the batch that has failed at which reading fails, and how, but for those that are left out."""
+        """Yield the files of the failed batch whose trial read fails, without those that are left out already."""
         batch = SourceLog(self.queries[query], steps_of(self.directory().url)).last_files()
         files = {*batch} - {*self.files.reasons} - {*self.suspects()}
-        return unreadable_among(self.source.spark, sorted(files), self.source.file_format, self.source.schema)
+        source = self.source
+        return unreadable_among(source.spark, sorted(files), source.settings.file_format, source.schema)
 
     def directory(self) -> Directory:
         return Directory(self.source.spark, self.source.place)
 
 
-LOOK_S = 1.0  # at a time
+# --- without a failure ------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class SilentFiles:
-    """`look()` is called again and again, and looks from time to time. `log`: of the query that has read them, for
-    nobody else. `leave_out`: returns why, or None if there is no reason.
+    """Finds input files that Spark reads as empty, without an error, because their name does not match their content.
+
+    An example is a gzip file with the name .bz2. Such files are checked after the query has read them.
+
+    Args:
+        log: The log of the query that reads the files. No other reader may use this object.
+        leave_out: Leaves out a file and returns the reason, or returns None.
     """
 
     spark: SparkSession
@@ -191,15 +212,15 @@ class SilentFiles:
     left_out: UnreadableFiles
     leave_out: Callable[[str], str | None]
     every_s: float
-    look_at: float = 0.0
-    waiting: deque[Entry] = field(default_factory=deque)  # to be looked at
+    next_look_s: float = 0.0
+    waiting: deque[Entry] = field(default_factory=deque)  # files to check
 
-    def look(self) -> Iterator[tuple[str, str]]:
-        """The files that are left out, by their URLs, each with the reason."""
+    def find(self) -> Iterator[tuple[str, str]]:
+        """Check files for LOOK_S if ``every_s`` has passed; yield those that are left out, with the reasons."""
         now = time.monotonic()
-        if now < self.look_at:
+        if now < self.next_look_s:
             return
-        self.look_at = now + self.every_s
+        self.next_look_s = now + self.every_s
         try:
             self.take_up()
             while self.waiting and time.monotonic() < now + LOOK_S:
@@ -209,14 +230,14 @@ class SilentFiles:
                     if (reason := self.leave_out(file)) is not None:
                         yield file, reason
                 self.waiting.popleft()
-        except (*FROM_JAVA, ValueError, KeyError):  # the file or the log may be there again the next time
+        except (*FROM_JAVA, ValueError, KeyError):  # the file or the log may be accessible the next time
             self.waiting.rotate(-1)
 
     def is_silent(self, file: str, read_ms: int) -> bool:
-        """Whether it reads as nothing, and is not another file by now, which nobody has read."""
+        """Return True if a file reads as empty and has not been replaced since the query read it."""
         return reads_as_nothing(self.spark, file) and changed_ms(self.spark, file) == read_ms
 
     def take_up(self) -> list[str]:
-        """The names of those that have been read, and are to be looked at."""
-        self.waiting += [entry for entry in self.log.newly_done() if sometimes_reads_as_nothing(entry.name)]
+        """Add the files that have been read since the last call; return the names of all files to check."""
+        self.waiting += [entry for entry in self.log.newly_done() if may_read_as_nothing(entry.name)]
         return [entry.name for entry in self.waiting]

@@ -1,5 +1,4 @@
-"""A log of timers replayed on Spark: what became of each, and what another tick, wheel size or timeout would have
-cost."""
+"""Replays of timer logs on Spark: the outcome of each timer, and the cost of other ticks, wheel sizes, and timeouts."""
 
 from hwheel.logs.columns import LogError
 from hwheel.spark.replay.queries import outcomes, replay

@@ -1,7 +1,6 @@
-"""A log in any order, by key: packed where it is read, shuffled as a few blobs, sorted and replayed where these arrive.
+"""Replay of a log in any order, by key: rows are packed where they are read, and sorted and replayed in their shard.
 
-What is costly is a row that goes through Spark's shuffle and into Python by itself; a blob of thousands of rows costs
-next to nothing.
+A row that passes Spark's shuffle and enters Python alone is expensive. A blob of thousands of rows is cheap.
 """
 
 import zlib
@@ -23,15 +22,17 @@ from hwheel_core import order_by
 
 PACKED = "shard int, blob binary, error string"
 PACK_ROWS = 1_048_576
-PACK_BYTES = 2**30  # far below what the 32 bits of Arrow's offsets reach
+PACK_BYTES = 2**30  # far below the limit of Arrow's 32-bit offsets
 NAMES = ["start", "timeout", "end"]
 
 
 @dataclass(frozen=True)
 class Packer:
-    """Rows to blobs of one shard each. `labels`: what the shards are called, so that Spark spreads them evenly.
+    """Pack the rows of each shard into blobs. The input is rows with the columns of the log, or numbers of files.
 
-    What comes in are rows with the log's columns, or numbers of files."""
+    Args:
+        labels: The label of each shard, which Spark distributes evenly.
+    """
 
     key: str
     columns: LogColumns
@@ -46,7 +47,7 @@ class Packer:
             yield packed_rows([0], [None], [str(error)])
 
     def tables(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, str, int]]:
-        """Some rows at a time, the file that they are from, and where in it."""
+        """Yield some rows at a time, with their file and the number of the first row."""
         if self.files is None:
             for table in gather(batches, PACK_ROWS, PACK_BYTES):
                 yield table, "the log", 0
@@ -78,7 +79,7 @@ class Packer:
 
 
 def packed_rows(shards: list[int], blobs: list[Any], errors: list[Any]) -> pa.RecordBatch:
-    """A batch of the columns of PACKED."""
+    """Return a batch with the columns of PACKED."""
     return pa.RecordBatch.from_arrays(
         [pa.array(shards, pa.int32()), pa.array(blobs, pa.binary()), pa.array(errors, pa.string())],
         names=["shard", "blob", "error"],
@@ -87,7 +88,7 @@ def packed_rows(shards: list[int], blobs: list[Any], errors: list[Any]) -> pa.Re
 
 @dataclass(frozen=True)
 class ShardParts:
-    """The blobs of a shard are a part."""
+    """Replay the blobs of a shard as one part."""
 
     grid: Grid
     curves: bool
@@ -109,9 +110,9 @@ class ShardParts:
 
 
 def hashes(keys: pa.Array) -> npt.NDArray[np.int64]:
-    """The same for equal keys in every process, not negative."""
+    """Return hashes that are not negative, and equal for equal keys in all processes."""
     encoded = keys if isinstance(keys, pa.DictionaryArray) else keys.dictionary_encode()
-    # Each different key once: what CRC takes for its bytes.
+    # Each distinct key once, as CRC of its text.
     distinct = [zlib.crc32(str(key).encode()) for key in encoded.dictionary.to_pylist()]
     distinct.append(0)  # null, by the index -1
     found: npt.NDArray[np.int64] = np.array(distinct, np.int64)[encoded.indices.fill_null(-1).to_numpy()]

@@ -1,4 +1,4 @@
-"""The parts of a log, replayed in the workers; a row with what was found comes back from each."""
+"""Replay of the parts of a log in Spark's workers. Each part returns one row with its results."""
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +17,7 @@ PART = "study binary, error string"
 
 
 def study_of(parts: DataFrame) -> Study:
-    """The sum of all parts. A LogError in a worker is raised here, without the traces of three languages."""
+    """Return the sum of all parts. Raise the LogError of a worker, without Spark's traces."""
     rows = parts.collect()
     for row in rows:
         if row.error is not None:
@@ -26,7 +26,7 @@ def study_of(parts: DataFrame) -> Study:
 
 
 def part_row(make_study: Callable[[], Study]) -> pa.RecordBatch:
-    """A batch with one row of PART: what was found, or why nothing could be."""
+    """Return a batch with one row of PART: the results, or the error."""
     found: bytes | None = None
     wrong: str | None = None
     try:
@@ -40,7 +40,7 @@ def part_row(make_study: Callable[[], Study]) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class FileParts:
-    """Each file is a part. What comes in are their numbers."""
+    """Replay each file as a part. The input is the numbers of the files."""
 
     files: list[str]
     columns: LogColumns
@@ -53,14 +53,14 @@ class FileParts:
                 yield part_row(partial(self.replayed, self.files[number]))
 
     def replayed(self, path: str) -> Study:
-        # In one thread: Spark has a core for this task, and the others have tasks of their own.
+        # One thread, because Spark runs a task on each core.
         log, dropped = read_file(path, self.columns)
         return study(log, self.grid, curves=self.curves, dropped=dropped)
 
 
 @dataclass(frozen=True)
 class FrameParts:
-    """Each partition of a frame is a part. What comes in are its rows."""
+    """Replay each partition of a frame as a part. The input is its rows."""
 
     columns: LogColumns
     grid: Grid

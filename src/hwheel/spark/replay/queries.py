@@ -1,10 +1,10 @@
-"""A log of timers replayed on Spark: what became of each, and what another tick, wheel size or timeout would have cost.
+"""replay() and outcomes().
 
-A wheel belongs to one process, so a log is replayed a part at a time, each part on a wheel of its own, and costs are
-added up. What becomes of a timer does not depend on how the log is divided; wake-ups, moves and peaks do.
+A wheel belongs to one process, so each part of a log is replayed on its own wheel, and the costs are added. The outcome
+of a timer does not depend on the parts; wake-ups, moves, and peaks do.
 
-    log already divided:    each file is a part. A worker gets the names of files and reads them itself, through pyarrow
-    anything else, by key:  rows are packed where they are read, a few blobs are shuffled, and sorted where they arrive
+- A divided log: each file is a part. Workers get the names of files and read them with pyarrow.
+- Any other log, by key: rows are packed where they are read, shuffled as a few blobs, and sorted where they arrive.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ from hwheel_core import DEFAULT_WHEEL_SIZE
 
 OUTCOMES = pa.array(["fired", "cancelled"])
 CHUNK_ROWS = 1_000_000
-CHUNK_BYTES = 2**30  # far below what the 32 bits of Arrow's offsets reach
+CHUNK_BYTES = 2**30  # far below the limit of Arrow's 32-bit offsets
 WHEELS_MOST = 4096
 
 
@@ -44,34 +44,36 @@ def replay(
     timeouts: Sequence[int | None] = (None,),
     curves: bool = False,
 ) -> Study:
-    """Lives through a log in virtual time, with every tick, wheel size and timeout that is asked for.
+    """Replay a log in virtual time with each combination of tick, wheel size, and timeout.
 
-    Each part of the log has a wheel of its own: each file, or each partition of a frame; with key and wheels, all
-    timers whose keys fall into the same shard, wherever they stand. A timer fires as in SystemTimer, never early; at
-    one instant timers fire first, then they are cancelled, then started.
+    Each part of the log has its own wheel. A part is a file or a partition of a frame; with key and wheels, a part is
+    all timers whose keys are in the same shard. A timer fires as in SystemTimer, never early. At one instant, timers
+    fire first, then timers are cancelled, then timers start.
 
-    Arguments:
-        log: Parquet files or directories, by path or URL, which the workers read themselves; or a frame.
-        start: the column that says when a timer was started: integers of ms or timestamps. In any order.
-        timeout: for how long: integers of ms or a day-time interval.
-        end: when it was cancelled, as start; null: never.
-        key: the column by which timers are spread over wheels, as a service spreads its keys over its processes.
-        wheels: over how many; with key, and only then.
-        ticks: tick lengths in ms.
-        wheel_sizes: buckets a level.
-        timeouts: timeouts in ms for all timers instead of their own; None: their own.
-        curves: also count how many were pending in the course of time, and how long timers took to be cancelled.
+    Args:
+        log: Parquet files or directories, by path or URL, which the workers read; or a frame.
+        start: The column with the start of a timer: integers of milliseconds, or timestamps. In any order.
+        timeout: The column with its timeout: integers of milliseconds, or a day-time interval.
+        end: The column with the time of its cancel, of the type of start. Null: the timer was not cancelled.
+        key: The column that divides timers among wheels, as a service divides keys among processes.
+        wheels: The number of wheels. Required with key.
+        ticks: Tick lengths in milliseconds.
+        wheel_sizes: Numbers of buckets in each level.
+        timeouts: Timeouts in milliseconds that replace those of all timers. None: the timers' own.
+        curves: Also count pending timers over time, and the delays until cancels.
+
     Returns:
-        A hwheel.tune.study.Study: `.costs`, a ReplayCosts for each point of the grid, summed over the parts; `.at(tick,
-        size)`; `.curves`.
+        A hwheel.tune.study.Study: ``.costs`` has a ReplayCosts for each combination, summed over the parts. Also
+        ``.at(tick, size)`` and ``.curves``.
+
     Raises:
-        LogError (a ValueError): a column is not there or of the wrong type, a row is no timer, or there is no row; it
-            names file, column and row.
-        TypeError, ValueError: as hwheel.replay.
+        LogError: A ValueError: a column is missing or has the wrong type, a row is not a timer, or the log is empty.
+            The message names file, column, and row.
+        TypeError, ValueError: As in hwheel.replay.
 
-    A part is held in a worker's memory, some 150 bytes a row.
+    A worker keeps its part in memory: about 150 bytes for each row.
 
-    Runtime complexity: O(1) a timer and point of the grid, after a sort.
+    O(1) for each timer and combination, after a sort.
     """
     grid = Grid.checked(ticks, wheel_sizes, timeouts)
     columns = LogColumns(start, timeout, end)
@@ -89,7 +91,7 @@ def replay(
 
 def check_wheels(key: str | None, wheels: int | None) -> None:
     if (key is None) != (wheels is None):
-        raise ValueError("key and wheels go together: by which column, over how many wheels")
+        raise ValueError("key and wheels go together: give both, or neither")
     if wheels is None:
         return
     if isinstance(wheels, bool) or not isinstance(wheels, int):
@@ -101,7 +103,7 @@ def check_wheels(key: str | None, wheels: int | None) -> None:
 def opened(
     log: str | Sequence[str] | DataFrame, columns: LogColumns, key: str | None
 ) -> tuple[DataFrame, list[str] | None]:
-    """The log's own columns; or the numbers of its files, one a partition, and the files."""
+    """Return the columns of a log; or the numbers of its files, one in each partition, and the files."""
     if isinstance(log, DataFrame):
         check_frame(log, columns, key)
         return log.select(*map(quoted, columns.names if key is None else [key, *columns.names])), None
@@ -126,32 +128,33 @@ def outcomes(
     wheel_size: int = DEFAULT_WHEEL_SIZE,
     timeout_for_all: int | None = None,
 ) -> DataFrame:
-    """The rows of a log with what became of each timer: `outcome`, "fired" or "cancelled", and `at`, when, in ms.
+    """Return the rows of a log with `outcome`, "fired" or "cancelled", and `at`, its time in milliseconds.
 
-    Arguments:
-        log: a frame with the columns start, timeout and end, as for `replay`, and any others, which stay.
-        tick, wheel_size: the wheel's; tick in ms.
-        timeout_for_all: a timeout in ms for all timers instead of their own.
+    Args:
+        log: A frame with the columns start, timeout, and end, as in ``replay()``. Other columns are kept.
+        tick, wheel_size: The settings of the wheel; tick in milliseconds.
+        timeout_for_all: A timeout in milliseconds that replaces those of all timers.
+
     Raises:
-        LogError, TypeError, ValueError: as `replay`. A row that is no timer makes the query fail when it is run.
+        LogError, TypeError, ValueError: As in ``replay()``. A row that is not a timer makes the query fail.
 
-    Rows are replayed in chunks, in the order in which they come: no timer's fate depends on another's.
+    Rows are replayed in chunks in the order of arrival, because no outcome depends on another timer.
 
-    Runtime complexity: O(1) a timer.
+    O(1) for each timer.
     """
     [(tick_ms, size, timeout_ms)] = Grid.checked([tick], [wheel_size], [timeout_for_all])
     columns = LogColumns(start, timeout, end)
     check_frame(log, columns)
     for name in ("outcome", "at"):
         if name in log.columns:
-            raise ValueError(f"log must have no column {name!r}: that is what is added")
+            raise ValueError(f"log must not have a column {name!r}, because outcomes() adds it")
     schema = StructType([*log.schema.fields]).add("outcome", StringType()).add("at", LongType())
     return log.mapInArrow(Outcomes(columns, tick_ms, size, timeout_ms), schema)
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Adds what became of each timer to the rows of a log, inside mapInArrow."""
+    """Add the outcomes to the rows of a log, inside mapInArrow."""
 
     columns: LogColumns
     tick_ms: int

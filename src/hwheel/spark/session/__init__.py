@@ -1,1 +1,1 @@
-"""The Spark session: its Java, its state store, its Kafka connector, and a session of the command's own."""
+"""Spark sessions: their configuration, the Kafka connector, and the session of the command with its Java."""

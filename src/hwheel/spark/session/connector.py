@@ -1,7 +1,7 @@
-"""Spark's Kafka connector: where it comes from, and whether it is there.
+"""Spark's Kafka connector: its package, and a check that the session has it.
 
-The connector is no part of pyspark. It is jars of the same version, which Spark itself fetches when it starts
-(`spark.jars.packages`), or which lie somewhere (`spark.jars`).
+pyspark does not contain the connector. Spark downloads its jars at the start (`spark.jars.packages`), or loads them
+from files (`spark.jars`). Their version must be that of pyspark.
 """
 
 from typing import Any
@@ -17,18 +17,18 @@ PACKAGES, JARS = "spark.jars.packages", "spark.jars"
 
 
 class KafkaError(HwheelError, RuntimeError):
-    """What keeps a topic from being read or written; the message says what to do."""
+    """A topic cannot be read or written. The message says what to do."""
 
 
 def package() -> str:
-    """The connector that belongs to this Spark, for spark.jars.packages."""
+    """Return the connector of this version of Spark for spark.jars.packages."""
     return f"org.apache.spark:{CONNECTOR}:{pyspark.__version__}"
 
 
 def with_connector(settings: dict[str, str]) -> dict[str, str]:
-    """The settings of a session, with the connector added to the packages, unless jars were given.
+    """Return the settings of a session with the connector among the packages, unless jars are given.
 
-    spark.jars.packages set to nothing says that the connector is there already.
+    If spark.jars.packages is empty, the connector is installed already.
     """
     packages = settings.get(PACKAGES)
     if JARS in settings or packages == "" or CONNECTOR in (packages or ""):
@@ -37,19 +37,19 @@ def with_connector(settings: dict[str, str]) -> dict[str, str]:
 
 
 def check_connector(spark: SparkSession) -> None:
-    """Raises KafkaError where the session has no connector."""
+    """Raise KafkaError if the session has no connector."""
     jvm: Any = spark._jvm
     for name in (jvm.org.apache.spark.sql.kafka010.KafkaSourceProvider, jvm.org.apache.kafka.clients.admin.Admin):
         if not isinstance(name, JavaClass):
             raise KafkaError(
-                f"Spark's Kafka connector is not there: give --packages {package()} to spark-submit, or name its jars "
+                f"Spark's Kafka connector is missing: give --packages {package()} to spark-submit, or name its jars "
                 f"with --conf {JARS}=..."
             )
 
 
 def cannot_fetch(packages: str) -> str:
-    """What to do where Spark does not start with packages to fetch."""
+    """Return the error message for a Spark that does not start with packages to download."""
     return (
-        f"Spark did not start, and says why above. If it cannot fetch {packages}: bring their jars here, and name them "
-        f"with --conf {JARS}=FILE,FILE"
+        f"Spark did not start, for the reason above. If it cannot download {packages}, copy the jars to this machine "
+        f"and name them with --conf {JARS}=FILE,FILE"
     )

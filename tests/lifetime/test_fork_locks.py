@@ -1,4 +1,4 @@
-"""Right after fork: whatever other threads do at the fork, also inside the lock: no deadlock, nothing halved."""
+"""A fork while other threads use timers: the child does not deadlock, and no operation is half done."""
 
 import os
 
@@ -6,7 +6,7 @@ import pytest
 
 from systems import FREE_THREADED
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 FORK_OFTEN = """
 stop = threading.Event()
@@ -45,23 +45,23 @@ WORK = {
     "adding and cancelling tasks": ["timer.call_later(3600, int).cancel()"] * 2,
     "bulk adding and cancelling": ["timer.call_many(many, int).cancel()"] * 2,
     "bulk cancelling by index": ["cancel_in_two_steps()"],
-    "tasks that fall due": ["timer.call_later(0.001, int); time.sleep(0.0001)"] * 2,
-    # With others at the lock, who takes a batch up waits for it in between, and the fork finds it there.
-    "batches that fall due": ["timer.call_many(soon, len); time.sleep(0.002)"] * 2
+    "expiring tasks": ["timer.call_later(0.001, int); time.sleep(0.0001)"] * 2,
+    # Two threads contend for the lock, so that the fork finds a thread between two steps of dispatching a batch.
+    "expiring batches": ["timer.call_many(soon, len); time.sleep(0.002)"] * 2
     + ["timer.call_many(many, int).cancel()"] * 2,
     "a batch that is extended": [
         "extended.extend(soon, len); time.sleep(0.002)",
-        "extended.pending > 50_000 or extended.extend(soon, len)",  # or each fork copies the tables of gigabytes
+        "extended.pending > 50_000 or extended.extend(soon, len)",  # limits the memory that each fork copies
         "extended.cancel()",
     ],
-    "timers made and closed": ["make_and_close()"],
+    "creating and closing timers": ["make_and_close()"],
     "stats and pending": ["timer.stats(); timer.pending()", "move()"],
 }
 
 
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
 @pytest.mark.parametrize("work", WORK)
-def test_forks_while_other_threads_work(ends_well, work, executor):
+def test_a_fork_while_other_threads_work(ends_well, work, executor):
     loops = "\n".join(f"forever(lambda: ({line.replace(';', ',')}))," for line in WORK[work])
     ends_well(
         FORK_OFTEN
@@ -105,7 +105,7 @@ assert stats.pending == 0
     )
 
 
-def test_forks_while_batches_fall_due_with_keep_lose_nothing_in_the_parent(ends_well):
+def test_forks_while_batches_expire_lose_nothing_in_the_parent(ends_well):
     ends_well(
         FORK_OFTEN
         + """
@@ -134,11 +134,8 @@ assert len(ran) == 1500 * len(added)
     )
 
 
-def test_a_kept_batch_that_falls_due_at_the_fork_is_delivered_whole_in_the_child_or_was_on_its_way_in_the_parent(
-    ends_well,
-):
-    # What the parent's executor had taken for a callback is the parent's. Everything else is the child's too, and gets
-    # there: nothing may stay pending for ever.
+def test_no_kept_batch_stays_pending_in_the_child(ends_well):
+    # Timers that the parent was dispatching run in the parent only. All others also run in the child.
     ends_well(
         FORK_OFTEN
         + """
@@ -155,7 +152,7 @@ def keep_child():
     eventually(lambda: all(batch.pending == 0 for batch in added))
     timer.close()
 
-def contend():              # makes who takes a batch up wait for the lock in between
+def contend():              # the thread that dispatches a batch has to wait for the lock
     timer.call_many(array("q", [3_600_000] * 20_000), int).cancel()
 
 workers = [forever(add), forever(add), forever(contend), forever(contend)]
@@ -171,10 +168,10 @@ timer.close()
     )
 
 
-@pytest.mark.skipif(not FREE_THREADED, reason="with a GIL objects have no locks")
+@pytest.mark.skipif(not FREE_THREADED, reason="objects have no locks in a build with a GIL")
 @pytest.mark.parametrize("fork", ["drop", "keep"])
-def test_a_batchs_lock_that_a_thread_was_about_to_get_is_free_in_the_child(ends_well, fork):
-    """CPython hands the lock of an object to who has waited for it, also where that thread is stopped for the fork."""
+def test_the_lock_of_a_batch_is_free_in_the_child(ends_well, fork):
+    """CPython may hand an object's lock to a waiting thread that does not exist in the child."""
     ends_well(f"""
 import ctypes
 OB_MUTEX = 10
@@ -193,3 +190,86 @@ in_child(child)
 lock.value = 0
 assert batch.cancel() == 3
 """)
+
+
+def test_a_fork_while_other_threads_use_groups(ends_well):
+    ends_well(
+        """
+import hwheel_core
+timer, stop = SystemTimer(executor="inline", fork="keep"), threading.Event()
+groups = [timer.group() for _ in range(3)]
+
+def use(group):
+    while not stop.is_set():
+        for i in range(50):
+            group.call_later(i / 10_000 if i % 3 else 3600, int)
+        if group.cancel() > 2000:
+            break
+
+threads = [threading.Thread(target=use, args=(group,)) for group in groups]
+for thread in threads:
+    thread.start()
+
+def child():
+    for group in groups:
+        if hwheel_core.DEBUG:
+            hwheel_core.debug_check(group)
+        left = len(group)
+        group.call_later(3600, int)
+        assert left - 100 < group.close() and len(group) == 0      # some expire meanwhile
+    eventually(lambda: len(timer) == 0)
+    assert timer.close() == []
+
+for _ in range(10):
+    in_child(child)
+stop.set()
+for thread in threads:
+    thread.join()
+timer.close()
+"""
+    )
+
+
+CLOSE_AND_FORK = """
+import os, random, threading, time
+from array import array
+from hwheel import SystemTimer
+
+class Closing(SystemTimer):
+    def _give_back(self, tasks):        # now the parent's close() has taken all tasks
+        self.has_all = True
+
+lost = 0
+begin = time.monotonic()
+for i in range({rounds}):
+    if time.monotonic() - begin > 60:       # a round takes seconds on a slow build and a busy machine
+        break
+    timer = Closing(fork="keep")
+    timer.has_all = False
+    {add}
+    closer = threading.Thread(target=timer.close)
+    closer.start()
+    time.sleep(random.random() * 0.03)
+    pid = os.fork()
+    if pid == 0:
+        if timer.has_all:
+            os._exit(0)
+        count = sum(len(one.indices()) if hasattr(one, "indices") else 1 for one in timer.close())
+        stats = timer.stats()
+        os._exit(count != {count} or stats.added != count or stats.pending != 0)
+    lost += os.waitpid(pid, 0)[1] != 0
+    closer.join()
+assert lost == 0, lost
+"""
+
+
+@pytest.mark.parametrize(
+    ("add", "count", "rounds"),
+    [
+        ("timer.call_many(array('q', [60_000]) * 1_000_000, print)", 1_000_000, 40),
+        ("[timer.call_later(60, print) for _ in range(30_000)]", 30_000, 15),
+    ],
+    ids=["a batch", "tasks"],
+)
+def test_a_fork_during_close_in_another_thread_loses_nothing(ends_well, add, count, rounds):
+    ends_well(CLOSE_AND_FORK.format(add=add, count=count, rounds=rounds))

@@ -1,4 +1,4 @@
-"""Nothing piles up over many rounds of use. tracemalloc also sees the core's own allocations."""
+"""Memory does not grow over many rounds of use. tracemalloc sees the allocations of the core, too."""
 
 import gc
 import threading
@@ -10,13 +10,13 @@ import pytest
 from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
 
 ROUNDS = 12
-ALLOWED_GROWTH = 50_000  # bytes; one forgotten task a step of a round would be more
+ALLOWED_GROWTH = 50_000  # bytes, less than one leaked task for each step of a round
 
 
 def assert_no_growth(one_round):
-    """Runs it until caches are warm, and then insists that more rounds leave no more memory behind."""
+    """Call one_round() until caches are warm, and fail if more rounds use more memory."""
     tracer = threading.gettrace()
-    threading.settrace(None)  # that of coverage.py keeps something of each thread
+    threading.settrace(None)  # the tracer of coverage.py allocates memory for each thread
     tracemalloc.start()
     try:
         for _ in range(3):
@@ -77,8 +77,8 @@ def test_expiring_in_virtual_time():
 
 def test_expiring_on_threads(make_timer):
     timer = make_timer()
-    # It has its second level from now on. A wheel whose clock stands behind by more than 0.5 s takes one more, and
-    # keeps it; on a busy machine that may come about in any round.
+    # Create the second level now. A wheel that falls more than 0.5 s behind creates it, which on a busy machine could
+    # happen in any round.
     timer.call_later(100, int).cancel()
 
     def one_round():
@@ -137,3 +137,25 @@ def test_whole_timers_and_wheels():
             wheel.overflow_wheel.snapshot()
 
     assert_no_growth(one_round)
+
+
+def test_a_long_lived_group():
+    timer = ManualTimer()
+    group = timer.group()
+    group.call_every(1e6, int)
+
+    def one_round():
+        for i in range(500):
+            group.call_later(0.01, int, i)
+            group.call_later(5, int, i, i).cancel()
+            group.call_every(5, int, i).cancel()
+        timer.advance(1)
+        for i in range(500):
+            short = timer.group()
+            short.call_later(100 + i, int, short)
+            short.close()
+            timer.group().call_later(0.5, int, i)
+        timer.advance(1)
+
+    assert_no_growth(one_round)
+    assert len(group) == len(timer) == 1

@@ -1,4 +1,4 @@
-"""Nothing is left behind: the callback and its arguments are released at cancel and at expiry, at once."""
+"""Cancel and expiry release the callback and its arguments at once."""
 
 import functools
 import gc
@@ -15,14 +15,14 @@ from waiting import PATIENCE_WITH_MACHINE_S
 
 
 class Thing:
-    """Something whose end can be seen."""
+    """An object whose release a weak reference shows."""
 
     def method(self, *args, **kwargs):
         pass
 
 
 def take(*args, **kwargs):
-    """A callback that keeps nothing."""
+    """A callback that does nothing."""
 
 
 def fail(*args, **kwargs):
@@ -30,7 +30,7 @@ def fail(*args, **kwargs):
 
 
 def call_of(kind, thing):
-    """(callback, args, kwargs) in which the thing stands in some place."""
+    """Return (callback, args, kwargs), one of which holds the thing."""
     return {
         "bound method": (thing.method, (), {}),
         "closure": (lambda: thing, (), {}),
@@ -58,26 +58,26 @@ KINDS = [
 
 
 def make(kind, delay_ms=50, cls=TimerTask):
-    """A task that alone holds a Thing, and a way to see whether it is still there."""
+    """Return a task that holds the only reference to a Thing, and a weak reference to the Thing."""
     thing = Thing()
     callback, args, kwargs = call_of(kind, thing)
     return cls(delay_ms, callback, *args, **kwargs), weakref.ref(thing)
 
 
 class Subclass(TimerTask):
-    """With a dict, and with TimerTask's own run()."""
+    """A subclass with a dict and without a run()."""
 
 
 @pytest.fixture
 def make_by_hand(make_timer, hand_clock):
-    """Makes a timer that is real in everything but its clock, and runs callbacks in advance_clock()."""
+    """Return a factory of timers that run callbacks in advance_clock() by a clock that the test sets."""
     options = {"executor": "inline", "clock": hand_clock, "reaper": False, "on_error": lambda task, error: None}
     return functools.partial(make_timer, **options)
 
 
 @pytest.mark.parametrize("cls", [TimerTask, Subclass])
 @pytest.mark.parametrize("kind", KINDS)
-def test_at_cancel(make_by_hand, no_gc, kind, cls):
+def test_cancel_releases(make_by_hand, no_gc, kind, cls):
     timer = make_by_hand()
     task, thing = make(kind, cls=cls)
     timer.add(task)
@@ -88,7 +88,7 @@ def test_at_cancel(make_by_hand, no_gc, kind, cls):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_at_cancel_before_any_add(no_gc, kind):
+def test_cancel_before_the_add_releases(no_gc, kind):
     task, thing = make(kind)
     assert task.cancel()
     assert thing() is None
@@ -96,7 +96,7 @@ def test_at_cancel_before_any_add(no_gc, kind):
 
 @pytest.mark.parametrize("cls", [TimerTask, Subclass])
 @pytest.mark.parametrize("kind", KINDS)
-def test_at_expiry_also_while_the_task_is_kept(make_by_hand, hand_clock, no_gc, kind, cls):
+def test_expiry_releases_although_the_task_is_referenced(make_by_hand, hand_clock, no_gc, kind, cls):
     timer = make_by_hand()
     task, thing = make(kind, cls=cls)
     timer.add(task)
@@ -109,7 +109,7 @@ def test_at_expiry_also_while_the_task_is_kept(make_by_hand, hand_clock, no_gc, 
 
 @pytest.mark.parametrize("executor", ["own thread", "inline", "pool"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_at_expiry_on_a_real_thread(no_gc, eventually, executor, kind):
+def test_expiry_in_a_thread_releases(no_gc, eventually, executor, kind):
     with ThreadPoolExecutor(1) as pool:
         chosen = {"own thread": None, "inline": "inline", "pool": pool}[executor]
         with SystemTimer(executor=chosen, on_error=lambda task, error: None) as timer:
@@ -120,38 +120,38 @@ def test_at_expiry_on_a_real_thread(no_gc, eventually, executor, kind):
 
 
 class OwnRun(TimerTask):
-    """With a run() of its own, and something that it holds."""
+    """A task with a run() of its own."""
 
     def run(self):
         pass
 
 
-def task_and_what_it_holds(kind):
-    if kind != "a run() of its own":
+def task_and_thing(kind):
+    if kind != "own run()":
         return make(kind, delay_ms=1)
     task = OwnRun(1)
     task.thing = Thing()
     return task, weakref.ref(task.thing)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "a run() of its own"])
-def test_at_expiry_elsewhere_while_the_reaper_sleeps(no_gc, eventually, kind):
-    # Without a GIL what the reaper has made for the call is released when the reaper comes back to Python, unless it
-    # has given it away; and the reaper sleeps here until the timer is closed.
+@pytest.mark.parametrize("kind", [*KINDS, "own run()"])
+def test_expiry_in_an_executor_releases_while_the_reaper_sleeps(no_gc, eventually, kind):
+    # Without a GIL, an object that the reaper created is released when the reaper runs Python code again, unless the
+    # reaper passed it on. Here the reaper sleeps until the timer is closed.
     executor = ManualExecutor()
     with SystemTimer(executor=executor, on_error=lambda task, error: None) as timer:
-        task, thing = task_and_what_it_holds(kind)
+        task, thing = task_and_thing(kind)
         timer.add(task)
         del task
         call, args = executor.calls.get(timeout=PATIENCE_WITH_MACHINE_S)
-        time.sleep(0.05)  # the reaper goes to sleep: were it slower, the test would only see less
+        time.sleep(0.05)  # the reaper goes to sleep; if it is slower, the test only finds less
         call(*args)
         del call, args
         eventually(lambda: thing() is None, "the release", patience_s=10)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_in_a_bare_wheel(no_gc, kind):
+def test_run_releases_a_task_of_a_wheel(no_gc, kind):
     wheel = TimingWheel()
     task, thing = make(kind)
     wheel.add(task, 50)
@@ -164,7 +164,7 @@ def test_in_a_bare_wheel(no_gc, kind):
     assert thing() is None
 
 
-def test_inside_the_callback_the_task_has_let_go_already(make_by_hand, hand_clock, no_gc):
+def test_the_task_is_released_before_its_callback_runs(make_by_hand, hand_clock, no_gc):
     timer = make_by_hand()
     seen = []
     task = timer.add(TimerTask(50, lambda *args: seen.append((task.callback, task.args, task.kwargs)), 1))
@@ -210,7 +210,7 @@ def test_a_periodic_task_releases_its_callback_at_cancel(make_by_hand, hand_cloc
 def test_a_cycle_through_the_callback_is_broken(make_by_hand, hand_clock, no_gc, ending):
     timer = make_by_hand()
 
-    # The argument knows its task, and the task its argument.
+    # The argument references its task, and the task its argument.
     def add():
         thing = Thing()
         thing.task = timer.call_later(0.05, Thing.method, thing)
@@ -227,7 +227,7 @@ def test_a_cycle_through_the_callback_is_broken(make_by_hand, hand_clock, no_gc,
 
 
 @pytest.mark.parametrize("ending", ["cancel", "expire"])
-def test_a_cycle_of_a_callback_that_is_a_closure_over_its_task_is_broken(make_by_hand, hand_clock, no_gc, ending):
+def test_a_cycle_through_a_closure_over_the_task_is_broken(make_by_hand, hand_clock, no_gc, ending):
     timer = make_by_hand()
 
     def add():
@@ -249,7 +249,7 @@ def test_a_cycle_of_a_callback_that_is_a_closure_over_its_task_is_broken(make_by
 
 
 @pytest.mark.parametrize("where", ["wheel", "manual"])
-def test_a_dropped_wheel_or_manual_timer_frees_what_is_pending(no_gc, where):
+def test_a_dropped_wheel_or_manual_timer_releases_its_tasks(no_gc, where):
     things = []
     owner = TimingWheel() if where == "wheel" else ManualTimer()
     for delay_ms in (10, 1000, 10**9):
@@ -266,7 +266,7 @@ def test_a_dropped_wheel_or_manual_timer_frees_what_is_pending(no_gc, where):
     assert all(thing() is None for thing in things)
 
 
-def test_what_close_returned_is_released_with_the_list(make_by_hand, no_gc):
+def test_tasks_that_close_returned_are_released_with_the_list(make_by_hand, no_gc):
     timer = make_by_hand()
     things = []
     for kind in KINDS:
@@ -283,7 +283,7 @@ def test_what_close_returned_is_released_with_the_list(make_by_hand, no_gc):
     assert all(thing() is None for thing in things)
 
 
-def test_what_close_returned_in_cycles_is_released_at_the_next_collection(make_by_hand):
+def test_cycles_that_close_returned_are_collected(make_by_hand):
     timer = make_by_hand()
     thing = Thing()
     alive = weakref.ref(thing)
@@ -298,7 +298,7 @@ def test_what_close_returned_in_cycles_is_released_at_the_next_collection(make_b
 
 
 class Knot(TimerTask):
-    """A task of a cycle that no release of a callback breaks."""
+    """A task in a cycle that the release of its callback does not break."""
 
     def __init__(self, delay_ms):
         super().__init__(delay_ms)
@@ -309,7 +309,7 @@ class Knot(TimerTask):
 
 
 @pytest.mark.parametrize("ending", ["cancel", "expire", "close", "cancel before add"])
-def test_a_subclass_in_a_cycle_with_itself_is_collected_after_its_end(make_by_hand, hand_clock, ending):
+def test_a_subclass_in_a_cycle_is_collected_after_its_end(make_by_hand, hand_clock, ending):
     timer = make_by_hand()
     task = Knot(50)
     alive = weakref.ref(task)
@@ -367,7 +367,7 @@ def test_a_closed_timer_in_a_cycle_with_its_clock_and_callbacks_is_collected():
 
 
 @pytest.mark.parametrize("end", ["run", "cancel", "full", "another", "overflow", "closed"])
-def test_a_batch_that_is_extended_releases_its_callback_with_its_last_timer_and_where_nothing_was_added(no_gc, end):
+def test_an_extended_batch_releases_its_callback(no_gc, end):
     timer = ManualTimer(start_ms=1, max_pending=3)
     callback = Thing().method
     gone = weakref.ref(callback.__self__)

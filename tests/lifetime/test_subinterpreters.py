@@ -1,5 +1,7 @@
-"""Only the main interpreter of a process has hwheel. Any other is told so at the import, in whatever order they come,
-and the main one's timers take no notice."""
+"""Only the main interpreter of a process can import hwheel. In any other, the import raises ImportError.
+
+The order of the imports does not matter, and the timers of the main interpreter are not affected.
+"""
 
 import importlib.util
 
@@ -7,9 +9,9 @@ import pytest
 
 from programs import output_of
 
-PRIVATE = ["_interpreters", "_xxsubinterpreters"]  # from 3.13 on, and before
+PRIVATE = ["_interpreters", "_xxsubinterpreters"]  # the name since 3.13, and the name before
 pytestmark = pytest.mark.skipif(
-    not any(map(importlib.util.find_spec, PRIVATE)), reason="this Python makes no other interpreters"
+    not any(map(importlib.util.find_spec, PRIVATE)), reason="this Python has no subinterpreters"
 )
 
 OTHERS = """
@@ -19,8 +21,8 @@ try:
 except ImportError:
     import _xxsubinterpreters as interpreters
 
-def told(code, own_gil):
-    # What another interpreter is told that runs the code; None: it succeeds.
+def error_of(code, own_gil):
+    # Run the code in another interpreter, and return its error or None.
     if sys.version_info >= (3, 13):
         other = interpreters.create("isolated" if own_gil else "legacy")
     else:
@@ -34,7 +36,7 @@ def told(code, own_gil):
         interpreters.destroy(other)
 
 def is_refused(module, own_gil):
-    answer = told(f"import {module}", own_gil)
+    answer = error_of(f"import {module}", own_gil)
     assert "ImportError" in answer and "main interpreter" in answer, answer
     assert "docs/processes.md" in answer, answer
 
@@ -45,17 +47,17 @@ def works():
         timer.call_later(0.001, ran.set)
         assert ran.wait(60)
 
-assert told("import threading", True) is None
+assert error_of("import threading", True) is None
 """
-UNCOUNTED = {"COVERAGE_PROCESS_CONFIG": ""}  # coverage.py begins in every interpreter, but can only in the main one
+UNCOUNTED = {"COVERAGE_PROCESS_CONFIG": ""}  # coverage.py works in the main interpreter only
 EACH = "for own_gil in (True, False):\n    for module in ('hwheel', 'hwheel.threading', 'hwheel_core'):\n        "
 
 
-def test_who_tries_first_does_not_take_it_from_the_main_interpreter():
+def test_a_refused_import_does_not_affect_the_main_interpreter():
     assert output_of("-P", "-c", f"{OTHERS}\n{EACH}is_refused(module, own_gil)\nworks()\n", env=UNCOUNTED) == ""
 
 
-def test_timers_of_the_main_interpreter_take_no_notice():
+def test_a_refused_import_does_not_affect_timers():
     program = f"""{OTHERS}
 from hwheel import SystemTimer
 timer = SystemTimer()
@@ -77,8 +79,7 @@ if hasattr(os, "fork"):
     assert output_of("-P", "-W", "ignore::DeprecationWarning", "-c", program, env=UNCOUNTED) == ""
 
 
-def test_a_timer_in_another_interpreter_that_imports_late_is_told_the_same():
-    """In a thread of the interpreter, where it is not the module of the main program that imports."""
+def test_an_import_in_a_thread_of_another_interpreter_is_refused():
     program = f"""{OTHERS}
 import hwheel
 code = '''
@@ -94,7 +95,7 @@ thread.start()
 thread.join()
 raise ImportError(said[0])
 '''
-answer = told(code, False)
+answer = error_of(code, False)
 assert "main interpreter" in answer, answer
 """
     assert output_of("-P", "-c", program, env=UNCOUNTED) == ""

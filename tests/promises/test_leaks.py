@@ -1,4 +1,4 @@
-"""`nox -s leaks` tells a leak of the core from what others leave behind."""
+"""The report of `nox -s leaks` separates leaks of the core from those of other modules."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def leaks(folder):
     return subprocess.run([sys.executable, program, folder], capture_output=True, text=True, check=False)
 
 
-def test_a_leak_of_the_core_is_shown_and_what_others_leave_is_counted(tmp_path):
+def test_leaks_of_the_core_are_shown_and_others_counted(tmp_path):
     (tmp_path / "report.1").write_text(f"==1==ERROR\n\n{OTHERS}\n{OURS}\nSUMMARY: AddressSanitizer\n")
     (tmp_path / "report.2").write_text(f"==2==ERROR\n\n{OTHERS}\nSUMMARY: AddressSanitizer\n")
     done = leaks(tmp_path)
@@ -40,12 +40,12 @@ def test_a_leak_of_the_core_is_shown_and_what_others_leave_is_counted(tmp_path):
     assert "leaks of the core: 1; of the interpreter and other modules: 2, in 2 processes" in done.stdout
 
 
-def test_without_one_all_is_well(tmp_path):
+def test_without_a_leak_of_the_core_the_status_is_0(tmp_path):
     (tmp_path / "report.1").write_text(f"{OTHERS}\n{NOTE}\n")
     done = leaks(tmp_path)
     assert done.returncode == 0
     assert "leaks of the core: 0; of the interpreter and other modules: 2, in 1 processes" in done.stdout
 
 
-def test_without_a_report_nothing_was_looked_for(tmp_path):
+def test_without_a_report_the_status_is_1(tmp_path):
     assert leaks(tmp_path).returncode == 1

@@ -21,56 +21,56 @@ from wheel_order import count
 @pytest.mark.parametrize(
     "rules", [wheel_order.Rules(size=2, levels=3, tasks=4), wheel_order.Rules(size=3, levels=2, tasks=3)], ids=str
 )
-def test_a_small_wheel_is_in_order_and_never_early_in_every_state(rules):
+def test_every_state_of_a_small_wheel(rules):
     assert search(wheel_order.START, partial(wheel_order.steps_from, rules=rules)) > 1000
 
 
 @pytest.mark.parametrize("wrong", [{"finer_first": False}, {"backwards": False}], ids=str)
-def test_the_search_finds_why_the_order_is_as_it_is(wrong):
+def test_the_search_finds_wrong_orders(wrong):
     with pytest.raises(Broken, match="out of order"):
         search(wheel_order.START, partial(wheel_order.steps_from, rules=wheel_order.Rules(size=2, tasks=2, **wrong)))
 
 
-def test_no_wake_up_is_lost_in_any_state():
+def test_every_state_of_the_wake_ups():
     assert search(wake_up.Timer(), partial(wake_up.steps_from, rules=wake_up.Rules(last=3))) > 1000
 
 
 @pytest.mark.parametrize(
     ("wrong", "found"),
-    [({"latest_counts": False}, "a stop is not heard|nobody wakes"), ({"last_takes_away": False}, "slept through")],
+    [({"latest_counts": False}, "misses the stop|no thread wakes"), ({"last_clears": False}, "missed a wake-up")],
     ids=str,
 )
-def test_the_search_finds_why_a_wake_up_is_for_all(wrong, found):
+def test_the_search_finds_lost_wake_ups(wrong, found):
     with pytest.raises(Broken, match=found):
         search(wake_up.Timer(), partial(wake_up.steps_from, rules=wake_up.Rules(last=3, **wrong)))
 
 
 @pytest.mark.parametrize("rules", [inboxes.Rules(tasks=1), inboxes.Rules(last=1)], ids=str)
-def test_nothing_in_an_inbox_is_slept_through_or_out_of_order_in_any_state(rules):
+def test_every_state_of_the_inboxes(rules):
     assert search(inboxes.Timer(), partial(inboxes.steps_from, rules=rules)) > 1000
 
 
 @pytest.mark.parametrize(
     ("wrong", "found"),
     [
-        ({"later_only": False, "cancels": 0}, "nobody wakes"),
-        ({"latest_counts": False, "tasks": 1, "cancels": 0}, "nobody wakes"),
-        ({"empties_after_opening": False, "cancels": 0}, "nobody wakes"),
-        ({"looks_at_mail_again": False, "last": 1, "tasks": 3, "cancels": 0}, "had returned when its own began"),
-        ({"add_empties": False, "last": 1, "cancels": 0}, "had returned when its own began"),
-        ({"merges": False, "last": 1, "cancels": 0}, "had returned when its own began"),
-        ({"clock_is_fine": False, "last": 1, "cancels": 0}, "had returned when its own began"),
+        ({"later_only": False, "cancels": 0}, "no thread wakes"),
+        ({"latest_counts": False, "tasks": 1, "cancels": 0}, "no thread wakes"),
+        ({"empties_after_opening": False, "cancels": 0}, "no thread wakes"),
+        ({"checks_mail_again": False, "last": 1, "tasks": 3, "cancels": 0}, "overtakes one"),
+        ({"add_empties": False, "last": 1, "cancels": 0}, "overtakes one"),
+        ({"merges": False, "last": 1, "cancels": 0}, "overtakes one"),
+        ({"clock_is_fine": False, "last": 1, "cancels": 0}, "overtakes one"),
         ({"close_shuts": False, "last": 1, "tasks": 1, "cancels": 0}, "in an inbox after the close"),
-        ({"cancel_looks_again": False, "last": 1, "tasks": 1}, "in no place, in two, or no more"),
+        ({"cancel_checks_again": False, "last": 1, "tasks": 1}, "in no place or in two"),
     ],
     ids=str,
 )
-def test_the_search_finds_why_the_inboxes_are_as_they_are(wrong, found):
+def test_the_search_finds_wrong_inboxes(wrong, found):
     with pytest.raises(Broken, match=found):
         search(inboxes.Timer(), partial(inboxes.steps_from, rules=inboxes.Rules(**wrong)))
 
 
-def test_the_wheel_that_is_searched_places_as_the_wheel_does():
+def test_the_model_places_tasks_like_the_wheel():
     chance = random.Random(sampling.SEED or 1)
     for _ in range(40):
         rules = wheel_order.Rules(size=chance.choice([2, 3]), levels=3)
@@ -90,10 +90,10 @@ def test_the_wheel_that_is_searched_places_as_the_wheel_does():
 
 
 def advanced(model, now, rules, came):
-    """After all steps of an advance to a time; came: the times of what is handed out in it."""
+    """Return the model after an advance. `came` receives the times of the dispatched tasks."""
     while model.flush or model.due or any(bucket[0] <= now for bucket in model.buckets):
         step, after = next(wheel_order.advance(model, rules))
-        if "handed out" in step:
+        if "dispatched" in step:
             came += [time for time, _ in model.due]
         model = after
     return model

@@ -1,4 +1,4 @@
-"""How a fuzzer's bytes are read: as a tape of choices. After its end come zeros, so that every tape has a meaning."""
+"""Bytes of a fuzzer as a tape of choices. Beyond the end the tape has zeros, so every tape is valid."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
@@ -10,7 +10,7 @@ FAR = (LAST_MS, LAST_MS - 1, 2**62, 2**53, 2**50, 2**40, 86_400_000, 2**31, 2**3
 
 
 def number(tape: Tape) -> int:
-    """Not negative: mostly a small one, in few bytes."""
+    """Read a number that is not negative: mostly a small one, from few bytes."""
     first = next(tape, 0)
     if first < 192:
         return first

@@ -1,6 +1,6 @@
-"""Visits every state of small wheels and timers, and says how many there are. Some minutes; --quick: some seconds.
+"""Check every state of small wheels and timers, in some minutes; with --quick in some seconds.
 
-What is proved stands at the heads of wheel_order.py, wake_up.py and inboxes.py.
+The heads of wheel_order.py, wake_up.py, and inboxes.py say what is proved.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import wheel_order
 from search import search
 
 PROOFS: dict[str, tuple[Any, Callable[..., Iterable[Any]], list[Any], list[Any]]] = {
-    "the wheel is in order and never early": (
+    "the wheel keeps the order and is never early": (
         wheel_order.START,
         wheel_order.steps_from,
         [wheel_order.Rules(size=2, tasks=4), wheel_order.Rules(size=3, tasks=2)],
@@ -32,7 +32,7 @@ PROOFS: dict[str, tuple[Any, Callable[..., Iterable[Any]], list[Any], list[Any]]
         [wake_up.Rules(last=4)],
         [wake_up.Rules(last=7)],
     ),
-    "inboxes are in order, and nothing in them is slept through": (
+    "inboxes keep the order and lose no wake-up": (
         inboxes.Timer(),
         inboxes.steps_from,
         [inboxes.Rules(tasks=1), inboxes.Rules(last=1)],
@@ -42,9 +42,9 @@ PROOFS: dict[str, tuple[Any, Callable[..., Iterable[Any]], list[Any], list[Any]]
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="proof", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="the smaller bounds alone")
+    parser.add_argument("--quick", action="store_true", help="only the smaller bounds")
     options = parser.parse_args()
     console = Console()
     for what, (first, steps_from, small, large) in PROOFS.items():
@@ -56,9 +56,7 @@ def main() -> None:
                     partial(steps_from, rules=rules),
                     lambda count: status.update(f"{what}: {rules}, {count:,} states so far"),  # noqa: B023
                 )
-            console.print(
-                f"{what}: {rules}: in all {states:,} states, {time.monotonic() - begin:.0f} s", soft_wrap=True
-            )
+            console.print(f"{what}: {rules}: {states:,} states, {time.monotonic() - begin:.0f} s", soft_wrap=True)
 
 
 if __name__ == "__main__":

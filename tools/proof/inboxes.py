@@ -1,58 +1,58 @@
-"""That nothing is slept through, out of order, left behind or there twice, in every state of a timer with two inboxes.
+"""Proof over every state of a timer with two inboxes: no task is missed, out of order, left behind, or there twice.
 
-Two threads add and cancel, through the inboxes or through the timer's lock; two sleep, a reaper and a caller of
-advance_clock(), who also comes and goes; one closes. A step is what happens under one hold of the timer's lock or of an
-inbox's, or a reading of the clock; time goes on between any two. Only what goes from inbox to inbox is more than one
-step: who empties them takes lock after lock, and who lies down or closes opens one after the other, with adds and
-cancels at the others in between. The last of these locks, the move into the wheel, and what the timer's lock was taken
-for, are one step, because none of it looks at the inboxes that are not held.
+Two threads add and cancel, through the inboxes or through the timer's lock. Two threads sleep: a reaper, and a caller
+of advance_clock() that also arrives and leaves. One thread closes the timer. A step is everything under one hold of
+the timer's lock or of an inbox's lock, or one reading of the clock. The time can change between any two steps. Only
+work on several inboxes takes more than one step: emptying locks one inbox after the other, and going to sleep or
+closing opens one after the other, while adds and cancels use the others. The last of these locks, the move into the
+wheel, and the work that the timer's lock was taken for are one step, because they do not use inboxes that are not held.
 
-Tasks come and go without end, but only so many are there at once; of readings of the clock only matters which is
-earlier. A thread may find any inbox locked or full, because others may be at it, and go on to the next one or to the
-timer's lock.
+The number of tasks at a time is limited. The model only knows which of two readings of the clock is earlier. A thread
+can find any inbox locked or full, because another thread may use it, and then tries the next inbox or the timer's lock.
 
-In every state:
-    somebody wakes: while those who are there sleep, and no wake-up is on its way, nothing in an inbox or in the wheel
-    falls due before one of them wakes up by himself;
-    order: when a task comes into the wheel, no inbox has another of its tick whose add returned before its own began;
-    once: what is pending is in one inbox or in the wheel, and what was cancelled in neither; who wants to cancel it
-    under the timer's lock finds it in the wheel; and the counts are right;
-    and once a timer is closed, its inboxes are empty.
+Invariants of every state:
+    wake-up: while all sleepers that are present sleep and none is being woken, no task in an inbox or in the wheel
+    expires before one of them wakes up;
+    order: when a task moves into the wheel, no inbox has a task of the same tick whose add returned before the add of
+    this one began;
+    once: a pending task is in one inbox or in the wheel, a canceled one in neither; a cancel under the timer's lock
+    finds its task in the wheel; and the counters are right;
+    and the inboxes of a closed timer are empty.
 """
 
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-AWAY = -1  # a sleeper that is not there; whoever is up and looks holds the lock
-FOR_EVER = 99
-NONE = -1  # INT64_MIN in the core: nobody has to be woken
+AWAY = -1  # a sleeper that is not present; one that is awake holds the lock
+FOREVER = 99
+NONE = -1  # INT64_MIN in the core: no thread sleeps
 
 OPEN, CLOSING, CLOSED = range(3)
 
 
 class Rules(NamedTuple):
-    """What is proved, and wrong variants, for which the search has to find why."""
+    """The bounds, and switches for wrong variants, which the search must find."""
 
     last: int = 2  # the latest time
     tasks: int = 2  # at once
-    cancels: int = 1  # at once; 0: nothing is cancelled at all
-    later_only: bool = True  # an inbox takes what falls due when the sleepers wake up by themselves, or later
-    latest_counts: bool = True  # of two that sleep the one that sleeps longer decides what that is
-    empties_after_opening: bool = True  # who lies down looks once more at what has come meanwhile
-    looks_at_mail_again: bool = True  # who empties holds the locks of all that there is something in
-    add_empties: bool = True  # what is added through the lock comes behind what is in the inboxes
-    merges: bool = True  # of two inboxes that goes first whose add has read the clock earlier
-    clock_is_fine: bool = True  # an add that began after another had returned has read a later time
+    cancels: int = 1  # at once; 0: no cancels
+    later_only: bool = True  # an inbox takes only tasks that expire after the sleepers wake up
+    latest_counts: bool = True  # that time is the longer of two sleeps
+    empties_after_opening: bool = True  # a thread checks the inboxes again before it sleeps
+    checks_mail_again: bool = True  # emptying holds the locks of all inboxes that are not empty
+    add_empties: bool = True  # an add through the lock empties the inboxes first
+    merges: bool = True  # tasks of two inboxes move in the order of their readings of the clock
+    clock_is_fine: bool = True  # an add that began after another had returned read a later time
     close_shuts: bool = True
-    cancel_looks_again: bool = True  # where the task is, under the inbox's lock
+    cancel_checks_again: bool = True  # that the task is in the inbox, under the inbox's lock
 
 
 class Task(NamedTuple):
-    """One that is about to be added, or pending."""
+    """A task that is being added, or pending."""
 
     time: int
-    behind: int = 0  # bits: of its time those in an inbox whose add had returned before this one's began
+    behind: int = 0  # bits: tasks of its time in inboxes whose add had returned before this one's began
 
 
 class Letter(NamedTuple):
@@ -63,40 +63,40 @@ class Letter(NamedTuple):
 
 
 class Inbox(NamedTuple):
-    """The Inbox of the core."""
+    """The core's Inbox."""
 
     start: int  # from_ms
     letters: tuple[Letter, ...] = ()
     pending: int = 0
-    added: int = 0  # the inbox's bit in Timer.mail: whether it is more than 0
+    added: int = 0  # the inbox's bit in Timer.mail says whether this is more than 0
     cancelled: int = 0
     latest: int = 0  # last_ns
 
 
 class Work(NamedTuple):
-    """What a thread is about."""
+    """What a thread is going to do."""
 
-    what: str  # "add", "cancel", "close", or "sleep", whose task is the number of the sleeper
-    task: int = -1  # -1: another has cancelled it, or it has expired
-    at: int = 0  # of an add the reading of the clock, of a cancel the inbox in which it has seen the task
+    what: str  # "add", "cancel", "close", or "sleep", which has the number of the sleeper as its task
+    task: int = -1  # -1: it was canceled by another thread, or has expired
+    at: int = 0  # an add's reading of the clock, or the inbox in which a cancel saw the task
 
 
 class Hold(NamedTuple):
-    """The timer's lock is held, and inboxes are gone through."""
+    """The timer's lock is held while the inboxes are opened or emptied."""
 
     work: Work
-    opening: int = -1  # the inbox to be opened next; -1: they are emptied
+    opening: int = -1  # the next inbox to open; -1: the inboxes are being emptied
     held: int = 0  # bits
     more: int = 0
-    is_over: bool = False  # the work is done once they are empty
+    is_over: bool = False  # the work is done when they are empty
 
 
 class Timer(NamedTuple):
-    """A state."""
+    """One state."""
 
     now: int = 0
     tasks: tuple[Task, ...] = ()
-    # The first sleeper sleeps for a bucket that a cancel has emptied.
+    # The first sleeper waits for a bucket that a cancel has emptied.
     inboxes: tuple[Inbox, ...] = (Inbox(1), Inbox(1))
     wheel: frozenset[int] = frozenset()
     threads: tuple[Work, ...] = ()
@@ -106,12 +106,12 @@ class Timer(NamedTuple):
     woken: bool = False  # the waker is set
     phase: int = OPEN
     pending: int = 0  # Timer.pending
-    added: int = 0  # how many more have been added than Timer.added says
+    added: int = 0  # the number of adds that Timer.added does not count yet
     cancelled: int = 0
 
 
 class Content(NamedTuple):
-    """The part of a state that is the same with many different sleepers."""
+    """The part of a state that does not depend on the sleepers."""
 
     tasks: tuple[Task, ...]
     inboxes: tuple[Inbox, ...]
@@ -123,7 +123,7 @@ class Content(NamedTuple):
 
 
 def steps_from(timer: Timer, rules: Rules) -> Iterator[tuple[str, Timer]]:
-    """Everything that may happen next."""
+    """Yield every step that can happen next."""
     check(timer)
     for step, after in anything(timer, rules):
         yield step, normal(after)
@@ -133,21 +133,23 @@ def check(timer: Timer) -> None:
     asleep = awaited(timer)
     placed = [*timer.wheel, *(letter.task for inbox in timer.inboxes for letter in inbox.letters)]
     unplaced = {work.task for work in at_work(timer) if work.what == "add"}
-    assert sorted([*placed, *unplaced]) == list(range(len(timer.tasks))), "a task is in no place, in two, or no more"
+    assert sorted([*placed, *unplaced]) == list(range(len(timer.tasks))), "a task is in no place or in two"
     if asleep and not timer.woken:
         for number in placed:
             time = timer.tasks[number].time
-            assert min(asleep) <= time, f"nobody wakes for what falls due at {time}: they sleep until {asleep}"
+            assert min(asleep) <= time, f"no thread wakes for the task at {time}: they sleep until {asleep}"
     if timer.phase == CLOSED:
-        assert not any(inbox.letters for inbox in timer.inboxes), "something is in an inbox after the close"
-    assert timer.pending == len(timer.wheel), "the timer miscounts what is pending"
-    assert all(inbox.pending == len(inbox.letters) for inbox in timer.inboxes), "an inbox miscounts what is pending"
-    assert timer.added == sum(inbox.added for inbox in timer.inboxes), "what was added is miscounted"
-    assert timer.cancelled == sum(inbox.cancelled for inbox in timer.inboxes), "what was cancelled is miscounted"
+        assert not any(inbox.letters for inbox in timer.inboxes), "a task is in an inbox after the close"
+    assert timer.pending == len(timer.wheel), "the timer's count of pending tasks is wrong"
+    assert all(inbox.pending == len(inbox.letters) for inbox in timer.inboxes), (
+        "the count of an inbox is wrong"
+    )
+    assert timer.added == sum(inbox.added for inbox in timer.inboxes), "the count of adds is wrong"
+    assert timer.cancelled == sum(inbox.cancelled for inbox in timer.inboxes), "the count of cancels is wrong"
 
 
 def awaited(timer: Timer) -> list[int]:
-    """Until when they sleep, if all who are there do; nobody counts on one who is up and still to look."""
+    """Return until when the sleepers that are present sleep; nothing if one is awake and about to check."""
     if timer.hold is not None and timer.hold.work.what == "sleep":
         return []
     return [sleeps for sleeps in timer.sleepers if sleeps != AWAY]
@@ -159,7 +161,7 @@ def at_work(timer: Timer | Content) -> tuple[Work, ...]:
 
 def anything(timer: Timer, rules: Rules) -> Iterator[tuple[str, Timer]]:
     if timer.now < rules.last:
-        yield f"it is {timer.now + 1}", timer._replace(now=timer.now + 1)
+        yield f"the time is {timer.now + 1}", timer._replace(now=timer.now + 1)
     busy = len(timer.threads) + (timer.hold is not None and timer.hold.work.what in ("add", "cancel"))
     if busy < 2:
         yield from begin(timer, rules)
@@ -172,10 +174,10 @@ def anything(timer: Timer, rules: Rules) -> Iterator[tuple[str, Timer]]:
         yield from go_on(timer, timer.hold, rules)
         return
     if timer.phase == CLOSED:
-        return  # the rest is tools/proof/wake_up.py's
+        return  # wake_up.py covers the rest
     if timer.phase == OPEN:
         yield from lock(timer, Work("close"), rules)
-    for number in range(2):  # who sleeps may wake up for no reason, too: a signal came
+    for number in range(2):  # a signal can end a sleep
         yield from lock(timer, Work("sleep", number), rules)
 
 
@@ -183,7 +185,7 @@ def anything(timer: Timer, rules: Rules) -> Iterator[tuple[str, Timer]]:
 
 
 def begin(timer: Timer, rules: Rules) -> Iterator[tuple[str, Timer]]:
-    """An add reads the clock, or a cancel looks where the task is."""
+    """An add reads the clock, or a cancel looks up its task."""
     if len(timer.tasks) < rules.tasks and timer.phase != CLOSED:
         readings = [work.at for work in at_work(timer) if work.what == "add"]
         readings += [letter.reading for inbox in timer.inboxes for letter in inbox.letters]
@@ -209,13 +211,13 @@ def begin(timer: Timer, rules: Rules) -> Iterator[tuple[str, Timer]]:
 
 
 def at_inbox(timer: Timer, work: Work, rules: Rules) -> Iterator[tuple[str, Timer]]:
-    """inbox_add and inbox_cancel, where they succeed."""
+    """inbox_add and inbox_cancel, if they succeed."""
     for number, inbox in enumerate(timer.inboxes):
         if timer.hold is not None and timer.hold.held >> number & 1:
             continue
         if work.what == "add":
             time = timer.tasks[work.task].time
-            if inbox.start <= time or not (rules.later_only or inbox.start == FOR_EVER):
+            if inbox.start <= time or not (rules.later_only or inbox.start == FOREVER):
                 latest = max(inbox.latest, work.at)
                 letters = (*inbox.letters, Letter(work.task, latest))
                 fuller = inbox._replace(
@@ -225,7 +227,7 @@ def at_inbox(timer: Timer, work: Work, rules: Rules) -> Iterator[tuple[str, Time
                 yield f"task {work.task} for {time} is put into inbox {number}", after
         elif work.at == number and work.task >= 0:
             letters = tuple(letter for letter in inbox.letters if letter.task != work.task)
-            if letters != inbox.letters or not rules.cancel_looks_again:
+            if letters != inbox.letters or not rules.cancel_checks_again:
                 emptier = inbox._replace(letters=letters, pending=inbox.pending - 1, cancelled=inbox.cancelled + 1)
                 after = with_inbox(timer, number, emptier)._replace(cancelled=timer.cancelled + 1)
                 yield f"task {work.task} is cancelled in inbox {number}", forget(after, work.task)
@@ -239,7 +241,7 @@ def with_inbox(timer: Timer, number: int, inbox: Inbox) -> Timer:
 
 
 def lock(timer: Timer, work: Work, rules: Rules) -> Iterator[tuple[str, Timer]]:
-    """Takes the timer's lock, and looks whether there is mail (lock_entered)."""
+    """Take the timer's lock and check for mail (lock_entered)."""
     more = mail(timer) if rules.add_empties or work.what != "add" else 0
     if more:
         yield f"{name(work)} takes the lock", timer._replace(hold=Hold(work, more=more))
@@ -248,7 +250,7 @@ def lock(timer: Timer, work: Work, rules: Rules) -> Iterator[tuple[str, Timer]]:
 
 
 def name(work: Work) -> str:
-    return f"sleeper {work.task}" if work.what == "sleep" else f"who is to {work.what}"
+    return f"sleeper {work.task}" if work.what == "sleep" else f"the thread that will {work.what}"
 
 
 def mail(timer: Timer) -> int:
@@ -256,7 +258,7 @@ def mail(timer: Timer) -> int:
 
 
 def go_on(timer: Timer, hold: Hold, rules: Rules) -> Iterator[tuple[str, Timer]]:
-    """inboxes_open_locked and inboxes_empty_locked, from one inbox to the next."""
+    """inboxes_open_locked and inboxes_empty_locked, one inbox per step."""
     if hold.opening >= 0:
         number = hold.opening
         start = opens_from(timer, hold.work, rules)
@@ -270,8 +272,8 @@ def go_on(timer: Timer, hold: Hold, rules: Rules) -> Iterator[tuple[str, Timer]]
     else:
         lowest = hold.more & -hold.more
         held, more = hold.held | lowest, hold.more - lowest
-        if not more and rules.looks_at_mail_again and mail(timer) & ~held:
-            held, more = 0, mail(timer)  # gives all back, and takes them anew, in one order
+        if not more and rules.checks_mail_again and mail(timer) & ~held:
+            held, more = 0, mail(timer)  # release all and lock them again, in order
         hold = hold._replace(held=held, more=more)
         step = f"{name(hold.work)} locks inbox {lowest.bit_length() - 1}"
     if hold.more:
@@ -279,7 +281,7 @@ def go_on(timer: Timer, hold: Hold, rules: Rules) -> Iterator[tuple[str, Timer]]
         return
     timer = emptied(timer, hold.held, rules)._replace(hold=None)
     if hold.is_over:
-        yield f"{step}, and goes", timer._replace(phase=CLOSED) if hold.work.what == "close" else timer
+        yield f"{step} and is done", timer._replace(phase=CLOSED) if hold.work.what == "close" else timer
         return
     for what, after in do(timer, hold.work, rules):
         yield f"{step}; {what}", after
@@ -287,7 +289,7 @@ def go_on(timer: Timer, hold: Hold, rules: Rules) -> Iterator[tuple[str, Timer]]
 
 def opens_from(timer: Timer, work: Work, rules: Rules) -> int:
     if timer.phase != OPEN:
-        return FOR_EVER
+        return FOREVER
     return timer.until if rules.latest_counts else timer.sleepers[work.task]
 
 
@@ -309,8 +311,8 @@ def emptied(timer: Timer, held: int, rules: Rules) -> Timer:
 
 
 def inserted(timer: Timer, task: int) -> Timer:
-    """timer_insert_locked, but for the count."""
-    assert not timer.tasks[task].behind, f"task {task} comes before one whose add had returned when its own began"
+    """timer_insert_locked, without the count."""
+    assert not timer.tasks[task].behind, f"task {task} overtakes one whose add had returned before"
     tasks = tuple(each._replace(behind=each.behind & ~(1 << task)) for each in timer.tasks)
     timer = timer._replace(tasks=tasks, wheel=timer.wheel | {task})
     if tasks[task].time < timer.until:
@@ -319,7 +321,7 @@ def inserted(timer: Timer, task: int) -> Timer:
 
 
 def do(timer: Timer, work: Work, rules: Rules) -> Iterator[tuple[str, Timer]]:
-    """What the lock was taken for."""
+    """Do the work for which the lock was taken."""
     if work.what == "add":
         if timer.phase == OPEN:
             after = inserted(timer, work.task)
@@ -328,44 +330,44 @@ def do(timer: Timer, work: Work, rules: Rules) -> Iterator[tuple[str, Timer]]:
             yield f"task {work.task} is refused", forget(timer, work.task)
     elif work.what == "cancel":
         if work.task >= 0:
-            assert work.task in timer.wheel, f"task {work.task} is pending, and not in the wheel"
+            assert work.task in timer.wheel, f"task {work.task} is pending but not in the wheel"
             after = timer._replace(wheel=timer.wheel - {work.task}, pending=timer.pending - 1)
             yield f"task {work.task} is cancelled in the wheel", forget(after, work.task)
         else:
             yield "a cancel comes too late", timer
     elif work.what == "close":
         opening = Hold(work, opening=0) if rules.close_shuts else None
-        yield "it is closed", timer._replace(phase=CLOSING if rules.close_shuts else CLOSED, hold=opening)
+        yield "the timer is closed", timer._replace(phase=CLOSING if rules.close_shuts else CLOSED, hold=opening)
     else:
-        yield from look(timer, work.task, rules)
+        yield from end_and_begin_sleep(timer, work.task, rules)
 
 
-def look(timer: Timer, number: int, rules: Rules) -> Iterator[tuple[str, Timer]]:
-    """timer_end_sleep_locked, and a turn of timer_reap_locked: takes what is due, and lies down."""
+def end_and_begin_sleep(timer: Timer, number: int, rules: Rules) -> Iterator[tuple[str, Timer]]:
+    """timer_end_sleep_locked and a turn of timer_reap_locked: take the expired tasks, then sleep."""
     timer = sleeping(timer, number, AWAY)
     if timer.sleepers == (AWAY, AWAY):
         timer = timer._replace(until=NONE, woken=False)
     if number == 1:
-        yield "sleeper 1 goes away", timer
+        yield "sleeper 1 leaves", timer
     for task in sorted(timer.wheel, reverse=True):
         if timer.tasks[task].time <= timer.now:
             timer = forget(timer._replace(wheel=timer.wheel - {task}, pending=timer.pending - 1), task)
-    following = min((timer.tasks[task].time for task in timer.wheel), default=FOR_EVER)
-    # Or for a bucket that cancels have emptied: timer_sleep_until_locked.
+    following = min((timer.tasks[task].time for task in timer.wheel), default=FOREVER)
+    # Or until a bucket that cancels have emptied: timer_sleep_until_locked.
     for until in {*range(timer.now + 1, min(following, rules.last + 1)), following}:
         after = sleeping(timer, number, until)._replace(until=max(timer.until, until))
-        yield f"sleeper {number} lies down until {until}", after._replace(hold=Hold(Work("sleep", number), opening=0))
+        yield f"sleeper {number} sleeps until {until}", after._replace(hold=Hold(Work("sleep", number), opening=0))
 
 
 def sleeping(timer: Timer, number: int, until: int) -> Timer:
     return timer._replace(sleepers=(until, timer.sleepers[1]) if number == 0 else (timer.sleepers[0], until))
 
 
-# --- states that are the same --------------------------------------------------------------------------------------
+# --- equal states --------------------------------------------------------------------------------------------------
 
 
 def forget(timer: Timer, gone: int) -> Timer:
-    """A task is over. Those that came later move up."""
+    """Remove a task and renumber the later ones."""
 
     def moved(number: int) -> int:
         return -1 if number == gone else number - (number > gone)
@@ -394,7 +396,7 @@ def forget(timer: Timer, gone: int) -> Timer:
 
 
 def normal(timer: Timer) -> Timer:
-    """The same state, with what makes no difference any more left out."""
+    """Return the same state without differences that no longer matter."""
     content = Content(timer.tasks, timer.inboxes, timer.wheel, timer.threads, timer.hold, timer.added, timer.cancelled)
     timer = timer._replace(**renumbered(without_the_past(content, timer.now))._asdict())
     for number, sleeps in enumerate(timer.sleepers):
@@ -413,12 +415,12 @@ def earliest_add(timer: Timer | Content, now: int) -> int:
 
 @cache
 def without_the_past(content: Content, now: int) -> Content:
-    """In the counts, and of times that are over."""
+    """Drop counts and times that no longer matter."""
     added, cancelled = content.added, content.cancelled
     earliest = earliest_add(content, now)
     inboxes = []
     for inbox in content.inboxes:
-        over = max(min(inbox.cancelled, inbox.added - 1), 0)  # the last one stays until the inbox is emptied
+        over = max(min(inbox.cancelled, inbox.added - 1), 0)  # one stays until the inbox is emptied
         added, cancelled = added - over, cancelled - over
         start = 0 if inbox.start <= earliest else inbox.start
         inboxes.append(inbox._replace(start=start, added=inbox.added - over, cancelled=inbox.cancelled - over))
@@ -431,11 +433,11 @@ def without_the_past(content: Content, now: int) -> Content:
 
 @cache
 def renumbered(timer: Content) -> Content:
-    """With threads, tasks and readings in one order."""
+    """Return the content with threads, tasks, and readings in a defined order."""
     work = at_work(timer)
     adds = [each for each in work if each.what == "add"]
-    # Only an add under way can have an earlier reading than an inbox's latest.
-    late = min((each.at for each in adds), default=FOR_EVER)
+    # Only an add in progress can have an earlier reading than an inbox's latest.
+    late = min((each.at for each in adds), default=FOREVER)
     counting = {each.at for each in adds}
     order = [each.task for each in adds]
     for inbox in timer.inboxes:

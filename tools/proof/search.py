@@ -1,4 +1,4 @@
-"""Visits every state that can be reached from a first one."""
+"""Search of all states that can be reached from a first one."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
@@ -7,7 +7,7 @@ State = TypeVar("State", bound=Hashable)
 
 
 class Broken(Exception):
-    """A state in which something that was to be proved does not hold, and the way there."""
+    """An invariant does not hold in a state. The message has the steps to it."""
 
     def __init__(self, what: str, steps: list[str]) -> None:
         super().__init__(f"{what}, after:\n  " + "\n  ".join(steps))
@@ -19,12 +19,16 @@ def search(
     steps_from: Callable[[State], Iterable[tuple[str, State]]],
     on_states: Callable[[int], object] = lambda count: None,
 ) -> int:
-    """Breadth first. Returns how many states there are. on_states: called now and then with how many are known.
+    """Visit all states, breadth first, and return their number.
 
-    steps_from: what may happen next, in words, and the state afterwards. An AssertionError in it is what is looked for.
+    Args:
+        first: The first state.
+        steps_from: Returns (description, next state) for every possible step. An AssertionError in it means that an
+            invariant does not hold.
+        on_states: Called from time to time with the number of known states.
 
     Raises:
-        Broken: with one of the shortest ways.
+        Broken: An invariant does not hold; with one of the shortest paths to that state.
     """
     came: dict[State, tuple[State, str] | None] = {first: None}
     frontier = [first]
@@ -44,7 +48,7 @@ def search(
 
 
 def way_to(state: State, came: dict[State, tuple[State, str] | None]) -> list[str]:
-    """The steps from the first state to this one."""
+    """Return the steps from the first state to this one."""
     steps: list[str] = []
     while (before := came[state]) is not None:
         state, step = before

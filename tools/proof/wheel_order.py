@@ -1,42 +1,42 @@
-"""The order of the wheel, and that it is never early, in every state of a small one.
+"""Proof that a wheel keeps the order and is never early, over every state of a small wheel.
 
-A wheel of a few levels of a few buckets, with a tick of 1, and at most so many tasks at once. Whoever comes adds a task
-of any time that the levels reach, or cancels one; meanwhile an advance goes on, one entry or one bucket at a time, as
-if the lock were given up after each. Times are taken modulo the span of all levels, and of the order of the adds only
-what matters is kept, which of two tasks of one tick was first: so the states are finite, and what holds in all of them
-holds for ever.
+The wheel has a few levels of a few buckets, a tick of 1, and a maximum number of tasks. Between any two steps a task of
+any time within the levels can be added, or a task can be canceled. An advance proceeds by one entry or one bucket per
+step, as if the lock were released after each. Times are taken modulo the span of all levels, and the model only knows
+which of two tasks of one tick was added first. So the number of states is finite, and an invariant of all of them
+always holds.
 
-In each hand-out of a tick:
-    order: tasks of one time come in the order in which they were added;
-    never early, never late: what comes is of this tick, or was due when it was added; nothing of this tick or of an
-    earlier one stays behind in a bucket;
-    and no clock passes over a bucket that holds something.
+Invariants of every dispatch of a tick:
+    order: tasks of one time run in the order in which they were added;
+    never early, never late: the tasks are those of this tick, and those that were late when they were added; no task of
+    this tick or of an earlier one stays in a bucket;
+    and no clock passes a bucket that is not empty.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-Entry = tuple[int, int]  # its time, and how many of that time were added before it and are still there
+Entry = tuple[int, int]  # its time, and the number of pending tasks of that time that were added before it
 
 
 class Wheel(NamedTuple):
-    """A state. Within an advance `flush` is what is still to be placed, and `due` what is of the tick of the clock."""
+    """One state. During an advance `flush` has the entries still to be placed, and `due` those of the present tick."""
 
-    time: int  # the finest level's clock; each coarser one's is this, rounded down to its tick
+    time: int  # of the finest level; the others have this time rounded down to their tick
     levels: int
-    buckets: tuple[tuple[int, int, tuple[Entry, ...]], ...]  # (when it falls due, its level, what it holds), sorted
+    buckets: tuple[tuple[int, int, tuple[Entry, ...]], ...]  # (expiration, level, entries), sorted
     flush: tuple[Entry, ...]
     due: tuple[Entry, ...]
 
 
 class Rules(NamedTuple):
-    """What is proved, and wrong variants, for which the search has to find why."""
+    """The bounds, and switches for wrong variants, which the search must find."""
 
     size: int = 3
     levels: int = 3
     tasks: int = 3
-    finer_first: bool = True  # of two buckets of one time
-    backwards: bool = True  # a cascade walks its bucket from the end, and pushes to the front
+    finer_first: bool = True  # of two buckets that expire at one time
+    backwards: bool = True  # a cascade walks its bucket backward and pushes to the front
 
     def tick(self, level: int) -> int:
         return int(self.size ** (level - 1))
@@ -46,7 +46,7 @@ START = Wheel(0, 1, (), (), ())
 
 
 def steps_from(wheel: Wheel, rules: Rules) -> Iterator[tuple[str, Wheel]]:
-    """Everything that may happen next, with the clock in the first round of the coarsest level that there may be."""
+    """Yield every step that can happen next, with the clock in the first round of the coarsest level."""
     for step, after in anything(wheel, rules):
         yield step, normal(after, rules)
 
@@ -67,7 +67,7 @@ def count(wheel: Wheel) -> int:
 
 
 def level_of(wheel: Wheel, time: int, rules: Rules) -> int | None:
-    """Where a time belongs; 0: it is due; None: to a level that is not there."""
+    """Return the level of a time; 0 if it has passed, None if the level does not exist yet."""
     if time < wheel.time + 1:
         return 0
     for level in range(1, wheel.levels + 1):
@@ -78,7 +78,7 @@ def level_of(wheel: Wheel, time: int, rules: Rules) -> int | None:
 
 
 def add(wheel: Wheel, time: int, rules: Rules) -> Wheel | None:
-    """None: beyond the levels that there may be."""
+    """Return the wheel with one more task; None if the time is beyond all levels."""
     level = level_of(wheel, time, rules)
     while level is None:
         if wheel.levels == rules.levels:
@@ -89,13 +89,13 @@ def add(wheel: Wheel, time: int, rules: Rules) -> Wheel | None:
     before += [entry for bucket in wheel.buckets for entry in bucket[2] if entry[0] == time]
     entry = (time, len(before))
     if level == 0:
-        # Behind what is due; where nothing is, it is handed out at once.
+        # Behind the entries that are due. Without an advance it is dispatched at once.
         return wheel._replace(due=(*wheel.due, entry)) if is_advancing(wheel) else wheel
     return placed(wheel, entry, level, rules, at_front=False)
 
 
 def is_advancing(wheel: Wheel) -> bool:
-    """Something is left of the tick that is being handed out."""
+    """Return True if entries of the present tick are left."""
     return bool(wheel.flush or wheel.due or any(bucket[0] <= wheel.time for bucket in wheel.buckets))
 
 
@@ -109,7 +109,7 @@ def placed(wheel: Wheel, entry: Entry, level: int, rules: Rules, *, at_front: bo
 
 
 def cancel(wheel: Wheel, gone: Entry) -> Wheel:
-    """Takes one out; those of its time that were added later move up."""
+    """Remove an entry and renumber the later ones of its time."""
 
     def without(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         left = [entry for entry in entries if entry != gone]
@@ -122,28 +122,30 @@ def cancel(wheel: Wheel, gone: Entry) -> Wheel:
 
 
 def advance(wheel: Wheel, rules: Rules) -> Iterator[tuple[str, Wheel]]:
-    """One step of it: an entry is placed, a tick is handed out, or a bucket is taken. And where none is under way the
-    clock may be set to any time before the next bucket."""
+    """Yield one step of an advance: place an entry, dispatch a tick, or take a bucket.
+
+    If no advance is in progress, the clock can also be set to any time before the next bucket.
+    """
     if wheel.flush:
         entry = wheel.flush[-1] if rules.backwards else wheel.flush[0]
         rest = wheel._replace(flush=wheel.flush[:-1] if rules.backwards else wheel.flush[1:])
         level = level_of(rest, entry[0], rules)
-        assert level is not None, "a cascade wants a level that is not there"
+        assert level is not None, "a cascade needs a level that does not exist"
         if level == 0:
             yield "an entry of the cascade is due", rest._replace(due=(entry, *rest.due))
         else:
-            yield f"an entry goes to level {level}", placed(rest, entry, level, rules, at_front=True)
+            yield f"an entry moves to level {level}", placed(rest, entry, level, rules, at_front=True)
         return
     order = sorted(wheel.buckets, key=lambda bucket: (bucket[0], bucket[1] if rules.finer_first else -bucket[1]))
     first = order[0] if order else None
     if wheel.due and (first is None or first[0] > wheel.time):
         check_tick(wheel)
-        yield f"the tick {wheel.time} is handed out", wheel._replace(due=())
+        yield f"the tick {wheel.time} is dispatched", wheel._replace(due=())
         return
     if first is None:
         return
     when, level, held = first
-    assert when >= wheel.time, "the clock has passed over a bucket"
+    assert when >= wheel.time, "the clock has passed a bucket"
     taken = wheel._replace(time=when, buckets=tuple(bucket for bucket in wheel.buckets if bucket != first))
     if level == 1:
         taken = taken._replace(due=(*held, *taken.due))
@@ -158,14 +160,14 @@ def advance(wheel: Wheel, rules: Rules) -> Iterator[tuple[str, Wheel]]:
 def check_tick(wheel: Wheel) -> None:
     for time in {time for time, _ in wheel.due}:
         numbers = [number for at, number in wheel.due if at == time]
-        assert numbers == sorted(numbers), f"of one tick these came out of order: {numbers}"
+        assert numbers == sorted(numbers), f"out of order in one tick: {numbers}"
         assert time <= wheel.time, f"{wheel.time - time} early"
     late = [entry for bucket in wheel.buckets for entry in bucket[2] if entry[0] <= wheel.time]
     assert not late, f"left behind: {late}"
 
 
 def normal(wheel: Wheel, rules: Rules) -> Wheel:
-    """The same state, some whole rounds earlier."""
+    """Return the same state some whole rounds earlier."""
     span = rules.tick(rules.levels + 1)
     shift = wheel.time // span * span
     if shift == 0:

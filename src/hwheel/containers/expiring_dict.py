@@ -117,7 +117,7 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
                 merged._set_lifetime(key, value, *lifetime)
         return merged
 
-    def __ior__(self, other: Any) -> Self:
+    def __ior__(self, other: Any) -> Self:  # type: ignore[misc]  # also pairs, as in dict
         self.update(other)
         return self
 

@@ -1,4 +1,4 @@
-"""Files that are no logs, or not quite: LogError, or a log."""
+"""Damaged log files: read_files() raises LogError or returns a log."""
 
 import io
 import tempfile
@@ -26,7 +26,7 @@ FOLDER = tempfile.TemporaryDirectory(prefix="hwheel-fuzz-")
 
 
 def run(data: bytes) -> int:
-    """Reads the bytes as a log; as Parquet, what they make of a good file. Returns 1."""
+    """Read the bytes as a log, or, for Parquet, a valid file altered by them. Return the number of operations, 1."""
     kind, data = KINDS[data[0] % len(KINDS)] if data else "csv", data[1:]
     path = Path(FOLDER.name) / f"log.{kind}"
     path.write_bytes(altered(PARQUET, data) if kind == "parquet" else data)
@@ -39,7 +39,7 @@ def run(data: bytes) -> int:
 
 
 def altered(good: bytes, edits: bytes) -> bytes:
-    """Other bytes at some places, which count from the end as Parquet's footer does; or cut off."""
+    """Return a copy with some bytes replaced, counted from the end like Parquet's footer, or cut off."""
     made, tape = bytearray(good), iter(edits)
     for choice in tape:
         at = max(len(made) - 1 - number(tape), 0)

@@ -1,4 +1,4 @@
-"""The state of a shard of hwheel.spark with other bytes in it: an error, or what was put in; never other rows."""
+"""Altered state of a shard of hwheel.spark: it raises an error or returns the original rows, never others."""
 
 import dataclasses
 
@@ -31,14 +31,14 @@ TEXT = INDEX.to_json()
 
 
 def run(data: bytes) -> int:
-    """Alters a chunk or the index, and reads it. Returns 1."""
+    """Alter a chunk or the index and read it. Return the number of operations, 1."""
     if data[:1] < b"\x80":
         chunk = altered(CHUNK, data[1:])
         try:
             rows = from_chunk(chunk, SCHEMA)
         except ValueError:
             return 1
-        assert chunk == CHUNK and rows.equals(ROWS), "rows that nobody has put in"
+        assert chunk == CHUNK and rows.equals(ROWS), "altered rows"
     else:
         text = altered(TEXT.encode(), data[1:]).decode(errors="replace")
         try:
@@ -50,7 +50,7 @@ def run(data: bytes) -> int:
 
 
 def altered(good: bytes, edits: bytes) -> bytes:
-    """Other bytes at some places; or bytes taken out, or cut off."""
+    """Return a copy with some bytes replaced, removed, or cut off."""
     made, tape = bytearray(good), iter(edits)
     for choice in tape:
         at = number(tape) % max(len(made), 1)

@@ -1,4 +1,4 @@
-"""ManualTimer, its tasks and batches, beside a heap of (tick, sequence number)."""
+"""ManualTimer with tasks and batches, compared with a heap of (tick, sequence number)."""
 
 import heapq
 from array import array
@@ -13,11 +13,11 @@ TICKS_MS = (1, 1, 2, 7, 1000)
 SIZES = (2, 3, 4, 20, 256)
 STARTS_MS = (0, 1000, 1_795_176_000_123, 2**62)
 MOST_IN_A_BATCH = 64
-FAR_MS = 2**49  # what seconds as a float tell to the ms
+FAR_MS = 2**49  # a float of seconds is exact to the millisecond up to here
 
 
 def run(data: bytes) -> int:
-    """Does what the bytes say to a timer. Returns how many operations that were."""
+    """Run the operations that the bytes describe. Return their number."""
     tape: Tape = iter(data)
     tick_ms, size, start_ms = one_of(tape, TICKS_MS), one_of(tape, SIZES), one_of(tape, STARTS_MS)
     never_early = bool(next(tape, 0) & 1)
@@ -57,7 +57,7 @@ def run(data: bytes) -> int:
             del entered[key]
             if isinstance(key, int):
                 expected.append(key)
-            elif (tick, key[0]) in of_a_tick:  # one call a tick, where the first of them stands
+            elif (tick, key[0]) in of_a_tick:  # one call per tick, at the position of its first timer
                 of_a_tick[tick, key[0]].append(key[1])
             else:
                 of_a_tick[tick, key[0]] = indices = [key[1]]
@@ -65,7 +65,7 @@ def run(data: bytes) -> int:
         ran.clear()
         timer.advance(ms / 1000)
         assert not errors, errors
-        assert ran == expected, f"at {now_ms} + {ms}: {ran}, and not {expected}"
+        assert ran == expected, f"at {now_ms} + {ms}: ran {ran}, expected {expected}"
         now_ms += ms
 
     for choice in tape:

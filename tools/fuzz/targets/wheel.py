@@ -1,4 +1,4 @@
-"""TimingWheel beside a heap of (tick, sequence number)."""
+"""TimingWheel, compared with a heap of (tick, sequence number)."""
 
 import heapq
 
@@ -12,14 +12,14 @@ STARTS_MS = (0, 1, 1000, 1_795_176_000_123, 2**62, LAST_MS - 5000, LAST_MS)
 
 
 def run(data: bytes) -> int:
-    """Does what the bytes say to a wheel. Returns how many operations that were."""
+    """Run the operations that the bytes describe. Return their number."""
     tape: Tape = iter(data)
     tick_ms, size, clock_ms = one_of(tape, TICKS_MS), one_of(tape, SIZES), one_of(tape, STARTS_MS)
     wheel = TimingWheel(tick_ms, size, clock_ms)
     clock_ms -= clock_ms % tick_ms
     heap: list[tuple[int, int, TimerTask]] = []
     tasks: list[TimerTask] = []
-    entered: dict[TimerTask, tuple[int, int]] = {}  # what is pending -> tick, sequence number
+    entered: dict[TimerTask, tuple[int, int]] = {}  # pending task -> tick, sequence number
     operations = sequence = 0
     reaches_ms = (1, tick_ms, tick_ms * size, tick_ms * size * size)
 
@@ -39,7 +39,7 @@ def run(data: bytes) -> int:
                 del entered[task]
                 expected.append(task)
         found = wheel.poll(now_ms)
-        assert found == expected, f"due at {now_ms}: {found}, and not {expected}"
+        assert found == expected, f"expired at {now_ms}: {found}, expected {expected}"
         clock_ms = wheel.current_time_ms
 
     for choice in tape:

@@ -1,4 +1,4 @@
-"""Makes what lies beside this file importable, as it is for report.py."""
+"""Make the modules beside this file importable, as they are for report.py."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`make bench`: measures everything in one run, prints tables, writes JSON, draws pictures. See README.md beside it."""
+"""`make bench`: measure everything in one run, print tables, write JSON, and draw pictures. See README.md."""
 
 import argparse
 import json
@@ -20,7 +20,6 @@ except ImportError as missing:
 from containers import delaying, expiring
 from core import (
     groups,
-    growth,
     idle,
     lateness,
     memory,
@@ -31,7 +30,7 @@ from core import (
     wheel_sizes,
     workload,
 )
-from core.operation_table import show_notes, show_operations
+from core.operation_table import show_growth, show_notes, show_operations
 from core.references import references
 from core.rounds import measure, turns_of
 from implementations import available
@@ -44,14 +43,14 @@ OUT = Path(__file__).parents[1] / "build" / "bench"
 
 
 def run_operations(settings: Settings, console: Console, bar: "Bar") -> Any:
-    """The table of operations and implementations, and growth."""
+    """Measure and print the operations of all implementations, and growth."""
     implementations, notes = available()
     extra, more_notes = references()
     turns = turns_of(implementations, settings.sizes, extra)
     cells = measure(turns, settings.rounds, bar.of(len(turns) * settings.rounds))
     show_operations(cells, console)
     show_notes(implementations, console)
-    growth.show(cells, console)
+    show_growth(cells, console)
     for note in notes + more_notes:
         console.print(note, style="yellow")
     return {"cells": [asdict(cell) for cell in cells], "left_out": notes + more_notes}
@@ -136,13 +135,13 @@ def run_kafka(settings: Settings, console: Console, bar: "Bar") -> Any:
 
 
 class Bar:
-    """The progress of one section; it goes away when that is done."""
+    """The progress bar of one section, which disappears at the end."""
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
 
     def of(self, total: int | None = None) -> Callable[[str], None]:
-        """Begins with as many turns. Call what it returns at the beginning of each, with what it is."""
+        """Start a bar for `total` turns. Return a function to call with the name of each turn when it starts."""
         task = self.progress.add_task("", total=total)
 
         def on_turn(what: str) -> None:
@@ -166,16 +165,16 @@ SECTIONS: dict[str, Callable[[Settings, Console, Bar], Any]] = {
     "threads": run_threads,
     "kafka": run_kafka,
 }
-ON_DEMAND = {"kafka"}  # KAFKA=1: it downloads
+ON_DEMAND = {"kafka"}  # KAFKA=1, because it downloads a jar
 
 
 def wanted(name: str) -> bool:
-    """Whether the environment asks for it."""
+    """Return True if the environment variable is set."""
     return os.environ.get(name, "") not in ("", "0")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command. Returns its exit status."""
+    """Run the command, and return its exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     usual_size = "quick" if wanted("QUICK") else "full"
     parser.add_argument("--size", choices=ALL, default=usual_size, help="how much to measure")
@@ -184,7 +183,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     settings = ALL[options.size]
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # a log shows how far it has come
+        sys.stdout.reconfigure(line_buffering=True)  # so that a log shows progress
     console = Console(width=None if sys.stdout.isatty() else 160)
     result: dict[str, Any] = {"settings": asdict(settings), "machine": machine()}
     about = result["machine"]

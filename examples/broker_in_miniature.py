@@ -1,10 +1,10 @@
-"""A broker in miniature: what Kafka's purgatories are for.
+"""A miniature broker that shows the purpose of Kafka's purgatories.
 
-- A producer that asks for acks=all waits until every replica has what it wrote, but at most `timeout_ms`.
-- A consumer waits until there are `min_bytes` for it to fetch, but at most `max_wait_ms`; then it takes what there is.
+- A producer with acks=all waits until every replica has its records, for at most `timeout_ms`.
+- A consumer waits until it can fetch `min_bytes`, for at most `max_wait_ms`; then it fetches the available bytes.
 
-Both wait on keys (the partition), and each event that may help somebody is followed by one `check_and_complete`. Time
-is a ManualTimer's here, so that the program prints the same every time; with a SystemTimer it would be real.
+Both wait on a key, the partition. Each event that can complete an operation is followed by `check_and_complete`. The
+program uses a ManualTimer, so that its output is always the same; a real broker uses a SystemTimer.
 """
 
 from hwheel import ManualTimer
@@ -14,7 +14,7 @@ REPLICAS = ("broker-1", "broker-2")
 
 
 class Partition:
-    """A log, and how far each follower has copied it. The high watermark is what all of them have."""
+    """A log, and the offset of each follower. The high watermark is the smallest offset."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -30,7 +30,7 @@ class Partition:
 
 
 class DelayedProduce(DelayedOperation):
-    """acks=all: answered when the replicas have everything up to `last_offset`."""
+    """A produce request with acks=all, completed when all replicas have reached `last_offset`."""
 
     def __init__(self, broker: "Broker", partition: Partition, timeout_ms: int) -> None:
         super().__init__(timeout_ms)
@@ -48,7 +48,7 @@ class DelayedProduce(DelayedOperation):
 
 
 class DelayedFetch(DelayedOperation):
-    """Answered when `min_bytes` can be read from `offset`, or with less when the time is over."""
+    """A fetch request, completed with `min_bytes` from `offset`, or with fewer at the timeout."""
 
     def __init__(self, broker: "Broker", partition: Partition, offset: int, min_bytes: int, max_wait_ms: int) -> None:
         super().__init__(max_wait_ms)
@@ -66,7 +66,7 @@ class DelayedFetch(DelayedOperation):
 
 
 class Broker:
-    """The leader of its partitions."""
+    """The leader of all partitions."""
 
     def __init__(self, timer: ManualTimer) -> None:
         self.timer = timer
@@ -84,7 +84,7 @@ class Broker:
         self.fetch_purgatory.try_complete_else_watch(operation, [partition.name])
 
     def replica_copied(self, partition: Partition, replica: str, up_to: int) -> None:
-        """A follower's fetch tells how far it has come. If that moves the high watermark, somebody may be helped."""
+        """Record the offset of a follower. If the high watermark moves, check the waiting operations."""
         before = partition.high_watermark
         partition.copied[replica] = up_to
         self.say(f"{replica} has {partition.name} up to {up_to}")
@@ -101,18 +101,18 @@ def main() -> None:
         broker = Broker(timer)
         orders, payments = Partition("orders"), Partition("payments")
 
-        broker.fetch(orders, offset=0, min_bytes=10, max_wait_ms=500)  # nothing is there yet: it waits
+        broker.fetch(orders, offset=0, min_bytes=10, max_wait_ms=500)  # waits for records
         timer.advance(0.01)
         broker.produce(orders, b"six-by", timeout_ms=100)  # waits for both replicas
         timer.advance(0.005)
         broker.replica_copied(orders, "broker-1", 1)
         timer.advance(0.005)
-        broker.replica_copied(orders, "broker-2", 1)  # all have it; the fetch wants 10 bytes
+        broker.replica_copied(orders, "broker-2", 1)  # all replicas have the record; the fetch needs 10 bytes
         timer.advance(0.03)
         broker.produce(orders, b"six-mo", timeout_ms=100)
         broker.replica_copied(orders, "broker-2", 2)
         timer.advance(0.001)
-        broker.replica_copied(orders, "broker-1", 2)  # answers the producer and the consumer
+        broker.replica_copied(orders, "broker-1", 2)  # completes the produce and the fetch
         timer.advance(0.049)
         broker.produce(payments, b"lost", timeout_ms=100)  # broker-2 never copies this
         broker.replica_copied(payments, "broker-1", 1)

@@ -1,9 +1,9 @@
-"""Deliveries with a deadline, on hwheel.sched: what arrives in time cancels its deadline from another thread.
+"""Deliveries with deadlines on hwheel.sched: each arrival cancels its deadline from another thread.
 
     python examples/deliveries.py
 
-One thread runs the scheduler. With the standard sched it would sleep on until the last deadline, although the deadline
-that it sleeps for was cancelled meanwhile, and each cancel would search the queue. Here it ends when all is decided.
+One thread runs the scheduler. The standard sched would sleep until the last deadline even if that was cancelled, and
+each cancel would search the queue. hwheel.sched returns when no event is left.
 """
 
 import threading
@@ -23,7 +23,7 @@ def main() -> None:
     runner.start()
 
     lost = {17, 4711}
-    for number in lost:  # their deadlines come now, and the runner notices
+    for number in lost:  # an earlier deadline wakes the runner
         scheduler.cancel(deadlines[number])
         scheduler.enter(0.05, 1, late.append, (number,))
     begin = time.perf_counter()

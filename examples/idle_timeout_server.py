@@ -1,12 +1,12 @@
-"""A server that closes connections which have been silent for too long, as websocket servers do: before and after.
+"""A server that closes idle connections, as websocket servers do, before and after the change to hwheel.
 
     python examples/idle_timeout_server.py [--connections 10000] [--seconds 10] [--idle 5]
 
-Every connection has an idle timeout that each message pushes back. "Before" is asyncio's way: cancel the timer, make a
-new one. "After" keeps one handle a connection and reschedules it, on one `Timeouts` that they all share. Both servers
-run on the loopback in turn and are talked to by the same clients, of which one in ten soon falls silent and is dropped.
+Each message restarts the idle timeout of its connection. "Before" cancels the asyncio timer and creates a new one.
+"After" keeps one handle per connection and reschedules it, on one `Timeouts` for all connections. Both servers run in
+turn on the loopback with the same clients, one in ten of which becomes silent and is disconnected.
 
-Each connection takes two descriptors of this process; if the system allows fewer, there are fewer connections.
+A connection needs two descriptors of this process. If the system allows fewer, there are fewer connections.
 """
 
 import argparse
@@ -22,7 +22,7 @@ MESSAGE = b"ping\n"
 
 
 class Connection(asyncio.Protocol):
-    """What both servers share: counts messages, and answers none."""
+    """The common part of both servers: it counts messages, and sends none."""
 
     def __init__(self, server: "Server") -> None:
         self.server = server
@@ -36,7 +36,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.server.messages += 1
         started = time.perf_counter_ns()
-        self.push_back()
+        self.restart_timeout()
         self.server.spent_ns += time.perf_counter_ns() - started
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -50,28 +50,28 @@ class Connection(asyncio.Protocol):
     def start_timeout(self) -> None:
         raise NotImplementedError
 
-    def push_back(self) -> None:
+    def restart_timeout(self) -> None:
         raise NotImplementedError
 
 
 class Before(Connection):
-    """asyncio: a timer is cancelled and another one made for every message."""
+    """asyncio: cancel the timer and create a new one for every message."""
 
     def start_timeout(self) -> None:
         self.handle = self.server.loop.call_later(self.server.idle_s, self.on_idle)
 
-    def push_back(self) -> None:
+    def restart_timeout(self) -> None:
         self.handle.cancel()
         self.start_timeout()
 
 
 class After(Connection):
-    """hwheel: the timer of the connection is moved."""
+    """hwheel: move the timer of the connection."""
 
     def start_timeout(self) -> None:
         self.handle = self.server.timeouts.call_later(self.server.idle_s, self.on_idle)
 
-    def push_back(self) -> None:
+    def restart_timeout(self) -> None:
         self.handle.reschedule(self.server.idle_s)
 
 
@@ -114,20 +114,20 @@ async def connect(port: int, count: int) -> list[Client]:
 
 
 async def talk(clients: list[Client], seconds: float, idle_s: float) -> None:
-    """Everybody says something at least twice in each idle time."""
+    """Send messages from each client at least twice per idle timeout."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     slices = 20
     while loop.time() < end:
         for first in range(slices):
             for client in clients[first::slices]:
-                if not client.transport.is_closing():  # a machine that is too slow for them makes them silent
+                if not client.transport.is_closing():  # a slow machine makes clients silent
                     client.transport.write(MESSAGE)
             await asyncio.sleep(idle_s / 4 / slices)
 
 
 async def measure(connection: type[Connection], connections: int, seconds: float, idle_s: float) -> dict[str, float]:
-    """One in ten clients falls silent after the first message; the server has to drop these and no others."""
+    """Measure a server. One in ten clients is silent after its first message, and only these must be dropped."""
     server = Server(connection, idle_s)
     port = await server.start()
     clients = await connect(port, connections)
@@ -143,17 +143,17 @@ async def measure(connection: type[Connection], connections: int, seconds: float
         "cpu_s": cpu,
         "dropped": server.idled,
     }
-    await asyncio.gather(*[client.lost for client in clients])  # now all of them are silent
+    await asyncio.gather(*[client.lost for client in clients])  # all clients are silent now
     figures |= {"dropped_later": server.idled - figures["dropped"], "open": server.open}
     await server.stop()
     return figures
 
 
 def room_for(connections: int) -> int:
-    """Asks the system for enough descriptors; returns how many connections there is room for."""
+    """Raise the limit of descriptors, and return the number of possible connections."""
     wanted = 2 * connections + 100
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for limits in ((wanted, max(wanted, hard)), (min(wanted, hard), hard)):  # the first is for the superuser
+    for limits in ((wanted, max(wanted, hard)), (min(wanted, hard), hard)):  # only root can raise the hard limit
         if soft < wanted:
             with contextlib.suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -167,8 +167,8 @@ def room_for(connections: int) -> int:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--connections", type=int, default=10_000)
-    parser.add_argument("--seconds", type=float, default=10, help="how long the clients talk")
-    parser.add_argument("--idle", type=float, default=5, help="seconds of silence after which a connection is dropped")
+    parser.add_argument("--seconds", type=float, default=10, help="how long the clients send messages")
+    parser.add_argument("--idle", type=float, default=5, help="idle timeout in seconds")
     options = parser.parse_args(arguments)
     connections = room_for(options.connections)
     turns: list[tuple[str, type[Connection], Any]] = [

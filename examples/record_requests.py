@@ -1,15 +1,14 @@
-"""Records a log of real HTTP requests on loopback: requests.jsonl, which `hwheel demo --log` runs.
+"""Record a log of real HTTP requests on the loopback: requests.jsonl, for `hwheel demo --log` and `hwheel tune`.
 
     python examples/record_requests.py [--requests N] [--rate R] [--seed S] [--out FILE]
 
-A server (http.server) on 127.0.0.1, on a port that the system picks, answers each request after a while: most within
-some tens of milliseconds, a few after more than a second. A client (http.client) sends requests at a steady rate, each
-with a timeout, and gives up on an answer that takes longer. Written is one JSON object a line:
+A server on a free port of 127.0.0.1 delays each response: most by some tens of milliseconds, a few by more than a
+second. A client sends requests at a steady rate and abandons a request after its timeout. The log has a JSON object per
+line, in order of the starts, with times in milliseconds since the first request:
 
-    {"start": when it was sent, "timeout": how long the client would wait, "end": when the answer was there, or null}
+    {"start": time of the request, "timeout": timeout of the client, "end": time of the response, or null}
 
-all in milliseconds from the first request, in the order of the starts. It needs nothing but the standard library, and
-stops by itself: after N requests at R a second, and the last timeout.
+Needs only the standard library.
 """
 
 import argparse
@@ -25,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 TIMEOUTS_MS = [250, 500, 1000]
-CLIENTS = 128  # requests under way at once, at most
+CLIENTS = 128  # the most concurrent requests
 LONGEST_WORK_S = 3.0
 
 
 class SlowHandler(BaseHTTPRequestHandler):
-    """GET /<ms> is answered after so many milliseconds."""
+    """Responds to GET /<ms> after this many milliseconds."""
 
     def do_GET(self) -> None:
         time.sleep(min(float(self.path[1:]) / 1000, LONGEST_WORK_S))
@@ -40,26 +39,26 @@ class SlowHandler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(b"ok")
         except ConnectionError:
-            pass  # the client has given up
+            pass  # the client has disconnected
 
     def log_message(self, *args: object) -> None:
-        """The log is the client's."""
+        """Log nothing: the client writes the log."""
 
 
 class Server(ThreadingHTTPServer):
-    """A thread for each connection; none keeps the script alive."""
+    """A server with a daemon thread per connection."""
 
     daemon_threads = True
     request_queue_size = CLIENTS
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that has given up is no error."""
+        """Ignore clients that have disconnected."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 def work_ms(chance: random.Random) -> float:
-    """How long the server takes: mostly short, now and then slow, seldom very slow."""
+    """Return a delay of the server: usually short, sometimes slow, rarely very slow."""
     kind = chance.random()
     if kind < 0.85:
         return chance.uniform(2, 40)
@@ -69,7 +68,7 @@ def work_ms(chance: random.Random) -> float:
 
 
 def send(port: int, path: str, timeout_ms: int, begin: float) -> dict[str, Any]:
-    """One request, on a connection of its own. Returns its line of the log."""
+    """Send a request on a new connection, and return its line of the log."""
     start = time.monotonic()
     end_ms = None
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_ms / 1000)
@@ -85,7 +84,7 @@ def send(port: int, path: str, timeout_ms: int, begin: float) -> dict[str, Any]:
 
 
 def record(requests: int, rate: float, seed: int) -> list[dict[str, Any]]:
-    """Runs server and client; returns the log."""
+    """Run the server and the client, and return the log."""
     chance = random.Random(seed)
     server = Server(("127.0.0.1", 0), SlowHandler)
     serving = threading.Thread(target=server.serve_forever, name="server", daemon=True)
@@ -106,19 +105,19 @@ def record(requests: int, rate: float, seed: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """The script."""
+    """Run the script."""
     parser = argparse.ArgumentParser(description="Record a log of real HTTP requests on loopback.")
     parser.add_argument("--requests", type=int, default=200, help="how many (default: %(default)s)")
-    parser.add_argument("--rate", type=float, default=400, help="requests a second (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the server's delays (default: %(default)s)")
+    parser.add_argument("--rate", type=float, default=400, help="requests per second (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the delays (default: %(default)s)")
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).with_name("requests.jsonl"), help="the log (default: beside this)"
     )
     options = parser.parse_args()
     log = record(options.requests, options.rate, options.seed)
     options.out.write_text("".join(json.dumps(request) + "\n" for request in log), encoding="utf-8")
-    gave_up = sum(request["end"] is None for request in log)
-    print(f"{options.out}: {len(log)} requests, {gave_up} of which took longer than their timeout")
+    timed_out = sum(request["end"] is None for request in log)
+    print(f"{options.out}: {len(log)} requests, {timed_out} of which timed out")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,9 @@
 
     python examples/watchdogs.py [--devices N] [--standard]
 
-Each device has a watchdog, a Timer that reports it as silent. A report from the device puts the watchdog off: the old
-Timer is cancelled, a new one started. That is how programs use threading.Timer, and why they stop at a few thousand:
-each pending one is a thread. With --standard they are; without it they come from hwheel, and the rest of the program is
-the same.
+Each device has a watchdog, a Timer that reports the device as silent. Each message of the device cancels the old Timer
+and starts a new one. With threading.Timer this is limited to a few thousand devices, because each pending Timer is a
+thread. --standard uses threading.Timer; by default the Timer is hwheel's, and the rest of the program is the same.
 """
 
 import argparse
@@ -15,8 +14,8 @@ import time
 SILENCE_S = 2.0
 
 
-class Watched:
-    """A device, as the one who watches it sees it."""
+class Device:
+    """A device with its watchdog."""
 
     def __init__(self, number: int, timer_class: type[threading.Timer], silent: list[int]) -> None:
         self.number = number
@@ -25,7 +24,7 @@ class Watched:
         self.watchdog: threading.Timer | None = None
 
     def report(self) -> None:
-        """The device has been heard of."""
+        """Restart the watchdog after a message of the device."""
         self.stop()
         self.watchdog = self.timer_class(SILENCE_S, self.silent.append, [self.number])
         self.watchdog.daemon = True
@@ -38,7 +37,7 @@ class Watched:
 
 def watch(devices: int, timer_class: type[threading.Timer]) -> None:
     silent: list[int] = []
-    watched = [Watched(number, timer_class, silent) for number in range(devices)]
+    watched = [Device(number, timer_class, silent) for number in range(devices)]
     threads_before = threading.active_count()
     begin = time.perf_counter()
     for one in watched:
@@ -48,7 +47,7 @@ def watch(devices: int, timer_class: type[threading.Timer]) -> None:
     give_up = time.monotonic() + 60
     while len(silent) < devices / 100 and time.monotonic() < give_up:
         for one in watched:
-            if one.number % 100 != 7:  # one in a hundred says nothing any more
+            if one.number % 100 != 7:  # one in a hundred is silent
                 one.report()
         time.sleep(SILENCE_S / 20)
     for one in watched:
@@ -59,7 +58,7 @@ def watch(devices: int, timer_class: type[threading.Timer]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--devices", type=int, default=2000)
-    parser.add_argument("--standard", action="store_true", help="threading.Timer, a thread for each")
+    parser.add_argument("--standard", action="store_true", help="use threading.Timer, with a thread for each")
     options = parser.parse_args()
     if options.standard:
         from threading import Timer

@@ -1,20 +1,20 @@
-"""Dicts whose entries expire, behind one face: ours, and those of others that are installed."""
+"""Dicts whose entries expire behind one interface: ours, and installed peers."""
 
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from hwheel import ExpiringDict, ManualTimer
-from lib.installed import installed
+from lib.machine import installed
 
 TTL_S = 3600.0
 
 
 class Cache:
-    """One of them, with room for `most` entries, each to live for an hour.
+    """A dict with room for `most` entries that live for an hour.
 
-    expire: lets that hour pass, and has what expired taken out; None: it has no way to.
-    locked_get: a look-up as several threads have to make it.
+    expire: Let the hour pass, and remove expired entries; None if the dict cannot do this.
+    locked_get: A look-up that is safe with several threads.
     """
 
     name: str
@@ -44,7 +44,7 @@ class OfCachetools(Cache):
         import cachetools
 
         self.now = 0.0
-        self.lock = threading.Lock()  # as its documentation asks for, where there are threads
+        self.lock = threading.Lock()  # as its documentation requires for threads
         ttl: Any = TTL_S if self.of == "TTLCache" else lambda key, value, now: now + TTL_S
         self.entries = getattr(cachetools, self.of)(most, ttl, timer=lambda: self.now)
         self.expire = self.expire_locked
@@ -78,5 +78,5 @@ ALL: list[Any] = [Ours, OfCachetools, OfTlru, OfExpiringdict]
 
 
 def available() -> tuple[list[Any], list[str]]:
-    """Those that can be measured here, and a line for each other."""
+    """Return the installed ones, and a note for each of the others."""
     return installed(ALL)

@@ -1,4 +1,4 @@
-"""What a DelayQueue costs beside a heap and what else programs use: put, reset, remove, get, memory."""
+"""DelayQueue beside a heap and other queues: put, reset, remove, get, and memory."""
 
 import gc
 import time
@@ -22,7 +22,7 @@ LONGEST_S = 3600.0
 
 
 def measure(items: int, rounds: int, on_turn: Callable[[str], object] = lambda turn: None) -> dict[str, Any]:
-    """ns of processor time an operation, round by round, and bytes an item."""
+    """Measure ns of processor time per operation in each round, and bytes per item."""
     makes, left_out = available()
     cells = {
         (what, make.name): Cell(what, make.name, items)
@@ -44,7 +44,7 @@ def measure(items: int, rounds: int, on_turn: Callable[[str], object] = lambda t
 
 
 def operations(make: Any, items: int) -> dict[str, float]:
-    """ns of each operation: random delays, items in random order. Half are reset, then removed; the others are got."""
+    """Measure ns per operation in random order. Half of the items are reset and removed; get takes the others."""
     chance = np.random.default_rng(7)
     delays = chance.uniform(1, LONGEST_S, items).tolist()
     later = chance.uniform(1, LONGEST_S, items).tolist()
@@ -89,7 +89,7 @@ def operations(make: Any, items: int) -> dict[str, float]:
 
 
 def bytes_of(name: str, items: int) -> float:
-    """Bytes an item beside the item itself, in a process of its own; nobody keeps its key."""
+    """Measure bytes per item without the item, in another process that keeps no keys."""
     [make] = [make for make in available()[0] if make.name == name]
     delays = np.random.default_rng(7).uniform(1, LONGEST_S, items).tolist()
     queue = make()
@@ -102,7 +102,7 @@ def bytes_of(name: str, items: int) -> float:
 
 
 def show(part: dict[str, Any], console: Console) -> None:
-    """A table of the operations and the bytes."""
+    """Print a table of operations and bytes."""
     cells = {(cell["operation"], cell["implementation"]): Cell(**cell) for cell in part["cells"]}
     rows: list[list[object]] = []
     for name, taken in part["bytes"].items():

@@ -1,4 +1,4 @@
-"""What an ExpiringDict costs beside its peers: set, get, touch, memory, and the expiry of everything at once."""
+"""ExpiringDict beside its peers: set, get, touch, memory, and the expiry of all entries at once."""
 
 import gc
 import threading
@@ -23,9 +23,11 @@ OPERATIONS = ("set a new key", "get", "touch", "set again")
 
 
 def measure(entries: int, rounds: int, on_turn: Callable[[str], object] = lambda turn: None) -> dict[str, Any]:
-    """ns of processor time an operation, round by round; bytes an entry; and of an expiry of all entries how long it
-    takes, the longest get() of another thread meanwhile, and the most that the expiring thread computed between two of
-    those, in ms: what other processes of the machine take is in the second and not in the third."""
+    """Measure ns of processor time per operation in each round, bytes per entry, and the expiry of all entries.
+
+    For the expiry: its duration, the longest get() of another thread, and the most processor time of the expiring
+    thread between two calls of get(), in ms. Only the first two include the time of other processes.
+    """
     makes, left_out = available()
     cells = {(what, make.name): Cell(what, make.name, entries) for what in OPERATIONS for make in makes}
     for _ in range(rounds):
@@ -45,7 +47,7 @@ def measure(entries: int, rounds: int, on_turn: Callable[[str], object] = lambda
 
 
 def operations(make: Any, entries: int) -> dict[str, float]:
-    """ns of each operation, on keys in random order."""
+    """Measure ns per operation on keys in random order."""
     keys = [f"session-{i}" for i in range(entries)]
     chance = np.random.default_rng(5)
     in_random_order = [keys[i] for i in chance.permutation(entries)]
@@ -81,7 +83,7 @@ def operations(make: Any, entries: int) -> dict[str, float]:
 
 
 def bytes_of(name: str, entries: int) -> float:
-    """Bytes an entry beside its key and value, in a process of its own."""
+    """Measure bytes per entry without its key and value, in another process."""
     [make] = [make for make in available()[0] if make.name == name]
     keys = [f"session-{i}" for i in range(entries)]
     cache = make(entries)
@@ -94,7 +96,7 @@ def bytes_of(name: str, entries: int) -> float:
 
 
 def expire_all(make: Any, entries: int) -> dict[str, float] | None:
-    """Everything expires at one time, while another thread looks a key up, again and again."""
+    """Let all entries expire at once while another thread calls get()."""
     cache = make(entries)
     if cache.expire is None:
         return None
@@ -109,7 +111,7 @@ def expire_all(make: Any, entries: int) -> dict[str, float] | None:
         while True:
             is_last = over.is_set()
             cache.locked_get(-1)
-            # From one answer to the next, because this thread may also have to wait for the GIL in between.
+            # The time between two results, because this thread can also wait for the GIL in between.
             now, computed = time.perf_counter(), time.clock_gettime(expiring)
             looks_ms.append((now - last) * 1e3)
             computed_ms.append((computed - last_computed) * 1e3)
@@ -131,7 +133,7 @@ def expire_all(make: Any, entries: int) -> dict[str, float] | None:
 
 
 def show(part: dict[str, Any], console: Console) -> None:
-    """A table of the operations, and one of the rest."""
+    """Print a table of operations, and one of expiry and memory."""
     cells = {(cell["operation"], cell["implementation"]): Cell(**cell) for cell in part["cells"]}
     names = list(part["bytes"])
     rows = []

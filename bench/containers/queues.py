@@ -1,4 +1,4 @@
-"""Queues whose items come out when they are due, behind one face: ours, and what Python programs use instead."""
+"""Queues of delayed items behind one interface: ours, and what Python programs use instead."""
 
 import heapq
 import queue
@@ -7,17 +7,17 @@ from itertools import count
 from typing import Any
 
 from hwheel import DelayQueue, ManualTimer
-from lib.installed import installed
+from lib.machine import installed
 
-FAR_S = 1e6  # later than anything is due
+FAR_S = 1e6  # later than every deadline
 
 
 class Delaying:
-    """One of them, for several threads.
+    """A thread-safe queue.
 
-    put: the item, due in so many seconds; returns what reset and remove take.
-    get: the first item, all being due.
-    lacks: what it cannot do.
+    put: Add an item that is due after this delay, and return its key for reset and remove.
+    get: Return the first item. All items are due.
+    lacks: The operations that the queue does not have.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Delaying:
         raise NotImplementedError
 
     def let_all_fall_due(self) -> None:
-        """So much time passes."""
+        """Advance the clock."""
 
     def get(self) -> Any:
         raise NotImplementedError
@@ -56,7 +56,7 @@ class Ours(Delaying):
 
 
 class OfPriorityQueue(Delaying):
-    """Tuples (when, number, item). Nobody looks whether they are due."""
+    """Tuples (when, number, item). get() does not check deadlines."""
 
     name = "queue.PriorityQueue"
     lacks = frozenset({"reset", "remove"})
@@ -73,7 +73,7 @@ class OfPriorityQueue(Delaying):
 
 
 class OfHeap(Delaying):
-    """Lists [when, number, item] in a heap under a lock; what is taken out stays there with None for its item."""
+    """Lists [when, number, item] in a heap under a lock. A removed item is replaced by None."""
 
     name = "heapq and a lock"
 
@@ -140,5 +140,5 @@ ALL: list[Any] = [Ours, OfHeap, OfPriorityQueue, OfSortedList]
 
 
 def available() -> tuple[list[Any], list[str]]:
-    """Those that can be measured here, and a line for each other."""
+    """Return the installed ones, and a note for each of the others."""
     return installed(ALL)

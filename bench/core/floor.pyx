@@ -1,7 +1,7 @@
 # cython: language_level=3, binding=False, freethreading_compatible=True
-# The least that call_later can cost: a compiled method that takes its arguments and makes the object that it returns. And the
-# least that call_later and cancel can cost together where other threads use the timer, too, and a delay begins now: they take
-# a lock each, and one of them reads the clock. And what threads cannot do without where they share one order.
+# Lower bounds. Floor: call_later as a compiled method that takes its arguments and creates the object that it returns.
+# FloorOfPair: call_later and cancel of a thread-safe timer, which take a lock each and read the clock once. NumberOfAll: the
+# shared memory that threads need to keep one order.
 
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
@@ -15,7 +15,7 @@ cdef extern from *:
 
 cdef extern from *:
     """
-    static struct { char before[128]; long number; char after[128]; } of_all;  /* nothing else in its cache line */
+    static struct { char before[128]; long number; char after[128]; } of_all;  /* alone in its cache line */
     static void add_one(void) { __atomic_fetch_add(&of_all.number, 1, __ATOMIC_RELAXED); }
     """
     void add_one() nogil
@@ -32,7 +32,7 @@ pthread_mutex_init(&lock, NULL)
 
 
 cdef class Floor:
-    """Floor(type): its call_later makes a `type` and does nothing with it."""
+    """Floor(type): call_later creates a `type` and does nothing with it."""
     cdef object type
 
     def __init__(self, type):
@@ -43,7 +43,7 @@ cdef class Floor:
 
 
 cdef class FloorOfPair:
-    """FloorOfPair(): its call_later and the cancel of what that returns do nothing but what each pair has to."""
+    """FloorOfPair(): call_later and cancel do only the work that every pair must do."""
 
     def call_later(self, delay, callback, argument):
         cdef timespec now
@@ -54,7 +54,7 @@ cdef class FloorOfPair:
 
 
 cdef class FloorTask:
-    cdef char room[96]      # with its head, as much as a TimerTask
+    cdef char room[96]      # with the object header, the size of a TimerTask
 
     def cancel(self):
         pthread_mutex_trylock(&lock)
@@ -63,7 +63,7 @@ cdef class FloorTask:
 
 
 cdef class NumberOfAll:
-    """NumberOfAll(): its step() adds one to a number that all of them share, the least that keeps one order of what threads do."""
+    """NumberOfAll(): step() adds one to a number that all instances share, the minimum for one order among threads."""
 
     def step(self):
         add_one()

@@ -1,4 +1,4 @@
-"""What a task of a group costs beside one without, and what moving many timers costs beside cancelling them."""
+"""Tasks of a group beside tasks without one, and bulk moves beside bulk cancels."""
 
 import time
 import tracemalloc
@@ -17,7 +17,7 @@ AGAIN_MS = 700_000
 
 
 def measure(timers: int, rounds: int, on_turn: Callable[[str], object] = lambda turn: None) -> dict[str, Any]:
-    """ns a timer, round by round, of each step, in turns; and bytes a task."""
+    """Measure ns per timer of each step, in turns, and bytes per task."""
     steps: dict[str, list[float]] = {}
     for _ in range(rounds):
         on_turn("groups")
@@ -33,7 +33,7 @@ def one_round(timers: int) -> list[tuple[str, float]]:
         timer = ManualTimer()
         group = timer.group()
         add = timer.call_later if kind == "plain" else group.call_later
-        tasks = [add(1 + i % DELAYS_S, int) for i in range(timers)]  # so that memory and levels are there
+        tasks = [add(1 + i % DELAYS_S, int) for i in range(timers)]  # allocates memory and levels
         for task in tasks:
             task.cancel()
         start = time.perf_counter()
@@ -60,10 +60,10 @@ def one_round(timers: int) -> list[tuple[str, float]]:
 
 
 def bulk_round(timers: int) -> list[tuple[str, float]]:
-    """A batch in random order: what is moved at once beside what is cancelled at once, in the processor's time.
+    """Measure processor time of a bulk move and of a bulk cancel of a batch in random order.
 
-    A cancel of 200,000 takes a ms, less than a time slice: by the wall clock of a busy machine a move took 0.2 to 13
-    times that, where it is 1.2 to 1.7 times.
+    A cancel of 200,000 takes a ms, less than a time slice. By the wall clock of a busy machine, the ratio of move to
+    cancel was 0.2 to 13 instead of 1.2 to 1.7.
     """
     dice = np.random.default_rng(5)
     delays_ms = dice.integers(1, DELAYS_S * 1000, timers)
@@ -92,7 +92,7 @@ def ns_since(start: float, timers: int) -> float:
 
 
 def bytes_a_task(kind: str, timers: int) -> float:
-    """That were allocated, beside the list that holds them."""
+    """Measure the allocated bytes, without the list of the tasks."""
     timer = ManualTimer()
     group = timer.group()
     add = timer.call_later if kind == "plain" else group.call_later
@@ -111,7 +111,7 @@ def bytes_a_task(kind: str, timers: int) -> float:
 
 
 def show(part: dict[str, Any], console: Console) -> None:
-    """Steps, bytes, and how many times a bulk cancel a bulk move takes, of the same rounds."""
+    """Print steps, bytes, and the ratio of bulk move to bulk cancel in the same rounds."""
     rows = [[name, three(ns)] for name, ns in part["ns"].items()]
     rows += [[f"{name}: bytes", count] for name, count in part["bytes"].items()]
     cancel = part["ns"]["batch: cancel, random order"]

@@ -1,4 +1,4 @@
-"""What an idle timer costs: wake-ups with a great many far-off tasks pending."""
+"""An idle timer: wake-ups with many far-off tasks pending."""
 
 import os
 import threading
@@ -14,7 +14,7 @@ FAR_S = 3600
 
 
 def measure(tasks: int, seconds: float) -> dict[str, Any]:
-    """Wake-ups by the timer's own count, and how often one of its threads went to sleep by the system's."""
+    """Return the wake-ups that the timer counts, and the sleeps of its threads that the system counts."""
     with SystemTimer("idle") as timer:
         for i in range(tasks):
             timer.call_later(FAR_S + i % 10_000, print, i)
@@ -33,7 +33,7 @@ def measure(tasks: int, seconds: float) -> dict[str, Any]:
 
 
 def settle(threads: list[threading.Thread]) -> None:
-    """Until the threads have come to rest after the adds: 10 s at most."""
+    """Wait until the threads sleep after the adds, for at most 10 s."""
     give_up = time.monotonic() + 10
     before = None
     while before != (before := switches(threads)) and time.monotonic() < give_up:
@@ -41,7 +41,7 @@ def settle(threads: list[threading.Thread]) -> None:
 
 
 def switches(threads: list[threading.Thread]) -> int | None:
-    """How often they have gone to sleep by themselves. None where there is no /proc."""
+    """Return the voluntary context switches of the threads, or None without /proc."""
     if not os.path.isdir("/proc/self/task"):
         return None
     total = 0
@@ -53,7 +53,7 @@ def switches(threads: list[threading.Thread]) -> int | None:
 
 
 def show(part: dict[str, Any], console: Console) -> None:
-    """One line."""
+    """Print one line."""
     switches_text = "not counted here" if part["context_switches"] is None else str(part["context_switches"])
     console.print(
         f"idle, {part['tasks']:,} far-off tasks, {part['seconds']:g} s: {part['wakeups']} wake-ups, "

@@ -1,8 +1,7 @@
-"""How late callbacks run in real time: many thousand timers a second, on a machine that is otherwise idle and beside a
-thread that never stops computing.
+"""Lateness in real time: many thousand timers per second, on an idle machine and beside a thread that computes.
 
-Each of `rate` timers runs once a second, at a moment of its own, and adds itself again for the same moment of the next
-second: a late run makes nothing else late, and adds are part of the load.
+Each of `rate` timers runs once a second, at its own offset, and adds itself again for the next second. So a late run
+delays no other run, and adds are part of the load.
 """
 
 import math
@@ -22,16 +21,16 @@ from lib.isolated import isolated
 from lib.table import show_rows
 
 PERIOD_S = 1.0
-THREADS_RATE = 100  # threading.Timer: that many threads at a time
-PATIENCE_S = 5.0  # with what has not run when all should have
+THREADS_RATE = 100  # for threading.Timer, this is the number of threads
+PATIENCE_S = 5.0  # includes timers that have not run at the end
 
 
 def measure(
     rate: int, seconds: float, rounds: int, on_turn: Callable[[str], object] = lambda turn: None
 ) -> list[dict[str, Any]]:
-    """Lateness of each engine, idle and busy, in processes of their own, which take turns: `seconds` in all.
+    """Measure the lateness of each engine, idle and busy, in turns and in other processes, for `seconds` in total.
 
-    A row an engine: the round with the median p99, and `p99_ms` of every round.
+    Return a row per engine: the round with the median p99, and `p99_ms` of every round.
     """
     installed = {make.name for make in available()[0]}
     turns: dict[tuple[bool, str, int], list[dict[str, Any]]] = {
@@ -55,13 +54,13 @@ def measure(
 
 
 def median_round(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """The row with the median p99 (the lower one of two), with those of all."""
+    """Return the row with the (lower) median p99, with the p99 of all rounds."""
     p99_ms = [row["late_ms"]["p99"] for row in found]
     return found[p99_ms.index(statistics.median_low(p99_ms))] | {"p99_ms": p99_ms}
 
 
 def measure_one(name: str, rate: int, seconds: float, busy: bool) -> dict[str, Any]:
-    """One engine, here."""
+    """Measure one engine in this process."""
     load = Load(rate, seconds)
     stop = threading.Event()
     thread = threading.Thread(target=compute, args=(stop,), daemon=True)
@@ -87,7 +86,7 @@ def measure_one(name: str, rate: int, seconds: float, busy: bool) -> dict[str, A
 
 
 class Load:
-    """The timers. Whatever engine runs them puts its `call_at` here, and calls `on_time(index)` at `due_s[index]`."""
+    """The timers of a run. The engine sets `call_at`, and calls `on_time(index)` at `due_s[index]`."""
 
     call_at: Callable[[float, Callable[[int], object], int], object]
 
@@ -100,7 +99,7 @@ class Load:
         self.late_s = array("d")
 
     def start(self) -> None:
-        """Adds all timers for the first time."""
+        """Add all timers for the first time."""
         start = time.monotonic() + 0.2 + len(self.phases_s) * 10e-6
         self.due_s = [start + phase for phase in self.phases_s]
         self.end_s = start + self.seconds
@@ -115,35 +114,35 @@ class Load:
             self.call_at(due, self.on_time, index)
 
     def give_up_s(self) -> float:
-        """How long to wait for the last runs, from now."""
+        """Return the time until the last runs should be over."""
         return max(0.0, self.end_s + PATIENCE_S - time.monotonic())
 
     def is_over(self) -> bool:
-        """Whether all have run as often as they should."""
+        """Return True if all timers have run as often as they should."""
         return len(self.late_s) == len(self.due_s) * math.ceil(self.seconds / PERIOD_S)
 
     def finish(self) -> int:
-        """Takes note of those that have not run in time: they are late by at least this. Returns how many."""
+        """Record the lateness so far of timers that have not run, and return their number."""
         now = time.monotonic()
         overdue = [now - due for due in self.due_s if due < self.end_s]
         self.late_s.extend(overdue)
         return len(overdue)
 
     def wait(self) -> None:
-        """Sleeps until the last run is over."""
+        """Sleep until the last run is over."""
         time.sleep(max(0.0, self.end_s - time.monotonic()))
         while not self.is_over() and self.give_up_s():
             time.sleep(0.05)
 
 
 def compute(stop: threading.Event) -> None:
-    """Keeps the interpreter busy."""
+    """Keep the interpreter busy."""
     while not stop.is_set():
         sum(range(1000))
 
 
 def on_hwheel(load: Load) -> None:
-    """A SystemTimer as it comes: a reaper, and a thread of its own for the callbacks."""
+    """A SystemTimer with its defaults: a reaper, and a thread for the callbacks."""
     from hwheel import SystemTimer
 
     with SystemTimer("lateness") as timer:
@@ -153,7 +152,7 @@ def on_hwheel(load: Load) -> None:
 
 
 def on_asyncio(load: Load) -> None:
-    """Its event loop, in this thread. Its clock is time.monotonic()."""
+    """asyncio's event loop in this thread. Its clock is time.monotonic()."""
     import asyncio
 
     loop = asyncio.new_event_loop()
@@ -162,7 +161,7 @@ def on_asyncio(load: Load) -> None:
 
 
 def on_uvloop(load: Load) -> None:
-    """Its event loop, in this thread. Its clock has whole milliseconds, so it is told how long to wait."""
+    """uvloop in this thread. Its clock has whole milliseconds, so timers get a delay instead of a time."""
     import uvloop
 
     loop = uvloop.new_event_loop()
@@ -171,7 +170,7 @@ def on_uvloop(load: Load) -> None:
 
 
 def run_loop(loop: Any, load: Load) -> None:
-    """Until the last run should be over."""
+    """Run until the last run should be over."""
     load.start()
     loop.call_later(load.end_s - time.monotonic(), loop.stop)
     loop.run_forever()
@@ -198,7 +197,7 @@ ENGINES = {"hwheel": on_hwheel, "asyncio": on_asyncio, "uvloop": on_uvloop, "thr
 
 
 def show(part: list[dict[str, Any]], console: Console) -> None:
-    """A row an engine, idle first."""
+    """Print a row per engine, idle first."""
     rows = [
         [
             row["implementation"],

@@ -1,4 +1,4 @@
-"""Memory a pending timer, and what the garbage collector has to do with a great many of them."""
+"""Memory per pending timer, and the cost of garbage collections with many of them."""
 
 import gc
 import os
@@ -25,8 +25,10 @@ def nothing(argument: object) -> None:
 
 
 def measure(timers: int, on_turn: Callable[[str], object] = lambda turn: None) -> list[dict[str, Any]]:
-    """Of each implementation, in processes of their own: what was allocated, what the process grew by, and how long a
-    collection takes. Fewer timers where it cannot bear so many."""
+    """Measure each implementation in another process: allocated bytes, growth of the process, and a collection.
+
+    An implementation that cannot handle so many timers gets fewer.
+    """
     rows = []
     for make in available()[0]:
         on_turn(f"memory, {make.name}")
@@ -35,7 +37,7 @@ def measure(timers: int, on_turn: Callable[[str], object] = lambda turn: None) -
 
 
 def measure_one(name: str, timers: int) -> dict[str, Any]:
-    """One implementation, here."""
+    """Measure one implementation in this process."""
     resident = fill(name, timers, traced=False)
     allocated = fill(name, timers, traced=True)
     return {
@@ -50,7 +52,7 @@ def measure_one(name: str, timers: int) -> dict[str, Any]:
 
 
 class Filled(NamedTuple):
-    """What was seen: sys.getsizeof of a handle; ms of a gc.collect with none and with all of them pending."""
+    """sys.getsizeof of a handle, and ms of gc.collect() without timers and with all of them pending."""
 
     bytes_a_timer: float
     handle_bytes: int
@@ -59,7 +61,7 @@ class Filled(NamedTuple):
 
 
 def fill(name: str, timers: int, *, traced: bool) -> Filled:
-    """Adds so many timers. traced: bytes are those that were allocated; else those that the process grew by."""
+    """Add timers. traced: count allocated bytes; otherwise the growth of the process."""
     [make] = [make for make in available()[0] if make.name == name]
     inputs = inputs_of(timers)
     handles: list[Any] = [None] * timers
@@ -87,19 +89,19 @@ def fill(name: str, timers: int, *, traced: bool) -> Filled:
 
 
 def collection_ms() -> float:
-    """How long the garbage collector takes over everything that there is."""
+    """Measure a full garbage collection."""
     gc.collect()
     return median(timed(gc.collect) * 1e3 for _ in range(COLLECTIONS))
 
 
 def resident_bytes() -> int:
-    """What this process has in memory. 0 where the system does not tell."""
+    """Return the resident bytes of this process, or 0 if the system does not report them."""
     statm = Path("/proc/self/statm")
     return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0
 
 
 def show(part: list[dict[str, Any]], console: Console) -> None:
-    """A row an implementation."""
+    """Print a row per implementation."""
     show_rows(
         "memory, and a gc.collect() with all of them pending",
         ["", "timers", "bytes allocated", "bytes resident", "handle alone", "ms to collect", "with none"],

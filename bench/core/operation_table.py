@@ -1,4 +1,4 @@
-"""Tables of operations: what one costs with hwheel, and how many times as much with the others."""
+"""Tables of operations: the time with hwheel, the ratio to it with the others, and growth with the number of timers."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,15 @@ from rich.table import Table
 
 from implementations.base import BULK, SINGLE, Implementation
 from lib.cell import Cell, ratios
-from lib.table import three
+from lib.table import show_rows, three
 
+GROWING = ("hwheel", "hwheel bulk")
+FEWEST = 10_000
 OURS = {**dict.fromkeys(SINGLE, "hwheel"), **dict.fromkeys(BULK, "hwheel bulk")}
 
 
 def show_operations(cells: Sequence[Cell], console: Console) -> None:
-    """A table an operation: rows are implementations, columns numbers of pending timers."""
+    """Print a table per operation, with a row per implementation and a column per number of pending timers."""
     console.print("Median (minimum–maximum) over the rounds: hwheel in ns a timer, the others in times that.\n")
     for operation, ours in OURS.items():
         of_it = [cell for cell in cells if cell.operation == operation]
@@ -22,7 +24,7 @@ def show_operations(cells: Sequence[Cell], console: Console) -> None:
 
 
 def operation_table(operation: str, cells: Sequence[Cell], ours: str) -> Table:
-    """ns a timer in our row, ratios to it of the same rounds in the others."""
+    """Format ns per timer in our row, and ratios of the same rounds in the others."""
     sizes = sorted({cell.pending for cell in cells})
     by_place = {(cell.implementation, cell.pending): cell for cell in cells}
     table = Table(title=operation, title_justify="left", title_style="bold")
@@ -43,14 +45,14 @@ def operation_table(operation: str, cells: Sequence[Cell], ours: str) -> Table:
 
 
 def text_of(cell: Cell | None, base: Cell | None) -> str:
-    """A cell's figures, or a dash for what was not measured."""
+    """Format a cell, or a dash if it was not measured."""
     if cell is None:
         return "–"
     return three(cell.ns if base is None else ratios(cell, base))
 
 
 def show_notes(implementations: Sequence[type[Implementation]], console: Console) -> None:
-    """Which operations an implementation has not, and what to read instead; and how some were measured."""
+    """Print the operations that implementations lack, with substitutes, and notes on measurements."""
     for before, notes in (
         ("no ", {make.name: make.lacks for make in implementations}),
         ("", {make.name: make.remarks for make in implementations}),
@@ -63,3 +65,22 @@ def show_notes(implementations: Sequence[type[Implementation]], console: Console
         for (operations, note), names in alike.items():
             console.print(f"{', '.join(names)}: {'; '.join(operations)} ({note})", style="dim")
     console.print("–: more timers than it can bear in a run of reasonable length\n", style="dim")
+
+
+def show_growth(cells: Sequence[Cell], console: Console) -> None:
+    """Print a row per operation of ours, and a column per number of timers."""
+    places = {(cell.operation, cell.implementation, cell.pending): cell for cell in cells}
+    sizes = sorted({cell.pending for cell in cells if cell.implementation in GROWING})
+    sizes = [size for size in sizes if size >= min(FEWEST, sizes[-1] // 2)]
+    if len(sizes) < 2:
+        return
+    rows = []
+    for operation, name in dict.fromkeys((cell.operation, cell.implementation) for cell in cells):
+        base = places.get((operation, name, sizes[0]))
+        if name in GROWING and base is not None:
+            more = [places.get((operation, name, size)) for size in sizes[1:]]
+            rows.append(
+                [f"{operation}, {name}", three(base.ns), *(three(ratios(cell, base)) if cell else "–" for cell in more)]
+            )
+    title = f"growth: ns a timer with {sizes[0]:,} pending; with more, in times that"
+    show_rows(title, ["", *(f"{size:,}" for size in sizes)], rows, console)

@@ -1,6 +1,6 @@
-"""The operations, in lives: an implementation is filled, worked on and emptied, and each step of that is an operation.
+"""The operations as steps of a life: an implementation is filled, used, and emptied.
 
-All implementations get the same seeded delays, cancel and move the same timers, and must fire the same ones.
+All implementations get the same seeded delays, cancel and move the same timers, and must fire the same timers.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,29 +18,29 @@ SEED = 20
 
 
 class WrongWork(AssertionError):
-    """What fired is not what had to."""
+    """An implementation fired the wrong timers."""
 
 
 class Inputs(NamedTuple):
-    """What is done to `pending` timers. Drawn once; never changed."""
+    """The random choices for `pending` timers. Immutable."""
 
     pending: int
     delays_ms: Any  # int64
     delays_s: list[float]
     indices: list[int]
-    cancelled: list[int]  # a tenth of them, in random order
+    cancelled: list[int]  # a tenth of the timers, in random order
     moved: list[int]  # another tenth
     moved_to_s: list[float]
 
     @property
     def pairs(self) -> int:
-        """How many times a timer is added and cancelled."""
+        """The number of pairs of add and cancel."""
         return len(self.cancelled)
 
 
 @lru_cache(maxsize=2)
 def inputs_of(pending: int) -> Inputs:
-    """The same for each implementation."""
+    """Return the plan, which is the same for each implementation."""
     chance = np.random.default_rng(SEED)
     delays_ms = chance.integers(1, RANGE_MS, pending, endpoint=True)
     tenth = min(max(pending // 10, 1), 100_000)
@@ -61,7 +61,7 @@ Steps = tuple[tuple[str | None, str], ...]  # operation, method
 
 
 class Life:
-    """Steps, to be run in this order; each is an operation, or None where it only leads to the next."""
+    """Steps in order. A step is an operation, or None if it only prepares the next one."""
 
     steps: ClassVar[Steps]
 
@@ -72,18 +72,18 @@ class Life:
         self.counts: dict[str, int] = {}
 
     def clock(self, operation: str) -> Callable[[], float]:
-        """What an operation is timed with."""
+        """Return the clock for an operation."""
         return self.timer.expiry_clock if operation.startswith("expire") else Implementation.expiry_clock  # type: ignore[misc]
 
     def expected(self) -> Any:
-        """Who has to fire, ascending."""
+        """Return the timers that must fire, ascending."""
         return np.delete(np.arange(self.inputs.pending), self.inputs.cancelled)
 
     def check(self) -> int:
-        """The checksum of what fired: its sum. Before, it is compared timer by timer.
+        """Compare the fired timers with the plan, and return their sum.
 
         Raises:
-            WrongWork: some are missing, or too many.
+            WrongWork: The timers differ.
         """
         fired = np.sort(self.fired_indices())
         if not np.array_equal(fired, self.expected()):
@@ -91,16 +91,16 @@ class Life:
         return int(fired.sum())
 
     def fired_indices(self) -> Any:
-        """What fired, in that order."""
+        """Return the fired timers in order."""
         return np.array(self.fired, dtype=np.int64)
 
     def close(self) -> None:
-        """Ends the implementation."""
+        """Close the implementation."""
         self.timer.close()
 
 
 class SingleLife(Life):
-    """Timers one by one, each with a callback that is compiled and only takes note: list.append."""
+    """Single timers with a compiled callback, list.append."""
 
     steps: ClassVar[Steps] = (
         ("add", "add"),
@@ -156,7 +156,7 @@ class SingleLife(Life):
 
 
 class CalledLife(SingleLife):
-    """Timers whose callback is a function in Python."""
+    """Single timers with a callback in Python."""
 
     steps = ((None, "add"), (None, "before_expiry"), ("expire, Python callback", "expire"))
 
@@ -170,7 +170,7 @@ class CalledLife(SingleLife):
 
 
 class BulkLife(Life):
-    """All timers in one call; all are cancelled in random order; and once more to let them expire."""
+    """All timers in one call, cancelled in random order; and again, to expire."""
 
     steps = (("bulk add", "add"), ("bulk cancel", "cancel"), (None, "add_for_expiry"), ("bulk expire", "expire"))
 
@@ -199,7 +199,7 @@ class BulkLife(Life):
         return np.concatenate([np.atleast_1d(np.asarray(fired, dtype=np.int64)) for fired in self.fired])
 
     def check(self) -> int:
-        """As of any life; and the order of time, and within a tick that of the adds."""
+        """Check the timers, and their order: by time, and by add within a tick."""
         in_order = np.argsort(self.inputs.delays_ms, kind="stable")
         if not np.array_equal(self.fired_indices(), in_order):
             raise WrongWork(f"{self.timer.name} fired out of order")
@@ -210,7 +210,7 @@ LIVES: tuple[type[Life], ...] = (SingleLife, CalledLife, BulkLife)
 
 
 def noting(fired: list[Any]) -> Callable[[Any], object]:
-    """A callback in Python that takes note of its argument."""
+    """Return a callback in Python that records its argument."""
     append = fired.append
 
     def on_timeout(index: Any) -> None:
@@ -220,7 +220,7 @@ def noting(fired: list[Any]) -> Callable[[Any], object]:
 
 
 def lives_of(make: type[Implementation], pending: int) -> Iterator[type[Life]]:
-    """What an implementation can be measured in with so many timers."""
+    """Return the lives that an implementation supports with so many timers."""
     for life in LIVES:
         most = {CalledLife: make.most_called, BulkLife: make.most_bulk}.get(life, make.most)
         offers = any(operation is not None and operation not in make.lacks for operation, _ in life.steps)

@@ -1,4 +1,4 @@
-"""How long an `add` takes while a bucket of a great many entries cascades in another thread."""
+"""The duration of an add while a bucket with many entries cascades in another thread."""
 
 import threading
 import time
@@ -12,13 +12,13 @@ from hwheel import SystemTimer
 from lib.distribution import distribution
 from lib.table import show_rows
 
-WHEEL_SIZE = 1024  # a bucket of level 2 spans as many ticks
-TRIES = 20  # for one cascade that an add meets: a short one may be over before this thread runs again
+WHEEL_SIZE = 1024  # a bucket of level 2 spans this many ticks
+TRIES = 20  # attempts: a short cascade can end before this thread runs again
 
 
 def measure(entries: int, rounds: int) -> dict[str, Any]:
-    """Adds while one bucket with all the entries cascades, and as many adds with nothing going on, in us."""
-    # All in one bucket of level 2, none due before it is.
+    """Measure adds in us during the cascade of one bucket with all entries, and as many adds at rest."""
+    # All entries are in one bucket of level 2.
     bucket_ms = 2 * WHEEL_SIZE
     delays_ms = np.random.default_rng(3).integers(bucket_ms, bucket_ms + WHEEL_SIZE, entries)
     busy: list[float] = []
@@ -40,7 +40,7 @@ def measure(entries: int, rounds: int) -> dict[str, Any]:
 
 
 def adds_during_a_jump(delays_ms: Any, to_ms: int, wheel_size: int) -> tuple[list[float], list[float]]:
-    """us of each add between the first and the last move of an entry in another thread, and of as many afterwards."""
+    """Return us of each add during the cascade in another thread, and of as many adds afterwards."""
     now_ms = 0
     timer = SystemTimer("bench", wheel_size=wheel_size, clock=lambda: now_ms, reaper=False, executor="inline")
     timer.call_many(delays_ms, len)
@@ -52,7 +52,7 @@ def adds_during_a_jump(delays_ms: Any, to_ms: int, wheel_size: int) -> tuple[lis
         moves.append(timer.stats().cascaded)
         adds_us.append(timed_add(timer))
     jump.join()
-    # The thread lives for longer than the cascade lasts: it waits for the GIL before and after it.
+    # The thread lives longer than the cascade, because it waits for the GIL before and after.
     moved = timer.stats().cascaded
     during = [us for us, before in zip(adds_us, moves, strict=True) if 0 < before < moved]
     at_rest = [timed_add(timer) for _ in range(max(1000, len(during)))]
@@ -68,7 +68,7 @@ def timed_add(timer: SystemTimer) -> float:
 
 
 def show(part: dict[str, Any], console: Console) -> None:
-    """During a cascade and at rest."""
+    """Print both distributions."""
     rows = [
         [what, *(part[key][name] for name in ("count", "p50", "p99", "p99.9", "max"))]
         for what, key in ((f"while {part['entries']:,} entries cascade", "during_us"), ("at rest", "at_rest_us"))

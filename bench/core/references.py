@@ -1,4 +1,4 @@
-"""What figures are held against: the least that an operation can cost, and the least that one can write."""
+"""Yardsticks: the minimum cost of an operation, and the simplest code for it."""
 
 from heapq import heapify, heappush
 from itertools import count, repeat
@@ -14,13 +14,13 @@ from implementations.base import Implementation
 
 
 class Reference(Implementation):
-    """A name in the table; there is no timer behind it."""
+    """A name in the table without a timer."""
 
     most_called = 1_000_000
 
 
 class ReferenceLife(Life):
-    """A life of one step, in which nothing fires."""
+    """A life of one step that fires no timer."""
 
     def fired_indices(self) -> Any:
         return self.expected()
@@ -31,7 +31,7 @@ class Floor(Reference):
 
 
 class FloorLife(ReferenceLife):
-    """One call of an empty compiled method that makes a TimerTask; it is dropped at once."""
+    """A call of an empty compiled method that creates a TimerTask, which is freed at once."""
 
     steps = (("add + cancel", "call"),)
 
@@ -51,7 +51,7 @@ class FloorOfPair(Reference):
 
 
 class FloorOfPairLife(ReferenceLife):
-    """A pair of compiled methods that read the clock, take a lock each and make an object, without a wheel."""
+    """A pair of compiled methods that read the clock, take a lock each, and create an object, without a wheel."""
 
     steps = (("add + cancel", "pairs"),)
 
@@ -71,7 +71,7 @@ class BareHeap(Reference):
 
 
 class BareHeapLife(ReferenceLife):
-    """heappush and a mark, written into the loop: no function, no class."""
+    """heappush and a flag, inline in the loop."""
 
     steps = (("add + cancel", "push_and_mark"),)
 
@@ -96,8 +96,10 @@ class Look(Reference):
 
 
 class LookLife(ReferenceLife):
-    """What cancel touches before it does anything: the same handles in the same order, of which each is only asked
-    whether it is pending. With more of them than the caches hold that is most of what a cancel takes."""
+    """Read `pending` of the same handles in the same order as the cancels.
+
+    If the handles do not fit into the caches, this memory access is most of the time of a cancel.
+    """
 
     steps = (("cancel", "look"),)
 
@@ -123,8 +125,7 @@ class BareLoop(Reference):
 
 
 class BareLoopLife(Life):
-    """The calls that an expiry makes, without the timers: what it costs above this is the timer's. In this order the
-    arguments are scattered over memory, as they are for every timer."""
+    """The callbacks of an expiry in order of time, without a timer. The arguments are scattered over memory."""
 
     steps = (("expire, Python callback", "loop"),)
 
@@ -150,17 +151,17 @@ class BareLoopAsAdded(Reference):
 
 
 class BareLoopAsAddedLife(BareLoopLife):
-    """The same calls in the order in which the arguments lie in memory, which no timer can make them in."""
+    """The same callbacks in the order of the arguments in memory, which no timer can use."""
 
     def order(self) -> list[int]:
         return self.inputs.indices
 
 
 def floors() -> Any:
-    """The module floor.pyx.
+    """Return the module floor.pyx.
 
     Raises:
-        ImportError: it has not been compiled yet; see compile_floor.
+        ImportError: compile_floor() has not compiled it yet.
     """
     from core import floor
 
@@ -168,10 +169,10 @@ def floors() -> Any:
 
 
 def compile_floor() -> None:
-    """Compiles floor.pyx, by Cython's own pyximport, into a directory that is thrown away.
+    """Compile floor.pyx with pyximport into a temporary directory.
 
     Raises:
-        ImportError: there is no Cython, or no C compiler.
+        ImportError: Cython or a C compiler is missing.
     """
     import pyximport
 
@@ -180,7 +181,7 @@ def compile_floor() -> None:
 
 
 def references() -> tuple[list[tuple[type[Implementation], type[Life]]], list[str]]:
-    """What can be measured here, and a note for what cannot."""
+    """Return the available yardsticks, and a note for each of the others."""
     found: list[tuple[type[Implementation], type[Life]]] = [
         (BareHeap, BareHeapLife),
         (Look, LookLife),

@@ -1,5 +1,4 @@
-"""Measures the table of operations: in each round every implementation has its turn, so that a slow moment of the
-machine hits all of them."""
+"""Measures the operations. Implementations take turns in each round, so that a slow moment affects all of them."""
 
 import gc
 import time
@@ -10,7 +9,7 @@ from core.operations import Life, inputs_of, lives_of
 from implementations.base import Implementation, TooSlow
 from lib.cell import Cell
 
-SMALL = 20_000  # fewer timers than this live several lives in a round, or a reading would be too short
+SMALL = 20_000  # with fewer timers, a round has several lives, because one would be too short to measure
 MOST_LIVES = 20
 
 
@@ -22,7 +21,7 @@ def turns_of(
     sizes: Iterable[int],
     references: Sequence[tuple[type[Implementation], type[Life]]] = (),
 ) -> list[Turn]:
-    """What a round consists of: everything that can be measured at these sizes."""
+    """Return the turns of a round: all lives that the implementations support at these sizes."""
     return [
         (make, life, pending)
         for pending in sizes
@@ -34,10 +33,10 @@ def turns_of(
 
 
 def measure(turns: Sequence[Turn], rounds: int, on_turn: Callable[[str], object] = lambda turn: None) -> list[Cell]:
-    """Runs that many rounds of turns.
+    """Run rounds of turns.
 
     Raises:
-        WrongWork: an implementation fired something else than it had to.
+        WrongWork: An implementation fired the wrong timers.
     """
     cells: dict[tuple[str, str, int], Cell] = {}
     for number in range(rounds):
@@ -55,7 +54,7 @@ def measure(turns: Sequence[Turn], rounds: int, on_turn: Callable[[str], object]
 
 
 def turn(make: type[Implementation], life: type[Life], pending: int) -> tuple[dict[str, float], int]:
-    """One implementation's turn: ns a timer of each operation, and the checksum of what fired."""
+    """Run one turn. Return ns per timer of each operation, and the checksum of the fired timers."""
     seconds: dict[str, float] = defaultdict(float)
     counts: dict[str, int] = defaultdict(int)
     checksum = 0
@@ -78,7 +77,7 @@ def turn(make: type[Implementation], life: type[Life], pending: int) -> tuple[di
 
 
 def run(life: Life) -> dict[str, float]:
-    """All steps; seconds of each operation."""
+    """Run all steps, and return the seconds of each operation."""
     seconds = {}
     for operation, method in life.steps:
         work = getattr(life, method)
@@ -90,7 +89,7 @@ def run(life: Life) -> dict[str, float]:
 
 
 def timed(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    """How many seconds it takes."""
+    """Return the seconds that the call takes."""
     start = clock()
     work()
     return clock() - start

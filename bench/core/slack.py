@@ -1,4 +1,4 @@
-"""What a slack saves: wake-ups of a timer with a great many idle connections, each with a heartbeat of its own."""
+"""The effect of slack: wake-ups of a timer with many idle connections that have a heartbeat each."""
 
 import random
 import threading
@@ -14,12 +14,12 @@ from lib.table import show_rows
 
 SLACKS_S = (0.0, 0.1, 1.0, 5.0)
 HEARTBEAT_S = 60.0  # of each connection
-SETTLED_S = 1.5  # the first of them comes when all are there
+SETTLED_S = 1.5  # the first heartbeat is after the last add
 SEED = 11
 
 
 def measure(connections: int, seconds: float, on_turn: Callable[[str], None]) -> dict[str, Any]:
-    """The same heartbeats with each slack."""
+    """Measure the same heartbeats with each slack."""
     rows = []
     for slack_s in SLACKS_S:
         on_turn(f"slack of {slack_s:g} s")
@@ -28,8 +28,10 @@ def measure(connections: int, seconds: float, on_turn: Callable[[str], None]) ->
 
 
 def with_slack(slack_s: float, connections: int, seconds: float) -> dict[str, Any]:
-    """Wake-ups by the timer's own count, and how often its threads went to sleep by the system's. The heartbeats are as
-    far apart as those of connections that were made at any time; each is set anew when it has come."""
+    """Return the wake-ups that the timer counts, and the sleeps of its threads that the system counts.
+
+    The heartbeats are evenly spread. Each callback adds the next heartbeat.
+    """
     dice = random.Random(SEED)
     beats = 0
     with SystemTimer("slack") as timer:
@@ -58,7 +60,7 @@ def with_slack(slack_s: float, connections: int, seconds: float) -> dict[str, An
 
 
 def show(part: dict[str, Any], console: Console) -> None:
-    """A row a slack."""
+    """Print a row per slack."""
     rows = [
         [
             f"{row['slack_s']:g} s" if row["slack_s"] else "none",

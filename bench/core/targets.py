@@ -1,4 +1,4 @@
-"""The figures that the core is held to, from the parts of one run: what was measured and what was aimed at."""
+"""The targets of the core, and the figures of a run."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,11 +17,11 @@ BARE = "bare heappush + mark"
 LOOK = "a look at the handle"
 AT_MOST, AT_LEAST = "at most", "at least"
 
-Row = tuple[str, list[float], str, float, str]  # what, one figure a round, unit, aim, AT_MOST or AT_LEAST
+Row = tuple[str, list[float], str, float, str]  # name, a figure per round, unit, target, AT_MOST or AT_LEAST
 
 
 def show(result: dict[str, Any], console: Console, *, judged: bool) -> None:
-    """The table, as far as its parts were measured. judged=False: the aims are for more timers than were measured."""
+    """Print the measured figures. judged=False: the targets are for more timers than were measured."""
     title = "what the core is held to" if judged else "what the core is held to, with more timers than here"
     table = Table(title=title, title_justify="left", title_style="bold")
     for name in ("", "minimum", "median", "maximum", "", "aim"):
@@ -35,7 +35,7 @@ def show(result: dict[str, Any], console: Console, *, judged: bool) -> None:
 
 
 def rows(result: dict[str, Any]) -> Iterator[Row]:
-    """Whatever of the figures can be told from what was measured."""
+    """Return the figures that the measured parts contain."""
     for part, of_part in PARTS.items():
         if part in result:
             yield from of_part(result[part])
@@ -43,7 +43,7 @@ def rows(result: dict[str, Any]) -> Iterator[Row]:
 
 def of_operations(part: dict[str, Any]) -> Iterator[Row]:
     cells = {(cell["operation"], cell["implementation"], cell["pending"]): Cell(**cell) for cell in part["cells"]}
-    # The most that the peers were measured with.
+    # The largest size of the peers.
     size = max((size for operation, name, size in cells if (operation, name) == (PAIR, "asyncio")), default=0)
     for what, one, other, aim, sense in (
         (f"{PAIR}, {size:,} pending: hwheel / {FLOOR}", "hwheel", FLOOR, 2.5, AT_MOST),

@@ -1,8 +1,8 @@
-"""The table of operations under pytest-benchmark, for a closer look at some of them:
+"""The operations under pytest-benchmark, for a closer look at some of them:
 
     SIZES=10000,1000000 nox -s release -- -m pytest bench -k 'expire and (hwheel or heapq)'
 
-report.py compares implementations, because it measures them in turns; pytest-benchmark finishes one before the next.
+To compare implementations, use report.py, which measures in turns. pytest-benchmark measures one after the other.
 """
 
 import os
@@ -20,7 +20,7 @@ ROUNDS = 5
 
 
 def cases() -> list[object]:
-    """Every operation of every implementation at each size."""
+    """Return every operation of every implementation at each size."""
     return [
         pytest.param(operation, turn, pending, id=f"{operation}-{make.name}-{pending}")
         for turn in turns_of(available()[0], SIZES)
@@ -36,7 +36,7 @@ def test_operation(benchmark: Any, operation: str, turn: Turn, pending: int) -> 
     lives: list[Life] = []
 
     def live_up_to_it() -> None:
-        """A new life, with the steps before this one behind it."""
+        """Return a new life after the steps before this one."""
         if lives:
             lives.pop().close()
         lives.append(life(make, inputs_of(pending)))

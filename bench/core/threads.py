@@ -1,10 +1,9 @@
-"""What a second thread on a second core adds: pairs of add and cancel by two threads beside those of one.
+"""Scaling to a second thread: pairs of add and cancel by two threads beside one thread.
 
-Of use without a GIL; with one, both take turns, and there is nothing to gain. Three rows are yardsticks. A timer a
-thread is the most that there can be. The same, with one number for all threads to which each pair adds one, says what a
-single cache line costs that they share: on some days and machines next to nothing, on others nearly all there is to
-gain. And two looks at an attribute of one object: Python counts the references to it, whatever is behind it; so a loop
-that binds `call_later` once comes further than one that looks it up each time.
+Only an interpreter without the GIL can gain. Three rows are yardsticks. A timer per thread is the upper bound. The same
+with a shared counter shows the cost of one shared cache line, which varies between machines from nothing to almost all
+of the gain. Two reads of an attribute of one object show the cost of reference counts, so a loop should bind
+`call_later` once.
 """
 
 import sys
@@ -21,15 +20,15 @@ from hwheel import SystemTimer
 from lib.table import show_rows, three
 
 THREADS = 2
-DELAY_S = 60  # a small int, because Python counts the references to a float, and so the threads would share it
+DELAY_S = 60  # a small int, which is immortal; threads would share the reference count of a float
 
 Loop = Callable[[], object]
 
 
 def measure(pairs: int, rounds: int, on_turn: Callable[[str], object] = lambda turn: None) -> dict[str, Any]:
-    """Of each row and round the ns of a pair in one thread alone, and how much more two threads do than that one.
+    """Measure ns per pair in one thread, and the speed-up of two threads, for each row and round.
 
-    `pairs` of each thread. A row that cannot be measured here is left out, and `left_out` says why.
+    `pairs`: The pairs per thread. `left_out` has the reason for each row that is not available.
     """
     left_out = []
     try:
@@ -54,7 +53,7 @@ def measure(pairs: int, rounds: int, on_turn: Callable[[str], object] = lambda t
 
 
 def each_row(timers: list[SystemTimer], pairs: int, *, shared: bool) -> list[tuple[str, list[Loop]]]:
-    """A name, and what each thread does."""
+    """A name, and the work of each thread."""
     one = timers[0]
     found: list[tuple[str, list[Loop]]] = [
         ("a timer a thread", [lambda own=own: add_and_cancel(own, pairs) for own in timers]),
@@ -75,7 +74,7 @@ def add_and_cancel(timer: SystemTimer, pairs: int) -> None:
 
 
 def cancel_later(timer: SystemTimer, pairs: int) -> None:
-    """What is cancelled was added a thousand adds ago: most of it is in the wheel by then."""
+    """Cancel each task a thousand adds later, when it has reached the wheel."""
     call_later = timer.call_later
     calls = [call_later(DELAY_S, int) for _ in range(1000)]
     for i in range(pairs):
@@ -91,7 +90,7 @@ def look_up_and_add(timer: SystemTimer, pairs: int) -> None:
 
 
 def counted_pairs(timer: SystemTimer, pairs: int) -> None:
-    # Methods bound here, so that Python counts references to nothing that another thread uses.
+    # Bound methods, so that the threads share no reference count.
     call_later, step = timer.call_later, floors().NumberOfAll().step
     for _ in repeat(None, pairs):
         call_later(DELAY_S, int).cancel()
@@ -105,7 +104,7 @@ def look_twice(timer: SystemTimer, pairs: int) -> None:
 
 
 def seconds(loops: list[Loop]) -> float:
-    """From when the first of the threads begins, all being there, until the last has done."""
+    """Measure from the start of the first thread, when all are ready, to the end of the last one."""
     together = threading.Barrier(len(loops))
     spans: list[tuple[float, float]] = []
 
@@ -124,7 +123,7 @@ def seconds(loops: list[Loop]) -> float:
 
 
 def show(part: dict[str, Any], console: Console) -> None:
-    """Each row, and whether there is a GIL."""
+    """Print each row, and whether the interpreter has a GIL."""
     gil = "with" if part["gil"] else "without"
     title = f"{part['threads']} threads, {gil} a GIL, {part['pairs']:,} pairs of add and cancel each"
     headers = ["", "ns a pair, one thread", f"{part['threads']} threads do, times one"]

@@ -1,4 +1,4 @@
-"""The table behind the default wheel_size: size against the cost of expiry, memory and the pauses of cascades."""
+"""The table behind the default wheel_size: the cost of expiry, memory, and the pauses of cascades by size."""
 
 import tracemalloc
 from collections.abc import Callable, Sequence
@@ -16,13 +16,13 @@ from lib.distribution import quantile
 from lib.table import show_rows, three
 
 SIZES = (4, 8, 16, 20, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-TASKS = 5  # one in so many timers, where each is an object
+TASKS = 5  # the divisor of the number of timers if each is an object
 
 
 def measure(
     timers: int, rounds: int, sizes: Sequence[int] = SIZES, on_turn: Callable[[str], object] = lambda turn: None
 ) -> list[dict[str, Any]]:
-    """A row a size; sizes take turns in each round."""
+    """Measure each size. Sizes take turns in each round."""
     rows: dict[int, dict[str, Any]] = {
         size: {"wheel_size": size, "bulk_expire_ns": [], "add_cancel_ns": [], "expire_ns": [], "pause_us": []}
         for size in sizes
@@ -50,7 +50,7 @@ def measure(
 
 
 def structure(size: int, delays_ms: Any) -> dict[str, Any]:
-    """What does not vary from round to round: levels, moves a timer, and bytes of the wheel itself."""
+    """Return the constant figures of a size: levels, moves per timer, and bytes of the wheel."""
     now_ms = 0
     tracemalloc.start()
     timer = SystemTimer(wheel_size=size, clock=lambda: now_ms, reaper=False, executor="inline")
@@ -66,7 +66,7 @@ def structure(size: int, delays_ms: Any) -> dict[str, Any]:
 
 
 def bulk_of(size: int) -> type[WheelBulk]:
-    """hwheel bulk with a wheel of that size."""
+    """Return hwheel bulk with this wheel size."""
 
     class Sized(WheelBulk):
         def __init__(self, pending: int, *, flowing: bool = False) -> None:
@@ -76,7 +76,7 @@ def bulk_of(size: int) -> type[WheelBulk]:
 
 
 def tasks_of(size: int) -> type[WheelTasks]:
-    """hwheel with a wheel of that size."""
+    """Return hwheel with this wheel size."""
 
     class Sized(WheelTasks):
         def __init__(self, pending: int, *, flowing: bool = False) -> None:
@@ -86,7 +86,7 @@ def tasks_of(size: int) -> type[WheelTasks]:
 
 
 def show(part: list[dict[str, Any]], timers: int, console: Console) -> None:
-    """A row a size."""
+    """Print a row per size."""
     rows = [
         [
             row["wheel_size"],

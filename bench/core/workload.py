@@ -1,12 +1,12 @@
-"""A workload after the one of ratas (github.com/jsnell/ratas): connections, each with timers of four kinds.
+"""A workload like that of ratas (github.com/jsnell/ratas): connections with four kinds of timers.
 
-    idle        far away, moved further with every message, never fires
-    pace        very soon, again and again, always fires: the next piece of a response
-    request     a while from now, always fires: the next request
-    deadline    added with each request, moved at the first piece of its response, nearly always cancelled at the last
+    idle        far away, moved with every message, never fires
+    pace        very soon and repeated, always fires: the next piece of a response
+    request     later, always fires: the next request
+    deadline    added with each request, moved at the first piece of the response, usually cancelled at the last
 
-One request in some dozens is never answered, and its deadline fires. Other than in ratas a connection ends after a
-number of requests and not at a time, so that the work is the same for engines that run in real time and are late.
+A few requests get no response, so their deadline fires. Unlike in ratas, a connection ends after a number of requests,
+so that engines that are late in real time do the same work.
 """
 
 import random
@@ -27,23 +27,23 @@ DEADLINE_S = 1.0
 PIECES = 16  # of a response
 REQUESTS = 6  # of a connection
 UNANSWERED = 1 / 40  # of the requests
-START_S = 0.1  # within which the connections start
+START_S = 0.1  # the period in which the connections start
 
 
 @dataclass
 class Total:
-    """What a run of one engine came to."""
+    """The result of a run of one engine."""
 
     implementation: str
     connections: int
     messages: int
     checksum: int
     remark: str
-    ns: list[float] = field(default_factory=list)  # a message, one figure a round
+    ns: list[float] = field(default_factory=list)  # per message, one figure per round
 
 
 class Connection:
-    """One connection: a client and the server's side of it."""
+    """A connection with both sides."""
 
     def __init__(self, number: int, timer: Implementation, done: list[int]) -> None:
         self.number, self.timer, self.done = number, timer, done
@@ -80,7 +80,7 @@ class Connection:
             self.go_on()
 
     def on_deadline(self, _: object) -> None:
-        if not self.unanswered[self.requests - 1]:  # the answer is on its way, and late: so is the machine
+        if not self.unanswered[self.requests - 1]:  # the response is late, because the machine is
             self.fell_behind = True
             self.end()
             return
@@ -108,7 +108,7 @@ class Connection:
         return (self.number + 1) * (self.received + 1_000 * self.timeouts)
 
     def expected(self) -> int:
-        """The same, without a timer."""
+        """Return the same checksum without a timer."""
         timeouts = sum(self.unanswered)
         return (self.number + 1) * ((REQUESTS - timeouts) * PIECES + 1_000 * timeouts)
 
@@ -119,10 +119,10 @@ def measure(
     rounds: int,
     on_turn: Callable[[str], object] = lambda turn: None,
 ) -> list[Total]:
-    """Every implementation in turns, with as many connections as it can bear.
+    """Measure the implementations in turns, with as many connections as each can handle.
 
     Raises:
-        WrongWork: the checksum is another one than it has to be.
+        WrongWork: A checksum is wrong.
     """
     totals: dict[str, Total] = {}
     bears: dict[str, int] = {}
@@ -145,10 +145,10 @@ def measure(
 
 
 def turn(make: type[Implementation], connections: int) -> tuple[Total, float]:
-    """One run: its total, and how many seconds it took: of the processor, if the engine runs in real time.
+    """Return the result of a run, and its seconds: processor time if the engine runs in real time.
 
     Raises:
-        TooSlow: an engine that runs in real time came so late that deadlines passed which must not.
+        TooSlow: An engine in real time was so late that the wrong deadlines passed.
     """
     timer = make(connections, flowing=True)
     done: list[int] = []
@@ -175,7 +175,7 @@ def turn(make: type[Implementation], connections: int) -> tuple[Total, float]:
 
 
 def show(totals: Sequence[Total], console: Console) -> None:
-    """A row an implementation; ratios of the same rounds."""
+    """Print a row per implementation, with ratios of the same rounds."""
     ours = next(total.ns for total in totals if total.implementation == "hwheel")
     rows = [
         [

@@ -2,8 +2,8 @@
 
     python bench/dropin/asyncio_loop.py
 
-Everything is measured in turns within one run; ratios of turns are what counts, and the medians are printed with the
-minimum and the maximum. uvloop's lines need uvloop. With --rounds 1 it is only seen to work.
+The loops take turns in one run. Read the ratios; medians are printed with the minimum and the maximum. The lines of
+uvloop need uvloop. --rounds 1 is a quick check.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def nothing(*args: object) -> None:
 
 
 def show(what: str, stock: list[float], ours: list[float], unit: str, target: str = "") -> None:
-    """stock and ours: times of the same turns."""
+    """Times of stock and ours in the same turns."""
     ratios = [theirs / own for theirs, own in zip(stock, ours, strict=True)]
     print(
         f"{what:58} {statistics.median(stock):9.2f} {statistics.median(ours):9.2f} {unit:3}"
@@ -64,7 +64,7 @@ def call_later_and_cancel(name: str, base: Factory, wheel: Factory, rounds: int,
 
 
 def push_back(rounds: int) -> None:
-    """A deadline that is pushed back: cancel and call_later against reschedule, 10,000 connections."""
+    """Postpone a deadline on 10,000 connections: cancel and call_later beside reschedule."""
     loop = asyncio.new_event_loop()
     timeouts = Timeouts(loop)
     stock = [loop.call_later(30.0, nothing) for _ in range(10_000)]
@@ -94,7 +94,7 @@ async def gather(delays: list[float]) -> None:
 
 
 def gather_s(factory: Factory, delays: list[float]) -> float:
-    """CPU time: what else the machine does in that second counts less."""
+    """Measure processor time, which depends less on other processes."""
     gc.collect()
     start = time.process_time()
     hwheel.asyncio.run(gather(delays), loop_factory=factory)
@@ -102,7 +102,7 @@ def gather_s(factory: Factory, delays: list[float]) -> float:
 
 
 def sleeps(name: str, base: Factory, wheel: Factory, rounds: int, target: str) -> None:
-    """Everything: making 100,000 coroutines and tasks, their sleep, their end."""
+    """Measure 100,000 coroutines and tasks with a sleep, from creation to end."""
     seeded = random.Random(2)
     delays = [seeded.random() for _ in range(100_000)]
     times = [[gather_s(base, delays), gather_s(wheel, delays)] for _ in range(rounds)]

@@ -2,11 +2,11 @@
 
     python bench/dropin/server.py
 
-Each loop in turn runs a server in a process of its own; this process holds the connections, sends requests at a
-fixed rate, whether answers come or not, and counts how long each took from the moment at which it was to be sent.
-The server of each connection closes it when it is idle for a minute; a request sets four timeouts, as a server
-with a deadline for the whole and for each of three calls to others does, and cancels them. Without timeouts it is
-seen what all the rest costs. Processor time is the server's, in microseconds a request.
+The loops take turns. Each runs a server in another process. This process holds the connections and sends requests at a
+fixed rate, independent of responses. Latency counts from the scheduled time of a request. The server closes a
+connection that is idle for a minute. A request sets and cancels four timeouts: one for the whole, and one for each of
+three calls to other services. A run without timeouts shows the remaining cost. Processor time is that of the server,
+in microseconds per request.
 """
 
 import argparse
@@ -37,7 +37,7 @@ PATIENCE_S = 60.0
 
 
 class Bare(asyncio.Protocol):
-    """Answers each byte with a byte."""
+    """Answer each byte with a byte."""
 
     answered = 0
 
@@ -50,7 +50,7 @@ class Bare(asyncio.Protocol):
 
 
 class Timed(Bare):
-    """With all its timeouts."""
+    """Set and cancel all timeouts of a request."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -85,7 +85,7 @@ if uvloop is not None:
 
 
 def serve(kind: str) -> None:
-    """Prints its port; then for each line that comes in what was used and answered so far, to the end of the input."""
+    """Print the port. Then print the processor time and the number of responses for each line of input."""
     loop_factory, protocol = KINDS[kind]
 
     async def main() -> None:
@@ -105,11 +105,11 @@ def serve(kind: str) -> None:
     hwheel.asyncio.run(main(), loop_factory=loop_factory)
 
 
-# --- who asks ----------------------------------------------------------------------------------------------------
+# --- the client --------------------------------------------------------------------------------------------------
 
 
 class Asking(asyncio.Protocol):
-    """One request at a time; what comes due meanwhile waits, and its waiting counts."""
+    """A client with one request at a time. Later requests wait, and their latency includes the wait."""
 
     def __init__(self, late_ms: "array[float]") -> None:
         self.late_ms = late_ms
@@ -130,7 +130,7 @@ class Asking(asyncio.Protocol):
 
 
 async def ask(port: int, connections: int, rate: int, seconds: float, mark: Callable[[], None]) -> "array[float]":
-    """How long each request took, in ms."""
+    """Return the latency of each request in ms."""
     loop = asyncio.get_running_loop()
     late_ms = array("d")
     clients = [
@@ -156,7 +156,7 @@ async def ask(port: int, connections: int, rate: int, seconds: float, mark: Call
 
 
 def measured(kind: str, connections: int, rate: int, seconds: float) -> dict[str, float]:
-    """One turn: processor time of the server a request, in us, and quantiles of what a request took, in ms."""
+    """Run one turn. Return processor time per request in us, and quantiles of the latency in ms."""
     server = subprocess.Popen(
         [sys.executable, "-P", __file__, "--serve", kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

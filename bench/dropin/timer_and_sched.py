@@ -1,9 +1,9 @@
-"""How much faster the drop-ins are than what they stand in for, measured in turns in one run.
+"""The speed of the drop-ins beside the standard library, in turns in one run.
 
     python -P bench/dropin/timer_and_sched.py
 
-Prints, for each operation, the time of one with the standard library and with hwheel: the minimum and the median of the
-rounds, and the ratio of the medians. "at least" is what the project promises.
+Prints the time of each operation with the standard library and with hwheel: the minimum and the median of the rounds,
+and the ratio of the medians. "at least" is the promise of the project.
 """
 
 import platform
@@ -21,7 +21,7 @@ ROUNDS = 11
 PENDING = 100_000
 FAR_OFF_S = 3600
 
-Round = Callable[[], float]  # seconds an operation
+Round = Callable[[], float]  # seconds per operation
 
 
 def timed(operation: Callable[[], object], count: int) -> float:
@@ -43,7 +43,7 @@ def timer_life(timer_class: type[threading.Timer], count: int) -> Round:
 
 
 def timer_start(timer_class: type[threading.Timer], count: int) -> Round:
-    """start() and cancel() of timers that have been made before."""
+    """start() and cancel() of existing timers."""
 
     def one_round() -> float:
         timers = [timer_class(FAR_OFF_S, int) for _ in range(count)]
@@ -64,7 +64,7 @@ def full_scheduler(scheduler_class: type, times: list[float]) -> tuple:
 
 
 def sched_cancel(scheduler_class: type, times: list[float], count: int) -> Round:
-    """cancel() with 100,000 pending, of events taken at random."""
+    """cancel() of random events, with 100,000 pending."""
     scheduler, events = full_scheduler(scheduler_class, times)
     order = random.Random(2)
 
@@ -97,7 +97,7 @@ def sched_enter(scheduler_class: type, times: list[float], count: int) -> Round:
 
 
 def sched_run(scheduler_class: type, times: list[float], count: int) -> Round:
-    """run() of what is due, an event."""
+    """run() of due events, per event."""
 
     def one_round() -> float:
         scheduler, _ = full_scheduler(scheduler_class, [-when for when in times[:count]])

@@ -3,8 +3,8 @@
     .venv/bin/python -m pip install twisted
     .venv/bin/python -P bench/dropin/twisted_calls.py
 
-Microseconds of processor time an operation, with 100,000 calls pending: a call that is made, moved to an earlier time,
-to a later one, and cancelled.
+Microseconds of processor time per operation, with 100,000 calls pending: add a call, move it to an earlier time, move
+it to a later time, and cancel it.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ def life(reactor: Any) -> list[float]:
     calls: list[Any] = []
     add = timed(lambda delay: calls.append(reactor.callLater(delay, int)), delays, PENDING)
     begin = time.process_time()
-    reactor.timeout()  # where Twisted's own sorts in what is new
+    reactor.timeout()  # where Twisted's reactor inserts new calls
     add += (time.process_time() - begin) / PENDING * 1e6
     moved = chance.sample(calls, PENDING if isinstance(reactor, WheelReactor) else 20)
     sooner = timed(lambda call: call.reset(300), moved, len(moved))

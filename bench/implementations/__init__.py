@@ -1,10 +1,10 @@
-"""The timers that are measured, each in a file of its own behind the face in base.py."""
+"""The measured timers, each in its own file behind the interface in base.py."""
 
 from importlib import import_module
 
 from implementations.base import Implementation
 
-# Module, class, and the distribution that it needs, if it is not hwheel or the standard library.
+# (module, class, distribution that it needs, if any)
 ALL = (
     ("wheel_tasks", "WheelTasks", None),
     ("wheel_bulk", "WheelBulk", None),
@@ -19,7 +19,7 @@ ALL = (
 
 
 def available() -> tuple[list[type[Implementation]], list[str]]:
-    """What can be measured here, and a note for each peer that cannot."""
+    """Return the available implementations, and a note for each of the others."""
     found, notes = [], []
     for module, name, needs in ALL:
         try:

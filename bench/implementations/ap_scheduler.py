@@ -1,4 +1,4 @@
-"""APScheduler: a job scheduler, often used for timeouts all the same."""
+"""APScheduler: a job scheduler that is often used for timeouts."""
 
 import time
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from implementations.base import NO_BULK, Callback, Implementation
 
-ADD_S = 2e-3  # more than an add_job takes
+ADD_S = 2e-3  # longer than an add_job
 
 
 class ApScheduler(Implementation):
-    """A BackgroundScheduler with jobs in memory, run in its own thread. It is paused until all jobs are due."""
+    """A BackgroundScheduler with jobs in memory and its own thread, paused until all jobs are due."""
 
     name = "APScheduler"
     most = 1_000

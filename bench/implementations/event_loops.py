@@ -1,4 +1,4 @@
-"""asyncio's event loop and what two loops share."""
+"""asyncio's event loop, and the common base of two loops."""
 
 import asyncio
 import selectors
@@ -9,7 +9,7 @@ from implementations.base import NO_BULK, NO_RESCHEDULE, Implementation
 
 
 class WarpSelector(selectors.DefaultSelector):
-    """Instead of waiting it moves a virtual clock on."""
+    """A selector that advances a virtual clock instead of waiting."""
 
     now_s = 0.0
 
@@ -31,14 +31,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class Loop(Implementation):
-    """call_later and the handle's cancel, as they are."""
+    """The loop's own call_later, and the handle's own cancel."""
 
     lacks = NO_BULK
     remarks = NO_RESCHEDULE
     loop: Any
 
     def use(self, loop: Any, cancel: Callable[[Any], object]) -> None:
-        """Takes the loop's own methods for those of the protocol."""
+        """Use the loop's own methods for the interface."""
         self.loop = loop
         self.add = loop.call_later  # type: ignore[method-assign]
         self.cancel = cancel  # type: ignore[method-assign, assignment]
@@ -53,7 +53,7 @@ class Loop(Implementation):
 
 
 class Asyncio(Loop):
-    """asyncio.SelectorEventLoop, on its own clock until expiry, when that clock is set ahead."""
+    """asyncio.SelectorEventLoop on its own clock, which is set ahead for expiry."""
 
     name = "asyncio"
 
@@ -66,5 +66,5 @@ class Asyncio(Loop):
         self.loop.time = lambda: end
 
     def expire(self) -> None:
-        self.loop.call_soon(self.loop.stop)  # one turn takes all that is due
+        self.loop.call_soon(self.loop.stop)  # one turn runs all due timers
         self.loop.run_forever()

@@ -1,4 +1,4 @@
-"""A plain heapq with lazy deletion: what one writes when the standard library's timers are too slow."""
+"""A plain heapq with lazy deletion, the usual replacement for the standard library's timers."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ WHEN, CALLBACK, ARGUMENT = 0, 2, 3
 
 
 class Heap(Implementation):
-    """Entries are lists (when, number, callback, argument). A cancelled one loses its callback and stays."""
+    """Entries are lists (when, number, callback, argument). A cancelled entry loses its callback and stays."""
 
     name = "heapq"
     lacks = {name: why for name, why in NO_BULK.items() if name != "bulk add"}

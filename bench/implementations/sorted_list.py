@@ -1,4 +1,4 @@
-"""sortedcontainers: a sorted list, in which a cancel really takes out."""
+"""sortedcontainers: a sorted list, from which a cancel removes the entry."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from implementations.base import NO_BULK, NO_RESCHEDULE, Callback, Implementatio
 
 
 class Sorted(Implementation):
-    """Entries are tuples (when, number, callback, argument) in a SortedList, which is taken from its front."""
+    """Entries are tuples (when, number, callback, argument) in a SortedList."""
 
     name = "sortedcontainers"
     lacks = {name: why for name, why in NO_BULK.items() if name != "bulk add"}

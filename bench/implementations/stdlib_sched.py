@@ -9,7 +9,7 @@ from implementations.base import NO_BULK, NO_RESCHEDULE, Callback, Implementatio
 
 
 class Sched(Implementation):
-    """sched.scheduler on time.monotonic until expiry, when its clock is set ahead. Its cancel searches the queue."""
+    """sched.scheduler on time.monotonic, which is set ahead for expiry. Its cancel searches the queue."""
 
     name = "sched"
     most = 10_000

@@ -9,8 +9,7 @@ from implementations.base import NO_BULK, NO_RESCHEDULE, Callback, Implementatio
 
 
 class Threads(Implementation):
-    """Real time, which cannot be jumped over: delays begin when all must have been added, and what expiry costs is the
-    processor time until all threads have ended."""
+    """Real time, which cannot jump: delays begin after the last add; expiry is the processor time of all threads."""
 
     name = "threading.Timer"
     make: ClassVar[Callable[..., Any]] = threading.Timer
@@ -22,7 +21,7 @@ class Threads(Implementation):
     remarks = NO_RESCHEDULE | {"expire": "processor time", "expire, Python callback": "processor time"}
     expiry_clock = time.process_time
     flow_clock = time.process_time
-    add_s: ClassVar[float] = 2.5e-3  # more than a start takes
+    add_s: ClassVar[float] = 2.5e-3  # longer than a start
 
     def __init__(self, pending: int, *, flowing: bool = False) -> None:
         self.timers: list[Any] = []

@@ -7,16 +7,18 @@ from uvloop.loop import TimerHandle  # type: ignore[attr-defined]
 
 from implementations.event_loops import Loop
 
-ADD_S = 10e-6  # more than an add takes
-NEAREST_S = 0.002  # a delay that rounds to zero gives another kind of handle, which TimerHandle.cancel would not take
+ADD_S = 10e-6  # longer than an add
+NEAREST_S = 0.002  # a delay that rounds to zero has another class of handle, without TimerHandle.cancel
 
 
 class Uvloop(Loop):
-    """uvloop.Loop. Its clock cannot be set: delays are cut to twice what it takes to add them all, and before expiry we
-    wait for the last. Nothing runs earlier, as the loop does not."""
+    """uvloop.Loop. Its clock cannot be set, so delays are shortened to twice the time of all adds.
+
+    We wait for the last deadline before expiry. No callback runs earlier, because the loop does not run.
+    """
 
     name = "uvloop"
-    flow_clock = time.process_time  # that of the workload is real time
+    flow_clock = time.process_time  # the workload runs in real time
 
     def __init__(self, pending: int, *, flowing: bool = False) -> None:
         self.use(uvloop.new_event_loop(), TimerHandle.cancel)

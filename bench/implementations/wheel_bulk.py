@@ -1,4 +1,4 @@
-"""hwheel, many timers in one call, with no Python object for any."""
+"""hwheel with many timers in one call, without a Python object for each."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ END_MS = 200_000
 
 
 class WheelBulk(Implementation):
-    """call_many on a SystemTimer whose clock is set from outside; advance_clock takes the place of the reaper."""
+    """call_many on a SystemTimer with a manual clock, where advance_clock replaces the reaper."""
 
     name = "hwheel bulk"
     most = most_bulk = 10_000_000

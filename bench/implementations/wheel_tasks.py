@@ -1,4 +1,4 @@
-"""hwheel, one TimerTask a timer."""
+"""hwheel with a TimerTask per timer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +9,9 @@ from implementations.base import Callback, Implementation
 
 
 class WheelTasks(Implementation):
-    """A SystemTimer on the system's clock. Its reaper is left out, and close(run_pending=True) plays it: there is no
-    other way to have 100 s pass at once on that clock. It cascades, takes and calls in the same compiled code.
+    """A SystemTimer on the system's clock, which cannot jump by 100 s.
+
+    close(run_pending=True) replaces the reaper. It cascades, takes, and calls in the same compiled code.
     """
 
     name = "hwheel"

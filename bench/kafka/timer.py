@@ -1,5 +1,4 @@
-"""Kafka's own timer, in its JVM, beside ours: `make bench KAFKA=1`. Needs a JDK of 17 or later, and Maven, which brings
-Kafka's jar."""
+"""Kafka's own timer in its JVM beside ours: `make bench KAFKA=1`. Needs a JDK of 17 or later, and Maven."""
 
 import shutil
 import subprocess
@@ -23,17 +22,17 @@ from lib.table import show_rows, three
 HERE = Path(__file__).parent
 KAFKA = "Kafka's SystemTimer"
 WHEEL_SIZE = 20  # Kafka's default
-WARM_UP = 100_000  # timers of the lives that let the JVM compile
+WARM_UP = 100_000  # timers of the lives that warm up the JVM
 WARM_UPS = 5
 MOST = 1_000_000
 
 
 class NoKafka(Exception):
-    """It cannot be measured here, with the reason."""
+    """Kafka's timer is not available, with the reason."""
 
 
 class Jvm:
-    """A Java process that lives one life after the other."""
+    """A Java process that runs one life after the other."""
 
     def __init__(self, jars: Path) -> None:
         missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
@@ -50,11 +49,11 @@ class Jvm:
         )
 
     def live(self, inputs: Inputs) -> tuple[dict[str, float], int]:
-        """ns a timer of each operation, and the checksum.
+        """Return ns per timer of each operation, and the checksum.
 
         Raises:
-            NoKafka: the process has ended.
-            WrongWork: something else fired than had to.
+            NoKafka: The process has ended.
+            WrongWork: The wrong timers fired.
         """
         file = Path(self.directory.name) / str(inputs.pending)
         if not file.exists():
@@ -90,10 +89,10 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
 
 
 def bring_jars(jars: Path) -> None:
-    """Has Maven copy Kafka's jar, and what it needs, into a directory, if that is not there yet.
+    """Let Maven copy Kafka's jar and its dependencies into a directory, if it does not exist.
 
     Raises:
-        NoKafka: Maven could not.
+        NoKafka: Maven failed.
     """
     if jars.exists():
         return
@@ -120,7 +119,7 @@ def bring_jars(jars: Path) -> None:
 def measure(
     sizes: Iterable[int], rounds: int, jars: Path, on_turn: Callable[[str], object] = lambda turn: None
 ) -> list[dict[str, Any]]:
-    """Kafka's timer and ours in turns: the cells of both."""
+    """Measure Kafka's timer and ours in turns, and return the cells of both."""
     cells: dict[tuple[str, str, int], Cell] = {}
     with Jvm(jars) as jvm:
         for _ in range(WARM_UPS):
@@ -142,7 +141,7 @@ def measure(
 
 
 def show(part: list[dict[str, Any]], console: Console) -> None:
-    """A row an operation and number of timers."""
+    """Print a row per operation and number of timers."""
     by_place = {(cell["operation"], cell["pending"], cell["implementation"]): cell["ns"] for cell in part}
     rows = []
     for operation, pending, name in by_place:
@@ -168,5 +167,5 @@ def show(part: list[dict[str, Any]], console: Console) -> None:
 
 
 def times(theirs: list[float], ours: list[float]) -> list[float]:
-    """Round by round."""
+    """Return the figure of each round."""
     return [their / our for their, our in zip(theirs, ours, strict=True)]

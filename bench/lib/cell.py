@@ -1,4 +1,4 @@
-"""What was measured of one operation, round by round, and how it compares."""
+"""The figures of one operation in each round, and their ratios."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,21 +7,21 @@ from statistics import median
 
 @dataclass
 class Cell:
-    """One operation of one implementation with so many timers pending."""
+    """An operation of an implementation with a number of pending timers."""
 
     operation: str
     implementation: str
     pending: int
-    ns: list[float] = field(default_factory=list)  # a timer, one figure a round
+    ns: list[float] = field(default_factory=list)  # per timer, one figure per round
     checksum: int | None = None
     remark: str = ""
 
 
 def spread(values: Sequence[float]) -> tuple[float, float, float]:
-    """Minimum, median, maximum: what the code costs, and what the moment added."""
+    """Return the minimum, median, and maximum."""
     return min(values), median(values), max(values)
 
 
 def ratios(cell: Cell, to: Cell) -> list[float]:
-    """How many times dearer, round by round: both had their turn in the same moment."""
+    """Return the ratio in each round, in which both had a turn."""
     return [one / other for one, other in zip(cell.ns, to.ns, strict=True)]

@@ -1,4 +1,4 @@
-"""What a great many readings come to: quantiles for a table, and a curve for a picture."""
+"""Distributions of many values: quantiles for a table, and a curve for a picture."""
 
 import math
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ POINTS = 60
 
 
 def quantile(values: Any, share: float) -> float:
-    """The value that this share of the values does not exceed. 0 of none."""
+    """Return the quantile, or 0 without values."""
     ordered = np.sort(np.asarray(values, dtype=float)) if len(values) else np.zeros(1)
     return float(ordered[min(int(len(ordered) * share), len(ordered) - 1)])
 
 
 def distribution(values: Sequence[float]) -> dict[str, Any]:
-    """p50, p99, p99.9 and max; and the curve: pairs (value, share of the values that are larger or equal)."""
+    """Return p50, p99, p99.9, max, and the curve: pairs (value, share of values that are larger or equal)."""
     ordered = np.sort(np.asarray(values, dtype=float)) if len(values) else np.zeros(1)
     shares = np.logspace(0, -math.log10(len(ordered)), POINTS)
     at = np.minimum((len(ordered) * (1 - shares)).astype(int), len(ordered) - 1)

@@ -1,4 +1,4 @@
-"""Runs a function of these benchmarks in an interpreter of its own, where nothing has used memory or left garbage."""
+"""Runs a function of the benchmarks in a new interpreter, with unused memory and no garbage."""
 
 import json
 import subprocess
@@ -10,10 +10,10 @@ BENCH = Path(__file__).parents[1]
 
 
 def isolated(module: str, function: str, *arguments: Any) -> Any:
-    """function(*arguments), which take the way through JSON, and so does what it returns.
+    """Return function(*arguments). Arguments and result must fit into JSON.
 
     Raises:
-        RuntimeError: it failed; with what it printed.
+        RuntimeError: The call failed. The message is its output.
     """
     script = (
         f"import json, sys; sys.path.insert(0, {str(BENCH)!r}); from {module} import {function} as work; "

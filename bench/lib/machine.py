@@ -1,9 +1,11 @@
-"""Where and on what a run was made."""
+"""The machine and the versions of a run, and the installed peers."""
 
+import importlib.util
 import os
 import platform
 import subprocess
 import time
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ PEERS = ("uvloop", "sortedcontainers", "apscheduler", "numpy", "cachetools", "ex
 
 
 def machine() -> dict[str, Any]:
-    """The machine, the interpreter, versions, the commit, and how busy the machine is."""
+    """Return the machine, the interpreter, versions, the commit, and the load average."""
     return {
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "processor": processor(),
@@ -31,12 +33,12 @@ def machine() -> dict[str, Any]:
 
 
 def load_average() -> list[float]:
-    """Processes that wanted to run, over the last 1, 5 and 15 minutes."""
+    """Return the load averages of the last 1, 5, and 15 minutes."""
     return [round(load, 2) for load in os.getloadavg()]
 
 
 def processor() -> str:
-    """The processor's name, as far as the system tells."""
+    """Return the processor's name, if the system reports it."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():
@@ -46,7 +48,7 @@ def processor() -> str:
 
 
 def version_of(distribution: str) -> str | None:
-    """Its version; None if it is not installed."""
+    """Return the version of a distribution, or None if it is not installed."""
     try:
         return version(distribution)
     except PackageNotFoundError:
@@ -54,7 +56,7 @@ def version_of(distribution: str) -> str | None:
 
 
 def commit() -> str | None:
-    """The commit of the checkout that this file is in, with a + if there are changes; None outside of one."""
+    """Return the commit of this checkout, with a + if it has changes, or None outside a checkout."""
     try:
         return subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
@@ -65,3 +67,9 @@ def commit() -> str | None:
         ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+def installed(makes: Sequence[Any]) -> tuple[list[Any], list[str]]:
+    """Return the peers whose `module` is installed, and a note for each of the others."""
+    found = [make for make in makes if make.module is None or importlib.util.find_spec(make.module)]
+    return found, [f"{make.name} is left out: pip install {make.module}" for make in makes if make not in found]

@@ -1,4 +1,4 @@
-"""Draws the pictures of a run. To draw them again: `python bench/lib/pictures.py build/bench/bench.json`."""
+"""Draws the pictures of a run. To draw again: `python bench/lib/pictures.py build/bench/bench.json`."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-COLOURS = {  # the same in every picture; told apart by those who see fewer colours, too (Okabe and Ito)
+COLOURS = {  # the palette of Okabe and Ito, for color-blind readers
     "hwheel": "#0072B2",
     "hwheel bulk": "#56B4E9",
     "asyncio": "#D55E00",
@@ -22,14 +22,14 @@ PANELS = (("add", "bulk add"), ("add + cancel", None), ("cancel", "bulk cancel")
 
 
 class NoMatplotlib(Exception):
-    """It is not installed."""
+    """matplotlib is not installed."""
 
 
 def draw(result: dict[str, Any], out: Path) -> list[Path]:
-    """Draws what was measured into a directory. Returns the files.
+    """Draw the pictures into a directory and return the files.
 
     Raises:
-        NoMatplotlib: matplotlib cannot be imported; with what to do about it.
+        NoMatplotlib: matplotlib is missing. The message has the command that installs it.
     """
     try:
         import matplotlib
@@ -75,7 +75,7 @@ def draw(result: dict[str, Any], out: Path) -> list[Path]:
 
 
 def cost(plt: Any, part: dict[str, Any]) -> Any:
-    """Cost a timer against the number pending, a line an implementation."""
+    """Plot the cost per timer by the number of pending timers."""
     figure, axes = plt.subplots(2, 2, figsize=(9, 7.2), sharex=True, sharey=True)
     lines: dict[str, Any] = {}
     for axis, operations in zip(axes.flat, PANELS, strict=True):
@@ -110,7 +110,7 @@ def cost(plt: Any, part: dict[str, Any]) -> Any:
 
 
 def memory(plt: Any, part: list[dict[str, Any]]) -> Any:
-    """Bytes a timer."""
+    """Plot bytes per timer."""
     figure, axis = plt.subplots(figsize=(8, 3.8))
     rows = sorted(part, key=lambda row: row["allocated_bytes"], reverse=True)
     bars = axis.barh(
@@ -139,7 +139,7 @@ def memory(plt: Any, part: list[dict[str, Any]]) -> Any:
 
 
 def lateness(plt: Any, part: list[dict[str, Any]]) -> Any:
-    """Share of runs that were later, against how late."""
+    """Plot the share of later runs by lateness."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 4.2), sharey=True)
     lines: dict[str, Any] = {}
     for axis, busy in zip(axes, (False, True), strict=True):
@@ -161,7 +161,7 @@ def lateness(plt: Any, part: list[dict[str, Any]]) -> Any:
 
 
 def pause(plt: Any, part: dict[str, Any]) -> Any:
-    """Share of adds that took longer, against how long."""
+    """Plot the share of slower adds by duration."""
     figure, axis = plt.subplots(figsize=(7, 4.2))
     cascade = f"while {part['entries']:,} entries of one bucket cascade"
     for key, label, colour in (
@@ -180,7 +180,7 @@ def pause(plt: Any, part: dict[str, Any]) -> Any:
 
 
 def wheel_sizes(plt: Any, part: list[dict[str, Any]]) -> Any:
-    """Expiry, memory and pauses against the size of the wheel."""
+    """Plot expiry, memory, and pauses by wheel size."""
     figure, axes = plt.subplots(1, 3, figsize=(10, 3.6))
     sizes = [row["wheel_size"] for row in part]
     for key, label, colour in (

@@ -1,4 +1,4 @@
-"""How much is measured: everything, a quick look (QUICK=1), or the least that proves that it works (a test)."""
+"""The amount of work of a run: full, quick (QUICK=1), or tiny (a test)."""
 
 from dataclasses import dataclass
 
@@ -11,11 +11,11 @@ class Settings:
     sizes: tuple[int, ...]  # pending timers
     rounds: int
     memory_timers: int
-    wheel_timers: int  # of the table of wheel sizes
-    pause_timers: int  # of the cascade that an add meets
+    wheel_timers: int  # for the table of wheel sizes
+    pause_timers: int  # in the cascade during an add
     connections: int  # of the workload
     lateness_rate: int  # timers a second
-    lateness_s: float  # in all; whole seconds a round
+    lateness_s: float  # total; whole seconds per round
     lateness_rounds: int
     idle_tasks: int
     idle_s: float

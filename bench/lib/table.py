@@ -1,4 +1,4 @@
-"""Tables for people."""
+"""Text tables."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,14 +9,14 @@ from lib.cell import spread
 
 
 def figure(value: float) -> str:
-    """Three digits, and no exponent."""
+    """Format three digits without an exponent."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def show_rows(title: str, headers: Sequence[str], rows: Iterable[Sequence[object]], console: Console) -> None:
-    """A plain table: text to the left in the first column, figures to the right in the others."""
+    """Return a table with text in the first column and figures in the others."""
     table = Table(title=title, title_justify="left", title_style="bold")
     for number, header in enumerate(headers):
         table.add_column(header, justify="right" if number else "left", no_wrap=True)
@@ -26,13 +26,13 @@ def show_rows(title: str, headers: Sequence[str], rows: Iterable[Sequence[object
 
 
 def text(value: object) -> str:
-    """A value as it stands in a table."""
+    """Format a value for a table."""
     if isinstance(value, float):
         return figure(value)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def three(values: Sequence[float]) -> str:
-    """Median (minimum–maximum)."""
+    """Format median (minimum–maximum)."""
     low, middle, high = spread(values)
     return f"{figure(middle)} ({figure(low)}–{figure(high)})"

@@ -1,1 +1,1 @@
-"""The `hwheel` command. What it computes and what it draws are apart: only the modules called `draw` import rich."""
+"""The ``hwheel`` command. Commands import rich only when they draw."""

@@ -143,7 +143,7 @@ def sanitizer():
         if int(version.partition(".")[0]) >= 18 and library.exists():
             variables = {"CC": clang, "LDSHARED": f"{clang} -shared", "HWHEEL_CFLAGS": f"{flags} -shared-libasan"}
             return variables, f"{library}", ()
-    names = ("ends", "fork", "fork_in_handlers", "fork_locks", "fork_while_closing", "soak")
+    names = ("ends", "fork", "fork_locks", "fork_while_closing", "soak")
     forking = ("tests/live/test_processes.py", *(f"tests/lifetime/test_{name}.py" for name in names))
     return {"HWHEEL_CFLAGS": flags}, f"{runtime('gcc', 'libasan.so')} {runtime('gcc', 'libubsan.so')}", forking
 

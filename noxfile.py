@@ -3,7 +3,7 @@
     nox -s debug -- -m pytest -x tests/unit     run Python in an environment
     nox -s posix                                run the command that the environment is for
 
-An environment holds an installed copy of the sources, not the checkout, so tests see what users get. It is built
+An environment holds an installed copy of the sources, not the checkout, like the one of a user. It is built
 again when a source or a build variable changes.
 """
 

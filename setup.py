@@ -1,8 +1,8 @@
-"""Compiles the core. Everything else about the package is in pyproject.toml.
+"""Compiles the core. pyproject.toml has everything else about the package. noxfile.py uses these variables:
 
-HWHEEL_DEBUG=1 makes the debug build: invariant check, live counts, assertions (`make test` runs the models on it).
-HWHEEL_CFLAGS adds compiler and linker flags: `make sanitize` uses it.
-HWHEEL_PLATFORM=posix builds on Linux what other POSIX systems get: `nox -s posix` uses it.
+HWHEEL_DEBUG=1: the debug build, with invariant checks, counts of live objects, and assertions.
+HWHEEL_CFLAGS: additional compiler and linker flags.
+HWHEEL_PLATFORM=posix: the sources for other POSIX systems, on Linux.
 """
 
 import os
@@ -20,20 +20,20 @@ flags = os.environ.get("HWHEEL_CFLAGS", "").split()
 
 
 class build_core(build_ext):
-    """With the flags of the compiler that was found, which no other place knows."""
+    """Sets the flags when the compiler is known."""
 
     def build_extensions(self):
         if self.compiler.compiler_type == "msvc":
             compile_flags, link_flags = ["/O2", "/std:c11", *flags], []
         else:
-            # Without debug information, which Python's own flags ask for: it would be most of the wheel, and name
-            # folders of the machine that built it.
+            # -g0 removes the debug information that Python's own flags ask for. It would be most of the wheel, with
+            # paths of the build machine.
             compile_flags = ["-O2", "-pthread", "-g" if debug else "-g0", *flags]
             link_flags = ["-pthread", *flags]
         for extension in self.extensions:
             extension.extra_compile_args = compile_flags
             extension.extra_link_args = link_flags
-            # What `hwheel --version` tells.
+            # `hwheel --version` prints the flags.
             extension.define_macros = [*extension.define_macros, ("HW_FLAGS", f'"{" ".join(compile_flags)}"')]
         super().build_extensions()
 
@@ -51,7 +51,7 @@ core = Extension(
 
 
 def long_description():
-    """The README, with links that lead from wherever it is read to the pages of this version."""
+    """Return the README with absolute links to the pages of this version."""
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
     pages = f"{project['urls']['Repository']}/blob/v{project['version']}/"
     return re.sub(r"\]\((?!https?:|#)", f"]({pages}", Path("README.md").read_text(encoding="utf-8"))
@@ -59,8 +59,8 @@ def long_description():
 
 setup(
     cmdclass={"build_ext": build_core},
-    # Reports of sanitizers are to name lines of ours; a count of lines wants those of C.
-    ext_modules=cythonize([core], emit_linenums=bool(flags) and "--coverage" not in flags, show_all_warnings=False),
+    # With line directives, sanitizers and gcov report lines of the Cython sources.
+    ext_modules=cythonize([core], emit_linenums=bool(flags), show_all_warnings=False),
     long_description=long_description(),
     long_description_content_type="text/markdown",
 )

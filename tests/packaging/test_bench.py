@@ -1,4 +1,4 @@
-"""The benchmarks work: at the smallest size, every implementation that is installed here does the same work."""
+"""The benchmarks run at the smallest size, and every installed implementation does the same work."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ def run(*command, **options):
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    """(What it printed, its JSON) of a run of everything at the smallest size."""
+    """Return (printed output, JSON) of a run of all benchmarks at the smallest size."""
     out = tmp_path_factory.mktemp("bench")
     done = run(BENCH / "report.py", "--size", "tiny", "--out", out)
     assert done.returncode == 0, done.stderr
@@ -28,7 +28,7 @@ def bench_on_path(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCH))
 
 
-def test_all_implementations_fire_the_same(report):
+def test_all_implementations_run_the_same_timers(report):
     _, result = report
     checksums = {}
     for cell in result["operations"]["cells"]:
@@ -38,7 +38,7 @@ def test_all_implementations_fire_the_same(report):
     assert all(len(found) == 1 for found in checksums.values()), checksums
 
 
-def test_every_implementation_has_all_the_operations_that_it_does_not_lack(report, bench_on_path):
+def test_every_supported_operation_is_measured(report, bench_on_path):
     from implementations import available
     from implementations.base import BULK, SINGLE
 
@@ -49,7 +49,7 @@ def test_every_implementation_has_all_the_operations_that_it_does_not_lack(repor
         assert wanted <= measured, make
 
 
-def test_the_workload_comes_to_the_same_total_for_all(report):
+def test_the_workload_has_one_total(report):
     _, result = report
     assert len(result["workload"]) == len(
         {cell["implementation"] for cell in result["operations"]["cells"] if cell["operation"] == "add"}
@@ -91,13 +91,13 @@ def test_every_part_of_the_report_has_its_figures(report):
     assert [title for title in titles if title not in shown] == []
 
 
-def test_the_report_says_where_it_ran_and_keeps_every_round(report):
+def test_the_report_has_the_machine_and_every_round(report):
     _, result = report
     assert {"processor", "python", "commit", "load_average", "hwheel"} <= result["machine"].keys()
     assert all(len(cell["ns"]) == result["settings"]["rounds"] for cell in result["operations"]["cells"])
 
 
-def test_a_peer_that_is_missing_is_left_out_by_name(report, tmp_path):
+def test_a_missing_peer_is_left_out(report, tmp_path):
     (tmp_path / "uvloop.py").write_text("raise ImportError('No module named uvloop')")
     script = (
         f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(BENCH)!r}]; "
@@ -110,13 +110,13 @@ def test_a_peer_that_is_missing_is_left_out_by_name(report, tmp_path):
     assert "uvloop is left out" in notes and "pip install uvloop" in notes
 
 
-def test_kafkas_timer_is_left_out_where_there_is_no_java(tmp_path):
+def test_kafkas_timer_is_left_out_without_java(tmp_path):
     done = run(BENCH / "report.py", "--size", "tiny", "--only", "kafka", "--out", tmp_path, env={"PATH": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     assert "Kafka's timer is left out: there is no java and no mvn" in done.stdout
 
 
-def test_without_matplotlib_it_says_what_to_install_and_measures_all_the_same(tmp_path):
+def test_measures_without_matplotlib(tmp_path):
     (tmp_path / "matplotlib.py").write_text("raise ImportError('No module named matplotlib')")
     command = ("-P", BENCH / "report.py", "--size", "tiny", "--only", "idle", "--out", tmp_path / "out")
     done = run(*command, env={"PYTHONPATH": f"{tmp_path}:{BENCH}"})
@@ -125,7 +125,7 @@ def test_without_matplotlib_it_says_what_to_install_and_measures_all_the_same(tm
     assert json.loads((tmp_path / "out" / "bench.json").read_text())["idle"]["wakeups"] == 0
 
 
-def test_work_that_differs_is_found(bench_on_path):
+def test_different_work_is_found(bench_on_path):
     from core.operations import BulkLife, SingleLife, WrongWork
     from core.rounds import turn
     from implementations.heap import Heap

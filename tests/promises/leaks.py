@@ -1,10 +1,9 @@
-"""What LeakSanitizer reported of the core: `nox -s leaks` runs tests under it, and then this.
+"""Print the leaks of the core in the reports of LeakSanitizer. `nox -s leaks` runs this.
 
     python tests/promises/leaks.py FOLDER
 
-The folder has its reports, one a process. The interpreter and NumPy leave something behind for good when they start; a
-leak is ours when a function of the core allocated it, or called what did; but for what tracemalloc, which some tests
-switch on, writes down of an allocation.
+The folder has one report per process. The interpreter and NumPy never free some memory of their start. A leak belongs
+to the core if a function of the core is in its stack, except for the notes that tracemalloc takes of an allocation.
 """
 
 import re
@@ -16,12 +15,12 @@ NOTES = "in traceback_new Modules/_tracemalloc.c"
 
 
 def leaks(report: str) -> list[str]:
-    """The leaks of the core in a report, each with its stack."""
+    """Return the leaks of the core in a report, each with its stack."""
     return [leak for leak in re.split(r"\n\s*\n", report) if " leak of " in leak and CORE in leak and NOTES not in leak]
 
 
 def main() -> int:
-    """The command. Returns its exit status."""
+    """Run the command and return its exit status."""
     reports = [file.read_text() for file in sorted(Path(sys.argv[1]).iterdir())]
     found = [leak for report in reports for leak in leaks(report)]
     print("\n\n".join(found))

@@ -1,20 +1,20 @@
-# Batches, as they are added, cancelled and moved.
+# Batches: add, cancel, and reschedule.
 
 
 cdef void life_batch_ended(Life* self, int slot, void* blocks, bint finished) noexcept nogil:
-    """After what may have ended a batch: the last of its timers went, and nobody is about to take any."""
+    """Check whether a batch is finished: it has no pending timer, and no holder takes from it."""
     cdef bint should = finished or (self.batches[slot] is not NULL and self.batches[slot].is_listed)
     cdef int i
     should = should and model_pending_of(&self.model, slot) == 0
     for i in range(HOLDERS):
         if self.holders[i].timer >= TASKS and (self.holders[i].timer - TASKS) // LONGEST == slot:
             should = False
-    check_same("whether a batch is at its end", finished, should)
+    check_same("whether a batch is finished", finished, should)
     blocks_free(blocks)
 
 
 cdef int64_t life_check_delays(Life* self, const int64_t* delays_ms, int64_t count, int64_t* own_ms) noexcept nogil:
-    """The ticks of many delays. The first that does not fit, or -1."""
+    """Compute the ticks of many delays. Return the index of the first one beyond 64 bits, or -1."""
     cdef int64_t i
     for i in range(count):
         if not model_tick(&self.model, self.now.ms, self.now.ns, delays_ms[i], 0, 0, &own_ms[i]):
@@ -23,7 +23,7 @@ cdef int64_t life_check_delays(Life* self, const int64_t* delays_ms, int64_t cou
 
 
 cdef void life_free_batch(Batch* batch) noexcept nogil:
-    """A batch that is not in the timer; or NULL."""
+    """Free a batch that is not in the timer, or NULL."""
     cdef void* blocks = NULL
     if batch is not NULL:
         batch_leave_parts(batch, &blocks)
@@ -43,7 +43,7 @@ cdef void life_add_batch(Life* self, int slot, Tape* tape, int64_t reach_ms) noe
         delays_ms[i] = tape_ms(tape, reach_ms)
     life_operations += count
     bad = batch_check(<const char*>delays_ms, sizeof(int64_t), count, self.timer, &self.now, &base_ms, &last_ms)
-    check_same("which delay does not fit", bad, life_check_delays(self, delays_ms, count, own_ms))
+    check_same("index of the delay beyond 64 bits", bad, life_check_delays(self, delays_ms, count, own_ms))
     if bad >= 0:
         return
     batch = batch_new()
@@ -60,7 +60,7 @@ cdef void life_add_batch(Life* self, int slot, Tape* tape, int64_t reach_ms) noe
                               due)
         if status != NOT_YET or not life_make_room(self, status, &due):
             break
-    check_same("what an add of a batch says", status, should)
+    check_same("status of an add of a batch", status, should)
     if status != OK:
         life_free_batch(batch)
         return
@@ -73,7 +73,7 @@ cdef void life_add_batch(Life* self, int slot, Tape* tape, int64_t reach_ms) noe
 
 
 cdef int64_t life_draw_indices(const Batch* batch, Tape* tape, int64_t* indices) noexcept nogil:
-    """Some, also such that the batch has not, and one twice."""
+    """Draw some indices, also invalid ones and duplicates."""
     cdef int64_t count = tape_byte(tape) % 8, i
     for i in range(count):
         indices[i] = tape_byte(tape) % (batch.length + 1)
@@ -96,7 +96,7 @@ cdef void life_cancel_batch(Life* self, int slot, Tape* tape) noexcept nogil:
     self.model.pending -= should
     self.model.cancelled += should
     cancelled = batch_cancel(batch, NULL if all else indices, count, &blocks, &finished)
-    check_same("how many of a batch were cancelled", cancelled, should)
+    check_same("canceled timers of a batch", cancelled, should)
     life_batch_ended(self, slot, blocks, finished)
 
 
@@ -117,7 +117,7 @@ cdef void life_move_batch(Life* self, int slot, Tape* tape, int64_t reach_ms, bi
     for i in range(delays):
         delays_ms[i] = tape_ms(tape, reach_ms)
     bad = batch_check(<const char*>delays_ms, stride, delays, self.timer, &self.now, &base_ms, &last_ms)
-    check_same("which delay does not fit", bad, life_check_delays(self, delays_ms, delays, own_ms))
+    check_same("index of the delay beyond 64 bits", bad, life_check_delays(self, delays_ms, delays, own_ms))
     if bad >= 0 or model_pending_of(&self.model, slot) == 0:
         return
     while True:
@@ -125,7 +125,7 @@ cdef void life_move_batch(Life* self, int slot, Tape* tape, int64_t reach_ms, bi
                                   base_ms, last_ms, due, &moved)
         if status != NOT_YET or not life_make_room(self, status, &due):
             break
-    check_same("what a move of a batch says", status, OK)
+    check_same("status of a reschedule of a batch", status, OK)
     for i in range(count):
         index = i if all else indices[i]
         timer = TASKS + slot * LONGEST + <int>index
@@ -133,14 +133,14 @@ cdef void life_move_batch(Life* self, int slot, Tape* tape, int64_t reach_ms, bi
             model_leave(&self.model, timer)
             life_enter(self, timer, own_ms[0 if one_delay else i])
             should += 1
-    check_same("how many of a batch were moved", moved, should)
+    check_same("rescheduled timers of a batch", moved, should)
     for i in range(batch.length):
-        check_same("whether a timer of a batch has fallen due", batch_is_due(batch, batch_entry(batch, i)),
+        check_same("whether a timer of a batch has expired", batch_is_due(batch, batch_entry(batch, i)),
                    self.model.timers[TASKS + slot * LONGEST + i].where >= READY)
 
 
 cdef void life_change_batch(Life* self, int64_t what, Tape* tape, int64_t reach_ms, int64_t odd) noexcept nogil:
-    """what: 0: adds it, 1: cancels some of it, 2: moves some. One that is not there is added."""
+    """Add a batch (`what` is 0, or the slot is empty), cancel some of it (1), or reschedule some (2)."""
     cdef int slot = tape_byte(tape) % SLOTS
     cdef Batch* batch = self.batches[slot]
     if batch is NULL or (what == 0 and not batch.is_listed):

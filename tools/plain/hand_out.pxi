@@ -1,9 +1,8 @@
-# What is ready is taken, by threads that may let other things happen in between; put back; returned by close().
+# Expired entries are taken, put back, and returned by close(). Holders take them in two steps.
 
 
 cdef void life_hold_run(Life* self, const Entry* head) noexcept nogil:
-    """A head was taken: its run is out of what is ready. How far it goes the core knows; that what follows it comes in its turn is
-    seen when it is taken."""
+    """Hold the run of a head that was taken. The core says where the run ends; the order is checked when it is taken."""
     cdef const Batch* batch = entry_batch(head)
     cdef int64_t at = head.due_index
     cdef int first = TASKS + batch_slot(batch) * LONGEST
@@ -16,7 +15,7 @@ cdef void life_hold_run(Life* self, const Entry* head) noexcept nogil:
 
 
 cdef bint life_begin_take(Life* self, Holder* holder, bint returned) noexcept nogil:
-    """Takes the next of what is ready. False: there is none."""
+    """Take the next expired entry. Return False if there is none."""
     cdef Timer* timer = self.timer
     cdef Entry* entry
     cdef Batch* batch
@@ -24,12 +23,12 @@ cdef bint life_begin_take(Life* self, Holder* holder, bint returned) noexcept no
     while timer.clock == CLOCK_KIND_CALLABLE and not returned and not list_is_empty(&timer.ready):
         if timer_hand_out_tick_locked(timer) <= self.now.ms:
             break
-        life_follow_back(self)          # the clock was set back since: timer_take_by_callable
+        life_follow_back(self)          # the clock was set back: timer_take_by_callable
     lock_wait(timer)
     entry = timer_take_locked(timer, NULL if returned else &self.now)
     lock_release(timer)
     i = model_next(&self.model)
-    check_same("what is taken", NOBODY if entry is NULL else life_timer_of(self, entry), i)
+    check_same("entry that is taken", NOBODY if entry is NULL else life_timer_of(self, entry), i)
     if entry is NULL:
         return False
     holder.timer = i
@@ -43,17 +42,17 @@ cdef bint life_begin_take(Life* self, Holder* holder, bint returned) noexcept no
     self.model.pending -= 1
     if returned:
         self.model.returned += 1
-        check_same("the state of what was returned", life_task(self, i).state, TASK_CANCELLED)
+        check_same("state of a returned task", life_task(self, i).state, TASK_CANCELLED)
     else:
         self.model.expired += 1
-        check_same("the state of what was taken", life_task(self, i).state, TASK_EXPIRED)
+        check_same("state of a taken task", life_task(self, i).state, TASK_EXPIRED)
         self.is_resting[i] = life_task(self, i).flags & TASK_REPEATS != 0
         self.model.resting += self.is_resting[i]
     return True
 
 
 cdef void life_end_take(Life* self, Holder* holder, bint returned) noexcept nogil:
-    """Of a batch: takes what fell due."""
+    """Take the expired timers, if the holder has a batch."""
     cdef int64_t indices[64]
     cdef int timers[24]                 # LONGEST
     cdef int slot, count, i
@@ -64,9 +63,9 @@ cdef void life_end_take(Life* self, Holder* holder, bint returned) noexcept nogi
         slot = (holder.timer - TASKS) // LONGEST
         count = <int>min(model_of_slot(&self.model, slot, timers), holder.limit)
         taken = batch_take(self.batches[slot], min(holder.limit, 64), indices, NULL if returned else &self.now, &blocks, &finished)
-        check_same("how many of a batch are taken", taken, count)
+        check_same("taken timers of a batch", taken, count)
         for i in range(count):
-            check_same("what is taken of a batch", TASKS + slot * LONGEST + indices[i], timers[i])
+            check_same("timer that is taken of a batch", TASKS + slot * LONGEST + indices[i], timers[i])
             model_leave(&self.model, timers[i])
         self.model.pending -= count
         if returned:
@@ -86,7 +85,7 @@ cdef void life_put_back_task(Life* self, Holder* holder) noexcept nogil:
     cdef Task* task = life_task(self, i)
     cdef bint is_back, should = task.state == TASK_EXPIRED
     if should and self.versions[i] != holder.version:
-        return                          # it was added and taken again: another thread's
+        return                          # another thread added it again and has it
     lock_wait(self.timer)
     is_back = task_put_back_locked(self.timer, task)
     lock_release(self.timer)
@@ -117,7 +116,7 @@ cdef void life_put_back(Life* self, Holder* holder) noexcept nogil:
 
 
 cdef void life_hand_out(Life* self, int64_t most, bint returned) noexcept nogil:
-    """Takes the next of what is ready, one whole thing after the other; at most so many, 0: all."""
+    """Take and finish at most so many expired entries; 0: all."""
     cdef Holder holder
     holder.timer = NOBODY
     while life_begin_take(self, &holder, returned):
@@ -128,7 +127,7 @@ cdef void life_hand_out(Life* self, int64_t most, bint returned) noexcept nogil:
 
 
 cdef void life_use_holder(Life* self, Tape* tape, int64_t odd) noexcept nogil:
-    """A thread takes the next of what is ready; or, if it has done that, goes on."""
+    """Let a holder take the next expired entry, or finish or put back the one that it has."""
     cdef Holder* holder = &self.holders[tape_byte(tape) % HOLDERS]
     if holder.timer == NOBODY:
         life_begin_take(self, holder, False)
@@ -138,11 +137,11 @@ cdef void life_use_holder(Life* self, Tape* tape, int64_t odd) noexcept nogil:
         life_end_take(self, holder, False)
 
 
-# --- rare things -------------------------------------------------------------------------------------------------
+# --- rare operations ---------------------------------------------------------------------------------------------
 
 
 cdef void life_cancel_all(Life* self) noexcept nogil:
-    """As timer_cancel_all."""
+    """Do what timer_cancel_all does."""
     cdef int64_t returned = self.timer.returned
     timer_make_all_ready(self.timer)
     model_advance(&self.model, INT64_MAX)
@@ -155,7 +154,7 @@ cdef void life_cancel_all(Life* self) noexcept nogil:
 
 
 cdef void life_fork(Life* self) noexcept nogil:
-    """From here on this is the child of a fork, whose threads are gone with what they had taken."""
+    """Continue as the child of a fork: the holders are gone with what they had taken."""
     cdef Batch* batch
     cdef Batch* following
     cdef void* blocks
@@ -169,7 +168,7 @@ cdef void life_fork(Life* self) noexcept nogil:
     while batch is not NULL:
         model_let_go(&self.model, batch_slot(batch))
         batch = batch.next
-    batch = self.timer.batches          # as timer_finish_batches
+    batch = self.timer.batches          # like timer_finish_batches
     while batch is not NULL:
         following = batch.next
         blocks = NULL
@@ -181,17 +180,17 @@ cdef void life_fork(Life* self) noexcept nogil:
         batch = following
 
 
-cdef void life_look(Life* self) noexcept nogil:
-    """A look counts what is in the buckets."""
-    cdef Occupancy* look = <Occupancy*>PyMem_RawCalloc(1, sizeof(Occupancy))
+cdef void life_measure(Life* self) noexcept nogil:
+    """Compare the number of entries in the buckets."""
+    cdef Occupancy* occupancy = <Occupancy*>PyMem_RawCalloc(1, sizeof(Occupancy))
     cdef int64_t count = 0, i
-    look.columns = 8
-    look.level_count = self.timer.wheel.level_count
-    look.counts = <int64_t*>PyMem_RawCalloc(<size_t>look.level_count * 8, sizeof(int64_t))
-    timer_measure_occupancy(self.timer, look)
-    for i in range(look.level_count * 8):
-        count += look.counts[i]
+    occupancy.columns = 8
+    occupancy.level_count = self.timer.wheel.level_count
+    occupancy.counts = <int64_t*>PyMem_RawCalloc(<size_t>occupancy.level_count * 8, sizeof(int64_t))
+    timer_measure_occupancy(self.timer, occupancy)
+    for i in range(occupancy.level_count * 8):
+        count += occupancy.counts[i]
     if self.is_complete:
-        check_same("how many a look counts", count, model_count(&self.model, WAITING))
-    PyMem_RawFree(look.counts)
-    PyMem_RawFree(look)
+        check_same("entries in the buckets", count, model_count(&self.model, WAITING))
+    PyMem_RawFree(occupancy.counts)
+    PyMem_RawFree(occupancy)

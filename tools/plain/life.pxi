@@ -1,9 +1,8 @@
-# One timer with tasks and batches, to which the bytes of a fuzzer happen, beside a model that says what must come of it.
-# Nothing here is Python's, so it makes some hundred times as many operations a second as the targets in Python. build.py puts
-# this behind the rooms wheel/ and timer/ and compiles it with plain.c.
+# A Life is one timer with tasks and batches and a model of them. The bytes of an input choose operations, and after each
+# one the timer and the model are compared. plain_build.py compiles this behind the plain half of the core, with main.c.
 #
-# There is one thread, but what several can do to each other is done in steps: an advance stops after each slice, which is of
-# some entries only (see build.py), and whoever has taken something from what is ready keeps it while other things happen.
+# There is one thread, but operations are split where other threads could run: an advance stops after each slice, which has
+# only a few entries (see plain_build.py), and a Holder keeps what it has taken while other operations run.
 
 from libc.stdint cimport uint8_t
 
@@ -45,7 +44,7 @@ cdef extern from "plain.h" nogil:
     int64_t model_count(const Model*, int)
     int64_t model_earliest(const Model*)
 
-cdef public int64_t life_operations = 0         # of the input that is under way
+cdef public int64_t life_operations = 0         # of the present input
 cdef public int planted_fault = 0               # the fault of faults.py that is active; 0: none
 
 cdef enum:
@@ -53,7 +52,7 @@ cdef enum:
     NOBODY = -1
 
 cdef struct Tape:
-    # As in tape.py: after its end come zeros, so that every tape has a meaning.
+    # Bytes as choices. Beyond the end the tape has zeros, so every tape is valid.
     const uint8_t* next
     const uint8_t* end
 
@@ -62,16 +61,16 @@ cdef struct GroupTask:
     Member member
 
 cdef struct Holder:
-    # A thread that has taken something from what is ready, and has not come further.
-    int timer               # the task, or the head of the batch; NOBODY: there is none
+    # A thread that has taken an expired entry and has not run or put it back yet.
+    int timer               # the task, or the head of the batch; NOBODY: none
     int64_t version         # of the task
-    int64_t limit           # for how many of the batch it has room
+    int64_t limit           # the number of timers of the batch that it takes
 
 cdef struct Life:
     Timer* timer
     Model model
     Instant now
-    bint is_complete        # no advance is under way
+    bint is_complete        # no advance is in progress
     int64_t reaches_ms[4]
     Group group
     GroupTask tasks[48]     # TASKS
@@ -102,7 +101,7 @@ cdef inline int64_t tape_byte(Tape* self) noexcept nogil:
 
 
 cdef int64_t tape_number(Tape* self) noexcept nogil:
-    """Not negative: mostly a small one, in few bytes."""
+    """Read a number that is not negative: mostly a small one, from few bytes."""
     cdef int64_t first = tape_byte(self)
     if first < 192:
         return first
@@ -116,16 +115,16 @@ cdef int64_t tape_number(Tape* self) noexcept nogil:
 
 
 cdef int64_t tape_ms(Tape* self, int64_t reach_ms) noexcept nogil:
-    """A length of time: some numbers of a level's ticks."""
+    """Read a duration: a number of ticks of a level."""
     cdef int64_t ms
     return INT64_MAX if hw_mul_overflows(tape_number(self), reach_ms, &ms) else ms
 
 
-# --- what is there -----------------------------------------------------------------------------------------------
+# --- the timer and its model ---------------------------------------------------------------------------------------
 
 
 cdef inline int64_t life_clock(const Life* self) noexcept nogil:
-    """Where the wheel stands. If it stood wrong, something would come early, or not when it should."""
+    """Return the clock of the wheel. A wrong one would show in expirations."""
     return self.timer.wheel.levels[0].current_time_ms
 
 
@@ -138,14 +137,14 @@ cdef int batch_slot(const Batch* self) noexcept nogil:
 
 
 cdef int life_timer_of(const Life* self, const Entry* entry) noexcept nogil:
-    """The number that an entry has in the model."""
+    """Return the number of an entry in the model."""
     if entry.place == ENTRY_OF_TASK:
         return <int>(<const GroupTask*>entry - self.tasks)
     return TASKS + batch_slot(entry_batch(entry)) * LONGEST + entry.place
 
 
 cdef int64_t life_count_ready(Life* self) noexcept nogil:
-    """How many fell due and are not taken yet, as the core has them."""
+    """Return the core's number of expired entries that are not taken yet."""
     cdef const Entry* entry = self.timer.ready.next
     cdef const Batch* batch = self.timer.batches
     cdef int64_t count = 0
@@ -159,17 +158,17 @@ cdef int64_t life_count_ready(Life* self) noexcept nogil:
 
 
 cdef void life_check(Life* self) noexcept nogil:
-    """What can be seen after each operation."""
-    check_same("how many are pending", self.timer.pending, self.model.pending)
-    check_same("how many were added", self.timer.added, self.model.added)
-    check_same("how many have expired", self.timer.expired, self.model.expired)
-    check_same("how many were cancelled", self.timer.cancelled, self.model.cancelled)
-    check_same("how many were returned", self.timer.returned, self.model.returned)
-    check_same("how many rest", self.timer.resting_count, self.model.resting)
+    """Compare the counters, after each operation."""
+    check_same("pending", self.timer.pending, self.model.pending)
+    check_same("added", self.timer.added, self.model.added)
+    check_same("expired", self.timer.expired, self.model.expired)
+    check_same("cancelled", self.timer.cancelled, self.model.cancelled)
+    check_same("returned", self.timer.returned, self.model.returned)
+    check_same("resting", self.timer.resting_count, self.model.resting)
 
 
 cdef void life_check_all(Life* self) noexcept nogil:
-    """The invariants, and what the reaper would sleep for."""
+    """Check the invariants, and how long the reaper would sleep."""
     cdef const char* fault
     cdef int64_t next_ms = 0, earliest_ms, count = 0
     cdef bint is_next
@@ -185,13 +184,13 @@ cdef void life_check_all(Life* self) noexcept nogil:
     for i in range(TASKS):
         if life_task(self, i).flags & TASK_MEMBER:
             count += self.model.timers[i].where != 0 or self.is_resting[i]
-    check_same("how many are in the group", self.group.count, count)
+    check_same("members of the group", self.group.count, count)
     if self.is_complete:
         earliest_ms = model_earliest(&self.model)
-        check_same("whether something is to come", is_next, model_count(&self.model, WAITING) > 0)
-        check(not is_next or next_ms <= earliest_ms, "the next wake-up is too late", next_ms, earliest_ms)
-        check(timer_sleep_until_locked(self.timer) <= earliest_ms, "the reaper would sleep too long", next_ms, earliest_ms)
-        check_same("how many wait to be taken", life_count_ready(self),
+        check_same("whether an expiration is pending", is_next, model_count(&self.model, WAITING) > 0)
+        check(not is_next or next_ms <= earliest_ms, "time of the next wake-up", next_ms, earliest_ms)
+        check(timer_sleep_until_locked(self.timer) <= earliest_ms, "end of the reaper's sleep", next_ms, earliest_ms)
+        check_same("expired and not taken", life_count_ready(self),
                    model_count(&self.model, READY) + model_count(&self.model, HELD))
 
 
@@ -203,18 +202,18 @@ cdef WhenDue life_when_due(const Life* self, bint is_later) noexcept nogil:
 
 
 cdef void life_follow_back(Life* self) noexcept nogil:
-    """What timer_make_room does of NOT_YET, for a clock that may have been set back."""
+    """Do what timer_make_room does for NOT_YET: follow a clock that was set back."""
     cdef int64_t taken_ms = self.timer.wheel.taken_ms
     if timer_is_ahead_locked(self.timer, self.now.ms):
         model_set_back(&self.model, self.now.ms, taken_ms)
         self.is_complete = True
-    check(timer_set_back(self.timer, self.now.ms), "there was no memory", 0, 1)
-    check(life_clock(self) <= self.now.ms, "the wheel's clock did not follow", life_clock(self), self.now.ms)
-    check(not timer_is_ahead_locked(self.timer, self.now.ms), "what is ready is ahead of the clock that was set back", 1, 0)
+    check(timer_set_back(self.timer, self.now.ms), "memory for a clock that was set back", 0, 1)
+    check(life_clock(self) <= self.now.ms, "clock of the wheel after it was set back", life_clock(self), self.now.ms)
+    check(not timer_is_ahead_locked(self.timer, self.now.ms), "expired entries ahead of the clock", 1, 0)
 
 
 cdef bint life_make_room(Life* self, Status status, WhenDue* due) noexcept nogil:
-    """timer_make_room, without Python."""
+    """Do what timer_make_room does, without Python."""
     if status == NOT_YET:
         due[0] = TAKE_DUE
         life_follow_back(self)
@@ -223,17 +222,17 @@ cdef bint life_make_room(Life* self, Status status, WhenDue* due) noexcept nogil
 
 
 cdef void life_heed_advance(Life* self, bint whole, int64_t taken_ms) noexcept nogil:
-    """After an advance, of which perhaps only a slice was done; taken_ms: of the wheel before it."""
+    """Update the model after an advance or a slice of it. `taken_ms` is the wheel's before it."""
     cdef int64_t ready
     if self.is_complete and whole:
         model_advance(&self.model, self.now.ms)
     else:
-        # How many of those that come next are ready by now, only the core can say; which these are, and that they are due,
-        # not. Half an advance may be that of an earlier time, from before the clock was set back.
+        # Only the core knows how many entries a slice has moved. Which ones and in which order is checked. The slice can
+        # belong to an advance to a later time, from before the clock was set back.
         ready = life_count_ready(self) - model_count(&self.model, READY) - model_count(&self.model, HELD)
         model_advance_some(&self.model, ready, max(self.now.ms, taken_ms))
         if whole:
-            check_same("how many are late", model_advance(&self.model, self.now.ms), 0)
+            check_same("late timers", model_advance(&self.model, self.now.ms), 0)
     self.is_complete = wheel_is_idle(&self.timer.wheel) and (self.is_complete or whole)
 
 
@@ -252,14 +251,14 @@ cdef void life_advance(Life* self, int64_t ahead_ms, int64_t how) noexcept nogil
         timer_advance_clock(self.timer, self.now.ms)
     elif how % 4 == 2 and self.timer.clock == CLOCK_KIND_CALLABLE:
         status = timer_reap(self.timer, &self.now, 0, True, NULL)
-        check(status == REAP_READY or status == REAP_TAKEN or status == REAP_NOTHING, "what the reaper says", status, REAP_READY)
+        check(status == REAP_READY or status == REAP_TAKEN or status == REAP_NOTHING, "result of timer_reap", status, REAP_READY)
     else:
         timer_advance(self.timer, self.now.ms)
     life_heed_advance(self, True, taken_ms)
 
 
 cdef void life_step(Life* self, int64_t ahead_ms) noexcept nogil:
-    """A slice of an advance."""
+    """Run one slice of an advance."""
     cdef int64_t taken_ms = self.timer.wheel.taken_ms
     cdef bint more
     life_move_clock(self, ahead_ms)
@@ -270,19 +269,19 @@ cdef void life_step(Life* self, int64_t ahead_ms) noexcept nogil:
 
 
 cdef void life_set_back(Life* self, int64_t by_ms) noexcept nogil:
-    """Somebody sets the clock back; the timer does not know."""
+    """Set the clock back without telling the timer."""
     if self.timer.clock == CLOCK_KIND_CALLABLE:
         self.now.ms = max(0, self.now.ms - by_ms)
 
 
-# --- what is added -----------------------------------------------------------------------------------------------
+# --- adds --------------------------------------------------------------------------------------------------------
 
 
 cdef void life_enter(Life* self, int i, int64_t own_ms) noexcept nogil:
-    """The model learns of an entry that was placed just now, or is about to be."""
+    """Add an entry to the model."""
     cdef int64_t clock_ms = life_clock(self)
     cdef bint idle = wheel_is_idle(&self.timer.wheel)
-    check(idle or not self.is_complete, "an advance is under way that nobody has begun", 0, 1)
+    check(idle or not self.is_complete, "an advance is in progress", 0, 1)
     if own_ms > clock_ms or not idle:
         model_wait(&self.model, i, own_ms, clock_ms)
     else:

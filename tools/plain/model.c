@@ -8,7 +8,7 @@ void model_begin(Model *self, int64_t tick_ms, int never_early)
     self->never_early = never_early;
 }
 
-/* Of the ticks from the first to the last the one whose number is divisible by the highest power of two. */
+/* Returns the tick from the first to the last that is divisible by the highest power of two. */
 static int64_t most_even(int64_t first, int64_t last)
 {
     for (int shift = 62; shift > 0; shift--)
@@ -49,7 +49,7 @@ static int comes_before(const Expected *a, const Expected *b)
     return a->comes_ms != b->comes_ms ? a->comes_ms < b->comes_ms : a->order < b->order;
 }
 
-/* What waits and comes until a time, in order. */
+/* Returns the waiting timers until a time, in order. */
 static int waiting_until(Model *self, int64_t until_ms, Expected **found)
 {
     int count = 0;
@@ -73,7 +73,7 @@ static void make_ready(Model *self, Expected *timer)
 void model_wait(Model *self, int timer, int64_t own_ms, int64_t clock_ms)
 {
     if (self->timers[timer].where != NOWHERE)
-        fail("a timer is added that is pending", self->timers[timer].where, NOWHERE);
+        fail("state of a timer before an add", self->timers[timer].where, NOWHERE);
     self->timers[timer] = (Expected){WAITING, own_ms, own_ms > clock_ms ? own_ms : clock_ms, ++self->last};
 }
 
@@ -81,7 +81,7 @@ void model_is_due(Model *self, int timer, int64_t own_ms, int64_t clock_ms)
 {
     model_wait(self, timer, own_ms, clock_ms);
     if (model_advance(self, self->timers[timer].comes_ms) != 1)
-        fail("what was added is ready, and what should come before it is not", timer, -1);
+        fail("an added timer is ready before an earlier one", timer, -1);
 }
 
 void model_leave(Model *self, int timer) { self->timers[timer].where = NOWHERE; }
@@ -95,7 +95,7 @@ void model_put_back(Model *self, int timer)
 void model_hold(Model *self, int timer)
 {
     if (self->timers[timer].where != READY)
-        fail("what is taken has not fallen due", self->timers[timer].where, READY);
+        fail("state of a timer that is taken", self->timers[timer].where, READY);
     self->timers[timer].where = HELD;
 }
 
@@ -121,7 +121,7 @@ void model_advance_some(Model *self, int64_t count, int64_t latest_ms)
     Expected *found[TIMERS];
     int most = waiting_until(self, latest_ms, found);
     if (count < 0 || count > most)
-        fail("so many became ready that should not, or were lost", count, most);
+        fail("number of timers that became ready", count, most);
     for (int i = 0; i < count; i++)
         make_ready(self, found[i]);
 }
@@ -139,7 +139,7 @@ void model_set_back(Model *self, int64_t now_ms, int64_t taken_ms)
             ready[at] = timer;
         }
     }
-    while (count-- > 0) { /* from the last on, so that the first stands in front of all */
+    while (count-- > 0) { /* from the last on, so that the first is before all others */
         ready[count]->where = WAITING;
         ready[count]->comes_ms = ready[count]->own_ms;
         ready[count]->order = --self->first;

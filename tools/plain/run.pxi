@@ -1,4 +1,4 @@
-# What the bytes say happens.
+# Reads the input and runs its operations.
 
 
 cdef void life_begin(Life* self, Tape* tape) noexcept nogil:
@@ -34,7 +34,7 @@ cdef void life_begin(Life* self, Tape* tape) noexcept nogil:
         life_task(self, i).entry.place = ENTRY_OF_TASK
         life_task(self, i).flags = TASK_HAD_CALLBACK if i % 8 == 5 else TASK_OWN_RUN
         if clock == CLOCK_KIND_WHEEL:
-            continue                    # a bare wheel has no groups, and nothing that repeats
+            continue                    # a bare wheel has no groups and no periodic tasks
         if i % 4 == 0 or i % 8 == 1:
             life_task(self, i).flags |= TASK_REPEATS
         if i % 3 == 1:
@@ -55,7 +55,7 @@ cdef void life_do_rare(Life* self, Tape* tape, int64_t reach_ms) noexcept nogil:
     elif what == 10:
         timer_close(self.timer, False)
     elif what == 11:
-        life_look(self)
+        life_measure(self)
     else:
         life_check_all(self)
 
@@ -94,7 +94,7 @@ cdef void life_do(Life* self, Tape* tape) noexcept nogil:
 
 
 cdef void life_end(Life* self, bint returned) noexcept nogil:
-    """All that is left runs, or is returned, as by close()."""
+    """Run all pending tasks, or return them as close() does."""
     cdef int i
     for i in range(HOLDERS):
         life_end_take(self, &self.holders[i], False)
@@ -106,16 +106,16 @@ cdef void life_end(Life* self, bint returned) noexcept nogil:
     life_hand_out(self, 0, returned)
     life_check(self)
     life_check_all(self)
-    check_same("how many are left", self.timer.pending, 0)
-    check(self.timer.batches is NULL, "a batch is left", 1, 0)
-    check(list_is_empty(&self.timer.wheel.due) and list_is_empty(&self.timer.wheel.flush), "something is left", 1, 0)
+    check_same("pending at the end", self.timer.pending, 0)
+    check(self.timer.batches is NULL, "batches at the end", 1, 0)
+    check(list_is_empty(&self.timer.wheel.due) and list_is_empty(&self.timer.wheel.flush), "entries at the end", 1, 0)
     timer_free(self.timer)
     for i in range(SLOTS):
         life_free_batch(self.batches[i])
 
 
 cdef public int64_t life_run(const uint8_t* data, size_t size) noexcept nogil:
-    """One input. Returns how many operations it was: each timer of a batch that is added is one, too."""
+    """Run one input. Return the number of operations, with one for each timer of an added batch."""
     global life_operations
     cdef Life self
     cdef Tape tape = Tape(data, data + size)

@@ -1,4 +1,4 @@
-# Tasks, one at a time or many at one moment.
+# Tasks: add, cancel, and reschedule, one at a time or many in one call.
 
 
 cdef void life_task_entered(Life* self, int i) noexcept nogil:
@@ -10,7 +10,7 @@ cdef void life_task_entered(Life* self, int i) noexcept nogil:
 
 
 cdef Status life_expect_add(const Life* self, int i) noexcept nogil:
-    """What an add of this task must say, if its time is to come."""
+    """Return the status that an add of this task must have if its deadline is in the future."""
     cdef const Task* task = &self.tasks[i].task
     if task.state == TASK_PENDING:
         return WAS_PENDING
@@ -41,13 +41,13 @@ cdef void life_add_task(Life* self, Tape* tape, int64_t reach_ms, int64_t odd) n
     if self.timer.clock == CLOCK_KIND_WHEEL and odd != 3:
         due = REFUSE_DUE
     fits = timer_due_within(self.timer, &self.now, &delay, &slack, &deadline_ms, &expiration_ms)
-    check_same("whether a time fits into 64 bits", fits,
+    check_same("whether a deadline fits into 64 bits", fits,
                model_tick(&self.model, self.now.ms, self.now.ns, delay.ms, delay.ns, slack.ms, &own_ms))
     if not fits:
         return
-    check_same("the tick of a task", wheel_tick(&self.timer.wheel, expiration_ms), own_ms)
+    check_same("tick of a task", wheel_tick(&self.timer.wheel, expiration_ms), own_ms)
     if task.state == TASK_CANCELLED:
-        task.state = TASK_NEW           # a new task in its place
+        task.state = TASK_NEW           # reuse the memory for a new task
     should = life_expect_add(self, i)
     while True:
         lock_wait(self.timer)
@@ -57,7 +57,7 @@ cdef void life_add_task(Life* self, Tape* tape, int64_t reach_ms, int64_t odd) n
         lock_release(self.timer)
         if not life_make_room(self, status, &due):
             break
-    check_same("what an add says", status, should)
+    check_same("status of an add", status, should)
     if status == OK:
         task.deadline_ms = deadline_ms
         life_task_entered(self, i)
@@ -71,14 +71,14 @@ cdef void life_add_task(Life* self, Tape* tape, int64_t reach_ms, int64_t odd) n
 
 
 cdef void life_enter_again(Life* self, int i, int64_t own_ms) noexcept nogil:
-    """The model learns of a task that was placed just now: at the end of all that is ready, or somewhere in the wheel."""
+    """Add a task to the model, after the core has added it to the expired entries or to the wheel."""
     cdef const Entry* entry = &life_task(self, i).entry
     life_enter(self, i, own_ms)
-    check_same("whether a task is ready at once", self.timer.ready.prev is entry, self.model.timers[i].where == READY)
+    check_same("whether a task expires at once", self.timer.ready.prev is entry, self.model.timers[i].where == READY)
 
 
 cdef void life_add_tasks(Life* self, Tape* tape, int64_t reach_ms) noexcept nogil:
-    """tasks_add, of tasks that are new."""
+    """Add up to eight new tasks by tasks_add."""
     cdef Task* chosen[8]
     cdef int64_t own_ms[8]
     cdef int64_t deadline_ms, last_ms = self.now.ms
@@ -110,7 +110,7 @@ cdef void life_add_tasks(Life* self, Tape* tape, int64_t reach_ms) noexcept nogi
         status = tasks_add(self.timer, chosen, count, self.now.ms, last_ms, due)
         if status != NOT_YET or not life_make_room(self, status, &due):
             break
-    check_same("what an add of many says", status, should)
+    check_same("status of an add of many", status, should)
     if status == OK:
         for at in range(count):
             i = life_timer_of(self, &chosen[at].entry)
@@ -134,7 +134,7 @@ cdef void life_cancel_task(Life* self, Tape* tape) noexcept nogil:
     lock_wait(self.timer)
     status = task_cancel_locked(self.timer, task)
     lock_release(self.timer)
-    check_same("what a cancel says", status, should)
+    check_same("status of a cancel", status, should)
 
 
 cdef void life_move_task(Life* self, Tape* tape, int64_t reach_ms) noexcept nogil:
@@ -152,7 +152,7 @@ cdef void life_move_task(Life* self, Tape* tape, int64_t reach_ms) noexcept nogi
         lock_release(self.timer)
         if not life_make_room(self, status, &due):
             break
-    check_same("what a move says", status, OK if self.model.timers[i].where else NOT_PENDING)
+    check_same("status of a reschedule", status, OK if self.model.timers[i].where else NOT_PENDING)
     if status == OK:
         model_leave(&self.model, i)
         life_enter_again(self, i, own_ms)

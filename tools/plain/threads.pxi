@@ -1,9 +1,8 @@
-# Threads of a C program over the plain half of the core: nothing here is Python's, so ThreadSanitizer sees every access and every
-# lock. run.py puts this behind the rooms wheel/ and timer/ and compiles it with races.c, which starts the threads.
+# Work for the threads that main.c starts. There is no Python here, so ThreadSanitizer sees every access and every lock.
 #
-# A scene is a timer with what is added to it. Any thread does anything to any task and any batch, as Python's threads may. What
-# the garbage collector and the reference counts do for Python is done here by hand: tasks live as long as the scene, and a
-# batch has references, one of them the timer's, as a TimerBatch has.
+# A Scene is a timer with its tasks and batches. Any thread uses any task and any batch, as threads of Python can. Python's
+# reference counts are replaced: tasks live as long as the scene, and a batch counts its references, one of them the
+# timer's, like a TimerBatch.
 
 cdef extern from "native.h" nogil:
     int64_t hw_atomic_add(int64_t*, int64_t)
@@ -11,32 +10,32 @@ cdef extern from "native.h" nogil:
 cdef enum:
     SCENE_TASKS = 192
     SCENE_SLOTS = 6
-    SCENE_LONGEST = 400           # timers of a batch
-    MOST_OF_A_BATCH = 5000  # is not extended any more
+    SCENE_LONGEST = 400     # timers of a batch
+    MOST_OF_A_BATCH = 5000  # a longer batch is not extended
     COLUMNS = 8
-    CALLS = 64              # of all threads, the newest, for any thread to cancel
-    CALLS_AT_ONCE = 4096    # for which a thread takes memory
-    MOST_CALLS = 200        # times so many in a scene
+    CALLS = 64              # recent calls of all threads, which any thread cancels
+    CALLS_AT_ONCE = 4096    # calls of one block of memory
+    MOST_CALLS = 200        # blocks of a scene
 
 cdef struct Shared:
-    int64_t references      # the slot's, the timer's, and those of who uses it
+    int64_t references      # of the slot, the timer, and the threads that use it
     Batch* batch
 
 cdef struct Scene:
     Timer* timer
-    uintptr_t hand_ms       # the time, where the clock is one that is moved by hand
-    uintptr_t over          # the threads that change things shall end
+    uintptr_t hand_ms       # the time of a clock that is set by hand
+    uintptr_t over          # the threads shall end
     hw_mutex slots_lock
     Shared* slots[6]        # SCENE_SLOTS
     Task tasks[192]         # SCENE_TASKS
     uintptr_t calls[64]     # CALLS
     hw_mutex blocks_lock
-    void* blocks[200]       # MOST_CALLS: memory of calls, until the scene is over
+    void* blocks[200]       # MOST_CALLS: freed with the scene
     int block_count
 
 
 cdef public void scenes_begin() noexcept nogil:
-    """What importing the core would do."""
+    """Do what an import of the core does."""
     hw_mutex_init(&orphans)
     hw_mutex_init(&registry)
     hw_at_fork(before_fork, after_fork_in_parent, after_fork_in_child)
@@ -50,7 +49,7 @@ cdef public uint64_t draw(uint64_t* chance, uint64_t below) noexcept nogil:
 
 
 cdef int64_t draw_delay(uint64_t* chance) noexcept nogil:
-    """Mostly due within some ms; sometimes levels away, now and then at once."""
+    """Draw a delay: mostly some ms, sometimes beyond several levels, rarely 0."""
     cdef uint64_t kind = draw(chance, 16)
     if kind == 0:
         return 0
@@ -62,7 +61,7 @@ cdef public Scene* scene_new(int by_hand) noexcept nogil:
     cdef Instant now
     cdef int i
     self.timer = timer_new(1, 4, 0, CLOCK_KIND_CALLABLE if by_hand else CLOCK_KIND_MONOTONIC, True)
-    self.timer.max_pending = 1000 if by_hand else INT64_MAX     # with a limit nothing is put into inboxes
+    self.timer.max_pending = 1000 if by_hand else INT64_MAX     # with a limit, adds do not use inboxes
     self.timer.has_worker = not by_hand
     self.hand_ms = 1000
     scene_now(self, &now)
@@ -86,7 +85,7 @@ cdef void scene_now(Scene* self, Instant* now) noexcept nogil:
 
 
 cdef bint scene_make_room(Scene* self, Status status, WhenDue* due) noexcept nogil:
-    """timer_make_room, without Python."""
+    """Do what timer_make_room does, without Python."""
     cdef Instant now
     if status == NOT_YET:
         scene_now(self, &now)
@@ -113,7 +112,7 @@ cdef void scene_change_task(Scene* self, uint64_t* chance) noexcept nogil:
             lock_wait(timer)
         if what < 4:
             if task.state == TASK_CANCELLED:
-                task.state = TASK_NEW               # a new task in its place
+                task.state = TASK_NEW               # reuse the memory for a new task
             if task.state != TASK_PENDING:
                 task.deadline_ms = deadline_ms
             status = task_add_locked(timer, task, expiration_ms, due)
@@ -129,11 +128,11 @@ cdef public void scene_change_tasks(Scene* self, uint64_t chance) noexcept nogil
         scene_change_task(self, &chance)
 
 
-# --- calls, as of call_later: added once, by a thread that has made them, and cancelled by any ---------------------
+# --- calls, as of call_later: added once by the thread that creates them, cancelled by any thread -------------------
 
 
 cdef Task* scene_more_calls(Scene* self) noexcept nogil:
-    """Memory for CALLS_AT_ONCE; NULL: that is enough for one scene."""
+    """Return memory for CALLS_AT_ONCE calls; NULL if the scene has enough."""
     cdef Task* block = NULL
     hw_mutex_lock(&self.blocks_lock)
     if self.block_count < MOST_CALLS:
@@ -145,7 +144,7 @@ cdef Task* scene_more_calls(Scene* self) noexcept nogil:
 
 
 cdef void scene_call(Scene* self, Task* task, uint64_t* chance) noexcept nogil:
-    """call_later: into an inbox, or through the lock."""
+    """Add a call through an inbox, or through the lock."""
     cdef Timer* timer = self.timer
     cdef Instant now, delay = Instant(draw_delay(chance), 0)
     cdef int64_t expiration_ms
@@ -207,7 +206,7 @@ cdef void shared_ended(Shared* self, void* blocks, bint finished) noexcept nogil
 
 
 cdef Shared* scene_share(Scene* self, uint64_t slot, Shared* another) noexcept nogil:
-    """What is in a slot, with a reference for the caller; or another one is put there, whose reference is given away."""
+    """Return the batch of a slot with a new reference. With `another`, store it, and return the old one with its reference."""
     cdef Shared* found
     hw_mutex_lock(&self.slots_lock)
     found = self.slots[slot]
@@ -228,7 +227,7 @@ cdef int64_t shared_length(Shared* self) noexcept nogil:
 
 
 cdef Shared* scene_add_batch(Scene* self, uint64_t* chance, const int64_t* delays_ms) noexcept nogil:
-    """A batch in the timer, with a reference for the caller; NULL: there was no room."""
+    """Add a batch and return it with a reference; NULL if the timer is full or closed."""
     cdef Shared* shared = <Shared*>PyMem_RawCalloc(1, sizeof(Shared))
     cdef Batch* batch = batch_new()
     cdef int64_t count = 1 + <int64_t>draw(chance, SCENE_LONGEST)
@@ -331,11 +330,11 @@ cdef public void scene_change_batches(Scene* self, uint64_t chance) noexcept nog
         scene_change_batch(self, &chance)
 
 
-# --- the reaper, the executor, and who looks ---------------------------------------------------------------------
+# --- the reaper, the executor, and an inspecting thread -------------------------------------------------------------
 
 
 cdef bint scene_take(Scene* self, uint64_t* chance) noexcept nogil:
-    """Takes the next of what is ready. False: nothing is."""
+    """Take the next expired entry, and run it or put it back. Return False if there is none."""
     cdef Timer* timer = self.timer
     cdef Instant now
     cdef Entry* entry
@@ -372,7 +371,7 @@ cdef bint scene_take(Scene* self, uint64_t* chance) noexcept nogil:
 
 
 cdef public void scene_reap(Scene* self, uint64_t chance) noexcept nogil:
-    """The reaper; with a clock that is moved by hand, a thread that hands out as well."""
+    """Run the reaper; with a clock set by hand it also dispatches."""
     cdef Instant now
     cdef ReapStatus status
     cdef int64_t generation = timer_take_role(self.timer, ROLE_REAPER)
@@ -400,21 +399,21 @@ cdef public void scene_execute(Scene* self, uint64_t chance) noexcept nogil:
 
 
 cdef public void scene_inspect(Scene* self, uint64_t chance) noexcept nogil:
-    """Looks, starts roles that are taken, and moves the clock, where it is moved by hand, also back."""
-    cdef Occupancy* look
+    """Measure the buckets, try to start a reaper, and set the clock by hand forward and back."""
+    cdef Occupancy* occupancy
     cdef int64_t next_ms = 0
     cdef bint ask_again
     while not hw_load(&self.over):
-        look = <Occupancy*>PyMem_RawCalloc(1, sizeof(Occupancy))
-        look.columns = COLUMNS
+        occupancy = <Occupancy*>PyMem_RawCalloc(1, sizeof(Occupancy))
+        occupancy.columns = COLUMNS
         lock_wait(self.timer)
-        look.level_count = self.timer.wheel.level_count
+        occupancy.level_count = self.timer.wheel.level_count
         timer_next_locked(self.timer, &next_ms)
         lock_release(self.timer)
-        look.counts = <int64_t*>PyMem_RawCalloc(<size_t>look.level_count * COLUMNS, sizeof(int64_t))
-        timer_measure_occupancy(self.timer, look)
-        PyMem_RawFree(look.counts)
-        PyMem_RawFree(look)
+        occupancy.counts = <int64_t*>PyMem_RawCalloc(<size_t>occupancy.level_count * COLUMNS, sizeof(int64_t))
+        timer_measure_occupancy(self.timer, occupancy)
+        PyMem_RawFree(occupancy.counts)
+        PyMem_RawFree(occupancy)
         if timer_start_role(self.timer, ROLE_REAPER, 1 + chance % 2, True, &ask_again):
             timer_not_started(self.timer, ROLE_REAPER, 1 + chance % 2)
         hw_store(&self.hand_ms, hw_load(&self.hand_ms) + 5 - draw(&chance, 8))
@@ -436,7 +435,7 @@ cdef public void scene_end_workers(Scene* self) noexcept nogil:
 
 
 cdef public const char* scene_free(Scene* self, int64_t* added_out) noexcept nogil:
-    """Returns all that has not run, as close() does. What is wrong in the end, or NULL."""
+    """Return all pending tasks as close() does, and free the scene. Return what is wrong, or NULL."""
     cdef Timer* timer = self.timer
     cdef Entry* entry
     cdef Shared* shared
@@ -462,7 +461,7 @@ cdef public const char* scene_free(Scene* self, int64_t* added_out) noexcept nog
     lock_wait(timer)
     fault = timer_check_locked(timer)
     if fault is NULL and (timer.pending or timer.batches is not NULL):
-        fault = "something is left in a timer that gave all back"
+        fault = "a closed timer has pending tasks"
     lock_release(timer)
     added_out[0] += timer.added
     for i in range(SCENE_SLOTS):
@@ -476,7 +475,7 @@ cdef public const char* scene_free(Scene* self, int64_t* added_out) noexcept nog
 
 
 cdef public void timer_create_use_free(uint64_t chance) noexcept nogil:
-    """A timer that is made, used by its thread alone, and freed: the registry of all timers."""
+    """Create, use, and free a timer in one thread, which changes the registry of timers."""
     cdef Timer* timer = timer_new(1, 2, 0, CLOCK_KIND_MANUAL, False)
     cdef Task task
     memset(&task, 0, sizeof(Task))

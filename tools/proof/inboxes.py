@@ -141,9 +141,7 @@ def check(timer: Timer) -> None:
     if timer.phase == CLOSED:
         assert not any(inbox.letters for inbox in timer.inboxes), "a task is in an inbox after the close"
     assert timer.pending == len(timer.wheel), "the timer's count of pending tasks is wrong"
-    assert all(inbox.pending == len(inbox.letters) for inbox in timer.inboxes), (
-        "the count of an inbox is wrong"
-    )
+    assert all(inbox.pending == len(inbox.letters) for inbox in timer.inboxes), "the count of an inbox is wrong"
     assert timer.added == sum(inbox.added for inbox in timer.inboxes), "the count of adds is wrong"
     assert timer.cancelled == sum(inbox.cancelled for inbox in timer.inboxes), "the count of cancels is wrong"
 

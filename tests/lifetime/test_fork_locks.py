@@ -216,7 +216,7 @@ def child():
             hwheel_core.debug_check(group)
         left = len(group)
         group.call_later(3600, int)
-        assert left - 100 < group.close() and len(group) == 0      # some expire meanwhile
+        assert left - 100 < group.close() and len(group) == 0      # some expire before close()
     eventually(lambda: len(timer) == 0)
     assert timer.close() == []
 

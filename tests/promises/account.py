@@ -86,7 +86,7 @@ class Account:
         self.take_back(timer.close(**how))
 
     def faults(self, timer):
-        """Return what is wrong after close(), as a list of sentences."""
+        """Return the faults after close(), as a list of sentences."""
         found = self._wrong_ends() + self._wrong_counters(timer)
         if left := self.threads_left():
             found.append(f"threads are left: {left}")

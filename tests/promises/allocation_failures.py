@@ -1,8 +1,8 @@
 """Fails each allocation of an operation in turn. The operation must raise MemoryError and change nothing, or succeed.
 
 A scenario is a function of a World. It prepares an operation, and returns it together with a check. The check receives
-the exception or None, and yields faults. The scenario runs again and again: for n = 1, 2, 3... the n-th allocation of
-the operation fails, alone or with all that follow, until the operation needs fewer allocations. CPython's own
+the exception or None, and yields faults. The scenario runs again and again. In run n the n-th allocation
+of the operation fails, alone or with all that follow, until the operation needs fewer allocations. CPython's own
 _testcapi.set_nomemory() fails them, for all of its allocators, which the core uses too. The callbacks are C functions
 that need no memory, so that their runs can be counted.
 """
@@ -56,7 +56,7 @@ class World:
         self.timer = ManualTimer()
 
     def faults(self):
-        """Run all tasks with memory available again, and yield what is wrong."""
+        """Run all tasks with memory available again, and yield the faults."""
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(self.timer)
         self.timer.advance(END_S)

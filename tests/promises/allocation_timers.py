@@ -426,8 +426,8 @@ def load(world):
     return lambda: world.timer.load(data, now=0), check
 
 
-# Without any memory these two would never end: their exception handlers are so far down in the code that CPython has to
-# allocate the number of their position, and it tries that forever.
+# Without any memory these two would never end. CPython allocates the position of an exception handler that is far down
+# in the code, and retries forever.
 for dumping in (dump, load):
     scenario(dumping, most=400, single_failures=True, runs_python=True)
 

@@ -1,4 +1,4 @@
-"""What the fault searches share. Each search runs its cases as programs that import the modules of this folder."""
+"""Fixtures for the fault searches. Each search runs its cases as programs that import the modules of this folder."""
 
 import sys
 from pathlib import Path

@@ -1,8 +1,8 @@
 """Clocks that step back, jump ahead, stand still, raise, or return nonsense. Each program prints the faults.
 
-No task runs early by its clock, none is lost, tasks run in order, and the timer goes on once the clock works again. A
-callback that reads a time before its own deadline ran early, unless the clock stepped back at that very moment. So the
-clocks here step back only while nothing is being dispatched.
+No task runs early by its clock, no task is lost, tasks run in order, and the timer goes on once the clock works again.
+A callback that reads a time before its own deadline ran early, unless the clock stepped back at that very moment. So
+the clocks here step back only while nothing is being dispatched.
 """
 
 import faulthandler

@@ -305,7 +305,7 @@ def group_tasks(cls):
 @factories_of("HandedOut")
 def handed_out(cls):
     def submitted(*methods, batch=False):
-        """Return what a timer submits to its executor, after calls of these methods."""
+        """Return the call that a timer submitted to its executor, after calling these methods of it."""
         kept = []
 
         class KeepingExecutor:

@@ -1,7 +1,7 @@
 """Faulty executors, threads, callbacks, and clocks, buffers that change, and process pools.
 
-Whatever happens, no task is lost, none runs twice or early, and the timer goes on or can be closed. By default each
-test tries a sample; HWHEEL_SOAK_SECONDS=1 tries everything.
+No fault may lose a task or run it twice or early, and the timer must go on or can be closed. By default each test tries
+a sample; HWHEEL_SOAK_SECONDS=1 tries everything.
 """
 
 import pathlib

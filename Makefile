@@ -37,7 +37,7 @@ test-kafka: release
 test-core: debug
 	HWHEEL_MODEL_EXAMPLES=0.1 HWHEEL_SOAK_SECONDS=0.5 $(IN_DEBUG) -m pytest -q tests/unit tests/model \
 		$(patsubst %,--ignore=tests/unit/test_%.py,long_chains large_wheels) \
-		$(patsubst %,tests/threads/test_%.py,exactly_once order max_pending clock_set_back errors periodic)
+		$(patsubst %,tests/threads/test_%.py,exactly_once deadlines counters clock_set_back callbacks periodic)
 
 test-debug: debug
 	$(IN_DEBUG) -m pytest -q

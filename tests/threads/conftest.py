@@ -1,4 +1,4 @@
-"""What the tests of a SystemTimer and its threads share. They wait for events, generously, never for a time."""
+"""Executors and scripts for the tests of SystemTimer."""
 
 import subprocess
 import sys
@@ -14,17 +14,17 @@ from systems import skip_unless_supported
 
 @pytest.fixture
 def pool():
-    """An executor that is not the timer's own."""
+    """Return an executor that does not belong to the timer."""
     with ThreadPoolExecutor(4, thread_name_prefix="pool") as executor:
-        # All threads now: a thread holds on to the threading.excepthook that it was started under.
-        everyone = threading.Barrier(4)
-        wait([executor.submit(everyone.wait) for _ in range(4)])
+        # Start all threads now: a thread keeps the threading.excepthook that was set when it started.
+        barrier = threading.Barrier(4)
+        wait([executor.submit(barrier.wait) for _ in range(4)])
         yield executor
 
 
 @pytest.fixture(params=["own thread", "inline", "pool"])
 def executor(request):
-    """Every kind of executor that runs callbacks in this process, as SystemTimer's argument."""
+    """Return SystemTimer's argument for each kind of executor that runs callbacks in this process."""
     if request.param == "pool":
         return request.getfixturevalue("pool")
     return None if request.param == "own thread" else "inline"
@@ -32,7 +32,7 @@ def executor(request):
 
 @pytest.fixture(params=["own thread", "inline", "pool of one"])
 def ordered_executor(request):
-    """Every executor that keeps the order in which tasks are handed to it."""
+    """Return SystemTimer's argument for each kind of executor that keeps the order of dispatch."""
     if request.param == "pool of one":
         with ThreadPoolExecutor(1) as one_thread:
             yield one_thread
@@ -42,13 +42,13 @@ def ordered_executor(request):
 
 @pytest.fixture
 def soak_seconds():
-    """How long a test that looks for races goes on."""
+    """Return the duration of a search for races."""
     return search_seconds(2)
 
 
 @pytest.fixture
 def script(tmp_path):
-    """script(text): a file with that text as a running Python program, to talk to and to wait for."""
+    """Return script(text), which starts the text as a Python program and returns its Popen."""
     started = []
 
     def start(text):

@@ -1,4 +1,4 @@
-"""A callable clock may be set back (time.time, by NTP): nothing is early by it even then, and the order holds."""
+"""A callable clock that is set back (such as time.time by NTP): nothing runs early, and the order holds."""
 
 import threading
 from array import array
@@ -12,22 +12,22 @@ from waiting import eventually
 
 @pytest.fixture
 def make(make_timer, hand_clock):
-    """Makes a timer on hand_clock whose callbacks run in advance_clock()."""
+    """Return a factory of timers on hand_clock whose callbacks run in advance_clock()."""
     return lambda **options: make_timer(executor="inline", clock=hand_clock, reaper=False, **options)
 
 
-def later_ones(timer, ran, delays_ms):
+def add_all(timer, ran, delays_ms):
     return [timer.call_later(delay_ms / 1000, ran.append, delay_ms) for delay_ms in delays_ms]
 
 
 @pytest.mark.parametrize("wheel_size", [2, 20, 512])
 @pytest.mark.parametrize("back_ms", [1, 2000, 500_000])
-def test_what_is_added_after_it_waits_for_its_deadline(make, hand_clock, wheel_size, back_ms):
+def test_task_added_after_the_clock_was_set_back_waits_for_its_deadline(make, hand_clock, wheel_size, back_ms):
     timer = make(wheel_size=wheel_size)
     ran = []
     timer.call_later(5, ran.append, "before")
     hand_clock.ms += 5000
-    timer.advance_clock(0)  # the wheel's clock is there now, too
+    timer.advance_clock(0)  # advances the wheel's clock to the same time
     assert ran == ["before"]
     hand_clock.ms -= back_ms
     timer.call_later(1, ran.append, "after")
@@ -61,7 +61,7 @@ def move(timer, ran):
 
 
 @pytest.mark.parametrize("add", [add_later, add_at, add_every, add_many, move])
-def test_whichever_way_it_was_added(make, hand_clock, add):
+def test_every_kind_of_add_waits_for_its_deadline(make, hand_clock, add):
     timer = make()
     ran = []
     timer.call_later(100, int)
@@ -77,15 +77,15 @@ def test_whichever_way_it_was_added(make, hand_clock, add):
     assert len(ran) == 1
 
 
-def test_what_was_pending_keeps_its_deadline_and_its_place(make, hand_clock):
+def test_pending_tasks_keep_their_deadlines_and_order(make, hand_clock):
     timer = make()
     ran = []
     delays_ms = [700, 40_000, 300, 5_000_000, 301, 40_000]
-    tasks = later_ones(timer, ran, delays_ms)
+    tasks = add_all(timer, ran, delays_ms)
     timer.call_later(0.2, int)
     hand_clock.ms += 250
     timer.advance_clock(0)
-    hand_clock.ms -= 900_000  # far: more levels are needed for what is pending
+    hand_clock.ms -= 900_000  # so far that pending tasks need more levels
     timer.call_later(0, int)
     timer.call_later(1, ran.append, "new")
     assert [task.deadline_ms for task in tasks] == [1_000_000 + delay_ms for delay_ms in delays_ms]
@@ -99,7 +99,7 @@ def test_what_was_pending_keeps_its_deadline_and_its_place(make, hand_clock):
     assert all(when >= deadline for when, deadline in zip(seen[1:], deadlines[1:], strict=True))
 
 
-def test_what_is_due_when_it_is_added_still_runs_at_once(make, hand_clock):
+def test_expired_task_runs_at_the_next_dispatch(make, hand_clock):
     timer = make()
     ran = []
     timer.call_later(5, ran.append, 1)
@@ -112,7 +112,7 @@ def test_what_is_due_when_it_is_added_still_runs_at_once(make, hand_clock):
     assert ran == [1, 2, 3]
 
 
-def test_what_is_due_when_it_is_added_waits_until_the_clock_comes_to_that_tick_again(make, hand_clock):
+def test_undispatched_expired_tasks_wait_until_the_clock_reaches_their_tick_again(make, hand_clock):
     timer = make(tick_ms=10)
     ran = []
     hand_clock.ms += 5
@@ -130,7 +130,7 @@ def test_what_is_due_when_it_is_added_waits_until_the_clock_comes_to_that_tick_a
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_with_a_clock_that_wanders_each_runs_once_and_never_early(make, hand_clock, seed):
+def test_random_clock_steps_run_each_task_once_and_never_early(make, hand_clock, seed):
     chance = seeded_random(seed)
     timer = make(wheel_size=chance.choice([2, 5, 64]))
     tasks, early = [], []
@@ -151,7 +151,7 @@ def test_with_a_clock_that_wanders_each_runs_once_and_never_early(make, hand_clo
     assert sorted(runs) == list(range(400))
 
 
-def test_a_clock_that_fails_in_between_does_not_end_call_every(make_timer, hand_clock):
+def test_failing_clock_does_not_end_a_periodic_task(make_timer, hand_clock):
     reported, runs = [], []
     fails = []
 
@@ -165,7 +165,7 @@ def test_a_clock_that_fails_in_between_does_not_end_call_every(make_timer, hand_
     def run():
         runs.append(hand_clock.ms)
         if len(runs) == 1:
-            fails.append(OSError("no clock now"))  # for the next reading: when the task goes back
+            fails.append(OSError("no clock now"))  # for the next reading, when the task is added again
 
     task = timer.call_every(1, run)
     hand_clock.ms += 1000
@@ -177,8 +177,8 @@ def test_a_clock_that_fails_in_between_does_not_end_call_every(make_timer, hand_
 
 
 @pytest.mark.parametrize("how", ["added", "moved"])
-def test_a_batch_that_is_being_placed_meanwhile_loses_nothing(make_timer, hand_clock, how):
-    # The last one is in the finest wheel's reach as long as the clock stands where it stood, and beyond it afterwards.
+def test_batch_that_is_being_placed_loses_no_timer(make_timer, hand_clock, how):
+    # The last timer fits into the finest wheel before the clock is set back, and not afterwards.
     hand_clock.ms = 1500
     delays_ms = array("q", [50]) * 2_000_000
     delays_ms.append(1500)
@@ -208,8 +208,8 @@ def test_a_batch_that_is_being_placed_meanwhile_loses_nothing(make_timer, hand_c
         assert batch.pending == 0
 
 
-def test_a_batch_that_falls_due_again_and_again_while_its_executor_is_busy(make_timer, hand_clock):
-    """Each time it leaves a place among what is due, and there are not so many."""
+def test_batch_that_expires_repeatedly_behind_a_busy_executor_runs_once(make_timer, hand_clock):
+    """Each expiry takes an entry in the list of expired tasks, which must not fill up."""
     timer = make_timer(clock=hand_clock, reaper=False)
     is_busy, go_on, ran = threading.Event(), threading.Event(), []
     timer.call_later(0, lambda: (is_busy.set(), go_on.wait(60)))
@@ -229,7 +229,7 @@ def test_a_batch_that_falls_due_again_and_again_while_its_executor_is_busy(make_
     assert ran == [[0, 1, 2]]
 
 
-def test_what_waits_for_the_last_millisecond_that_there_is_keeps_waiting(make, hand_clock):
+def test_timer_at_the_largest_deadline_keeps_waiting(make, hand_clock):
     last_ms = 2**63 - 1
     hand_clock.ms = last_ms - 10
     timer = make()
@@ -252,7 +252,7 @@ LAST_MS = 2**63 - 1
 
 
 def levels_that_reach(time_ms, clock_ms, tick_ms, wheel_size):
-    """(how many levels a wheel whose clock stands there needs for a time, the tick of the last of them)."""
+    """Return the number of levels that a wheel at clock_ms needs for a time, and the tick of the last level."""
     levels = 1
     while time_ms - clock_ms // tick_ms * tick_ms >= tick_ms * wheel_size:
         levels, tick_ms = levels + 1, tick_ms * wheel_size
@@ -260,8 +260,10 @@ def levels_that_reach(time_ms, clock_ms, tick_ms, wheel_size):
 
 
 def set_back_with_one_pending(make_timer, hand_clock, wheel, delay_ms, back_ms):
-    """Sets the clock back by so much. There are as many levels then as what is pending needs, because its bucket has to
-    fit as a whole; and it runs in its tick."""
+    """Set the clock back while one task is pending, and check its run and the number of levels.
+
+    The wheel must have enough levels for the whole bucket of the task.
+    """
     tick_ms, wheel_size = wheel
     begin_ms = hand_clock.ms
     timer = make_timer(
@@ -288,7 +290,7 @@ def set_back_with_one_pending(make_timer, hand_clock, wheel, delay_ms, back_ms):
 
 
 @pytest.mark.parametrize("wheel", [(1, 2), (1, 20), (3, 7), (20, 5)], ids=str)
-def test_there_are_as_many_levels_then_as_what_is_pending_needs(make_timer, hand_clock, wheel):
+def test_wheel_has_the_levels_that_pending_tasks_need(make_timer, hand_clock, wheel):
     tick_ms, wheel_size = wheel
     chance = seeded_random(wheel_size)
     for _ in range(300):
@@ -299,14 +301,14 @@ def test_there_are_as_many_levels_then_as_what_is_pending_needs(make_timer, hand
 
 
 @pytest.mark.parametrize("delay_ms", [5, 6, 7, 40])
-def test_so_many_also_where_a_bucket_goes_on_beyond_the_last_millisecond(make_timer, hand_clock, delay_ms):
-    """2**63 - 1 is a multiple of 7, so that the last bucket of seven begins with the last millisecond."""
+def test_levels_are_right_for_a_bucket_that_ends_beyond_the_largest_time(make_timer, hand_clock, delay_ms):
+    """2**63 - 1 is a multiple of 7, so the last bucket of 7 ms begins with the last millisecond."""
     for back_ms in range(2, 60):
         hand_clock.ms = LAST_MS - delay_ms
         set_back_with_one_pending(make_timer, hand_clock, (1, 7), delay_ms, back_ms)
 
 
-def test_what_is_due_at_once_does_not_wait_for_what_was_the_time(make, hand_clock):
+def test_expired_task_does_not_wait_for_the_former_time(make, hand_clock):
     timer = make()
     ran = []
     timer.call_later(5, ran.append, "before")
@@ -322,8 +324,8 @@ def test_what_is_due_at_once_does_not_wait_for_what_was_the_time(make, hand_cloc
     assert ran == ["before", "at once", "earlier than it was"]
 
 
-def test_very_many_of_one_tick_stay_in_order(make, hand_clock):
-    """More than a cascade moves at a time; and due when it does, because a coarse bucket begins with their tick."""
+def test_thousands_of_tasks_of_one_tick_keep_their_order(make, hand_clock):
+    """The tasks exceed one slice of a cascade. They expire in it because their bucket begins with their tick."""
     timer = make(wheel_size=20)
     ran = []
     for number in range(5000):
@@ -340,8 +342,8 @@ def test_very_many_of_one_tick_stay_in_order(make, hand_clock):
 
 @pytest.mark.parametrize("back_to_ms", [11, 15, 20, 29])
 @pytest.mark.parametrize("cancelled", [[], [0], [1], [0, 2]])
-def test_of_a_batch_that_is_ready_only_what_is_due_is_handed_out_after_it(make, hand_clock, back_to_ms, cancelled):
-    """A callback runs, and what fell due behind it waits, when the clock is set back between the batch's deadlines."""
+def test_ready_batch_dispatches_only_indices_that_are_still_due(make, hand_clock, back_to_ms, cancelled):
+    """A callback sets the clock back to a time between the deadlines of a batch that has already expired."""
     timer = make()
     begin_ms, ran = hand_clock.ms, []
     delays_ms = array("q", [10, 12, 20, 30])
@@ -362,8 +364,8 @@ def test_of_a_batch_that_is_ready_only_what_is_due_is_handed_out_after_it(make, 
 
 
 @pytest.mark.parametrize("kind", ["a task", "a batch"])
-def test_what_comes_first_while_the_clock_is_read_is_looked_at_itself(make_timer, kind):
-    """In a reading, or meanwhile in another thread, what was first is cancelled; what is first then is not due yet."""
+def test_head_that_changes_during_a_clock_reading_is_checked_again(make_timer, kind):
+    """A clock reading cancels the first expired task, and the next one is not due by that reading."""
     now_ms, in_reading, ran = 1000, [], []
 
     def clock():
@@ -392,7 +394,7 @@ def test_what_comes_first_while_the_clock_is_read_is_looked_at_itself(make_timer
     assert ran == [1050]
 
 
-def test_what_is_due_after_it_is_handed_out_by_the_same_call(make, hand_clock):
+def test_indices_that_are_still_due_are_dispatched_by_the_same_call(make, hand_clock):
     timer = make()
     begin_ms, ran = hand_clock.ms, []
 

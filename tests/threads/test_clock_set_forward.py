@@ -1,7 +1,7 @@
 """A callable clock that is set forward: the next add wakes a thread that sleeps, or is about to, by an older reading.
 
 In the first two tests a thread of the test reaps in place of the timer's reaper, so that its first reading comes after
-all steps that the test names.
+all steps that the test thread_names.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ def timer_with_hooks(make_timer, hand_clock, hooks):
     return make_timer(clock=clock, executor="inline", reaper=False)
 
 
-def test_an_add_after_the_last_reading_before_the_sleep_reports_the_new_time(make_timer, hand_clock):
+def test_add_between_the_last_reading_and_the_sleep_reports_the_new_time(make_timer, hand_clock):
     """The clock is set forward, and a task is added, after the reaper reads the clock and before it sleeps."""
     ran, hooks = [], []
 
@@ -60,7 +60,7 @@ def test_an_add_after_the_last_reading_before_the_sleep_reports_the_new_time(mak
     assert hooks == []
 
 
-def test_the_newer_of_two_readings_counts_even_if_its_add_ends_first(make_timer, hand_clock):
+def test_newer_of_two_readings_counts_even_if_its_add_ends_first(make_timer, hand_clock):
     """The reaper and an add read the clock. Then it is set forward, and a second add reads it and ends before both."""
     ran, hooks = [], []
 
@@ -81,8 +81,8 @@ def test_the_newer_of_two_readings_counts_even_if_its_add_ends_first(make_timer,
     assert hooks == []
 
 
-def test_the_second_reading_of_an_add_counts_too(make_timer, hand_clock):
-    """An add whose reading is behind the wheel's time reads the clock again. Meanwhile the clock was set forward."""
+def test_second_reading_of_an_add_reports_the_new_time(make_timer, hand_clock):
+    """An add whose reading is behind the wheel's time reads the clock again, after the clock was set forward."""
     ran, readings_ms = [], []
     timer = make_timer(clock=lambda: readings_ms.pop() if readings_ms and is_adding() else hand_clock.ms)
 
@@ -100,7 +100,7 @@ def test_the_second_reading_of_an_add_counts_too(make_timer, hand_clock):
     eventually(lambda: sorted(ran) == ["due", "first", "old reading"])
 
 
-def test_the_next_run_of_a_periodic_task_counts_too(make_timer, hand_clock):
+def test_next_add_of_a_periodic_task_reports_the_new_time(make_timer, hand_clock):
     ran = []
 
     def beat():

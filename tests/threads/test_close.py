@@ -1,4 +1,4 @@
-"""close(): what had not run comes back, in order, and nothing goes on after it."""
+"""close() returns pending tasks by deadline, or runs them, and ends the threads."""
 
 import threading
 from array import array
@@ -6,6 +6,7 @@ from array import array
 import pytest
 
 from hwheel import SystemTimer, TimerBatch, TimerClosed, TimerTask
+from threads import run_concurrently
 
 PATIENCE_S = 60
 
@@ -25,19 +26,19 @@ def test_close_is_idempotent_and_ends_the_threads(make_timer, executor):
     assert timer.closed
 
 
-def test_a_timer_that_never_had_a_task_closes_too(make_timer, executor):
+def test_unused_timer_closes(make_timer, executor):
     assert make_timer(executor=executor).close() == []
     assert make_timer(executor=executor).close(run_pending=True, timeout=1) == []
 
 
-def test_leaving_the_block_closes(executor):
+def test_context_manager_closes(executor):
     with SystemTimer(executor=executor) as timer:
         task = timer.call_later(3600, print)
         assert not timer.closed
     assert timer.closed and task.cancelled and len(timer) == 0
 
 
-def test_nothing_can_be_added_after_close(make_timer, executor):
+def test_every_add_after_close_raises_timer_closed(make_timer, executor):
     started, fresh = make_timer(executor=executor), make_timer(executor=executor)
     started.call_later(3600, print)
     new = TimerTask(5, print)
@@ -58,7 +59,7 @@ def test_nothing_can_be_added_after_close(make_timer, executor):
     assert (new.pending, new.cancelled, new.expired) == (False, False, False)
 
 
-def test_the_list_is_in_order_of_time_and_tasks_can_be_run_once(make_timer, executor):
+def test_close_returns_tasks_by_deadline_and_each_can_be_run_once(make_timer, executor):
     timer = make_timer(executor=executor, wheel_size=4)
     ran = []
     delays_s = [500.0, 7000.0, 60.0, 100_000.0, 60.0, 61.0, 3e9, 100.0]
@@ -77,7 +78,7 @@ def test_the_list_is_in_order_of_time_and_tasks_can_be_run_once(make_timer, exec
     assert ran == [2, 4, 5, 7, 0, 1, 3, 6]
 
 
-def test_keywords_and_many_arguments_come_back_too(make_timer):
+def test_close_returns_tasks_with_all_their_arguments(make_timer):
     timer = make_timer()
     got = []
 
@@ -94,7 +95,7 @@ def test_keywords_and_many_arguments_come_back_too(make_timer):
     assert got == [((), {}), ((1, (2,)), {"three": 3, "four": [4]})]
 
 
-def test_a_batch_comes_back_once_with_its_indices_in_order_of_their_time(make_timer):
+def test_close_returns_a_batch_once_with_indices_by_deadline(make_timer):
     timer = make_timer()
     got = []
     batch = timer.call_many(array("q", [9_000_000, 1_000_000, 5_000_000, 7_000_000, 1_000_000]), got.extend)
@@ -110,7 +111,7 @@ def test_a_batch_comes_back_once_with_its_indices_in_order_of_their_time(make_ti
     assert batch.cancel() == 0
 
 
-def test_a_periodic_task_comes_back_with_its_callback(make_timer, executor):
+def test_close_returns_a_periodic_task_with_its_callback(make_timer, executor):
     timer = make_timer(executor=executor)
     got = []
     task = timer.call_every(3600, got.append, 1)
@@ -119,7 +120,7 @@ def test_a_periodic_task_comes_back_with_its_callback(make_timer, executor):
     assert got == [1]
 
 
-def test_the_counters_add_up_after_close(make_timer):
+def test_counters_add_up_after_close(make_timer):
     timer = make_timer()
     done = threading.Event()
     timer.call_later(0, done.set)
@@ -132,12 +133,12 @@ def test_the_counters_add_up_after_close(make_timer):
     assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (13, 1, 4, 0)
 
 
-def test_run_pending_runs_everything_in_order_and_returns_nothing(make_timer, ordered_executor):
+def test_run_pending_runs_everything_by_deadline_and_returns_nothing(make_timer, ordered_executor):
     timer = make_timer(executor=ordered_executor, wheel_size=3)
     ran = []
     delays_s = [(i * 7919) % 1000 + 60 for i in range(1000)]
     tasks = [timer.call_later(delay_s, ran.append, i) for i, delay_s in enumerate(delays_s)]
-    deadlines_ms = [task.deadline_ms for task in tasks]  # not the delays: on a busy machine adds take time
+    deadlines_ms = [task.deadline_ms for task in tasks]  # delays would not do: adds take time on a busy machine
     timer.call_many(array("q", [30_000, 20_000, 10_000]), ran.append)
     assert timer.close(run_pending=True) == []
     assert list(ran.pop(0)) == [2, 1, 0]
@@ -147,14 +148,14 @@ def test_run_pending_runs_everything_in_order_and_returns_nothing(make_timer, or
     assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (1003, 1003, 0, 0)
 
 
-def test_run_pending_in_a_pool_waits_until_all_have_run(make_timer, pool):
+def test_run_pending_waits_for_a_pool(make_timer, pool):
     timer = make_timer(executor=pool)
     ran = []
     for i in range(200):
         timer.call_later(3600, ran.append, i)
     assert timer.close(run_pending=True) == []
     assert sorted(ran) == list(range(200))
-    assert pool.submit(int).result() == 0, "a foreign executor is left open"
+    assert pool.submit(int).result() == 0, "close() must not shut down an executor of the caller"
 
 
 def test_run_pending_without_a_reaper(make_timer, ordered_executor):
@@ -166,7 +167,7 @@ def test_run_pending_without_a_reaper(make_timer, ordered_executor):
     assert ran == list(range(19, -1, -1))
 
 
-def test_what_raises_or_adds_while_close_runs_it_stops_nothing(make_timer, ordered_executor, eventually):
+def test_callback_that_raises_or_adds_during_close_is_reported(make_timer, ordered_executor, eventually):
     reported, ran = [], []
     timer = make_timer(executor=ordered_executor, on_error=lambda task, error: reported.append(type(error)))
     timer.call_later(60, lambda: 1 / 0)
@@ -180,7 +181,7 @@ def test_what_raises_or_adds_while_close_runs_it_stops_nothing(make_timer, order
 
 
 @pytest.mark.parametrize("run_pending", [False, True])
-def test_with_a_timeout_a_blocked_callback_does_not_hold_close_up(make_timer, ordered_executor, run_pending):
+def test_close_with_a_timeout_does_not_wait_for_a_blocked_callback(make_timer, ordered_executor, run_pending):
     timer = make_timer(executor=ordered_executor)
     entered, release = threading.Event(), threading.Event()
     ran = []
@@ -211,7 +212,7 @@ def test_with_a_timeout_a_blocked_callback_does_not_hold_close_up(make_timer, or
 
 
 @pytest.mark.parametrize("executor", [None, "inline"])
-def test_without_a_timeout_close_waits_for_a_callback_however_long_it_runs(make_timer, executor):
+def test_close_without_a_timeout_waits_for_the_running_callback(make_timer, executor):
     timer = make_timer(executor=executor)
     entered, release = threading.Event(), threading.Event()
     timer.call_later(0, lambda: (entered.set(), release.wait(PATIENCE_S)))
@@ -228,7 +229,7 @@ def test_without_a_timeout_close_waits_for_a_callback_however_long_it_runs(make_
 
 
 @pytest.mark.parametrize("bad", [-1, float("nan"), "1", True])
-def test_a_bad_timeout_closes_nothing(make_timer, bad):
+def test_bad_timeout_leaves_the_timer_open(make_timer, bad):
     timer = make_timer()
     task = timer.call_later(3600, print)
     with pytest.raises((TypeError, ValueError)):
@@ -236,27 +237,17 @@ def test_a_bad_timeout_closes_nothing(make_timer, bad):
     assert not timer.closed and task.pending
 
 
-def test_two_threads_close_at_once_and_each_task_comes_back_once(make_timer, executor, many_switches):
+def test_concurrent_closes_return_each_task_once(make_timer, executor, many_switches):
     for _ in range(20):
         timer = make_timer(executor=executor)
         tasks = [timer.call_later(3600 + i, print) for i in range(50)]
-        start = threading.Barrier(4)
         answers = []
-
-        def close_it(timer=timer, start=start, answers=answers):
-            start.wait(PATIENCE_S)
-            answers.append(timer.close())
-
-        closers = [threading.Thread(target=close_it) for _ in range(4)]
-        for closer in closers:
-            closer.start()
-        for closer in closers:
-            closer.join(PATIENCE_S)
+        run_concurrently(*[lambda: answers.append(timer.close())] * 4)
         assert len(answers) == 4
         assert sum(answers, []) == tasks
 
 
-def test_a_callback_and_another_thread_close_at_once(make_timer, executor):
+def test_callback_and_another_thread_close_concurrently(make_timer, executor):
     timer = make_timer(executor=executor)
     entered, go_on, done = threading.Event(), threading.Event(), threading.Event()
     answers = []
@@ -278,14 +269,12 @@ def test_a_callback_and_another_thread_close_at_once(make_timer, executor):
     assert sorted(answers, key=len) == [[], [task]]
 
 
-def test_adds_that_race_with_close_are_refused_or_returned(make_timer, executor, many_switches):
+def test_adds_during_close_are_refused_or_returned(make_timer, executor, many_switches):
     for _ in range(20):
         timer = make_timer(executor=executor)
         tasks, batches = [], []
-        running = threading.Barrier(4)
 
-        def add_until_closed(timer=timer, tasks=tasks, batches=batches, running=running):
-            running.wait(PATIENCE_S)
+        def add_until_closed(timer=timer, tasks=tasks, batches=batches):
             try:
                 while True:
                     tasks.append(timer.call_later(3600, print))
@@ -293,15 +282,13 @@ def test_adds_that_race_with_close_are_refused_or_returned(make_timer, executor,
             except TimerClosed:
                 pass
 
-        adders = [threading.Thread(target=add_until_closed) for _ in range(3)]
-        for adder in adders:
-            adder.start()
-        running.wait(PATIENCE_S)
-        while len(batches) < 5:
-            pass
-        returned = timer.close()
-        for adder in adders:
-            adder.join()
+        def close(timer=timer, batches=batches):
+            while len(batches) < 5:
+                pass
+            returned.extend(timer.close())
+
+        returned = []
+        run_concurrently(*[add_until_closed] * 3, close)
         assert {id(one) for one in returned} == {id(one) for one in [*tasks, *batches]}
         assert len(returned) == len(tasks) + len(batches)
         assert all(one.pending == 5000 for one in batches)

@@ -1,4 +1,4 @@
-"""Context variables: no callback sees what another one has set, and one that is to see its adder's gets the context."""
+"""Context variables: each callback runs in an empty context, or in the one that it was given."""
 
 import contextlib
 import contextvars
@@ -15,7 +15,7 @@ user = contextvars.ContextVar("user", default="nobody")
 
 
 class Seen:
-    """What was seen, in the order in which it happened; wait(count) waits for so many."""
+    """A log of the values of `user` that callbacks saw."""
 
     def __init__(self):
         self.names = []
@@ -31,6 +31,7 @@ class Seen:
         user.set(name)
 
     def wait(self, count):
+        """Return the log as soon as it has this many entries."""
         with self._more:
             assert self._more.wait_for(lambda: len(self.names) >= count, PATIENCE_S)
         return self.names
@@ -50,7 +51,7 @@ KINDS = pytest.mark.parametrize("kind", ["own thread", "inline", "pool of one", 
 
 @contextlib.contextmanager
 def timer_of(kind):
-    """No fixture, because that holds on to the timer beyond the look for what is left behind."""
+    """Yield a timer. A fixture would keep the timer alive until after the check for leftover objects."""
     if kind == "manual":
         with ManualTimer() as timer:
             yield timer
@@ -68,7 +69,7 @@ def live(timer, seconds):
 
 
 @KINDS
-def test_no_callback_sees_what_another_has_set(kind):
+def test_callbacks_do_not_share_context_variables(kind):
     with timer_of(kind) as timer:
         seen = Seen()
         user.set("the adder")
@@ -83,7 +84,7 @@ def test_no_callback_sees_what_another_has_set(kind):
 
 
 @KINDS
-def test_none_sees_it_when_the_one_before_failed(kind):
+def test_failed_callback_leaves_no_context_variable(kind):
     with timer_of(kind) as timer:
         seen = Seen()
 
@@ -101,7 +102,7 @@ def test_none_sees_it_when_the_one_before_failed(kind):
 
 
 @KINDS
-def test_a_variable_that_was_set_back_leaves_nothing(kind):
+def test_variable_that_was_reset_leaves_nothing(kind):
     with timer_of(kind) as timer:
         seen = Seen()
 
@@ -117,7 +118,7 @@ def test_a_variable_that_was_set_back_leaves_nothing(kind):
 
 @KINDS
 @pytest.mark.parametrize("add", ["call_later", "call_at", "call_every"])
-def test_a_callback_runs_in_the_context_that_it_is_given(kind, add):
+def test_callback_runs_in_its_context_argument(kind, add):
     with timer_of(kind) as timer:
         seen = Seen()
         context = contextvars.copy_context()
@@ -132,7 +133,7 @@ def test_a_callback_runs_in_the_context_that_it_is_given(kind, add):
 
 
 @KINDS
-def test_a_context_that_is_entered_already_is_an_error_of_the_callback(kind):
+def test_context_that_is_already_entered_is_reported_as_the_tasks_error(kind):
     with timer_of(kind) as timer:
         errors, failed = [], threading.Event()
 
@@ -156,7 +157,7 @@ def test_a_context_that_is_entered_already_is_an_error_of_the_callback(kind):
 @KINDS
 @pytest.mark.parametrize("add", ["call_later", "call_at", "call_every"])
 @pytest.mark.parametrize("context", [0, {}, "main", contextvars.Context, object()])
-def test_what_is_no_context_is_an_error_at_the_call(kind, add, context):
+def test_bad_context_raises_type_error(kind, add, context):
     with timer_of(kind) as timer:
         with pytest.raises(TypeError, match="context must be a contextvars.Context"):
             getattr(timer, add)(5, print, context=context)
@@ -166,7 +167,7 @@ def test_what_is_no_context_is_an_error_at_the_call(kind, add, context):
 
 
 @KINDS
-def test_what_runs_before_its_time_at_close_leaves_nothing(kind):
+def test_run_pending_leaves_no_context_variable(kind):
     with timer_of(kind) as timer:
         seen = Seen()
         for name in ("one", "two", "three"):

@@ -1,4 +1,4 @@
-"""drain(): no more timers, and what is pending runs at its own time."""
+"""drain() refuses new tasks and runs pending tasks at their deadlines."""
 
 import os
 import threading
@@ -23,7 +23,7 @@ def executor(request):
 
 
 @pytest.mark.parametrize("reaper", [True, False])
-def test_everything_runs_at_its_own_time_and_the_timer_is_closed(executor, reaper):
+def test_drain_runs_each_task_at_its_deadline_and_closes(executor, reaper):
     timer, ran, begin = SystemTimer(executor=executor, reaper=reaper), [], time.monotonic()
 
     def note(which):
@@ -34,12 +34,12 @@ def test_everything_runs_at_its_own_time_and_the_timer_is_closed(executor, reape
     timer.call_many(array("q", [100, 10]), lambda indices: [note((0.1, 0.01)[index]) for index in indices])
     assert timer.drain() == [] and timer.closed and len(timer) == 0
     if isinstance(executor, ThreadPoolExecutor):
-        ran.sort()  # of its two threads either may be the faster one
+        ran.sort()  # its two threads may finish in either order
     assert [at for at, _ in ran] == [0.01, 0.05, 0.1, 0.15]
     assert all(late >= at for at, late in ran)
 
 
-def test_an_add_is_refused_from_then_on_also_in_a_callback(executor):
+def test_adds_are_refused_during_drain_even_in_callbacks(executor):
     timer, refused = SystemTimer(executor=executor), []
 
     def add():
@@ -60,7 +60,7 @@ def test_an_add_is_refused_from_then_on_also_in_a_callback(executor):
     assert task.expired and refused == [True]
 
 
-def test_what_has_not_run_after_the_timeout_comes_back(executor):
+def test_drain_returns_tasks_left_after_the_timeout(executor):
     timer, ran = SystemTimer(executor=executor), []
     timer.call_later(0.01, ran.append, 1)
     far = timer.call_later(3600, ran.append, 2)
@@ -69,13 +69,13 @@ def test_what_has_not_run_after_the_timeout_comes_back(executor):
     assert far.cancelled and ran == [1] and time.monotonic() - begin < 60
 
 
-def test_a_task_of_call_every_runs_once_more(executor):
+def test_periodic_task_runs_once_more_during_drain(executor):
     timer, ran = SystemTimer(executor=executor), []
     every = timer.call_every(0.05, ran.append, 1)
     assert timer.drain() == [] and ran == [1] and every.cancelled
 
 
-def test_it_waits_for_a_callback_that_runs_and_for_what_an_executor_has_not_begun():
+def test_drain_waits_for_running_and_queued_callbacks():
     pool = ThreadPoolExecutor(1)
     timer, ran = SystemTimer(executor=pool), []
 
@@ -89,7 +89,7 @@ def test_it_waits_for_a_callback_that_runs_and_for_what_an_executor_has_not_begu
     pool.shutdown()
 
 
-def test_in_a_callback_it_would_wait_for_itself(executor):
+def test_drain_in_a_callback_raises(executor):
     timer, errors = SystemTimer(executor=executor, on_error=lambda task, error: errors.append(error)), []
     timer.call_later(0.001, timer.drain)
     while not errors:
@@ -99,7 +99,7 @@ def test_in_a_callback_it_would_wait_for_itself(executor):
 
 
 @pytest.mark.parametrize("how", ["advance_clock", "drain", "close"])
-def test_also_in_a_callback_that_the_caller_runs(how):
+def test_drain_in_a_callback_run_by_the_caller_raises(how):
     timer, said = SystemTimer(executor="inline", reaper=False), []
 
     def drain():
@@ -122,7 +122,7 @@ def test_also_in_a_callback_that_the_caller_runs(how):
 
 
 @pytest.mark.parametrize("reaper", [True, False])
-def test_what_a_dict_holds_expires_at_its_own_time(executor, reaper):
+def test_dict_entries_expire_at_their_deadlines_during_drain(executor, reaper):
     timer, told = SystemTimer(executor=executor, reaper=reaper), []
     begin = time.monotonic()
     entries = ExpiringDict(0.3, on_expire=lambda pairs: told.append((time.monotonic() - begin, pairs)), timer=timer)
@@ -156,7 +156,7 @@ def test_an_alarm_that_is_set_again_between_two_looks_of_drain_is_not_the_end(po
 
 
 @pytest.mark.parametrize("reaper", [True, False])
-def test_an_on_expire_that_runs_is_waited_for_when_nothing_else_is_pending(executor, reaper):
+def test_drain_waits_for_a_running_on_expire(executor, reaper):
     timer, told, entered = SystemTimer(executor=executor, reaper=reaper), [], threading.Event()
 
     def on_expire(pairs):
@@ -180,7 +180,7 @@ def test_an_on_expire_that_runs_is_waited_for_when_nothing_else_is_pending(execu
     advances.join()
 
 
-def test_what_a_dict_holds_after_the_timeout_is_not_told_of():
+def test_dict_entries_left_after_the_timeout_stay_in_the_dict():
     timer, told = SystemTimer(), []
     entries = ExpiringDict(3600, on_expire=told.extend, timer=timer)
     entries.set("soon", 1, ttl=0.1)
@@ -189,13 +189,13 @@ def test_what_a_dict_holds_after_the_timeout_is_not_told_of():
     assert len(timer) == 0
 
 
-def test_who_waits_for_an_item_of_a_queue_gets_it():
+def test_waiting_consumer_gets_its_item_during_drain():
     timer, got = SystemTimer(), []
     queue = DelayQueue(timer=timer)
     queue.put("item", delay=0.3)
     waits = threading.Thread(target=lambda: got.append(queue.get()))
     waits.start()
-    while not len(timer) and not got:  # a thread that begins late finds the item due
+    while not len(timer) and not got:  # a thread that starts late gets the item at once
         time.sleep(0.001)
     assert timer.drain() == []
     waits.join(60)
@@ -209,7 +209,7 @@ def test_who_waits_for_an_item_of_a_queue_gets_it():
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
 @pytest.mark.parametrize("fork", ["keep", "drop"])
 @pytest.mark.parametrize("where", ["elsewhere", "in a signal handler"])
-def test_a_child_goes_on_with_it(run_script, where, fork, executor):
+def test_forked_child_continues_a_drain(run_script, where, fork, executor):
     told = run_script(
         f"""
 timer, ran, children = SystemTimer(executor={executor}, fork={fork!r}), [], []
@@ -223,7 +223,7 @@ if {where!r} == "elsewhere":
     if children[0]:
         drain.join()
     else:
-        while {fork!r} == "keep" and not ran:  # nobody need call anything
+        while {fork!r} == "keep" and not ran:  # the child's reaper runs it
             time.sleep(0.001)
         assert timer.drain() == []
 else:
@@ -233,14 +233,14 @@ else:
 assert ran == ([1] if children[0] or {fork!r} == "keep" else []), ran
 assert timer.closed and len(timer) == 0
 if not children[0]:
-    os._exit(0)  # faulthandler's thread is the parent's
+    os._exit(0)  # skips faulthandler's thread, which only the parent has
 assert os.waitpid(children[0], 0)[1] == 0
 """,
     )
     assert told == (0, "", "")
 
 
-def test_cancelled_tasks_are_not_waited_for():
+def test_drain_does_not_wait_for_cancelled_tasks():
     timer = SystemTimer()
     far = timer.call_later(3600, print)
     threading.Timer(0.1, far.cancel).start()
@@ -248,7 +248,7 @@ def test_cancelled_tasks_are_not_waited_for():
     assert timer.drain() == [] and time.monotonic() - begin < 60
 
 
-def test_a_clock_that_is_set_back_in_the_midst_makes_nothing_early():
+def test_clock_set_back_during_drain_runs_nothing_early():
     now = [1000.0]
     timer, ran = SystemTimer(executor="inline", reaper=False, clock=lambda: now[0]), []
     timer.call_later(0.05, lambda: ran.append(now[0]))
@@ -259,7 +259,7 @@ def test_a_clock_that_is_set_back_in_the_midst_makes_nothing_early():
     back.join()
 
 
-def test_bad_input_and_a_closed_timer():
+def test_bad_timeout_is_refused_and_drain_is_idempotent():
     timer = SystemTimer()
     for bad in ("1", -1, float("nan"), True):
         with pytest.raises((TypeError, ValueError)):

@@ -1,4 +1,4 @@
-"""dump() while threads add and callbacks run: every task runs here or is in the dump, never both."""
+"""dump() while threads add and callbacks run: each task runs or is in the dump, never both."""
 
 import threading
 import time
@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from hwheel import DumpError, ManualTimer, TimerClosed
+from threads import run_concurrently
 
 RAN = []
 HOLD = threading.Event()
@@ -24,7 +25,7 @@ def wait_here(number):
 
 
 @pytest.fixture(autouse=True)
-def anew():
+def reset():
     RAN.clear()
     HOLD.clear()
     BEGUN.clear()
@@ -42,7 +43,7 @@ def test_each_task_runs_or_is_in_the_dump(make_timer, executor, many_switches):
     for _ in range(20):
         RAN.clear()
         timer = make_timer(executor=executor)
-        added, stop = [], threading.Event()
+        added = []
 
         def add(me, timer=timer, added=added):
             for number in range(me * 1000, me * 1000 + 300):
@@ -63,11 +64,10 @@ def test_each_task_runs_or_is_in_the_dump(make_timer, executor, many_switches):
                 assert "faster" in str(error)
         for thread in threads:
             thread.join()
-        stop.set()
         left = numbers_in(data)
         give_up = time.monotonic() + 30
         while len(RAN) + len(left) < len(added) and time.monotonic() < give_up:
-            time.sleep(0.001)  # an executor of the user's has what it was given
+            time.sleep(0.001)  # the pool still runs submitted calls
         assert Counter([*RAN, *left]) == Counter(added)
         stats = timer.stats()
         assert stats.added == stats.expired + len(left) and stats.pending == 0
@@ -75,7 +75,7 @@ def test_each_task_runs_or_is_in_the_dump(make_timer, executor, many_switches):
 
 @pytest.mark.parametrize("in_group", [False, True])
 @pytest.mark.parametrize("timeout", [None, 0])
-def test_a_task_of_call_every_that_runs_elsewhere_is_written(make_timer, executor, timeout, in_group):
+def test_running_periodic_task_is_dumped(make_timer, executor, timeout, in_group):
     timer = make_timer(executor=executor)
     group = timer.group()
     task = (group if in_group else timer).call_every(0.001, wait_here, 5)
@@ -87,7 +87,7 @@ def test_a_task_of_call_every_that_runs_elsewhere_is_written(make_timer, executo
     data = timer.dump(timeout=timeout)
     HOLD.set()
     if timeout is None:
-        later.join()  # an executor of the user's is not waited for: it would set what the next test has cleared
+        later.join()  # dump() does not wait for a pool, and this must not set the next test's event
     assert sorted(numbers_in(data)) == [5, 6] and task.cancelled and len(group) == 0
     give_up = time.monotonic() + 30
     while not RAN and time.monotonic() < give_up:
@@ -96,7 +96,7 @@ def test_a_task_of_call_every_that_runs_elsewhere_is_written(make_timer, executo
     assert RAN == [5]
 
 
-def test_a_task_of_call_every_that_is_cancelled_while_it_runs_is_not_written(make_timer):
+def test_periodic_task_cancelled_while_it_runs_is_not_dumped(make_timer):
     timer = make_timer(executor="inline")
     task = timer.call_every(0.001, wait_here, 5)
     BEGUN.wait(30)
@@ -105,24 +105,18 @@ def test_a_task_of_call_every_that_is_cancelled_while_it_runs_is_not_written(mak
     assert numbers_in(timer.dump()) == []
 
 
-def test_two_dumps_at_once_have_each_task_once(make_timer):
+def test_concurrent_dumps_contain_each_task_once(make_timer):
     for _ in range(30):
         timer, dumps = make_timer(), []
         for number in range(20):
             timer.call_later(3600, note, number)
-        begin = threading.Barrier(2)
 
-        def dump(timer=timer, dumps=dumps, begin=begin):
-            begin.wait()
+        def dump(timer=timer, dumps=dumps):
             try:
                 dumps.append(timer.dump())
             except TimerClosed:
                 pass
 
-        threads = [threading.Thread(target=dump) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_concurrently(*[dump] * 2)
         numbers = [number for data in dumps for number in numbers_in(data)]
         assert sorted(numbers) == [*range(20)]

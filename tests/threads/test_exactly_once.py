@@ -1,4 +1,4 @@
-"""Exactly once, exact counters: whatever four threads do to a timer, each task is accounted for."""
+"""Each task of a timer that four threads use has exactly one outcome, and the counters are exact."""
 
 import itertools
 import threading
@@ -18,7 +18,7 @@ FAR_OFF_MS = 3_600_000
 
 
 class Ledger:
-    """What happened to which task, written by all threads. list.append is atomic: no lock hides a race."""
+    """The outcome of each task, written by all threads. list.append() is atomic, so no lock hides a race."""
 
     def __init__(self):
         self.tokens = itertools.count()
@@ -29,7 +29,7 @@ class Ledger:
 
 
 def some_delay_ms(dice):
-    """Mostly soon, so that it races with everything else; some at once; some so late that close() returns them."""
+    """Return a delay: usually short, to provoke races; sometimes 0; sometimes so long that close() returns the task."""
     kind = dice.random()
     if kind < 0.05:
         return 0
@@ -37,7 +37,7 @@ def some_delay_ms(dice):
 
 
 def play(timer, ledger, shared, seed, stop):
-    """One thread: adds, cancels and reschedules, its own tasks and those of the others."""
+    """Add, cancel, and reschedule tasks of this thread and of the others until stop is set."""
     dice = seeded_random(seed)
     try:
         while not stop.is_set():
@@ -54,7 +54,7 @@ def play(timer, ledger, shared, seed, stop):
             else:
                 try:
                     token, task = shared[dice.choice(list(shared)) if len(shared) < 64 else dice.randrange(4096)]
-                except (KeyError, RuntimeError):  # the slot is empty, or another thread filled one meanwhile
+                except (KeyError, RuntimeError):  # an empty slot, or another thread resized the dict
                     continue
                 if action < 0.8:
                     if task.cancel():
@@ -84,15 +84,13 @@ def play_round(timer, seconds, seed):
     return ledger
 
 
-def test_four_threads_add_cancel_and_reschedule_and_each_task_is_accounted_for_once(
-    make_timer, executor, many_switches, soak_seconds
-):
+def test_each_task_has_exactly_one_outcome(make_timer, executor, many_switches, soak_seconds):
     end = time.monotonic() + soak_seconds
     for number in itertools.count():
         timer = make_timer(executor=executor)
         ledger = play_round(timer, min(ROUND_S, soak_seconds), number)
         returned = timer.close()
-        if hasattr(executor, "shutdown"):  # what was submitted before close() still runs
+        if hasattr(executor, "shutdown"):  # calls submitted before close() still run
             timers_left = timer.stats().expired
             while len(ledger.ran) < timers_left:
                 time.sleep(0.01)
@@ -100,9 +98,9 @@ def test_four_threads_add_cancel_and_reschedule_and_each_task_is_accounted_for_o
 
         fates = Counter(ledger.ran) + Counter(ledger.cancelled) + Counter(returned_tokens)
         wrong = {token: fates[token] for token in ledger.added if fates[token] != 1}
-        assert wrong == {}, "these tasks had this many ends"
+        assert wrong == {}, "these tasks had this many outcomes"
         assert len(fates) == len(ledger.added)
-        assert ledger.ran and ledger.cancelled and returned, "the round has to see all three ends"
+        assert ledger.ran and ledger.cancelled and returned, "the round did not produce all three outcomes"
 
         stats = timer.stats()
         assert stats.added == len(ledger.added)
@@ -116,7 +114,7 @@ def test_four_threads_add_cancel_and_reschedule_and_each_task_is_accounted_for_o
 
 
 class BatchLedger:
-    """What happened to the timers of one batch."""
+    """The outcomes of the timers of one batch."""
 
     def __init__(self, length):
         self.length = length
@@ -129,7 +127,7 @@ class BatchLedger:
 
 
 def play_batches(timer, ledgers, errors, seed, stop):
-    """One thread: adds batches, and cancels single indices, arrays of them and whole batches while they fall due."""
+    """Add batches, and cancel single indices, arrays of indices, and whole batches while they expire."""
     dice = seeded_random(seed)
     mine = []
     try:
@@ -154,9 +152,7 @@ def play_batches(timer, ledgers, errors, seed, stop):
         errors.append(error)
 
 
-def test_bulk_timers_and_tasks_mixed_by_four_threads_are_accounted_for_once(
-    make_timer, executor, many_switches, soak_seconds
-):
+def test_each_task_and_batch_index_has_exactly_one_outcome(make_timer, executor, many_switches, soak_seconds):
     reported = []
     timer = make_timer(executor=executor, on_error=lambda source, error: reported.append(error))
     stop = threading.Event()
@@ -192,11 +188,11 @@ def test_bulk_timers_and_tasks_mixed_by_four_threads_are_accounted_for_once(
     assert stats.added == stats.expired + stats.cancelled + len(task_tokens) + sum(map(len, remaining.values()))
 
 
-@pytest.mark.parametrize("waits_for", ["the moment it falls due", "some time about then"])
-def test_a_batch_that_is_cancelled_while_it_falls_due_is_delivered_or_cancelled_to_the_last_index(
-    make_timer, executor, many_switches, waits_for
+@pytest.mark.parametrize("cancel_at", ["the expiry", "a random time near the expiry"])
+def test_batch_cancelled_while_it_expires_has_one_outcome_for_each_index(
+    make_timer, executor, many_switches, cancel_at
 ):
-    # Half of each batch falls due just when all of it is cancelled, and nobody but the timer holds on to the batch.
+    """Half of each batch expires while the whole batch is cancelled, and only the timer refers to the batch."""
     dice = seeded_random(1)
     reported = []
     timer = make_timer(executor=executor, on_error=lambda source, error: reported.append(error))
@@ -205,10 +201,10 @@ def test_a_batch_that_is_cancelled_while_it_falls_due_is_delivered_or_cancelled_
         ledger = BatchLedger(400)
         batch = timer.call_many(array("q", [2] * 200 + [FAR_OFF_MS] * 200), ledger.on_due)
         ledgers.append(ledger)
-        if waits_for == "some time about then":
+        if cancel_at == "a random time near the expiry":
             time.sleep(dice.uniform(0.0015, 0.0035))
         else:
-            while batch.pending == 400:  # it drops when the indices are taken, before the callback is called
+            while batch.pending == 400:  # drops when the indices are taken, before the callback runs
                 pass
         ledger.cancelled += batch.cancel()
         del batch

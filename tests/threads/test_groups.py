@@ -1,54 +1,47 @@
-"""Groups that several threads use while their tasks are handed out: each task is accounted for, and none is left."""
+"""Groups that several threads use while the reaper dispatches their tasks."""
 
+import contextlib
 import itertools
 import threading
 import time
+from functools import partial
 
 import pytest
 
 import hwheel_core
 from hwheel import TimerClosed
 from sampling import seeded_random
+from threads import run_concurrently
 
 THREADS = 4
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["a group a thread", "one group for all"])
-def test_every_task_runs_or_was_cancelled_and_leaves_its_group(make_timer, executor, many_switches, soak_seconds, own):
+def test_each_group_task_has_one_outcome_and_leaves_its_group(make_timer, executor, many_switches, soak_seconds, own):
     timer = make_timer(executor=executor)
     shared = timer.group()
-    ran, errors, numbers = [], [], itertools.count()
+    ran, numbers = [], itertools.count()
     cancelled = [0] * THREADS
     tasks = [[] for _ in range(THREADS)]
     groups = [timer.group() if own else shared for _ in range(THREADS)]
-    stop = threading.Event()
 
     def play(me):
         dice = seeded_random(me)
-        try:
-            while not stop.is_set():
-                action, group = dice.random(), groups[me]
-                if action < 0.85:
-                    delay = dice.choice([0, 0.001, 0.003, 0.01, 3600])
-                    tasks[me].append(group.call_later(delay, ran.append, next(numbers)))
-                elif action < 0.9 and tasks[me]:
-                    cancelled[me] += dice.choice(tasks[me]).cancel()
-                elif action < 0.95 and tasks[me]:
-                    dice.choice(tasks[me]).reschedule(0.002)
-                else:
-                    cancelled[me] += group.cancel()
-        except BaseException as error:
-            errors.append(error)
+        while time.monotonic() < end:
+            action, group = dice.random(), groups[me]
+            if action < 0.85:
+                delay = dice.choice([0, 0.001, 0.003, 0.01, 3600])
+                tasks[me].append(group.call_later(delay, ran.append, next(numbers)))
+            elif action < 0.9 and tasks[me]:
+                cancelled[me] += dice.choice(tasks[me]).cancel()
+            elif action < 0.95 and tasks[me]:
+                dice.choice(tasks[me]).reschedule(0.002)
+            else:
+                cancelled[me] += group.cancel()
 
-    threads = [threading.Thread(target=play, args=(me,)) for me in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    time.sleep(max(1.0, soak_seconds))
-    stop.set()
-    for thread in threads:
-        thread.join()
+    end = time.monotonic() + max(1.0, soak_seconds)
+    run_concurrently(*[partial(play, me) for me in range(THREADS)])
     cancelled.extend(group.close() for group in {*groups})
-    assert errors == []
     give_up = time.monotonic() + 30
     while len(ran) + sum(cancelled) < sum(map(len, tasks)) and time.monotonic() < give_up:
         time.sleep(0.01)
@@ -61,31 +54,22 @@ def test_every_task_runs_or_was_cancelled_and_leaves_its_group(make_timer, execu
             hwheel_core.debug_check(group)
 
 
-def test_close_of_a_group_races_with_adds_and_nothing_is_left_pending(make_timer, many_switches):
+def test_group_close_during_adds_leaves_nothing_pending(make_timer, many_switches):
     timer = make_timer(executor="inline")
     for _ in range(200):
-        group, tasks, begin = timer.group(), [], threading.Barrier(3)
+        group, tasks, closed = timer.group(), [], []
 
-        def add(group=group, tasks=tasks, begin=begin):
-            begin.wait()
-            try:
+        def add(group=group, tasks=tasks):
+            with contextlib.suppress(TimerClosed):
                 while True:
                     tasks.append(group.call_later(3600, print))
-            except TimerClosed:
-                pass
 
-        threads = [threading.Thread(target=add) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        begin.wait()
-        closed = group.close()
-        for thread in threads:
-            thread.join()
-        assert closed == len(tasks) == sum(task.cancelled for task in tasks)
+        run_concurrently(add, add, lambda: closed.append(group.close()))
+        assert closed[0] == len(tasks) == sum(task.cancelled for task in tasks)
         assert len(group) == len(timer) == 0
 
 
-def test_a_task_of_call_every_is_cancelled_with_its_group_while_it_runs_elsewhere(make_timer, executor, eventually):
+def test_group_cancels_a_periodic_task_that_is_running(make_timer, executor, eventually):
     timer = make_timer(executor=executor)
     group, begun, go_on, ran = timer.group(), threading.Event(), threading.Event(), []
 
@@ -103,7 +87,7 @@ def test_a_task_of_call_every_is_cancelled_with_its_group_while_it_runs_elsewher
     assert ran == [1] and len(group) == len(timer) == 0
 
 
-def test_what_an_executor_has_and_close_takes_back_has_left_its_group(make_timer):
+def test_tasks_that_close_takes_back_leave_their_group(make_timer):
     kept = []
 
     class Keeps:

@@ -1,4 +1,4 @@
-"""call_every: a grid of times, three ways with those that were missed, and an end."""
+"""call_every(): ticks, the three ways to treat missed ticks, and cancellation."""
 
 import threading
 import time
@@ -10,19 +10,19 @@ PATIENCE_S = 60
 
 @pytest.fixture
 def make_hand_timer(make_timer, hand_clock):
-    """Makes a timer that is real in everything but its clock, and runs callbacks in advance_clock()."""
+    """Return a factory of timers on hand_clock that run callbacks in advance_clock()."""
     return lambda: make_timer(executor="inline", clock=hand_clock, reaper=False)
 
 
 @pytest.mark.parametrize(
     ("missed", "expected"),
     [
-        ("skip", [100, 500, 600, 700]),  # 200, 300 and 400 are left out
-        ("burst", [100, 450, 450, 450, 500, 600, 700]),  # they are made up for
-        ("delay", [100, 550, 650]),  # 450 is where a new grid starts
+        ("skip", [100, 500, 600, 700]),  # skips 200, 300, and 400
+        ("burst", [100, 450, 450, 450, 500, 600, 700]),  # makes up for them
+        ("delay", [100, 550, 650]),  # starts a new grid at 450
     ],
 )
-def test_what_a_long_run_misses(make_hand_timer, hand_clock, missed, expected):
+def test_missed_ticks_after_a_long_run(make_hand_timer, hand_clock, missed, expected):
     timer = make_hand_timer()
     start_ms = hand_clock.ms
     seen = []
@@ -35,12 +35,12 @@ def test_what_a_long_run_misses(make_hand_timer, hand_clock, missed, expected):
     timer.call_every(0.1, slow_at_first, missed_ticks=missed)
     while hand_clock.ms < start_ms + 700:
         hand_clock.ms += 10
-        while timer.advance_clock(0):  # what a run puts back may be due already
+        while timer.advance_clock(0):  # the task may be due again at once
             pass
     assert seen == expected
 
 
-def test_times_do_not_drift(make_hand_timer, hand_clock):
+def test_ticks_do_not_drift(make_hand_timer, hand_clock):
     timer = make_hand_timer()
     start_ms = hand_clock.ms
     seen = []
@@ -51,7 +51,7 @@ def test_times_do_not_drift(make_hand_timer, hand_clock):
     assert seen == [-(-1000 * i // 3) for i in range(1, 31)]
 
 
-def test_cancel_in_its_own_callback_is_true_and_the_end(make_hand_timer, hand_clock):
+def test_periodic_task_cancels_itself(make_hand_timer, hand_clock):
     timer = make_hand_timer()
     answers = []
 
@@ -66,7 +66,7 @@ def test_cancel_in_its_own_callback_is_true_and_the_end(make_hand_timer, hand_cl
     assert len(timer) == 0
 
 
-def test_between_two_runs_it_is_pending_and_each_run_counts(make_hand_timer, hand_clock):
+def test_periodic_task_is_pending_between_runs_and_each_run_counts(make_hand_timer, hand_clock):
     timer = make_hand_timer()
     seen = []
     task = timer.call_every(0.1, seen.append, "x")
@@ -80,7 +80,7 @@ def test_between_two_runs_it_is_pending_and_each_run_counts(make_hand_timer, han
     assert task.callback is None
 
 
-def test_an_exception_does_not_end_it(make_timer, executor, eventually):
+def test_exception_does_not_end_a_periodic_task(make_timer, executor, eventually):
     reported = []
     timer = make_timer(executor=executor, on_error=lambda *args: reported.append(args))
     task = timer.call_every(0.001, lambda: 1 / 0)
@@ -91,7 +91,7 @@ def test_an_exception_does_not_end_it(make_timer, executor, eventually):
 
 
 @pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
-def test_on_every_executor_it_runs_again_and_again_and_never_early(make_timer, executor, eventually, missed):
+def test_periodic_task_repeats_and_is_never_early(make_timer, executor, eventually, missed):
     timer = make_timer(executor=executor)
     started_ns = time.monotonic_ns()
     seen_ns = []
@@ -101,7 +101,7 @@ def test_on_every_executor_it_runs_again_and_again_and_never_early(make_timer, e
     assert all(seen >= 5_000_000 * (i + 1) for i, seen in enumerate(seen_ns))
 
 
-def test_cancelled_in_its_own_callback_on_every_executor_it_never_runs_again(make_timer, executor, eventually):
+def test_periodic_task_that_cancels_itself_never_runs_again(make_timer, executor, eventually):
     reported = []
     timer = make_timer(executor=executor, on_error=lambda *args: reported.append(args))
     answers = []
@@ -121,7 +121,7 @@ def test_cancelled_in_its_own_callback_on_every_executor_it_never_runs_again(mak
     assert (task.cancelled, len(timer), reported) == (True, 0, [])
 
 
-def test_one_run_at_a_time_even_in_a_pool(make_timer, pool, eventually):
+def test_runs_never_overlap_in_a_pool(make_timer, pool, eventually):
     timer = make_timer(executor=pool)
     inside, most, runs = [], [], []
 
@@ -138,7 +138,7 @@ def test_one_run_at_a_time_even_in_a_pool(make_timer, pool, eventually):
     assert max(most) == 1
 
 
-def test_a_cancel_while_it_waits_in_a_pool_keeps_it_from_running_and_is_no_error(make_timer, pool, eventually):
+def test_cancel_of_a_queued_run_is_no_error(make_timer, pool, eventually):
     reported, ran = [], []
     timer = make_timer(executor=pool, on_error=lambda *args: reported.append(args))
     release = threading.Event()
@@ -157,7 +157,7 @@ def test_a_cancel_while_it_waits_in_a_pool_keeps_it_from_running_and_is_no_error
     assert (ran, reported) == ([], [])
 
 
-def test_cancels_from_other_threads_at_any_moment_end_it_for_good(make_timer, executor, many_switches, eventually):
+def test_cancel_from_another_thread_ends_a_periodic_task(make_timer, executor, many_switches, eventually):
     reported = []
     timer = make_timer(executor=executor, on_error=lambda *args: reported.append(args))
     for round_ in range(100):

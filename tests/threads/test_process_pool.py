@@ -1,4 +1,4 @@
-"""A ProcessPoolExecutor as executor: what is submitted to it must be picklable, and is."""
+"""SystemTimer with a ProcessPoolExecutor, whose calls must be picklable."""
 
 SCRIPT = """
 import contextvars
@@ -12,7 +12,7 @@ import os
 
 
 def note(path, text):
-    # A file a process, because on Windows what two of them append to one may be written to the same place.
+    # One file for each process: on Windows two processes that append to one file can overwrite each other.
     with open(f"{path}-{os.getpid()}", "a") as file:
         file.write(text + "\\n")
 
@@ -57,7 +57,7 @@ def run(script, body):
     assert (process.returncode, output, errors) == (0, "", "")
 
 
-def test_tasks_run_in_another_process_and_errors_come_back(script):
+def test_tasks_run_in_another_process_and_errors_are_reported_here(script):
     run(
         script,
         """
@@ -71,7 +71,7 @@ assert source is task and isinstance(error, ValueError), errors
     )
 
 
-def test_bulk_timers_run_in_another_process(script):
+def test_batches_run_in_another_process(script):
     run(
         script,
         """
@@ -94,7 +94,7 @@ assert task.cancel()
     )
 
 
-def test_close_runs_what_is_pending_in_the_other_process(script):
+def test_close_runs_pending_tasks_in_the_other_process(script):
     run(
         script,
         """
@@ -106,7 +106,7 @@ assert errors == []
     )
 
 
-def test_no_callback_sees_what_another_has_set_there(script):
+def test_callbacks_in_the_other_process_do_not_share_context_variables(script):
     run(
         script,
         """
@@ -117,7 +117,7 @@ eventually(lambda: lines() == ["nobody"] * 4)
     )
 
 
-def test_what_is_too_late_to_be_submitted_is_told_here_and_a_call_on_terms_runs_there(script):
+def test_missed_task_is_reported_here_and_a_punctual_one_runs_there(script):
     run(
         script,
         """
@@ -132,8 +132,8 @@ assert errors == [] and not task.missed, errors
     )
 
 
-def test_what_a_callback_returns_there_is_not_sent_back(script):
-    """It need not be anything that can be."""
+def test_return_value_is_not_sent_back(script):
+    """The return value need not be picklable."""
     run(
         script,
         """

@@ -1,4 +1,4 @@
-"""Threads that use one object at once. Without a GIL they run at the same time; with one they take turns."""
+"""Threads that use the same object concurrently, in parallel on a CPython without a GIL."""
 
 import asyncio
 import gc
@@ -14,7 +14,7 @@ from threads import run_concurrently
 
 
 def for_a_while(work):
-    """work, over and over for half a second."""
+    """Return a function that repeats work() for half a second."""
 
     def repeat():
         give_up = time.monotonic() + search_seconds(0.5)
@@ -25,8 +25,8 @@ def for_a_while(work):
 
 
 @pytest.mark.usefixtures("many_switches")
-def test_a_task_is_looked_at_while_it_is_cancelled():
-    """What it calls is dropped by one thread, and read by others: whole, or not at all."""
+def test_reading_a_task_while_it_is_cancelled():
+    """One thread clears callback and arguments while others read them: a reader sees all of them or none."""
     timer = ManualTimer()
     current = [TimerTask(1, print)]
 
@@ -51,7 +51,7 @@ def test_a_task_is_looked_at_while_it_is_cancelled():
 
 
 @pytest.mark.usefixtures("many_switches")
-def test_a_task_that_many_threads_cancel_is_cancelled_by_one():
+def test_only_one_of_many_concurrent_cancels_succeeds():
     timer = ManualTimer()
     answers = []
     for _ in range(scaled(100)):
@@ -63,7 +63,7 @@ def test_a_task_that_many_threads_cancel_is_cancelled_by_one():
 
 
 @pytest.mark.usefixtures("many_switches")
-def test_a_batch_is_looked_at_while_it_is_cancelled_and_closed():
+def test_reading_a_batch_while_it_is_cancelled_and_closed():
     for _ in range(20):
         timer, returned = ManualTimer(), []
         batch = timer.call_many(array("q", range(1, 2001)), lambda indices: None)
@@ -89,7 +89,7 @@ def test_a_batch_is_looked_at_while_it_is_cancelled_and_closed():
 
 
 @pytest.mark.usefixtures("many_switches")
-def test_of_many_close_one_returns_what_had_not_run(make_timer):
+def test_only_one_of_many_concurrent_closes_returns_the_tasks(make_timer):
     for _ in range(10):
         timer, answers = make_timer(), []
         tasks = [timer.call_later(100, print) for _ in range(50)]
@@ -98,8 +98,8 @@ def test_of_many_close_one_returns_what_had_not_run(make_timer):
         assert {*tasks} == {task for answer in answers for task in answer}
 
 
-def test_one_of_two_advances_at_once_is_refused():
-    """The other one lives through all."""
+def test_concurrent_advance_of_a_manual_timer_is_refused():
+    """The thread that was not refused runs everything."""
     timer, ran, refused = ManualTimer(), [], []
     for at in range(100):
         timer.call_later(at / 1000, ran.append, at)
@@ -116,7 +116,7 @@ def test_one_of_two_advances_at_once_is_refused():
     timer.close()
 
 
-def test_the_view_of_the_next_level_is_one_for_all_threads():
+def test_overflow_wheel_is_the_same_object_in_all_threads():
     for _ in range(50):
         wheel, views = TimingWheel(1, 2), []
         wheel.add(TimerTask(0), 3)
@@ -126,7 +126,7 @@ def test_the_view_of_the_next_level_is_one_for_all_threads():
 
 
 @pytest.mark.usefixtures("many_switches")
-def test_each_item_of_a_queue_comes_out_once(make_timer):
+def test_queue_delivers_each_item_once(make_timer):
     timer = make_timer()
     queue = DelayQueue(timer=timer, maxsize=50)
     count, got, keys = 500, [], []
@@ -141,7 +141,7 @@ def test_each_item_of_a_queue_comes_out_once(make_timer):
 
     def look():
         for key in keys[-20:]:
-            item = key.item  # at the next look it may be out
+            item = key.item  # a second read may return None
             assert item is None or len(item) == 2
             repr(key), key.pending, key.deadline, queue.peek(), len(queue)
 
@@ -158,8 +158,8 @@ def test_each_item_of_a_queue_comes_out_once(make_timer):
     assert sorted(got) == sorted((first, number) for first in range(2) for number in range(count))
 
 
-def test_loops_run_in_threads_of_their_own_while_garbage_is_collected():
-    """Each loop's timers are its thread's; the collector stops all of them, and finds each wheel whole."""
+def test_event_loops_run_in_several_threads_during_garbage_collection():
+    """The collector traverses each loop's timers while the loop's thread is stopped."""
 
     def run():
         loop = hwheel.asyncio.new_event_loop()
@@ -182,7 +182,7 @@ def test_loops_run_in_threads_of_their_own_while_garbage_is_collected():
 
 
 @pytest.mark.usefixtures("many_switches")
-def test_the_purgatory_is_looked_into_while_operations_come_and_go(make_timer):
+def test_reading_the_purgatory_while_operations_are_added_and_completed(make_timer):
     from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 
     class Operation(DelayedOperation):

@@ -1,4 +1,4 @@
-"""reaper=False: the caller is the reaper, through advance_clock()."""
+"""reaper=False: the caller dispatches tasks with advance_clock()."""
 
 import contextlib
 import os
@@ -11,11 +11,12 @@ import time
 import pytest
 
 from hwheel import TimerClosed
+from threads import run_concurrently
 
 PATIENCE_S = 60
 
 
-def test_false_when_the_time_runs_out_and_never_before_it(make_timer, executor):
+def test_advance_clock_returns_false_after_its_timeout(make_timer, executor):
     timer = make_timer(executor=executor, reaper=False)
     timer.call_later(3600, print)
     started = time.monotonic_ns()
@@ -24,7 +25,7 @@ def test_false_when_the_time_runs_out_and_never_before_it(make_timer, executor):
     assert timer.advance_clock(0) is False
 
 
-def test_true_when_something_fell_due(make_timer, executor, eventually):
+def test_advance_clock_returns_true_after_an_expiry(make_timer, executor, eventually):
     timer = make_timer(executor=executor, reaper=False)
     ran = []
     timer.call_later(0.02, ran.append, 1)
@@ -34,7 +35,7 @@ def test_true_when_something_fell_due(make_timer, executor, eventually):
     eventually(lambda: ran == [1])
 
 
-def test_with_inline_callbacks_run_in_the_caller_before_it_returns(make_timer, hand_clock):
+def test_inline_callbacks_run_in_the_calling_thread(make_timer, hand_clock):
     timer = make_timer(executor="inline", clock=hand_clock, reaper=False)
     threads = []
     timer.call_later(0.02, lambda: threads.append(threading.current_thread()))
@@ -57,7 +58,7 @@ def test_nothing_runs_unless_the_clock_is_advanced(make_timer):
     assert ran == [0, 1]
 
 
-def test_an_earlier_add_ends_the_wait(make_timer):
+def test_earlier_add_ends_the_wait(make_timer):
     timer = make_timer(executor="inline", reaper=False)
     ran = []
     timer.call_later(3600, ran.append, "late")
@@ -77,7 +78,7 @@ def test_close_in_another_thread_ends_the_wait(make_timer):
     closer.join()
 
 
-def test_two_threads_may_advance_at_once_and_nothing_runs_twice(make_timer, many_switches):
+def test_concurrent_advance_clock_runs_each_task_once(make_timer, many_switches):
     timer = make_timer(executor="inline", reaper=False)
     ran = []
     for i in range(2000):
@@ -87,15 +88,11 @@ def test_two_threads_may_advance_at_once_and_nothing_runs_twice(make_timer, many
         while len(timer):
             timer.advance_clock(20)
 
-    helpers = [threading.Thread(target=advance) for _ in range(3)]
-    for helper in helpers:
-        helper.start()
-    for helper in helpers:
-        helper.join()
+    run_concurrently(*[advance] * 3)
     assert sorted(ran) == list(range(2000))
 
 
-def test_only_without_a_reaper_and_only_while_open(make_timer):
+def test_advance_clock_refuses_a_reaper_a_bad_timeout_and_a_closed_timer(make_timer):
     with pytest.raises(RuntimeError, match="reaper=False"):
         make_timer().advance_clock(0)
     timer = make_timer(reaper=False)
@@ -123,7 +120,7 @@ timer.close()
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there os.kill() ends a process")
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill() ends the process on Windows")
 @pytest.mark.parametrize("executor", ["None", "'inline'"])
 @pytest.mark.parametrize("timeout_ms", [3_000_000, 2**62])
 def test_ctrl_c_interrupts_the_wait(script, executor, timeout_ms):
@@ -132,19 +129,19 @@ def test_ctrl_c_interrupts_the_wait(script, executor, timeout_ms):
     for _ in range(PATIENCE_S):
         time.sleep(0.3)
         os.kill(process.pid, signal.SIGINT)
-        # After this one the program ends; a second would hit it on its way out.
+        # Wait before another signal, which would hit a program that is already exiting.
         try:
             output, errors = process.communicate(timeout=20)
         except subprocess.TimeoutExpired:
-            continue  # it came before the wait had begun
+            continue  # the signal came before the wait
         break
     assert (process.returncode, output, errors) == (0, "interrupted\n", "")
 
 
-@pytest.mark.skipif(sys.platform != "win32", reason="elsewhere a signal has to reach the thread that waits")
+@pytest.mark.skipif(sys.platform != "win32", reason="on other systems the signal must reach the waiting thread")
 @pytest.mark.parametrize("executor", [None, "inline"])
-def test_a_signal_that_another_thread_takes_interrupts_the_wait(make_timer, executor):
-    # As Ctrl-C does on Windows, where the system calls the handler on a thread of its own.
+def test_signal_handled_by_another_thread_interrupts_the_wait(make_timer, executor):
+    # On Windows the system calls the handler of Ctrl-C on its own thread.
     timer = make_timer(executor=executor, reaper=False)
     timer.call_later(3600, print)
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -160,21 +157,21 @@ def test_a_signal_that_another_thread_takes_interrupts_the_wait(make_timer, exec
     assert len(timer) == 1
 
 
-def test_an_earlier_add_wakes_every_thread_that_waits(make_timer):
+def test_earlier_add_wakes_every_waiting_thread(make_timer):
     timer = make_timer(executor="inline", reaper=False)
     ran = threading.Event()
     timer.call_later(3600, print)
 
     def wait():
         with contextlib.suppress(TimerClosed):
-            while True:  # one that finds that the other has just run what was due comes back, too
+            while True:  # advance_clock() also returns after another thread ran the expired tasks
                 timer.advance_clock(PATIENCE_S * 1000)
 
     waiting = [threading.Thread(target=wait) for _ in range(2)]
     for thread in waiting:
         thread.start()
     time.sleep(0.2)  # until both sleep
-    timer.call_later(0.05, int)  # wakes them: one runs it and ends, the other goes back to sleep
+    timer.call_later(0.05, int)  # wakes both: one runs the task, and both sleep again
     time.sleep(0.2)
     timer.call_later(0.05, ran.set)
     assert ran.wait(5), "one wake-up was lost"
@@ -184,7 +181,7 @@ def test_an_earlier_add_wakes_every_thread_that_waits(make_timer):
         assert not thread.is_alive()
 
 
-def test_the_thread_that_sleeps_longest_is_woken_too(make_timer):
+def test_earlier_add_wakes_the_thread_that_sleeps_longest(make_timer):
     timer = make_timer(executor="inline", reaper=False)
     ran = threading.Event()
     first = timer.call_later(0.3, print)
@@ -193,7 +190,7 @@ def test_the_thread_that_sleeps_longest_is_woken_too(make_timer):
     time.sleep(0.1)
     first.cancel()  # `short` sleeps on until 0.3 s are over
     long = threading.Thread(target=timer.advance_clock, args=(PATIENCE_S * 1000,))
-    long.start()  # this one has nothing to wait for
+    long.start()  # without a deadline to wait for
     time.sleep(0.3)  # by now `short` has woken up and sleeps again
     timer.call_later(0.05, ran.set)
     assert ran.wait(5)
@@ -203,7 +200,7 @@ def test_the_thread_that_sleeps_longest_is_woken_too(make_timer):
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
-def test_an_interruption_in_a_callback_that_runs_here_is_raised_here(make_timer, hand_clock, kind):
+def test_interrupt_in_an_inline_callback_is_raised_by_advance_clock(make_timer, hand_clock, kind):
     reported, ran = [], []
 
     def interrupted():
@@ -223,7 +220,7 @@ def test_an_interruption_in_a_callback_that_runs_here_is_raised_here(make_timer,
     assert (ran, reported, len(timer)) == ([1, 2], [ZeroDivisionError], 0)
 
 
-def test_an_interruption_in_a_task_of_call_every_does_not_end_it(make_timer, hand_clock):
+def test_interrupt_does_not_end_a_periodic_task(make_timer, hand_clock):
     runs = []
 
     def interrupted_once():

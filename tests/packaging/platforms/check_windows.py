@@ -26,7 +26,7 @@ WINE = shutil.which("wine") or shutil.which("wine64")
 
 # The last NumPy for the C library of Wine 8. Arrow needs a newer one, so tests that import it are left out.
 PACKAGES = ["pytest>=8", "hypothesis>=6.100", "colorama", "numpy==1.26.4"]
-TESTS = ["tests/unit", *(f"tests/threads/test_{name}.py" for name in ("without_reaper", "never_early", "exactly_once"))]
+TESTS = ["tests/unit", *(f"tests/threads/test_{name}.py" for name in ("without_reaper", "deadlines", "exactly_once"))]
 
 
 def run(*command, **options):

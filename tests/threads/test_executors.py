@@ -1,4 +1,4 @@
-"""Executors of all kinds: whatever submit() does, the reaper goes on, each task runs once, and errors are reported."""
+"""Executors of the caller, also faulty ones: the reaper survives, each task runs once, and errors are reported."""
 
 import gc
 import threading
@@ -16,8 +16,8 @@ from threads import ManualExecutor
 PATIENCE_S = 60
 
 
-class Odd:
-    """An executor that runs what it is given in a thread, and returns what it was made with."""
+class Unusual:
+    """An executor that runs each call in a thread and returns `answer`, or raises `before` or `after` the run."""
 
     def __init__(self, answer=None, *, before=None, after=None):
         self.answer, self.before, self.after = answer, before, after
@@ -51,8 +51,8 @@ def cancelled_future():
 
 
 @pytest.mark.parametrize("answer", [None, 5, "text", object(), done_future(), cancelled_future(), Raising()])
-def test_whatever_submit_returns_each_task_runs_once_and_call_every_goes_on(make_timer, eventually, answer):
-    timer = make_timer(executor=Odd(answer), on_error=lambda *_: None)
+def test_any_return_value_of_submit_is_accepted(make_timer, eventually, answer):
+    timer = make_timer(executor=Unusual(answer), on_error=lambda *_: None)
     ran, every = [], []
     for i in range(20):
         timer.call_later(i / 1000, ran.append, i)
@@ -65,9 +65,9 @@ def test_whatever_submit_returns_each_task_runs_once_and_call_every_goes_on(make
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_a_submit_that_raises_is_reported_and_ends_nothing(make_timer, eventually, kind):
+def test_exception_of_submit_is_reported_and_later_tasks_run(make_timer, eventually, kind):
     error = kind("on purpose")
-    executor = Odd(before=error)
+    executor = Unusual(before=error)
     reported, ran = [], []
     timer = make_timer(executor=executor, on_error=lambda task, error: reported.append((task, error)))
     lost = timer.call_later(0.001, ran.append, "lost")
@@ -81,9 +81,9 @@ def test_a_submit_that_raises_is_reported_and_ends_nothing(make_timer, eventuall
     assert every.cancel()
 
 
-def test_a_submit_that_raises_after_it_has_run_the_task(make_timer, eventually):
+def test_submit_that_raises_after_running_the_task_does_not_run_it_twice(make_timer, eventually):
     reported, ran = [], []
-    timer = make_timer(executor=Odd(after=OSError("late")), on_error=lambda task, error: reported.append(error))
+    timer = make_timer(executor=Unusual(after=OSError("late")), on_error=lambda task, error: reported.append(error))
     timer.call_later(0, ran.append, 1)
     timer.call_later(0.001, ran.append, 2)
     eventually(lambda: len(ran) == 2)
@@ -91,7 +91,7 @@ def test_a_submit_that_raises_after_it_has_run_the_task(make_timer, eventually):
     assert ran == [1, 2]
 
 
-def test_a_task_that_is_added_again_while_it_waits_runs_also_if_the_second_add_is_cancelled(make_timer, eventually):
+def test_queued_run_survives_the_cancel_of_a_second_add(make_timer, eventually):
     executor, ran = ManualExecutor(), []
 
     class Again(TimerTask):
@@ -107,33 +107,35 @@ def test_a_task_that_is_added_again_while_it_waits_runs_also_if_the_second_add_i
     assert ran == ["ran"]
 
 
-def test_what_an_executor_loses_of_call_every_lives_until_it_is_cancelled(make_timer, eventually):
-    """The timer holds what it has handed out. So what others come upon, in a group, does not die in another thread at
-    that moment: where there is no GIL, they would take hold of what is dying."""
+def test_periodic_tasks_that_an_executor_loses_live_until_cancelled(make_timer, eventually):
+    """The timer keeps references to dispatched tasks.
+
+    Otherwise a task of a group could be freed by one thread while another takes a reference to it, without a GIL.
+    """
 
     class Callback:
         def __call__(self):
             pass
 
-    for others_look in (False, True) * 5:
+    for cancel_first in (False, True) * 5:
         executor = ManualExecutor()
         timer = make_timer(executor=executor)
         group = timer.group()
         callbacks = [Callback() for _ in range(20)]
-        held = [weakref.ref(callback) for callback in callbacks]
+        references = [weakref.ref(callback) for callback in callbacks]
         for callback in callbacks:
             group.call_every(0.001, callback)
         del callback, callbacks
         eventually(lambda executor=executor: executor.calls.qsize() == 20)
         cancelled = []
         cancel = threading.Thread(target=lambda group=group, cancelled=cancelled: cancelled.append(group.cancel()))
-        if others_look:
+        if cancel_first:
             cancel.start()
         while not executor.calls.empty():
-            executor.calls.get()  # and is gone
-        if not others_look:
+            executor.calls.get()  # drops the call
+        if not cancel_first:
             gc.collect()
-            assert None not in [callback() for callback in held]
+            assert None not in [callback() for callback in references]
             assert len(group) == 20
             cancel.start()
         cancel.join(PATIENCE_S)
@@ -142,7 +144,7 @@ def test_what_an_executor_loses_of_call_every_lives_until_it_is_cancelled(make_t
 
 
 @pytest.mark.parametrize("name", ["cancelled", "pending", "expired", "args", "callback", "timer", "begin", "finish"])
-def test_a_subclass_may_have_a_method_of_any_name(make_timer, pool, eventually, name):
+def test_subclass_may_override_any_name(make_timer, pool, eventually, name):
     ran = []
     kind = type("Mine", (TimerTask,), {name: lambda self: True, "run": lambda self: ran.append(name)})
     timer = make_timer(executor=pool)
@@ -150,7 +152,7 @@ def test_a_subclass_may_have_a_method_of_any_name(make_timer, pool, eventually, 
     eventually(lambda: ran == [name])
 
 
-def test_close_takes_back_what_an_executor_without_futures_has_not_begun(make_timer, eventually):
+def test_close_takes_back_calls_that_an_executor_without_futures_has_not_begun(make_timer, eventually):
     executor, ran = ManualExecutor(), []
     timer = make_timer(executor=executor)
     tasks = [timer.call_later(0.001, ran.append, i) for i in range(3)]
@@ -162,13 +164,13 @@ def test_close_takes_back_what_an_executor_without_futures_has_not_begun(make_ti
     assert {*map(id, returned)} == {*map(id, [*tasks[1:], batch])} and len(returned) == 3
     assert sorted(batch.indices()) == [0, 1, 2]
     while not executor.calls.empty():
-        executor.run_one()  # it was taken back: nothing happens
+        executor.run_one()  # close() took it back, so nothing runs
     assert ran == [0]
     stats = timer.stats()
     assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (6, 1, 0, 0)
 
 
-def test_an_executor_that_is_shut_down_in_the_middle(make_timer, eventually):
+def test_executor_shutdown_reports_each_lost_task(make_timer, eventually):
     reported, ran = [], []
     executor = ThreadPoolExecutor(1)
     timer = make_timer(executor=executor, on_error=lambda task, error: reported.append(task))
@@ -186,7 +188,7 @@ def test_an_executor_that_is_shut_down_in_the_middle(make_timer, eventually):
     assert timer.close() == []
 
 
-def test_an_interruption_in_a_callback_that_submit_runs_in_the_callers_thread_is_raised_there(make_timer, hand_clock):
+def test_interrupt_in_a_callback_that_submit_runs_in_the_calling_thread_is_raised(make_timer, hand_clock):
     class Here:
         def submit(self, function, *args):
             function(*args)
@@ -208,7 +210,7 @@ def test_an_interruption_in_a_callback_that_submit_runs_in_the_callers_thread_is
     assert ran == [1] and reported == [ZeroDivisionError]
 
 
-def test_what_an_interrupted_submit_did_not_begin_is_submitted_again(make_timer, hand_clock):
+def test_call_is_submitted_again_after_an_interrupted_submit(make_timer, hand_clock):
     class Interrupted:
         def __init__(self):
             self.interruptions = 2
@@ -231,7 +233,7 @@ def test_what_an_interrupted_submit_did_not_begin_is_submitted_again(make_timer,
     assert ran == [0, 1, 2, 3]
 
 
-def test_close_returns_what_an_interrupted_submit_did_not_begin(make_timer, hand_clock):
+def test_close_returns_tasks_of_an_interrupted_submit(make_timer, hand_clock):
     class Interrupted:
         def submit(self, function, *args):
             raise KeyboardInterrupt
@@ -244,7 +246,7 @@ def test_close_returns_what_an_interrupted_submit_did_not_begin(make_timer, hand
     assert [task.args for task in tasks] == [(0,), (1,), (2,)]
 
 
-def test_close_returns_what_of_a_group_an_executor_has_not_begun_with_in_time(make_timer, hand_clock):
+def test_close_returns_group_tasks_that_an_executor_never_ran(make_timer, hand_clock):
     class NeverRuns:
         def submit(self, function, *args):
             return None
@@ -257,7 +259,7 @@ def test_close_returns_what_of_a_group_an_executor_has_not_begun_with_in_time(ma
     assert [task.args for task in tasks] == [(0,), (1,), (2,)] and all(task.cancelled for task in tasks)
 
 
-def test_of_a_batch_close_returns_what_an_interrupted_submit_did_not_begin_before_the_rest(make_timer, hand_clock):
+def test_close_returns_batch_indices_of_an_interrupted_submit_first(make_timer, hand_clock):
     class Interrupted:
         def submit(self, function, *args):
             raise KeyboardInterrupt
@@ -270,7 +272,7 @@ def test_of_a_batch_close_returns_what_an_interrupted_submit_did_not_begin_befor
     assert batch.indices() == array("q", [1, 3, 2, 4, 0]) and batch.callback is print
 
 
-def test_what_has_run_is_released_at_once_also_by_an_executor_with_futures(make_timer, pool, eventually):
+def test_arguments_are_released_after_the_run(make_timer, pool, eventually):
     class Argument:
         pass
 
@@ -289,7 +291,7 @@ def test_what_has_run_is_released_at_once_also_by_an_executor_with_futures(make_
 
 
 @pytest.mark.parametrize("timeout", [float("inf"), 1e10, 10**400])
-def test_a_timeout_that_is_longer_than_threads_can_wait_is_none(make_timer, executor, timeout):
+def test_timeout_beyond_the_limit_of_threads_means_no_timeout(make_timer, executor, timeout):
     timer = make_timer(executor=executor)
     timer.call_later(0, int)
     task = timer.call_later(3600, int)
@@ -310,7 +312,7 @@ class Unreadable:
         raise LookupError("gone")
 
 
-def test_a_future_whose_cancel_raises_keeps_nothing_from_coming_back(make_timer, eventually):
+def test_close_returns_tasks_whose_future_fails_to_cancel(make_timer, eventually):
     class Never:
         def submit(self, *args):
             return Uncancellable()
@@ -320,7 +322,7 @@ def test_a_future_whose_cancel_raises_keeps_nothing_from_coming_back(make_timer,
     assert timer.close(run_pending=True, timeout=0.05) == tasks
 
 
-def test_what_submit_returns_may_be_unreadable(make_timer, eventually):
+def test_unreadable_future_is_reported_and_its_task_runs(make_timer, eventually):
     class Counting(ManualExecutor):
         def submit(self, function, *args):
             super().submit(function, *args)
@@ -336,7 +338,7 @@ def test_what_submit_returns_may_be_unreadable(make_timer, eventually):
     assert ran == [0, 1]
 
 
-def test_a_task_whose_run_cannot_be_found_is_reported_and_the_reaper_goes_on(make_timer, eventually):
+def test_task_whose_run_attribute_raises_is_reported(make_timer, eventually):
     class NoRun(TimerTask):
         @property
         def run(self):
@@ -346,14 +348,14 @@ def test_a_task_whose_run_cannot_be_found_is_reported_and_the_reaper_goes_on(mak
     with ThreadPoolExecutor(1) as pool:
         timer = make_timer(executor=pool, on_error=lambda source, error: reported.append(type(error)))
         timer.add(NoRun(1))
-        timer.add(TimerTask(1))  # without a callback: nothing is called
+        timer.add(TimerTask(1))  # without a callback, calls nothing
         timer.call_later(0.02, ran.append, 1)
         eventually(lambda: ran == [1])
         assert reported == [OSError]
         timer.close()
 
 
-def test_a_future_that_cannot_tell_its_error_is_an_error(make_timer, eventually):
+def test_future_whose_exception_method_raises_is_reported(make_timer, eventually):
     class Silent(Future):
         def exception(self, timeout=None):
             raise OSError("no answer")
@@ -371,8 +373,8 @@ def test_a_future_that_cannot_tell_its_error_is_an_error(make_timer, eventually)
     timer.close()
 
 
-def test_what_an_executor_says_is_done_is_not_waited_for_though_it_did_not_run_here(make_timer, eventually):
-    """It ran in another process, say. It was done after submit(), for the second task has been submitted since."""
+def test_close_does_not_wait_for_a_done_future_that_ran_in_another_process(make_timer, eventually):
+    """The future is done after submit() returned, because the second task has been submitted since."""
     futures, ran = [], []
 
     class Elsewhere:
@@ -394,12 +396,12 @@ def test_what_an_executor_says_is_done_is_not_waited_for_though_it_did_not_run_h
     assert not closing.is_alive() and ran == ["here"]
 
 
-def test_what_another_thread_takes_at_that_moment_is_not_taken_twice(make_timer):
-    """Of what comes again because its submit() was interrupted."""
+def test_interrupted_calls_taken_by_another_thread_are_not_taken_twice(make_timer):
+    """A deque that seems to hold calls which another thread has just taken."""
 
     class Taken(deque):
         def __bool__(self):
-            return True  # a moment ago
+            return True
 
     with ThreadPoolExecutor(1) as pool:
         timer = make_timer(executor=pool, reaper=False)

@@ -1,16 +1,16 @@
-"""slack and max_lateness on threads: every executor tells of what it was too late for, and counts it."""
+"""slack and max_lateness on every executor: late tasks are missed and counted."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from sampling import seeded_random
+from threads import run_concurrently
 
 PATIENCE_S = 60
 
 
-def test_what_comes_too_late_is_told_on_every_executor_and_what_does_not_runs(
-    make_timer, executor, hand_clock, eventually
-):
+def test_late_task_is_missed_and_a_punctual_one_runs_on_every_executor(make_timer, executor, hand_clock, eventually):
     ran, missed, threads = [], [], set()
 
     def note(task):
@@ -33,7 +33,7 @@ def test_what_comes_too_late_is_told_on_every_executor_and_what_does_not_runs(
     assert (stats.added, stats.expired, stats.missed, stats.pending) == (4, 4, 1, 0)
 
 
-def test_what_waits_too_long_behind_a_slow_callback_is_missed(make_timer, ordered_executor, hand_clock, eventually):
+def test_task_behind_a_slow_callback_is_missed(make_timer, ordered_executor, hand_clock, eventually):
     ran, missed = [], []
     timer = make_timer(executor=ordered_executor, clock=hand_clock, on_missed=missed.append)
     timer.call_later(1, lambda: setattr(hand_clock, "ms", hand_clock.ms + 500))
@@ -54,7 +54,7 @@ def test_what_waits_too_long_behind_a_slow_callback_is_missed(make_timer, ordere
     every.cancel()
 
 
-def test_what_waits_too_long_in_the_queue_of_a_pool_is_missed(make_timer, hand_clock, eventually):
+def test_task_that_waits_too_long_in_a_pool_is_missed(make_timer, hand_clock, eventually):
     ran, missed, release, begun = [], [], threading.Event(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
         pool.submit(lambda: (begun.set(), release.wait(PATIENCE_S)))
@@ -73,7 +73,7 @@ def test_what_waits_too_long_in_the_queue_of_a_pool_is_missed(make_timer, hand_c
         assert (late.missed, late.callback) == (True, None)
 
 
-def test_a_clock_that_fails_makes_nothing_too_late(make_timer, pool, hand_clock, eventually):
+def test_failing_clock_does_not_make_a_task_late(make_timer, pool, hand_clock, eventually):
     ran, reported = [], []
     failing = threading.Event()
 
@@ -91,7 +91,7 @@ def test_a_clock_that_fails_makes_nothing_too_late(make_timer, pool, hand_clock,
     assert reported == []
 
 
-def test_each_is_run_or_missed_or_cancelled_once_under_many_threads(make_timer, executor, many_switches, eventually):
+def test_each_task_is_run_missed_or_cancelled_once(make_timer, executor, many_switches, eventually):
     ran, missed = [], []
     timer = make_timer(executor=executor, on_missed=lambda task: missed.append(task.args[0]))
     cancelled = []
@@ -106,11 +106,7 @@ def test_each_is_run_or_missed_or_cancelled_once_under_many_threads(make_timer, 
             if dice.random() < 0.3 and task.cancel():
                 cancelled.append(key)
 
-    workers = [threading.Thread(target=work, args=(worker,)) for worker in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    run_concurrently(*[partial(work, worker) for worker in range(3)])
     eventually(lambda: len(ran) + len(missed) + len(cancelled) == 1200)
     assert len({*ran, *missed, *cancelled}) == 1200
     stats = timer.stats()
@@ -118,7 +114,7 @@ def test_each_is_run_or_missed_or_cancelled_once_under_many_threads(make_timer, 
     assert (stats.expired, stats.missed) == (len(ran) + len(missed), len(missed))
 
 
-def test_nothing_with_a_slack_is_early_or_later_than_it_has_to_be(make_timer, hand_clock):
+def test_task_with_slack_runs_between_its_deadline_and_the_end_of_its_slack(make_timer, hand_clock):
     timer = make_timer(executor="inline", clock=hand_clock, reaper=False)
     dice = seeded_random(7)
     seen = []

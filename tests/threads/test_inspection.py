@@ -1,4 +1,4 @@
-"""Looks at a timer that runs: they hold nobody up for long, and what goes on meanwhile does them no harm."""
+"""Inspection of a running timer: it blocks other threads only briefly, and concurrent changes do not break it."""
 
 import random
 import threading
@@ -13,19 +13,20 @@ COLUMNS = 60
 FAR_S = 600
 
 
-def held(look):
-    return sum(sum(bars) for *_, bars in look[4])
+def count_pending(snapshot):
+    """Return the number of pending timers in the result of _look()."""
+    return sum(sum(bars) for *_, bars in snapshot[4])
 
 
 @pytest.fixture
-def looking():
-    """looking(timer): threads that look at it again and again, until the test is over; what they raise fails it."""
+def inspect_repeatedly():
+    """Return a function that starts threads which inspect a timer until the end of the test."""
     stop, threads, errors = threading.Event(), [], []
 
     def look(timer, seen):
         try:
             while not stop.is_set():
-                seen.append(held(timer._look(COLUMNS)))
+                seen.append(count_pending(timer._look(COLUMNS)))
         except BaseException as error:
             errors.append(error)
 
@@ -43,20 +44,20 @@ def looking():
     assert errors == []
 
 
-def test_a_batch_that_is_cancelled_under_a_look(make_timer, looking):
-    """One long bucket: the look comes from its end, the cancels from its beginning, and they meet."""
+def test_batch_cancelled_during_inspection(make_timer, inspect_repeatedly):
+    """Inspection walks a long bucket from its end while the cancels walk it from its beginning."""
     timer = make_timer(executor="inline")
-    seen = looking(timer)
+    seen = inspect_repeatedly(timer)
     for _ in range(15):
         batch = timer.call_many(array("q", [FAR_S * 1000]) * 100_000, len)
         assert batch.cancel() == 100_000
     assert max(seen) <= 100_000
-    assert held(timer._look(COLUMNS)) == 0
+    assert count_pending(timer._look(COLUMNS)) == 0
 
 
-def test_tasks_that_are_cancelled_and_moved_under_a_look(make_timer, looking, soak_seconds, many_switches):
+def test_tasks_cancelled_and_moved_during_inspection(make_timer, inspect_repeatedly, soak_seconds, many_switches):
     timer = make_timer(executor="inline")
-    seen = looking(timer)
+    seen = inspect_repeatedly(timer)
     chance = random.Random(7)
     end = time.monotonic() + soak_seconds
     while time.monotonic() < end:
@@ -68,13 +69,13 @@ def test_tasks_that_are_cancelled_and_moved_under_a_look(make_timer, looking, so
         chance.shuffle(tasks)
         for task in tasks:
             task.cancel()
-    assert max(seen) <= 10_000  # what was moved on may be counted in both places
-    assert len(timer) == held(timer._look(COLUMNS)) == 0
+    assert max(seen) <= 10_000  # a moved task may be counted in both buckets
+    assert len(timer) == count_pending(timer._look(COLUMNS)) == 0
 
 
-def test_cascades_under_a_look(make_timer, looking, hand_clock, soak_seconds):
+def test_cascades_during_inspection(make_timer, inspect_repeatedly, hand_clock, soak_seconds):
     timer = make_timer(executor="inline", clock=hand_clock, reaper=False, wheel_size=4)
-    seen = looking(timer)
+    seen = inspect_repeatedly(timer)
     ran = []
     chance = random.Random(8)
     end = time.monotonic() + soak_seconds
@@ -88,22 +89,22 @@ def test_cascades_under_a_look(make_timer, looking, hand_clock, soak_seconds):
     hand_clock.ms += 1_000
     timer.advance_clock(0)
     assert len(ran) == added
-    assert seen and held(timer._look(COLUMNS)) == 0
+    assert seen and count_pending(timer._look(COLUMNS)) == 0
 
 
-def test_a_clock_that_is_set_back_under_a_look(make_timer, looking, hand_clock):
+def test_clock_set_back_during_inspection(make_timer, inspect_repeatedly, hand_clock):
     timer = make_timer(executor="inline", clock=hand_clock, reaper=False, wheel_size=8)
-    looking(timer)
+    inspect_repeatedly(timer)
     for _ in range(30):
         timer.call_many(array("q", range(1_000, 3_000)), len)
         hand_clock.ms -= 700
         timer.call_later(1, int)
     timer.advance_clock(0)
-    assert held(timer._look(COLUMNS)) == len(timer)
+    assert count_pending(timer._look(COLUMNS)) == len(timer)
 
 
-def test_adds_get_in_between(make_timer):
-    """A look at very many is no one hold of the lock: while it lasts others add."""
+def test_adds_proceed_during_inspection(make_timer):
+    """Inspection of a million timers does not hold the lock all the time."""
     timer = make_timer(executor="inline")
     timer.call_many(array("q", [FAR_S * 1000]) * 1_000_000, len)
     began, over, between = threading.Event(), threading.Event(), []
@@ -124,7 +125,7 @@ def test_adds_get_in_between(make_timer):
     assert len(between) > 100
 
 
-def test_what_waits_for_the_executor_is_counted_up_to_a_bound(make_timer, eventually):
+def test_executor_backlog_is_counted_up_to_a_limit(make_timer, eventually):
     timer = make_timer()
     release = threading.Event()
     timer.call_later(0, release.wait, 60)
@@ -162,8 +163,8 @@ for _ in range(15):
     if pid == 0:
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(timer)
-        held = sum(map(sum, (level[4] for level in timer._look(60)[4])))
-        os._exit(0 if held == 200_000 == batch.cancel() and len(timer) == 0 else 1)
+        pending = sum(map(sum, (level[4] for level in timer._look(60)[4])))
+        os._exit(0 if pending == 200_000 == batch.cancel() and len(timer) == 0 else 1)
     assert os.waitpid(pid, 0)[1] == 0
 stop.set()
 for thread in threads:
@@ -175,7 +176,7 @@ print("well")
 
 
 @pytest.mark.skipif("not hasattr(__import__('os'), 'fork')")
-def test_a_fork_in_the_middle_of_a_look_leaves_no_trace_in_the_child(tmp_path):
+def test_fork_during_inspection_leaves_a_consistent_timer_in_the_child(tmp_path):
     path = tmp_path / "forks.py"
     path.write_text(FORKS)
     ended = run_python("-W", "ignore::DeprecationWarning", path)

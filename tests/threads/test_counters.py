@@ -1,0 +1,160 @@
+"""stats(), lateness, and max_pending."""
+
+import threading
+from array import array
+from functools import partial
+
+import pytest
+
+from hwheel import TimerFull, TimerTask
+from sampling import seeded_random
+from threads import run_concurrently
+
+PATIENCE_S = 60
+
+
+def test_counters_are_exact_when_nothing_runs(make_timer, hand_clock):
+    timer = make_timer(executor="inline", clock=hand_clock, reaper=False, wheel_size=4)
+    assert timer.stats()[:4] == (0, 0, 0, 0) and timer.stats().pending == 0
+    tasks = [timer.call_later(i / 1000, int) for i in range(1, 101)]
+    batch = timer.call_many(array("q", range(1, 101)), len)
+    assert (timer.stats().added, timer.stats().pending, len(timer)) == (200, 200, 200)
+    assert timer.stats().levels == 4  # 100 ms in wheels of 4 ms, 16 ms, 64 ms and 256 ms
+    assert tasks[99].cancel() and batch.cancel([98, 99]) == 2
+    assert (timer.stats().cancelled, timer.stats().pending) == (3, 197)
+    hand_clock.ms += 50
+    timer.advance_clock(0)
+    stats = timer.stats()
+    assert (stats.expired, stats.cancelled, stats.pending) == (100, 3, 97)
+    assert stats.cascaded > 0
+    assert (stats.lateness.max, stats.lateness.p99) == (49.0, 49.0)
+    assert 23 <= stats.lateness.p50 <= 26
+    timer.close()
+    stats = timer.stats()
+    assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (200, 100, 3, 0)
+
+
+def test_lateness_without_tasks_is_zero(make_timer):
+    assert make_timer().stats().lateness == (0.0, 0.0, 0.0)
+
+
+def test_lateness_percentiles_are_plausible(make_timer, executor, eventually):
+    timer = make_timer(executor=executor)
+    ran = []
+    for i in range(300):
+        timer.call_later(i / 3000, ran.append, i)
+    eventually(lambda: len(ran) == 300)
+    lateness = timer.stats().lateness
+    assert 0 <= lateness.p50 <= lateness.p99 <= lateness.max < PATIENCE_S * 1000
+    assert lateness.max > 0
+
+
+def test_wait_behind_a_slow_callback_counts_as_lateness(make_timer, eventually):
+    timer = make_timer()
+    release = threading.Event()
+    timer.call_later(0, release.wait, PATIENCE_S)
+    task = timer.call_later(0.01, int)
+    eventually(lambda: timer.time() * 1000 >= task.deadline_ms + 120)
+    release.set()
+    eventually(lambda: task.expired)
+    assert timer.stats().lateness.max >= 120
+
+
+def test_stats_add_up_while_threads_work(make_timer, many_switches):
+    timer = make_timer()
+    stop = threading.Event()
+
+    def churn():
+        while not stop.is_set():
+            timer.call_later(0.002, int)
+            timer.call_later(60, int).cancel()
+            timer.call_many(array("q", [1, 60_000]), len).cancel()
+
+    workers = [threading.Thread(target=churn) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    try:
+        for _ in range(2000):
+            stats = timer.stats()
+            assert stats.added == stats.expired + stats.cancelled + stats.pending
+    finally:
+        stop.set()
+        for worker in workers:
+            worker.join()
+
+
+LIMIT = 1000
+
+
+def test_four_threads_add_exactly_max_pending(make_timer, many_switches):
+    timer = make_timer(max_pending=LIMIT)
+    added, refused = [], []
+
+    def add(number):
+        for _ in range(LIMIT):
+            try:
+                added.append(timer.call_later(3600, print))
+            except TimerFull:
+                refused.append(number)
+
+    run_concurrently(*[partial(add, number) for number in range(4)])
+    assert len(added) == LIMIT
+    assert len(refused) == 3 * LIMIT
+    assert len(timer) == timer.stats().added == LIMIT
+    assert added[0].cancel()
+    timer.call_later(3600, print)
+    with pytest.raises(TimerFull):
+        timer.call_later(3600, print)
+    assert len(timer.close()) == LIMIT
+
+
+def test_call_many_at_the_limit_is_all_or_nothing(make_timer, many_switches):
+    timer = make_timer(max_pending=LIMIT)
+    lengths = []
+
+    def add(number):
+        dice = seeded_random(number)
+        for _ in range(200):
+            length = dice.randrange(1, 300)
+            try:
+                batch = timer.call_many(array("q", [3_600_000] * length), print)
+            except TimerFull:
+                continue
+            lengths.append(length)
+            assert len(batch) == batch.pending == length
+
+    run_concurrently(*[partial(add, number) for number in range(4)])
+    assert sum(lengths) == len(timer) == timer.stats().added <= LIMIT
+
+
+def test_pending_never_exceeds_the_limit(make_timer, many_switches):
+    timer = make_timer(max_pending=100)
+    too_many = []
+
+    def churn(number):
+        mine = []
+        for _ in range(3000):
+            try:
+                mine.append(timer.call_later(3600, print))
+            except TimerFull:
+                if mine:
+                    assert mine.pop().cancel()
+            if len(timer) > 100:
+                too_many.append(len(timer))
+
+    run_concurrently(*[partial(churn, number) for number in range(4)])
+    assert too_many == []
+    stats = timer.stats()
+    assert stats.added == stats.cancelled + stats.pending
+
+
+def test_refused_task_is_unchanged(make_timer):
+    timer = make_timer(max_pending=1)
+    other = make_timer("other")
+    kept = timer.call_later(3600, print)
+    refused = TimerTask(3_600_000, print)
+    with pytest.raises(TimerFull):
+        timer.add(refused)
+    assert (refused.pending, refused.expired, refused.cancelled, refused.deadline_ms) == (False, False, False, None)
+    other.add(refused)
+    assert refused.pending and kept.pending

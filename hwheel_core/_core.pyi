@@ -17,12 +17,11 @@ from typing import (
     SupportsFloat,
     SupportsIndex,
     TypeAlias,
-    TypeVar,
     TypeVarTuple,
     overload,
 )
 
-from typing_extensions import Buffer, disjoint_base
+from typing_extensions import Buffer, TypeVar, disjoint_base
 
 from hwheel_core.snapshot import WheelSnapshot
 from hwheel_core.stats import TimerStats
@@ -48,19 +47,30 @@ C_API: object  # a PyCapsule, for hwheel.h
 DEBUG: bool
 DEFAULT_WHEEL_SIZE: int
 
+# The result of a task's callback, or of its run().
+_Result = TypeVar("_Result", default=Any)
+_Result_co = TypeVar("_Result_co", covariant=True, default=Any)
+
 @disjoint_base
-class TimerTask:
+class TimerTask(Generic[_Result_co]):
     def __init__(
-        self, delay_ms: float | SupportsIndex, callback: Callable[..., object] | None = None, *args: Any, **kwargs: Any
+        self,
+        delay_ms: float | SupportsIndex,
+        callback: Callable[..., _Result_co] | None = None,
+        *args: Any,
+        **kwargs: Any,
     ) -> None: ...
-    def run(self) -> None: ...
+    def run(self) -> _Result_co | None: ...
     def cancel(self) -> bool: ...
-    def __await__(self) -> Generator[Any, None, Any]: ...
+    def __await__(self) -> Generator[Any, None, _Result_co]: ...
     def reschedule(self, delay: _Seconds) -> bool: ...
+    def remaining(self) -> float: ...
     @property
     def delay_ms(self) -> int: ...
     @property
     def deadline_ms(self) -> int | None: ...
+    @property
+    def deadline(self) -> float | None: ...
     @property
     def pending(self) -> bool: ...
     @property
@@ -70,14 +80,14 @@ class TimerTask:
     @property
     def missed(self) -> bool: ...
     @property
-    def callback(self) -> Callable[..., object] | None: ...
+    def callback(self) -> Callable[..., _Result_co] | None: ...
     @property
     def args(self) -> tuple[Any, ...] | None: ...
     @property
     def kwargs(self) -> dict[str, Any] | None: ...
 
 @disjoint_base
-class TermsTask(TimerTask):
+class TermsTask(TimerTask[_Result_co]):
     def _set_terms(self, slack: _Seconds, max_lateness: _Seconds | None) -> None: ...
     @property
     def _put_off_ms(self) -> int: ...
@@ -103,25 +113,25 @@ class TimerGroup:
     def call_later(
         self,
         delay: _Seconds,
-        callback: Callable[[*_Ts], object],
+        callback: Callable[[*_Ts], _Result],
         *args: *_Ts,
         slack: _Seconds = 0,
         max_lateness: _Seconds | None = None,
         context: Context | None = None,
-    ) -> TimerTask: ...
+    ) -> TimerTask[_Result]: ...
     def call_at(
         self,
         when: _Seconds,
-        callback: Callable[[*_Ts], object],
+        callback: Callable[[*_Ts], _Result],
         *args: *_Ts,
         slack: _Seconds = 0,
         max_lateness: _Seconds | None = None,
         context: Context | None = None,
-    ) -> TimerTask: ...
+    ) -> TimerTask[_Result]: ...
     def call_every(
         self,
         interval: _Seconds,
-        callback: Callable[[*_Ts], object],
+        callback: Callable[[*_Ts], _Result],
         *args: *_Ts,
         missed_ticks: Literal["skip", "burst", "delay"] = "skip",
         slack: _Seconds = 0,
@@ -129,7 +139,7 @@ class TimerGroup:
         random: _Random | None = None,
         max_lateness: _Seconds | None = None,
         context: Context | None = None,
-    ) -> TimerTask: ...
+    ) -> TimerTask[_Result]: ...
     def cancel(self) -> int: ...
     def close(self) -> int: ...
     def __enter__(self) -> Self: ...
@@ -197,25 +207,25 @@ class BaseTimer:
     def call_later(
         self,
         delay: _Seconds,
-        callback: Callable[[*_Ts], object],
+        callback: Callable[[*_Ts], _Result],
         *args: *_Ts,
         slack: _Seconds = 0,
         max_lateness: _Seconds | None = None,
         context: Context | None = None,
-    ) -> TimerTask: ...
+    ) -> TimerTask[_Result]: ...
     def call_at(
         self,
         when: _Seconds,
-        callback: Callable[[*_Ts], object],
+        callback: Callable[[*_Ts], _Result],
         *args: *_Ts,
         slack: _Seconds = 0,
         max_lateness: _Seconds | None = None,
         context: Context | None = None,
-    ) -> TimerTask: ...
+    ) -> TimerTask[_Result]: ...
     def call_every(
         self,
         interval: _Seconds,
-        callback: Callable[[*_Ts], object],
+        callback: Callable[[*_Ts], _Result],
         *args: *_Ts,
         missed_ticks: Literal["skip", "burst", "delay"] = "skip",
         slack: _Seconds = 0,
@@ -223,7 +233,7 @@ class BaseTimer:
         random: _Random | None = None,
         max_lateness: _Seconds | None = None,
         context: Context | None = None,
-    ) -> TimerTask: ...
+    ) -> TimerTask[_Result]: ...
     def call_many(self, delays_ms: _Int64s, callback: Callable[[array[int]], object]) -> TimerBatch: ...
     def group(self) -> TimerGroup: ...
     def time(self) -> float: ...

@@ -1,8 +1,8 @@
-# Timers of a batch go into a timer: all of call_many, and extend.
+# Timers enter a batch or move in it: call_many, extend(), reschedule().
 #
-# References. A batch that is in the timer's list is held by the timer: INCREF in timer_batch_add or timer_batch_hold, DECREF in
-# timer_batch_ended. Its callback is released at the same moment, and an extend holds the batch there until it is through: so what
-# it adds never finds the callback gone.
+# References. A listed batch is held by the timer: INCREF in timer_batch_add or timer_batch_hold, DECREF in timer_batch_release,
+# which also drops the callback. extend() holds the batch in the list from the lookup of the callback to the end, so the
+# timers that it adds always find the callback.
 
 cdef array.array INT64 = array.array("q")
 cdef array.array INT8 = array.array("b")
@@ -16,83 +16,102 @@ cdef inline object batch_callback(TimerBatch self):
 
 
 cdef inline void batch_set_callback(TimerBatch self, object callback) noexcept:
-    cdef object before              # which dies at the end
+    cdef object before              # released after the critical section: its finalizer may run any code
     with cython.critical_section(self):
         before = self.callback_
         self.callback_ = callback
 
 
-cdef bint timer_batch_ended(TimerBatch self, bint finished) except False:
-    """A batch that has left the timer's list loses the timer's reference. And its callback, if close() does not return it, nor
-    somebody holds the batch again by now: who does, has put it into the list before looking for the callback. The caller
-    holds another reference."""
-    cdef object before              # which dies at the end
-    if finished:
+cdef bint timer_batch_release(TimerBatch self, const BatchRelease* release) except False:
+    """Release what a batch has given up under the lock. The caller has a reference of its own."""
+    cdef object before              # released after the critical section
+    if release.blocks is not NULL:
+        with nogil:
+            blocks_free(release.blocks)
+    if release.is_finished:
         with cython.critical_section(self):
             before = self.callback_
+            # The callback stays if close() returns the batch, or if another thread already extends it again: that thread has
+            # listed the batch before it looks for the callback.
             if self.remaining is None and not hw_peek(&self.batch.is_listed):
                 self.callback_ = None
         Py_DECREF(self)
     return True
 
 
-cdef bint delays_check(Timer* timer, Int64Buffer delays, const Instant* now, int64_t* base_ms_out,
-                       int64_t* last_ms_out) except False:
+cdef Int64Buffer timer_batch_delays(object delays_ms):
+    """Convert the delays of timers that are to be added."""
+    cdef Int64Buffer delays = int64_buffer(delays_ms, "delays_ms")
+    if delays.count > MAX_BATCH_LENGTH:
+        raise OverflowError(f"one call adds at most {MAX_BATCH_LENGTH:,} timers, got {delays.count:,}")
+    return delays
+
+
+cdef inline Delays delays_of(Int64Buffer buffer):
+    return Delays(buffer.data, buffer.stride, buffer.count)
+
+
+cdef bint placement_set_or_raise(Placement* self, Timer* timer, const Instant* now, Delays delays) except False:
     cdef int64_t bad
     with nogil:
-        bad = batch_check(delays.data, delays.stride, delays.count, timer, now, base_ms_out, last_ms_out)
+        bad = placement_set(self, timer, now, delays)
     if bad >= 0:
         raise OverflowError(f"the deadline of delays_ms[{bad}] does not fit into 64 bits of milliseconds")
     return True
 
 
-cdef Int64Buffer timer_batch_delays(object delays_ms):
-    """Of timers that are to be added."""
-    cdef Int64Buffer delays = int64_buffer(delays_ms, "delays_ms")
-    if delays.count > MAX_BATCH_LENGTH:
-        raise OverflowError(f"one call adds at most {MAX_BATCH_LENGTH:,} timers, not {delays.count:,}")
-    return delays
+# --- call_many ---------------------------------------------------------------------------------------------------
+
+
+cdef TimerBatch timer_batch_new(BaseTimer owner, int64_t length):
+    """Return an empty batch of a timer, with memory for `length` timers."""
+    cdef TimerBatch self = TimerBatch.__new__(TimerBatch)
+    self.owner = PyWeakref_NewRef(owner, None)
+    if not batch_prepare(self.batch, length):
+        raise MemoryError
+    self.batch.object = <void*>self
+    hw_count_add(&owner.timer.references, 1)    # dropped in __dealloc__
+    self.batch.timer = owner.timer
+    return self
 
 
 cdef TimerBatch timer_batch_add(BaseTimer owner, object delays_ms, object callback):
-    """All of call_many: all timers are added, or an exception says why none is."""
-    cdef TimerBatch self = TimerBatch.__new__(TimerBatch)
-    cdef Int64Buffer delays = timer_batch_delays(delays_ms)
+    """Add a new batch for call_many(): all of its timers, or none and an exception."""
+    cdef Int64Buffer buffer = timer_batch_delays(delays_ms)
+    cdef Delays delays = delays_of(buffer)
     cdef Timer* timer = owner.timer
+    cdef TimerBatch self
     cdef Instant now
-    cdef int64_t base_ms = 0, last_ms = 0
+    cdef Placement at
     cdef Status status
-    cdef WhenDue due = ASK_WHEN_DUE if timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
+    cdef BatchRelease release = BatchRelease(NULL, delays.count > 0)
     callback_argument(callback)
-    self.owner = PyWeakref_NewRef(owner, None)
-    if not batch_prepare(self.batch, delays.count):
-        raise MemoryError
+    self = timer_batch_new(owner, delays.count)
     timer_read_clock(timer, &now)
-    delays_check(timer, delays, &now, &base_ms, &last_ms)
-    self.batch.object = <void*>self
-    hw_count_add(&timer.references, 1)  # dropped in __dealloc__
-    self.batch.timer = timer
+    placement_set_or_raise(&at, timer, &now, delays)
     if delays.count:
         batch_set_callback(self, callback)
         Py_INCREF(self)                 # the timer's
     try:
         while True:
             with nogil:
-                status = batch_extend(self.batch, NULL, delays.data, delays.stride, 0, delays.count, now.ms, base_ms, last_ms,
-                                      due)
-            if status != NOT_YET or not timer_make_room(timer, None, status, &due):
+                status = batch_extend(self.batch, NULL, delays, at, 0)
+            if status != NOT_YET or not timer_make_room(timer, None, status, &at.when_due):
                 break
         if status != OK:
             status_raise(timer, status)
     except:
-        timer_batch_ended(self, delays.count > 0)
+        timer_batch_release(self, &release)
         raise
     timer_heed_clock(timer, &now)
     return self
 
 
+# --- extend ------------------------------------------------------------------------------------------------------
+
+
 cdef object timer_batch_hold(TimerBatch self, object callback):
-    """Keeps the batch in the timer's list until timer_batch_let_go, with a callback: its own, or else this. Returns it."""
+    """Keep a batch listed until timer_batch_let_go. Return its callback; one without gets this one."""
     cdef bint entered
     Py_INCREF(self)                     # the timer's, if it has none yet
     lock_with_gil(self.batch.timer)
@@ -109,41 +128,37 @@ cdef object timer_batch_hold(TimerBatch self, object callback):
 
 
 cdef bint timer_batch_let_go(TimerBatch self) except False:
-    cdef void* blocks = NULL
-    cdef bint finished
+    cdef BatchRelease release = BatchRelease(NULL, False)
     lock_with_gil(self.batch.timer)
-    finished = batch_let_go_locked(self.batch, &blocks)
+    batch_let_go_locked(self.batch, &release)
     lock_release(self.batch.timer)
-    blocks_free(blocks)
-    return timer_batch_ended(self, finished)
+    return timer_batch_release(self, &release)
 
 
 cdef object timer_batch_extend(TimerBatch self, object delays_ms, object callback):
-    """All of extend, as timer_batch_add."""
-    cdef Int64Buffer delays = timer_batch_delays(delays_ms)
+    """Add timers for extend(): all of them, or none and an exception. Return the range of their indices."""
+    cdef Int64Buffer buffer = timer_batch_delays(delays_ms)
+    cdef Delays delays = delays_of(buffer)
     cdef Timer* timer = self.batch.timer
     cdef BaseTimer owner
     cdef BatchRoom room
     cdef Instant now
-    cdef int64_t base_ms = 0, last_ms = 0
-    cdef WhenDue due = TAKE_DUE
+    cdef Placement at
     cdef object added = None
     if callback is not None:
         callback_argument(callback)
     if timer is NULL:
-        raise TypeError("a TimerBatch is made by call_many()")
+        raise TypeError("this TimerBatch was not created by call_many()")
     owner = self.owner()
     if owner is None:
         raise TimerClosed("the timer is closed")
     core_ready(owner)
     timer_read_clock(timer, &now)
-    delays_check(timer, delays, &now, &base_ms, &last_ms)
-    if timer.clock == CLOCK_KIND_CALLABLE:
-        due = ASK_WHEN_DUE
+    placement_set_or_raise(&at, timer, &now, delays)
     memset(&room, 0, sizeof(BatchRoom))
     try:
         while added is None:
-            added = timer_batch_try(self, &room, delays, callback, &now, base_ms, last_ms, &due)
+            added = timer_batch_try(self, &room, delays, callback, &at)
     finally:
         with nogil:
             batch_room_free(&room)
@@ -151,10 +166,9 @@ cdef object timer_batch_extend(TimerBatch self, object delays_ms, object callbac
     return added
 
 
-cdef object timer_batch_try(TimerBatch self, BatchRoom* room, Int64Buffer delays, object callback, const Instant* now,
-                            int64_t base_ms, int64_t last_ms, WhenDue* due):
-    """Adds all and returns the range of their indices. None: somebody has forked in between, and here, in the child, nobody holds
-    the batch."""
+cdef object timer_batch_try(TimerBatch self, BatchRoom* room, Delays delays, object callback, Placement* at):
+    """Add all timers and return the range of their indices. Return None if the process was forked in between: in the child no
+    thread holds the batch."""
     cdef Timer* timer = self.batch.timer
     cdef Status status = TRY_AGAIN
     cdef int64_t first = 0
@@ -163,16 +177,15 @@ cdef object timer_batch_try(TimerBatch self, BatchRoom* room, Int64Buffer delays
     cdef object own = timer_batch_hold(self, callback)
     try:
         if own is None and delays.count and not hw_peek(&timer.closed):
-            raise ValueError("nothing of the batch is pending, so it has released its callback: extend(delays_ms, callback)")
+            raise ValueError("an idle batch has released its callback: pass it again, extend(delays_ms, callback)")
         if callback is not None and own is not callback and own != callback:
-            raise ValueError("the batch has another callback")
+            raise ValueError(f"callback must be the batch's own callback, {own!r}, got {callback!r}")
         while True:
             if status == TRY_AGAIN:
                 first = hw_peek64(&self.batch.length)
-                added = range(first, first + delays.count)      # before anything is added, as there may be no memory for it
+                added = range(first, first + delays.count)      # allocated before any timer is added
             with nogil:
-                status = batch_extend(self.batch, room, delays.data, delays.stride, first, delays.count, now.ms, base_ms,
-                                      last_ms, due[0])
+                status = batch_extend(self.batch, room, delays, at[0], first)
             if status == OK:
                 return added
             if status == NEEDS_ROOM:
@@ -183,7 +196,54 @@ cdef object timer_batch_try(TimerBatch self, BatchRoom* room, Int64Buffer delays
             elif status == TRY_AGAIN:
                 if not hw_peek(&self.batch.is_listed):
                     return None
-            elif not timer_make_room(timer, None, status, due):
+            elif not timer_make_room(timer, None, status, &at.when_due):
                 status_raise(timer, status)
     finally:
         timer_batch_let_go(self)
+
+
+# --- reschedule --------------------------------------------------------------------------------------------------
+
+
+cdef Int64Buffer timer_batch_indices(TimerBatch self, object indices):
+    """Convert the argument `indices`, and check that the batch has them."""
+    cdef Int64Buffer buffer = int64_indices(indices)
+    cdef const int64_t* chosen = <const int64_t*>buffer.data
+    cdef int64_t index = 0, i
+    cdef bint bad = False
+    with nogil:
+        for i in range(buffer.count):
+            index = hw_read(&chosen[i])
+            if not 0 <= index < hw_peek64(&self.batch.length):
+                bad = True
+                break
+    if bad:
+        raise IndexError(f"index {index} is out of range for a batch of {hw_peek64(&self.batch.length)} timers")
+    return buffer
+
+
+cdef Indices timer_batch_named(TimerBatch self, Int64Buffer buffer):
+    """Return the indices of a checked buffer; None: all."""
+    if buffer is None:
+        return Indices(NULL, hw_peek64(&self.batch.length))
+    return Indices(<const int64_t*>buffer.data, buffer.count)
+
+
+cdef int64_t timer_batch_reschedule(TimerBatch self, Indices indices, Delays delays) except -1:
+    """Move timers for reschedule(). Return the number moved."""
+    cdef Timer* timer = self.batch.timer
+    cdef Instant now
+    cdef Placement at
+    cdef int64_t moved = 0
+    cdef Status status
+    timer_read_clock(timer, &now)
+    placement_set_or_raise(&at, timer, &now, delays)
+    while True:
+        with nogil:
+            status = batch_reschedule(self.batch, indices, delays, at, &moved)
+        if status != NOT_YET or not timer_make_room(timer, None, status, &at.when_due):
+            break
+    if status != OK:
+        status_raise(timer, status)
+    timer_heed_clock(timer, &now)
+    return moved

@@ -1,17 +1,20 @@
-# A batch: entries that share one callback. Which timer an entry is, is its index.
+# A batch: how to find its entries, the array of expired timers, and its memory. Indices and sizes are checked by the caller.
 
 
 cdef enum:
-    DUE_SPARE = 16          # how many more fit into `due` than an eighth above the batch's length
+    DUE_SPARE = 16              # minimum of spare room in `due`
+    PART_SPARE_MOST = 65536     # maximum of spare entries in a new part
+
+
+# --- entries -----------------------------------------------------------------------------------------------------
 
 
 cdef inline Part* entry_part(const Entry* entry) noexcept nogil:
-    """Of an entry of a batch."""
+    """Return the part of a batch's entry."""
     return <Part*>(<char*>(entry - entry.place) - PART_HEAD)
 
 
 cdef inline Batch* entry_batch(const Entry* entry) noexcept nogil:
-    """The batch of an entry that is no task's."""
     return entry_part(entry).batch
 
 
@@ -20,7 +23,7 @@ cdef inline int64_t entry_index(const Entry* entry) noexcept nogil:
 
 
 cdef inline Part* batch_part(const Batch* self, int64_t index) noexcept nogil:
-    """The part in which an index from origin up to length is; NULL: there is none any more."""
+    """Return the part of an index from `origin` up to `length`; NULL if it was freed."""
     return self.parts if self.table is NULL else self.table[(index - self.origin) >> SLOT_BITS]
 
 
@@ -29,7 +32,7 @@ cdef inline Entry* part_entry(const Part* self, int64_t index) noexcept nogil:
 
 
 cdef inline Entry* batch_entry(const Batch* self, int64_t index) noexcept nogil:
-    """The entry of any index; NULL: the batch has none, or it is over and its part has gone."""
+    """Return the entry of any index; NULL if the batch has none or its part was freed."""
     cdef const Part* part
     if <uint64_t>(index - self.origin) >= <uint64_t>(self.length - self.origin) or index < 0:
         return NULL
@@ -39,6 +42,7 @@ cdef inline Entry* batch_entry(const Batch* self, int64_t index) noexcept nogil:
 
 cdef inline bint batch_is_due(const Batch* self, const Entry* entry) noexcept nogil:
     """Return True if an entry is in `due`."""
+    # due_index is valid only for such an entry. For any other, due[due_index] is another timer's.
     cdef int64_t at = entry.due_index
     return self.due_begin <= at < self.due_end and self.due[at].index == entry_index(entry)
 
@@ -47,28 +51,33 @@ cdef inline bint batch_is_pending(const Batch* self, const Entry* entry) noexcep
     return entry_is_linked(entry) or batch_is_due(self, entry)
 
 
+# --- expired timers ----------------------------------------------------------------------------------------------
+
+
 cdef inline int64_t batch_waiting(const Batch* self) noexcept nogil:
-    """How many wait in `due` to be handed out."""
+    """Return the number of expired timers that the executor has not taken."""
     return self.due_end - self.due_begin - self.due_cancelled
 
 
-cdef inline bint batch_wants_room(const Batch* self) noexcept nogil:
-    """Whether `due` has too little room for all that is linked yet."""
-    return self.due_end + self.pending - batch_waiting(self) > self.due_room
+cdef inline bint batch_due_is_full(const Batch* self, int64_t more) noexcept nogil:
+    """Return True if `due` has no room for all timers in the wheel and `more` new ones."""
+    return self.due_end + self.pending - batch_waiting(self) + more > self.due_room
 
 
 cdef inline void batch_skip_gaps(Batch* self) noexcept nogil:
-    """What stands first in `due` waits."""
+    """Advance due_begin to a timer that was not cancelled."""
     while self.due_begin < self.due_end and self.due[self.due_begin].index == DUE_CANCELLED:
         self.due_begin += 1
         self.due_cancelled -= 1
 
 
 cdef void batch_close_gaps(Batch* self, Due* target) noexcept nogil:
-    """Moves what waits in `due` to the front of target, which is `due` or what takes its place. In one go, because half-way there
-    would be no room: but it is rare, an eighth of the batch must have been moved or added while its executor did not come to
-    it."""
-    cdef int64_t end = self.returning, at       # a fork puts these back before it
+    """Move the waiting timers to the front of `target`, which is `due` or replaces it.
+
+    This holds the lock for the whole array, since no state in between has room. It is rare: an eighth of the batch must have
+    been moved or added while the executor was busy.
+    """
+    cdef int64_t end = self.returning, at       # a fork puts that many back in front
     cdef Due due
     for at in range(self.due_begin, self.due_end):
         due = self.due[at]
@@ -82,22 +91,16 @@ cdef void batch_close_gaps(Batch* self, Due* target) noexcept nogil:
     self.due_cancelled = 0
 
 
-# The memory of a batch. Its entries never move, because lists lead to them: what extend adds lies in parts of their own, made
-# before the lock is taken. A part goes when all of it is over, so a batch that is extended for months holds what is pending and
-# not what was.
-
-
-cdef enum:
-    PART_SPARE_MOST = 65536     # a part has room for an eighth more than is asked for, but at most for so many more
+# --- memory of a new batch ---------------------------------------------------------------------------------------
 
 
 cdef Batch* batch_new() noexcept nogil:
-    """An empty one, without memory for entries; NULL when there is no memory."""
+    """Return an empty batch without memory for entries, or NULL if there is no memory."""
     return <Batch*>PyMem_RawCalloc(1, sizeof(Batch))
 
 
 cdef Part* part_new(int64_t room, int64_t due_room) noexcept nogil:
-    """With so many Due behind the entries. NULL when there is no memory. room: at most MAX_BATCH_LENGTH, or SLOT more."""
+    """Return a part followed by `due_room` Dues, or NULL if there is no memory. `room` is at most MAX_BATCH_LENGTH + SLOT."""
     cdef size_t size = PART_HEAD + room * sizeof(Entry) + due_room * sizeof(Due)
     cdef Part* self = <Part*>block_new(1, size, False)
     if self is NULL:
@@ -108,8 +111,8 @@ cdef Part* part_new(int64_t room, int64_t due_room) noexcept nogil:
     return self
 
 
-cdef void batch_link_part(Batch* self, Part* part) noexcept nogil:
-    """Puts a part behind the others, for indices from `end` on."""
+cdef void batch_append_part(Batch* self, Part* part) noexcept nogil:
+    """Append a part, for the indices from `end` on."""
     part.batch = self
     part.prev = self.last_part
     part.first = self.end
@@ -122,8 +125,8 @@ cdef void batch_link_part(Batch* self, Part* part) noexcept nogil:
 
 
 cdef bint batch_prepare(Batch* self, int64_t length) noexcept nogil:
-    """Room for all of a new batch, whose `due` is in the same block. False when there is no memory."""
-    # More room than for each once: what is moved after it fell due leaves a gap, and falls due again. See batch_close_gaps.
+    """Allocate a new batch's entries and its `due` in one block. Return False if there is no memory."""
+    # A timer that is moved after it expired leaves a gap in `due` and later needs another place there (batch_close_gaps).
     cdef int64_t due_room = length + length // 8 + DUE_SPARE
     cdef Part* part
     if length == 0:
@@ -131,14 +134,26 @@ cdef bint batch_prepare(Batch* self, int64_t length) noexcept nogil:
     part = part_new(length, due_room)
     if part is NULL:
         return False
-    batch_link_part(self, part)
+    batch_append_part(self, part)
     self.due = <Due*>part_entry(part, length)
     self.due_room = due_room
     return True
 
 
+# --- freeing -----------------------------------------------------------------------------------------------------
+
+
+cdef void batch_leave_over(Batch* self, void** blocks) noexcept nogil:
+    """Pass parts without pending timers on to be freed, unless a holder may still read them without the lock."""
+    cdef void* following
+    while self.over is not NULL and self.holders == 0:
+        following = (<void**>self.over)[-2]
+        block_leave(self.over, blocks)
+        self.over = following
+
+
 cdef void batch_leave_parts(Batch* self, void** blocks) noexcept nogil:
-    """All its memory goes, because nothing is pending any more. The next index stays the next."""
+    """Pass all memory of a batch without pending timers on to be freed. Later indices continue from `length`."""
     cdef Part* following
     while self.parts is not NULL:
         following = self.parts.next
@@ -155,25 +170,7 @@ cdef void batch_leave_parts(Batch* self, void** blocks) noexcept nogil:
     self.origin = self.end = self.length
 
 
-cdef void batch_leave_over(Batch* self, void** blocks) noexcept nogil:
-    """Parts of which all is over can be freed. Not while somebody holds the batch: who has taken a head looks at it without the
-    lock."""
-    cdef void* following
-    while self.over is not NULL and self.holders == 0:
-        following = (<void**>self.over)[-2]
-        block_leave(self.over, blocks)
-        self.over = following
-
-
-cdef inline void batch_part_over_locked(Batch* self, int64_t index) noexcept nogil:
-    """A timer of a batch that has a table is over. If it was the last one of a part that is full, that goes."""
-    cdef Part* part = batch_part(self, index)
-    part.pending -= 1
-    if part.pending == 0 and part.first + part.room <= self.length:
-        batch_leave_part_locked(self, part)
-
-
-cdef void batch_leave_part_locked(Batch* self, Part* part) noexcept nogil:
+cdef void batch_remove_part_locked(Batch* self, Part* part) noexcept nogil:
     cdef int64_t slot = (part.first - self.origin) >> SLOT_BITS
     cdef int64_t end = (part.first + part.room - self.origin) >> SLOT_BITS
     memset(self.table + slot, 0, (end - slot) * sizeof(Part*))
@@ -188,7 +185,65 @@ cdef void batch_leave_part_locked(Batch* self, Part* part) noexcept nogil:
     block_leave(part, &self.over)
 
 
+cdef inline void batch_part_release_locked(Batch* self, int64_t index) noexcept nogil:
+    """Count out a timer of a batch with a table, and remove its part if that was the last one of a full part."""
+    cdef Part* part = batch_part(self, index)
+    part.pending -= 1
+    if part.pending == 0 and part.first + part.room <= self.length:
+        batch_remove_part_locked(self, part)
+
+
+# --- the timer's list --------------------------------------------------------------------------------------------
+
+
+cdef void batch_enter_locked(Batch* self) noexcept nogil:
+    """Put a batch into Timer.batches."""
+    self.prev = NULL
+    self.next = self.timer.batches
+    if self.next is not NULL:
+        self.next.prev = self
+    self.timer.batches = self
+    hw_poke(&self.is_listed, True)
+
+
+cdef void batch_finish_locked(Batch* self, BatchRelease* release) noexcept nogil:
+    """Take a batch out of Timer.batches if no timer is pending and no thread holds it."""
+    if self.pending or self.holders or not self.is_listed:
+        return
+    if self.prev is NULL:
+        self.timer.batches = self.next
+    else:
+        self.prev.next = self.next
+    if self.next is not NULL:
+        self.next.prev = self.prev
+    hw_poke(&self.is_listed, False)
+    batch_leave_parts(self, &release.blocks)
+    release.is_finished = True
+
+
+cdef bint batch_hold_locked(Batch* self) noexcept nogil:
+    """Keep a batch in Timer.batches until batch_let_go_locked.
+
+    Return True if it was not there: then the caller's reference to the object becomes the timer's.
+    """
+    self.holders += 1
+    if self.is_listed:
+        return False
+    batch_enter_locked(self)
+    return True
+
+
+cdef void batch_let_go_locked(Batch* self, BatchRelease* release) noexcept nogil:
+    """Undo batch_hold_locked."""
+    if self.holders > 0:                # 0 in the child of a fork
+        self.holders -= 1
+    batch_leave_over(self, &release.blocks)
+    batch_finish_locked(self, release)
+
+
 # --- room for more -----------------------------------------------------------------------------------------------
+#
+# batch_has_room_locked computes the sizes under the lock, batch_room_make allocates after it, and the caller tries again.
 
 
 cdef inline int64_t slots_up(int64_t count) noexcept nogil:
@@ -196,71 +251,71 @@ cdef inline int64_t slots_up(int64_t count) noexcept nogil:
 
 
 cdef int64_t batch_table_origin(const Batch* self) noexcept nogil:
-    """Where a new table begins: at the slot of the first part that is there. The first part of all may end anywhere, and the next
-    slot begins there; all others fill theirs."""
+    """Return the index at which a new table begins: the slot of the first part.
+
+    The first part of a batch may end anywhere, and the next slot begins there. All other parts fill their slots.
+    """
     if self.table is NULL:
         return self.parts.first + self.parts.room - slots_up(self.parts.room)
     return self.origin + (((self.end if self.parts is NULL else self.parts.first) - self.origin) >> SLOT_BITS << SLOT_BITS)
 
 
-cdef bint batch_has_room_locked(Batch* self, int64_t count, BatchRoom* room) noexcept nogil:
-    """Whether there is room for so many more, with what `room` has. What that wants is written there."""
-    cdef int64_t more = count - (self.end - self.length), due_room = 0, part_room = 0, table_room = 0
-    cdef int64_t in_due = self.returning + self.pending + count
-    if more > 0:
-        part_room = more + min((self.length - self.origin) // 8, PART_SPARE_MOST)
-        part_room = slots_up(part_room if part_room <= MAX_BATCH_LENGTH else more)
-        if room.part_room >= more and room.part is not NULL:
-            part_room = room.part_room
-        if self.parts is not NULL or self.table is not NULL:
-            table_room = (self.end + part_room - batch_table_origin(self)) >> SLOT_BITS
-            if self.table is not NULL and (self.end + part_room - self.origin) >> SLOT_BITS <= self.table_room:
-                table_room = 0
-    # A first part goes without what stands behind its entries.
-    if self.due_end + self.pending - batch_waiting(self) + count > self.due_room or (table_room and self.due_block is NULL):
-        if in_due + in_due // 8 + DUE_SPARE > self.due_room or self.due_block is NULL:
-            due_room = in_due + in_due // 4 + DUE_SPARE
+cdef int64_t batch_part_wanted(const Batch* self, int64_t count, const BatchRoom* room) noexcept nogil:
+    """Return the size of the part that `count` more timers need, or 0 if they need none."""
+    cdef int64_t more = count - (self.end - self.length)
+    cdef int64_t wanted = more + min((self.length - self.origin) // 8, PART_SPARE_MOST)
+    if more <= 0:
+        return 0
+    if room.part is not NULL and room.part_room >= more:
+        return room.part_room
+    return slots_up(wanted if wanted <= MAX_BATCH_LENGTH else more)
+
+
+cdef int64_t batch_table_wanted(const Batch* self, int64_t part_room) noexcept nogil:
+    """Return the size of the table that a batch with another part needs, or 0 if the present one suffices."""
+    if part_room == 0 or (self.parts is NULL and self.table is NULL):
+        return 0
+    if self.table is not NULL and (self.end + part_room - self.origin) >> SLOT_BITS <= self.table_room:
+        return 0
+    return (self.end + part_room - batch_table_origin(self)) >> SLOT_BITS
+
+
+cdef int64_t batch_due_wanted(const Batch* self, int64_t count, bint gets_table) noexcept nogil:
+    """Return the least size of `due` for `count` more timers, or 0 if the present one suffices."""
+    cdef int64_t length = self.returning + self.pending + count
+    cdef int64_t least = length + length // 8 + DUE_SPARE
+    # With a table the first part may be freed on its own, so `due` moves out of its block.
+    if not batch_due_is_full(self, count) and not (gets_table and self.due_block is NULL):
+        return 0
+    return least if least > self.due_room or self.due_block is NULL else 0
+
+
+cdef bint batch_has_room_locked(const Batch* self, int64_t count, BatchRoom* room) noexcept nogil:
+    """Return True if `count` more timers fit with the memory in `room`; otherwise write the wanted sizes there."""
+    cdef int64_t part_room = batch_part_wanted(self, count, room)
+    cdef int64_t table_room = batch_table_wanted(self, part_room)
+    cdef int64_t due_room = batch_due_wanted(self, count, table_room != 0)
     if ((part_room == 0 or (room.part is not NULL and room.part_room == part_room))
-            and (due_room == 0 or (room.due is not NULL and room.due_room >= in_due + in_due // 8 + DUE_SPARE))
+            and (due_room == 0 or (room.due is not NULL and room.due_room >= due_room))
             and (table_room == 0 or (room.table is not NULL and room.table_room >= table_room))):
-        # What is not wanted any more, because another thread was faster, is not made use of.
+        # Another thread may have extended the batch first. Memory that is no longer needed stays unused.
         room.part_room = part_room
         room.due_room = room.due_room if due_room else 0
         room.table_room = room.table_room if table_room else 0
         return True
-    room.part_room, room.due_room, room.table_room = part_room, due_room, table_room + table_room // 2
+    room.part_room, room.due_room, room.table_room = part_room, due_room + due_room // 8, table_room + table_room // 2
     return False
 
 
-cdef void batch_take_room_locked(Batch* self, int64_t count, BatchRoom* room) noexcept nogil:
-    """After batch_has_room_locked: makes use of it. What stands in `room` afterwards is of no use any more."""
-    cdef void* due_block = self.due_block
-    cdef Part** table = self.table
-    if room.table_room:
-        batch_set_table_locked(self, room.table, room.table_room)
-        room.table = table
-    if room.due_room:
-        batch_close_gaps(self, room.due)
-        self.due_block, self.due_room = room.due, room.due_room
-        room.due = <Due*>due_block
-    elif self.due_end + self.pending - batch_waiting(self) + count > self.due_room:
-        batch_close_gaps(self, self.due)
-    if room.part_room:
-        batch_link_part(self, room.part)
-        if self.table is not NULL:
-            batch_enter_part_locked(self, room.part)
-        room.part = NULL
-
-
 cdef void batch_enter_part_locked(Batch* self, Part* part) noexcept nogil:
-    """Into the table."""
+    """Write a part to the table."""
     cdef int64_t slot
     for slot in range((part.first - self.origin) >> SLOT_BITS, (part.first + part.room - self.origin) >> SLOT_BITS):
         self.table[slot] = part
 
 
 cdef void batch_set_table_locked(Batch* self, Part** table, int64_t room) noexcept nogil:
-    """Another table, of zeros; from then on each part counts what is pending of it."""
+    """Install a zeroed table. From then on each part counts its pending timers."""
     cdef Part* part = self.parts
     cdef int64_t origin = batch_table_origin(self)
     if self.table is NULL:
@@ -273,20 +328,27 @@ cdef void batch_set_table_locked(Batch* self, Part** table, int64_t room) noexce
         part = part.next
     part = self.parts
     if part is not NULL and part.pending == 0 and part.first + part.room <= self.length:
-        batch_leave_part_locked(self, part)     # all was cancelled, while the batch was held
+        batch_remove_part_locked(self, part)    # all were cancelled while the batch was held
 
 
-cdef bint batch_room_make(BatchRoom* self) noexcept nogil:
-    """Allocates what is wanted, anew. False when there is no memory."""
-    batch_room_free(self)
-    if self.part_room:
-        self.part = part_new(self.part_room, 0)
-    if self.due_room:
-        self.due = <Due*>block_new(self.due_room, sizeof(Due), False)
-    if self.table_room:
-        self.table = <Part**>block_new(self.table_room, sizeof(Part*), True)
-    return ((self.part is not NULL or self.part_room == 0) and (self.due is not NULL or self.due_room == 0)
-            and (self.table is not NULL or self.table_room == 0))
+cdef void batch_take_room_locked(Batch* self, int64_t count, BatchRoom* room) noexcept nogil:
+    """Install the memory after batch_has_room_locked. `room` keeps the memory to be freed."""
+    cdef void* due_block = self.due_block
+    cdef Part** table = self.table
+    if room.table_room:
+        batch_set_table_locked(self, room.table, room.table_room)
+        room.table = table
+    if room.due_room:
+        batch_close_gaps(self, room.due)
+        self.due_block, self.due_room = room.due, room.due_room
+        room.due = <Due*>due_block
+    elif batch_due_is_full(self, count):
+        batch_close_gaps(self, self.due)
+    if room.part_room:
+        batch_append_part(self, room.part)
+        if self.table is not NULL:
+            batch_enter_part_locked(self, room.part)
+        room.part = NULL
 
 
 cdef void batch_room_free(BatchRoom* self) noexcept nogil:
@@ -296,3 +358,16 @@ cdef void batch_room_free(BatchRoom* self) noexcept nogil:
     self.part = NULL
     self.due = NULL
     self.table = NULL
+
+
+cdef bint batch_room_make(BatchRoom* self) noexcept nogil:
+    """Allocate the wanted sizes, and free what was there. Return False if there is no memory."""
+    batch_room_free(self)
+    if self.part_room:
+        self.part = part_new(self.part_room, 0)
+    if self.due_room:
+        self.due = <Due*>block_new(self.due_room, sizeof(Due), False)
+    if self.table_room:
+        self.table = <Part**>block_new(self.table_room, sizeof(Part*), True)
+    return ((self.part is not NULL or self.part_room == 0) and (self.due is not NULL or self.due_room == 0)
+            and (self.table is not NULL or self.table_room == 0))

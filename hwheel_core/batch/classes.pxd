@@ -2,6 +2,6 @@
 
 cdef class TimerBatch:
     cdef Batch* batch
-    cdef object owner           # a weak reference to the BaseTimer: that, and not the batch, is what a pending batch's timer is of
-    cdef object callback_
-    cdef object remaining       # after close(): the indices that had not run, in order of their time
+    cdef object owner           # a weak reference to the BaseTimer: a pending batch does not keep its timer alive
+    cdef object callback_       # None once nothing is pending
+    cdef object remaining       # after close(): an array of the indices that have not run, in order of expiration; else None

@@ -1,67 +1,100 @@
 # Structs of a batch: plain C.
+#
+# A batch is many timers that share one callback. A timer of a batch is an Entry and has no Python object; its name is its
+# index in the array of delays.
+#
+# Memory. Lists hold pointers to entries, so an entry never moves. The entries lie side by side in Parts: the first call adds
+# one part, and each extend() may add another. Once there are several, `table` maps an index to its part, and a part is freed
+# when none of its timers is pending. A batch that is extended for months needs memory for its pending timers only.
+#
+# Expired timers. An entry that expires is copied to the array `due`, so that the executor reads one array from front to end.
+# One call of the callback takes all of them. A run is a sequence of expired entries of one batch with no other timer in
+# between. Its first entry, the head, waits in Timer.ready for the whole run (timer/ready.pxi).
 
 cdef enum:
-    DUE_CANCELLED = -1      # index of a Due whose timer was cancelled after it had fallen due
+    DUE_CANCELLED = -1      # index of a Due whose timer was cancelled or moved after it had expired
 
 cdef extern from *:
     """
     struct Due { int64_t index : 63; uint64_t is_head : 1; int64_t expiration_ms; };
     """
     cdef struct Due:
-        # What is kept of a batch's timer that fell due, so that handing it out reads one array from front to end and does
-        # not come back to entries scattered over memory.
+        # An expired timer.
         int64_t index
-        bint is_head            # it stands in Timer.ready, for itself and what follows up to the next head: see ready.pxi
+        bint is_head            # its entry is in Timer.ready
         int64_t expiration_ms
 
 cdef struct Part:
-    # The head of a block that holds some of a batch's entries side by side, which begin PART_HEAD bytes behind it. Of an entry
-    # `place` is how far it stands from the first; so whoever comes to it in a list finds the part, its index and the batch.
+    # The head of a block of entries. The entries begin PART_HEAD bytes after it. Entry.place is the distance of an entry
+    # from the first one, which leads from an entry in any list to its part, its index and its batch.
     Batch* batch
-    Part* prev              # of those that are there yet, in order of their indices
+    Part* prev              # in the order of the indices
     Part* next
     int64_t first           # index of the first entry
-    int64_t room            # for how many entries; of a part that came by extend a multiple of SLOT
-    int64_t pending         # of the batch's `pending`, once it has a `table`
+    int64_t room            # number of entries; a multiple of SLOT for every part but the first of a batch
+    int64_t pending         # of the batch's `pending`; counted while the batch has a table
 
 cdef enum:
-    PART_HEAD = 64          # a cache line; sizeof(Part) is at most that
+    PART_HEAD = 64          # a cache line, at least sizeof(Part)
     SLOT_BITS = 6
-    SLOT = 64               # indices for which `table` has one pointer
+    SLOT = 64               # number of indices that share one pointer of `table`
 
 cdef struct Batch:
-    Part* parts             # the first; each is freed when nothing of it is pending any more
+    Part* parts             # the first of those that have not been freed
     Part* last_part
-    void* over              # parts that are to be freed, once nobody holds the batch (block_leave)
-    Part** table            # which part an index is in, from `origin` on: NULL there is none any more. NULL: all are in `parts`
+    void* over              # parts to be freed once `holders` is 0 (block_leave)
+    Part** table            # from an index, counted from `origin`, to its part or to NULL. NULL: `parts` holds all entries
     int64_t table_room      # slots
-    int64_t origin          # nothing below this index is pending; of a table, the index of its first slot, which may be negative
-    int64_t end             # up to this index there are entries, those from `length` on not in use yet
-    Due* due                # which of the entries fell due, in order: never less room than for what is linked yet, too
-    void* due_block         # its block; NULL: it is behind the entries of the first part
+    int64_t origin          # no lower index is pending; with a table the index of its first slot, which may be negative
+    int64_t end             # first index without an entry; entries from `length` on are not in use yet
+    Due* due                # the expired timers, in order; always has room for every timer that is still in the wheel
+    void* due_block         # memory of `due`; NULL: it follows the entries of the first part
     int64_t due_room
-    int64_t due_begin       # the first that waits; what stands before it has been handed out
+    int64_t due_begin       # the first that the executor has not taken
     int64_t due_end
-    int64_t due_cancelled   # between the two
-    const Entry* last_head  # of the newest run, while it has one; for nothing but to see whether it is last in Timer.ready
-    Timer* timer            # constant once there is one
+    int64_t due_cancelled   # between due_begin and due_end
+    const Entry* last_head  # head of the newest run, or NULL; compared with the last entry of Timer.ready
+    Timer* timer            # set once
     Batch* prev             # in Timer.batches
     Batch* next
-    int is_listed           # there
-    void* object            # the TimerBatch, one reference, while in Timer.batches
-    int64_t length
+    int is_listed           # it is in Timer.batches
+    void* object            # the TimerBatch; the timer has a reference to it while the batch is listed
+    int64_t length          # number of timers ever added
     int64_t pending
-    int64_t adding          # entries, the last ones, that a batch_extend under way has still to link
-    const int64_t* returned # indices that close() has taken and not shown yet to whoever calls it: a fork gives them back
-    int64_t returning       # how many
-    int64_t holders         # threads that need it to stay in Timer.batches, and its memory to stay: who has taken a head and not
-                            # taken what is due, who extends it
+    int64_t adding          # timers at the end that a batch_extend in progress has not linked yet
+    const int64_t* returned # indices that close() has taken and not published yet; a fork puts them back
+    int64_t returning       # number of them
+    int64_t holders         # threads that need the batch listed and its memory intact: one that has taken a head and not
+                            # yet the timers, or one that extends the batch
 
 cdef struct BatchRoom:
-    # Memory for a batch_extend: how much of each it wants, and what there is of it.
+    # Memory for a batch_extend, allocated before the lock is taken: the wanted sizes and the blocks.
     int64_t part_room
     Part* part
     int64_t due_room
     Due* due
     int64_t table_room
     Part** table
+
+cdef struct BatchRelease:
+    # What the caller releases after the lock.
+    void* blocks            # memory (blocks_free)
+    bint is_finished        # the batch has left Timer.batches: the timer's reference to `object`
+
+cdef struct Delays:
+    # A one-dimensional buffer of int64 milliseconds. Another thread may write to it, so every value is checked when it is read.
+    const char* data
+    Py_ssize_t stride       # in bytes; 0: one delay for all
+    int64_t count
+
+cdef struct Indices:
+    # The timers that a call names.
+    const int64_t* data     # NULL: all indices below `count`
+    int64_t count
+
+cdef struct Placement:
+    # When timers that are added together expire.
+    int64_t now_ms          # expiration of a delay of zero or less
+    int64_t base_ms         # what to add to a positive delay
+    int64_t last_ms         # latest expiration; the wheel gets a level for it before the first timer is linked
+    WhenDue when_due

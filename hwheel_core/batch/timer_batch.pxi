@@ -1,33 +1,37 @@
-# TimerBatch: what `call_many` returns.
+# TimerBatch: a batch as Python sees it, and how its expired timers leave it.
 
 
 cdef class TimerBatch:
-    """What `call_many` returns: many timers that share one callback, each known by its index in the array of delays.
+    """Many timers that share one callback, created by `BaseTimer.call_many`.
 
-    `len(batch)` is how many there have been, `batch.pending` how many are still to come; `extend()` adds more. What is due of a
-    batch is one call, which comes where the first of it stands in the order of time and of adding.
+    Each timer is known by its index in the array of delays and has no Python object. `len(batch)` is the number of timers ever
+    added, `batch.pending` the number that are still to run, and `extend()` adds more.
 
-    Thread-safety: every method may be called from any thread, also inside callbacks.
+    The callback receives an `array("q")` with the indices of all timers of the batch that have expired, in order. Among
+    other timers, this call runs at the position of its first index.
 
-    >>> from array import array
-    >>> from hwheel import ManualTimer
-    >>> timer = ManualTimer()
-    >>> batch = timer.call_many(array("q", [30, 10, 20, 10]), lambda indices: print(list(indices)))
-    >>> batch.cancel(array("q", [2]))
-    1
-    >>> timer.advance(0.03)
-    [1, 3]
-    [0]
+    Thread-safe: any thread may call any method, also inside callbacks.
+
+    Example:
+        >>> from array import array
+        >>> from hwheel import ManualTimer
+        >>> timer = ManualTimer()
+        >>> batch = timer.call_many(array("q", [30, 10, 20, 10]), lambda indices: print(list(indices)))
+        >>> batch.cancel(array("q", [2]))
+        1
+        >>> timer.advance(0.03)
+        [1, 3]
+        [0]
     """
 
     def __cinit__(self):
-        self.batch = batch_new()        # never NULL
+        self.batch = batch_new()        # NULL only while an object that failed here is deallocated
         if self.batch is NULL:
             raise MemoryError
         debug_count(LIVE_BATCHES, 1)
 
     def __init__(self):
-        raise TypeError("a TimerBatch is made by call_many()")
+        raise TypeError("call_many() creates TimerBatch objects")
 
     def __dealloc__(self):
         cdef void* blocks = NULL
@@ -44,7 +48,7 @@ cdef class TimerBatch:
 
     @property
     def pending(self):
-        """How many have neither run nor been cancelled. After close(): how many it gave back."""
+        """The number of timers that have neither run nor been cancelled. After close(): the number returned."""
         cdef int64_t pending
         with cython.critical_section(self):
             pending = hw_peek64(&self.batch.pending) if self.remaining is None else len(self.remaining)
@@ -52,15 +56,15 @@ cdef class TimerBatch:
 
     @property
     def callback(self):
-        """The callback; None once nothing is pending any more. What close() gave back keeps it."""
+        """The callback, or None if no timer is pending. A batch that close() returned keeps it."""
         return batch_callback(self)
 
     def indices(self):
-        """The indices of what is pending (after close(): of what it gave back), as an `array.array("q")`.
+        """Return the indices of the pending timers as an `array("q")`.
 
-        Ascending while the timer runs; in order of their time after close().
+        They are ascending. After close() they are the indices of the returned timers, in the order of their deadlines.
 
-        Runtime complexity: O(n) in the length of the batch, from the first that is pending on; adds wait for it.
+        O(n) in the length of the batch, from its first pending timer on. Adds to the timer wait meanwhile. Thread-safe.
         """
         cdef array.array found
         cdef int64_t room, count
@@ -79,108 +83,117 @@ cdef class TimerBatch:
                 return found
 
     def cancel(self, indices=None):
-        """Cancels the timers with these indices; None: all. Returns how many it kept from running.
+        """Cancel timers by index.
 
-        Arguments:
-            indices: a one-dimensional buffer of int64 (NumPy, Arrow, array.array), or any iterable of int.
+        Args:
+            indices: A one-dimensional buffer of int64 (NumPy, Arrow, `array("q")`) or any iterable of int. None: all timers.
+
+        Returns:
+            The number of timers that this call kept from running.
+
         Raises:
-            TypeError: it is neither.
-            IndexError: an index is negative or not below len(batch); then nothing is cancelled.
+            TypeError: `indices` is neither.
+            IndexError: An index is negative or not less than `len(batch)`. No timer was cancelled.
 
-        Runtime complexity: O(1) an index. The GIL is released.
+        O(1) per index. Releases the GIL. Thread-safe.
         """
         cdef Int64Buffer buffer = None if indices is None else timer_batch_indices(self, indices)
-        cdef const int64_t* chosen = NULL if buffer is None else <const int64_t*>buffer.data
-        cdef int64_t count = hw_peek64(&self.batch.length) if buffer is None else buffer.count
+        cdef Indices named = timer_batch_named(self, buffer)
+        cdef BatchRelease release = BatchRelease(NULL, False)
         cdef int64_t cancelled = 0
-        cdef void* blocks = NULL
-        cdef bint finished = False
-        if self.batch.timer is NULL or count == 0:
+        if self.batch.timer is NULL or named.count == 0:
             return 0
         with nogil:
-            cancelled = batch_cancel(self.batch, chosen, count, &blocks, &finished)
-            blocks_free(blocks)
-        timer_batch_ended(self, finished)
+            cancelled = batch_cancel(self.batch, named, &release)
+        timer_batch_release(self, &release)
         return cancelled
 
     def reschedule(self, indices, delays_ms):
-        """Moves the timers with these indices (None: all), each to its delay from now. Returns how many it moved.
+        """Move pending timers, each to its delay from now.
 
-        What is pending is moved, also if it has fallen due and waits for its executor. In its new tick it
-        comes behind all others of the batch. Of an index that is named twice the last delay counts, and it is moved twice.
+        A timer that has expired but not run yet is moved, too. In its new tick a moved timer runs after all other timers of the
+        batch. If an index appears twice, the last delay counts, and the timer is counted twice.
 
-        Arguments:
-            indices: as in `cancel`.
-            delays_ms: milliseconds: one int for all, or a one-dimensional buffer of int64, one for each index.
+        Args:
+            indices: As for `cancel`.
+            delays_ms: Milliseconds: one int for all, or a one-dimensional buffer of int64 with a delay for each index.
+
+        Returns:
+            The number of timers moved.
+
         Raises:
-            TypeError: indices or delays_ms is neither.
-            ValueError: delays_ms is not as long as indices.
-            IndexError: an index is negative or not below len(batch).
-            OverflowError: a deadline does not fit into 64 bits. In all these cases nothing is moved.
+            TypeError: `indices` or `delays_ms` has another type.
+            ValueError: `delays_ms` and `indices` differ in length.
+            IndexError: An index is negative or not less than `len(batch)`.
+            OverflowError: A deadline does not fit into 64 bits.
 
-        Runtime complexity: O(1) an index. The GIL is released.
+        After an error no timer was moved. O(1) per index. Releases the GIL. Thread-safe.
 
-        >>> from array import array
-        >>> from hwheel import ManualTimer
-        >>> timer = ManualTimer()
-        >>> idle = timer.call_many(array("q", [30, 30, 30]), lambda indices: print("idle:", list(indices)))
-        >>> timer.advance(0.02)
-        >>> idle.reschedule(array("q", [0, 2]), 30)
-        2
-        >>> timer.advance(0.03)
-        idle: [1]
-        idle: [0, 2]
+        Example:
+            >>> from array import array
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> idle = timer.call_many(array("q", [30, 30, 30]), lambda indices: print("idle:", list(indices)))
+            >>> timer.advance(0.02)
+            >>> idle.reschedule(array("q", [0, 2]), 30)
+            2
+            >>> timer.advance(0.03)
+            idle: [1]
+            idle: [0, 2]
         """
         cdef Int64Buffer buffer = None if indices is None else timer_batch_indices(self, indices)
-        cdef const int64_t* chosen = NULL if buffer is None else <const int64_t*>buffer.data
-        cdef int64_t count = hw_peek64(&self.batch.length) if buffer is None else buffer.count
-        cdef Int64Buffer delays
-        cdef int64_t delay_ms, moved = 0
-        cdef const char* data
-        cdef Py_ssize_t stride
+        cdef Indices named = timer_batch_named(self, buffer)
+        cdef Int64Buffer delays_buffer
+        cdef Delays delays
+        cdef int64_t delay_ms
         if is_one_number(delays_ms):
             delay_ms = milliseconds_argument(delays_ms, "delays_ms")
-            data, stride = <const char*>&delay_ms, 0
+            delays = Delays(<const char*>&delay_ms, 0, 1)
         else:
-            delays = int64_buffer(delays_ms, "delays_ms")
-            if delays.count != count:
-                raise ValueError(f"there must be a delay for each of the {count:,} indices, not {delays.count:,}")
-            data, stride = delays.data, delays.stride
-        if hw_peek64(&self.batch.pending) and count:
-            moved = timer_batch_reschedule(self, chosen, count, data, stride)
-        return moved
+            delays_buffer = int64_buffer(delays_ms, "delays_ms")
+            if delays_buffer.count != named.count:
+                raise ValueError(f"delays_ms must have {named.count:,} items, one for each index, got {delays_buffer.count:,}")
+            delays = delays_of(delays_buffer)
+        if hw_peek64(&self.batch.pending) == 0 or named.count == 0:
+            return 0
+        return timer_batch_reschedule(self, named, delays)
 
     def extend(self, delays_ms, callback=None):
-        """Adds a timer for each delay from now, as `call_many`. Returns the range of their indices, which go on from len(batch).
+        """Add a timer for each delay from now, as `call_many` does.
 
-        They stand behind what was added for their ticks before, and what falls due comes in one call for all of the batch. Whatever
-        has gone before, the memory of a batch is that of what is pending.
+        In their ticks the new timers run after the timers added before, and one call of the callback still serves the whole
+        batch. The memory of a batch depends on its pending timers only.
 
-        A batch releases its callback with its last timer. Then `extend` wants it again; so who cannot know whether anything is
-        pending, a callback, say, that extends its own batch, always gives it.
+        A batch releases its callback when its last timer has run or is cancelled, and `extend` then needs it again. If you
+        cannot know whether anything is pending, for example inside the batch's own callback, always pass the callback.
 
-        Arguments:
-            delays_ms: milliseconds, a one-dimensional buffer of int64.
-            callback: None, or that of the batch.
+        Args:
+            delays_ms: Milliseconds, a one-dimensional buffer of int64.
+            callback: The batch's callback. May be omitted while a timer is pending.
+
+        Returns:
+            The range of the new timers' indices, which begins at `len(batch)`.
+
         Raises:
-            TypeError: delays_ms or callback is neither.
-            ValueError: there are delays, nothing is pending and no callback is given; or another one than what is pending has.
-            OverflowError: a deadline does not fit into 64 bits.
-            TimerFull: the timer has no room for all.
-            TimerClosed: the timer is closed, or nobody has it any more. In all these cases nothing is added.
+            TypeError: `delays_ms` or `callback` has another type.
+            ValueError: The callback is needed, or is not the batch's own.
+            OverflowError: A deadline does not fit into 64 bits.
+            TimerFull: The timer has no room for all of them.
+            TimerClosed: The timer is closed or no longer exists.
 
-        Runtime complexity: O(1) a delay. The GIL is released.
+        After an error no timer was added. O(1) per delay. Releases the GIL. Thread-safe.
 
-        >>> from array import array
-        >>> from hwheel import ManualTimer
-        >>> timer = ManualTimer()
-        >>> idle = timer.call_many(array("q", [30, 30]), lambda indices: print("idle:", list(indices)))
-        >>> timer.advance(0.02)
-        >>> idle.extend(array("q", [10, 30]))
-        range(2, 4)
-        >>> timer.advance(0.03)
-        idle: [0, 1, 2]
-        idle: [3]
+        Example:
+            >>> from array import array
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> idle = timer.call_many(array("q", [30, 30]), lambda indices: print("idle:", list(indices)))
+            >>> timer.advance(0.02)
+            >>> idle.extend(array("q", [10, 30]))
+            range(2, 4)
+            >>> timer.advance(0.03)
+            idle: [0, 1, 2]
+            idle: [3]
         """
         return timer_batch_extend(self, delays_ms, callback)
 
@@ -188,59 +201,14 @@ cdef class TimerBatch:
         return f"<TimerBatch of {len(self)}, {self.pending} pending>"
 
 
-cdef Int64Buffer timer_batch_indices(TimerBatch self, object indices):
-    """The argument `indices`, each of which the batch has."""
-    cdef Int64Buffer buffer = int64_indices(indices)
-    cdef const int64_t* chosen = <const int64_t*>buffer.data
-    cdef int64_t index = 0, i
-    cdef bint bad = False
-    with nogil:
-        for i in range(buffer.count):
-            index = hw_read(&chosen[i])
-            if not 0 <= index < hw_peek64(&self.batch.length):
-                bad = True
-                break
-    if bad:
-        raise IndexError(f"index {index} is outside of a batch of {hw_peek64(&self.batch.length)}")
-    return buffer
-
-
-cdef int64_t timer_batch_reschedule(TimerBatch self, const int64_t* indices, int64_t count, const char* delays_ms,
-                                    Py_ssize_t stride) except -1:
-    cdef Timer* timer = self.batch.timer
-    cdef Instant now
-    cdef int64_t bad, base_ms = 0, last_ms = 0, moved = 0
-    cdef Status status = NOT_YET
-    cdef WhenDue due = ASK_WHEN_DUE if timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
-    timer_read_clock(timer, &now)
-    with nogil:
-        bad = batch_check(delays_ms, stride, count if stride else 1, timer, &now, &base_ms, &last_ms)
-    if bad >= 0:
-        raise OverflowError(f"the deadline of delays_ms[{bad}] does not fit into 64 bits of milliseconds")
-    while True:
-        with nogil:
-            status = batch_reschedule(self.batch, indices, count, delays_ms, stride, now.ms, base_ms, last_ms, due, &moved)
-        if status != NOT_YET or not timer_make_room(timer, None, status, &due):
-            break
-    if status != OK:
-        status_raise(timer, status)
-    timer_heed_clock(timer, &now)
-    return moved
-
-
-cdef bint timer_batch_keep(TimerBatch self, array.array indices) except -1:
-    """What close() gives back of a batch, piece by piece. True for the first piece: the batch is returned once."""
-    with cython.critical_section(self):
-        if self.remaining is None:
-            self.remaining = indices
-            return True
-        array.extend(self.remaining, indices)
-    return False
+# --- handing out -------------------------------------------------------------------------------------------------
 
 
 cdef array.array timer_batch_room(TimerBatch self, array.array before):
-    """An array that begins with another one, if there is one, and has room for all that fell due of a batch whose head was
-    taken. When there is no memory for it, it goes back."""
+    """Return an array with the items of `before` and room for the expired timers of a batch whose head was taken.
+
+    If there is no memory, the batch is put back.
+    """
     cdef array.array room
     cdef int64_t limit, count = 0 if before is None else len(before)
     lock_with_gil(self.batch.timer)
@@ -257,18 +225,16 @@ cdef array.array timer_batch_room(TimerBatch self, array.array before):
 
 
 cdef bint timer_batch_put_back(TimerBatch self) except False:
-    """Instead of timer_batch_take or timer_batch_return: what fell due stays the next to be taken."""
-    cdef void* blocks = NULL
-    cdef bint finished
+    """Undo the taking of a head: the batch is the next to be taken again."""
+    cdef BatchRelease release = BatchRelease(NULL, False)
     lock_with_gil(self.batch.timer)
-    finished = batch_put_back_locked(self.batch, &blocks)
+    batch_put_back_locked(self.batch, &release)
     lock_release(self.batch.timer)
-    blocks_free(blocks)
-    return timer_batch_ended(self, finished)
+    return timer_batch_release(self, &release)
 
 
 cdef bint array_shorten(array.array numbers, int64_t count) except False:
-    """Nothing fails by it: where there is no memory for a smaller one, the room stays."""
+    """Shorten an array. This never fails: without memory for a smaller block, the array keeps the large one."""
     if count == len(numbers):
         return True
     try:
@@ -279,45 +245,54 @@ cdef bint array_shorten(array.array numbers, int64_t count) except False:
 
 
 cdef array.array timer_batch_take(TimerBatch self, array.array room, const Instant* now):
-    """What fell due of a batch whose head was taken, in order, for which there is room."""
+    """Take the expired timers of a batch whose head was taken, as far as there is room."""
     cdef int64_t taken, limit = len(room)
-    cdef void* blocks = NULL
-    cdef bint finished = False
+    cdef BatchRelease release = BatchRelease(NULL, False)
     with nogil:
-        taken = batch_take(self.batch, limit, <int64_t*>room.data.as_longlongs, now, &blocks, &finished)
-        blocks_free(blocks)
-    timer_batch_ended(self, finished)
+        taken = batch_take(self.batch, <int64_t*>room.data.as_longlongs, limit, now, &release)
+    timer_batch_release(self, &release)
     array_shorten(room, taken)
     return room
 
 
+# --- close() -----------------------------------------------------------------------------------------------------
+
+
+cdef bint timer_batch_keep(TimerBatch self, array.array indices) except -1:
+    """Add indices to what close() returns of a batch. Return True for the first ones: close() lists a batch once."""
+    with cython.critical_section(self):
+        if self.remaining is None:
+            self.remaining = indices
+            return True
+        array.extend(self.remaining, indices)
+    return False
+
+
 cdef bint timer_batch_return(TimerBatch self, list returned) except False:
-    """For close(): what had not run of a batch whose head was taken, in order, becomes its `remaining`; and the batch one of
-    what is returned, where there is room for it."""
+    """Move the expired timers of a batch whose head was taken to `remaining`, and list the batch once in `returned`, which has
+    room."""
     cdef array.array before = self.remaining
     cdef array.array indices = timer_batch_room(self, before)
-    cdef object callback = batch_callback(self)     # which it keeps
+    cdef object callback = batch_callback(self)     # a returned batch keeps it
     cdef int64_t count = 0 if before is None else len(before)
     cdef int64_t taken, limit = len(indices) - count
-    cdef void* blocks = NULL
-    cdef bint finished = False
+    cdef BatchRelease release = BatchRelease(NULL, False)
     with nogil:
-        taken = batch_take(self.batch, limit, <int64_t*>indices.data.as_longlongs + count, NULL, &blocks, &finished)
+        taken = batch_take(self.batch, <int64_t*>indices.data.as_longlongs + count, limit, NULL, &release)
     lock_with_gil(self.batch.timer)
-    finished = batch_returned_locked(self.batch, &blocks)
+    batch_returned_locked(self.batch, &release)
     lock_release(self.batch.timer)
-    # The GIL is not given up until the indices are where they last, because another thread might fork.
+    # From here on, only `indices` has the timers. The GIL stays held until `remaining` has them, because another thread
+    # might fork.
     array_shorten(indices, count + taken)
     if taken:
         with cython.critical_section(self):
             self.remaining = indices
             self.callback_ = callback
         if before is None:
-            list_fill_room(returned, self)      # it is returned once
-    timer_batch_ended(self, finished)
-    with nogil:
-        blocks_free(blocks)
+            list_fill_room(returned, self)
+    timer_batch_release(self, &release)
     return True
 
 
-hw_set_name(<PyObject*>TimerBatch, "hwheel.TimerBatch")     # see task.pxi
+hw_set_name(<PyObject*>TimerBatch, "hwheel.TimerBatch")     # see timer_task.pxi

@@ -1,18 +1,20 @@
-# TimerGroup: timers that belong together, as Python sees them. The list of them is in group/group.pxi.
+# TimerGroup and the tasks that it creates, as Python sees them: each is a task of its kind with a Member behind it.
 
 
 cdef enum:
     GROUP_SLICE = 4096      # members that are cancelled under one hold of the lock
 
+cdef Py_ssize_t GROUP_TASK_SIZE = GroupTask.__basicsize__ - entry_offset      # of all fields of a GroupTask
 
-cdef Py_ssize_t GROUP_TASK_SIZE = GroupTask.__basicsize__ - entry_offset      # of all of its fields
+
+# --- tasks of a group --------------------------------------------------------------------------------------------
 
 
 cdef void member_end(Task* task, Member* self) noexcept:
-    """For a task that dies."""
+    """Release the group of a task that is deallocated."""
     if self.group is NULL:
         return
-    if self.next is not NULL:           # of call_every, and never brought back: see task_leave_timer
+    if self.next is not NULL:           # a task of call_every that was handed out and never came back
         lock_with_gil(<Timer*>task.owner)
         group_leave_locked(task)
         lock_release(<Timer*>task.owner)
@@ -22,29 +24,29 @@ cdef void member_end(Task* task, Member* self) noexcept:
 
 @cython.final
 cdef class GroupTask(TimerTask):
-    """What `call_later` and `call_at` of a TimerGroup return."""
+    """The TimerTask that `TimerGroup.call_later` and `call_at` return."""
 
 
 @cython.final
-@cython.trashcan(True)      # as of PeriodicTask
+@cython.trashcan(True)      # see PeriodicTask
 cdef class GroupTermsTask(TermsTask):
-    """The same with `slack` or `max_lateness`."""
+    """A GroupTask with `slack` or `max_lateness`."""
 
     def __dealloc__(self):
         member_end(&self.task, &self.member)
 
 
 @cython.final
-@cython.trashcan(True)      # as of PeriodicTask
+@cython.trashcan(True)      # see PeriodicTask
 cdef class GroupPeriodicTask(PeriodicTask):
-    """What `call_every` of a TimerGroup returns."""
+    """The TimerTask that `TimerGroup.call_every` returns."""
 
     def __dealloc__(self):
         member_end(&self.task, &self.member)
 
 
 cdef TimerTask group_task_new(Group* group, Timer* timer, object callback, PyObject** args, Py_ssize_t count):
-    """task_new for a task of a group. Not by way of that, which is inlined where it stands as long as it has one caller."""
+    """Return a GroupTask. A copy of task_new, because the compiler inlines that as long as it has one caller."""
     cdef PyObject* made = hw_gc_new(<PyObject*>GroupTask)
     cdef PyObject** slots
     cdef GroupTask self
@@ -52,12 +54,12 @@ cdef TimerTask group_task_new(Group* group, Timer* timer, object callback, PyObj
         raise MemoryError
     memset(<char*>made + entry_offset, 0, GROUP_TASK_SIZE)
     slots = task_slots(made)
-    Py_INCREF(None)                     # both replaced by task_set_call
+    Py_INCREF(None)                     # both are replaced by task_set_call
     slots[0] = <PyObject*>None
     Py_INCREF(None)
     slots[1] = <PyObject*>None
     self = <GroupTask>made
-    Py_DECREF(self)                     # the reference that it was made with; `self` has one of its own
+    Py_DECREF(self)                     # hw_gc_new's reference; `self` has its own
     task_set_call(self, callback, arguments_from(args, 0, count), None)
     task_untrack(self)
     member_init(&self.task, &self.member, group)
@@ -66,7 +68,7 @@ cdef TimerTask group_task_new(Group* group, Timer* timer, object callback, PyObj
 
 
 cdef void group_task_dealloc(PyObject* self) noexcept:
-    """task_dealloc for a task of a group."""
+    """Deallocate a GroupTask, as task_dealloc does a TimerTask."""
     PyObject_GC_UnTrack(self)
     if task_slots(self)[0] == <PyObject*>None and task_slots(self)[1] == <PyObject*>None:
         group_task_free(self)
@@ -79,11 +81,14 @@ cdef void group_task_free(PyObject* self) noexcept:
     task_free(self)
 
 
-hw_set_dealloc(<PyObject*>GroupTask, group_task_dealloc)    # see task.pxi
+hw_set_dealloc(<PyObject*>GroupTask, group_task_dealloc)    # see timer_task.pxi
+
+
+# --- adding ------------------------------------------------------------------------------------------------------
 
 
 cdef TimerGroup core_group(BaseTimer self):
-    """BaseTimer.group."""
+    """Return a new group for BaseTimer.group."""
     cdef TimerGroup made
     core_set_up(self)
     made = TimerGroup.__new__(TimerGroup)
@@ -96,7 +101,7 @@ cdef TimerGroup core_group(BaseTimer self):
 
 cdef inline bint group_ready(TimerGroup self) except False:
     if self.group is NULL:
-        raise RuntimeError("this group has not been set up: a TimerGroup is made by group()")
+        raise RuntimeError("this TimerGroup was not created by group()")
     return True
 
 
@@ -116,7 +121,7 @@ cdef inline TimerTask group_add_call(TimerGroup self, const Instant* now, const 
 
 
 cdef TimerTask group_call_later(TimerGroup self, object delay, object callback, PyObject** args, Py_ssize_t count):
-    """call_later, for any way in which its arguments come."""
+    """call_later without terms."""
     cdef Instant now, length
     group_ready(self)
     seconds_argument(delay, "delay", &length)
@@ -127,7 +132,7 @@ cdef TimerTask group_call_later(TimerGroup self, object delay, object callback, 
 
 
 cdef TimerTask group_call_at(TimerGroup self, object when, object callback, PyObject** args, Py_ssize_t count):
-    """call_at, for any way in which its arguments come."""
+    """call_at without terms."""
     cdef Instant now, length
     group_ready(self)
     seconds_argument(when, "when", &length)
@@ -138,20 +143,25 @@ cdef TimerTask group_call_at(TimerGroup self, object when, object callback, PyOb
     return group_add_call(self, &now, &length, callback, args, count)
 
 
+# --- cancelling --------------------------------------------------------------------------------------------------
+
+
 cdef Member* group_cancel_slice_locked(Group* self, Timer* timer, int64_t last, int64_t* count_out) noexcept:
-    """Cancels the first GROUP_SLICE of those that have joined up to the last. They come back in a chain through `prev`, each
-    with a reference for the caller to drop."""
+    """Cancel the first GROUP_SLICE members, up to the number `last`.
+
+    Returns them as a chain through `prev`. The caller drops one reference of each.
+    """
     cdef Member* first = NULL
     cdef Member* end = NULL
     cdef Member* member = self.members.next
     cdef Member* following
     cdef Task* task
     cdef int64_t count = 0
-    while count < GROUP_SLICE and member is not &self.members and member.number // MEMBER_STEP <= last:
+    while count < GROUP_SLICE and member is not &self.members and <int64_t>member.number <= last:
         following = member.next
         hw_prefetch(following.next)
         task = member_task(member)
-        if task_cancel_locked(timer, task) != OK:       # of call_every, and it runs: the wheel has no reference to it
+        if task_cancel_locked(timer, task) != OK:       # a running task of call_every: the wheel has no reference to it
             Py_INCREF(entry_task(&task.entry))
         if end is NULL:
             first = member
@@ -166,7 +176,7 @@ cdef Member* group_cancel_slice_locked(Group* self, Timer* timer, int64_t last, 
 
 
 cdef int64_t group_cancel(TimerGroup self, bint closes) except -1:
-    """Cancels all that have joined so far. With `closes` none joins any more."""
+    """Cancel all present members. Return their number. closes: no more tasks can join."""
     cdef Timer* timer = self.timer.timer
     cdef Group* group = self.group
     cdef int64_t count = 0, last
@@ -181,54 +191,55 @@ cdef int64_t group_cancel(TimerGroup self, bint closes) except -1:
         lock_release(timer)
         if member is NULL:
             return count
-        while member is not NULL:       # whoever is cancelled joins no group any more: the chain is this thread's
+        while member is not NULL:       # a cancelled task joins no group again, so no other thread changes the chain
             task = entry_task(&member_task(member).entry)
             member = member.prev
             task_drop_call(task)
-            Py_DECREF(task)             # the wheel's reference, of task_schedule, or that of the slice
+            Py_DECREF(task)             # the wheel's reference (task_schedule), or that of the slice
         lock_with_gil(timer)
 
 
 cdef class TimerGroup:
-    """What `timer.group()` returns: timers that belong together, of one connection, request or session, say.
+    """Timers that are cancelled together, for example those of one connection. Created by `BaseTimer.group`.
 
-    They are the timer's, and run as all of its do; the group cancels them at once. One that has run or was cancelled
-    has left its group, which may live for long and never grows by what is over. `len(group)` is how many there are: those
-    that are pending, and those of `call_every` while they run. In a `with` block it is closed at the end.
+    Its timers belong to the timer and run like all others. A timer that has run or is cancelled leaves the group, so a
+    long-lived group does not grow. `len(group)` is the number of pending timers; a timer of `call_every` also counts while
+    it runs. A `with` block closes the group at its end.
 
-    A group that is dropped lets its timers go on: they run. So it does not keep them, nor they it.
+    Group and timers do not keep each other alive. The timers of a group that is garbage-collected still run.
 
-    Thread-safety: every method may be called from any thread, also inside callbacks.
+    Thread-safe: any thread may call any method, also inside callbacks.
 
-    >>> from hwheel import ManualTimer
-    >>> timer = ManualTimer()
-    >>> with timer.group() as connection:
-    ...     idle = connection.call_later(30, print, "idle for too long")
-    ...     ping = connection.call_every(10, print, "ping")
-    ...     timer.advance(25)
-    ...     len(connection)
-    ping
-    ping
-    2
-    >>> len(timer)
-    0
+    Example:
+        >>> from hwheel import ManualTimer
+        >>> timer = ManualTimer()
+        >>> with timer.group() as connection:
+        ...     idle = connection.call_later(30, print, "idle for too long")
+        ...     ping = connection.call_every(10, print, "ping")
+        ...     timer.advance(25)
+        ...     len(connection)
+        ping
+        ping
+        2
+        >>> len(timer)
+        0
     """
 
     def __init__(self):
-        raise TypeError("a TimerGroup is made by group()")
+        raise TypeError("group() creates TimerGroup objects")
 
     def __dealloc__(self):
         if self.group is not NULL:
             group_release(self.group)
 
     def call_later(self, delay, callback, *args, slack=0, max_lateness=None, context=None):
-        """As the timer's: calls `callback(*args)` in `delay` seconds. Returns the TimerTask.
+        """Call `callback(*args)` after `delay` seconds. Same as the timer's `call_later`, for a task of this group.
 
         Raises:
-            TypeError, ValueError, OverflowError, TimerFull: as the timer's.
-            TimerClosed: the group or its timer is closed.
+            TimerClosed: The group or its timer is closed.
+            TypeError, ValueError, OverflowError, TimerFull: As for the timer's method.
 
-        Runtime complexity: O(1).
+        O(1). Thread-safe.
         """
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)
@@ -238,7 +249,7 @@ cdef class TimerGroup:
         return group_call_later(self, delay, callback, hw_tuple_items(<PyObject*>args), len(args))
 
     def call_at(self, when, callback, *args, slack=0, max_lateness=None, context=None):
-        """As the timer's: the same at a time on the timer's clock, in seconds."""
+        """Call `callback(*args)` at a time on the timer's clock. Same as the timer's `call_at`, for a task of this group."""
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)
         if terms_are_asked_for(slack, max_lateness):
@@ -248,30 +259,40 @@ cdef class TimerGroup:
 
     def call_every(self, interval, callback, *args, missed_ticks="skip", slack=0, jitter=0, random=None, max_lateness=None,
                    context=None):
-        """As the timer's: calls `callback(*args)` every `interval` seconds, until it is cancelled."""
+        """Call `callback(*args)` every `interval` seconds. Same as the timer's `call_every`, for a task of this group."""
+        cdef GroupPeriodicTask task
         group_ready(self)
-        return core_call_every(self.timer, self, interval, callback, args, missed_ticks, slack, jitter, random, max_lateness,
-                               context)
+        task = GroupPeriodicTask.__new__(GroupPeriodicTask)
+        periodic_set_interval(task, interval, missed_ticks)
+        periodic_set_call(task, context, callback, args)
+        periodic_set_jitter(task, jitter, random)
+        terms_argument(slack, max_lateness, &task.terms)
+        member_init(&task.task, &task.member, self.group)
+        core_start_periodic(self.timer, task)
+        return task
 
     def cancel(self):
-        """Cancels all of them, and releases their callbacks. Returns how many it kept from running (again).
+        """Cancel all timers of the group, and release their callbacks.
 
-        What has been handed out runs to its end. Up to 4,096 are cancelled at one moment; of more, so many at a time, in the
-        order in which they were added, so that an `add` waits for no more. What is added meanwhile stays.
+        A call that is running continues to its end. More than 4,096 timers are cancelled in slices of that size, in the order
+        in which they were added. Timers that are added to the group meanwhile stay.
 
-        Runtime complexity: O(len(group)), however many the timer holds.
+        Returns:
+            The number of timers that this call kept from running (again).
+
+        O(len(group)), independent of the number of timers in the timer. Thread-safe.
         """
         group_ready(self)
         return group_cancel(self, False)
 
     def close(self):
-        """Makes no more timers, and cancels all that there are. Returns how many. Closing again is fine."""
+        """Refuse new timers, and cancel all present ones. Return their number. May be called again."""
         group_ready(self)
         return group_cancel(self, True)
 
     @property
     def closed(self):
-        """True from close() on."""
+        """True after close()."""
         return self.group is NULL or hw_peek(&self.group.closed) != 0
 
     def __enter__(self):
@@ -285,11 +306,11 @@ cdef class TimerGroup:
         return 0 if self.group is NULL else hw_peek64(&self.group.count)
 
     def __bool__(self):
-        """True, also when there are none."""
+        """Return True, also for an empty group."""
         return True
 
     def __repr__(self):
         return f"<TimerGroup of {self.timer!r}, {'closed' if self.closed else len(self)}>"
 
 
-hw_set_name(<PyObject*>TimerGroup, "hwheel.TimerGroup")     # see task.pxi
+hw_set_name(<PyObject*>TimerGroup, "hwheel.TimerGroup")     # see timer_task.pxi

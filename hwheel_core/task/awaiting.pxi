@@ -1,35 +1,33 @@
-# `await task`: a coroutine waits for a task of any timer, on any thread, and gets what its callback returns or raises.
+# `await task`: a coroutine waits for a task of any timer, run by any thread, and gets the callback's result or exception.
 #
-# What nobody awaits should cost nothing for it. So it is not the task that knows who awaits it: an Awaited takes the place of
-# its callback, calls that, and tells. A cancel releases the callback, whatever it is, and so the Awaited, which tells of that in
-# its end. For that nothing else may hold on to it: who waits has the list of those who wait, and no more.
+# A task that is never awaited must not pay for this. So the task does not know its waiters: an Awaited replaces its callback,
+# runs it, and notifies the waiters. A cancel releases the callback, which deallocates the Awaited, and its __del__ notifies
+# them. So nothing else may refer to an Awaited: a waiter has only the list of waiters.
 
 
 cdef class Awaited:
-    """In the place of a callback."""
+    """The callback of a task that is awaited. It calls the task's own callback."""
 
     def __call__(self, *args, **kwargs):
         try:
             result = None if self.callback is None else self.callback(*args, **kwargs)
         except Exception as error:
-            if not awaited_tell(self, None, error):
+            if not awaited_notify(self, None, error):
                 raise
             return None
-        awaited_tell(self, result, None)
+        awaited_notify(self, result, None)
 
     def __del__(self):
-        try:
-            awaited_tell(self, None, None, True)
-        except Exception:
-            pass        # there is no memory to tell with
+        awaited_notify(self, None, None, True)
 
 
-def future_settle(loop, future, result, error, cancelled):
-    """In the loop's thread."""
+def future_settle(future, result, error, cancelled):
+    """Set the result of a waiter's future, in the thread of its loop."""
     if future.done():
-        # Whoever waited has been cancelled meanwhile: nobody else hears of it.
+        # The waiter was cancelled meanwhile, so the loop's exception handler gets the error.
         if error is not None:
-            loop.call_exception_handler({"message": "Exception in a timer's callback that was awaited", "exception": error})
+            context = {"message": "Exception in the callback of an awaited timer", "exception": error}
+            future.get_loop().call_exception_handler(context)
     elif cancelled:
         future.cancel()
     elif error is None:
@@ -44,57 +42,56 @@ def future_settle(loop, future, result, error, cancelled):
 
 
 cdef bint waiter_leave(list waiters, object waiter) except False:
-    """In one step, because who tells and who waits may both be about to do it, in two threads."""
+    """Remove a waiter. Its own thread and the thread that notifies it may both do so."""
     try:
         waiters.remove(waiter)
     except ValueError:
-        pass                    # the other one was faster
+        pass
     return True
 
 
-cdef bint awaited_tell(Awaited self, object result, object error, bint cancelled=False) except -1:
-    """Tells all who wait, once. False: there is nobody who would hear it. In the child of a fork the loop is the parent's."""
-    cdef bint told = False
+cdef bint awaited_notify(Awaited self, object result, object error, bint cancelled=False) except -1:
+    """Notify each waiter once. Return False if there was none to notify."""
+    cdef bint notified = False
     if not self.waiters:
         return False
-    process = os.getpid()
-    # Whoever comes while this tells the others waits for the next run of a call_every. Each leaves the list when he has been
-    # told, so that after an interruption the end of this tells the rest.
+    # A copy, because a coroutine that starts to wait now waits for the next run of a call_every. Each waiter leaves the list at
+    # once, so that __del__ notifies the others if an interruption ends this loop.
     for waiter in self.waiters[:]:
-        loop, future, waits_in = waiter
-        if waits_in == process and not future.done():
+        loop, future = waiter
+        if not future.done():
             try:
-                loop.call_soon_threadsafe(future_settle, loop, future, result, error, cancelled)
-                told = True
+                loop.call_soon_threadsafe(future_settle, future, result, error, cancelled)
+                notified = True
             except RuntimeError:
                 pass            # the loop is closed
         waiter_leave(self.waiters, waiter)
-    return told
+    return notified
 
 
 cdef object task_unwrapped(object callback):
-    """The callback itself, where an Awaited may stand in its place."""
+    """Return the task's own callback."""
     return (<Awaited>callback).callback if type(callback) is Awaited else callback
 
 
-cdef bint task_tell(TimerTask self, object result, object error, bint cancelled=False) except -1:
-    """Of a task whose callback was not called: tells who awaits it, and puts the callback back in its place."""
+cdef bint task_notify(TimerTask self, object result, object error, bint cancelled=False) except -1:
+    """Notify the waiters of a task whose callback was not called, and restore the callback. Return False if there was none."""
     cdef object awaited
     with cython.critical_section(self):
         awaited = self.callback_
         if type(awaited) is Awaited:
             self.callback_ = (<Awaited>awaited).callback
-    return type(awaited) is Awaited and awaited_tell(awaited, result, error, cancelled)
+    return type(awaited) is Awaited and awaited_notify(awaited, result, error, cancelled)
 
 
 cdef list task_waiters(TimerTask self, object waiter):
-    """The list of those who await the task, with one more, who is in it before a run can begin that would not find it there."""
+    """Add a waiter to a task that has not begun to run. Return the list of its waiters."""
     cdef Awaited awaited = Awaited.__new__(Awaited)
     cdef list waiters = []
     cdef bint is_to_come
     awaited.waiters = waiters
+    # No allocation inside the section: it could start the garbage collector, and a finalizer could change the task.
     with cython.critical_section(self):
-        # Nothing is made here, because that may start the garbage collector, and with it anything.
         is_to_come = self.callback_ is not None or (
             not self.task.flags & TASK_HAD_CALLBACK and task_state(&self.task) in (TASK_NEW, TASK_PENDING))
         if type(self.callback_) is Awaited:
@@ -105,18 +102,18 @@ cdef list task_waiters(TimerTask self, object waiter):
         if is_to_come:
             waiters.append(waiter)
     if not is_to_come:
-        raise RuntimeError("the task has begun already, and what it returns is not kept: await it before it is due")
+        raise RuntimeError("the task has already begun to run and its result was not kept: await it before its deadline")
     return waiters
 
 
 def task_wait(TimerTask task):
-    """What `await task` goes through."""
+    """Wait for a task, for `await task`."""
     import asyncio
     loop = asyncio.get_running_loop()
     if task_state(&task.task) == TASK_CANCELLED:
         raise asyncio.CancelledError
     future = loop.create_future()
-    waiter = loop, future, os.getpid()
+    waiter = loop, future
     waiters = task_waiters(task, waiter)
     try:
         return (yield from future.__await__())

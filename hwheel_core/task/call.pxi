@@ -1,21 +1,29 @@
-# What a TimerTask calls: how callback and arguments are kept, called and let go of, and when the garbage collector sees
-# them.
+# The call of a TimerTask: how callback and arguments are stored, run and released, and the context they run in.
 #
-# Garbage collection. A pending task is the wheel's, which is alive, so the cyclic collector could never free it and
-# need not look at it: a million pending tasks would only slow it down. They are untracked when they go in; what comes
-# out with references on it is tracked again.
+# Garbage collection. The wheel holds every pending task, so the cyclic collector can never free one and need not visit it: a
+# million pending tasks would only slow it down. Tasks are untracked when they are added, and tracked again if they leave
+# the wheel with references.
 #
-# Callback, arguments and the flags that say what the arguments are belong together. The GIL guards them; where there is none,
-# the task's critical section, and whoever wants two of them takes them out in one.
+# Callback, arguments and the flags that describe the arguments change together. The GIL guards them; without a GIL the task's
+# critical section does. Objects that they replace are released after the section, because a finalizer may use the task.
 
 
 cdef inline void gc_track(object tracked) noexcept:
-    if HW_FREE_THREADED:                # two threads may come to it at once, and to be tracked twice is an error
+    # Without a GIL two threads may do this at once, and it is an error to track an object twice.
+    if HW_FREE_THREADED:
         hw_mutex_lock(&orphans)
     if not PyObject_GC_IsTracked(<PyObject*>tracked):
         PyObject_GC_Track(<PyObject*>tracked)
     if HW_FREE_THREADED:
         hw_mutex_unlock(&orphans)
+
+
+cdef tuple task_positional(tuple arguments, int32_t flags):
+    return arguments[:len(arguments) - 1] if flags & TASK_KEYWORDS else arguments
+
+
+cdef dict task_keywords(tuple arguments):
+    return arguments[len(arguments) - 1]
 
 
 cdef inline void task_untrack(TimerTask self) noexcept:
@@ -37,7 +45,11 @@ cdef void task_track(TimerTask self) noexcept:
                 gc_track(task_keywords(self.arguments))
 
 
+# --- storing -----------------------------------------------------------------------------------------------------
+
+
 cdef inline void task_set_call(TimerTask self, object callback, tuple args, dict kwargs):
+    """Replace the call, and all flags."""
     cdef Py_ssize_t count = len(args)
     cdef int32_t flags = 0 if callback is None else TASK_HAD_CALLBACK
     cdef object old_callback, old_arguments, arguments = None
@@ -49,7 +61,6 @@ cdef inline void task_set_call(TimerTask self, object callback, tuple args, dict
         flags |= TASK_ONE_ARGUMENT
     elif count:
         arguments = args
-    # What was there before dies at the end, when all three fit together again: it may have a finalizer that uses the task.
     with cython.critical_section(self):
         old_callback = self.callback_
         old_arguments = self.arguments
@@ -66,8 +77,7 @@ cdef inline object task_callback(TimerTask self):
 
 
 cdef inline TimerTask task_new(Timer* timer, object callback, PyObject** args, Py_ssize_t count):
-    """What TimerTask(..., callback, *args) makes, owned by a timer, but never seen by the garbage collector: for a task
-    that is about to be pending."""
+    """Return a TimerTask that the timer owns and the garbage collector does not track, because it is about to be pending."""
     cdef PyObject* made = hw_gc_new(<PyObject*>TimerTask)
     cdef PyObject** slots
     cdef TimerTask self
@@ -81,35 +91,27 @@ cdef inline TimerTask task_new(Timer* timer, object callback, PyObject** args, P
     Py_INCREF(None)
     slots[1] = <PyObject*>None
     self = <TimerTask>made
-    Py_DECREF(self)                     # the reference that it was made with; `self` has one of its own
+    Py_DECREF(self)                     # hw_gc_new's reference; `self` has its own
     self.task.flags = TASK_HAD_CALLBACK
     if count == 1:
         self.arguments = <object>args[0]
         self.task.flags |= TASK_ONE_ARGUMENT
     elif count:
-        arguments = PyTuple_New(count)
-        for i in range(count):
-            Py_INCREF(<object>args[i])
-            PyTuple_SET_ITEM(arguments, i, <object>args[i])
+        arguments = arguments_from(args, 0, count)
         PyObject_GC_UnTrack(<PyObject*>arguments)
         self.arguments = arguments
     task_own(self, timer)
     return self
 
 
-cdef tuple task_positional(tuple arguments, int32_t flags):
-    return arguments[:len(arguments) - 1] if flags & TASK_KEYWORDS else arguments
-
-
-cdef dict task_keywords(tuple arguments):
-    return arguments[len(arguments) - 1]
+# --- running and releasing ---------------------------------------------------------------------------------------
 
 
 cdef inline void task_drop_call(TimerTask self):
-    """Releases the callback and its arguments: after a cancel."""
+    """Release callback and arguments after a cancel."""
     if task_has_attributes(self):
         task_track(self)
-    cdef object callback, arguments     # these die at the end, as in task_set_call
+    cdef object callback, arguments
     with cython.critical_section(self):
         callback = self.callback_
         arguments = self.arguments
@@ -123,7 +125,7 @@ cdef bint task_is_released(TimerTask self) noexcept:
 
 
 cdef inline PyObject* task_call_raw(object callback, object arguments, int32_t flags) noexcept:
-    """The result, a new reference, or NULL and an exception is set."""
+    """Run a call. Return a new reference to its result, or NULL with an exception set."""
     cdef PyObject* only = <PyObject*>arguments
     cdef PyObject** positional = &only
     cdef size_t count = 1
@@ -142,6 +144,7 @@ cdef inline PyObject* task_call_raw(object callback, object arguments, int32_t f
 
 
 cdef bint task_call(object callback, object arguments, int32_t flags) except False:
+    """Run a call and drop its result."""
     cdef PyObject* result = task_call_raw(callback, arguments, flags)
     if result is NULL:
         return error_raise()
@@ -150,7 +153,7 @@ cdef bint task_call(object callback, object arguments, int32_t flags) except Fal
 
 
 cdef inline bint task_called_once(TimerTask self) noexcept:
-    """Calls the callback; by then the task has let go of it, so that it dies with the call. False: an exception is set."""
+    """Run the call. The task releases it first, so that its objects die with it. Return False if an exception is set."""
     cdef object callback, arguments
     cdef int32_t flags
     cdef PyObject* result
@@ -170,18 +173,17 @@ cdef inline bint task_called_once(TimerTask self) noexcept:
     return True
 
 
-# The contextvars.Context that a callback runs in: an empty one, unless the call brought its own. So what a callback sets is
-# not seen by the next one, as it would be if both ran in the context of their thread.
+# --- contexts ----------------------------------------------------------------------------------------------------
 #
-# A context costs more than the rest of a run. So one is entered for all that is run in a row, and changed for another only
-# after a callback that has left something in it.
+# A callback without `context` runs in an empty contextvars.Context, so it never sees values that another callback has set. A new
+# context costs more than the rest of a run. So one context serves a row of callbacks until one of them sets a variable.
 
 
 cdef object context_empty = PyContext_New()     # never entered
 
 
 cdef object context_enter():
-    """An empty context, entered. A copy, because up to CPython 3.12 PyContext_New crashes when there is no memory."""
+    """Enter an empty context and return it. A copy, because PyContext_New crashes without memory before CPython 3.13."""
     context = PyContext_Copy(context_empty)
     PyContext_Enter(context)
     return context
@@ -191,12 +193,12 @@ cdef bint context_leave(object context) except False:
     try:
         PyContext_Exit(context)
     except RuntimeError:
-        pass        # the callback has switched contexts by itself, as greenlets do
+        pass        # the callback has switched contexts, as greenlets do
     return True
 
 
 cdef inline object context_after(object context):
-    """The context for the next callback, entered, when one has run in this."""
+    """Return the entered context for the next callback, after one has run in this."""
     if PyObject_Size(context) == 0:
         return context
     context_leave(context)
@@ -204,8 +206,8 @@ cdef inline object context_after(object context):
 
 
 cpdef object context_run(object context, object callback):
-    """What runs a callback in a context that was brought: its `run`, which takes the callback as its first argument."""
+    """Return `context.run`, which takes the callback as its first argument."""
     callback_argument(callback)
     if not PyContext_CheckExact(context):
-        raise TypeError(f"context must be a contextvars.Context, not {context!r}")
+        raise TypeError(f"context must be a contextvars.Context, got {context!r}")
     return context.run

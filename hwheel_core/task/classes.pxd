@@ -3,26 +3,26 @@
 cdef class TimerTask:
     cdef Task task
     cdef object callback_
-    cdef object arguments       # None, the only argument (TASK_ONE_ARGUMENT), or a tuple that nobody else has
+    cdef object arguments       # None, the only argument (TASK_ONE_ARGUMENT), or a tuple that no other object refers to
 
 cdef class Awaited:
-    cdef object callback        # in whose place it stands; None: the task has none
-    cdef list waiters           # (loop, future, process) of those who wait
+    cdef object callback        # the task's own; None: it has none
+    cdef list waiters           # of (loop, future, process id)
 
 cdef struct Terms:
-    # When a task may run, besides its deadline. A length of zero is none.
-    Instant slack           # by so much it may be put off
-    Instant max_lateness    # later than so much after its deadline it does not run any more
-    int64_t put_off_ms      # by so much its deadline has been
+    # When a task may run, apart from its deadline. Zero: no such term.
+    Instant slack           # the deadline may be postponed by this much
+    Instant max_lateness    # the task is skipped if it would start more than this after its deadline
+    int64_t put_off_ms      # by how much the deadline was postponed
 
 cdef class TermsTask(TimerTask):
     cdef Terms terms
 
 cdef class PeriodicTask(TermsTask):
-    cdef object interval_ns     # Python ints: exact over any time, and not on the hot path
+    cdef object interval_ns     # Python ints, because nanoseconds over many years exceed 64 bits
     cdef object next_ns         # the next time on the grid of intervals
-    cdef Instant interval       # for want of memory
-    cdef object jitter_ns       # each run is later by a part of this
-    cdef object draw            # which part: a function that returns a float from 0 to 1. None: there is no jitter
-    cdef uintptr_t runner       # the thread that runs it; 0: none
-    cdef int32_t missed
+    cdef Instant interval       # for a restart without memory for Python ints
+    cdef object jitter_ns       # each run is postponed by a random part of this
+    cdef object draw            # a function that returns the part, a float from 0 to 1; None: there is no jitter
+    cdef uintptr_t runner       # the thread that runs the task; 0: none
+    cdef int32_t missed         # Missed

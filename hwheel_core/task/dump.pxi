@@ -1,19 +1,19 @@
-# What dump() and load() need of the core: tasks are looked at, the timer is closed at a moment when all that is pending is
-# known, and tasks come into a timer all at once. What is written, and how, is in src/hwheel/timers/dump.py.
+# The part of dump() and load() that needs the core: reading tasks, closing the timer at a moment when all that is pending has
+# been read, and adding all loaded tasks at once. src/hwheel/timers/dump.py defines the format.
 
 
 cdef bint task_is_of_calls(TimerTask self) noexcept:
-    """Whether all that there is of it is its times and its call: no subclass, which may hold more."""
+    """Return True if a task consists of its times and its call. Other subclasses may hold more."""
     cdef object kind = type(self)
     return (kind is TimerTask or kind is TermsTask or kind is PeriodicTask
             or kind is GroupTask or kind is GroupTermsTask or kind is GroupPeriodicTask)
 
 
 cdef object task_facts(TimerTask self):
-    """(deadline_ms, terms, repeats, random); None: it cannot be written.
+    """Return (deadline_ms, terms, repeats, random), or None if the task cannot be written.
 
-    terms: None, or (slack_ns, max_lateness_ns). repeats: None, or of call_every (interval_ns, missed, next_ns, jitter_ns).
-    random: what draws its jitter, or None for the system.
+    terms is None or (slack_ns, max_lateness_ns); repeats is None or, for call_every, (interval_ns, missed, next_ns,
+    jitter_ns); random draws its jitter, None: the system.
     """
     cdef PeriodicTask periodic
     cdef object terms = None, repeats = None, random = None
@@ -28,8 +28,11 @@ cdef object task_facts(TimerTask self):
     return hw_peek64(&self.task.deadline_ms), terms, repeats, random
 
 
+# --- dump() ------------------------------------------------------------------------------------------------------
+
+
 cdef list core_writable(BaseTimer self, bint anew):
-    """What is pending, or runs and comes back, and was not found to be writable yet."""
+    """Return the pending and the resting tasks that are not marked as writable. anew: clear all marks first."""
     cdef list found = []
     cdef TimerTask task
     for task in timer_pending(self.timer) + timer_resting(self.timer):
@@ -41,7 +44,7 @@ cdef list core_writable(BaseTimer self, bint anew):
 
 
 cdef bint core_close_if_writable(BaseTimer self) except -1:
-    """Closes the timer, if at this moment all that is pending was found to be writable."""
+    """Close the timer if all pending tasks are marked as writable. Return True if so."""
     cdef Timer* timer = self.timer
     cdef bint closed, writable
     lock_with_gil(timer)
@@ -56,112 +59,134 @@ cdef bint core_close_if_writable(BaseTimer self) except -1:
     return writable
 
 
+cdef bint task_take_resting(Timer* timer, TimerTask task, int64_t deadline_ms) noexcept:
+    """Cancel a task of call_every that cannot return to a closed timer. Return False if it was cancelled before."""
+    cdef bint taken
+    lock_with_gil(timer)
+    taken = task_state(&task.task) == TASK_EXPIRED
+    if taken:
+        hw_poke(&task.task.state, TASK_CANCELLED)
+        hw_poke64(&task.task.deadline_ms, deadline_ms)
+        task_rest_no_more_locked(timer, &task.task)
+        if task_flags(&task.task) & TASK_MEMBER:
+            group_leave_locked(&task.task)
+    lock_release(timer)
+    return taken
+
+
 cdef bint core_take_resting(BaseTimer self, list not_run) except False:
-    """At the end of dump(): tasks of call_every that ran while the timer was closed do not come back by themselves. They are
-    among what had not run, at the time of their next run."""
+    """Append the tasks of call_every that ran while the timer was closed, with the deadlines of their next runs."""
     cdef Timer* timer = self.timer
     cdef PeriodicTask task
     cdef Instant now, delay
     cdef int64_t deadline_ms, expiration_ms
-    cdef bint taken
     for task in timer_resting(timer):
         timer_read_clock(timer, &now)
         list_make_room(not_run)
         try:
-            periodic_next(task, &now, 0, &delay)       # load() draws anew
+            periodic_next(task, &now, 0, &delay)       # without jitter, which load() draws
             timer_due_or_raise(timer, &now, &delay, &deadline_ms, &expiration_ms)
-            lock_with_gil(timer)
-            taken = task_state(&task.task) == TASK_EXPIRED
-            if taken:
-                hw_poke(&task.task.state, TASK_CANCELLED)
-                hw_poke64(&task.task.deadline_ms, deadline_ms)
-                task_rest_no_more_locked(timer, &task.task)
-                if task_flags(&task.task) & TASK_MEMBER:
-                    group_leave_locked(&task.task)
-            lock_release(timer)
-            if taken:
+            if task_take_resting(timer, task, deadline_ms):
                 list_fill_room(not_run, task)
         finally:
             list_drop_room(not_run)
     return True
 
 
-cdef TimerTask task_of_record(BaseTimer self, object callback, tuple args, dict kwargs, object random, object terms,
-                              object periodic, const Instant* now):
-    """A new task of this timer, of what task_facts says, but that its times are counted from now."""
-    cdef TimerTask task
-    cdef PeriodicTask repeats
-    if periodic is not None:
-        task = PeriodicTask.__new__(PeriodicTask)
-    elif terms is not None:
-        task = TermsTask.__new__(TermsTask)
-    else:
-        task = TimerTask.__new__(TimerTask)
+# --- load() ------------------------------------------------------------------------------------------------------
+
+
+cdef TimerTask task_of_record(tuple record, const Instant* now):
+    """Return a new task for a record of core_add_records, without its times."""
+    callback, args, kwargs, random, _, terms, periodic = record
+    cdef type kind = TimerTask if terms is None else TermsTask if periodic is None else PeriodicTask
+    cdef TimerTask task = kind.__new__(kind)
     task_set_call(task, callback, args, kwargs)
     if terms is not None:
         slack_ns, max_lateness_ns = terms
         instant_set_ns(&(<TermsTask>task).terms.slack, slack_ns)
         instant_set_ns(&(<TermsTask>task).terms.max_lateness, max_lateness_ns)
     if periodic is not None:
-        interval_ns, missed, next_ns, jitter_ns = periodic
-        repeats = task
-        task.task.flags |= TASK_REPEATS
-        repeats.missed = MISSED_NAMES.index(missed)
-        repeats.interval = Instant(interval_ns // NS_PER_MS, interval_ns % NS_PER_MS)
-        repeats.interval_ns = interval_ns
-        repeats.next_ns = instant_ns(now) + next_ns
-        repeats.jitter_ns = jitter_ns
-        repeats.draw = None if not jitter_ns else system_draw() if random is None else random
-    task_own(task, self.timer)
+        periodic_set_record(task, periodic, random, now)
     return task
 
 
-cdef bint core_add_records(BaseTimer self, list records, list tasks) except False:
-    """Adds a task for each (callback, args, kwargs, random, ns from now, terms, periodic), in this order, and appends them to
-    an empty list; or an exception says why none is added. They are all there at one moment, and no memory is wanted after
-    it."""
-    cdef Timer* timer = self.timer
-    cdef Task** pointers = NULL
+cdef bint periodic_set_record(PeriodicTask self, tuple periodic, object random, const Instant* now) except False:
+    interval_ns, missed, next_ns, jitter_ns = periodic
+    self.task.flags |= TASK_REPEATS
+    self.missed = MISSED_NAMES.index(missed)
+    instant_set_ns(&self.interval, interval_ns)
+    self.interval_ns = interval_ns
+    self.next_ns = instant_ns(now) + next_ns
+    self.jitter_ns = jitter_ns
+    if jitter_ns:
+        self.draw = system_draw() if random is None else random
+    return True
+
+
+cdef bint core_load_records(BaseTimer self, list records, list tasks, const Instant* now, Placement* at) except False:
+    """Append a task for each record, and set its times."""
     cdef TimerTask task
-    cdef Instant now, delay
-    cdef int64_t deadline_ms, count, last_ms, i
-    cdef WhenDue due = ASK_WHEN_DUE if timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
+    cdef Instant delay
+    cdef int64_t deadline_ms
+    for record in records:
+        task = task_of_record(record, now)
+        task_own(task, self.timer)
+        tasks.append(task)
+        ns = record[4]
+        delay = Instant(integer_argument(ns // NS_PER_MS, "a delay"), ns % NS_PER_MS)
+        timer_due_or_raise(self.timer, now, &delay, &deadline_ms, &task.task.entry.expiration_ms)
+        task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
+        task.task.deadline_ms = deadline_ms
+        at.last_ms = max(at.last_ms, task.task.entry.expiration_ms)
+    return True
+
+
+cdef bint core_add_all(BaseTimer self, list tasks, Task** pointers, Placement* at) except False:
+    """Add new tasks of this timer: all of them, or none and an exception. pointers: room for all."""
+    cdef Timer* timer = self.timer
     cdef Status status = NOT_YET
-    core_ready(self)
-    timer_read_clock(timer, &now)
-    last_ms = now.ms
+    cdef TimerTask task
+    cdef int64_t count = len(tasks), i
+    for i in range(count):
+        task = tasks[i]
+        pointers[i] = &task.task
+        task_untrack(task)
+        Py_INCREF(task)                 # the wheel's, as in task_link
     try:
-        for callback, args, kwargs, random, ns, terms, periodic in records:
-            task = task_of_record(self, callback, args, kwargs, random, terms, periodic, &now)
-            tasks.append(task)
-            delay = Instant(integer_argument(ns // NS_PER_MS, "a delay"), ns % NS_PER_MS)
-            timer_due_or_raise(timer, &now, &delay, &deadline_ms, &task.task.entry.expiration_ms)
-            task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
-            task.task.deadline_ms = deadline_ms
-            last_ms = max(last_ms, task.task.entry.expiration_ms)
-        count = len(tasks)
-        pointers = <Task**>PyMem_RawMalloc((count + 1) * sizeof(Task*))
-        if pointers is NULL:
-            raise MemoryError
-        for i in range(count):
-            task = tasks[i]
-            pointers[i] = &task.task
-            task_untrack(task)
-            Py_INCREF(task)             # the wheel's, as in task_link; dropped below if it is not added
-        try:
-            while True:
-                with nogil:
-                    status = tasks_add(timer, pointers, count, now.ms, last_ms, due)
-                if status != NOT_YET or not timer_make_room(timer, None, status, &due):
-                    break
-        finally:
-            if status != OK:
-                for task in tasks:
-                    task_track(task)
-                    Py_DECREF(task)
+        while True:
+            with nogil:
+                status = tasks_add(timer, pointers, count, at)
+            if status != NOT_YET or not timer_make_room(timer, None, status, &at.when_due):
+                break
+    finally:
         if status != OK:
-            status_raise(timer, status)
-        timer_heed_clock(timer, &now)
-        return True
+            for task in tasks:
+                task_track(task)
+                Py_DECREF(task)
+    if status != OK:
+        status_raise(timer, status)
+    return True
+
+
+cdef bint core_add_records(BaseTimer self, list records, list tasks) except False:
+    """Add a task for each record at one moment, and append the tasks to an empty list: all of them, or none and an exception.
+
+    A record is (callback, args, kwargs, random, delay_ns, terms, repeats), the last two as in task_facts, with times from now.
+    """
+    cdef Task** pointers = NULL
+    cdef Instant now
+    cdef Placement at
+    core_ready(self)
+    timer_read_clock(self.timer, &now)
+    placement_set(&at, self.timer, &now, Delays(NULL, 0, 0))
+    core_load_records(self, records, tasks, &now, &at)
+    pointers = <Task**>PyMem_RawMalloc((len(tasks) + 1) * sizeof(Task*))
+    if pointers is NULL:
+        raise MemoryError
+    try:
+        core_add_all(self, tasks, pointers, &at)
     finally:
         PyMem_RawFree(pointers)
+    timer_heed_clock(self.timer, &now)
+    return True

@@ -1,17 +1,17 @@
-# A TimerTask into the wheel and out of it, under its timer's lock.
+# A TimerTask enters the wheel, moves in it, and leaves it.
 #
-# References. A pending task is held by the wheel: INCREF in task_schedule, DECREF by whoever takes it out of the wheel
-# (task_cancel, who calls timer_take_next, timer_return_ready). The wheel is held by no task; a task holds a reference to the Timer struct.
+# References. The wheel holds each pending task: INCREF when the task is linked, DECREF by the code that takes it out (task_cancel,
+# the callers of timer_take_next, timer_return_ready). A task never holds the wheel, only the Timer struct.
 
 
 cdef bint timer_make_room(Timer* timer, TimerTask self, Status status, WhenDue* when_due) except -1:
-    """After NEEDS_LEVEL, NOT_YET or DISOWNED: does what is missing, and True: try again."""
+    """Resolve NEEDS_LEVEL, NOT_YET or DISOWNED. Return True if the caller shall try again, False for any other status."""
     cdef bint have_memory = True
     cdef Instant now
     if status == NOT_YET:
         timer_read_clock(timer, &now)
         timer_heed_clock(timer, &now)
-        when_due[0] = TAKE_DUE          # what is due by this reading is due
+        when_due[0] = TAKE_DUE          # this reading decides
         with nogil:
             have_memory = timer_set_back(timer, now.ms)
     elif status == NEEDS_LEVEL:
@@ -26,8 +26,11 @@ cdef bint timer_make_room(Timer* timer, TimerTask self, Status status, WhenDue* 
     return True
 
 
+# --- adding ------------------------------------------------------------------------------------------------------
+
+
 cdef Status task_schedule(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except STATUS_ERROR:
-    """Links a task that the timer owns. Raises where there is no room; else OK, WAS_DUE or WAS_CANCELLED."""
+    """Link a task that the timer owns. Return OK, WAS_DUE or WAS_CANCELLED; raise if the timer refuses it."""
     task_untrack(self)
     if task_flags(&self.task) & TASK_MEMBER:
         return task_link_member(timer, self, expiration_ms, when_due)
@@ -36,12 +39,12 @@ cdef Status task_schedule(Timer* timer, TimerTask self, int64_t expiration_ms, W
 
 cdef inline Status task_link(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due,
                              int64_t added_ns=0) except STATUS_ERROR:
-    """task_schedule for a task that the garbage collector does not look at.
+    """task_schedule for an untracked task.
 
-    added_ns: what the clock said, for a task that nobody else has seen yet and that may wait in an inbox; 0: it may not.
+    added_ns: the reading of the clock, if no other thread has seen the task, so that it may wait in an inbox; else 0.
     """
     cdef Status status = TRY_AGAIN
-    Py_INCREF(self)                     # the wheel's; dropped by who takes the task out, or by task_link_or_fail
+    Py_INCREF(self)                     # the wheel's; dropped when the task is taken out, or by task_link_or_fail
     if HW_INBOXES and added_ns and inbox_add(timer, &self.task, expiration_ms, added_ns):
         return OK
     if lock_try(timer):
@@ -53,7 +56,7 @@ cdef inline Status task_link(Timer* timer, TimerTask self, int64_t expiration_ms
 
 
 cdef inline Status task_link_member(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except STATUS_ERROR:
-    """task_link for a task that a group has made."""
+    """task_link for a task of a group."""
     cdef Status status = TRY_AGAIN
     Py_INCREF(self)                     # as in task_link
     if lock_try(timer):
@@ -66,7 +69,7 @@ cdef inline Status task_link_member(Timer* timer, TimerTask self, int64_t expira
 
 cdef Status task_link_or_fail(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due,
                               Status status) except STATUS_ERROR:
-    """The rest of task_link, after a try that gave this status."""
+    """Finish task_link after a first attempt with this status."""
     try:
         while status == TRY_AGAIN or timer_make_room(timer, self, status, &when_due):
             with nogil:
@@ -88,6 +91,9 @@ cdef Status task_link_or_fail(Timer* timer, TimerTask self, int64_t expiration_m
     return status
 
 
+# --- moving ------------------------------------------------------------------------------------------------------
+
+
 cdef inline bint timer_due_or_raise(Timer* timer, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
                                     int64_t* expiration_ms_out) except False:
     if not timer_due(timer, now, delay, deadline_ms_out, expiration_ms_out):
@@ -96,13 +102,13 @@ cdef inline bint timer_due_or_raise(Timer* timer, const Instant* now, const Inst
 
 
 cdef bint task_reschedule(Timer* timer, TimerTask self, Instant* delay) except -1:
-    """Moves a pending task; False if it is not pending."""
+    """Move a pending task. Return False if it is not pending."""
     cdef int64_t deadline_ms, expiration_ms
     cdef int64_t delay_ms = delay.ms + (1 if delay.ns else 0)
     cdef Instant now
     cdef WhenDue due = timer_when_due(timer, delay)
     timer_read_clock(timer, &now)
-    if timer.clock == CLOCK_KIND_WHEEL:         # which knows whole milliseconds only
+    if timer.clock == CLOCK_KIND_WHEEL:         # its time is in whole milliseconds
         delay[0] = Instant(delay_ms, 0)
     timer_due_or_raise(timer, &now, delay, &deadline_ms, &expiration_ms)
     return task_move(timer, self, &now, expiration_ms, delay_ms, deadline_ms, due)
@@ -110,7 +116,7 @@ cdef bint task_reschedule(Timer* timer, TimerTask self, Instant* delay) except -
 
 cdef inline bint task_move(Timer* timer, TimerTask self, const Instant* now, int64_t expiration_ms, int64_t delay_ms,
                            int64_t deadline_ms, WhenDue due) except -1:
-    """The second half of task_reschedule, when all times are known."""
+    """Move a pending task to a known deadline. Return False if it is not pending."""
     cdef Status status
     while True:
         if lock_try(timer):
@@ -126,19 +132,29 @@ cdef inline bint task_move(Timer* timer, TimerTask self, const Instant* now, int
             return status == OK
 
 
+# --- cancelling --------------------------------------------------------------------------------------------------
+
+
+cdef Timer* task_cancel_new(TimerTask self, Status* status) noexcept:
+    """Cancel a task that no timer owns. Return NULL, or the timer that owns it by now."""
+    cdef Timer* timer
+    hw_mutex_lock(&orphans)
+    timer = <Timer*>hw_load(&self.task.owner)
+    if timer is NULL and task_state(&self.task) == TASK_NEW:
+        hw_poke(&self.task.state, TASK_CANCELLED)
+        status[0] = WAS_CANCELLED
+    hw_mutex_unlock(&orphans)
+    return timer
+
+
 cdef bint task_cancel(TimerTask self) except -1:
     """TimerTask.cancel."""
     cdef Timer* timer = <Timer*>hw_load(&self.task.owner)
     cdef Status status = NOT_PENDING
     if timer is NULL:
-        hw_mutex_lock(&orphans)
-        timer = <Timer*>hw_load(&self.task.owner)
-        if timer is NULL and task_state(&self.task) == TASK_NEW:
-            hw_poke(&self.task.state, TASK_CANCELLED)
-            status = WAS_CANCELLED
-        hw_mutex_unlock(&orphans)
+        timer = task_cancel_new(self, &status)
     if timer is not NULL:
-        # Three cache misses that need not wait for one another, nor for the lock.
+        # Three cache misses, which overlap with one another and with the wait for the lock.
         hw_prefetch_link(&self.task.entry.prev)
         hw_prefetch_link(&self.task.entry.next)
         hw_prefetch(task_slots(<PyObject*>self))
@@ -156,5 +172,5 @@ cdef bint task_cancel(TimerTask self) except -1:
         return False
     task_drop_call(self)
     if status == OK:
-        Py_DECREF(self)             # the wheel's reference, of task_schedule
+        Py_DECREF(self)             # the wheel's reference
     return True

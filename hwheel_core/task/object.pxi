@@ -1,8 +1,10 @@
-# Where the parts of a TimerTask lie, for what comes from an Entry to its object and for a hand-made dealloc.
+# A TimerTask as an object: where its fields lie, and which timer owns it.
+#
+# A task belongs to the first timer that it is added to, and holds a reference to the Timer struct as long as it lives.
 
 
-cdef Py_ssize_t entry_offset = 0        # of TimerTask.task; filled in below
-cdef Py_ssize_t TASK_SIZE = 0           # of a TimerTask with what the garbage collector has before it
+cdef Py_ssize_t entry_offset = 0        # of TimerTask.task in the object; set below
+cdef Py_ssize_t TASK_SIZE = 0           # of a TimerTask with the garbage collector's header
 
 
 cdef inline TimerTask entry_task(const Entry* entry):
@@ -10,27 +12,29 @@ cdef inline TimerTask entry_task(const Entry* entry):
 
 
 cdef inline PyObject** task_slots(PyObject* self) noexcept:
-    """callback_ and arguments, which come right after `task`."""
+    """Return the address of callback_ and arguments, which follow `task`."""
     return <PyObject**>(<char*>self + entry_offset + sizeof(Task))
 
 
 cdef inline bint task_has_attributes(TimerTask self) noexcept:
-    """A subclass may hold more than what a callback task releases, and be part of a cycle through that."""
+    """Return True for a subclass, which may refer to more objects than the call, and be part of a cycle."""
     return type(self) is not TimerTask and type(self) is not GroupTask
 
 
-# Cython lays a class out in the order of its fields, behind CPython's head of an object (and its own table of methods, if
-# there is one). If either changed that, importing the core would fail here.
+# Cython lays a class out in the order of its fields, after CPython's object head. If either changes, the import fails here.
 cdef TimerTask sample = TimerTask(0)
 entry_offset = <char*>&sample.task - <char*><PyObject*>sample
 TASK_SIZE = TimerTask.__basicsize__ + 16
 if task_slots(<PyObject*>sample)[0] != <PyObject*>sample.callback_ or TASK_SIZE != 16 + entry_offset + sizeof(Task) + 16:
-    raise SystemError("a TimerTask is not laid out as task_layout.pxi takes for granted")
+    raise SystemError("the layout of TimerTask differs from what task/object.pxi requires")
 sample = None
 
 
+# --- ownership ---------------------------------------------------------------------------------------------------
+
+
 cdef inline void task_own(TimerTask self, Timer* timer) noexcept:
-    """Makes the timer the owner of a task that nobody else has seen yet."""
+    """Set the owner of a task that no other thread has seen."""
     timer_keep(timer)           # dropped in __dealloc__
     self.task.entry.place = ENTRY_OF_TASK
     hw_store(&self.task.owner, <uintptr_t>timer)
@@ -38,13 +42,13 @@ cdef inline void task_own(TimerTask self, Timer* timer) noexcept:
 
 
 cdef void task_mark(TimerTask self, int32_t flag, bint is_set) noexcept:
-    """Sets or clears one of the flags of a task that others may have seen."""
+    """Set or clear a flag of a task that other threads may have seen."""
     with cython.critical_section(self):
         hw_poke(&self.task.flags, self.task.flags | flag if is_set else self.task.flags & ~flag)
 
 
 cdef bint task_claim(TimerTask self, Timer* timer) except -1:
-    """Makes the timer the owner of any task. True if it was not before."""
+    """Set the owner of any task. Return True if it had none."""
     cdef uintptr_t owner
     if task_has_attributes(self) and not task_flags(&self.task) & TASK_OWN_RUN and type(self).run is not TimerTask.run:
         task_mark(self, TASK_OWN_RUN, True)
@@ -59,8 +63,7 @@ cdef bint task_claim(TimerTask self, Timer* timer) except -1:
 
 
 cdef void task_disown(TimerTask self, Timer* timer) noexcept:
-    """Undoes task_claim after an add that was refused; unless another add of the same task, by another thread or by the
-    clock, has come in between and was not."""
+    """Undo task_claim after a refused add, unless another add of the same task has succeeded since."""
     cdef bint disowned = False
     lock_with_gil(timer)
     hw_mutex_lock(&orphans)
@@ -75,9 +78,9 @@ cdef void task_disown(TimerTask self, Timer* timer) noexcept:
 
 
 cdef inline void task_leave_timer(Task* task) noexcept:
+    """Release the timer of a task that is deallocated."""
     if task.owner:
-        # Of call_every, and never brought back: its timer, which holds what it has handed out, dies too. So nobody
-        # comes upon it meanwhile.
+        # Linked: a task of call_every that was handed out and never came back.
         if entry_is_linked(&task.entry):
             lock_with_gil(<Timer*>task.owner)
             task_rest_no_more_locked(<Timer*>task.owner, task)

@@ -2,29 +2,36 @@
 
 
 cdef inline TaskState task_state(const Task* self) noexcept nogil:
-    """For a look without the lock."""
+    """Return the state for a caller without the lock."""
     return <TaskState>hw_peek(&self.state)
 
 
 cdef inline int32_t task_flags(const Task* self) noexcept nogil:
-    """For a look outside of the task's critical section."""
+    """Return the flags for a caller outside of the task's critical section."""
     return hw_peek(&self.flags)
 
 
+# --- resting -----------------------------------------------------------------------------------------------------
+
+
 cdef inline void task_rest_locked(Timer* self, Task* task) noexcept nogil:
-    """A task of call_every is handed out. It keeps its place under max_pending, to come back to."""
+    """Keep the place of a task of call_every under max_pending while the task runs."""
     list_append(&self.resting, &task.entry)
     self.resting_count += 1
 
 
 cdef inline void task_rest_no_more_locked(Timer* self, Task* task) noexcept nogil:
-    """For a task that is not pending."""
+    """Undo task_rest_locked, if need be, for a task that is not pending."""
     if entry_is_linked(&task.entry):
         entry_unlink(&task.entry)
         self.resting_count -= 1
 
 
+# --- adding ------------------------------------------------------------------------------------------------------
+
+
 cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, WhenDue when_due) noexcept nogil:
+    """Add a task that is no member of a group."""
     cdef Status status
     if task.state != TASK_NEW:
         return task_add_again_locked(self, task, expiration_ms, when_due)
@@ -48,7 +55,7 @@ cdef Status task_add_locked(Timer* self, Task* task, int64_t expiration_ms, When
 
 
 cdef Status task_add_again_locked(Timer* self, Task* task, int64_t expiration_ms, WhenDue when_due) noexcept nogil:
-    """task_add_locked for a task that has expired; any other is refused."""
+    """Add a task that has expired. A task in any other state is refused."""
     cdef bint resting
     cdef Status status
     if task.state == TASK_CANCELLED:
@@ -58,7 +65,7 @@ cdef Status task_add_again_locked(Timer* self, Task* task, int64_t expiration_ms
     if task_flags(task) & TASK_HAD_CALLBACK and not task_flags(task) & (TASK_OWN_RUN | TASK_REPEATS):
         return SPENT
     resting = entry_is_linked(&task.entry)
-    task_rest_no_more_locked(self, task)        # the place that it kept is its own
+    task_rest_no_more_locked(self, task)        # frees the place under max_pending for the task itself
     hw_poke(&task.state, TASK_NEW)
     status = task_add_locked(self, task, expiration_ms, when_due)
     if task.state == TASK_NEW:
@@ -69,8 +76,7 @@ cdef Status task_add_again_locked(Timer* self, Task* task, int64_t expiration_ms
 
 
 cdef Status task_add_member_locked(Timer* timer, Task* task, int64_t expiration_ms, WhenDue when_due) noexcept nogil:
-    """task_add_locked for a task that a group has made: it is pending and a member, or neither. One of call_every that comes
-    back from a run is a member still."""
+    """Add a task of a group. A task of call_every that comes back from a run is a member already."""
     cdef Status status
     if task.state == TASK_NEW and task_member(task).group.closed:
         return GROUP_CLOSED
@@ -81,23 +87,21 @@ cdef Status task_add_member_locked(Timer* timer, Task* task, int64_t expiration_
 
 
 cdef inline Status task_enter_locked(Timer* timer, Task* task, int64_t expiration_ms, WhenDue when_due) noexcept nogil:
-    """task_add_locked for any task."""
+    """Add any task."""
     if task_flags(task) & TASK_MEMBER:
         return task_add_member_locked(timer, task, expiration_ms, when_due)
     return task_add_locked(timer, task, expiration_ms, when_due)
 
 
-cdef Status tasks_add(Timer* timer, Task** tasks, int64_t count, int64_t now_ms, int64_t last_ms, WhenDue when_due) noexcept nogil:
-    """task_add_locked for new tasks, in their order, by the expiration_ms that each has. OK, or nothing is added: CLOSED, FULL,
-    NOT_YET, or NEEDS_LEVEL when there is no memory for a level. last_ms: when the last of them falls due."""
+cdef Status tasks_add(Timer* timer, Task** tasks, int64_t count, const Placement* at) noexcept nogil:
+    """Add new tasks in order, each by its own entry.expiration_ms: all of them, or none.
+
+    Returns OK, CLOSED, FULL, NOT_YET, or NEEDS_LEVEL if there is no memory for a level.
+    """
     cdef Status status
     cdef int64_t i
     lock_wait(timer)
-    status = timer_reach(timer, now_ms, last_ms, when_due)      # so that none of them is refused
-    if timer.closed:
-        status = CLOSED
-    elif count > timer.max_pending - timer.pending - timer.resting_count:
-        status = FULL
+    status = timer_admit(timer, count, at)
     if status == OK:
         for i in range(count):
             task_add_locked(timer, tasks[i], tasks[i].entry.expiration_ms, TAKE_DUE)
@@ -105,8 +109,15 @@ cdef Status tasks_add(Timer* timer, Task** tasks, int64_t count, int64_t now_ms,
     return status
 
 
+# --- cancelling and moving ---------------------------------------------------------------------------------------
+
+
 cdef Status task_cancel_locked(Timer* self, Task* task) noexcept nogil:
-    """OK if this call is what keeps the task from running; the wheel's reference is then the caller's to drop."""
+    """Cancel a task.
+
+    Returns OK if it was pending: then the caller drops the wheel's reference. WAS_CANCELLED if a new task or a running task of
+    call_every will not run (again). NOT_PENDING if it is too late.
+    """
     if task.state == TASK_PENDING:
         wheel_remove(&self.wheel, &task.entry)
         hw_poke(&task.state, TASK_CANCELLED)
@@ -126,7 +137,7 @@ cdef Status task_cancel_locked(Timer* self, Task* task) noexcept nogil:
 
 cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_ms, int64_t delay_ms,
                                    int64_t deadline_ms, WhenDue when_due) noexcept nogil:
-    """Moves a pending task to the end of its new tick."""
+    """Move a pending task to the end of its new tick."""
     cdef Bucket* bucket
     cdef AddStatus status
     if task.state != TASK_PENDING:
@@ -151,14 +162,36 @@ cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_m
 # --- handing out -------------------------------------------------------------------------------------------------
 
 
-cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
-    """The next entry that is ready, unlinked: a task, expired by this, or a head of a batch. NULL when there is none.
+cdef inline void task_take_locked(Timer* self, Task* task, const Instant* now) noexcept nogil:
+    """Take a ready task out of the wheel: expired, or cancelled if `now` is NULL."""
+    wheel_remove(&self.wheel, &task.entry)
+    hw_bump(&self.pending, -1)
+    if now is NULL:
+        hw_poke(&task.state, TASK_CANCELLED)
+        self.returned += 1
+        if task_flags(task) & TASK_MEMBER:
+            group_leave_locked(task)
+        return
+    hw_poke(&task.state, TASK_EXPIRED)
+    self.expired += 1
+    timer_record_locked(self, hw_peek64(&task.deadline_ms), now)
+    # One test for all three, because most tasks have none of the flags.
+    if task_flags(task) & (TASK_REPEATS | TASK_MEMBER | TASK_ALARM):
+        if task_flags(task) & TASK_REPEATS:
+            task_rest_locked(self, task)
+        elif task_flags(task) & TASK_MEMBER:
+            group_leave_locked(task)
+        else:
+            self.ringing += 1
 
-    now: NULL when it is close() that takes it, to give it back.
+
+cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
+    """Unlink and return the next ready entry: a task, or the head of a batch, which batch_take continues. NULL: none is ready.
+
+    now: when it is handed out; NULL: close() takes it.
     """
     cdef Entry* entry = self.ready.next
     cdef Batch* batch
-    cdef Task* task
     if entry is &self.ready:
         return NULL
     if entry.place != ENTRY_OF_TASK:
@@ -166,38 +199,18 @@ cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
         run_leave_ready(batch, &batch.due[entry.due_index])
         batch.holders += 1          # until batch_take
     else:
-        wheel_remove(&self.wheel, entry)
-        task = <Task*>entry
-        hw_bump(&self.pending, -1)
-        if now is NULL:
-            hw_poke(&task.state, TASK_CANCELLED)
-            self.returned += 1
-            if task_flags(task) & TASK_MEMBER:
-                group_leave_locked(task)
-        else:
-            hw_poke(&task.state, TASK_EXPIRED)
-            self.expired += 1
-            timer_record_locked(self, hw_peek64(&task.deadline_ms), now)
-            # One look for all, because most tasks are none of these.
-            if task_flags(task) & (TASK_REPEATS | TASK_MEMBER | TASK_ALARM):
-                if task_flags(task) & TASK_REPEATS:
-                    task_rest_locked(self, task)
-                elif task_flags(task) & TASK_MEMBER:
-                    group_leave_locked(task)
-                else:
-                    self.ringing += 1
+        task_take_locked(self, <Task*>entry, now)
     return entry
 
 
 cdef inline void alarm_over_locked(Timer* self) noexcept nogil:
-    """An alarm that was taken has run."""
-    if self.ringing > 0:                # else it is one of before a fork
+    """Count an alarm that has run."""
+    if self.ringing > 0:                # 0 if the alarm was taken before a fork
         self.ringing -= 1
 
 
 cdef bint task_put_back_locked(Timer* self, Task* task) noexcept nogil:
-    """Undoes timer_take_locked for a task that cannot be handed out after all: it is the next one again. False if somebody
-    has cancelled or added it meanwhile."""
+    """Undo timer_take_locked: the task is first in Timer.ready again. Return False if it was cancelled or added since."""
     if task.state != TASK_EXPIRED:
         return False
     task_rest_no_more_locked(self, task)

@@ -1,25 +1,23 @@
-# Terms: what a call may ask for besides its time. With a slack it may be put off by so much, so that it shares a wake-up
-# with others (timer/slack.pxi); with a most lateness it is not run at all when it would begin later than that.
-#
-# They stand in a subclass, because what nobody asks for should cost a plain task neither room nor time.
+# Terms of a call, apart from its deadline: slack postpones the deadline to share a wake-up with other timers (timer/slack.pxi), and
+# max_lateness skips a call that would start too late. A subclass holds them, so a plain task pays nothing for them.
 
 
 cdef bint term_argument(object value, str name, Instant* length_out) except False:
-    """A length of time in seconds that is not negative."""
+    """Convert a duration in seconds that is not negative."""
     seconds_argument(value, name, length_out)
     if length_out.ms < 0:
-        raise ValueError(f"{name} must not be negative, but is {value!r}")
+        raise ValueError(f"{name} must not be negative, got {value!r}")
     return True
 
 
 cdef bint terms_argument(object slack, object max_lateness, Terms* terms_out) except False:
-    """The two arguments that are called so."""
+    """Convert the arguments `slack` and `max_lateness`."""
     memset(terms_out, 0, sizeof(Terms))
     term_argument(slack, "slack", &terms_out.slack)
     if max_lateness is not None:
         term_argument(max_lateness, "max_lateness", &terms_out.max_lateness)
         if terms_out.max_lateness.ms == 0 and terms_out.max_lateness.ns == 0:
-            raise ValueError("max_lateness must be positive: nothing runs at the very nanosecond of its deadline")
+            raise ValueError("max_lateness must be positive, got 0: no call starts at the very nanosecond of its deadline")
     return True
 
 
@@ -29,7 +27,7 @@ cdef inline bint terms_are_asked_for(object slack, object max_lateness) except -
 
 cdef bint terms_due(Timer* timer, TermsTask self, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
                     int64_t* expiration_ms_out) except False:
-    """timer_due_or_raise, and then put off as the slack allows."""
+    """timer_due_or_raise, postponed by the slack."""
     cdef int64_t asked_ms, ignored_ms
     timer_due_or_raise(timer, now, delay, &asked_ms, &ignored_ms)
     if not timer_due_within(timer, now, delay, &self.terms.slack, deadline_ms_out, expiration_ms_out):
@@ -39,34 +37,23 @@ cdef bint terms_due(Timer* timer, TermsTask self, const Instant* now, const Inst
     return True
 
 
-cdef bint terms_are_over(TermsTask self, const Instant* now) noexcept:
-    """Whether it is too late to begin, at this time."""
-    cdef Instant deadline = Instant(self.task.deadline_ms, 0)
-    cdef Instant latest
-    if self.terms.max_lateness.ms == 0 and self.terms.max_lateness.ns == 0:
-        return False
-    if not instant_add(&deadline, &self.terms.max_lateness, &latest):
-        return False
-    return now.ms > latest.ms or (now.ms == latest.ms and now.ns > latest.ns)
-
-
-@cython.trashcan(True)      # as of PeriodicTask
+@cython.trashcan(True)      # see PeriodicTask
 cdef class TermsTask(TimerTask):
-    """What a call with `slack` or `max_lateness` returns: a TimerTask that keeps to them, also when it is moved."""
+    """The TimerTask of a call with `slack` or `max_lateness`. They also apply after a reschedule."""
 
     def _set_terms(self, slack, max_lateness):
-        """Before it is added."""
+        """Set the terms of a task that has not been added."""
         cdef Terms terms
         terms_argument(slack, max_lateness, &terms)
         self.terms = terms
 
     @property
     def _put_off_ms(self):
-        """By how much slack has put its deadline off."""
+        """By how many milliseconds the slack has postponed the deadline."""
         return self.terms.put_off_ms
 
     def reschedule(self, delay):
-        """As TimerTask.reschedule; the slack and the most lateness that it was made with go on to hold."""
+        """Move a pending task as TimerTask.reschedule does. Its slack and max_lateness still apply."""
         cdef Instant length, now
         cdef int64_t deadline_ms, expiration_ms
         cdef Timer* timer
@@ -80,8 +67,22 @@ cdef class TermsTask(TimerTask):
                          timer_when_due(timer, &length))
 
 
+# --- missed deadlines --------------------------------------------------------------------------------------------
+
+
+cdef bint terms_are_over(TermsTask self, const Instant* now) noexcept:
+    """Return True if a call that starts now is later than max_lateness."""
+    cdef Instant deadline = Instant(self.task.deadline_ms, 0)
+    cdef Instant latest
+    if self.terms.max_lateness.ms == 0 and self.terms.max_lateness.ns == 0:
+        return False
+    if not instant_add(&deadline, &self.terms.max_lateness, &latest):
+        return False
+    return now.ms > latest.ms or (now.ms == latest.ms and now.ns > latest.ns)
+
+
 cdef bint core_is_too_late(BaseTimer self, TimerTask task, const Instant* now) noexcept:
-    """now: when it would begin."""
+    """Return True if a task that starts now must be skipped. Otherwise clear TASK_MISSED."""
     if not isinstance(task, TermsTask):
         return False
     if not terms_are_over(task, now):
@@ -92,7 +93,7 @@ cdef bint core_is_too_late(BaseTimer self, TimerTask task, const Instant* now) n
 
 
 cdef bint core_miss(BaseTimer self, TimerTask task) except False:
-    """In the place of its run. Who is told may look at the callback and its arguments, and run it after all."""
+    """Count and report a skipped task. on_missed may read its callback and arguments, and even run it."""
     cdef Timer* timer = self.timer
     cdef object missed
     task_mark(task, TASK_MISSED, True)
@@ -100,12 +101,12 @@ cdef bint core_miss(BaseTimer self, TimerTask task) except False:
     timer.missed += 1
     lock_release(timer)
     try:
-        missed = TimerMissed("the task was later than its max_lateness, and did not run")   # while nobody has been told
+        missed = TimerMissed("the task was later than its max_lateness, and did not run")   # allocated before any report
         try:
             self._miss(task)
         finally:
-            # After on_missed, because who waits may cancel the task, and with it goes its callback.
-            task_tell(task, None, missed)
+            # After on_missed, because a waiter may cancel the task, which releases the callback.
+            task_notify(task, None, missed)
     finally:
         if not task_flags(&task.task) & TASK_REPEATS:
             task_drop_call(task)

@@ -1,48 +1,55 @@
-# TimerTask: what waits in a timer, as Python sees it.
+# TimerTask: a timer as Python sees it.
 
 
-cdef object NOT_CALLED = object()           # for the arguments of a call that was let go of
+cdef object NOT_CALLED = object()           # stands for the arguments of a call that was released
 
 
 cdef class TimerTask:
     """TimerTask(delay_ms, callback=None, *args, **kwargs)
 
-    Something to be run after a delay. Pass a callback, or subclass and override `run()`.
+    A task that a timer runs once, after a delay. Pass a callback, or subclass and override `run()`.
 
-    Arguments:
-        delay_ms: how long to wait, in milliseconds: an int (a float is rounded up). Zero or less: at once.
-        callback: called with args and kwargs when the time has come; released as soon as it has run, or at cancel().
-
-    Raises:
-        TypeError: delay_ms is no number, or callback is not callable.
-        ValueError: delay_ms is NaN or infinite.
-        OverflowError: delay_ms does not fit into 64 bits.
+    `call_later` and its relatives return a TimerTask as the handle of a call. `await task` waits for its result, and
+    `TimerTask[int]` is the type of a task whose callback returns an int.
 
     A task belongs to the first timer that it is added to. From its first add or cancel on, exactly one of `pending`,
-    `expired` and `cancelled` is true.
+    `expired` and `cancelled` is true. The names are those of Kafka's `TimerTask`.
 
-    Thread-safety: every method may be called from any thread, also inside callbacks.
+    Args:
+        delay_ms: Milliseconds to wait, an int or a float, which is rounded up. Zero or less: run at the next dispatch.
+        callback: Called as `callback(*args, **kwargs)`. Released after its run or at cancel().
 
-    The names are Kafka's (TimerTask.java).
+    Raises:
+        TypeError: `delay_ms` is not a number, or `callback` is not callable.
+        ValueError: `delay_ms` is NaN or infinite.
+        OverflowError: `delay_ms` does not fit into 64 bits.
 
-    >>> from hwheel import ManualTimer, TimerTask
-    >>> timer = ManualTimer()
-    >>> task = timer.add(TimerTask(50, print, "fifty ms are over"))
-    >>> timer.advance(0.049)
-    >>> task.pending
-    True
-    >>> timer.advance(0.001)
-    fifty ms are over
-    >>> task.expired
-    True
+    Thread-safe: any thread may call any method, also inside callbacks.
+
+    Example:
+        >>> from hwheel import ManualTimer, TimerTask
+        >>> timer = ManualTimer()
+        >>> task = timer.add(TimerTask(50, print, "fifty ms are over"))
+        >>> timer.advance(0.049)
+        >>> task.pending, task.deadline
+        (True, 0.05)
+        >>> timer.advance(0.001)
+        fifty ms are over
+        >>> task.expired
+        True
     """
+
+    @classmethod
+    def __class_getitem__(cls, item):
+        """Return a generic alias, for type checkers."""
+        return types.GenericAlias(cls, item)
 
     def __init__(self, delay_ms, callback=None, *args, **kwargs):
         cdef int64_t delay = milliseconds_argument(delay_ms, "delay_ms")
         if callback is not None:
             callback_argument(callback)
         if task_state(&self.task) != TASK_NEW or self.task.owner:
-            raise ValueError("this task has been added or cancelled already; make a new one")
+            raise ValueError("this task has already been added or cancelled: create a new one")
         self.task.delay_ms = delay
         task_set_call(self, callback, args, kwargs)
 
@@ -50,12 +57,12 @@ cdef class TimerTask:
         task_leave_timer(&self.task)
 
     def run(self):
-        """Called when the task expires. Override it, or leave it to call `callback(*args, **kwargs)`.
+        """Run the task. The timer calls this when the task expires; the default calls `callback(*args, **kwargs)`.
 
-        What `TimingWheel.poll()` and `close()` return still carries its callback: `task.run()` runs it, once.
+        A task that `TimingWheel.poll()` or `close()` has returned still has its callback: `task.run()` runs it, once.
 
         Raises:
-            RuntimeError: the callback has run already or was released by cancel().
+            RuntimeError: The callback has run already or was released by cancel().
         """
         cdef object callback, arguments
         cdef int32_t flags
@@ -70,48 +77,52 @@ cdef class TimerTask:
         if task_state(&self.task) == TASK_PENDING or task_state(&self.task) == TASK_NEW or flags & TASK_REPEATS:
             task_call(callback, arguments, flags)
         else:
-            callback = arguments = None     # so that they die with the call
+            callback = arguments = None     # so that they are released with the call
             if not task_called_once(self):
                 error_raise()
 
     def cancel(self):
-        """Keeps the task from running, if it is not too late: True if this call did it.
+        """Keep the task from running, and release its callback and arguments.
 
-        A task that has fallen due but waits for its executor can still be cancelled. The callback and its arguments
-        are released at once. Before any add: True, and the task stays cancelled. A task of `call_every` that is
-        cancelled inside its own callback does not run again, and the answer is True.
+        A task that has expired but waits for its executor can still be cancelled. So can a task of `call_every` inside its own
+        callback: it does not run again. A new task that is cancelled can never be added.
 
-        Runtime complexity: O(1).
-        Thread-safety: any thread.
+        Returns:
+            True if this call kept the task from running (again), False if it is too late.
+
+        O(1). Thread-safe.
         """
         return task_cancel(self)
 
     def __await__(self):
-        """`await task`, in a coroutine on any asyncio loop: waits until the task has run, and gives what the callback
-        returns, or raises what it raises, which is not reported then; of `call_every` the next run's.
+        """Wait in a coroutine, on any asyncio loop, until the task has run. Return or raise what its callback does.
+
+        An exception is raised here and not reported to `on_error`. For a task of `call_every` this waits for the next run.
 
         Raises:
-            asyncio.CancelledError: the task was cancelled, or `close()` has returned it.
-            TimerMissed: it was later than its `max_lateness`.
-            RuntimeError: its run has begun already, and what it returned was not kept.
+            asyncio.CancelledError: The task was cancelled, or `close()` has returned it.
+            TimerMissed: The task was later than its `max_lateness`.
+            RuntimeError: The task had begun to run before, and its result was not kept.
 
-        Thread-safety: the timer may run the task on any thread; several coroutines may wait for one task.
+        Thread-safe: any thread may run the task, and several coroutines may wait for it.
         """
         return task_wait(self)
 
     def reschedule(self, delay):
-        """Moves a pending task in place: it now runs `delay` seconds from now, behind all others of its new tick.
+        """Move a pending task: it now runs `delay` seconds from now, after all other tasks of its new tick.
 
-        Returns False, and does nothing, if the task is not pending. "Now" is the timer's clock; in a bare TimingWheel
-        it is the wheel's current_time_ms.
+        "Now" is the time on the timer's clock, in a TimingWheel its current_time_ms.
 
-        Arguments:
-            delay: seconds, an int or a float, as in `call_later`.
+        Args:
+            delay: Seconds, an int or a float, as for `call_later`.
+
+        Returns:
+            False, without any effect, if the task is not pending.
+
         Raises:
-            TypeError, ValueError, OverflowError: as `call_later`. The task stays where it was.
+            TypeError, ValueError, OverflowError: As for `call_later`. The task keeps its deadline.
 
-        Runtime complexity: O(1).
-        Thread-safety: any thread.
+        O(1). Thread-safe.
         """
         cdef Instant length
         cdef Timer* timer
@@ -123,15 +134,39 @@ cdef class TimerTask:
 
     @property
     def delay_ms(self):
-        """The delay in ms that the task was made with, or rescheduled to."""
+        """The delay in milliseconds that the task was created with or last rescheduled to."""
         return hw_peek64(&self.task.delay_ms)
 
     @property
     def deadline_ms(self):
-        """When the task falls due on its timer's clock, in ms. None before it is added."""
+        """When the task expires, in milliseconds on the timer's clock. None before it is added."""
         if hw_load(&self.task.owner) == 0 or task_state(&self.task) == TASK_NEW:
             return None
         return hw_peek64(&self.task.deadline_ms)
+
+    @property
+    def deadline(self):
+        """When the task expires, in seconds on the timer's clock (its `time()`). None before it is added."""
+        deadline_ms = self.deadline_ms
+        return None if deadline_ms is None else deadline_ms / 1e3
+
+    def remaining(self):
+        """Return the number of seconds until the deadline.
+
+        The result is 0.0 if the deadline has passed or the task is not pending: new, expired or cancelled. A task of
+        `call_every` is not pending while it runs.
+
+        Raises:
+            Exception: The timer's clock is a callable and raised this.
+
+        O(1). Thread-safe.
+        """
+        cdef Timer* timer = <Timer*>hw_load(&self.task.owner)
+        cdef Instant now
+        if timer is NULL or task_state(&self.task) != TASK_PENDING:
+            return 0.0
+        timer_read_clock(timer, &now)
+        return max(0.0, (<object>(hw_peek64(&self.task.deadline_ms) - now.ms) * NS_PER_MS - now.ns) / 1e9)
 
     @property
     def pending(self):
@@ -140,28 +175,27 @@ cdef class TimerTask:
 
     @property
     def expired(self):
-        """True once the task has been handed out to be run, also inside its own callback."""
+        """True from the moment the task is handed out to be run, also inside its own callback."""
         return task_state(&self.task) == TASK_EXPIRED
 
     @property
     def cancelled(self):
-        """True after a cancel() that came in time, and for what close() returned."""
+        """True after a cancel() that was in time, and for a task that close() returned."""
         return task_state(&self.task) == TASK_CANCELLED
 
     @property
     def missed(self):
-        """True if the task has expired and did not run, because it was later than its `max_lateness`; of `call_every`, if
-        that was so the last time."""
+        """True if the task was skipped because it was later than its `max_lateness`. For `call_every`: the last run."""
         return task_flags(&self.task) & TASK_MISSED != 0
 
     @property
     def callback(self):
-        """The callback. None if there is none (any more)."""
+        """The callback. None if there is none or it was released."""
         return task_unwrapped(task_callback(self))
 
     @property
     def args(self):
-        """The callback's positional arguments, a tuple. None once they are released."""
+        """The tuple of positional arguments. None if they were released."""
         cdef object arguments
         cdef int32_t flags
         with cython.critical_section(self):
@@ -177,7 +211,7 @@ cdef class TimerTask:
 
     @property
     def kwargs(self):
-        """The callback's keyword arguments, a dict. None once they are released."""
+        """The dict of keyword arguments. None if they were released."""
         cdef object arguments
         cdef int32_t flags
         with cython.critical_section(self):
@@ -190,15 +224,21 @@ cdef class TimerTask:
     def __repr__(self):
         cdef str state = ("new", "pending", "expired", "cancelled")[task_state(&self.task)]
         cdef object callback = task_unwrapped(task_callback(self))
-        cdef str what = "" if callback is None else f", {callback!r}"
-        return f"<{type(self).__name__} {state}, delay {hw_peek64(&self.task.delay_ms)} ms{what}>"
+        cdef str call = "" if callback is None else f", {callback!r}"
+        return f"<{type(self).__name__} {state}, delay {hw_peek64(&self.task.delay_ms)} ms{call}>"
+
+
+# --- deallocation ------------------------------------------------------------------------------------------------
+#
+# Cython's tp_dealloc saves and restores the current exception around __dealloc__, which costs as much as the rest and is not
+# needed here. PeriodicTask still uses it. If CPython ignored the replaced slot, references would leak or be dropped twice:
+# tests/lifetime/test_release.py and tests/unit/test_long_chains.py would fail.
 
 
 cdef void task_dealloc(PyObject* self) noexcept:
-    """tp_dealloc of TimerTask. Cython's own saves and restores the exception that is set around a __dealloc__, which
-    nothing here needs and which costs as much as the rest; it is still what PeriodicTask's calls."""
+    """tp_dealloc of TimerTask."""
     PyObject_GC_UnTrack(self)
-    # What has been cancelled or has run holds nothing, and so no chain of others.
+    # Without a call, this cannot be the head of a long chain of objects that are freed recursively.
     if task_slots(self)[0] == <PyObject*>None and task_slots(self)[1] == <PyObject*>None:
         task_free(self)
     else:
@@ -218,14 +258,8 @@ cdef inline void task_free(PyObject* self) noexcept:
     hw_type_free(self)
 
 
-# CPython frees an object through its type's tp_dealloc. Cython's own one for TimerTask saves and restores the exception that
-# is set around a __dealloc__, which nothing here needs and which costs as much as the rest; it is still what PeriodicTask's
-# calls. If CPython called another slot, what a task
-# holds would not be released, or twice: tests/lifetime/test_release.py and tests/unit/test_long_chains.py tell.
 hw_set_dealloc(<PyObject*>TimerTask, task_dealloc)
 
-
-# Users know the class by the name under which they import it, so help(), reports and pickles show that one. A static type has
-# no other place for the name of its module than tp_name: if CPython read another one, tests/packaging/test_public_names.py
-# would tell.
+# Users import the class from hwheel, so help(), errors and pickles name it so. A static type stores the name of its module
+# in tp_name only (tests/packaging/test_public_names.py).
 hw_set_name(<PyObject*>TimerTask, "hwheel.TimerTask")

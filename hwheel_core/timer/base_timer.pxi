@@ -80,7 +80,13 @@ cdef class BaseTimer:
         max_lateness: of each run. jitter: each is later by a random time of at most so many
         seconds, by random.random(), a random.Random say, or the system. Neither moves the grid.
         """
-        return core_call_every(self, None, interval, callback, args, missed_ticks, slack, jitter, random, max_lateness, context)
+        cdef PeriodicTask task = PeriodicTask.__new__(PeriodicTask)
+        periodic_set_interval(task, interval, missed_ticks)
+        periodic_set_call(task, context, callback, args)
+        periodic_set_jitter(task, jitter, random)
+        terms_argument(slack, max_lateness, &task.terms)
+        core_start_periodic(self, task)
+        return task
 
     def call_many(self, delays_ms, callback):
         """Adds a timer for each delay, with no Python object for any. Returns a TimerBatch. O(1) each.

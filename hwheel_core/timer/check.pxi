@@ -126,7 +126,7 @@ cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
             return "a batch has expired timers but no head in `ready`"
         if length != batch.due_cancelled:
             return "the count of timers that were cancelled after they expired is wrong"
-        if batch.due_begin > batch.due_end or batch_wants_room(batch):
+        if batch.due_begin > batch.due_end or batch_due_is_full(batch, 0):
             return "the `due` array of a batch is out of bounds"
         fault = batch_parts_check(batch)
         total += batch_waiting(batch) + batch.adding
@@ -152,9 +152,9 @@ cdef const char* group_check_locked(const Group* self, const Timer* timer) noexc
             return "a member refers to a wrong group or task"
         if member.next.prev is not member or member.prev.next is not member:
             return "a link of a group is not symmetric"
-        if member.number // MEMBER_STEP <= number:
+        if <int64_t>member.number <= number:
             return "the members are not in the order in which they joined"
-        number = member.number // MEMBER_STEP
+        number = member.number
         if task.owner != <uintptr_t>timer:
             return "a member belongs to another timer"
         if task.state != TASK_PENDING and not (task.state == TASK_EXPIRED and task_flags(task) & TASK_REPEATS):

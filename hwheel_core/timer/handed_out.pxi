@@ -252,7 +252,7 @@ cdef bint handed_take_back(HandedOut self) except -1:
         list_drop_room(not_run)
     handed_drop_call(self)
     if task is not None:
-        task_tell(task, None, None, True)
+        task_notify(task, None, None, True)
     return True
 
 
@@ -283,13 +283,13 @@ cdef class HandedOut:
             else:
                 result = self.callback(*self.args, **self.kwargs)
                 if isinstance(self.source, TimerTask):
-                    task_tell(self.source, result, None)    # of a run() of its own
+                    task_notify(self.source, result, None)    # of a run() of its own
         except BaseException as error:
             in_caller = hw_load(&self.caller) == PyThread_get_thread_ident()
             if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             if not (isinstance(self.source, TimerTask) and isinstance(error, Exception)
-                    and task_tell(self.source, None, error)):
+                    and task_notify(self.source, None, error)):
                 timer._report(self.source, error)
         finally:
             context_leave(context)
@@ -303,7 +303,7 @@ cdef class HandedOut:
     def answer(self, result, error):
         """Of a run in another process: tells who awaits the task. False: nobody does."""
         callback = self.callback
-        return type(callback) is Awaited and awaited_tell(callback, result, error)
+        return type(callback) is Awaited and awaited_notify(callback, result, error)
 
     def is_too_late(self):
         """Whether run() would tell of it as missed: for who hands it to another process, where nobody would."""

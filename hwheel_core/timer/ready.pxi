@@ -123,7 +123,7 @@ cdef void run_take_early(Batch* self, int64_t at, int64_t now_ms, Entry* early_o
     while self.due_end > self.due_begin and self.due[self.due_end - 1].index == DUE_CANCELLED:
         self.due_end -= 1
         self.due_cancelled -= 1
-    if batch_wants_room(self):          # a gap in front has shortened the usable part of `due`
+    if batch_due_is_full(self, 0):          # a gap in front has shortened the usable part of `due`
         batch_close_gaps(self, self.due)
 
 

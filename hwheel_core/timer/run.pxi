@@ -17,9 +17,9 @@ cdef bint core_run_subclass(BaseTimer self, TimerTask task, const Instant* now, 
         elif task_flags(&task.task) & TASK_REPEATS:
             periodic_run(task)
         else:
-            task_tell(task, task.run(), None)
+            task_notify(task, task.run(), None)
     except BaseException as error:
-        if not (isinstance(error, Exception) and task_tell(task, None, error)):
+        if not (isinstance(error, Exception) and task_notify(task, None, error)):
             core_callback_failed(self, task, error, in_caller)
     finally:
         if task_flags(&task.task) & TASK_REPEATS:

@@ -144,7 +144,7 @@ cdef bint timer_return_ready(Timer* timer, list given_back) except False:
                 task_track(task)
                 list_fill_room(given_back, task)
                 Py_DECREF(task)             # the wheel's reference, of task_schedule
-                task_tell(task, None, None, True)
+                task_notify(task, None, None, True)
         finally:
             list_drop_room(given_back)
 
@@ -183,7 +183,7 @@ cdef bint timer_let_go(Timer* timer) except False:
             task_track(task)
             Py_DECREF(task)             # the wheel's reference, of task_schedule
             try:
-                task_tell(task, None, None, True)
+                task_notify(task, None, None, True)
             except MemoryError:
                 pass
 
@@ -217,18 +217,18 @@ cdef void timer_finish_batches(Timer* timer) noexcept:
     cdef Batch* batch
     cdef Batch* following
     cdef TimerBatch ended
-    cdef void* blocks
+    cdef BatchRelease release
     lock_with_gil(timer)
     batch = timer.batches
     while batch is not NULL:
         following = batch.next
-        blocks = NULL
+        release = BatchRelease(NULL, False)
         hw_free_object_lock(<PyObject*>batch.object)
-        if batch_finish_locked(batch, &blocks):
+        batch_finish_locked(batch, &release)
+        if release.is_finished:
             lock_release(timer)         # no other thread is there yet that could change the list
-            blocks_free(blocks)
             ended = <TimerBatch>batch.object
-            timer_batch_ended(ended, True)
+            timer_batch_release(ended, &release)
             lock_with_gil(timer)
         batch = following
     lock_release(timer)

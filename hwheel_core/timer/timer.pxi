@@ -124,22 +124,32 @@ cdef bint timer_grow(Timer* self) noexcept nogil:
     return True
 
 
-cdef Status timer_reach(Timer* timer, int64_t now_ms, int64_t last_ms, WhenDue when_due) noexcept nogil:
-    """Make sure that the wheel has a level for last_ms; the lock is held, and released in between.
+cdef Status timer_reach(Timer* self, const Placement* at) noexcept nogil:
+    """Ensure that there is a level for the latest of many timers. The caller holds the lock, which is released to add a level.
 
-    Return OK, NOT_YET, or NEEDS_LEVEL if there is no memory.
+    Returns OK, NOT_YET, or NEEDS_LEVEL if there is no memory for a level.
     """
     cdef bint have_memory
     while True:
-        if when_due == ASK_WHEN_DUE and now_ms < timer.wheel.levels[0].current_time_ms:
+        if at.when_due == ASK_WHEN_DUE and at.now_ms < self.wheel.levels[0].current_time_ms:
             return NOT_YET
-        if wheel_reaches(&timer.wheel, last_ms):
+        if wheel_reaches(&self.wheel, at.last_ms):
             return OK
-        lock_release(timer)
-        have_memory = timer_grow(timer)
-        lock_wait(timer)
+        lock_release(self)
+        have_memory = timer_grow(self)
+        lock_wait(self)
         if not have_memory:
             return NEEDS_LEVEL
+
+
+cdef Status timer_admit(Timer* self, int64_t count, const Placement* at) noexcept nogil:
+    """Return OK if `count` timers can be added, or the reason why not. The caller holds the lock, as for timer_reach."""
+    cdef Status status = timer_reach(self, at)
+    if self.closed:
+        return CLOSED
+    if count > self.max_pending - self.pending - self.resting_count:
+        return FULL
+    return status
 
 
 cdef bint timer_due(const Timer* self, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,

@@ -57,6 +57,22 @@ def use(timer: BaseTimer) -> TimerStats:
     return timer.stats()
 
 
+class Measure(TimerTask[float]):
+    def run(self) -> float:
+        return 0.5
+
+
+async def results(timer: BaseTimer) -> float:
+    longest: int = await timer.call_later(0.01, max, 1, 2)
+    named: TimerTask[str] = timer.group().call_at(timer.time() + 1, str, 5)
+    every: str = await timer.call_every(0.01, str.upper, "tick", max_lateness=1)
+    added: dict[str, int] = await timer.add(TimerTask(5, lambda: {"a": 1}))
+    measured: float = await timer.add(Measure(5))
+    print(longest + 1, (await named).upper(), every.upper(), added["a"])
+    left: float = named.remaining()
+    return left + measured + (named.deadline or 0)
+
+
 def add_or_not(timer: SystemTimer) -> TimerTask | None:
     try:
         return timer.call_later(np.float64(0.5), print)

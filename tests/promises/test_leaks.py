@@ -13,7 +13,7 @@ Direct leak of 300 byte(s) in 3 object(s) allocated from:
 OURS = """\
 Indirect leak of 48 byte(s) in 1 object(s) allocated from:
     #0 0x7f in __interceptor_malloc asan_malloc_linux.cpp:69
-    #1 0x7f in __pyx_f_11hwheel_core_5_core_part_new hwheel_core/batch/parts.pxi:20
+    #1 0x7f in __pyx_f_11hwheel_core_5_core_part_new hwheel_core/batch/batch.pxi:99
     #2 0x7f in method_vectorcall Objects/descrobject.c:1
 """
 NOTE = """\

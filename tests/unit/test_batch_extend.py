@@ -129,7 +129,7 @@ def test_an_empty_batch_is_extended(ran):
 def test_one_batch_has_one_callback(ran):
     timer = ManualTimer()
     batch = timer.call_many(int64s(5), ran.append)
-    with pytest.raises(ValueError, match="another callback"):
+    with pytest.raises(ValueError, match="own callback"):
         batch.extend(int64s(5), ran.extend)
     assert (len(batch), batch.pending) == (1, 1)
     batch.extend(int64s(5), ran.append)  # equal, and not the same

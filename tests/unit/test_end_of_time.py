@@ -189,7 +189,7 @@ def test_a_next_run_beyond_the_end_of_time_is_an_error_and_ends_the_runs(ran):
     timer.advance(0.09)
     assert ran == [1] and every.cancelled and len(timer) == 0
     ((source, error),) = errors
-    assert source is every and "the next run is beyond 64 bits" in str(error)
+    assert source is every and "the deadline of the next run does not fit into 64 bits" in str(error)
 
 
 def test_a_lateness_that_goes_beyond_the_end_of_time_is_never_too_much(ran):

@@ -343,3 +343,56 @@ def test_an_add_that_fails_does_not_take_the_task_from_one_that_came_in_between(
     assert task.pending and task.deadline_ms == 2050
     assert task.cancel() is True
     timer.close()
+
+
+def test_deadline_and_remaining_time_in_seconds():
+    timer = ManualTimer()
+    timer.advance(2)
+    task = TimerTask(1500)
+    assert (task.deadline, task.remaining()) == (None, 0.0)
+    timer.add(task)
+    assert (task.deadline, task.remaining()) == (3.5, 1.5)
+    timer.advance(0.25)
+    assert (task.deadline, task.remaining()) == (3.5, 1.25)
+    task.reschedule(4)
+    assert (task.deadline, task.remaining()) == (6.25, 4)
+    timer.advance(4)
+    assert (task.deadline, task.remaining()) == (6.25, 0.0)
+
+
+def test_no_time_remains_of_a_cancelled_task():
+    task = ManualTimer().call_later(5, print)
+    task.cancel()
+    assert (task.deadline, task.remaining()) == (5.0, 0.0)
+
+
+def test_remaining_time_follows_a_callable_clock():
+    now_ms = [0]
+    with SystemTimer(clock=lambda: now_ms[0], executor="inline") as timer:
+        task = timer.call_later(5, print)
+        now_ms[0] = 4000
+        assert task.remaining() == 1
+        task.cancel()
+    assert task.remaining() == 0.0
+
+
+def test_remaining_time_of_every_kind_of_task():
+    timer = ManualTimer()
+    group = timer.group()
+    for each in (timer, group):
+        assert each.call_later(5, print, slack=0.001).remaining() == pytest.approx(5, abs=0.002)
+        every = each.call_every(5, lambda: remaining.append(every.remaining()))
+        assert (every.remaining(), every.deadline) == (5, timer.time() + 5)
+        remaining = []
+        timer.advance(6)
+        assert (remaining, every.remaining()) == ([0.0], 4)
+        every.cancel()
+    wheel = TimingWheel()
+    task = TimerTask(0)
+    wheel.add(task, 10)
+    assert (task.deadline, task.remaining()) == (0.01, 0.01)
+
+
+def test_a_task_is_generic_over_its_result():
+    assert TimerTask[int].__origin__ is TimerTask
+    assert isinstance(ManualTimer().add(TimerTask[int](5, int)), TimerTask)

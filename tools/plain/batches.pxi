@@ -1,16 +1,16 @@
 # Batches: add, cancel, and reschedule.
 
 
-cdef void life_batch_ended(Life* self, int slot, void* blocks, bint finished) noexcept nogil:
+cdef void life_batch_ended(Life* self, int slot, const BatchRelease* release) noexcept nogil:
     """Check whether a batch is finished: it has no pending timer, and no holder takes from it."""
-    cdef bint should = finished or (self.batches[slot] is not NULL and self.batches[slot].is_listed)
+    cdef bint should = release.is_finished or (self.batches[slot] is not NULL and self.batches[slot].is_listed)
     cdef int i
     should = should and model_pending_of(&self.model, slot) == 0
     for i in range(HOLDERS):
         if self.holders[i].timer >= TASKS and (self.holders[i].timer - TASKS) // LONGEST == slot:
             should = False
-    check_same("whether a batch is finished", finished, should)
-    blocks_free(blocks)
+    check_same("whether a batch is finished", release.is_finished, should)
+    blocks_free(release.blocks)
 
 
 cdef int64_t life_check_delays(Life* self, const int64_t* delays_ms, int64_t count, int64_t* own_ms) noexcept nogil:
@@ -35,14 +35,15 @@ cdef void life_add_batch(Life* self, int slot, Tape* tape, int64_t reach_ms) noe
     global life_operations
     cdef int64_t delays_ms[24]          # LONGEST
     cdef int64_t own_ms[24]
-    cdef int64_t count = 1 + tape_byte(tape) % LONGEST, i, base_ms = 0, last_ms = 0, bad
-    cdef WhenDue due = life_when_due(self, True)
+    cdef int64_t count = 1 + tape_byte(tape) % LONGEST, i, bad
+    cdef Delays delays = Delays(<const char*>delays_ms, sizeof(int64_t), count)
+    cdef Placement at
     cdef Status status, should
     cdef Batch* batch
     for i in range(count):
         delays_ms[i] = tape_ms(tape, reach_ms)
     life_operations += count
-    bad = batch_check(<const char*>delays_ms, sizeof(int64_t), count, self.timer, &self.now, &base_ms, &last_ms)
+    bad = placement_set(&at, self.timer, &self.now, delays)
     check_same("index of the delay beyond 64 bits", bad, life_check_delays(self, delays_ms, count, own_ms))
     if bad >= 0:
         return
@@ -56,9 +57,8 @@ cdef void life_add_batch(Life* self, int slot, Tape* tape, int64_t reach_ms) noe
     elif count > self.timer.max_pending - self.model.pending - self.model.resting:
         should = FULL
     while True:
-        status = batch_extend(batch, NULL, <const char*>delays_ms, sizeof(int64_t), 0, count, self.now.ms, base_ms, last_ms,
-                              due)
-        if status != NOT_YET or not life_make_room(self, status, &due):
+        status = batch_extend(batch, NULL, delays, at, 0)
+        if status != NOT_YET or not life_make_room(self, status, &at.when_due):
             break
     check_same("status of an add of a batch", status, should)
     if status != OK:
@@ -84,10 +84,12 @@ cdef void life_cancel_batch(Life* self, int slot, Tape* tape) noexcept nogil:
     cdef int64_t indices[8]
     cdef Batch* batch = self.batches[slot]
     cdef int64_t count = life_draw_indices(batch, tape, indices), i, index, should = 0, cancelled
-    cdef bint finished = False, all = count == 0
-    cdef void* blocks = NULL
+    cdef bint all = count == 0
+    cdef BatchRelease release = BatchRelease(NULL, False)
+    cdef Indices named
     if all:
         count = batch.length
+    named = Indices(NULL, count)
     for i in range(count):
         index = i if all else indices[i]
         if index < batch.length and self.model.timers[TASKS + slot * LONGEST + index].where:
@@ -95,9 +97,11 @@ cdef void life_cancel_batch(Life* self, int slot, Tape* tape) noexcept nogil:
             should += 1
     self.model.pending -= should
     self.model.cancelled += should
-    cancelled = batch_cancel(batch, NULL if all else indices, count, &blocks, &finished)
+    if not all:
+        named.data = indices
+    cancelled = batch_cancel(batch, named, &release)
     check_same("canceled timers of a batch", cancelled, should)
-    life_batch_ended(self, slot, blocks, finished)
+    life_batch_ended(self, slot, &release)
 
 
 cdef void life_move_batch(Life* self, int slot, Tape* tape, int64_t reach_ms, bint one_delay) noexcept nogil:
@@ -105,25 +109,28 @@ cdef void life_move_batch(Life* self, int slot, Tape* tape, int64_t reach_ms, bi
     cdef int64_t delays_ms[24]          # LONGEST
     cdef int64_t own_ms[24]
     cdef Batch* batch = self.batches[slot]
-    cdef int64_t count = life_draw_indices(batch, tape, indices), stride = 0 if one_delay else sizeof(int64_t)
-    cdef int64_t i, base_ms = 0, last_ms = 0, bad, index, should = 0, moved = 0, delays
+    cdef int64_t count = life_draw_indices(batch, tape, indices), i, bad, index, should = 0, moved = 0
+    cdef Delays delays = Delays(<const char*>delays_ms, 0 if one_delay else sizeof(int64_t), 0)
+    cdef Indices named
+    cdef Placement at
     cdef bint all = count == 0
-    cdef WhenDue due = life_when_due(self, True)
     cdef Status status
     cdef int timer
     if all:
         count = batch.length
-    delays = 1 if one_delay else count
-    for i in range(delays):
+    delays.count = 1 if one_delay else count
+    for i in range(delays.count):
         delays_ms[i] = tape_ms(tape, reach_ms)
-    bad = batch_check(<const char*>delays_ms, stride, delays, self.timer, &self.now, &base_ms, &last_ms)
-    check_same("index of the delay beyond 64 bits", bad, life_check_delays(self, delays_ms, delays, own_ms))
+    bad = placement_set(&at, self.timer, &self.now, delays)
+    check_same("index of the delay beyond 64 bits", bad, life_check_delays(self, delays_ms, delays.count, own_ms))
     if bad >= 0 or model_pending_of(&self.model, slot) == 0:
         return
+    named = Indices(NULL, count)
+    if not all:
+        named.data = indices
     while True:
-        status = batch_reschedule(batch, NULL if all else indices, count, <const char*>delays_ms, stride, self.now.ms,
-                                  base_ms, last_ms, due, &moved)
-        if status != NOT_YET or not life_make_room(self, status, &due):
+        status = batch_reschedule(batch, named, delays, at, &moved)
+        if status != NOT_YET or not life_make_room(self, status, &at.when_due):
             break
     check_same("status of a reschedule of a batch", status, OK)
     for i in range(count):

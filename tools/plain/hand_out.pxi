@@ -57,12 +57,11 @@ cdef void life_end_take(Life* self, Holder* holder, bint returned) noexcept nogi
     cdef int timers[24]                 # LONGEST
     cdef int slot, count, i
     cdef int64_t taken
-    cdef void* blocks = NULL
-    cdef bint finished = False
+    cdef BatchRelease release = BatchRelease(NULL, False)
     if holder.timer >= TASKS:
         slot = (holder.timer - TASKS) // LONGEST
         count = <int>min(model_of_slot(&self.model, slot, timers), holder.limit)
-        taken = batch_take(self.batches[slot], min(holder.limit, 64), indices, NULL if returned else &self.now, &blocks, &finished)
+        taken = batch_take(self.batches[slot], indices, min(holder.limit, 64), NULL if returned else &self.now, &release)
         check_same("taken timers of a batch", taken, count)
         for i in range(count):
             check_same("timer that is taken of a batch", TASKS + slot * LONGEST + indices[i], timers[i])
@@ -71,12 +70,12 @@ cdef void life_end_take(Life* self, Holder* holder, bint returned) noexcept nogi
         if returned:
             self.model.returned += count
             lock_wait(self.timer)
-            finished = batch_returned_locked(self.batches[slot], &blocks)
+            batch_returned_locked(self.batches[slot], &release)
             lock_release(self.timer)
         else:
             self.model.expired += count
         holder.timer = NOBODY
-        life_batch_ended(self, slot, blocks, finished)
+        life_batch_ended(self, slot, &release)
     holder.timer = NOBODY
 
 
@@ -100,16 +99,15 @@ cdef void life_put_back_task(Life* self, Holder* holder) noexcept nogil:
 
 cdef void life_put_back(Life* self, Holder* holder) noexcept nogil:
     cdef int slot
-    cdef void* blocks = NULL
-    cdef bint finished
+    cdef BatchRelease release = BatchRelease(NULL, False)
     if holder.timer >= TASKS:
         slot = (holder.timer - TASKS) // LONGEST
         lock_wait(self.timer)
-        finished = batch_put_back_locked(self.batches[slot], &blocks)
+        batch_put_back_locked(self.batches[slot], &release)
         lock_release(self.timer)
         model_let_go(&self.model, slot)
         holder.timer = NOBODY
-        life_batch_ended(self, slot, blocks, finished)
+        life_batch_ended(self, slot, &release)
     elif holder.timer != NOBODY:
         life_put_back_task(self, holder)
     holder.timer = NOBODY
@@ -157,8 +155,7 @@ cdef void life_fork(Life* self) noexcept nogil:
     """Continue as the child of a fork: the holders are gone with what they had taken."""
     cdef Batch* batch
     cdef Batch* following
-    cdef void* blocks
-    cdef bint finished
+    cdef BatchRelease release
     cdef int i
     before_fork()
     batch = self.timer.batches
@@ -171,12 +168,12 @@ cdef void life_fork(Life* self) noexcept nogil:
     batch = self.timer.batches          # like timer_finish_batches
     while batch is not NULL:
         following = batch.next
-        blocks = NULL
+        release = BatchRelease(NULL, False)
         i = batch_slot(batch)
         lock_wait(self.timer)
-        finished = batch_finish_locked(batch, &blocks)
+        batch_finish_locked(batch, &release)
         lock_release(self.timer)
-        life_batch_ended(self, i, blocks, finished)
+        life_batch_ended(self, i, &release)
         batch = following
 
 

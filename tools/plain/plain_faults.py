@@ -27,14 +27,12 @@ FAULTS = {
         "        if bucket is NULL or bucket.entries.expiration_ms > now_ms:\n",
     ),
     "hands out a task twice": (
-        "            hw_poke(&task.state, TASK_EXPIRED)\n"
-        "            self.expired += 1\n            timer_record_locked",
-        "            if planted_fault == NUMBER and self.expired % 16 == 15:\n"
-        "                hw_poke(&task.state, TASK_PENDING)\n"
-        "                list_append(&self.ready, &task.entry)\n"
-        "                return entry\n"
-        "            hw_poke(&task.state, TASK_EXPIRED)\n"
-        "            self.expired += 1\n            timer_record_locked",
+        "    hw_poke(&task.state, TASK_EXPIRED)\n    self.expired += 1\n    timer_record_locked",
+        "    if planted_fault == NUMBER and self.expired % 16 == 15:\n"
+        "        hw_poke(&task.state, TASK_PENDING)\n"
+        "        list_append(&self.ready, &task.entry)\n"
+        "        return\n"
+        "    hw_poke(&task.state, TASK_EXPIRED)\n    self.expired += 1\n    timer_record_locked",
     ),
     "loses the entry after the head of a run": (
         "    if following < self.due_end and not self.due[following].is_head:\n",
@@ -54,8 +52,8 @@ FAULTS = {
         "        return True\n    if entry_is_linked(entry):\n        if self.",
     ),
     "reserves no room for entries that expire again": (
-        "    if batch_wants_room(self):          # a gap",
-        "    if planted_fault != NUMBER and batch_wants_room(self):          # a gap",
+        "    if batch_due_is_full(self, 0):          # a gap",
+        "    if planted_fault != NUMBER and batch_due_is_full(self, 0):          # a gap",
     ),
     "counts a task twice that is put back": (
         "    self.expired -= 1\n    if task_flags(task) & TASK_ALARM",

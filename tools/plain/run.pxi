@@ -38,8 +38,9 @@ cdef void life_begin(Life* self, Tape* tape) noexcept nogil:
         if i % 4 == 0 or i % 8 == 1:
             life_task(self, i).flags |= TASK_REPEATS
         if i % 3 == 1:
-            life_task(self, i).flags |= sizeof(Task) * MEMBER_STEP
+            life_task(self, i).flags |= sizeof(Task) << TASK_MEMBER_SHIFT
             self.tasks[i].member.group = &self.group
+            self.tasks[i].member.task_offset = sizeof(Task)
     for i in range(HOLDERS):
         self.holders[i].timer = NOBODY
 

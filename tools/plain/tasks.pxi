@@ -81,11 +81,10 @@ cdef void life_add_tasks(Life* self, Tape* tape, int64_t reach_ms) noexcept nogi
     """Add up to eight new tasks by tasks_add."""
     cdef Task* chosen[8]
     cdef int64_t own_ms[8]
-    cdef int64_t deadline_ms, last_ms = self.now.ms
+    cdef int64_t deadline_ms, count = 0, n
     cdef Instant delay
     cdef int i = tape_byte(tape) % TASKS, k
-    cdef int64_t count = 0, at
-    cdef WhenDue due = life_when_due(self, True)
+    cdef Placement at = Placement(self.now.ms, self.now.ms, self.now.ms, life_when_due(self, True))
     cdef Status status, should
     for k in range(8):
         i = (i + 1) % TASKS
@@ -98,7 +97,7 @@ cdef void life_add_tasks(Life* self, Tape* tape, int64_t reach_ms) noexcept nogi
             continue
         model_tick(&self.model, self.now.ms, self.now.ns, delay.ms, 0, 0, &own_ms[count])
         life_task(self, i).deadline_ms = deadline_ms
-        last_ms = max(last_ms, life_task(self, i).entry.expiration_ms)
+        at.last_ms = max(at.last_ms, life_task(self, i).entry.expiration_ms)
         chosen[count] = life_task(self, i)
         count += 1
     should = OK
@@ -107,15 +106,15 @@ cdef void life_add_tasks(Life* self, Tape* tape, int64_t reach_ms) noexcept nogi
     elif count > self.timer.max_pending - self.model.pending - self.model.resting:
         should = FULL
     while True:
-        status = tasks_add(self.timer, chosen, count, self.now.ms, last_ms, due)
-        if status != NOT_YET or not life_make_room(self, status, &due):
+        status = tasks_add(self.timer, chosen, count, &at)
+        if status != NOT_YET or not life_make_room(self, status, &at.when_due):
             break
     check_same("status of an add of many", status, should)
     if status == OK:
-        for at in range(count):
-            i = life_timer_of(self, &chosen[at].entry)
+        for n in range(count):
+            i = life_timer_of(self, &chosen[n].entry)
             life_task_entered(self, i)
-            life_enter(self, i, own_ms[at])
+            life_enter(self, i, own_ms[n])
 
 
 cdef void life_cancel_task(Life* self, Tape* tape) noexcept nogil:

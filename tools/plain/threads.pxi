@@ -199,9 +199,9 @@ cdef void shared_release(Shared* self) noexcept nogil:
         PyMem_RawFree(self)
 
 
-cdef void shared_ended(Shared* self, void* blocks, bint finished) noexcept nogil:
-    blocks_free(blocks)
-    if finished:
+cdef void shared_ended(Shared* self, const BatchRelease* release) noexcept nogil:
+    blocks_free(release.blocks)
+    if release.is_finished:
         shared_release(self)            # the timer's reference
 
 
@@ -231,10 +231,9 @@ cdef Shared* scene_add_batch(Scene* self, uint64_t* chance, const int64_t* delay
     cdef Shared* shared = <Shared*>PyMem_RawCalloc(1, sizeof(Shared))
     cdef Batch* batch = batch_new()
     cdef int64_t count = 1 + <int64_t>draw(chance, SCENE_LONGEST)
-    cdef WhenDue due = ASK_WHEN_DUE if self.timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
-    cdef const char* delays = <const char*>delays_ms
+    cdef Delays delays = Delays(<const char*>delays_ms, sizeof(int64_t), count)
     cdef Instant now
-    cdef int64_t base_ms, last_ms
+    cdef Placement at
     cdef Status status
     shared.references = 2               # the caller's and the timer's
     shared.batch = batch
@@ -242,10 +241,10 @@ cdef Shared* scene_add_batch(Scene* self, uint64_t* chance, const int64_t* delay
     batch.object = <void*>shared
     batch.timer = self.timer
     scene_now(self, &now)
-    batch_check(delays, sizeof(int64_t), count, self.timer, &now, &base_ms, &last_ms)
+    placement_set(&at, self.timer, &now, delays)
     while True:
-        status = batch_extend(batch, NULL, delays, sizeof(int64_t), 0, count, now.ms, base_ms, last_ms, due)
-        if status != NOT_YET or not scene_make_room(self, status, &due):
+        status = batch_extend(batch, NULL, delays, at, 0)
+        if status != NOT_YET or not scene_make_room(self, status, &at.when_due):
             break
     if status != OK:
         shared.references = 1
@@ -257,16 +256,15 @@ cdef Shared* scene_add_batch(Scene* self, uint64_t* chance, const int64_t* delay
 cdef void scene_extend_batch(Scene* self, Shared* shared, uint64_t* chance, const int64_t* delays_ms) noexcept nogil:
     cdef Batch* batch = shared.batch
     cdef BatchRoom room
-    cdef int64_t count = 1 + <int64_t>draw(chance, SCENE_LONGEST), first, base_ms, last_ms
-    cdef const char* delays = <const char*>delays_ms
-    cdef void* blocks = NULL
-    cdef bint finished
+    cdef int64_t count = 1 + <int64_t>draw(chance, SCENE_LONGEST), first
+    cdef Delays delays = Delays(<const char*>delays_ms, sizeof(int64_t), count)
+    cdef BatchRelease release = BatchRelease(NULL, False)
     cdef Instant now
-    cdef WhenDue due = ASK_WHEN_DUE if self.timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
+    cdef Placement at
     cdef Status status = TRY_AGAIN
     memset(&room, 0, sizeof(BatchRoom))
     scene_now(self, &now)
-    batch_check(delays, sizeof(int64_t), count, self.timer, &now, &base_ms, &last_ms)
+    placement_set(&at, self.timer, &now, delays)
     lock_wait(self.timer)
     if batch_hold_locked(batch):
         hw_atomic_add(&shared.references, 1)        # the timer's
@@ -278,14 +276,14 @@ cdef void scene_extend_batch(Scene* self, Shared* shared, uint64_t* chance, cons
                 break
         elif status == NEEDS_ROOM:
             batch_room_make(&room)
-        elif status != NOT_YET or not scene_make_room(self, status, &due):
+        elif status != NOT_YET or not scene_make_room(self, status, &at.when_due):
             break
-        status = batch_extend(batch, &room, delays, sizeof(int64_t), first, count, now.ms, base_ms, last_ms, due)
+        status = batch_extend(batch, &room, delays, at, first)
     batch_room_free(&room)
     lock_wait(self.timer)
-    finished = batch_let_go_locked(batch, &blocks)
+    batch_let_go_locked(batch, &release)
     lock_release(self.timer)
-    shared_ended(shared, blocks, finished)
+    shared_ended(shared, &release)
 
 
 cdef void scene_change_batch(Scene* self, uint64_t* chance) noexcept nogil:
@@ -293,11 +291,12 @@ cdef void scene_change_batch(Scene* self, uint64_t* chance) noexcept nogil:
     cdef int64_t delays_ms[400]
     cdef uint64_t slot = draw(chance, SCENE_SLOTS), what = draw(chance, 10)
     cdef Shared* shared = NULL if what == 0 else scene_share(self, slot, NULL)
-    cdef int64_t count, base_ms, last_ms, moved = 0, i
-    cdef void* block = NULL
-    cdef bint finished = False
+    cdef int64_t count, moved = 0, i
+    cdef Indices named = Indices(NULL, 0)
+    cdef BatchRelease release = BatchRelease(NULL, False)
+    cdef Delays delays
     cdef Instant now
-    cdef WhenDue due = ASK_WHEN_DUE if self.timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
+    cdef Placement at
     cdef Status status
     for i in range(SCENE_LONGEST):
         delays_ms[i] = draw_delay(chance)
@@ -308,18 +307,24 @@ cdef void scene_change_batch(Scene* self, uint64_t* chance) noexcept nogil:
             shared = scene_share(self, slot, shared)
     elif what < 5:
         count = shared_length(shared) if what == 1 else <int64_t>draw(chance, 40)
-        batch_cancel(shared.batch, NULL if what == 1 else indices, count, &block, &finished)
-        shared_ended(shared, block, finished)
+        named.count = count
+        if what != 1:
+            named.data = indices
+        batch_cancel(shared.batch, named, &release)
+        shared_ended(shared, &release)
     elif what < 7:
         scene_extend_batch(self, shared, chance, delays_ms)
     else:
         count = min(shared_length(shared), SCENE_LONGEST)
         scene_now(self, &now)
-        batch_check(<const char*>delays_ms, sizeof(int64_t), count, self.timer, &now, &base_ms, &last_ms)
+        delays = Delays(<const char*>delays_ms, sizeof(int64_t), count)
+        placement_set(&at, self.timer, &now, delays)
+        named.count = count
+        if what != 7:
+            named.data = indices
         while True:
-            status = batch_reschedule(shared.batch, NULL if what == 7 else indices, count, <const char*>delays_ms,
-                                      sizeof(int64_t), now.ms, base_ms, last_ms, due, &moved)
-            if status != NOT_YET or not scene_make_room(self, status, &due):
+            status = batch_reschedule(shared.batch, named, delays, at, &moved)
+            if status != NOT_YET or not scene_make_room(self, status, &at.when_due):
                 break
     if shared is not NULL:
         shared_release(shared)
@@ -341,8 +346,8 @@ cdef bint scene_take(Scene* self, uint64_t* chance) noexcept nogil:
     cdef Shared* shared
     cdef int64_t indices[400]           # SCENE_LONGEST
     cdef int64_t limit
-    cdef void* block = NULL
-    cdef bint finished = False, back = draw(chance, 16) == 0
+    cdef BatchRelease release = BatchRelease(NULL, False)
+    cdef bint back = draw(chance, 16) == 0
     if hw_flag(&timer.stopping):
         return False
     scene_now(self, &now)
@@ -356,12 +361,12 @@ cdef bint scene_take(Scene* self, uint64_t* chance) noexcept nogil:
         hw_atomic_add(&shared.references, 1)
         if back:
             lock_wait(timer)
-            finished = batch_put_back_locked(shared.batch, &block)
+            batch_put_back_locked(shared.batch, &release)
             lock_release(timer)
         else:
             limit = <int64_t>draw(chance, SCENE_LONGEST)
-            batch_take(shared.batch, limit, indices, &now, &block, &finished)
-        shared_ended(shared, block, finished)
+            batch_take(shared.batch, indices, limit, &now, &release)
+        shared_ended(shared, &release)
         shared_release(shared)
     elif back:
         lock_wait(timer)
@@ -440,7 +445,7 @@ cdef public const char* scene_free(Scene* self, int64_t* added_out) noexcept nog
     cdef Entry* entry
     cdef Shared* shared
     cdef int64_t indices[8192]
-    cdef void* block
+    cdef BatchRelease release
     cdef const char* fault
     cdef int i
     timer_advance(timer, INT64_MAX)
@@ -452,12 +457,12 @@ cdef public const char* scene_free(Scene* self, int64_t* added_out) noexcept nog
             break
         if entry.place != ENTRY_OF_TASK:
             shared = <Shared*>entry_batch(entry).object
-            block = NULL
-            batch_take(shared.batch, 8192, indices, NULL, NULL, NULL)
+            release = BatchRelease(NULL, False)
+            batch_take(shared.batch, indices, 8192, NULL, NULL)
             lock_wait(timer)
-            finished = batch_returned_locked(shared.batch, &block)
+            batch_returned_locked(shared.batch, &release)
             lock_release(timer)
-            shared_ended(shared, block, finished)
+            shared_ended(shared, &release)
     lock_wait(timer)
     fault = timer_check_locked(timer)
     if fault is NULL and (timer.pending or timer.batches is not NULL):

@@ -265,7 +265,7 @@ def test_what_has_begun_is_an_error_that_says_so_and_needs_a_loop():
         tasks = [timer.call_later(0, int), timer.add(Own(0)), timer.call_later(0, int, slack=1, max_lateness=5)]
         timer.advance(0)
         for task in tasks:
-            with pytest.raises(RuntimeError, match="has begun already"):
+            with pytest.raises(RuntimeError, match="has already begun"):
                 await task
 
     on_loop(main())
@@ -382,7 +382,7 @@ class NoLoop:
     def __await__(self):
         yield self
 
-    def call_soon_threadsafe(self, settle, loop, future, result, error, cancelled):
+    def call_soon_threadsafe(self, settle, future, result, error, cancelled):
         self.told = "cancelled" if cancelled else result
 
 
@@ -425,7 +425,7 @@ def test_a_run_that_begins_while_somebody_begins_to_wait(many_switches):
                 pass
             answers.add(loop.told)
         except RuntimeError as error:
-            assert "has begun already" in str(error)
+            assert "has already begun" in str(error)
         except ValueError as error:
             errors.append(error)
         finally:

@@ -1,12 +1,13 @@
-# Adding a handle, moving it, and taking it out again. What is due when it is asked for is left to the loop's own
-# `call_at`, because that knows best what "in the next pass" means.
+# Adding, moving, and cancelling handles.
+#
+# A handle whose deadline has passed is left to the loop's own call_at, which defines what "in the next pass" means.
 
 
 cdef inline bint handle_cancel(LoopHandle self) except False:
-    """LoopHandle.cancel."""
+    """Implement LoopHandle.cancel()."""
     cdef Status status = NOT_PENDING
     cdef Timer* timer
-    cdef object callback, arguments     # these die at the end
+    cdef object callback, arguments     # released at the end
     if self.timers is None:
         return True
     with cython.critical_section(self.timers):
@@ -28,7 +29,7 @@ cdef inline bint handle_cancel(LoopHandle self) except False:
             self.callback_ = None
             self.arguments = None
             if status == OK:
-                Py_DECREF(self)         # the wheel's reference, of timers_insert
+                Py_DECREF(self)         # the wheel's reference, from timers_insert
     return True
 
 
@@ -39,7 +40,7 @@ cdef inline bint timers_check_open(LoopTimers self) except False:
 
 
 cdef bint timers_make_room(Timer* timer, Status status) noexcept:
-    """As timer_make_room(), with the GIL kept. False: that was not what was missing, or there is no memory."""
+    """Add a level if that is missing, keeping the GIL. Returns False if it is not, or without memory."""
     return status == NEEDS_LEVEL and timer_grow(timer)
 
 
@@ -50,14 +51,14 @@ cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except F
     if hw_peek64(&timer.pending) == 0:
         now_tick = tick_of(now)
         if now_tick < timer.wheel.levels[0].current_time_ms:
-            timers_turn_back(self, now_tick)
+            timers_set_back(self, now_tick)
         else:
             lock_with_gil(timer)
-            queue_first_until(&timer.wheel, now_tick)       # drops what cancels have emptied
+            queue_first_until(&timer.wheel, now_tick)       # drops buckets that cancels have emptied
             wheel_advance_clock(&timer.wheel, now_tick)
             lock_release(timer)
     timers_note_tick(self, tick, now)
-    Py_INCREF(handle)                   # the wheel's; dropped by who takes the handle out
+    Py_INCREF(handle)                   # the wheel's reference; dropped when the handle leaves the wheel
     handle.task.owner = <uintptr_t>timer
     handle.task.entry.place = ENTRY_OF_TASK
     debug_count(LIVE_TASKS, 1)
@@ -71,7 +72,7 @@ cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except F
             Py_DECREF(handle)
             raise MemoryError
     try:
-        timers_want_alarm(self, tick, handle.deadline, now)
+        timers_want_wakeup(self, tick, handle.deadline, now)
     except:
         handle_cancel(handle)
         raise
@@ -82,7 +83,7 @@ cdef inline object timers_add(LoopTimers self, double now, double when, object c
     cdef LoopHandle handle
     if self.debug:
         self._check_call(callback)
-    if not when > now or now < 0:       # also NaN, about which the loop may think what it likes
+    if not when > now or now < 0:       # also NaN: the loop decides
         return timers_ask_loop(self, when, callback, args, context)
     handle = LoopHandle.__new__(LoopHandle)
     handle.timers = self
@@ -97,7 +98,7 @@ cdef inline object timers_add(LoopTimers self, double now, double when, object c
     if self.hides:
         handle_hide(handle, context is None)
     with cython.critical_section(self):
-        timers_check_open(self)         # in the meantime another thread may have closed it
+        timers_check_open(self)         # another thread may have closed it in the meantime
         timers_insert(self, handle, now)
     return handle
 
@@ -125,7 +126,7 @@ cdef inline object timers_call_at(LoopTimers self, object when, object callback,
     try:
         now = timers_time(self)
     except Exception:
-        # The loop's own needs no clock to take it.
+        # The loop's own call_at needs no clock.
         return timers_ask_loop(self, when, callback, args, context)
     return timers_add(self, now, when, callback, args, context)
 
@@ -145,16 +146,16 @@ cdef bint timers_move(LoopTimers self, LoopHandle handle, double now, double whe
         raise MemoryError
     if status == OK:
         try:
-            timers_want_alarm(self, tick, when, now)
+            timers_want_wakeup(self, tick, when, now)
         except:
-            timers_place(timer, handle, tick_of(when_before), added_before, when_before)    # its level is there
-            timers_ensure_alarm(self)
+            timers_place(timer, handle, tick_of(when_before), added_before, when_before)    # its level exists
+            timers_ensure_wakeup(self)
             raise
     return status == OK
 
 
 cdef Status timers_place(Timer* timer, LoopHandle handle, int64_t tick, double added, double when) noexcept:
-    """Moves a handle that is pending."""
+    """Move a pending handle."""
     cdef Status status
     lock_with_gil(timer)
     status = task_reschedule_locked(timer, &handle.task, tick, 0, 0, TAKE_DUE)
@@ -167,7 +168,7 @@ cdef Status timers_place(Timer* timer, LoopHandle handle, int64_t tick, double a
 
 
 cdef void timers_drop_all(LoopTimers self) noexcept:
-    """Drops the wheel's reference to everything that is pending. The handles count as neither run nor cancelled."""
+    """Drop the wheel's references to all pending handles, which count neither as run nor as cancelled."""
     cdef Timer* timer = self.timer
     cdef Entry dropped
     cdef Entry* entry
@@ -190,6 +191,6 @@ cdef void timers_drop_all(LoopTimers self) noexcept:
         hw_bump(&timer.pending, -1)
         timer.returned += 1
         lock_release(timer)
-        # Somebody else may keep it, and CPython lets go of a context only if that is tracked.
+        # The handle may live on, and CPython deallocates only tracked contexts.
         handle_show(entry_handle(entry))
-        Py_DECREF(entry_handle(entry))  # the wheel's reference, of timers_insert
+        Py_DECREF(entry_handle(entry))  # the wheel's reference, from timers_insert

@@ -1,26 +1,136 @@
-# The clock of a loop, as its timers read it.
+# The clock of a loop, and whether a program has replaced it.
 #
-# A loop's clock may go back, which a wheel's cannot. What is added for a time that the wheel's clock has passed goes to
-# Timer.ready, which is kept in order by sorting; that is right, but slow for many. So after some of them the wheel is
-# made anew at the loop's time.
+# Most loops inherit time() from asyncio, which calls time.monotonic(), which reads CLOCK_MONOTONIC. If none of these is
+# replaced, the core reads the clock directly. The same holds for the loop's call_later and call_at and for
+# asyncio.Handle._run: only a replacement has to be called.
+#
+# Each clock reading and each add checks this, because tests (freezegun, time-machine, mocks) replace any of these at any
+# moment: time() on the loop or its class, the loop's class, time.monotonic, or the name `time` in asyncio's module. The check
+# is cheap, because CPython numbers the versions of types and, up to 3.12, of dicts.
+
+cdef extern from "Python.h":
+    PyObject* _PyType_Lookup(PyTypeObject*, object)
+    PyTypeObject* Py_TYPE(PyObject*)
+    bint PyCFunction_Check(PyObject*)
+    PyObject* PyCFunction_GET_SELF(PyObject*)
+
+cdef object time_module = time
+cdef dict time_names = time.__dict__
+cdef object genuine_monotonic = None    # time.monotonic if it reads CLOCK_MONOTONIC
+cdef object genuine_time = None         # asyncio.BaseEventLoop.time; None: unknown
+cdef dict asyncio_names = {}            # the globals of that function
+cdef object genuine_call_later = None   # the methods of a loop's class; set in timers.pxi
+cdef object genuine_call_at = None
+cdef object asyncio_handle = None       # asyncio.Handle
+cdef object genuine_run = None          # its _run
+cdef str NAME_TIME = "time"
+cdef str NAME_MONOTONIC = "monotonic"
+cdef str NAME_CALL_LATER = "call_later"
+cdef str NAME_CALL_AT = "call_at"
+cdef str NAME_RUN = "_run"
+
+
+def set_loop_clock(function, names):
+    """Set the function that type(loop).time is if loop.time() reads CLOCK_MONOTONIC, and that function's globals."""
+    global genuine_time, asyncio_names, genuine_monotonic
+    if getattr(time.monotonic, "__self__", None) is time_module:     # not replaced yet
+        genuine_monotonic = time.monotonic
+        genuine_time = function
+        asyncio_names = names
+
+
+def set_loop_call_class(cls):
+    """Set the class whose `_run` monitoring tools replace: asyncio.Handle."""
+    global asyncio_handle, genuine_run
+    asyncio_handle = cls
+    genuine_run = cls._run
+
+
+cdef inline bint handle_run_is_replaced() noexcept:
+    """Return True if a program has replaced asyncio.Handle._run."""
+    return (
+        genuine_run is not None
+        and _PyType_Lookup(<PyTypeObject*>asyncio_handle, NAME_RUN) is not <PyObject*>genuine_run
+    )
+
+
+cdef inline bint timers_are_unchanged(LoopTimers self) noexcept:
+    """Return True if nothing that `genuine_clock` and `uses_own_calls` depend on has changed."""
+    cdef PyTypeObject* type = Py_TYPE(<PyObject*>self.loop)
+    return (
+        type is self.versions.type
+        and hw_type_version(type) == self.versions.type_version
+        and hw_dict_version(<PyObject*>self.attributes) == self.versions.attributes_version
+        and hw_dict_version(<PyObject*>time_names) == self.versions.time_version
+        and hw_dict_version(<PyObject*>asyncio_names) == self.versions.asyncio_version
+        and self.versions.type_version != 0
+        and self.versions.attributes_version != 0
+    )
+
+
+cdef inline bint timers_use_own_call_at(LoopTimers self) noexcept:
+    """Return True if the loop's call_at is not overridden."""
+    cdef PyObject* here = hw_dict_get(<PyObject*>self.attributes, <PyObject*>NAME_CALL_AT)
+    cdef bint is_other = (
+        here is not NULL and not (PyCFunction_Check(here) and PyCFunction_GET_SELF(here) is <PyObject*>self)
+    )
+    hw_dict_got(here)
+    if is_other:
+        return False
+    return _PyType_Lookup(Py_TYPE(<PyObject*>self.loop), NAME_CALL_AT) is <PyObject*>genuine_call_at
+
+
+cdef void timers_check_replaced(LoopTimers self) noexcept:
+    """Determine `genuine_clock` and `uses_own_calls`, and note the versions that they depend on."""
+    cdef PyTypeObject* type = Py_TYPE(<PyObject*>self.loop)
+    self.genuine_clock = (
+        _PyType_Lookup(type, NAME_TIME) is <PyObject*>genuine_time
+        and hw_finds_as_usual(type)
+        and PyDict_GetItem(self.attributes, NAME_TIME) is NULL
+        and PyDict_GetItem(time_names, NAME_MONOTONIC) is <PyObject*>genuine_monotonic
+        and PyDict_GetItem(asyncio_names, NAME_TIME) is <PyObject*>time_module
+    )
+    self.uses_own_calls = not self.is_loops or (
+        _PyType_Lookup(type, NAME_CALL_LATER) is <PyObject*>genuine_call_later and timers_use_own_call_at(self)
+    )
+    self.versions.type = type
+    self.versions.type_version = hw_type_version(type)
+    self.versions.attributes_version = hw_dict_version(<PyObject*>self.attributes)
+    self.versions.time_version = hw_dict_version(<PyObject*>time_names)
+    self.versions.asyncio_version = hw_dict_version(<PyObject*>asyncio_names)
+
+
+cdef inline bint timers_use_own_calls(LoopTimers self) noexcept:
+    """Return True if call_later and call_at are not overridden, or if an override is calling back."""
+    if self.loop is None or self.asking:
+        return True
+    if not timers_are_unchanged(self):
+        timers_check_replaced(self)
+    return self.uses_own_calls
+
+
+# --- reading the clock -----------------------------------------------------------------------------------------------
+#
+# Unlike a wheel's clock, a loop's clock may go back. A handle whose deadline is before the wheel's clock goes to
+# Timer.ready, which is kept sorted: correct, but slow for many handles. So after some of them the wheel is set back.
 
 cdef enum:
-    BEHIND_LIMIT = 64           # entries that are kept by sorting, and a sixteenth of what is pending besides
+    BEHIND_LIMIT = 64           # handles sorted in Timer.ready, beyond a sixteenth of the pending ones
 
 
 cdef inline double timers_time(LoopTimers self) except? -1:
-    """What loop.time() says, without the way there if it would only read the clock."""
-    if not timers_are_as_known(self):
-        timers_note_versions(self)
+    """Return loop.time(), without a Python call if that would only read the clock."""
+    if not timers_are_unchanged(self):
+        timers_check_replaced(self)
     if self.genuine_clock:
-        return <double>hw_clock_ns() / 1e9      # rounded as time.monotonic() does
+        return <double>hw_clock_ns() / 1e9      # the rounding of time.monotonic()
     return self.loop.time()
 
 
-cdef void timers_turn_back(LoopTimers self, int64_t now_tick) noexcept:
-    """Sets the wheel's clock back: takes everything out, and puts it in again. O(pending).
+cdef void timers_set_back(LoopTimers self, int64_t now_tick) noexcept:
+    """Set the wheel's clock back by placing all entries again. O(pending).
 
-    What finds no place, because it is due or there is no memory for its level, stays in Timer.ready: kept by sorting.
+    Entries that are due, or for whose level there is no memory, stay in Timer.ready and are sorted.
     """
     cdef Timer* timer = self.timer
     cdef bint have_memory = True
@@ -36,11 +146,11 @@ cdef void timers_turn_back(LoopTimers self, int64_t now_tick) noexcept:
 
 
 cdef inline void timers_note_tick(LoopTimers self, int64_t tick, double now) noexcept:
-    """Before something is placed by this tick."""
+    """Note the tick of a handle that is about to be placed."""
     cdef int64_t clock_tick = self.timer.wheel.levels[0].current_time_ms
     if tick <= clock_tick:
         self.unsorted = True
         if tick_of(now) < clock_tick:
             self.behind += 1
             if self.behind > BEHIND_LIMIT + (hw_peek64(&self.timer.pending) >> 4):
-                timers_turn_back(self, tick_of(now))
+                timers_set_back(self, tick_of(now))

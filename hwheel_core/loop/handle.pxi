@@ -1,11 +1,11 @@
-# LoopHandle: what `call_later` of an event loop on the wheel returns. It has asyncio.TimerHandle's face and holds its
-# place in the wheel inside itself. While it is pending the wheel holds one reference to it.
+# LoopHandle: the return value of a wheel loop's call_later(). It has the interface of asyncio.TimerHandle and contains its
+# place in the wheel. While it is pending, the wheel holds one reference to it.
 
 cdef object loop_handle_class = None        # asyncio.TimerHandle, once hwheel.asyncio is imported
 
 
 def set_loop_handle_class(cls):
-    """What `handle.__class__` says: asyncio.TimerHandle, which the core does not import."""
+    """Set the class that `handle.__class__` returns: asyncio.TimerHandle, which the core does not import."""
     global loop_handle_class
     loop_handle_class = cls
 
@@ -23,18 +23,17 @@ cdef bint handle_equals(LoopHandle self, object other) except -1:
 
 @cython.freelist(64)
 cdef class LoopHandle:
-    """A call that an event loop's wheel has been asked for: asyncio.TimerHandle's methods, and `reschedule`.
+    """A pending call of an event loop, with the methods of asyncio.TimerHandle and ``reschedule()``.
 
-    It is no subclass of asyncio.TimerHandle, whose fields lie elsewhere, but says that it is one: its `__class__` is
-    asyncio.TimerHandle, and so `isinstance(handle, asyncio.TimerHandle)` is true at no cost. Handles of both kinds can
-    be compared with each other.
+    It is not a subclass of asyncio.TimerHandle, whose fields it does not need, but its ``__class__`` is
+    asyncio.TimerHandle. So ``isinstance(handle, asyncio.TimerHandle)`` is true, and handles of both kinds can be compared.
 
-    Thread-safety: as of asyncio's: call it in the thread of the loop. Elsewhere nothing breaks, but the loop is not
-    woken.
+    Not thread-safe, as in asyncio: use it in the loop's thread. In another thread nothing breaks, but the loop does not
+    wake up.
     """
 
     def __init__(self, *args, **kwargs):
-        raise TypeError("handles are made by call_later() and call_at()")
+        raise TypeError("handles are created by call_later() and call_at()")
 
     def __dealloc__(self):
         if self.task.owner:
@@ -45,37 +44,50 @@ cdef class LoopHandle:
         return LoopHandle if loop_handle_class is None else loop_handle_class
 
     def cancel(self):
-        """Keeps the callback from running, if it is not too late, and releases it and its arguments at once.
-
-        Runtime complexity: O(1).
-        """
+        """Cancel the call, if it has not run, and release the callback and its arguments at once. O(1)."""
         handle_cancel(self)
 
     def cancelled(self):
-        """True after cancel()."""
+        """Return True if the call was cancelled."""
         return self.is_cancelled
 
     def when(self):
-        """The deadline, in seconds on the clock of `loop.time()`; also after the call."""
+        """Return the deadline, in seconds on the clock of ``loop.time()``. Also valid after the call."""
         return self.deadline
 
+    @property
+    def deadline(self):
+        """The deadline, in seconds on the clock of ``loop.time()``: the same as ``when()``."""
+        return self.deadline
+
+    def remaining(self):
+        """Return the seconds until the deadline; 0.0 if it has passed or the call is not pending."""
+        if self.timers is None or self.timers.loop is None or task_state(&self.task) != TASK_PENDING:
+            return 0.0
+        return max(0.0, self.deadline - timers_time(self.timers))
+
     def get_context(self):
-        """The contextvars.Context that the callback runs in."""
+        """Return the contextvars.Context in which the callback runs."""
         handle_show(self)
         return self.context
 
     def reschedule(self, delay):
-        """Moves a pending call: it now runs `delay` seconds from now. False, and nothing happens, if it is not pending.
+        """Move a pending call to ``delay`` seconds from now.
 
-        Nothing is made and nothing is released: a deadline that is pushed back at each read is what this is for.
+        This creates and releases no object, so it suits deadlines that move at every read of a connection.
 
-        Arguments:
-            delay: seconds; zero or less: as soon as possible.
+        Args:
+            delay: Seconds from now. Zero or less: as soon as possible.
+
+        Returns:
+            False if the call is not pending; then nothing changes.
+
         Raises:
-            TypeError: delay is no number. ValueError: it is NaN, or the deadline would be.
-            RuntimeError: the loop is closed.
+            TypeError: ``delay`` is not a number.
+            ValueError: ``delay`` or the new deadline is NaN.
+            RuntimeError: The loop is closed.
 
-        Runtime complexity: O(1).
+        O(1).
 
         >>> import hwheel.asyncio
         >>> loop = hwheel.asyncio.new_event_loop()
@@ -101,12 +113,12 @@ cdef class LoopHandle:
         if isnan(when):
             raise ValueError(f"the deadline is not a number (NaN): {now} + {length}")
         with cython.critical_section(self.timers):
-            if task_state(&self.task) != TASK_PENDING:      # the loop's time() may be anybody's code
+            if task_state(&self.task) != TASK_PENDING:      # loop.time() may have run foreign code
                 return False
             timers_check_open(self.timers)
             return timers_move(self.timers, self, now, when)
 
-    # --- as asyncio.TimerHandle compares and shows itself ----------------------------------------------------------
+    # --- comparison and repr of asyncio.TimerHandle --------------------------------------------------------------
 
     def __hash__(self):
         return hash(self.first_deadline)
@@ -147,11 +159,11 @@ cdef class LoopHandle:
         return [] if self.timers is None else self.timers._describe(self)
 
     def _run(self):
-        """Runs it now, in its context, and not again. Nothing happens if it is not pending."""
+        """Run a pending call now, in its context."""
         if self.timers is not None:
             handle_run_once(self, True)
 
-    # What asyncio's own comparisons and reports, and programs that watch a loop, read of a handle.
+    # --- fields that asyncio's comparisons and reports, and monitoring tools, read ---------------------------------
 
     @property
     def _when(self):
@@ -190,4 +202,4 @@ cdef class LoopHandle:
         return None if self.timers is None else self.timers.loop
 
 
-hw_set_name(<PyObject*>LoopHandle, "hwheel.asyncio.TimerHandle")     # see task/timer_task.pxi
+hw_set_name(<PyObject*>LoopHandle, "hwheel.asyncio.TimerHandle")

@@ -1,25 +1,27 @@
-# Running what is due. It waits in `running`, and an alarm is set before each callback: for the next pass as long as
-# anything is left in `running`, for the next deadline otherwise. So a callback that runs the loop itself goes on with
-# what is left, and one that leaves the loop by an exception keeps nothing from running later.
+# Running due handles.
+#
+# They wait in `running`, and a wake-up is set before each callback: for the next pass while `running` is not empty, for the
+# next deadline otherwise. So a callback that runs the loop itself continues with the rest, and a callback that leaves the
+# loop with an exception delays nothing else.
 
 cdef enum:
-    RUN_LIMIT = 64              # callbacks that one pass runs at most
+    RUN_LIMIT = 64              # most callbacks per pass
 
 
 cdef inline bint handle_call(LoopHandle handle) except False:
-    # References of its own: the callback may cancel its handle.
+    # Own references, because the callback may cancel its handle.
     cdef object callback
     cdef tuple arguments
     with cython.critical_section(handle.timers):
         callback = handle.callback_
         arguments = handle.arguments
-    if arguments is not None:           # else another thread has cancelled it just now
+    if arguments is not None:           # not cancelled by another thread
         callback(*arguments)
     return True
 
 
 cdef inline bint handle_drop_call(LoopHandle handle) noexcept:
-    cdef object callback, arguments     # these die at the end
+    cdef object callback, arguments     # released at the end
     with cython.critical_section(handle.timers):
         callback = handle.callback_
         arguments = handle.arguments
@@ -29,14 +31,17 @@ cdef inline bint handle_drop_call(LoopHandle handle) noexcept:
 
 
 cdef bint handle_report_outside(LoopTimers self, LoopHandle handle, object error) except False:
-    """Reports from inside of the handle's context, which is left meanwhile: from CPython 3.12 on the loop runs its
-    exception handler in that context, and none can be entered twice."""
+    """Report an exception from inside the handle's context.
+
+    The context is left for the report: from CPython 3.12 on the loop enters it for its exception handler, and a context
+    cannot be entered twice.
+    """
     cdef bint left = False
     if PyContext_CheckExact(handle.context):
         try:
             PyContext_Exit(handle.context)
             left = True
-        except RuntimeError:            # who called us has not entered it
+        except RuntimeError:            # not entered by the caller
             pass
     try:
         self._report(handle, error)
@@ -47,7 +52,7 @@ cdef bint handle_report_outside(LoopTimers self, LoopHandle handle, object error
 
 
 cdef inline bint handle_run(LoopTimers self, LoopHandle handle, bint enter) except False:
-    """Calls its callback and reports what that raises, which does not end the pass unless it is to end the loop."""
+    """Call the callback and report its exception. Only SystemExit and KeyboardInterrupt end the pass. enter: the context."""
     try:
         if not enter:
             handle_call(handle)
@@ -71,7 +76,7 @@ cdef inline bint handle_run(LoopTimers self, LoopHandle handle, bint enter) exce
 
 
 cdef bint handle_run_once(LoopHandle handle, bint enter) except False:
-    """Takes a handle out of wherever it waits, and runs it; nothing if it does not wait. enter: its context, too."""
+    """Remove a pending handle and run it. enter: enter its context for the call."""
     cdef LoopTimers timers = handle.timers
     cdef Timer* timer = timers.timer
     lock_with_gil(timer)
@@ -83,28 +88,28 @@ cdef bint handle_run_once(LoopHandle handle, bint enter) except False:
     timer.expired += 1
     hw_poke(&handle.task.state, TASK_EXPIRED)
     lock_release(timer)
-    Py_DECREF(handle)                   # the wheel's reference, of timers_insert
+    Py_DECREF(handle)                   # the wheel's reference, from timers_insert
     handle_show(handle)
     handle_run(timers, handle, enter)
     return True
 
 
-cdef inline bint timers_keep_alarm(LoopTimers self) except -1:
-    """Sets the alarm that is wanted before the first callback of `running` is called. False if there is none."""
+cdef inline bint timers_keep_wakeup(LoopTimers self) except -1:
+    """Set the wake-up needed before the next callback of `running`. Returns False if `running` is empty."""
     if list_is_empty(&self.running):
         return False
     if self.running.next.next is &self.running:
-        timers_set_next_alarm(self)
-    elif self.alarm_tick != SOON:
+        timers_set_next_wakeup(self)
+    elif self.wakeup_tick != SOON:
         timers_set_soon(self, self.pass_s)
-    return not list_is_empty(&self.running)         # the loop's own code has run meanwhile
+    return not list_is_empty(&self.running)         # the loop's own code ran in between
 
 
 cdef void timers_prefetch(LoopTimers self) noexcept:
-    """Sees to it that what the pass will touch is in the cache.
+    """Prefetch the objects that the pass will touch.
 
-    Handles that fall due together were mostly not made together: each, its arguments, and the future among them is a
-    cache miss; asked for in one go they are waited for once and not one by one.
+    Handles that expire together were mostly not created together, so each handle, its arguments, and the future among
+    these is a cache miss. Prefetching them together waits once instead of once per object.
     """
     cdef PyObject* handles[RUN_LIMIT]
     cdef Entry* entry = self.running.next
@@ -123,7 +128,7 @@ cdef void timers_prefetch(LoopTimers self) noexcept:
 
 
 cdef bint timers_run(LoopTimers self) except False:
-    """Runs what is in `running`, as much as a pass may."""
+    """Run handles of `running`, at most RUN_LIMIT."""
     cdef int left = RUN_LIMIT
     cdef LoopHandle handle
     with cython.critical_section(self):
@@ -131,8 +136,80 @@ cdef bint timers_run(LoopTimers self) except False:
     while left:
         left -= 1
         with cython.critical_section(self):
-            if not timers_keep_alarm(self):
+            if not timers_keep_wakeup(self):
                 return True
             handle = entry_handle(self.running.next)
         handle_run_once(handle, True)
+    return True
+
+
+# --- through the loop ------------------------------------------------------------------------------------------------
+#
+# If a program observes what a loop calls, each callback becomes a call of the loop itself: in asyncio's debug mode, which
+# times each call, and if asyncio.Handle._run is replaced. Reports about slow callbacks then name the right callback.
+#
+# An interrupted loop may lose such a call or make it twice. So the handle stays in the wheel's list `offered` until it is
+# called, and it is called once. A handle that moves in the meantime is not called. A call that is overdue counts as lost and
+# is requested again.
+
+
+cdef void handle_move_between(LoopTimers self, LoopHandle handle, Entry* target, bint to_front) noexcept:
+    lock_with_gil(self.timer)
+    wheel_remove(&self.timer.wheel, &handle.task.entry)
+    if to_front:
+        list_push(target, &handle.task.entry)
+    else:
+        list_append(target, &handle.task.entry)
+    lock_release(self.timer)
+
+
+cdef void timers_take_back_offered(LoopTimers self) noexcept:
+    """Move offered handles back to the front of `running`."""
+    lock_with_gil(self.timer)
+    list_move_to_end(&self.running, &self.offered)      # behind the offered ones, which are first
+    list_move_to_end(&self.offered, &self.running)
+    lock_release(self.timer)
+
+
+cdef class LoopCall:
+    """The callable that the loop is asked to call. It looks like the callback to monitoring tools."""
+
+    def __call__(self, *args):
+        if self.handle.offered:
+            handle_run_once(self.handle, False)
+
+    def __getattr__(self, name):
+        if name == "__wrapped__":
+            return getattr(self.callback, name, self.callback)
+        return getattr(self.callback, name)
+
+    def __repr__(self):
+        return repr(self.callback)
+
+    @property
+    def __class__(self):
+        return self.callback.__class__
+
+
+cdef bint timers_offer(LoopTimers self) except False:
+    """Ask the loop to call the handles of `running`, at most RUN_LIMIT."""
+    cdef LoopHandle handle
+    cdef LoopCall call
+    cdef int left = RUN_LIMIT
+    self.offered_s = self.pass_s
+    while left and timers_keep_wakeup(self):
+        left -= 1
+        handle = entry_handle(self.running.next)
+        call = LoopCall.__new__(LoopCall)
+        call.handle = handle
+        call.callback = handle.callback_
+        handle.offered = True
+        handle_move_between(self, handle, &self.offered, False)
+        try:
+            asked = self.base.call_soon(call, *handle.arguments, context=handle.context)
+        except:
+            if task_state(&handle.task) == TASK_PENDING:
+                handle_move_between(self, handle, &self.running, True)
+            raise
+        self._name(asked, handle)
     return True

@@ -1,25 +1,23 @@
-# LoopTimers: the timers of one event loop, on a wheel, above one timer of the loop itself.
+# LoopTimers: the timers of one event loop, on a wheel above one timer of the loop itself.
 #
-# Of the loop itself one timer is wanted at a time (`alarm`): for the latest deadline within the earliest tick that holds
-# anything. When it rings, everything that is due runs, in order of deadline, then of insertion. So nothing runs early,
-# the order is that of the exact deadlines, and the resolution only says how long a deadline may wait for others of its
-# tick: up to 1/4 ms.
+# At most one wake-up is requested from the loop at a time: for the latest deadline within the earliest tick that is not empty.
+# At the wake-up all due handles run, in order of deadline, then of addition. So no handle runs early, the order is exact, and
+# the tick only determines how long a deadline may wait for others of its tick: up to 1/4 ms.
 #
-# A deadline's way: call_later here or in methods.pxi, add.pxi, alarm.pxi; then the loop; then pass.pxi and run.pxi.
+# The path of a deadline: call_later() here, add.pxi, wakeup.pxi; then the loop; then pass.pxi and run.pxi.
 #
-# call_later and call_at stand on the loop's class (methods.pxi), where they can be overridden and replaced like any
-# other method; and, where no subclass wants a say, on the loop itself as the bound methods of its LoopTimers, because
-# these are found faster. They look whether something else has been put in the place of the class's since, and leave the
-# call to that then.
+# call_later and call_at are methods of the loop's class (below), where subclasses and programs can override them. If no
+# subclass does, they are also attributes of the loop itself, as bound methods of its LoopTimers, which are found faster. These
+# check whether the class's methods have been replaced since, and call the replacement then.
 
 cdef PyMethodDef timers_call_later_def
 cdef PyMethodDef timers_call_at_def
-cdef object common_loop_call_later = None       # the methods as Cython made them, for what is not common
+cdef object common_loop_call_later = None       # the methods as Cython generates them, for keyword arguments
 cdef object common_loop_call_at = None
 
 
 cdef object timers_delegate(LoopTimers self, object own, str name, tuple args, object context):
-    """Calls what the loop's class has under this name; our own, if that has come back here."""
+    """Call the override of the loop's class; or our own method, if the override has called back."""
     cdef PyObject* found
     cdef int bit = 1 if own is genuine_call_at else 2
     if self.delegating & bit:
@@ -28,7 +26,7 @@ cdef object timers_delegate(LoopTimers self, object own, str name, tuple args, o
     if found is NULL:
         return own(self.loop, *args, context=context)
     method = <object>found
-    Py_DECREF(method)                   # the reference of hw_type_lookup; `method` has one of its own
+    Py_DECREF(method)                   # the reference from hw_type_lookup; `method` has its own
     bind = getattr(type(method), "__get__", None)
     if bind is not None:
         method = bind(method, self.loop, type(self.loop))
@@ -45,7 +43,7 @@ cdef object timers_call_later_fast(PyObject* self, PyObject** args, Py_ssize_t c
     cdef LoopTimers timers = <LoopTimers>self
     if count < 2 or keywords is not NULL:
         return core_call_slowly(common_loop_call_later, self, args, count, keywords)
-    if not timers_calls_are_own(timers):
+    if not timers_use_own_calls(timers):
         return timers_delegate(timers, genuine_call_later, NAME_CALL_LATER, arguments_from(args, 0, count), None)
     return timers_call_later(timers, <object>args[0], <object>args[1], arguments_from(args, 2, count), None)
 
@@ -54,28 +52,26 @@ cdef object timers_call_at_fast(PyObject* self, PyObject** args, Py_ssize_t coun
     cdef LoopTimers timers = <LoopTimers>self
     if count < 2 or keywords is not NULL:
         return core_call_slowly(common_loop_call_at, self, args, count, keywords)
-    if not timers_calls_are_own(timers):
+    if not timers_use_own_calls(timers):
         return timers_delegate(timers, genuine_call_at, NAME_CALL_AT, arguments_from(args, 0, count), None)
     return timers_call_at(timers, <object>args[0], <object>args[1], arguments_from(args, 2, count), None)
 
 
 cdef class LoopTimers:
-    """LoopTimers(loop, base): the timers of `loop`.
+    """LoopTimers(loop, base): the timers of an event loop.
 
-    Arguments:
-        base: where the loop's own `call_at`, `call_later` and `call_soon` are found at each call: the loop, or super() of
-            a class that overrides them. (Some loops' `call_at` asks `loop.call_later` in its turn, as uvloop's does, and
-            finds us there: then it is sent on.)
+    ``base`` is where the loop's own call_at, call_later, and call_soon are found: the loop itself, or super() of a class
+    that overrides them. Some loops' call_at calls loop.call_later in turn, as uvloop's does; such a call is passed on.
 
-    A subclass brings what need not be fast: `_show(handle)`, `_report(handle, error)`, and for debug mode
-    `_check_call(callback)`, `_stack()` and `_name(asked, handle)`; see offer.pxi.
+    Subclasses implement ``_show(handle)``, ``_describe(handle)``, ``_report(handle, error)``, and for debug mode
+    ``_check_call(callback)``, ``_stack()``, and ``_name(asked, handle)``.
     """
 
     def __cinit__(self, loop, base):
         list_init(&self.running)
         list_init(&self.offered)
         self.timer = timer_from_arguments(1, DEFAULT_WHEEL_SIZE, 0, CLOCK_KIND_MANUAL, False)
-        timers_forget_alarm(self)
+        timers_forget_wakeup(self)
         self.pass_s = -INFINITY
         self.early_s = -INFINITY
         self.loop = loop
@@ -86,68 +82,71 @@ cdef class LoopTimers:
         debug_count(LIVE_TIMERS, 1)
 
     def __dealloc__(self):
-        timers_leave_rest(self)
+        timers_stop_idling(self)
         if self.timer is not NULL:
             timers_drop_all(self)
             timer_release(self.timer)
             debug_count(LIVE_TIMERS, -1)
 
     def call_later(self, delay, callback, *args, context=None):
-        """Calls `callback(*args)` in `delay` seconds, as asyncio's `loop.call_later` does. Returns the handle.
+        """Call ``callback(*args)`` after ``delay`` seconds, as asyncio's ``loop.call_later()``.
 
-        Arguments:
-            delay: seconds; zero or less: in the next pass of the loop.
-            context: the contextvars.Context to run in; None: a copy of the current one.
+        Args:
+            delay: Seconds from now. Zero or less: in the next pass of the loop.
+            callback: A callable.
+            context: The contextvars.Context to run in. Default: a copy of the current one.
+
+        Returns:
+            A handle that can cancel or reschedule the call.
+
         Raises:
-            TypeError: delay is None or no number. RuntimeError: the loop is closed.
+            TypeError: ``delay`` is not a number.
+            RuntimeError: The loop is closed.
 
-        Runtime complexity: O(1).
-        Thread-safety: none, as asyncio's: call it in the thread of the loop.
+        O(1). Not thread-safe, as in asyncio: call it in the loop's thread.
         """
-        if not timers_calls_are_own(self):
+        if not timers_use_own_calls(self):
             return timers_delegate(self, genuine_call_later, NAME_CALL_LATER, (delay, callback, *args), context)
         return timers_call_later(self, delay, callback, args, context)
 
     def call_at(self, when, callback, *args, context=None):
-        """Calls `callback(*args)` at a time on the clock of `loop.time()`. Otherwise as `call_later`."""
-        if not timers_calls_are_own(self):
+        """Call ``callback(*args)`` at a time on the clock of ``loop.time()``; otherwise as ``call_later()``."""
+        if not timers_use_own_calls(self):
             return timers_delegate(self, genuine_call_at, NAME_CALL_AT, (when, callback, *args), context)
         return timers_call_at(self, when, callback, args, context)
 
     def __len__(self):
-        """How many handles are pending."""
+        """Return the number of pending handles."""
         return hw_peek64(&self.timer.pending)
 
     def __bool__(self):
         return True
 
     def close(self):
-        """Lets go of everything that is pending, and of the loop. Further calls are a RuntimeError."""
+        """Drop all pending handles and the loop. Further calls raise RuntimeError."""
         with cython.critical_section(self):
-            alarm, loop, base = self.alarm, self.loop, self.base
+            wakeup, loop, base = self.wakeup, self.loop, self.base
             self.loop = None
             self.base = None
             self.attributes = {}
-            timers_forget_alarm(self)
+            timers_forget_wakeup(self)
             timers_drop_all(self)
-        if alarm is not None:
-            alarm.cancel()
+        if wakeup is not None:
+            wakeup.cancel()
 
-    def _heed_failure(self, handle):
-        """The loop could not call what this handle stands for."""
+    def _handle_failure(self, handle):
+        """Handle a report that the loop failed to call a handle."""
         with cython.critical_section(self):
-            timers_heed_failure(self, handle)
+            timers_handle_failure(self, handle)
 
     def run(self, run_loop):
-        """Runs the loop by `run_loop()`.
+        """Run the loop with ``run_loop()``, and hide its handles from the garbage collector: see collector.pxi.
 
-        While a loop runs nothing of it can be garbage, and what is added need not be looked at. Afterwards it may be
-        dropped unclosed, and the garbage collector has to see all of it again: see at_rest.pxi. (Compiled, because an
-        interrupt between two lines of Python would leave it hidden.)
+        Compiled, because an interrupt between two lines of Python could leave them hidden.
         """
         if self.interrupted:
             timers_recover(self)
-        timers_leave_rest(self)
+        timers_stop_idling(self)
         self.hides += 1
         try:
             run_loop()
@@ -156,26 +155,77 @@ cdef class LoopTimers:
             raise
         finally:
             self.hides -= 1
-            if self.hides == 0:         # else a loop that runs was asked to run, and refused
-                timers_come_to_rest(self)
+            if self.hides == 0:         # positive: a running loop was asked to run again, and refused
+                timers_start_idling(self)
 
-    def _ring(self, int64_t number):
-        """What the loop calls when the alarm goes off."""
-        timers_ring(self, number)
+    def _on_wakeup(self, int64_t number):
+        """Run a pass; the loop calls this at the wake-up."""
+        timers_wake_up(self, number)
 
 
-# Cython's tp_traverse visits the fields, but the wheel holds handles, too. If CPython found it elsewhere than in the
-# type, a loop that nobody closed would never be collected: test_a_loop_that_nobody_closed_is_collected_with_its_timers
-# in tests/dropin/asyncio/test_garbage.py would fail.
+# Cython's tp_traverse visits only the fields, but the wheel holds handles, too. If CPython ignored this slot,
+# tests/dropin/asyncio/test_garbage.py::test_a_loop_that_nobody_closed_is_collected_with_its_timers would fail.
 visit_fields = (<PyTypeObject*>LoopTimers).tp_traverse
 (<PyTypeObject*>LoopTimers).tp_traverse = timers_traverse
 
-# If the type's dict or its method descriptors became something else, the import would end in a SystemError, and so every
-# test would. What the fast functions leave to the methods as Cython made them, keywords, is tested by
-# test_the_callback_runs_in_the_context_of_the_call in tests/dropin/asyncio/test_handles.py.
+# If CPython changed its type dicts or method descriptors, this would raise SystemError at import.
 common_loop_call_later = <object>hw_speed_up(
     <PyObject*>LoopTimers, "call_later", &timers_call_later_def, <void*>timers_call_later_fast
 )
 common_loop_call_at = <object>hw_speed_up(
     <PyObject*>LoopTimers, "call_at", &timers_call_at_def, <void*>timers_call_at_fast
 )
+
+
+# --- call_later and call_at as methods of a loop's class, compiled for speed -------------------------------------------
+
+cdef PyMethodDef method_call_later_def
+cdef PyMethodDef method_call_at_def
+
+
+cdef object timers_call_later_for_loop(LoopTimers self, object delay, object callback, tuple args, object context):
+    """Implement call_later() of the loop's class. If the loop's call_at is overridden, call that, as asyncio does."""
+    if self.loop is None or self.asking or timers_use_own_call_at(self):
+        return timers_call_later(self, delay, callback, args, context)
+    if delay is None:
+        raise TypeError("delay must not be None")
+    return self.loop.call_at(self.loop.time() + delay, callback, *args, context=context)
+
+
+def call_later_by_keywords(loop, delay, callback, *args, context=None):
+    return timers_call_later_for_loop(loop._wheel_timers, delay, callback, args, context)
+
+
+def call_at_by_keywords(loop, when, callback, *args, context=None):
+    return timers_call_at(loop._wheel_timers, when, callback, args, context)
+
+
+cdef object method_call_later(PyObject* loop, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    cdef LoopTimers timers
+    if count < 2 or keywords is not NULL:
+        return core_call_slowly(call_later_by_keywords, loop, args, count, keywords)
+    timers = (<object>loop)._wheel_timers
+    return timers_call_later_for_loop(timers, <object>args[0], <object>args[1], arguments_from(args, 2, count), None)
+
+
+cdef object method_call_at(PyObject* loop, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    cdef LoopTimers timers
+    if count < 2 or keywords is not NULL:
+        return core_call_slowly(call_at_by_keywords, loop, args, count, keywords)
+    timers = (<object>loop)._wheel_timers
+    return timers_call_at(timers, <object>args[0], <object>args[1], arguments_from(args, 2, count), None)
+
+
+loop_call_later = <object>hw_method(
+    &method_call_later_def, "call_later", <void*>method_call_later,
+    "call_later($self, delay, callback, /, *args, context=None)\n--\n\n"
+    "Call ``callback(*args)`` after ``delay`` seconds. O(1).",
+)
+loop_call_at = <object>hw_method(
+    &method_call_at_def, "call_at", <void*>method_call_at,
+    "call_at($self, when, callback, /, *args, context=None)\n--\n\n"
+    "Call ``callback(*args)`` at a time on the clock of ``loop.time()``. O(1).",
+)
+
+genuine_call_later = loop_call_later
+genuine_call_at = loop_call_at

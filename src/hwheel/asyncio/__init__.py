@@ -1,4 +1,4 @@
-"""asyncio's event loop with its timers on the wheel: `call_later`, `call_at` and `cancel` in O(1).
+"""asyncio's event loop with its timers on a wheel: ``call_later``, ``call_at``, and ``cancel`` in O(1).
 
 >>> import asyncio
 >>> import hwheel.asyncio
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Policies are deprecated from Python 3.14 on, and touching one says so: only who asks for them hears it.
+    # Imported on access, because asyncio policies warn from Python 3.14 on.
     if name in ("EventLoopPolicy", "install"):
         from hwheel.asyncio import policy
 

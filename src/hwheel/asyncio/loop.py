@@ -1,4 +1,4 @@
-"""asyncio's own loop on the wheel, and how to run a program on it."""
+"""asyncio's own event loop on the wheel, and run()."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -11,14 +11,14 @@ _T = TypeVar("_T")
 if TYPE_CHECKING:
 
     class EventLoop(asyncio.SelectorEventLoop):
-        """asyncio.SelectorEventLoop, with its timers on the wheel."""
+        """asyncio.SelectorEventLoop with its timers on the wheel."""
 
 else:
     EventLoop = wheel_loop(asyncio.SelectorEventLoop)
 
 
 def new_event_loop() -> EventLoop:
-    """Makes an EventLoop.
+    """Create an EventLoop.
 
     >>> import hwheel.asyncio
     >>> loop = hwheel.asyncio.new_event_loop()
@@ -34,11 +34,18 @@ def run(
     debug: bool | None = None,
     loop_factory: Callable[[], asyncio.AbstractEventLoop] = new_event_loop,
 ) -> _T:
-    """Runs a coroutine as `asyncio.run` does, on an EventLoop.
+    """Run a coroutine on an EventLoop, as ``asyncio.run()``.
 
-    Arguments:
-        debug: asyncio's debug mode; None: as the environment says.
-        loop_factory: makes another loop, `wheel_loop(uvloop.Loop)` for instance.
+    Args:
+        main: A coroutine.
+        debug: Enable asyncio's debug mode. None: as set by the environment.
+        loop_factory: A callable that creates the loop, such as ``wheel_loop(uvloop.Loop)``.
+
+    Returns:
+        The coroutine's result.
+
+    Raises:
+        RuntimeError: An event loop is running in this thread.
 
     >>> import asyncio
     >>> import hwheel.asyncio

@@ -1,4 +1,4 @@
-"""Any event loop class, with its timers on the wheel."""
+"""wheel_loop(): any event loop class with its timers on the wheel."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,11 +16,11 @@ else:
 _Ts = TypeVarTuple("_Ts")
 Loop = TypeVar("Loop", bound=asyncio.AbstractEventLoop)
 
-_making = RLock()  # so that two threads that ask at once get the same class
+_making = RLock()  # so that concurrent callers get the same class
 
 
 class WheelTimersMixin(Base):
-    """To be put before a loop class: overrides its `call_later` and `call_at`, and listens to what concerns timers."""
+    """Mixin in front of a loop class that puts its timers on a wheel."""
 
     _wheel_timers: WheelTimers
 
@@ -28,7 +28,7 @@ class WheelTimersMixin(Base):
         self._wheel_timers = WheelTimers(self, super())
         super().__init__(*args, **kwargs)
         self._wheel_timers.debug = self.get_debug()
-        # Straight to the compiled methods, where no subclass wants to have a say.
+        # Bound compiled methods are found faster. A subclass that overrides one of them disables this.
         own_class = type(self)
         if own_class.call_at is WheelTimersMixin.call_at:
             vars(self)["call_at"] = self._wheel_timers.call_at
@@ -50,33 +50,39 @@ class WheelTimersMixin(Base):
         call_at = loop_call_at
 
     def set_debug(self, enabled: bool) -> None:
-        """Switches asyncio's debug mode on or off."""
+        """Enable or disable asyncio's debug mode."""
         super().set_debug(enabled)  # pyright: ignore[reportAbstractUsage]    (the base comes later)
         self._wheel_timers.debug = bool(enabled)
 
     def run_forever(self) -> None:
-        """Runs until stop() is called."""
+        """Run until stop() is called."""
         self._wheel_timers.run(super().run_forever)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """As asyncio's. Where the loop had no memory to call what runs the timers, it is called again."""
-        self._wheel_timers._heed_failure(context.get("handle"))
+        """Call the exception handler; if the loop failed to call a wake-up, request another one."""
+        self._wheel_timers._handle_failure(context.get("handle"))
         super().call_exception_handler(context)  # pyright: ignore[reportAbstractUsage]
 
     def close(self) -> None:
-        """Closes the loop; what is pending is let go of."""
+        """Close the loop and drop its pending timers."""
         super().close()  # pyright: ignore[reportAbstractUsage]
         self._wheel_timers.close()
 
 
 def wheel_loop(base: type[Loop]) -> type[Loop]:
-    """Makes a class like `base`, an event loop class, with its timers on the wheel.
+    """Derive an event loop class with its timers on the wheel.
 
-    Of the base class only public methods are used: `call_at`, `call_later`, `call_soon`, `time`, `is_running`,
-    `get_debug` and `call_exception_handler`. It may be uvloop's. A base class gives the same class each time.
+    Args:
+        base: An event loop class, such as ``uvloop.Loop``. Only its public methods are used: ``call_at``, ``call_later``,
+            ``call_soon``, ``time``, ``is_running``, ``get_debug``, and ``call_exception_handler``.
+
+    Returns:
+        A subclass of ``base``: the same one for each call with this base.
 
     Raises:
-        TypeError: base is no class, or has no `call_at`.
+        TypeError: ``base`` is not a class, or has no ``call_at``.
+
+    Thread-safe.
 
     >>> import asyncio
     >>> from hwheel.asyncio import EventLoop, wheel_loop
@@ -93,7 +99,7 @@ def wheel_loop(base: type[Loop]) -> type[Loop]:
 
 def _made_of(base: type[Loop]) -> type[Loop]:
     bases = (WheelTimersMixin, base)
-    for made in base.__subclasses__():  # a cache that keeps nothing alive
+    for made in base.__subclasses__():  # a cache that keeps no class alive
         if made.__bases__ == bases and made.__module__ == "hwheel.asyncio":
             return made
     name = f"Wheel{base.__name__.lstrip('_')}"

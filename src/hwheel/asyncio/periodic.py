@@ -1,4 +1,4 @@
-"""call_every for coroutines, on any event loop."""
+"""call_every() for coroutines, on any event loop."""
 
 import asyncio
 import inspect
@@ -15,21 +15,20 @@ MISSED = ("skip", "burst", "delay")
 
 
 class Source(Protocol):
-    """Of random numbers."""
+    """A source of random numbers, such as random.Random."""
 
     def random(self) -> float:
-        """From 0 to 1."""
+        """Return a float from 0 to 1."""
         ...
 
 
 class PeriodicCall:
-    """What `call_every` returns. Not made by hand.
+    """A periodic call, as returned by ``call_every()``. Do not instantiate this class directly.
 
-    `await` waits until it is over: cancelled, and the run that was under way has ended. So to end it is
-    `beat.cancel(); await beat`, or `async with call_every(...)`, which does both when the block is left. It ends with
-    its loop, too; what waits for it then does not.
+    ``await`` waits until it is cancelled and its current run has ended. To end it, use ``beat.cancel(); await beat``, or
+    ``async with call_every(...)``, which does both when the block ends.
 
-    Thread-safety: none, as asyncio's: use it in the thread of its loop.
+    Not thread-safe, as in asyncio: use it in the loop's thread.
     """
 
     __module__ = "hwheel.asyncio"
@@ -58,8 +57,11 @@ class PeriodicCall:
         self._arm()
 
     def cancel(self) -> bool:
-        """No run begins any more, and one that is under way is cancelled; but in its own run, that goes on to its end.
-        True if this call did it, False if it was cancelled before."""
+        """Start no further run, and cancel the current one, unless it is the caller.
+
+        Returns:
+            False if it was cancelled before.
+        """
         if self._cancelled:
             return False
         self._cancelled = True
@@ -74,17 +76,17 @@ class PeriodicCall:
 
     @property
     def cancelled(self) -> bool:
-        """Whether it was cancelled. The last run may not have ended yet."""
+        """True once it is cancelled. The last run may still be ending."""
         return self._cancelled
 
     @property
     def missed(self) -> int:
-        """How many runs were left out because they would have been later than max_lateness."""
+        """The number of runs skipped because they were later than ``max_lateness``."""
         return self._missed
 
     def __await__(self) -> Generator[Any, None, None]:
         if self._is_here():
-            raise RuntimeError("a run of call_every would wait for itself")
+            raise RuntimeError("a run of call_every cannot wait for its own end")
         return asyncio.shield(self._over).__await__()
 
     async def __aenter__(self) -> Self:
@@ -99,7 +101,7 @@ class PeriodicCall:
         return f"<PeriodicCall {state}, every {self._grid.interval:g} s, {self._function!r}>"
 
     def _is_here(self) -> bool:
-        """Whether this is called in its own run."""
+        """Return True inside its own run."""
         try:
             return self._run is not None and asyncio.current_task() is self._run
         except RuntimeError:
@@ -110,11 +112,11 @@ class PeriodicCall:
         self._when = self._grid.next(self._loop.time(), later)
         self._handle = self._loop.call_at(self._when, self._due)
         if error is not None:
-            self._report("A source of random numbers has failed", error)
+            self._report("The source of random numbers failed", error)
 
     def _due(self) -> None:
         now = self._loop.time()
-        if now < self._when:  # asyncio's loop runs what is due within the resolution of its clock, uvloop's within a ms
+        if now < self._when:  # asyncio runs handles early by its clock resolution, uvloop by up to 1 ms
             self._handle = self._loop.call_at(self._when, self._due)
             return
         self._handle = None
@@ -126,7 +128,7 @@ class PeriodicCall:
         self._run.add_done_callback(self._ended)
 
     async def _one_run(self) -> None:
-        self._run = asyncio.current_task()  # with an eager task factory create_task has not returned yet
+        self._run = asyncio.current_task()  # an eager task factory runs this before create_task() returns
         result = self._function(*self._args)
         if inspect.isawaitable(result):
             await result
@@ -134,12 +136,12 @@ class PeriodicCall:
     def _ended(self, run: "asyncio.Task[None]") -> None:
         self._run = None
         if run.cancelled():
-            self._cancelled = self._cancelled or bool(run.cancelling())  # by somebody else: by asyncio.run() at its end
+            self._cancelled = self._cancelled or bool(run.cancelling())  # cancelled from outside, for example at the end of asyncio.run()
         else:
             error = run.exception()
             if error is not None and not isinstance(
                 error, (KeyboardInterrupt, SystemExit)
-            ):  # which the loop has raised
+            ):  # raised by the loop
                 self._report("Exception in a run of call_every", error, task=run)
         if self._cancelled:
             self._end()
@@ -155,29 +157,29 @@ class PeriodicCall:
 
 
 class Grid:
-    """The times of a call_every: a multiple of the interval after the beginning, so that none drifts."""
+    """The times of a call_every: multiples of the interval after the start, so that they do not drift."""
 
     def __init__(self, interval: float, missed: str, jitter: float, draw: Callable[[], float] | None) -> None:
         self.interval, self._missed, self._jitter, self._draw = interval, missed, jitter, draw
 
     def begin(self, now: float) -> None:
-        """The first time is an interval from now."""
+        """Start a grid whose first time is one interval from now."""
         self._start, self._count = now, 0
 
     def draw(self) -> tuple[float, BaseException | None]:
-        """How much later than its time the next run is to come; where there is an error, not at all."""
+        """Return the jitter of the next run in seconds, or 0.0 and an error."""
         if self._draw is None:
             return 0.0, None
         try:
             part = self._draw()
             if not isinstance(part, float) or not 0 <= part <= 1:
-                raise ValueError(f"random() has to return a float from 0 to 1, not {part!r}")
+                raise ValueError(f"random() must return a float from 0 to 1, got {part!r}")
             return part * self._jitter, None
         except Exception as error:
             return 0.0, error
 
     def next(self, now: float, later: float) -> float:
-        """The next time, by so much later."""
+        """Return the next time, plus the jitter `later`."""
         if self._missed == "delay":
             self.begin(now)
         self._count += 1
@@ -201,29 +203,31 @@ def call_every(
     max_lateness: float | None = None,
     context: Context | None = None,
 ) -> PeriodicCall:
-    """Awaits `function(*args)` every `interval` seconds on the loop that runs, first in one interval, until cancelled.
+    """Await ``function(*args)`` every ``interval`` seconds on the running loop, until cancelled.
 
-    Times stand on a grid and do not drift; no run begins while the one before it goes on, or early. Each run is an
-    `asyncio.Task` of its own. An exception in one goes to the loop's exception handler, and does not end it.
+    The first run starts after one interval. Runs are on a grid that does not drift, never early, and never overlap. Each
+    run is an asyncio.Task. An exception in a run goes to the loop's exception handler, and later runs continue.
 
-    Arguments:
-        interval: in seconds, positive.
-        function: a coroutine function; or a plain one, whose run is over when it returns.
-        missed_ticks: what becomes of the times that a long run misses. "skip" leaves out all, "burst" none, and "delay"
-            starts a new grid at its end.
-        jitter: each run is later by a random time of at most so many seconds. The grid stays.
-        random: where that comes from: whatever has a method random(), a random.Random say. None: the system.
-        max_lateness: a run that would begin later than so many seconds is left out, and counted in `missed`.
-        context: each run gets a copy of this; None: of the context that this is called in.
+    Args:
+        interval: Seconds between two runs; positive.
+        function: A coroutine function, or a plain function.
+        missed_ticks: How to treat times that pass during a long run: "skip" them, make up for them in a "burst", or
+            "delay": start a new grid when the run ends.
+        jitter: The longest random delay of each run in seconds. The grid does not move.
+        random: The source of the jitter: an object with a method ``random()``. Default: the system's.
+        max_lateness: Skip a run that would start later than this many seconds, and count it in ``missed``.
+        context: Each run gets a copy of this contextvars.Context. Default: of the current one.
 
     Returns:
-        A PeriodicCall, to cancel and to wait for.
-    Raises:
-        RuntimeError: no event loop runs.
-        TypeError, ValueError, OverflowError: an argument is wrong.
+        A PeriodicCall, to cancel or to await.
 
-    Runtime complexity: O(1) a run on a loop on the wheel.
-    Thread-safety: none, as asyncio's.
+    Raises:
+        RuntimeError: No event loop is running.
+        TypeError: An argument has the wrong type.
+        ValueError: ``interval`` or ``max_lateness`` is not positive, or another argument is out of range.
+        OverflowError: An argument is too large.
+
+    O(1) per run on a wheel loop. Not thread-safe, as in asyncio.
 
     >>> import asyncio
     >>> from hwheel.asyncio import call_every
@@ -246,21 +250,21 @@ def call_every(
     draw = getattr(SystemRandom() if random is None else random, "random", None)
     if not callable(draw):
         raise TypeError(
-            f"random must have a method random(), as random.Random has, but is of type {type(random).__name__}"
+            f"random must have a method random(), as random.Random does, but is a {type(random).__name__}"
         )
     length = _length("jitter", jitter)
-    most = None if max_lateness is None else _length("max_lateness", max_lateness)
-    if most == 0:
-        raise ValueError("max_lateness must be positive: nothing runs at the very nanosecond of its deadline")
+    longest = None if max_lateness is None else _length("max_lateness", max_lateness)
+    if longest == 0:
+        raise ValueError("max_lateness must be positive: no run starts exactly at its deadline")
     if context is not None and not isinstance(context, Context):
         raise TypeError(f"context must be a contextvars.Context, not {context!r}")
     grid = Grid(seconds, missed_ticks, length, cast("Callable[[], float]", draw) if length else None)
-    return PeriodicCall(function, args, grid, most, copy_context() if context is None else context)
+    return PeriodicCall(function, args, grid, longest, copy_context() if context is None else context)
 
 
 def _length(name: str, value: Any) -> float:
-    """A length of time in seconds that is not negative. Less than half a nanosecond is none, as it is to a timer: so
-    fine a grid would never get past the time that it is."""
+    """Return a non-negative length in seconds. Less than half a nanosecond counts as zero, as for a timer: the times of
+    so fine a grid would never advance."""
     is_some = ceil_milliseconds(value, name) != 0
     seconds = float(value)
     if seconds < 0:

@@ -1,4 +1,4 @@
-"""Making every new event loop one on the wheel. Python deprecates policies from 3.14 on: there, prefer `run()`."""
+"""An event loop policy for the wheel. Python deprecates policies from 3.14 on; prefer ``hwheel.asyncio.run()`` there."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from hwheel.asyncio.loop import EventLoop
 
 
 class EventLoopPolicy(asyncio.DefaultEventLoopPolicy):
-    """asyncio's default policy, with `hwheel.asyncio.EventLoop` as its loop.
+    """asyncio's default policy with ``hwheel.asyncio.EventLoop`` as its loop.
 
     >>> import asyncio
     >>> import hwheel.asyncio
@@ -22,8 +22,8 @@ class EventLoopPolicy(asyncio.DefaultEventLoopPolicy):
 
 
 def install() -> None:
-    """Sets the policy: `asyncio.run()` and `asyncio.new_event_loop()` make loops on the wheel from now on.
+    """Set the policy, so that ``asyncio.run()`` and ``asyncio.new_event_loop()`` create loops on the wheel.
 
-    Before Python 3.16; from 3.14 on it is deprecated by asyncio, and `hwheel.asyncio.run()` is the way.
+    asyncio deprecates policies from Python 3.14 on and removes them in 3.16; use ``hwheel.asyncio.run()`` there.
     """
     asyncio.set_event_loop_policy(EventLoopPolicy())

@@ -1,4 +1,4 @@
-"""Timeouts: a wheel beside any event loop, for deadlines that are pushed back all the time."""
+"""Timeouts: a wheel beside any event loop, for deadlines that move often."""
 
 import asyncio
 from typing import Self
@@ -9,19 +9,20 @@ from hwheel.asyncio.timers import WheelTimers
 class Timeouts(WheelTimers):
     """Timeouts(loop=None)
 
-    A wheel of its own above a loop of any kind, for a hot path: thousands of connections share one, each holds one
-    handle, and pushes it back at each read with `handle.reschedule(seconds)`: nothing is made or released, and the loop
-    hears of it once a tick at most. No other class of loop is needed for that. (The handles of a loop on the wheel have
-    `reschedule` too.)
+    Its own wheel above an event loop of any class, for hot paths. Thousands of connections share it; each holds one
+    handle and moves it at each read with ``handle.reschedule(seconds)``, which creates no object and calls the loop at
+    most once per tick. (The handles of a wheel loop have ``reschedule()``, too.)
 
-    Arguments:
-        loop: None: the loop that runs.
+    ``call_later()`` and ``call_at()`` work as the loop's. ``len()`` returns the number of pending handles. ``close()``, or
+    leaving the ``with`` block, drops them; close it before the loop.
 
-    `call_later(delay, callback, *args)` and `call_at(when, callback, *args)` are as the loop's; `len()` says how many
-    are pending; `close()`, or leaving its `with` block, drops them. Close it before the loop.
+    Args:
+        loop: An event loop. None: the running one.
 
-    Runtime complexity: O(1) for each call, cancel and reschedule.
-    Thread-safety: none, as asyncio's: use it in the thread of the loop.
+    Raises:
+        RuntimeError: No loop is given, and none is running.
+
+    O(1) for each call, cancel, and reschedule. Not thread-safe, as in asyncio: use it in the loop's thread.
 
     >>> import asyncio
     >>> from hwheel.asyncio import Timeouts

@@ -1,4 +1,4 @@
-"""The timers of one loop: what of them need not be fast. asyncio's reports and the checks of its debug mode."""
+"""The Python part of a loop's timers: asyncio's reports and the checks of its debug mode."""
 
 import asyncio
 import contextlib
@@ -17,14 +17,14 @@ set_loop_call_class(asyncio.Handle)
 if sys.platform == "linux" and getattr(asyncio.BaseEventLoop.time, "__module__", None) == "asyncio.base_events":
     set_loop_clock(asyncio.BaseEventLoop.time, vars(asyncio.base_events))
 
-# As asyncio asks: before 3.14 by its own function, which Python deprecates from there on.
+# asyncio uses its own function before 3.14, where it is deprecated.
 is_coroutine_function = inspect.iscoroutinefunction if sys.version_info >= (3, 14) else asyncio.iscoroutinefunction
 KNOWS_DEBUG = "debug" in inspect.signature(format_helpers._format_callback_source).parameters
 OWN_FILES = (__file__.removesuffix("timers.py"),)
 
 
 class WheelTimers(LoopTimers):
-    """The wheel of a loop, with asyncio's manners."""
+    """The timers of a loop, with asyncio's reports and checks."""
 
     def _show(self, handle: LoopHandle) -> str:
         return f"<{' '.join(self._describe(handle))}>"
@@ -42,12 +42,12 @@ class WheelTimers(LoopTimers):
         return info
 
     def _source(self, handle: LoopHandle) -> str:
-        """As asyncio names a callback. From Python 3.13 on it shows arguments in debug mode only."""
+        """Return asyncio's description of a callback; from Python 3.13 on with arguments only in debug mode."""
         options = {"debug": self.debug} if KNOWS_DEBUG else {}
         return str(format_helpers._format_callback_source(handle._callback, handle._args or (), **options))
 
     def _report(self, handle: LoopHandle, error: BaseException) -> None:
-        """An exception in a callback goes where asyncio sends it."""
+        """Pass an exception in a callback to the loop's exception handler."""
         context = {"message": f"Exception in callback {self._source(handle)}", "exception": error, "handle": handle}
         if handle._source_traceback:
             context["source_traceback"] = handle._source_traceback
@@ -57,7 +57,7 @@ class WheelTimers(LoopTimers):
     # --- debug mode ------------------------------------------------------------------------------------------------
 
     def _check_call(self, callback: Callable[..., object]) -> None:
-        """Right thread, right kind of callback."""
+        """Check the thread and the type of the callback."""
         if self.loop.is_running() and asyncio._get_running_loop() is not self.loop:
             raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
         if asyncio.iscoroutine(callback) or is_coroutine_function(callback):
@@ -66,15 +66,15 @@ class WheelTimers(LoopTimers):
             raise TypeError(f"a callable object was expected by call_later() and call_at(), got {callback!r}")
 
     def _stack(self) -> StackSummary:
-        """Where the handle is made, without our own frames."""
+        """Return the caller's stack, without frames of this package."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename.startswith(OWN_FILES):
             frame = frame.f_back
         return format_helpers.extract_stack(frame)
 
     def _name(self, asked: Any, handle: LoopHandle) -> None:
-        """`asked` is how the loop calls what `handle` stands for: in debug mode it is to be reported as `handle`."""
+        """In debug mode, make the loop report its handle `asked` as `handle`."""
         if self.debug:
-            with contextlib.suppress(Exception):  # uvloop's handles have no such fields; a repr() may fail
+            with contextlib.suppress(Exception):  # uvloop's handles lack these fields; a repr() may fail
                 asked._source_traceback = handle._source_traceback
                 asked._repr = repr(handle)

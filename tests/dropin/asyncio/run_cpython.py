@@ -22,14 +22,14 @@ rang = 0
 
 def count_alarms():
     """That the wheel was at work at all."""
-    ring = WheelTimers._ring
+    ring = WheelTimers._on_wakeup
 
     def counted(self, *args):
         global rang
         rang += 1
         ring(self, *args)
 
-    WheelTimers._ring = counted
+    WheelTimers._on_wakeup = counted
 
 
 def swap_names():

@@ -261,7 +261,7 @@ def test_what_was_put_in_the_place_of_call_at_gets_the_context_too(loop_class):
 
 def test_an_alarm_that_does_not_count_any_more_rings_in_vain(loop):
     handle = loop.call_later(1e6, nothing)
-    loop._wheel_timers._ring(-1)
+    loop._wheel_timers._on_wakeup(-1)
     assert len(loop._wheel_timers) == 1 and not handle.cancelled()
     handle.cancel()
 

@@ -97,7 +97,7 @@ def test_debug_mode_reports_a_slow_callback_once_and_by_name(timers, caplog, cal
     assert (name.split("(")[0] if is_uvloops(loop) else name) in slow[0]
     took_s = float(re.search(r" took ([0-9.]+) seconds", slow[0])[1])
     assert took_s >= SLOW_S - 0.001 if is_uvloops(loop) else took_s == pytest.approx(SLOW_S, abs=0.001)
-    assert not any("_ring" in message for message in caplog.messages)
+    assert not any("_on_wakeup" in message for message in caplog.messages)
 
 
 def test_debug_mode_shows_a_timer_as_asyncio_does(caplog):

@@ -18,6 +18,7 @@ import pytest
 import hwheel
 import hwheel_core
 from hwheel import purgatory
+from programs import output_of
 
 pytestmark = pytest.mark.usefixtures("the_engine_runs")
 # {module: minimum number of examples in its docstrings}
@@ -148,3 +149,20 @@ def test_every_error_is_a_HwheelError_and_is_named_like_one():
         assert error.__doc__, error
     if sys.version_info < (3, 15):
         assert BASES.keys() <= {error.__name__ for error in errors}
+
+
+def test_submodules_load_on_access_and_dir_does_not_load_them():
+    """Tools such as freezegun read every name that dir() lists."""
+    program = """
+import sys, hwheel
+for name in dir(hwheel):
+    getattr(hwheel, name)
+loaded = {name for name in sys.modules if name.startswith(("hwheel.spark", "hwheel.live", "pyspark", "asyncio"))}
+assert not loaded, loaded
+assert hwheel.asyncio.run.__module__ == "hwheel.asyncio.loop" and hwheel.types.TimerStats
+try:
+    hwheel.nothing
+except AttributeError as error:
+    print(error)
+"""
+    assert output_of("-c", program) == "module 'hwheel' has no attribute 'nothing'\n"

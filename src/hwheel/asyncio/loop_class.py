@@ -73,8 +73,8 @@ def wheel_loop(base: type[Loop]) -> type[Loop]:
     """Derive an event loop class with its timers on the wheel.
 
     Args:
-        base: An event loop class, such as ``uvloop.Loop``. Only its public methods are used: ``call_at``, ``call_later``,
-            ``call_soon``, ``time``, ``is_running``, ``get_debug``, and ``call_exception_handler``.
+        base: An event loop class, such as ``uvloop.Loop``. Only these public methods of it are used: ``call_at``,
+            ``call_later``, ``call_soon``, ``time``, ``is_running``, ``get_debug``, and ``call_exception_handler``.
 
     Returns:
         A subclass of ``base``: the same one for each call with this base.

@@ -25,8 +25,8 @@ class Source(Protocol):
 class PeriodicCall:
     """A periodic call, as returned by ``call_every()``. Do not instantiate this class directly.
 
-    ``await`` waits until it is cancelled and its current run has ended. To end it, use ``beat.cancel(); await beat``, or
-    ``async with call_every(...)``, which does both when the block ends.
+    ``await`` waits until it is cancelled and its current run has ended. To end it, use ``beat.cancel(); await beat``,
+    or ``async with call_every(...)``, which does both when the block ends.
 
     Not thread-safe, as in asyncio: use it in the loop's thread.
     """
@@ -136,12 +136,12 @@ class PeriodicCall:
     def _ended(self, run: "asyncio.Task[None]") -> None:
         self._run = None
         if run.cancelled():
-            self._cancelled = self._cancelled or bool(run.cancelling())  # cancelled from outside, for example at the end of asyncio.run()
+            self._cancelled = self._cancelled or bool(
+                run.cancelling()
+            )  # cancelled from outside, for example at the end of asyncio.run()
         else:
             error = run.exception()
-            if error is not None and not isinstance(
-                error, (KeyboardInterrupt, SystemExit)
-            ):  # raised by the loop
+            if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):  # raised by the loop
                 self._report("Exception in a run of call_every", error, task=run)
         if self._cancelled:
             self._end()
@@ -205,8 +205,9 @@ def call_every(
 ) -> PeriodicCall:
     """Await ``function(*args)`` every ``interval`` seconds on the running loop, until cancelled.
 
-    The first run starts after one interval. Runs are on a grid that does not drift, never early, and never overlap. Each
-    run is an asyncio.Task. An exception in a run goes to the loop's exception handler, and later runs continue.
+    The first run starts after one interval. Runs follow a grid that does not drift; they are never early and never
+    overlap. Each run is an asyncio.Task. An exception in a run goes to the loop's exception handler, and the next run
+    comes in its turn.
 
     Args:
         interval: Seconds between two runs; positive.
@@ -249,9 +250,7 @@ def call_every(
         raise ValueError(f'missed_ticks must be "skip", "burst" or "delay", got {missed_ticks!r}')
     draw = getattr(SystemRandom() if random is None else random, "random", None)
     if not callable(draw):
-        raise TypeError(
-            f"random must have a method random(), as random.Random does, but is a {type(random).__name__}"
-        )
+        raise TypeError(f"random must have a method random(), as random.Random does, but is a {type(random).__name__}")
     length = _length("jitter", jitter)
     longest = None if max_lateness is None else _length("max_lateness", max_lateness)
     if longest == 0:

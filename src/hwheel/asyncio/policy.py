@@ -1,4 +1,4 @@
-"""An event loop policy for the wheel. Python deprecates policies from 3.14 on; prefer ``hwheel.asyncio.run()`` there."""
+"""An event loop policy for the wheel. Python deprecates policies from 3.14 on: prefer ``hwheel.asyncio.run()``."""
 
 import asyncio
 

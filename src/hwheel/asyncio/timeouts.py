@@ -13,8 +13,8 @@ class Timeouts(WheelTimers):
     handle and moves it at each read with ``handle.reschedule(seconds)``, which creates no object and calls the loop at
     most once per tick. (The handles of a wheel loop have ``reschedule()``, too.)
 
-    ``call_later()`` and ``call_at()`` work as the loop's. ``len()`` returns the number of pending handles. ``close()``, or
-    leaving the ``with`` block, drops them; close it before the loop.
+    ``call_later()`` and ``call_at()`` work as the loop's. ``len()`` returns the number of pending handles. ``close()``
+    or leaving the ``with`` block drops them; close it before the loop.
 
     Args:
         loop: An event loop. None: the running one.

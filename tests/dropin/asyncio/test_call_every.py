@@ -379,8 +379,8 @@ def test_a_plain_function_and_what_else_returns_an_awaitable(virtually):
         ("interval", "1", TypeError),
         ("interval", True, TypeError),
         ("function", 5, TypeError),
-        ("missed", "SKIP", ValueError),
-        ("missed", None, ValueError),
+        ("missed_ticks", "SKIP", ValueError),
+        ("missed_ticks", None, ValueError),
         ("jitter", -1, ValueError),
         ("jitter", float("inf"), ValueError),
         ("jitter", None, TypeError),
@@ -413,7 +413,7 @@ def test_a_source_that_draws_what_is_no_part_of_one_is_reported_too(virtually):
 
     (seen, _), reported = virtually(beats(jitter=0.04, random=Draws()))
     assert seen == [100 * i for i in range(1, 11)]
-    assert "a float from 0 to 1, not 1.5" in str(reported[0]["exception"])
+    assert "a float from 0 to 1, got 1.5" in str(reported[0]["exception"])
 
 
 def test_it_can_be_cancelled_where_no_loop_runs_in_the_middle_of_a_run():

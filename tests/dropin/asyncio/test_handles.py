@@ -225,3 +225,11 @@ def test_a_handle_that_is_moved_stays_where_it_is_in_sets_and_dicts(loop):
     assert not handles
     handle.cancel()
     twin.cancel()
+
+
+def test_a_handle_knows_its_deadline_and_the_remaining_time(loop):
+    handle = loop.call_later(100, nothing)
+    assert handle.deadline == handle.when()
+    assert 99 < handle.remaining() <= 100
+    handle.cancel()
+    assert handle.remaining() == 0.0 and handle.deadline == handle.when()

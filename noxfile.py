@@ -111,15 +111,20 @@ def fuzz(session):
 def coverage(session):
     """Line coverage of Python and of the compiled core, in build/coverage."""
     prepare(session, "test", "coverage", HWHEEL_CFLAGS="--coverage -O0")
+    for counts in Path(session.virtualenv.location).rglob("*.gcda"):
+        counts.unlink()
     # Forks during the start of a thread inherit a locked coverage.py, and these tests set trace functions themselves.
     without = ("spark", "packaging", "bench", "cluster", "kafka", "lifetime", "promises/test_forks_and_interrupts.py")
     command = ("-m", "coverage", "run", "-m", "pytest", "-q", *(f"--ignore=tests/{path}" for path in without))
     python(session, *command, env={"HWHEEL_MODEL_EXAMPLES": "0.2", "HWHEEL_SOAK_SECONDS": "0.3"})
     session.run("coverage", "combine", "-q")
     session.run("coverage", "html", "-q", "-d", str(BUILD / "coverage"))
-    source = Path(session.virtualenv.location) / "source"
-    core = ("--root", str(source), "--filter", str(source / "hwheel_core"), "--print-summary")
-    session.run("gcovr", *core, "--html-details", str(BUILD / "coverage" / "core.html"), str(source))
+    # gcovr takes __pyx_ functions for internal ones, and finds no sources for the headers of CPython.
+    options = ["--include-internal-functions", "--filter", r"hwheel_core/.*px", "--print-summary"]
+    options += [f"--gcov-ignore-errors={error}" for error in ("no_working_dir_found", "source_not_found")]
+    report = str(BUILD / "coverage" / "core.html")
+    with session.chdir(Path(session.virtualenv.location) / "source"):
+        session.run("gcovr", "--root", ".", *options, "--html-details", report, ".")
 
 
 # --- sanitizers ---------------------------------------------------------------------------------------------------

@@ -154,9 +154,11 @@ class ExecutorDispatcher(InlineDispatcher):
         if self.runs_elsewhere and handed.is_too_late():
             handed.run()  # reports the task as missed
             return
+        # Created before submit(): if it runs out of memory afterwards, the executor already has the task.
+        finish = functools.partial(self._finish_elsewhere, timer, handed)
         try:
             future = self._executor.submit(run_handed_out, handed)
-            self._follow(timer, handed, future)
+            self._follow(handed, future, finish)
         except BaseException as error:
             if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise  # the task is submitted again, unless it has begun
@@ -166,12 +168,12 @@ class ExecutorDispatcher(InlineDispatcher):
             if not handed.is_begun:
                 handed.give_up()
 
-    def _follow(self, timer: BaseTimer, handed: HandedOut, future: Any) -> None:
+    def _follow(self, handed: HandedOut, future: Any, finish: Callable[[Any], None]) -> None:
         """Learn from the future how the task ends, if it does not run in this process. Not every executor has one."""
         if callable(getattr(future, "add_done_callback", None)):
             if callable(getattr(future, "cancel", None)):
                 handed.set_future(future)
-            future.add_done_callback(lambda done: self._finish_elsewhere(timer, handed, done))
+            future.add_done_callback(finish)
 
     def _finish_elsewhere(self, timer: BaseTimer, handed: HandedOut, future: Any) -> None:
         """Finish a task that has run in another process, or never will. A task that ran here has finished itself."""

@@ -1,7 +1,7 @@
 """A callable clock that is set forward: the next add wakes a thread that sleeps, or is about to, by an older reading.
 
 In the first two tests a thread of the test reaps in place of the timer's reaper, so that its first reading comes after
-all steps that the test thread_names.
+the named steps.
 """
 
 import contextlib

@@ -13,7 +13,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 exclude_patterns = ["pictures/*.py"]
 default_role = "code"  # `name` in a docstring
 smartquotes = False  # most text in quotes is to be typed
-highlight_language = "text"  # an indented block is what an example prints
+highlight_language = "text"  # an indented block is the output of an example
 myst_heading_anchors = 4  # links to headings, as on GitHub
 
 # Every reference to a name of hwheel must exist. Names of other projects have no page here, because their inventories

@@ -1,4 +1,4 @@
-"""The examples of the README and of the docs print what is shown below them."""
+"""The examples of the README and of the docs print the text below them."""
 
 import io
 import subprocess

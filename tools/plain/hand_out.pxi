@@ -139,7 +139,7 @@ cdef void life_use_holder(Life* self, Tape* tape, int64_t odd) noexcept nogil:
 
 
 cdef void life_cancel_all(Life* self) noexcept nogil:
-    """Do what timer_cancel_all does."""
+    """Cancel all timers, like timer_cancel_all."""
     cdef int64_t returned = self.timer.returned
     timer_make_all_ready(self.timer)
     model_advance(&self.model, INT64_MAX)
@@ -152,7 +152,7 @@ cdef void life_cancel_all(Life* self) noexcept nogil:
 
 
 cdef void life_fork(Life* self) noexcept nogil:
-    """Continue as the child of a fork: the holders are gone with what they had taken."""
+    """Continue as the child of a fork: the holders and their entries are gone."""
     cdef Batch* batch
     cdef Batch* following
     cdef BatchRelease release

@@ -35,7 +35,7 @@ cdef struct Scene:
 
 
 cdef public void scenes_begin() noexcept nogil:
-    """Do what an import of the core does."""
+    """Initialize the core like an import of it."""
     hw_mutex_init(&orphans)
     hw_mutex_init(&registry)
     hw_at_fork(before_fork, after_fork_in_parent, after_fork_in_child)
@@ -440,7 +440,7 @@ cdef public void scene_end_workers(Scene* self) noexcept nogil:
 
 
 cdef public const char* scene_free(Scene* self, int64_t* added_out) noexcept nogil:
-    """Return all pending tasks as close() does, and free the scene. Return what is wrong, or NULL."""
+    """Return all pending tasks as close() does, and free the scene. Return a fault, or NULL."""
     cdef Timer* timer = self.timer
     cdef Entry* entry
     cdef Shared* shared

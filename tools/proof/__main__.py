@@ -1,6 +1,6 @@
 """Check every state of small wheels and timers, in some minutes; with --quick in some seconds.
 
-The heads of wheel_order.py, wake_up.py, and inboxes.py say what is proved.
+The heads of wheel_order.py, wake_up.py, and inboxes.py list the invariants.
 """
 
 import argparse

@@ -74,7 +74,7 @@ class Inbox(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a thread is going to do."""
+    """The next work of a thread."""
 
     what: str  # "add", "cancel", "close", or "sleep", which has the number of the sleeper as its task
     task: int = -1  # -1: it was canceled by another thread, or has expired

@@ -145,7 +145,7 @@ class Samples:
 
     @property
     def faults(self):
-        """Return {resource: growth} of what has grown by more than chance."""
+        """Return {resource: growth} for growth beyond chance."""
         growth_mb, more = self.growth(self.rss_mb), self.growth(self.descriptors)
         limits = {"MB of memory grown": growth_mb > max(GROWTH_MB, GROWTH_SHARE * max(self.rss_mb, default=0))}
         limits["descriptors grown"] = more > 5

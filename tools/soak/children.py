@@ -190,7 +190,7 @@ def run_program(load, name):
 
 
 def fault_of_exit(command, name):
-    """Run a program that exits by ``name``. Return what is wrong with its exit, or an empty string."""
+    """Run a program that exits by ``name``. Return the fault of its exit, or an empty string."""
     process = subprocess.Popen([*command, name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         out, errors = process.communicate(timeout=PATIENCE_S)

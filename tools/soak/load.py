@@ -25,7 +25,7 @@ SHARES = {"own": 0.3, "inline": 0.14, "batches": 0.5, "pool": 0.01, "jumping": 0
 class Plan:
     """How much load, for how long. An operation is an add, a run, or a cancel.
 
-    A run lasts for so many ``seconds`` and until there were so many ``forks``.
+    A run lasts for ``seconds`` and until ``forks`` children have exited.
     """
 
     seconds: float = 3600
@@ -79,7 +79,7 @@ class JumpingClock:
         return len(self._peaks_ms)
 
     def highest_s(self, jumps_back):
-        """Return the highest possible reading since there were so many jumps back."""
+        """Return the highest possible reading since that number of jumps back."""
         return max([self(), *self._peaks_ms[jumps_back:]]) / 1000
 
 

@@ -1,20 +1,20 @@
-"""What the unit tests share: looking up where a task sits, and a log of what ran."""
+"""Fixtures for the unit tests."""
 
 import pytest
 
 
 @pytest.fixture
 def where():
-    """where(wheel, task): the (level, bucket, expiration of the bucket) that holds the task; None: no bucket does."""
+    """where(wheel, task): the (level, index, expiration) of the task's bucket, or None."""
 
-    def look(wheel, task):
+    def find(wheel, task):
         for level in wheel.snapshot().levels:
             for bucket in level.buckets:
                 if any(task is other for other in bucket.tasks):
                     return bucket.level, bucket.index, bucket.expiration_ms
         return None
 
-    return look
+    return find
 
 
 @pytest.fixture

@@ -1,18 +1,20 @@
-"""call_every: the grid of times, and the three ways with times that were missed.
+"""call_every(): the grid of times, missed ticks, and jitter.
 
-In virtual time a run takes no time; it is a coarse tick that makes a run miss times of its grid.
+In virtual time a run takes no time; a coarse tick makes a run miss times of its grid.
 """
 
 import pytest
-
+import random
 from hwheel import ManualTimer, TimerTask
+from programs import output_of
+
 
 
 def times_of(timer, ran):
     return lambda: ran.append(round(timer.time() * 1000))
 
 
-def test_it_runs_every_interval_first_in_one_interval(ran):
+def test_first_run_is_after_one_interval(ran):
     timer = ManualTimer(start_ms=1000)
     task = timer.call_every(0.1, times_of(timer, ran))
     assert (task.pending, task.deadline_ms) == (True, 1100)
@@ -24,7 +26,7 @@ def test_it_runs_every_interval_first_in_one_interval(ran):
     task.cancel()
 
 
-def test_arguments_are_passed_on_each_run(ran):
+def test_each_run_gets_the_arguments(ran):
     timer = ManualTimer()
     task = timer.call_every(0.1, lambda *args: ran.append(args), 1, "two")
     timer.advance(0.2)
@@ -34,7 +36,7 @@ def test_arguments_are_passed_on_each_run(ran):
 
 
 @pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
-def test_an_interval_of_a_fraction_of_a_millisecond_does_not_drift(missed, ran):
+def test_interval_with_a_fraction_of_a_millisecond_does_not_drift(missed, ran):
     timer = ManualTimer()
     task = timer.call_every(1 / 3, times_of(timer, ran), missed_ticks=missed)
     timer.advance(3)
@@ -45,15 +47,15 @@ def test_an_interval_of_a_fraction_of_a_millisecond_does_not_drift(missed, ran):
     task.cancel()
 
 
-def test_missed_skip_goes_on_at_the_next_time_of_the_grid(ran):
+def test_skip_continues_at_the_next_time_of_the_grid(ran):  # the default
     timer = ManualTimer(tick_ms=20)
-    task = timer.call_every(0.007, times_of(timer, ran), missed_ticks="skip")
+    task = timer.call_every(0.007, times_of(timer, ran))
     timer.advance(0.1)
     assert ran == [20, 40, 60, 80, 100]
     task.cancel()
 
 
-def test_missed_burst_makes_up_for_each_time_that_was_missed(ran):
+def test_burst_runs_once_for_each_missed_time(ran):
     timer = ManualTimer(tick_ms=20)
     task = timer.call_every(0.007, times_of(timer, ran), missed_ticks="burst")
     timer.advance(0.06)
@@ -62,7 +64,7 @@ def test_missed_burst_makes_up_for_each_time_that_was_missed(ran):
     task.cancel()
 
 
-def test_missed_delay_waits_a_whole_interval_from_the_end_of_the_run(ran):
+def test_delay_waits_one_interval_after_each_run(ran):
     timer = ManualTimer(tick_ms=10)
     delayed = timer.call_every(0.015, times_of(timer, ran), missed_ticks="delay")
     timer.advance(0.08)
@@ -75,16 +77,8 @@ def test_missed_delay_waits_a_whole_interval_from_the_end_of_the_run(ran):
     skipping.cancel()
 
 
-def test_skip_is_what_happens_unless_something_else_is_asked_for(ran):
-    timer = ManualTimer(tick_ms=20)
-    task = timer.call_every(0.007, times_of(timer, ran))
-    timer.advance(0.04)
-    assert ran == [20, 40]
-    task.cancel()
-
-
 @pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
-def test_a_cancel_inside_the_callback_ends_it_and_says_so(missed, ran):
+def test_cancel_inside_the_callback(missed, ran):
     timer = ManualTimer()
     task = timer.call_every(0.1, lambda: ran.append(task.cancel()), missed_ticks=missed)
     timer.advance(1)
@@ -93,7 +87,7 @@ def test_a_cancel_inside_the_callback_ends_it_and_says_so(missed, ran):
     assert len(timer) == 0
 
 
-def test_a_cancel_between_two_runs_ends_it(ran):
+def test_cancel_between_runs(ran):
     timer = ManualTimer()
     task = timer.call_every(0.1, times_of(timer, ran))
     timer.advance(0.25)
@@ -104,7 +98,7 @@ def test_a_cancel_between_two_runs_ends_it(ran):
     assert timer.stats()[:3] == (3, 2, 1)
 
 
-def test_each_run_counts_as_one_added_and_one_expired_timer():
+def test_each_run_counts_as_one_timer():
     timer = ManualTimer()
     task = timer.call_every(0.1, lambda: None)
     timer.advance(1)
@@ -113,7 +107,7 @@ def test_each_run_counts_as_one_added_and_one_expired_timer():
     task.cancel()
 
 
-def test_an_exception_in_a_run_is_reported_and_does_not_end_it(ran):
+def test_exception_is_reported_and_runs_continue(ran):
     timer = ManualTimer(on_error=lambda task, error: ran.append(type(error)))
     task = timer.call_every(0.1, lambda: 1 // 0)
     timer.advance(0.3)
@@ -122,7 +116,7 @@ def test_an_exception_in_a_run_is_reported_and_does_not_end_it(ran):
     task.cancel()
 
 
-def test_close_ends_it_and_gives_it_back(ran):
+def test_close_returns_the_task(ran):
     timer = ManualTimer()
     task = timer.call_every(0.1, ran.append, "ran")
     timer.advance(0.1)
@@ -131,7 +125,7 @@ def test_close_ends_it_and_gives_it_back(ran):
     assert ran == ["ran"]
 
 
-def test_close_with_run_pending_runs_it_once_more_and_ends_it(ran):
+def test_close_with_run_pending_runs_it_once(ran):
     timer = ManualTimer()
     task = timer.call_every(0.1, ran.append, "ran")
     assert timer.close(run_pending=True) == []
@@ -139,7 +133,7 @@ def test_close_with_run_pending_runs_it_once_more_and_ends_it(ran):
     assert not task.pending
 
 
-def test_close_inside_the_callback_ends_it(ran):
+def test_close_inside_the_callback(ran):
     timer = ManualTimer()
     task = timer.call_every(0.1, lambda: ran.append(timer.close()))
     timer.advance(1)
@@ -147,7 +141,7 @@ def test_close_inside_the_callback_ends_it(ran):
     assert not task.pending
 
 
-def test_a_run_goes_behind_what_was_added_for_its_tick_before_it(ran):
+def test_next_run_is_added_after_the_previous_one(ran):
     timer = ManualTimer()
     timer.add(TimerTask(200, ran.append, "before"))
     task = timer.call_every(0.1, ran.append, "every")
@@ -159,7 +153,7 @@ def test_a_run_goes_behind_what_was_added_for_its_tick_before_it(ran):
     task.cancel()
 
 
-def test_it_can_be_rescheduled_between_two_runs(ran):
+def test_reschedule_between_runs(ran):
     timer = ManualTimer()
     task = timer.call_every(0.1, times_of(timer, ran))
     timer.advance(0.05)
@@ -170,7 +164,7 @@ def test_it_can_be_rescheduled_between_two_runs(ran):
     task.cancel()
 
 
-def test_a_task_of_call_every_cannot_be_added(ran):
+def test_periodic_task_cannot_be_added(ran):
     timer = ManualTimer()
 
     def add_itself():
@@ -184,3 +178,167 @@ def test_a_task_of_call_every_cannot_be_added(ran):
     timer.advance(0.25)
     assert ran == [1, 1] and task.pending
     timer.close()
+
+
+# --- jitter: each run is late by a random part of it; the grid stays --------------------------------------------------
+
+
+class Draws:
+    """A source that repeats the given parts; an exception class is raised."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+        self.count = 0
+
+    def random(self):
+        self.count += 1
+        part = self.parts[(self.count - 1) % len(self.parts)]
+        if isinstance(part, type):
+            raise part
+        return part
+
+
+@pytest.mark.parametrize("missed", ["skip", "burst"])
+def test_each_run_is_late_by_the_drawn_part_of_the_jitter(missed, ran):
+    timer = ManualTimer()
+    source = Draws(0.5, 0.0, 1.0, 0.25)
+    task = timer.call_every(0.1, times_of(timer, ran), missed_ticks=missed, jitter=0.04, random=source)
+    assert (task.deadline_ms, task.delay_ms) == (120, 100)
+    timer.advance(1)
+    assert ran == [120, 200, 340, 410, 520, 600, 740, 810, 920, 1000]
+    task.cancel()
+
+
+def test_jitter_with_delay(ran):
+    timer = ManualTimer()
+    task = timer.call_every(0.1, times_of(timer, ran), missed_ticks="delay", jitter=0.04, random=Draws(0.5, 0.0, 1.0))
+    timer.advance(0.7)
+    assert ran == [120, 220, 360, 480, 580]
+    task.cancel()
+
+
+def test_seeded_jitter_repeats_and_is_spread_evenly():
+    def times(seed):
+        timer, ran = ManualTimer(), []
+        timer.call_every(1, times_of(timer, ran), jitter=0.5, random=random.Random(seed))
+        timer.advance(1001)
+        timer.close()
+        return ran
+
+    assert times(1) == times(1) != times(2)
+    later = [time % 1000 for time in times(3)]
+    assert len(later) == 1000
+    assert min(later) < 20 and max(later) > 480 and max(later) <= 500
+    assert 200 < sum(later) / len(later) < 300
+
+
+def test_default_source_differs_by_task_and_leaves_the_global_one_alone():
+    random.seed(5)
+    usual = random.random()
+    random.seed(5)
+    timer = ManualTimer()
+    tasks = [timer.call_every(1000, int, jitter=1000) for _ in range(20)]
+    assert len({task.deadline_ms for task in tasks}) > 15
+    assert all(1_000_000 <= task.deadline_ms <= 2_000_000 for task in tasks)
+    assert random.random() == usual
+    timer.close()
+
+
+def test_jitter_longer_than_the_interval_skips_past_times(ran):
+    timer = ManualTimer()
+    task = timer.call_every(0.1, times_of(timer, ran), jitter=0.3, random=Draws(1.0, 0.0, 0.5))
+    timer.advance(1)
+    assert ran == [400, 500, 750, 1000]
+    task.cancel()
+
+
+@pytest.mark.parametrize("part", [ValueError, -0.1, 1.1, float("nan"), None, "0.5", 1, True])
+def test_invalid_draw_is_reported_and_the_run_is_on_the_grid(part, ran):
+    reported = []
+    timer = ManualTimer(on_error=lambda task, error: reported.append((task, type(error))))
+    source = Draws(0.5)
+    task = timer.call_every(0.1, times_of(timer, ran), jitter=0.04, random=source)
+    timer.advance(0.05)
+    source.parts = (part,)
+    timer.advance(0.25)
+    assert ran == [120, 200, 300]
+    assert reported == [(task, ValueError)] * 3
+    source.parts = (0.5,)
+    timer.advance(0.2)
+    assert ran == [120, 200, 300, 400]
+    timer.advance(0.021)
+    assert ran[-1] == 520
+    task.cancel()
+
+
+def test_failing_first_draw_is_raised_by_call_every():
+    timer = ManualTimer()
+    with pytest.raises(ZeroDivisionError):
+        timer.call_every(1, int, jitter=1, random=Draws(ZeroDivisionError))
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        timer.call_every(1, int, jitter=1, random=Draws(2.0))
+    assert timer.stats()[:3] == (0, 0, 0)
+
+
+def test_failing_draw_is_raised_by_advance_and_runs_continue(ran):
+    timer = ManualTimer()
+    source = Draws(0.0)
+    task = timer.call_every(0.1, times_of(timer, ran), jitter=0.04, random=source)
+    source.parts = (ZeroDivisionError,)
+    with pytest.raises(ZeroDivisionError):
+        timer.advance(0.15)
+    source.parts = (0.0,)
+    timer.advance(0.2)
+    assert ran == [100, 200, 300]
+    task.cancel()
+
+
+def test_zero_jitter_draws_nothing(ran):
+    timer = ManualTimer()
+    source = Draws(0.5)
+    task = timer.call_every(0.1, times_of(timer, ran), jitter=0, random=source)
+    timer.advance(0.3)
+    assert (ran, source.count) == ([100, 200, 300], 0)
+    task.cancel()
+
+
+@pytest.mark.parametrize("source", [5, "random", random.random, object()])
+def test_random_must_have_a_method_random(source):
+    timer = ManualTimer()
+    with pytest.raises(TypeError, match="must have a method random"):
+        timer.call_every(1, int, jitter=1, random=source)
+    assert len(timer) == 0
+
+
+def test_jitter_and_slack_together(ran):
+    timer = ManualTimer()
+    task = timer.call_every(0.1, times_of(timer, ran), jitter=0.04, slack=0.02, random=Draws(0.5))
+    timer.advance(0.5)
+    assert ran == [128, 224, 320, 432]  # 120 to 140, 220 to 240, 320 to 340, 420 to 440
+    task.cancel()
+
+
+FIRST_OF_TWO = """
+import random
+from hwheel import ManualTimer
+
+timer = ManualTimer()
+
+class Source(random.SystemRandom):
+    is_first = True
+
+    def __init__(self):
+        super().__init__()
+        if Source.is_first:
+            Source.is_first = False
+            timer.call_every(1, print, jitter=1)    # as another thread may do at this moment
+
+random.SystemRandom = Source
+timer.call_every(1, print, jitter=1)
+print(len(ManualTimer().load(timer.dump()).tasks))
+"""
+
+
+def test_concurrent_first_calls_share_one_source():
+    # dump() recognizes the default source by identity.
+    assert output_of("-c", FIRST_OF_TWO).split() == ["2"]

@@ -1,9 +1,12 @@
-"""Tasks of one tick run in the order in which they were added, whichever levels they came over."""
+"""Order within a tick: by the time of adding, whichever levels the tasks came from."""
 
+import hwheel_core
 import pytest
-
+import random
+from array import array
 from hwheel import ManualTimer, TimerTask, TimingWheel
 from sampling import seeded_random
+
 
 
 def added(wheel, expiration_ms):
@@ -12,20 +15,20 @@ def added(wheel, expiration_ms):
     return task
 
 
-def test_tasks_of_one_tick_come_out_in_order_of_adding():
+def test_tasks_of_one_tick_expire_in_order_of_adding():
     wheel = TimingWheel()
     tasks = [added(wheel, 5) for _ in range(50)]
     assert wheel.poll(5) == tasks
 
 
-def test_inside_a_coarse_tick_the_deadline_does_not_matter():
+def test_deadlines_within_one_tick_do_not_matter():
     wheel = TimingWheel(tick_ms=20, wheel_size=10)
     tasks = [added(wheel, expiration_ms) for expiration_ms in (239, 220, 230, 221)]
     assert wheel.poll(220) == tasks
 
 
 @pytest.mark.parametrize("jump", [True, False])
-def test_tasks_of_one_tick_from_levels_3_2_and_1_come_out_in_order_of_adding(jump, where):
+def test_order_holds_for_one_tick_across_levels(jump, where):
     wheel = TimingWheel(tick_ms=1, wheel_size=20)
     third = added(wheel, 410)
     wheel.advance_clock(100)
@@ -44,7 +47,7 @@ def test_tasks_of_one_tick_from_levels_3_2_and_1_come_out_in_order_of_adding(jum
         assert wheel.poll(10**6) == [third, second, first]
 
 
-def test_buckets_of_all_levels_that_fall_due_at_one_time_are_taken_so_that_order_holds(where):
+def test_order_holds_for_buckets_that_expire_together(where):
     wheel = TimingWheel(tick_ms=1, wheel_size=20)
     third = [added(wheel, expiration_ms) for expiration_ms in (400, 401, 400)]
     wheel.advance_clock(100)
@@ -59,18 +62,18 @@ def test_buckets_of_all_levels_that_fall_due_at_one_time_are_taken_so_that_order
     assert wheel.poll(401) == [third[1], second[1], first[1]]
 
 
-def test_order_holds_across_levels_also_with_coarse_ticks():
+def test_order_holds_across_levels_with_coarse_ticks():
     wheel = TimingWheel(tick_ms=20, wheel_size=4)
     tasks = [added(wheel, 20 * 410 + 19)]
     for clock_ms, rest_ms in [(20 * 100, 0), (20 * 391, 7), (20 * 400, 13), (20 * 409, 1)]:
-        assert wheel.poll(clock_ms) == []  # what has to move down first does
+        assert wheel.poll(clock_ms) == []
         wheel.advance_clock(clock_ms)
         tasks.append(added(wheel, 20 * 410 + rest_ms))
     assert wheel.poll(20 * 410 - 1) == []
     assert wheel.poll(20 * 410) == tasks
 
 
-def test_a_timer_with_coarse_ticks_keeps_order_too(ran):
+def test_timer_with_coarse_ticks_keeps_order(ran):
     timer = ManualTimer(tick_ms=20, wheel_size=4)
     for delay_ms in (8195, 8181, 8200, 8190):  # all rounded up to 8200
         timer.add(TimerTask(delay_ms, ran.append, delay_ms))
@@ -81,7 +84,7 @@ def test_a_timer_with_coarse_ticks_keeps_order_too(ran):
     assert ran == [8195, 8181, 8200, 8190, 199, 181, 200]
 
 
-def test_cancels_and_new_tasks_in_between_leave_the_order_of_the_others():
+def test_cancels_leave_the_order_of_other_tasks():
     wheel = TimingWheel(tick_ms=1, wheel_size=3)
     tasks = []
     for clock_ms in range(0, 80):
@@ -94,23 +97,122 @@ def test_cancels_and_new_tasks_in_between_leave_the_order_of_the_others():
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_however_far_the_clock_jumps_the_order_is_by_tick_then_by_adding(seed):
+def test_order_is_by_tick_then_by_adding_after_any_jump(seed):
     dice = seeded_random(seed)
     tick_ms, wheel_size = dice.choice([1, 7, 20]), dice.choice([2, 3, 20])
     wheel = TimingWheel(tick_ms, wheel_size, start_ms=dice.choice([0, 1675752020558]))
     start_ms = now_ms = wheel.current_time_ms
-    waiting, came_out, expected = [], [], []
+    pending, expired, expected = [], [], []
     for number in range(2000):
         ticks_ahead = dice.choice([dice.randint(1, 10), 64 - number % 64, dice.randint(1, 5000)])
         expiration_ms = wheel.current_time_ms + ticks_ahead * tick_ms + dice.randrange(tick_ms)
         task = added(wheel, expiration_ms)
-        waiting.append(((expiration_ms - start_ms) // tick_ms, number, task))
+        pending.append(((expiration_ms - start_ms) // tick_ms, number, task))
         if dice.random() < 0.05:
             now_ms += dice.choice([1, 10, 3000]) * tick_ms
-            due = [one for one in waiting if start_ms // tick_ms + one[0] <= now_ms // tick_ms]
-            waiting = [one for one in waiting if start_ms // tick_ms + one[0] > now_ms // tick_ms]
+            due = [one for one in pending if start_ms // tick_ms + one[0] <= now_ms // tick_ms]
+            pending = [one for one in pending if start_ms // tick_ms + one[0] > now_ms // tick_ms]
             expected += [task for _, _, task in sorted(due, key=lambda one: one[:2])]
-            came_out += wheel.poll(now_ms)
-    expected += [task for _, _, task in sorted(waiting, key=lambda one: one[:2])]
-    came_out += wheel.poll(2**62)
-    assert came_out == expected
+            expired += wheel.poll(now_ms)
+    expected += [task for _, _, task in sorted(pending, key=lambda one: one[:2])]
+    expired += wheel.poll(2**62)
+    assert expired == expected
+
+
+# --- batches: the call runs at the place of the batch's first expired timer -------------------------------------------
+
+
+def batch_of(timer, ran, *delays_ms):
+    return timer.call_many(array("q", delays_ms), lambda indices: ran.append(list(indices)))
+
+
+def check(timer):
+    if hwheel_core.DEBUG:
+        hwheel_core.debug_check(timer)
+
+
+def test_timers_rescheduled_one_by_one_run_after_tasks_added_before(ran):
+    timer = ManualTimer()
+    batch = batch_of(timer, ran, 0, 0, 0)
+    timer.call_later(0, ran.append, "task")
+    for index in (1, 2, 0):
+        assert batch.reschedule(array("q", [index]), 0) == 1
+        check(timer)
+    timer.advance(0)
+    assert ran == ["task", [1, 2, 0]]
+
+
+def test_timers_rescheduled_together_run_after_tasks_added_before(ran):
+    timer = ManualTimer()
+    batch = batch_of(timer, ran, 0, 0, 0)
+    timer.call_later(0, ran.append, "task")
+    assert batch.reschedule(None, 0) == 3
+    timer.advance(0)
+    assert ran == ["task", [0, 1, 2]]
+
+
+def test_cancelling_the_first_timer_loses_its_place(ran):
+    timer = ManualTimer()
+    batch = batch_of(timer, ran, 0, 1000)
+    timer.call_later(0, ran.append, "task")
+    batch.reschedule(array("q", [1]), 0)  # behind the task
+    batch.cancel(array("q", [0]))
+    check(timer)
+    timer.advance(0)
+    assert ran == ["task", [1]]
+
+
+def test_next_of_consecutive_timers_keeps_the_place(ran):
+    timer = ManualTimer()
+    batch = batch_of(timer, ran, 0, 0, 0)
+    timer.call_later(0, ran.append, "task")
+    batch.cancel(array("q", [1]))
+    batch.cancel(array("q", [0]))
+    check(timer)
+    timer.advance(0)
+    assert ran == [[2], "task"]
+
+
+def test_rescheduled_batch_runs_after_another(ran):
+    timer = ManualTimer()
+    first, second = batch_of(timer, ran, 0, 0), batch_of(timer, ran, 0, 0, 0)
+    first.reschedule(None, 0)
+    check(timer)
+    timer.advance(0)
+    assert ran == [[0, 1, 2], [0, 1]]
+    assert len(second) == 3
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_batch_order_agrees_with_a_list(ran, seed):
+    timer = ManualTimer()
+    dice = random.Random(seed)
+    batches = [batch_of(timer, ran, *[0] * 6) for _ in range(2)]
+    pending = [(batch, index) for batch in batches for index in range(6)]
+    for step in range(60):
+        choice = dice.randrange(4)
+        if choice == 0 or not pending:
+            timer.call_later(0, ran.append, step)
+            pending.append((None, step))
+        else:
+            batch, index = dice.choice(pending)
+            if batch is None:
+                continue
+            pending.remove((batch, index))
+            if choice == 1:
+                assert batch.cancel(array("q", [index])) == 1
+            else:
+                assert batch.reschedule(array("q", [index]), 0) == 1
+                pending.append((batch, index))
+        check(timer)
+    expected, calls = [], {}
+    for batch, index in pending:
+        if batch is None:
+            expected.append(index)
+        elif batch in calls:
+            calls[batch].append(index)
+        else:
+            calls[batch] = [index]
+            expected.append(calls[batch])
+    timer.advance(0)
+    assert ran == expected

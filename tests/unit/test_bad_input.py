@@ -1,17 +1,21 @@
-"""Bad input is an error at the call, which names the argument and changes nothing."""
+"""Bad input raises an error that names the argument, and changes nothing."""
 
 import math
-from array import array
-from fractions import Fraction
-
+import numpy
+import numpy as np
 import pytest
+from array import array
+from concurrent.futures import ProcessPoolExecutor
+from fractions import Fraction
+from hwheel import DelayQueue, ExpiringDict, ManualTimer, SystemTimer, TimerBatch, TimerClosed, TimerTask, TimingWheel
+from hwheel_core import lateness_of, replay
+from multiprocessing import get_context
 
-from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerTask, TimingWheel
 
 NAN, INF = math.nan, math.inf
 TOO_LARGE = 2**63
 
-# What is wrong for each kind of argument: (value, error).
+# Bad values by kind of argument: (value, error).
 # fmt: off
 NO_INTEGER = [(None, TypeError), (True, TypeError), ("5", TypeError), (b"5", TypeError), ([5], TypeError)]
 WHOLE_MS = [*NO_INTEGER, (1.5, TypeError), (NAN, TypeError), (INF, TypeError), (-INF, TypeError),
@@ -32,7 +36,7 @@ BUFFER = [(None, TypeError), (5, TypeError), ([5], TypeError), ("5", TypeError),
 MISSED = [(None, ValueError), ("SKIP", ValueError), (5, ValueError), (["skip"], ValueError), ("", ValueError)]
 TIMEOUT = [(True, TypeError), ("5", TypeError), ([5], TypeError), (-1, ValueError), (-0.5, ValueError),
            (NAN, ValueError), (-INF, ValueError)]
-LATENESS = [*LENGTH_S[1:], (0, ValueError), (0.0, ValueError), (1e-12, ValueError)]     # None is no limit
+LATENESS = [*LENGTH_S[1:], (0, ValueError), (0.0, ValueError), (1e-12, ValueError)]     # None means no limit
 NO_SOURCE = [(5, TypeError), ("random", TypeError), (print, TypeError)]
 # fmt: on
 
@@ -49,7 +53,7 @@ MAX_PENDING = [*WHOLE_MS[1:], (0, ValueError), (-1, ValueError)]
 
 
 def cases(*groups):
-    """pytest parameters: one for each wrong value of each (title, argument, call, wrong values)."""
+    """Return a pytest parameter for each wrong value of each (title, argument, call, wrong values)."""
     return [
         pytest.param(call, argument, value, error, id=f"{title}-{argument}-{value!r:.25}")
         for title, argument, call, wrong in groups
@@ -61,11 +65,11 @@ def named(argument):
     return rf"\b{argument}\b"
 
 
-# --- a timer and a wheel with something in them, and everything that shows of them -------------------------------
+# --- errors leave a timer and a wheel unchanged --------------------------------------------------------------------
 
 
 class Stage:
-    """A ManualTimer and a TimingWheel with something pending, and a task that nobody has added."""
+    """A ManualTimer and a TimingWheel with pending tasks, and a new task."""
 
     def __init__(self):
         self.timer = ManualTimer(tick_ms=2, start_ms=1000)
@@ -77,7 +81,7 @@ class Stage:
         self.wheel.add(self.in_wheel, 1030)
         self.free = TimerTask(5, print)
 
-    def picture(self):
+    def state(self):
         tasks = [self.pending, self.in_wheel, self.free]
         return (
             self.timer.stats(),
@@ -132,13 +136,13 @@ CALLS = cases(
 
 
 @pytest.mark.parametrize(("call", "argument", "value", "error"), CALLS)
-def test_a_bad_argument_is_named_by_the_error_and_nothing_changes(call, argument, value, error):
+def test_error_names_the_argument_and_nothing_changes(call, argument, value, error):
     stage = Stage()
-    before = stage.picture()
+    before = stage.state()
     with pytest.raises(error, match=named(argument)) as caught:
         call(stage, value)
     assert type(caught.value) is error
-    assert stage.picture() == before
+    assert stage.state() == before
     stage.timer.advance(0)
     assert stage.timer.add(stage.free).pending
 
@@ -182,13 +186,13 @@ CONSTRUCTORS = cases(
 
 
 @pytest.mark.parametrize(("call", "argument", "value", "error"), CONSTRUCTORS)
-def test_a_constructor_refuses_a_bad_argument_and_names_it(call, argument, value, error):
+def test_constructor_error_names_the_argument(call, argument, value, error):
     with pytest.raises(error, match=named(argument)) as caught:
         call(value)
     assert type(caught.value) is error
 
 
-def test_a_system_timer_may_start_in_the_far_past(ran):
+def test_system_timer_can_start_in_the_past(ran):
     with SystemTimer(start_ms=0, executor="inline", reaper=False) as timer:
         timer.add(TimerTask(0, ran.append, "ran"))
         timer.advance_clock(0)
@@ -196,7 +200,7 @@ def test_a_system_timer_may_start_in_the_far_past(ran):
 
 
 @pytest.mark.parametrize(("value", "error"), [one for one in LENGTH_MS if one[0] != TOO_LARGE])
-def test_advance_clock_of_a_system_timer_refuses_a_bad_timeout(value, error):
+def test_bad_timeout_of_advance_clock(value, error):
     with SystemTimer(reaper=False) as timer:
         timer.call_later(100, print)
         before = timer.stats()
@@ -216,23 +220,23 @@ def test_advance_clock_of_a_system_timer_refuses_a_bad_timeout(value, error):
         ("close", "timeout", lambda timer, value: timer.close(timeout=value), TIMEOUT),
     ),
 )
-def test_a_system_timer_refuses_bad_arguments_as_well(call, argument, value, error):
+def test_bad_arguments_of_a_system_timer(call, argument, value, error):
     with SystemTimer(reaper=False, executor="inline") as timer:
-        stays = timer.call_later(1000, print)
+        pending = timer.call_later(1000, print)
         before = timer.stats()
         with pytest.raises(error, match=named(argument)):
             call(timer, value)
         assert timer.stats() == before
-        assert timer.pending() == [stays]
+        assert timer.pending() == [pending]
         assert not timer.closed
 
 
-def test_advance_clock_is_for_a_timer_without_a_reaper():
+def test_advance_clock_needs_a_timer_without_reaper():
     with SystemTimer() as timer, pytest.raises(RuntimeError, match="reaper"):
         timer.advance_clock(0)
 
 
-def test_a_closed_system_timer_refuses_everything():
+def test_closed_system_timer_refuses_every_call():
     timer = SystemTimer(reaper=False)
     timer.close()
     before = timer.stats()
@@ -249,3 +253,149 @@ def test_a_closed_system_timer_refuses_everything():
             call()
     assert timer.stats() == before
     assert (task.pending, task.deadline_ms) == (False, None)
+
+
+# --- timers that are closed, uninitialized, or unsuitable -------------------------------------------------------------
+
+
+def test_closed_manual_timer_cannot_be_advanced():
+    timer = ManualTimer(start_ms=5)
+    timer.close()
+    with pytest.raises(TimerClosed):
+        timer.advance(0.001)
+    assert timer.time() == 0.005
+
+
+def test_callback_that_closes_its_timer_ends_the_advance():
+    timer = ManualTimer()
+    timer.call_later(0.001, timer.close)
+    later = timer.call_later(0.002, pytest.fail, "it was closed")
+    timer.advance(0.01)
+    assert timer.closed and later.cancelled
+
+
+@pytest.mark.parametrize("make", [lambda timer: ExpiringDict(1, timer=timer), lambda timer: DelayQueue(timer=timer)])
+def test_containers_refuse_a_timer_of_a_process_pool(make):
+    with (
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
+        SystemTimer(executor=pool) as timer,
+        pytest.raises(ValueError, match="an executor of processes"),
+    ):
+        make(timer)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda timer: timer.call_later(1, print),
+        lambda timer: timer.call_at(1, print),
+        lambda timer: timer.call_every(1, print),
+        lambda timer: timer.call_many(array("q", [1]), print),
+        lambda timer: timer.add(TimerTask(1)),
+        lambda timer: timer.advance_clock(0),
+        lambda timer: timer.drain(),
+        lambda timer: timer.dump(),
+        lambda timer: timer.load(b""),
+        lambda timer: timer.group(),
+        lambda timer: timer.stats(),
+        lambda timer: timer.time(),
+        lambda timer: timer.next_deadline(),
+        len,
+    ],
+)
+def test_uninitialized_timer_is_an_error(use):
+    timer = SystemTimer.__new__(SystemTimer)
+    with pytest.raises(RuntimeError, match="has not been set up|the timer is closed"):
+        use(timer)
+    assert repr(timer) == "<SystemTimer, not set up>"
+    assert timer.close() == []
+
+
+# --- errors that state the reason -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "when", [1e16, 10**400, Fraction(10**400)], ids=["beyond 64 bits", "beyond a float", "a fraction beyond a float"]
+)
+def test_time_beyond_64_bits(when):
+    timer = ManualTimer()
+    with pytest.raises(OverflowError, match="when does not fit into 64 bits"):
+        timer.call_at(when, int)
+    with pytest.raises(OverflowError, match="does not fit into 64 bits"):
+        timer.call_later(when, int)
+    assert (len(timer), timer.stats().added) == (0, 0)
+
+
+def test_manual_clock_does_not_go_back():
+    timer = ManualTimer(start_ms=5000)
+    with pytest.raises(ValueError, match="the clock does not go back: it stands at 5.0 s"):
+        timer.advance_to(4)
+    assert timer.time() == 5
+
+
+@pytest.mark.parametrize(
+    ("reading", "error", "text"),
+    [(-1, ValueError, "negative"), (2**63, OverflowError, "64 bits"), (1e19, OverflowError, "64 bits")],
+)
+def test_invalid_reading_of_a_clock(reading, error, text):
+    readings = [1000]
+    with SystemTimer(clock=lambda: readings[0], executor="inline", reaper=False) as timer:
+        task = timer.call_later(1, int)
+        readings[0] = reading
+        with pytest.raises(error, match=text):
+            timer.call_later(1, int)
+        assert timer.pending() == [task]
+        readings[0] = 2000
+        timer.advance_clock(0)
+        assert task.expired
+
+
+def test_second_init_is_an_error():
+    timer, wheel = ManualTimer(), TimingWheel(1, 20, 0)
+    task = timer.call_later(1, int)
+    wheel.add(TimerTask(0), 5)
+    for made in (timer, wheel):
+        with pytest.raises(ValueError, match="has been set up already"):
+            made.__init__()
+    assert timer.pending() == [task] and len(wheel) == 1
+
+
+def test_second_init_during_the_first_is_an_error():
+    wheel = TimingWheel.__new__(TimingWheel)
+
+    class SetsItUp:
+        def __index__(self):
+            wheel.__init__(7)
+            return 5
+
+    with pytest.raises(ValueError, match="has been set up already"):
+        wheel.__init__(SetsItUp())
+    assert wheel.snapshot().levels[0].tick_ms == 7
+
+
+def test_batch_needs_a_timer():
+    with pytest.raises(TypeError, match=r"call_many\(\)"):
+        TimerBatch.__new__(TimerBatch).extend(array("q", [1]))
+
+
+def test_pop_of_a_missing_or_expired_key():
+    timer = ManualTimer()
+    items = ExpiringDict(1, timer=timer)
+    items["a"] = 1
+    for key in ("b", "a"):
+        timer.advance(0.5)
+        assert key == "b" or items.pop(key, "lapsed") == "lapsed"
+        with pytest.raises(KeyError, match=key):
+            items.pop(key)
+
+
+def test_repr_of_batch_and_wheel():
+    timer, wheel = ManualTimer(), TimingWheel(1, 20, 0)
+    batch = timer.call_many(array("q", [1, 2, 3]), len)
+    timer.advance(0.001)
+    assert repr(batch) == "<TimerBatch of 3, 2 pending>"
+    wheel.add(TimerTask(0), 25)
+    assert repr(wheel) == "<TimingWheel level 1, tick_ms=1, wheel_size=20, current_time_ms=0, 1 pending>"
+    assert (
+        repr(wheel.overflow_wheel) == "<TimingWheel level 2, tick_ms=20, wheel_size=20, current_time_ms=0, 1 pending>"
+    )

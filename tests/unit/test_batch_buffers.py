@@ -1,13 +1,13 @@
-"""call_many takes every one-dimensional buffer of int64, and no other."""
+"""Buffers as delays and indices of a batch: int64 only, by the buffer protocol or the Arrow C data interface."""
 
+import ctypes
 import gc
-from array import array
-
 import numpy as np
 import pyarrow as pa
 import pytest
-
+from array import array
 from hwheel import ManualTimer
+
 
 DELAYS_MS = [30, 10, 20, 10, 0]
 IN_ORDER = [4, 1, 3, 2, 0]
@@ -20,7 +20,7 @@ def read_only(values):
 
 
 def strided(values, stride):
-    """A view of every stride-th element; a negative stride looks backwards."""
+    """Return a view with a stride, which may be negative."""
     room = np.full(len(values) * abs(stride), 10**6, dtype=np.int64)
     room[:: abs(stride)] = values[::-1] if stride < 0 else values
     view = room[:: abs(stride)]
@@ -49,7 +49,7 @@ SAME_DELAYS = {
 
 
 @pytest.mark.parametrize("delays_ms", SAME_DELAYS.values(), ids=SAME_DELAYS.keys())
-def test_every_buffer_of_int64_gives_the_same_timers(delays_ms, ran):
+def test_every_int64_buffer_gives_the_same_timers(delays_ms, ran):
     timer = ManualTimer()
     batch = timer.call_many(delays_ms, lambda indices: ran.append((round(timer.time() * 1000), list(indices))))
     assert (len(batch), batch.pending, len(timer)) == (5, 5, 5)
@@ -58,10 +58,10 @@ def test_every_buffer_of_int64_gives_the_same_timers(delays_ms, ran):
 
 
 @pytest.mark.parametrize("delays_ms", SAME_DELAYS.values(), ids=SAME_DELAYS.keys())
-def test_every_buffer_of_int64_will_do_as_indices(delays_ms):
+def test_every_int64_buffer_works_as_indices(delays_ms):
     timer = ManualTimer()
     batch = timer.call_many(array("q", range(1, 100)), print)
-    assert batch.cancel(delays_ms) == 4  # 10 stands in it twice
+    assert batch.cancel(delays_ms) == 4  # 10 occurs twice
     assert batch.pending == 95
     assert {0, 10, 20, 30}.isdisjoint(batch.indices())
 
@@ -77,7 +77,7 @@ EMPTY = {
 
 
 @pytest.mark.parametrize("delays_ms", EMPTY.values(), ids=EMPTY.keys())
-def test_an_empty_batch_is_over_before_it_began(delays_ms, ran):
+def test_empty_batch(delays_ms, ran):
     timer = ManualTimer()
     batch = timer.call_many(delays_ms, ran.append)
     assert (len(batch), batch.pending, list(batch.indices()), batch.callback) == (0, 0, [], None)
@@ -130,7 +130,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("delays_ms", REFUSED.values(), ids=REFUSED.keys())
-def test_anything_else_is_a_type_error_and_adds_nothing(delays_ms):
+def test_other_types_are_refused(delays_ms):
     timer = ManualTimer()
     before = timer.stats()
     with pytest.raises(TypeError, match="delays_ms"):
@@ -139,7 +139,7 @@ def test_anything_else_is_a_type_error_and_adds_nothing(delays_ms):
 
 
 @pytest.mark.parametrize("place", [0, 1, 7, 8, 9, 63, 64])
-def test_an_arrow_array_with_a_null_is_refused_and_the_null_is_named(place):
+def test_error_names_the_null_of_an_arrow_array(place):
     timer = ManualTimer()
     values = [5] * 70
     values[place] = None
@@ -149,7 +149,7 @@ def test_an_arrow_array_with_a_null_is_refused_and_the_null_is_named(place):
     assert len(timer) == 0
 
 
-def test_the_delays_are_copied(ran):
+def test_delays_are_copied(ran):
     timer = ManualTimer()
     delays_ms = np.array([5, 10], dtype=np.int64)
     timer.call_many(delays_ms, ran.extend)
@@ -162,18 +162,18 @@ def test_the_delays_are_copied(ran):
     assert ran == [0]
 
 
-def test_the_buffer_is_let_go_at_once():
+def test_buffer_is_released_after_the_call():
     timer = ManualTimer()
     delays_ms = array("q", [5, 10])
     batch = timer.call_many(delays_ms, print)
-    delays_ms.append(15)  # a BufferError while somebody looks at it
+    delays_ms.append(15)  # a BufferError while the buffer is exported
     indices = array("q", [0])
     batch.cancel(indices)
     indices.append(1)
     assert batch.pending == 1
 
 
-def test_indices_may_be_used_as_an_index_into_numpy_and_arrow(ran):
+def test_indices_can_index_a_numpy_array(ran):
     timer = ManualTimer()
     names = np.array(["a", "b", "c", "d", "e"])
     timer.call_many(array("q", DELAYS_MS), lambda indices: ran.extend(names[np.asarray(indices)]))
@@ -181,9 +181,170 @@ def test_indices_may_be_used_as_an_index_into_numpy_and_arrow(ran):
     assert ran == [str(names[index]) for index in IN_ORDER]
 
 
-def test_a_batch_that_is_too_long_for_its_indices_is_refused():
-    endless = np.broadcast_to(np.int64(5), 2**31)  # one number, repeated without being stored
+def test_batch_longer_than_the_index_type_is_refused():
+    endless = np.broadcast_to(np.int64(5), 2**31)  # one number with stride 0
     timer = ManualTimer()
     with pytest.raises(OverflowError, match="at most 2,147,483,647 timers"):
         timer.call_many(endless, print)
     assert len(timer) == 0
+
+
+# --- the Arrow C data interface: moved, malformed, and failing arrays -------------------------------------------------
+
+RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class Schema(ctypes.Structure):
+    _fields_ = [
+        ("format", ctypes.c_char_p),
+        ("name", ctypes.c_char_p),
+        ("metadata", ctypes.c_char_p),
+        ("flags", ctypes.c_int64),
+        ("n_children", ctypes.c_int64),
+        ("children", ctypes.c_void_p),
+        ("dictionary", ctypes.c_void_p),
+        ("release", RELEASE),
+        ("private_data", ctypes.c_void_p),
+    ]
+
+
+class Column(ctypes.Structure):
+    _fields_ = [
+        ("length", ctypes.c_int64),
+        ("null_count", ctypes.c_int64),
+        ("offset", ctypes.c_int64),
+        ("n_buffers", ctypes.c_int64),
+        ("n_children", ctypes.c_int64),
+        ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+        ("children", ctypes.c_void_p),
+        ("dictionary", ctypes.c_void_p),
+        ("release", RELEASE),
+        ("private_data", ctypes.c_void_p),
+    ]
+
+
+def capsule(struct, name):
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new(ctypes.addressof(struct), name, None)
+
+
+class Exporter:
+    """An Arrow array; options set fields of its two structs."""
+
+    def __init__(self, values=(5, 10, 15), *, schema=(), names=(b"arrow_schema", b"arrow_array"), **fields):
+        self.released = []
+        self.values = (ctypes.c_int64 * len(values))(*values)
+        self.buffers = (ctypes.c_void_p * 2)(None, ctypes.addressof(self.values))
+        self.schema = Schema(format=b"l", release=RELEASE(lambda place: None))
+        self.column = Column(length=len(values), n_buffers=2, buffers=self.buffers, release=RELEASE(self.release))
+        for struct, options in ((self.schema, dict(schema)), (self.column, fields)):
+            for name, value in options.items():
+                setattr(struct, name, value)
+        self.names = names
+
+    def release(self, place):
+        self.released.append(place)
+        Column.from_address(place).release = RELEASE()
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return capsule(self.schema, self.names[0]), capsule(self.column, self.names[1])
+
+
+def test_array_is_moved_and_released_once():
+    timer, ran = ManualTimer(), []
+    exporter = Exporter()
+    batch = timer.call_many(exporter, ran.extend)
+    assert len(batch) == 3
+    assert len(exporter.released) == 1
+    assert not exporter.column.release  # moved out of the capsule
+    timer.advance(0.015)
+    assert ran == [0, 1, 2]
+
+
+def test_moved_array_is_refused():
+    timer = ManualTimer()
+    exporter = Exporter()
+    timer.call_many(exporter, print)
+    with pytest.raises(ValueError, match="taken out of its capsules"):
+        timer.call_many(exporter, print)
+    assert len(exporter.released) == 1
+    timer.close()
+
+
+MALFORMED = {
+    "schema released": (ValueError, {"schema": {"release": RELEASE()}}),
+    "array released": (ValueError, {"release": RELEASE()}),
+    "no format": (TypeError, {"schema": {"format": None}}),
+    "format of strings": (TypeError, {"schema": {"format": b"u"}}),
+    "format of no text": (TypeError, {"schema": {"format": b"\xff\xfe"}}),
+    "longer format": (TypeError, {"schema": {"format": b"ll"}}),
+    "dictionary": (TypeError, {"schema": {"dictionary": 1}}),
+    "negative length": (ValueError, {"length": -1}),
+    "negative offset": (ValueError, {"offset": -1}),
+    "offset beyond the end of memory": (ValueError, {"offset": 2**63 - 1}),
+    "length beyond the end of memory": (ValueError, {"length": 2**62}),
+    "one buffer": (ValueError, {"n_buffers": 1}),
+    "three buffers": (ValueError, {"n_buffers": 3}),
+    "no buffers": (ValueError, {"buffers": None}),
+    "no data": (ValueError, {"buffers": (ctypes.c_void_p * 2)(None, None)}),
+    "nulls without a bitmap": (ValueError, {"null_count": 1}),
+    "wrong name of the schema": (ValueError, {"names": (b"schema", b"arrow_array")}),
+    "wrong name of the array": (ValueError, {"names": (b"arrow_schema", b"arrow_schema")}),
+}
+
+
+@pytest.mark.parametrize(("error", "options"), MALFORMED.values(), ids=MALFORMED.keys())
+def test_malformed_array_is_refused(error, options):
+    timer = ManualTimer()
+    with pytest.raises(error):
+        timer.call_many(Exporter(**options), print)
+    batch = timer.call_many(array("q", [5, 6]), print)
+    with pytest.raises(error):
+        batch.cancel(Exporter((0, 1), **options))
+    assert len(timer) == 2
+    timer.close()
+
+
+@pytest.mark.parametrize("answer", [None, 5, (), (1,), (1, 2), (None, None), (1, 2, 3), "ab", object()])
+def test_invalid_result_of_the_array_interface(answer):
+    class Garbage:
+        def __arrow_c_array__(self, requested_schema=None):
+            return answer
+
+    timer = ManualTimer()
+    with pytest.raises((TypeError, ValueError)):
+        timer.call_many(Garbage(), print)
+    assert len(timer) == 0
+
+
+def test_exception_of_the_array_interface_is_raised():
+    class Broken:
+        def __arrow_c_array__(self, requested_schema=None):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        ManualTimer().call_many(Broken(), print)
+
+
+def test_dictionary_encoded_array_is_refused():
+    dictionary = pa.DictionaryArray.from_arrays(pa.array([0, 1], type=pa.int64()), pa.array(["a", "b"]))
+    with pytest.raises(TypeError, match="dictionary"):
+        ManualTimer().call_many(dictionary, print)
+
+
+def test_memory_lives_until_it_is_read():
+    timer, ran = ManualTimer(), []
+    timer.call_many(pa.array(range(1000), type=pa.int64()), ran.extend)
+    gc.collect()
+    timer.advance(1)
+    assert ran == list(range(1000))
+
+
+def test_extend_and_reschedule_take_arrow_arrays(ran):
+    timer = ManualTimer()
+    batch = timer.call_many(array("q", [10, 20]), ran.extend)
+    assert batch.extend(pa.array([30, 40])) == range(2, 4)
+    assert batch.reschedule(pa.array([3, 0]), pa.array([5, 35])) == 2
+    timer.advance(1)
+    assert ran == [3, 1, 2, 0]

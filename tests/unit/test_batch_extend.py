@@ -1,15 +1,13 @@
-"""TimerBatch.extend: new timers go on from the length of their batch, behind what there was; bad input adds nothing."""
+"""TimerBatch.extend(): new timers get the next indices and run after older ones."""
 
 import gc
+import hwheel_core
+import numpy as np
+import pytest
 import threading
 from array import array
-
-import numpy as np
-import pyarrow as pa
-import pytest
-
-import hwheel_core
 from hwheel import DumpError, ManualTimer, SystemTimer, TimerClosed, TimerFull
+
 
 
 def int64s(*values):
@@ -29,8 +27,8 @@ class Callback:
         self.ran.extend(indices)
 
 
-@pytest.mark.parametrize("make", [lambda values: array("q", values), np.array, pa.array])
-def test_indices_go_on_from_the_length_of_the_batch(ran, make):
+@pytest.mark.parametrize("make", [lambda values: array("q", values), np.array])
+def test_new_indices_start_at_the_length_of_the_batch(ran, make):
     timer = ManualTimer()
     batch = timer.call_many(int64s(10, 20), lambda due: ran.append((timer.time(), list(due))))
     timer.advance(0.005)
@@ -42,7 +40,7 @@ def test_indices_go_on_from_the_length_of_the_batch(ran, make):
     assert timer.stats()[:3] == (6, 6, 0)
 
 
-def test_new_timers_run_after_what_was_added_for_their_tick_in_between(ran):
+def test_new_timers_run_after_tasks_added_before(ran):
     timer = ManualTimer()
     first = timer.call_many(int64s(20), lambda due: ran.append(("first", *due)))
     second = timer.call_many(int64s(10, 20), lambda due: ran.append(("second", *due)))
@@ -56,7 +54,7 @@ def test_new_timers_run_after_what_was_added_for_their_tick_in_between(ran):
     assert ran == [("first", 0), ("second", 1, 2, 3)]
 
 
-def test_what_fell_due_of_old_and_new_comes_in_one_call_in_order_of_time(ran, hand_clock, make_timer):
+def test_expired_old_and_new_timers_share_one_call(ran, hand_clock, make_timer):
     timer = make_timer(executor="inline", clock=hand_clock, reaper=False)
     batch = timer.call_many(int64s(30, 10), ran.append)
     batch.extend(int64s(20, 40, 10))
@@ -67,7 +65,7 @@ def test_what_fell_due_of_old_and_new_comes_in_one_call_in_order_of_time(ran, ha
 
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 65, 1000])
 @pytest.mark.parametrize("steps", [[1] * 200, [64, 64, 1, 63], [5000], [10, 5000, 1, 70_000]])
-def test_however_it_grew_each_index_is_a_timer(length, steps):
+def test_each_index_of_a_grown_batch_is_a_timer(length, steps):
     timer = ManualTimer()
     callback = Callback()
     batch = timer.call_many(array("q", range(1, length + 1)), callback)
@@ -86,7 +84,7 @@ def test_however_it_grew_each_index_is_a_timer(length, steps):
     assert (batch.pending, len(batch), batch.callback) == (0, length, None)
 
 
-def test_what_is_over_is_over_also_after_the_memory_of_its_part_has_gone(ran):
+def test_ended_timers_stay_ended_after_their_memory_is_released(ran):
     timer = ManualTimer()
     batch = timer.call_many(int64s(*[5] * 100), ran.extend)
     batch.extend(array("q", [1000] * 3))
@@ -102,8 +100,9 @@ def test_what_is_over_is_over_also_after_the_memory_of_its_part_has_gone(ran):
     assert batch.cancel() == 3
 
 
-def test_a_batch_that_is_over_wants_its_callback_again(ran):
+def test_extending_an_ended_batch_needs_the_callback(ran):
     timer = ManualTimer()
+    assert timer.call_many(int64s(), ran.extend).extend(int64s(), ran.extend) == range(0)
     batch = timer.call_many(int64s(1, 2), ran.extend)
     timer.advance(0.01)
     assert batch.callback is None
@@ -118,39 +117,31 @@ def test_a_batch_that_is_over_wants_its_callback_again(ran):
     assert batch.extend(int64s()) == range(5, 5)
 
 
-def test_an_empty_batch_is_extended(ran):
-    timer = ManualTimer()
-    batch = timer.call_many(int64s(), ran.extend)
-    assert batch.extend(int64s(2, 1), ran.extend) == range(2)
-    timer.advance(1)
-    assert ran == [1, 0]
-
-
-def test_one_batch_has_one_callback(ran):
+def test_extend_refuses_another_callback(ran):
     timer = ManualTimer()
     batch = timer.call_many(int64s(5), ran.append)
     with pytest.raises(ValueError, match="own callback"):
         batch.extend(int64s(5), ran.extend)
     assert (len(batch), batch.pending) == (1, 1)
-    batch.extend(int64s(5), ran.append)  # equal, and not the same
+    batch.extend(int64s(5), ran.append)  # equal, not identical
     timer.advance(1)
     assert ran == [int64s(0, 1)]
 
 
-def test_a_callback_extends_its_own_batch(ran):
-    def again(due):
+def test_callback_can_extend_its_batch(ran):
+    def extend_again(due):
         ran.append((timer.time(), list(due)))
         if len(batch) < 8:
-            batch.extend(array("q", [10] * len(due)), again)
+            batch.extend(array("q", [10] * len(due)), extend_again)
 
     timer = ManualTimer()
-    batch = timer.call_many(int64s(5, 5), again)
+    batch = timer.call_many(int64s(5, 5), extend_again)
     timer.advance(1)
     assert ran == [(0.005, [0, 1]), (0.015, [2, 3]), (0.025, [4, 5]), (0.035, [6, 7])]
     assert batch.callback is None
 
 
-def test_all_or_none_where_a_timer_is_full(ran):
+def test_full_timer_refuses_the_whole_extension(ran):
     timer = ManualTimer(max_pending=5)
     batch = timer.call_many(int64s(1, 1), ran.extend)
     with pytest.raises(TimerFull):
@@ -189,7 +180,7 @@ def test_bad_input_adds_nothing(ran, delays_ms, callback, error):
     assert ran == [0, 1]
 
 
-def test_into_levels_that_are_not_there_yet(ran):
+def test_extend_creates_levels(ran):
     timer = ManualTimer(wheel_size=4)
     batch = timer.call_many(int64s(1), ran.extend)
     batch.extend(int64s(10**12, 10**6))
@@ -198,7 +189,7 @@ def test_into_levels_that_are_not_there_yet(ran):
     assert ran == [0, 2, 1]
 
 
-def test_after_close_nothing_is_added_and_what_came_back_stays():
+def test_extend_after_close_is_refused():
     for timer in (ManualTimer(), SystemTimer(clock=lambda: 5.0)):
         batch = timer.call_many(int64s(1000, 500), print)
         batch.extend(int64s(700))
@@ -210,14 +201,14 @@ def test_after_close_nothing_is_added_and_what_came_back_stays():
         assert (batch.pending, batch.callback, len(batch)) == (3, print, 3)
 
 
-def test_of_a_timer_that_nobody_has_any_more_nothing_is_extended():
+def test_extend_after_the_timer_is_collected_is_refused():
     batch = ManualTimer().call_many(int64s(5), print)
     gc.collect()
     with pytest.raises(TimerClosed):
         batch.extend(int64s(5), print)
 
 
-def test_a_batch_that_was_extended_is_refused_by_dump():
+def test_dump_refuses_an_extended_batch():
     timer = ManualTimer()
     batch = timer.call_many(int64s(), print)
     batch.extend(int64s(5), print)
@@ -227,7 +218,7 @@ def test_a_batch_that_was_extended_is_refused_by_dump():
     assert isinstance(timer.dump(), bytes)
 
 
-def test_the_reaper_is_woken_for_what_comes_earlier_now():
+def test_extend_wakes_the_reaper():
     done = threading.Event()
     with SystemTimer() as timer:
         batch = timer.call_many(int64s(3_600_000), lambda due: done.set())
@@ -237,8 +228,8 @@ def test_the_reaper_is_woken_for_what_comes_earlier_now():
 
 
 @pytest.mark.parametrize("length", [1, 70, 5000])
-def test_extended_again_and_again_while_nobody_hands_out(length):
-    """What waits to be handed out is not lost when there is no more room for it beside what is new."""
+def test_repeated_extension_of_an_undispatched_batch(length):
+    # Expired timers that wait for the dispatch must survive the growth of the batch.
     timer = ManualTimer()
     callback = Callback()
     batch = timer.call_many(array("q", [0] * length), callback)
@@ -246,15 +237,15 @@ def test_extended_again_and_again_while_nobody_hands_out(length):
     cancelled = set()
     for _ in range(30):
         batch.extend(array("q", [0] * (1 + length // 4)))
-        gone = dice.integers(0, len(batch), 1 + length // 20)
-        batch.cancel(gone)
-        cancelled.update(gone.tolist())
+        chosen = dice.integers(0, len(batch), 1 + length // 20)
+        batch.cancel(chosen)
+        cancelled.update(chosen.tolist())
         check(timer)
     timer.advance(0)
     assert callback.ran == [index for index in range(len(batch)) if index not in cancelled]
 
 
-def test_the_comparison_of_callbacks_may_change_the_batch():
+def test_comparing_callbacks_can_change_the_batch():
     class Callback:
         compared = 0
 
@@ -277,7 +268,7 @@ def test_the_comparison_of_callbacks_may_change_the_batch():
     assert batch.cancel() == 2
 
 
-def test_a_callback_that_dies_with_its_batch_extends_it():
+def test_finalizer_of_a_callback_can_extend_the_batch():
     class Callback:
         def __call__(self, indices):
             pass

@@ -1,12 +1,11 @@
-"""Times near 2^62 and at the end of 64 bits: placed right, or refused with nothing changed."""
-
-import time
-from array import array
+"""Times near 2^62 and at the end of 64 bits are placed correctly or refused."""
 
 import pytest
-
+import time
+from array import array
 from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
 from programs import output_of
+
 
 LAST_MS = 2**63 - 1
 WHEELS = [(1, 2), (1, 20), (20, 10), (7, 3), (86_400_000, 256), (2**40, 2**20)]
@@ -14,7 +13,7 @@ WHEELS = [(1, 2), (1, 20), (20, 10), (7, 3), (86_400_000, 256), (2**40, 2**20)]
 
 @pytest.mark.parametrize(("tick_ms", "wheel_size"), WHEELS)
 @pytest.mark.parametrize("start_ms", [0, 2**62 - 1, 2**62, 2**62 + 12345])
-def test_times_around_2_to_62_and_at_the_end_come_out_on_their_tick(tick_ms, wheel_size, start_ms):
+def test_extreme_times_expire_on_their_tick(tick_ms, wheel_size, start_ms):
     wheel = TimingWheel(tick_ms, wheel_size, start_ms)
     times = sorted(
         time_ms
@@ -38,7 +37,7 @@ def test_times_around_2_to_62_and_at_the_end_come_out_on_their_tick(tick_ms, whe
 
 @pytest.mark.parametrize(("tick_ms", "wheel_size"), WHEELS)
 @pytest.mark.parametrize("start_ms", [0, 2**62, LAST_MS - 5 * 10**18])
-def test_the_last_millisecond_sits_where_the_rule_of_placement_says(tick_ms, wheel_size, start_ms, where):
+def test_bucket_of_the_last_millisecond(tick_ms, wheel_size, start_ms, where):
     wheel = TimingWheel(tick_ms, wheel_size, start_ms)
     task = TimerTask(0)
     assert wheel.add(task, LAST_MS)
@@ -51,7 +50,7 @@ def test_the_last_millisecond_sits_where_the_rule_of_placement_says(tick_ms, whe
     assert wheel.snapshot().levels[-1].interval_ms == level_tick_ms * wheel_size
 
 
-def test_a_wheel_of_size_2_needs_63_levels_from_0_to_the_end():
+def test_wheel_of_size_2_has_up_to_63_levels():
     wheel = TimingWheel(1, 2)
     task = TimerTask(0)
     assert wheel.add(task, LAST_MS)
@@ -66,13 +65,13 @@ def test_a_wheel_of_size_2_needs_63_levels_from_0_to_the_end():
     assert wheel.current_time_ms == LAST_MS
 
 
-def test_a_pending_task_at_the_last_millisecond_is_a_next_expiration():
+def test_next_expiration_can_be_the_last_millisecond():
     wheel = TimingWheel(start_ms=LAST_MS - 5)
     wheel.add(TimerTask(0), LAST_MS)
     assert wheel.next_expiration_ms == LAST_MS
 
 
-def test_a_wheel_may_start_at_the_last_millisecond():
+def test_wheel_can_start_at_the_last_millisecond():
     wheel = TimingWheel(start_ms=LAST_MS)
     assert wheel.current_time_ms == LAST_MS
     task = TimerTask(0)
@@ -82,7 +81,7 @@ def test_a_wheel_may_start_at_the_last_millisecond():
 
 @pytest.mark.parametrize("never_early", [True, False])
 @pytest.mark.parametrize("tick_ms", [1, 20])
-def test_a_deadline_beyond_64_bits_is_refused_and_nothing_changes(tick_ms, never_early):
+def test_deadline_beyond_64_bits_is_refused(tick_ms, never_early):
     timer = ManualTimer(tick_ms=tick_ms, start_ms=2**62, never_early=never_early)
     stays = timer.add(TimerTask(100))
     before = (timer.stats(), timer.pending(), timer.time())
@@ -103,16 +102,16 @@ def test_a_deadline_beyond_64_bits_is_refused_and_nothing_changes(tick_ms, never
     assert ManualTimer().add(TimerTask(5)).pending
 
 
-def test_the_longest_delay_that_fits_is_taken_and_one_more_is_refused():
+def test_longest_possible_delay():
     timer = ManualTimer(start_ms=1000, tick_ms=20)
-    longest_ms = LAST_MS - 1000 - 19  # it is rounded up to its tick
+    longest_ms = LAST_MS - 1000 - 19  # rounded up to its tick
     with pytest.raises(OverflowError):
         timer.add(TimerTask(longest_ms + 1))
     assert len(timer) == 0
     assert timer.add(TimerTask(longest_ms)).deadline_ms == LAST_MS - 19
 
 
-def test_advancing_to_the_last_millisecond_runs_everything_and_comes_back():
+def test_advance_to_the_last_millisecond_terminates():
     printed = output_of(
         "-c",
         "from hwheel import ManualTimer, TimerTask\n"
@@ -126,7 +125,7 @@ def test_advancing_to_the_last_millisecond_runs_everything_and_comes_back():
     assert printed.split() == ["before", "last", "0"]
 
 
-def test_a_timer_at_the_end_of_time_runs_what_is_due_now():
+def test_timer_at_the_last_millisecond_runs_expired_tasks():
     printed = output_of(
         "-c",
         "from array import array\n"
@@ -139,7 +138,7 @@ def test_a_timer_at_the_end_of_time_runs_what_is_due_now():
     assert printed.split() == ["task", "0", "1"]
 
 
-def test_a_batch_beyond_the_end_of_time_is_refused_also_where_the_rounding_alone_goes_beyond():
+def test_batch_rounded_beyond_64_bits_is_refused():
     printed = output_of(
         "-c",
         "from array import array\n"
@@ -155,7 +154,7 @@ def test_a_batch_beyond_the_end_of_time_is_refused_also_where_the_rounding_alone
     assert printed.split()[-2:] == ["0", "0"]
 
 
-def test_a_batch_with_one_deadline_too_far_is_refused_as_a_whole():
+def test_batch_with_one_deadline_beyond_64_bits_is_refused():
     timer = ManualTimer(start_ms=2**62)
     before = timer.stats()
     with pytest.raises(OverflowError, match=r"delays_ms\[2\]"):
@@ -164,14 +163,14 @@ def test_a_batch_with_one_deadline_too_far_is_refused_as_a_whole():
     assert timer.call_many(array("q", [5, 2**62 - 1]), print).pending == 2
 
 
-def test_the_way_from_the_last_millisecond_to_a_time_long_ago_is_refused():
+def test_difference_beyond_64_bits_is_refused():
     with SystemTimer(clock=lambda: LAST_MS, executor="inline", reaper=False) as timer:
         with pytest.raises(OverflowError, match="when does not fit"):
             timer.call_at(-(2**51), int)
         assert len(timer) == 0
 
 
-def test_what_is_later_than_64_bits_can_say_is_as_late_as_they_can(ran):
+def test_lateness_is_limited_to_64_bits(ran):
     for start_ms in (0, LAST_MS - 10):
         now = [start_ms]
         with SystemTimer(clock=lambda now=now: now[0], executor="inline", reaper=False) as timer:
@@ -182,7 +181,7 @@ def test_what_is_later_than_64_bits_can_say_is_as_late_as_they_can(ran):
     assert ran == [0, LAST_MS - 10]
 
 
-def test_a_next_run_beyond_the_end_of_time_is_an_error_and_ends_the_runs(ran):
+def test_next_run_beyond_64_bits_ends_call_every(ran):
     errors = []
     timer = ManualTimer(start_ms=LAST_MS - 100, on_error=lambda source, error: errors.append((source, error)))
     every = timer.call_every(0.08, ran.append, 1)
@@ -192,7 +191,7 @@ def test_a_next_run_beyond_the_end_of_time_is_an_error_and_ends_the_runs(ran):
     assert source is every and "the deadline of the next run does not fit into 64 bits" in str(error)
 
 
-def test_a_lateness_that_goes_beyond_the_end_of_time_is_never_too_much(ran):
+def test_max_lateness_beyond_64_bits_never_misses(ran):
     timer = ManualTimer(start_ms=LAST_MS - 10)
     timer.call_later(0.005, ran.append, 1, max_lateness=2e15)
     timer.advance(0.006)
@@ -200,19 +199,19 @@ def test_a_lateness_that_goes_beyond_the_end_of_time_is_never_too_much(ran):
 
 
 @pytest.mark.parametrize(
-    ("delay", "terms"), [(1, {"slack": 1}), (0.0100001, {})], ids=["with slack", "by a part of a millisecond"]
+    ("delay", "terms"), [(1, {"slack": 1}), (0.0100001, {})], ids=["with slack", "by a fraction of a millisecond"]
 )
-def test_a_deadline_beyond_the_end_of_time_is_refused_also(delay, terms):
+def test_rounded_deadline_beyond_64_bits_is_refused(delay, terms):
     with SystemTimer(clock=lambda: LAST_MS - 10, executor="inline", reaper=False) as timer:
         with pytest.raises(OverflowError, match="64 bits"):
             timer.call_later(delay, int, **terms)
         assert len(timer) == 0
 
 
-def test_a_reaper_that_waits_for_centuries_is_woken_by_what_comes_before(eventually):
+def test_reaper_waiting_for_centuries_wakes_for_an_earlier_task(eventually):
     with SystemTimer() as timer:
         far = timer.call_later(200 * 365 * 86_400, int)
-        time.sleep(0.05)  # the reaper goes to sleep: were it slower, the test would only see less
+        time.sleep(0.05)  # lets the reaper fall asleep; without it, the test checks less
         near = timer.call_later(0.001, int)
         eventually(lambda: near.expired)
         assert far.cancel()

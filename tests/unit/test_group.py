@@ -1,25 +1,24 @@
-"""TimerGroup: timers that belong together, and are cancelled at once."""
+"""TimerGroup: timers that are cancelled together."""
 
 import contextlib
 import gc
 import pickle
+import pytest
 import sys
 import weakref
 from array import array
 from contextvars import ContextVar, copy_context
-
-import pytest
-
 from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerFull, TimerGroup, TimerTask
 
 
+
 def timer_and_group():
-    """No fixtures, which would outlive the look for what is left behind."""
+    """Return both. Fixtures would outlive the check for leftover objects."""
     timer = ManualTimer()
     return timer, timer.group()
 
 
-def test_timers_of_a_group_run_as_all_others_and_in_their_order(ran):
+def test_timers_of_a_group_run_in_order_with_others(ran):
     timer, group = timer_and_group()
     timer.call_later(0.005, ran.append, "before")
     tasks = [group.call_later(0.005, ran.append, "later"), group.call_at(0.005, ran.append, "at")]
@@ -31,7 +30,7 @@ def test_timers_of_a_group_run_as_all_others_and_in_their_order(ran):
     assert all(task.expired and task.callback is None and task.args is None for task in tasks)
 
 
-def test_arguments_of_any_number_come_as_they_were_given(ran):
+def test_callbacks_get_their_arguments(ran):
     timer, group = timer_and_group()
     for args in [(), (None,), ((1,),), (1, "two", [3])]:
         task = group.call_later(1, lambda *given: ran.append(given), *args)
@@ -40,7 +39,7 @@ def test_arguments_of_any_number_come_as_they_were_given(ran):
     assert ran == [(), (None,), ((1,),), (1, "two", [3])]
 
 
-def test_cancel_cancels_all_of_the_group_and_nothing_else(ran):
+def test_cancel_ends_only_the_timers_of_the_group(ran):
     timer, group = timer_and_group()
     other = timer.group()
     kept = [timer.call_later(1, ran.append, "timer"), other.call_later(1, ran.append, "other")]
@@ -56,7 +55,7 @@ def test_cancel_cancels_all_of_the_group_and_nothing_else(ran):
     assert timer.stats().cancelled == 5
 
 
-def test_a_group_goes_on_after_cancel(ran):
+def test_group_is_usable_after_cancel(ran):
     timer, group = timer_and_group()
     group.call_later(1, ran.append, 1)
     group.cancel()
@@ -66,7 +65,7 @@ def test_a_group_goes_on_after_cancel(ran):
     assert ran == [2] and len(group) == 0
 
 
-def test_close_cancels_all_and_refuses_more(ran):
+def test_closed_group_refuses_new_timers(ran):
     timer, group = timer_and_group()
     group.call_later(1, ran.append, 1)
     assert (group.close(), group.close(), group.closed) == (1, 0, True)
@@ -79,7 +78,7 @@ def test_close_cancels_all_and_refuses_more(ran):
     assert ran == [3]
 
 
-def test_a_with_block_closes_it(ran):
+def test_with_block_closes_the_group(ran):
     timer = ManualTimer()
     with timer.group() as group:
         group.call_later(1, ran.append, 1)
@@ -91,7 +90,7 @@ def test_a_with_block_closes_it(ran):
 
 
 @pytest.mark.parametrize("end", ["expiry", "cancel", "close of the timer", "close that runs"])
-def test_a_task_leaves_its_group_when_it_is_over(end):
+def test_ended_task_leaves_its_group(end):
     timer, group = timer_and_group()
     task = group.call_later(1, int)
     assert len(group) == 1
@@ -107,14 +106,14 @@ def test_a_task_leaves_its_group_when_it_is_over(end):
     assert len(group) == 0 and group.cancel() == 0
 
 
-def test_inside_its_callback_a_task_has_left(ran):
+def test_task_leaves_its_group_before_its_callback(ran):
     timer, group = timer_and_group()
     group.call_later(1, lambda: ran.append((len(group), group.cancel())))
     timer.advance(1)
     assert ran == [(0, 0)]
 
 
-def test_a_task_of_call_every_stays_in_its_group_while_it_runs(ran):
+def test_periodic_task_stays_in_its_group_while_it_runs(ran):
     timer, group = timer_and_group()
     task = group.call_every(1, lambda: ran.append(len(group)))
     timer.advance(3)
@@ -125,14 +124,14 @@ def test_a_task_of_call_every_stays_in_its_group_while_it_runs(ran):
 
 
 @pytest.mark.parametrize("way", ["cancel", "close"])
-def test_a_group_that_is_cancelled_in_a_callback_of_call_every_runs_it_no_more(ran, way):
+def test_cancelling_the_group_in_a_periodic_callback_ends_it(ran, way):
     timer, group = timer_and_group()
     task = group.call_every(1, lambda: ran.append(getattr(group, way)()))
     timer.advance(5)
     assert ran == [1] and task.cancelled and task.callback is None and len(group) == len(timer) == 0
 
 
-def test_what_has_fallen_due_and_waits_can_still_be_cancelled(ran):
+def test_expired_tasks_can_be_cancelled_before_they_run(ran):
     timer = SystemTimer(executor="inline", reaper=False)
     group = timer.group()
     first = group.call_later(0, lambda: ran.append(group.cancel()))
@@ -144,7 +143,7 @@ def test_what_has_fallen_due_and_waits_can_still_be_cancelled(ran):
     timer.close()
 
 
-def test_reschedule_leaves_a_task_in_its_group(ran):
+def test_rescheduled_task_stays_in_its_group(ran):
     timer, group = timer_and_group()
     task = group.call_later(1, ran.append, 1)
     assert task.reschedule(2) and task.reschedule(100_000) and task.reschedule(0.5)
@@ -153,7 +152,7 @@ def test_reschedule_leaves_a_task_in_its_group(ran):
     assert ran == [1] and len(group) == 0 and not task.reschedule(1)
 
 
-def test_a_task_of_a_group_is_not_added_again():
+def test_task_of_a_group_cannot_be_added_again():
     timer, group = timer_and_group()
     task = group.call_later(1, int)
     with pytest.raises(ValueError, match="pending already"):
@@ -184,14 +183,14 @@ def test_a_task_of_a_group_is_not_added_again():
         ((), TypeError),
     ],
 )
-def test_bad_input_is_an_error_and_changes_nothing(add, arguments, error):
+def test_bad_input_changes_nothing(add, arguments, error):
     timer, group = timer_and_group()
     with pytest.raises(error):
         getattr(group, add)(*arguments)
     assert (len(group), len(timer), timer.stats().added) == (0, 0, 0)
 
 
-def test_bad_input_by_name_is_an_error_and_changes_nothing():
+def test_bad_keyword_changes_nothing():
     timer, group = timer_and_group()
     with pytest.raises(TypeError, match="context"):
         group.call_later(1, print, context=5)
@@ -202,7 +201,7 @@ def test_bad_input_by_name_is_an_error_and_changes_nothing():
     assert len(group) == len(timer) == 0
 
 
-def test_a_callback_runs_in_the_context_that_was_brought(ran):
+def test_callback_runs_in_the_given_context(ran):
     timer, group = timer_and_group()
     variable = ContextVar("variable", default="empty")
     variable.set("mine")
@@ -214,7 +213,7 @@ def test_a_callback_runs_in_the_context_that_was_brought(ran):
     assert ran == ["empty", "mine", "mine"]
 
 
-def test_max_pending_counts_them_as_all_others(ran):
+def test_max_pending_counts_timers_of_groups(ran):
     timer = ManualTimer(max_pending=2)
     group = timer.group()
     group.call_later(1, ran.append, 1)
@@ -228,7 +227,7 @@ def test_max_pending_counts_them_as_all_others(ran):
     assert ran == [2, 4]
 
 
-def test_a_closed_timer_refuses_what_a_group_adds():
+def test_group_of_a_closed_timer_refuses_new_timers():
     timer, group = timer_and_group()
     timer.close()
     with pytest.raises(TimerClosed, match="the timer is closed"):
@@ -236,7 +235,7 @@ def test_a_closed_timer_refuses_what_a_group_adds():
     assert group.close() == 0 and timer.group().cancel() == 0
 
 
-def test_a_group_that_is_dropped_lets_its_timers_go_on(ran):
+def test_timers_survive_their_group(ran):
     timer = ManualTimer()
     group = timer.group()
     tasks = [group.call_later(i / 10, ran.append, i) for i in range(5)]
@@ -251,7 +250,7 @@ def test_a_group_that_is_dropped_lets_its_timers_go_on(ran):
     assert len(timer) == 0
 
 
-def test_a_group_of_a_dropped_timer_is_harmless():
+def test_group_keeps_its_timer_alive():
     group = ManualTimer().group()
     task = group.call_later(1, print)
     timer = weakref.ref(group.timer)
@@ -261,7 +260,7 @@ def test_a_group_of_a_dropped_timer_is_harmless():
     del task
 
 
-def test_a_task_of_call_every_that_an_executor_never_ran_dies_with_its_timer():
+def test_periodic_task_lost_by_an_executor_is_collected_with_its_timer():
     class NeverRuns:
         def submit(self, run, *args):
             return None
@@ -272,7 +271,7 @@ def test_a_task_of_call_every_that_an_executor_never_ran_dies_with_its_timer():
     group.call_every(60, print, arguments[1])
     while timer.stats().expired == 0:
         timer.advance_clock(10)
-    assert len(group) == 2  # what was handed out stays in its group until it comes back
+    assert len(group) == 2  # a dispatched task stays in its group until it returns
     left = [weakref.ref(one) for one in (timer, *arguments)]
     arguments.clear()
     del timer, group
@@ -280,7 +279,7 @@ def test_a_task_of_call_every_that_an_executor_never_ran_dies_with_its_timer():
     assert [one() for one in left] == [None] * 3
 
 
-def test_close_returns_what_was_cancelled_and_left_its_group_before_its_executor_began_it():
+def test_close_returns_a_task_cancelled_before_its_executor_ran_it():
     class Interrupted:
         def submit(self, run, *args):
             raise KeyboardInterrupt
@@ -296,7 +295,7 @@ def test_close_returns_what_was_cancelled_and_left_its_group_before_its_executor
     assert (len(group), timer.close(), task.cancelled) == (0, [task], True)
 
 
-def test_a_group_keeps_its_place_in_no_cycle():
+def test_closed_group_leaves_no_cycle():
     timer = ManualTimer()
 
     class Connection:
@@ -313,7 +312,7 @@ def test_a_group_keeps_its_place_in_no_cycle():
     assert gone() is None
 
 
-def test_callbacks_are_released_at_cancel_by_reference_count_alone():
+def test_cancel_releases_callbacks_without_garbage_collection():
     timer, group = timer_and_group()
     gc.disable()
     try:
@@ -329,12 +328,12 @@ def test_callbacks_are_released_at_cancel_by_reference_count_alone():
         gc.enable()
 
 
-def test_a_finalizer_that_uses_the_group_while_it_is_cancelled(ran):
+def test_finalizer_can_use_the_group_during_cancel(ran):
     timer, group = timer_and_group()
 
     class Ends:
         def __del__(self):
-            ran.append((group.cancel(), group.call_later(1, ran.append, "added meanwhile").pending))
+            ran.append((group.cancel(), group.call_later(1, ran.append, "added during cancel").pending))
 
     ends = Ends()
     group.call_later(1, print, ends)
@@ -343,7 +342,7 @@ def test_a_finalizer_that_uses_the_group_while_it_is_cancelled(ran):
     assert group.cancel() == 2 and ran == [(0, True)] and len(group) == 1
 
 
-def test_more_than_a_slice_is_cancelled_whole():
+def test_large_group_is_cancelled_completely():
     timer, group = timer_and_group()
     tasks = [group.call_later(1 + i % 977, int, i) for i in range(10_000)]
     for task in tasks[::7]:
@@ -352,7 +351,7 @@ def test_more_than_a_slice_is_cancelled_whole():
     assert all(task.cancelled for task in tasks)
 
 
-def test_a_group_is_true_and_says_what_it_is():
+def test_repr_and_truth():
     timer, group = timer_and_group()
     assert bool(group) and group.timer is timer
     group.call_later(1, print)
@@ -361,7 +360,7 @@ def test_a_group_is_true_and_says_what_it_is():
     assert repr(group) == "<TimerGroup of <ManualTimer 'timer', 0 pending>, closed>"
 
 
-def test_a_group_is_made_by_a_timer_alone():
+def test_group_cannot_be_instantiated():
     with pytest.raises(TypeError, match=r"group\(\) creates"):
         TimerGroup()
     bare = TimerGroup.__new__(TimerGroup)
@@ -376,7 +375,7 @@ def test_a_group_is_made_by_a_timer_alone():
         pickle.dumps(ManualTimer().group())
 
 
-def test_a_task_without_a_group_is_no_larger_for_it():
+def test_only_grouped_tasks_are_larger():
     timer, group = timer_and_group()
     plain, grouped = timer.call_later(1, print, 1), group.call_later(1, print, 1)
     assert sys.getsizeof(plain) == sys.getsizeof(TimerTask(1)) < sys.getsizeof(grouped) <= sys.getsizeof(plain) + 32
@@ -385,9 +384,9 @@ def test_a_task_without_a_group_is_no_larger_for_it():
 # --- with slack, max_lateness and jitter ------------------------------------------------------------------------------
 
 
-def test_timers_on_terms_are_of_their_group_as_all_others(ran):
+def test_slack_max_lateness_and_jitter_in_a_group(ran):
     timer, group = timer_and_group()
-    late = group.call_later(0.005, ran.append, "put off", slack=0.01)
+    late = group.call_later(0.005, ran.append, "postponed", slack=0.01)
     missed = group.call_at(0.006, ran.append, "missed", max_lateness=0.001)
     every = group.call_every(0.01, ran.append, "every", slack=0.006, max_lateness=5, jitter=0.001)
     assert len(group) == 3 and late.deadline_ms == 8
@@ -398,7 +397,7 @@ def test_timers_on_terms_are_of_their_group_as_all_others(ran):
     assert ran == []
 
 
-def test_a_timer_on_terms_leaves_its_group_when_it_runs_and_when_it_is_missed(ran):
+def test_missed_timer_leaves_its_group(ran):
     timer = ManualTimer(tick_ms=10)
     with timer.group() as group:
         group.call_later(0.003, ran.append, "in time", slack=0.5)
@@ -408,7 +407,7 @@ def test_a_timer_on_terms_leaves_its_group_when_it_runs_and_when_it_is_missed(ra
         assert len(group) == len(timer) == 0
 
 
-def test_a_group_that_is_closed_takes_nothing_on_terms():
+def test_closed_group_refuses_timers_with_slack():
     timer, group = timer_and_group()
     group.close()
     for add in (group.call_later, group.call_at):

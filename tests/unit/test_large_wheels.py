@@ -1,20 +1,19 @@
-"""A wheel of a million buckets: made outside of the lock, and refused where there is no memory for it."""
+"""A wheel of a million buckets: allocated outside the lock, and MemoryError where memory is short."""
 
+import pytest
 import sys
 import threading
 import time
-
-import pytest
-
 from hwheel import ManualTimer
 from programs import output_of
 from systems import skip_under_address_sanitizer
+
 
 LARGE = 2**20
 
 
 def longest_wait(timer, thread):
-    """How long somebody at the timer's lock waited at most while the thread ran, and how long it ran."""
+    """Return the longest wait for the timer's lock while the thread ran, and the thread's run time."""
     start = before = time.perf_counter()
     longest = 0.0
     thread.start()
@@ -25,9 +24,9 @@ def longest_wait(timer, thread):
     return longest, time.perf_counter() - start
 
 
-def test_a_level_is_made_ready_before_the_lock_is_taken():
-    """128 MB are written to; who wants the lock meanwhile waits for a fraction of that."""
-    usual = sys.getswitchinterval()
+def test_level_is_allocated_outside_the_lock():
+    # A level of 128 MB is written; the lock is held for a fraction of that time.
+    before = sys.getswitchinterval()
     sys.setswitchinterval(1e-4)
     try:
         shares = []
@@ -39,13 +38,13 @@ def test_a_level_is_made_ready_before_the_lock_is_taken():
             timer.close()
             shares.append(longest / whole)
     finally:
-        sys.setswitchinterval(usual)
+        sys.setswitchinterval(before)
     assert min(shares) < 0.4
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
-@skip_under_address_sanitizer("AddressSanitizer needs more than a limit")
-def test_no_memory_for_a_level_is_an_error_that_leaves_all_as_it_was():
+@skip_under_address_sanitizer("AddressSanitizer needs more memory than the limit")
+def test_out_of_memory_leaves_the_timer_unchanged():
     assert (
         output_of(
             "-c",

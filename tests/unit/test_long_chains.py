@@ -1,8 +1,8 @@
-"""Timers that hold one another, one in the next: released without a recursion that overflows the C stack."""
+"""Chains of timers that hold one another are released without overflowing the C stack."""
 
 import pytest
-
 from programs import output_of
+
 
 CHAINS = {
     "the only argument": "lambda last: TimerTask(5, print, last)",
@@ -66,7 +66,7 @@ def build_and_release(make, end):
     del held
     gc.collect()
 
-# CPython 3.13 lets even its own tuples recurse some ten thousand deep before it puts a release off.
+# CPython 3.13 itself recurses about 10,000 tuples deep before it defers a release.
 threading.stack_size((16384 if sys.version_info[:2] == (3, 13) else 512) * 1024)
 for end in ("dropped", "cancelled", "closed", "garbage"):
     print(end)
@@ -81,7 +81,7 @@ for end in ("dropped", "cancelled", "closed", "garbage"):
 
 
 @pytest.mark.parametrize("chain", CHAINS)
-def test_a_long_chain_is_released(chain):
-    """In a thread with a small stack, for which 30,000 are as many as millions are for the usual one."""
+def test_long_chain_is_released(chain):
+    # In a thread with a small stack, where 30,000 links overflow as millions do on the main thread.
     script = SCRIPT.replace("{make}", CHAINS[chain])
     assert output_of("-c", script).split() == ["dropped", "cancelled", "closed", "garbage"]

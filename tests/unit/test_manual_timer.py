@@ -1,20 +1,19 @@
 """ManualTimer: callbacks run inside advance(), as if time flowed."""
 
+import numpy as np
+import pytest
 import threading
 from decimal import Decimal
 from fractions import Fraction
-
-import numpy as np
-import pytest
-
 from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerTask
+
 
 
 def now_ms(timer):
     return round(timer.time() * 1000)
 
 
-def test_time_stands_still_but_for_advance():
+def test_time_moves_only_with_advance():
     timer = ManualTimer(start_ms=1500)
     assert timer.time() == 1.5
     timer.advance(0.25)
@@ -23,7 +22,7 @@ def test_time_stands_still_but_for_advance():
     assert timer.time() == 1.75
 
 
-def test_inside_a_callback_the_time_is_its_tick(ran):
+def test_time_inside_a_callback_is_its_tick(ran):
     timer = ManualTimer()
     for delay_ms in (7, 3, 1000, 3, 450):
         timer.add(TimerTask(delay_ms, lambda: ran.append(now_ms(timer))))
@@ -34,7 +33,7 @@ def test_inside_a_callback_the_time_is_its_tick(ran):
     assert ran == [3, 3, 7, 450, 1000]
 
 
-def test_what_is_due_at_once_runs_in_the_next_advance_at_the_time_of_its_adding(ran):
+def test_expired_tasks_run_in_the_next_advance(ran):
     timer = ManualTimer(start_ms=100)
     timer.add(TimerTask(0, lambda: ran.append(("now", now_ms(timer)))))
     timer.add(TimerTask(-50, lambda: ran.append(("before", now_ms(timer)))))
@@ -44,7 +43,7 @@ def test_what_is_due_at_once_runs_in_the_next_advance_at_the_time_of_its_adding(
     assert ran == [("now", 100), ("before", 100), ("later", 105)]
 
 
-def test_what_a_callback_that_is_due_at_once_adds_is_timed_from_then(ran):
+def test_delays_inside_an_overdue_callback_count_from_its_time(ran):
     timer = ManualTimer()
     timer.add(TimerTask(0, lambda: timer.add(TimerTask(2, lambda: ran.append(now_ms(timer))))))
     timer.add(TimerTask(5, lambda: ran.append(now_ms(timer))))
@@ -52,7 +51,7 @@ def test_what_a_callback_that_is_due_at_once_adds_is_timed_from_then(ran):
     assert ran == [2, 5]
 
 
-def test_what_a_callback_adds_and_falls_due_within_the_same_advance_runs_too(ran):
+def test_tasks_added_by_callbacks_run_in_the_same_advance(ran):
     timer = ManualTimer()
 
     def step(left):
@@ -68,7 +67,7 @@ def test_what_a_callback_adds_and_falls_due_within_the_same_advance_runs_too(ran
     assert ran[5:] == [50, 60]
 
 
-def test_what_a_callback_adds_for_now_runs_behind_what_is_due_at_that_tick_already(ran):
+def test_task_added_for_the_current_tick_runs_last_in_it(ran):
     timer = ManualTimer()
 
     def first():
@@ -82,7 +81,7 @@ def test_what_a_callback_adds_for_now_runs_behind_what_is_due_at_that_tick_alrea
     assert ran == ["first", "second", "added", "next tick"]
 
 
-def test_a_callback_may_cancel_what_comes_after_it_in_its_own_tick(ran):
+def test_callback_can_cancel_a_later_task_of_its_tick(ran):
     timer = ManualTimer()
     timer.add(TimerTask(5, lambda: ran.append(victim.cancel())))
     victim = timer.add(TimerTask(5, ran.append, "victim"))
@@ -91,7 +90,7 @@ def test_a_callback_may_cancel_what_comes_after_it_in_its_own_tick(ran):
     assert timer.stats()[:3] == (2, 1, 1)
 
 
-def test_advance_inside_a_callback_is_a_runtime_error_and_the_advance_goes_on(ran):
+def test_nested_advance_is_an_error(ran):
     timer = ManualTimer(on_error=lambda task, error: ran.append(type(error)))
     timer.add(TimerTask(5, timer.advance, 1))
     timer.add(TimerTask(6, lambda: ran.append(now_ms(timer))))
@@ -100,7 +99,7 @@ def test_advance_inside_a_callback_is_a_runtime_error_and_the_advance_goes_on(ra
     assert now_ms(timer) == 10
 
 
-def test_advance_in_a_second_thread_meanwhile_is_a_runtime_error(ran):
+def test_concurrent_advance_is_an_error(ran):
     def another():
         try:
             timer.advance(0.001)
@@ -120,7 +119,7 @@ def test_advance_in_a_second_thread_meanwhile_is_a_runtime_error(ran):
     assert now_ms(timer) == 10
 
 
-def test_an_exception_goes_to_on_error_and_stops_nothing(ran):
+def test_exception_goes_to_on_error_and_advance_continues(ran):
     timer = ManualTimer(on_error=lambda task, error: ran.append((task is failing, type(error))))
     failing = timer.add(TimerTask(5, lambda: 1 // 0))
     timer.add(TimerTask(5, ran.append, "goes on"))
@@ -130,7 +129,7 @@ def test_an_exception_goes_to_on_error_and_stops_nothing(ran):
     assert timer.stats()[:3] == (2, 2, 0)
 
 
-def test_without_on_error_an_exception_goes_to_the_excepthook_of_threading(ran, monkeypatch):
+def test_on_error_none_reports_to_threading_excepthook(ran, monkeypatch):
     monkeypatch.setattr(threading, "excepthook", lambda args: ran.append((args.exc_type, args.thread)))
     timer = ManualTimer(on_error=None)
     timer.add(TimerTask(5, lambda: 1 // 0))
@@ -138,30 +137,24 @@ def test_without_on_error_an_exception_goes_to_the_excepthook_of_threading(ran, 
     assert ran == [(ZeroDivisionError, threading.current_thread())]
 
 
-def test_coarse_ticks_are_rounded_up_so_that_nothing_runs_early(ran):
-    timer = ManualTimer(tick_ms=20)
+@pytest.mark.parametrize(
+    ("never_early", "runs"),
+    [
+        (True, [(1, 20), (19, 20), (20, 20), (21, 40), (40, 40)]),
+        (False, [(1, 0), (19, 0), (20, 20), (21, 20), (40, 40)]),
+    ],
+)
+def test_coarse_ticks_round_up_if_never_early_and_down_otherwise(never_early, runs, ran):
+    timer = ManualTimer(tick_ms=20, never_early=never_early)
     for delay_ms in (1, 19, 20, 21, 40):
         timer.add(TimerTask(delay_ms, lambda delay_ms: ran.append((delay_ms, now_ms(timer))), delay_ms))
-    timer.advance(0.019)
-    assert ran == []
-    timer.advance(0.021)
-    assert ran == [(1, 20), (19, 20), (20, 20), (21, 40), (40, 40)]
-
-
-def test_without_never_early_coarse_ticks_are_rounded_down(ran):
-    timer = ManualTimer(tick_ms=20, never_early=False)
-    for delay_ms in (19, 20, 39, 40):
-        timer.add(TimerTask(delay_ms, lambda delay_ms: ran.append((delay_ms, now_ms(timer))), delay_ms))
-    timer.advance(0)
-    assert ran == [(19, 0)]
-    timer.advance(0.02)
-    assert ran == [(19, 0), (20, 20), (39, 20)]
-    timer.advance(0.02)
-    assert ran[3:] == [(40, 40)]
+    for advanced_ms in (0, 19, 20, 39, 40):
+        timer.advance_to(advanced_ms / 1000)
+        assert ran == [run for run in runs if run[1] <= advanced_ms]
 
 
 @pytest.mark.parametrize("delay", [0.0101, 0.010001, 0.011])
-def test_a_fraction_of_a_millisecond_is_rounded_up(delay, ran):
+def test_fraction_of_a_millisecond_rounds_up(delay, ran):
     timer = ManualTimer()
     timer.call_later(delay, ran.append, 1)
     timer.advance(0.01)
@@ -170,7 +163,7 @@ def test_a_fraction_of_a_millisecond_is_rounded_up(delay, ran):
     assert ran == [1]
 
 
-def test_call_at_means_a_time_on_the_timers_clock(ran):
+def test_call_at_takes_a_time_of_the_timers_clock(ran):
     timer = ManualTimer(start_ms=60_000)
     timer.call_at(60.005, ran.append, "later")
     timer.call_at(1, ran.append, "over")
@@ -182,7 +175,7 @@ def test_call_at_means_a_time_on_the_timers_clock(ran):
     assert ran == ["over", "later"]
 
 
-def test_pending_lists_tasks_in_the_order_in_which_they_will_run(ran):
+def test_pending_lists_tasks_in_run_order(ran):
     timer = ManualTimer(tick_ms=20, wheel_size=3)
     delays_ms = [500, 0, 41, 60, 5000, 45, -1, 1, 500]
     tasks = [timer.add(TimerTask(delay_ms, ran.append, place)) for place, delay_ms in enumerate(delays_ms)]
@@ -192,14 +185,14 @@ def test_pending_lists_tasks_in_the_order_in_which_they_will_run(ran):
     assert ran == in_order
 
 
-def test_a_million_empty_ticks_cost_no_cascade():
+def test_empty_ticks_cost_no_cascade():
     timer = ManualTimer()
     timer.add(TimerTask(10**9, print)).cancel()
     timer.advance((10**6) / 1000)
     assert timer.stats().cascaded == 0
 
 
-def test_a_timer_is_true_also_when_it_is_empty():
+def test_empty_timer_is_true():
     assert len(ManualTimer()) == 0
     assert ManualTimer()
 
@@ -207,7 +200,7 @@ def test_a_timer_is_true_also_when_it_is_empty():
 # --- close ---------------------------------------------------------------------------------------------------------
 
 
-def test_close_returns_what_had_not_run_in_order_cancelled_and_able_to_run(ran):
+def test_close_returns_pending_tasks_in_order(ran):
     timer = ManualTimer()
     tasks = [timer.add(TimerTask(delay_ms, ran.append, delay_ms)) for delay_ms in (500, 0, 7, 3, 7)]
     tasks[2].cancel()
@@ -233,7 +226,7 @@ def test_close_is_idempotent():
     assert timer.close(run_pending=True) == []
 
 
-def test_close_with_run_pending_runs_everything_in_order_before_its_time(ran):
+def test_close_with_run_pending_runs_all_tasks_in_order(ran):
     timer = ManualTimer()
     for delay_ms in (500, 0, 7, 3):
         timer.add(TimerTask(delay_ms, lambda delay_ms: ran.append((delay_ms, timer.time())), delay_ms))
@@ -242,14 +235,14 @@ def test_close_with_run_pending_runs_everything_in_order_before_its_time(ran):
     assert timer.stats()[:3] == (4, 4, 0)
 
 
-def test_a_callback_run_by_close_can_add_nothing_more(ran):
+def test_callback_run_by_close_cannot_add(ran):
     timer = ManualTimer(on_error=lambda task, error: ran.append(type(error)))
     timer.add(TimerTask(5, lambda: timer.call_later(1, ran.append, "never")))
     timer.close(run_pending=True)
     assert ran == [TimerClosed]
 
 
-def test_a_callback_may_close_its_own_timer(ran):
+def test_callback_can_close_its_timer(ran):
     timer = ManualTimer()
     timer.add(TimerTask(5, lambda: ran.append([task.args for task in timer.close()])))
     timer.add(TimerTask(5, ran.append, "same tick"))
@@ -259,14 +252,14 @@ def test_a_callback_may_close_its_own_timer(ran):
     assert timer.closed
 
 
-def test_leaving_the_block_closes_the_timer():
+def test_with_block_closes_the_timer():
     with ManualTimer() as timer:
         task = timer.add(TimerTask(5))
     assert timer.closed
     assert task.cancelled
 
 
-def test_after_close_every_add_is_refused_and_counts_nothing():
+def test_closed_timer_refuses_new_timers():
     timer = ManualTimer()
     timer.close()
     before = timer.stats()
@@ -285,7 +278,7 @@ def test_after_close_every_add_is_refused_and_counts_nothing():
 
 
 @pytest.mark.parametrize("start_s", [0, 2**20, 2**21, 2_926_131, 4 * 10**6, 16_777_216, 9 * 10**9, 10**12])
-def test_what_is_meant_to_be_a_whole_millisecond_is_one(start_s):
+def test_float_seconds_are_exact_to_the_millisecond(start_s):
     timer = ManualTimer(start_ms=start_s * 1000 + 111)
     for k in range(1, 2000):
         before_ms = round(timer.time() * 1000)
@@ -295,7 +288,7 @@ def test_what_is_meant_to_be_a_whole_millisecond_is_one(start_s):
         assert round(timer.time() * 1000) == before_ms + k
 
 
-def test_an_int_of_seconds_is_exact_whoever_it_is_of():
+def test_integer_seconds_are_exact():
     for seconds in (9_007_199_254_740_977, np.int64(9_007_199_254_740_977), np.array(9_007_199_254_740_977)):
         timer = ManualTimer()
         timer.advance(seconds)
@@ -303,17 +296,58 @@ def test_an_int_of_seconds_is_exact_whoever_it_is_of():
 
 
 @pytest.mark.parametrize("value", [np.True_, np.array(True), np.array("5"), np.complex128(1 + 2j), 1j])
-def test_what_numpy_would_make_a_float_of_is_refused(value):
+def test_non_numbers_of_numpy_are_not_seconds(value):
     timer = ManualTimer()
     with pytest.raises(TypeError, match="must be a number of seconds"):
         timer.call_later(value, print)
     assert len(timer) == 0
 
 
-def test_a_timeout_is_seconds_like_all_others():
+def test_close_timeout_takes_any_real_number():
     with pytest.raises(ValueError, match="NaN"):
         ManualTimer().close(timeout=float("nan"))
     for timeout in (0, 0.5, float("inf"), Fraction(1, 2), Decimal("0.5"), np.float32(0.5), np.int64(1)):
         with SystemTimer() as timer:
             timer.call_later(100, print)
             assert len(timer.close(timeout=timeout)) == 1
+
+
+# --- next_deadline ----------------------------------------------------------------------------------------------------
+
+
+def test_next_deadline_of_a_near_task():
+    timer = ManualTimer()
+    assert timer.next_deadline is None
+    first = timer.call_later(0.25, int)
+    timer.call_later(0.3, int)
+    assert timer.next_deadline == 0.25
+    first.cancel()
+    assert timer.next_deadline == 0.3
+    timer.advance(0.3)
+    assert timer.next_deadline is None
+
+
+def test_next_deadline_is_never_after_a_far_task():
+    timer = ManualTimer(wheel_size=20)
+    timer.call_later(7.777, int)
+    while len(timer):
+        assert timer.time() <= timer.next_deadline <= 7.777
+        timer.advance_to(timer.next_deadline)
+    assert timer.time() == 7.777
+
+
+def test_next_deadline_of_expired_tasks_is_now():
+    timer = ManualTimer()
+    timer.advance(5)
+    timer.call_later(0, int)
+    assert timer.next_deadline == 5
+    timer.call_many(memoryview(b"\0" * 16).cast("q"), print)
+    assert timer.next_deadline == 5
+
+
+def test_next_deadline_of_a_closed_or_uninitialized_timer(hand_clock):
+    with SystemTimer(clock=hand_clock) as timer:
+        timer.call_later(100, int)
+    assert timer.next_deadline is None
+    with pytest.raises(RuntimeError, match="not been set up"):
+        print(SystemTimer.__new__(SystemTimer).next_deadline)

@@ -1,10 +1,9 @@
-"""max_pending: over it, TimerFull, and nothing was added."""
-
-from array import array
+"""max_pending: a full timer raises TimerFull and adds nothing."""
 
 import pytest
-
+from array import array
 from hwheel import ManualTimer, TimerFull, TimerTask
+
 
 
 def adds(timer):
@@ -18,7 +17,7 @@ def adds(timer):
     )
 
 
-def test_a_full_timer_refuses_every_add_and_counts_nothing():
+def test_full_timer_refuses_every_add():
     timer = ManualTimer(max_pending=3)
     for _ in range(3):
         timer.add(TimerTask(5))
@@ -27,11 +26,11 @@ def test_a_full_timer_refuses_every_add_and_counts_nothing():
         with pytest.raises(TimerFull, match="max_pending=3"):
             call()
         assert (timer.stats(), timer.pending()) == before
-    assert timer.call_many(array("q"), print).pending == 0  # nothing always fits
+    assert timer.call_many(array("q"), print).pending == 0  # an empty batch always fits
 
 
 @pytest.mark.parametrize("end", ["cancel", "expiry"])
-def test_there_is_room_again_after_a_cancel_or_an_expiry(end):
+def test_cancel_and_expiry_free_a_place(end):
     timer = ManualTimer(max_pending=2)
     first = timer.add(TimerTask(5))
     timer.add(TimerTask(500))
@@ -45,7 +44,7 @@ def test_there_is_room_again_after_a_cancel_or_an_expiry(end):
         timer.add(TimerTask(5))
 
 
-def test_what_is_due_but_has_not_run_counts_as_pending():
+def test_expired_tasks_count_until_they_run():
     timer = ManualTimer(max_pending=1)
     timer.add(TimerTask(0))
     with pytest.raises(TimerFull):
@@ -68,7 +67,7 @@ def test_call_many_is_all_or_nothing(ran):
     assert ran == [0, 1, 2, 0]
 
 
-def test_a_refused_task_may_be_added_when_there_is_room():
+def test_refused_task_can_be_added_later():
     timer = ManualTimer(max_pending=1)
     first, second = timer.add(TimerTask(5)), TimerTask(7)
     with pytest.raises(TimerFull):
@@ -104,7 +103,7 @@ def test_a_periodic_task_keeps_its_place_while_it_runs(ran):
     timer.close()
 
 
-def test_a_periodic_task_that_is_cancelled_in_its_run_gives_its_place_up(ran):
+def test_periodic_task_cancelled_in_its_run_frees_its_place(ran):
     timer = ManualTimer(max_pending=1)
 
     def last_run():
@@ -120,7 +119,7 @@ def test_a_periodic_task_that_is_cancelled_in_its_run_gives_its_place_up(ran):
     timer.close()
 
 
-def test_without_a_limit_there_is_none():
+def test_default_has_no_limit():
     timer = ManualTimer()
     timer.call_many(array("q", range(1, 100_001)), print)
     assert len(timer) == 100_000

@@ -1,23 +1,21 @@
-"""The memory of a wheel: what is written lies inside of it, and it goes back."""
-
-import tracemalloc
-from array import array
+"""The memory of wheels and batches: no write outside it, and all of it is released."""
 
 import pytest
-
+import tracemalloc
+from array import array
 from hwheel import DelayQueue, ManualTimer, TimerTask, TimingWheel
 from programs import run_python
 from systems import skip_under_address_sanitizer
 
-NO_SWITCH = "this CPython came without its switch for failing allocations"
+
+NO_SWITCH = "this CPython has no switch for failing allocations"
 FULL_WHEELS = """
 from array import array
 from hwheel import ManualTimer, TimerTask, TimingWheel
 
 
 def fill(tick_ms, wheel_size):
-    # Each bucket of three levels holds more than its hints are about, so that all of it is written to, and the delay
-    # queue is as long as it can be.
+    # Fill every bucket of three levels beyond its 16 hints, and the delay queue to its capacity.
     wheel = TimingWheel(tick_ms, wheel_size, 0)
     reach = 1
     for level in range(3):
@@ -38,18 +36,18 @@ for wheel_size in range(2, 40):
     batch = timer.call_many(array("q", range(wheel_size ** 2)), len)
     timer.advance(10**6)
     timer.close()
-print("nothing was found")
+print("done")
 """
 
 
-@skip_under_address_sanitizer("AddressSanitizer sees it itself")
-def test_a_full_wheel_writes_to_nobody_elses_memory():
-    """Python's allocator for debugging fills what it gives and takes back, and looks at what lies around it."""
+@skip_under_address_sanitizer("AddressSanitizer checks this itself")
+def test_full_wheel_writes_only_to_its_own_memory():
+    # Python's debug allocator checks the bytes around each block.
     ended = run_python("-c", FULL_WHEELS, env={"PYTHONMALLOC": "debug"})
-    assert (ended.status, ended.out, ended.err) == (0, "nothing was found\n", "")
+    assert (ended.status, ended.out, ended.err) == (0, "done\n", "")
 
 
-def make_and_drop(count):
+def create_and_drop_wheels(count):
     for _ in range(count):
         wheel = TimingWheel(1, 8, 0)
         for level in range(4):
@@ -61,25 +59,25 @@ def make_and_drop(count):
         timer.close()
 
 
-def what_stays(lives):
-    """The bytes that do not go back when lives(200) has been lived."""
-    lives(10)
+def leaked_bytes(cycles):
+    """Return the bytes that cycles(200) leaves allocated."""
+    cycles(10)
     tracemalloc.start()
     try:
-        lives(10)
+        cycles(10)
         before, _ = tracemalloc.get_traced_memory()
-        lives(200)
+        cycles(200)
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     return after - before
 
 
-def test_the_memory_of_wheels_goes_back_with_them():
-    assert what_stays(make_and_drop) < 200 * 500  # a level of these has a kilobyte
+def test_wheels_release_their_memory():
+    assert leaked_bytes(create_and_drop_wheels) < 200 * 500  # a level takes a kilobyte
 
 
-def fill_queue_and_drop(count):
+def create_and_drop_queues(count):
     for _ in range(count):
         q = DelayQueue(timer=ManualTimer())
         for level in range(4):
@@ -87,13 +85,12 @@ def fill_queue_and_drop(count):
         q.drain()
 
 
-def test_the_memory_of_a_queues_wheel_goes_back_with_it():
-    assert what_stays(fill_queue_and_drop) < 200 * 250  # the delay queue of one level has half a kilobyte
+def test_queues_release_their_memory():
+    assert leaked_bytes(create_and_drop_queues) < 200 * 250  # the delay queue of one level takes half a kilobyte
 
 
-def grow_and_end(count):
-    """Each extend() that finds no room makes a block. The first seven are over at once, while the batch runs, and the
-    others when it is cancelled."""
+def grow_and_end_batches(count):
+    """Extend batches block by block. The first seven blocks end while the batch runs, the others at its cancel."""
     for _ in range(count):
         timer = ManualTimer()
         run = len
@@ -106,13 +103,13 @@ def grow_and_end(count):
         timer.close()
 
 
-def test_the_memory_of_batches_that_have_grown_goes_back_when_they_are_over():
-    assert what_stays(grow_and_end) < 200 * 500  # the smallest of the blocks has some five kilobytes
+def test_grown_batches_release_their_memory():
+    assert leaked_bytes(grow_and_end_batches) < 200 * 500  # the smallest block takes about five kilobytes
 
 
-@pytest.mark.parametrize("grow", [False, True], ids=["a wheel", "a level more"])
-def test_where_one_allocation_fails_those_beside_it_go_back(grow):
-    """A level is two blocks of memory: its buckets, and a delay queue with room for all."""
+@pytest.mark.parametrize("grow", [False, True], ids=["new wheel", "new level"])
+def test_failed_allocation_releases_its_neighbors(grow):
+    # A level has two blocks of memory: its buckets and their part of the delay queue.
     _testcapi = pytest.importorskip("_testcapi", reason=NO_SWITCH)
     wheel_size, task = 4096, TimerTask(0)
     level_bytes = wheel_size * 128
@@ -141,8 +138,8 @@ def test_where_one_allocation_fails_those_beside_it_go_back(grow):
     assert wheel.add(TimerTask(0), 5 * wheel_size)
 
 
-@pytest.mark.parametrize("alone", [True, False], ids=["that one", "and all that follow"])
-def test_where_an_allocation_fails_for_a_level_of_a_queue_it_is_as_it_was(alone):
+@pytest.mark.parametrize("alone", [True, False], ids=["one failure", "all later ones"])
+def test_failed_allocation_leaves_a_queue_unchanged(alone):
     _testcapi = pytest.importorskip("_testcapi", reason=NO_SWITCH)
     refused = 0
     for number in range(100):

@@ -1,24 +1,23 @@
-"""Replays with extreme times, histograms of lateness, and the arguments of Log."""
+"""Arguments and extreme times of a replay, and its histograms of lateness."""
 
 import itertools
-from array import array
-
 import numpy as np
 import pytest
-
-from hwheel.replay import NEVER, Log
+from array import array
+from hwheel.replay import Log, NEVER
 from hwheel_core import lateness_of, replay
 from programs import output_of
+
 
 LAST = 2**63 - 1
 
 
-def columns(*columns):
-    return [array("q", column) for column in columns]
+def columns(*values):
+    return [array("q", column) for column in values]
 
 
-def test_a_cancel_at_the_last_time():
-    """Run in another process, because an endless loop without the GIL could not be stopped here."""
+def test_cancel_at_the_last_time():
+    # In a subprocess: an endless loop without the GIL could not be interrupted here.
     assert (
         output_of(
             "-c",
@@ -35,7 +34,7 @@ print(list(outcomes), list(at_ms))
 
 
 @pytest.mark.parametrize("tick_ms", [1, 7])
-def test_a_timer_that_fires_at_the_last_time(tick_ms):
+def test_timer_that_fires_at_the_last_time(tick_ms):
     outcomes, at_ms, costs = replay(*columns([3], [LAST - 3], [-(2**63)], []), tick_ms, 64)
     assert (list(outcomes), list(at_ms)) == ([0], [LAST])
     assert LAST % tick_ms == 0
@@ -81,10 +80,10 @@ def test_lateness_up_to_64_bits():
         assert worst == LAST / 1000
 
 
-@pytest.mark.parametrize("columns", [([0], [2**63], [NEVER]), ([0], [5], [2**63]), ([2**64 - 1], [5], [NEVER])])
-def test_numbers_beyond_64_bits(columns):
+@pytest.mark.parametrize("log", [([0], [2**63], [NEVER]), ([0], [5], [2**63]), ([2**64 - 1], [5], [NEVER])])
+def test_numbers_beyond_64_bits(log):
     with pytest.raises(OverflowError, match="64 bits"):
-        Log(*columns)
+        Log(*log)
 
 
 def test_unsigned_columns():
@@ -101,3 +100,28 @@ def test_timeout_ms_must_be_an_int(timeout_ms):
 def test_timeout_ms_beyond_64_bits():
     with pytest.raises(OverflowError):
         Log([0], [5], [NEVER]).replay(timeout_ms=2**63)
+
+
+@pytest.mark.parametrize(
+    ("starts", "timeouts", "ends", "order", "error", "text"),
+    [
+        ([0, 1], [5], [9, 9], [], ValueError, "the columns must have the same length, got 2, 1, and 2"),
+        ([5, 3], [5, 5], [9, 9], [0, 1], ValueError, "starts_ms is not ascending at row 1"),
+        ([0, 0], [50, 50], [9, 8], [0, 1], ValueError, r"end_order\[\d\] is not a row, or not in order of ends_ms"),
+        ([0, 0], [50, 50], [8, 9], [0, 7], ValueError, r"end_order\[\d\] is not a row"),
+        ([0, 0], [50, 2**63 - 1], [8, 9], [0, 1], None, ""),
+        ([1, 1], [50, 2**63 - 1], [8, 9], [0, 1], OverflowError, "the times of row 1 do not fit into 64 bits"),
+    ],
+)
+def test_invalid_columns(starts, timeouts, ends, order, error, text):
+    log = columns(starts, timeouts, ends, order)
+    if error is None:
+        assert list(replay(*log, 1, 20)[0]) == [1, 1]
+    else:
+        with pytest.raises(error, match=text):
+            replay(*log, 1, 20)
+
+
+def test_histogram_of_another_length():
+    with pytest.raises(ValueError, match="a histogram of lateness must have [0-9]+ items, not 3"):
+        lateness_of(array("q", [1, 2, 3]))

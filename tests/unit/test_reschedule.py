@@ -1,11 +1,15 @@
-"""TimerTask.reschedule: moves what is pending, to the end of its new tick."""
+"""reschedule() of tasks and batches: moves pending timers to the end of their new tick."""
 
+import hwheel_core
+import numpy as np
 import pytest
+import threading
+from array import array
+from hwheel import ManualTimer, SystemTimer, TimerFull, TimerTask, TimingWheel
 
-from hwheel import ManualTimer, TimerTask, TimingWheel
 
 
-def test_a_rescheduled_task_runs_at_its_new_time_from_now_and_only_then(ran):
+def test_rescheduled_task_runs_at_its_new_time_only(ran):
     timer = ManualTimer()
     task = timer.add(TimerTask(10, lambda: ran.append(timer.time())))
     timer.advance(0.005)
@@ -16,7 +20,7 @@ def test_a_rescheduled_task_runs_at_its_new_time_from_now_and_only_then(ran):
     assert timer.stats()[:3] == (1, 1, 0)
 
 
-def test_a_task_can_be_rescheduled_to_an_earlier_time(ran):
+def test_reschedule_to_an_earlier_time(ran):
     timer = ManualTimer()
     task = timer.add(TimerTask(5000, lambda: ran.append(timer.time())))
     assert task.reschedule(0.003)
@@ -24,7 +28,7 @@ def test_a_task_can_be_rescheduled_to_an_earlier_time(ran):
     assert ran == [0.003]
 
 
-def test_a_rescheduled_task_goes_behind_all_others_of_its_new_tick(ran):
+def test_rescheduled_task_runs_last_in_its_new_tick(ran):
     timer = ManualTimer(wheel_size=3)
     first = timer.add(TimerTask(2, ran.append, "first"))
     timer.add(TimerTask(50, ran.append, "second"))
@@ -34,7 +38,7 @@ def test_a_rescheduled_task_goes_behind_all_others_of_its_new_tick(ran):
     assert ran == ["second", "first", "third"]
 
 
-def test_rescheduling_to_the_same_time_moves_a_task_to_the_end_of_its_tick(ran):
+def test_reschedule_to_the_same_time_moves_to_the_end_of_the_tick(ran):
     timer = ManualTimer()
     tasks = [timer.add(TimerTask(5, ran.append, number)) for number in range(4)]
     tasks[1].reschedule(0.005)
@@ -43,7 +47,7 @@ def test_rescheduling_to_the_same_time_moves_a_task_to_the_end_of_its_tick(ran):
     assert ran == [2, 3, 1, 0]
 
 
-def test_a_task_rescheduled_on_a_fine_level_stays_behind_those_that_come_down_from_coarse_ones(ran):
+def test_rescheduled_task_runs_after_tasks_from_coarser_levels(ran):
     timer = ManualTimer(wheel_size=20)
     timer.add(TimerTask(410, ran.append, "level 3"))
     moved = timer.add(TimerTask(5000, ran.append, "moved"))
@@ -55,7 +59,7 @@ def test_a_task_rescheduled_on_a_fine_level_stays_behind_those_that_come_down_fr
 
 
 @pytest.mark.parametrize("delay_ms", [0, -5])
-def test_a_task_rescheduled_to_now_is_due_at_once_but_never_in_the_caller(delay_ms, ran):
+def test_task_rescheduled_to_now_runs_at_the_next_dispatch(delay_ms, ran):
     timer = ManualTimer()
     timer.advance(0.007)
     task = timer.add(TimerTask(100, ran.append, "ran"))
@@ -66,7 +70,7 @@ def test_a_task_rescheduled_to_now_is_due_at_once_but_never_in_the_caller(delay_
     assert ran == ["ran"]
 
 
-def test_a_bare_wheel_returns_what_was_rescheduled_to_now_from_the_next_poll():
+def test_task_rescheduled_to_now_is_returned_by_the_next_poll():
     wheel = TimingWheel(start_ms=1000)
     first, second = TimerTask(0), TimerTask(0)
     wheel.add(first, 1005)
@@ -80,7 +84,7 @@ def test_a_bare_wheel_returns_what_was_rescheduled_to_now_from_the_next_poll():
     assert wheel.poll(1005) == [first]
 
 
-def test_now_is_the_clock_of_a_bare_wheel(where):
+def test_reschedule_counts_from_the_clock_of_a_wheel(where):
     wheel = TimingWheel()
     early, task = TimerTask(0), TimerTask(0)
     wheel.add(early, 7)
@@ -92,7 +96,7 @@ def test_now_is_the_clock_of_a_bare_wheel(where):
     assert where(wheel, task) == (1, 12, 12)
 
 
-def test_rescheduling_what_is_not_pending_says_so_and_does_nothing():
+def test_reschedule_of_a_task_that_is_not_pending_returns_false():
     timer = ManualTimer()
     new, cancelled, expired = TimerTask(5), timer.add(TimerTask(5)), timer.add(TimerTask(5))
     cancelled.cancel()
@@ -106,7 +110,7 @@ def test_rescheduling_what_is_not_pending_says_so_and_does_nothing():
     assert (new.pending, cancelled.cancelled, expired.expired) == (False, True, True)
 
 
-def test_a_callback_may_reschedule_a_task_of_its_own_tick(ran):
+def test_callback_can_reschedule_a_task_of_its_tick(ran):
     timer = ManualTimer()
     timer.add(TimerTask(5, lambda: ran.append(task.reschedule(0.003))))
     task = timer.add(TimerTask(5, lambda: ran.append(timer.time())))
@@ -114,7 +118,7 @@ def test_a_callback_may_reschedule_a_task_of_its_own_tick(ran):
     assert ran == [True, 0.008]
 
 
-def test_a_deadline_beyond_64_bits_is_refused_and_the_task_stays_where_it_was(where):
+def test_reschedule_beyond_64_bits_leaves_the_task(where):
     wheel = TimingWheel(start_ms=2**62)
     task = TimerTask(5)
     wheel.add(task, 2**62 + 5)
@@ -124,3 +128,201 @@ def test_a_deadline_beyond_64_bits_is_refused_and_the_task_stays_where_it_was(wh
     assert wheel.snapshot() == before
     assert (task.delay_ms, task.deadline_ms, task.pending) == (5, 2**62 + 5, True)
     assert wheel.poll(2**62 + 5) == [task]
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+
+def int64s(*values):
+    return array("q", values)
+
+
+def check(timer):
+    if hwheel_core.DEBUG:
+        hwheel_core.debug_check(timer)
+
+
+@pytest.mark.parametrize("make", [list, tuple, lambda values: array("q", values), np.array, iter])
+def test_each_timer_moves_to_its_delay(ran, make):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(10, 20, 30, 40), lambda due: ran.append((timer.time(), list(due))))
+    timer.advance(0.005)
+    assert batch.reschedule(make([0, 3]), int64s(25, 1)) == 2
+    timer.advance(1)
+    assert ran == [(0.006, [3]), (0.02, [1]), (0.03, [2, 0])]
+    assert timer.stats()[:3] == (4, 4, 0)
+
+
+@pytest.mark.parametrize("indices", [None, [0, 1, 2]])
+def test_single_delay_for_all_timers(ran, indices):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(10, 20, 30), ran.extend)
+    timer.advance(0.009)
+    assert batch.reschedule(indices, 5000) == 3
+    timer.advance(4.999)
+    assert ran == []
+    timer.advance(0.001)
+    assert ran == [0, 1, 2]
+
+
+def test_ended_timers_are_not_moved(ran):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(1, 50, 50), ran.extend)
+    timer.advance(0.01)
+    batch.cancel([1])
+    assert batch.reschedule(None, 10) == 1
+    timer.advance(0.02)
+    assert ran == [0, 2]
+    assert batch.reschedule([0, 1, 2], 10) == 0
+    assert timer.stats()[:3] == (3, 2, 1)
+
+
+def test_duplicate_index_moves_twice(ran):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(5, 5), ran.extend)
+    assert batch.reschedule([0, 0], int64s(1, 9)) == 2
+    timer.advance(0.005)
+    assert ran == [1]
+    timer.advance(0.005)
+    assert ran == [1, 0]
+
+
+def test_callback_can_move_expired_timers_of_its_tick(ran):
+    timer = ManualTimer()
+    timer.call_later(0.01, lambda: ran.append(batch.reschedule(None, 5)))
+    batch = timer.call_many(int64s(10, 10, 10), ran.extend)
+    timer.advance(0.014)
+    assert ran == [3]
+    timer.advance(0.001)
+    assert ran == [3, 0, 1, 2]
+
+
+def test_timer_moved_to_now_runs_after_expired_tasks(ran):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(0), lambda due: ran.append("batch"))
+    timer.call_later(0, ran.append, "task")
+    assert batch.reschedule([0], 0) == 1
+    timer.advance(0)
+    assert ran == ["task", "batch"]
+
+
+@pytest.mark.parametrize("length", [1, 7, 5000])
+def test_repeated_moves_of_an_undispatched_batch(ran, length):
+    # Each move leaves a gap among the expired timers and appends to them.
+    timer = ManualTimer()
+    batch = timer.call_many(array("q", [0] * length), ran.extend)
+    dice = np.random.default_rng(length)
+    for _ in range(50):
+        chosen = dice.permutation(length)[: 1 + length // 2]
+        assert batch.reschedule(chosen, 0) == len(chosen)
+        check(timer)
+    assert (batch.pending, list(batch.indices())) == (length, list(range(length)))
+    timer.advance(0)
+    assert sorted(ran) == list(range(length))
+    assert timer.stats()[:3] == (length, length, 0)
+
+
+def test_batch_reschedule_creates_levels(ran):
+    timer = ManualTimer(wheel_size=4)
+    batch = timer.call_many(int64s(1, 2, 3), ran.extend)
+    assert batch.reschedule([2, 0], int64s(10**12, 10**6)) == 2
+    check(timer)
+    timer.advance(2 * 10**9)
+    assert ran == [1, 0, 2]
+
+
+def test_reschedule_wakes_the_reaper():
+    done = threading.Event()
+    with SystemTimer() as timer:
+        batch = timer.call_many(int64s(3_600_000, 3_600_000), lambda due: done.set())
+        assert batch.reschedule([1], 20) == 1
+        assert done.wait(60)
+        assert list(batch.indices()) == [0]
+
+
+@pytest.mark.parametrize("bad", [-1, 3, 2**62, -(2**63), 10**30])
+def test_index_out_of_range_moves_nothing(bad):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(10, 20, 30), print)
+    with pytest.raises(IndexError, match="index"):
+        batch.reschedule([0, bad], 1000)
+    timer.advance(0.009)
+    batch.cancel([0])
+    assert batch.pending == 2
+
+
+@pytest.mark.parametrize("delay_ms", [5, np.int64(5), np.uint8(5), np.array(5), True])
+def test_single_delay_is_any_int_except_bool(ran, delay_ms):
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(10, 20), ran.extend)
+    if delay_ms is True:
+        with pytest.raises(TypeError, match="delays_ms"):
+            batch.reschedule(None, delay_ms)
+    else:
+        assert batch.reschedule([0, 1], delay_ms) == 2
+        timer.advance(0.005)
+        assert ran == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("delays_ms", "error"),
+    [
+        (1.5, TypeError),
+        (np.float64(1.5), TypeError),
+        (np.array([[5, 5]]), TypeError),
+        ("5", TypeError),
+        (True, TypeError),
+        (None, TypeError),
+        ([5, 5], TypeError),
+        (array("i", [5, 5]), TypeError),
+        (array("q", [5]), ValueError),
+        (array("q", [5, 5, 5]), ValueError),
+        (2**63, OverflowError),
+        (2**63 - 1, OverflowError),
+        (array("q", [5, 2**63 - 1]), OverflowError),
+    ],
+)
+def test_bad_delays_move_nothing(ran, delays_ms, error):
+    timer = ManualTimer(start_ms=1)
+    batch = timer.call_many(int64s(10, 20), ran.extend)
+    before = timer.stats()
+    with pytest.raises(error):
+        batch.reschedule([0, 1], delays_ms)
+    assert timer.stats() == before
+    timer.advance(0.01)
+    assert ran == [0]
+    timer.advance(0.01)
+    assert ran == [0, 1]
+
+
+def test_bad_arguments_without_pending_timers():
+    timer = ManualTimer()
+    batch = timer.call_many(int64s(1), lambda due: None)
+    batch.cancel()
+    with pytest.raises(IndexError):
+        batch.reschedule([1], 5)
+    with pytest.raises(TypeError):
+        batch.reschedule([0], "5")
+    with pytest.raises(ValueError, match="for each"):
+        batch.reschedule([0], int64s())
+    assert batch.reschedule([0], 5) == 0
+    assert timer.call_many(int64s(), print).reschedule(None, 5) == 0
+
+
+def test_full_timer_can_move_its_timers(ran):
+    timer = ManualTimer(max_pending=2)
+    batch = timer.call_many(int64s(5, 5), ran.extend)
+    with pytest.raises(TimerFull):
+        timer.call_later(1, print)
+    assert batch.reschedule(None, 10) == 2
+    timer.advance(0.01)
+    assert ran == [0, 1]
+
+
+def test_reschedule_after_close_moves_nothing():
+    for timer in (ManualTimer(), SystemTimer(clock=lambda: 5.0)):
+        batch = timer.call_many(int64s(1000, 500), print)
+        assert timer.close() == [batch]
+        assert batch.reschedule(None, 5) == 0
+        assert list(batch.indices()) == [1, 0]

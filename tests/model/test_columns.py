@@ -1,4 +1,4 @@
-"""The functions over columns, compared with plain Python, and placement with TimingWheel."""
+"""Functions over columns compared with plain Python, and place() compared with TimingWheel."""
 
 import doctest
 from array import array

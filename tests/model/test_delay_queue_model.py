@@ -1,4 +1,4 @@
-"""A DelayQueue against a heap, for any sequence of operations."""
+"""DelayQueue compared with a heap, for random sequences of operations."""
 
 import heapq
 import queue
@@ -15,7 +15,7 @@ delays_ms = st.integers(-5, 40) | st.integers(0, 5000) | st.sampled_from([0, 0, 
 
 
 class Model:
-    """A heap of (deadline_ms, turn, item); what was removed or moved is marked and stays in it."""
+    """A heap of (deadline_ms, turn, item). Removed and moved items stay in it until they are popped."""
 
     def __init__(self):
         self.now_ms = 0
@@ -29,13 +29,13 @@ class Model:
         heapq.heappush(self.heap, (*self.live[item], item))
 
     def first(self):
-        """(deadline_ms, item) of what comes next, or None."""
+        """Return (deadline_ms, item) of the next item, or None."""
         while self.heap and self.live.get(self.heap[0][2]) != self.heap[0][:2]:
             heapq.heappop(self.heap)
         return (self.heap[0][0], self.heap[0][2]) if self.heap else None
 
     def take_due(self):
-        """The item that is due first, or None."""
+        """Remove and return the first expired item, or None."""
         first = self.first()
         if first is None or first[0] > self.now_ms:
             return None
@@ -49,12 +49,12 @@ class Model:
 
 
 class DelayQueueMachine(RuleBasedStateMachine):
-    @initialize(maxsize=st.sampled_from([0, 0, -1, 1, 5]), by_hand=st.booleans())
-    def begin(self, maxsize, by_hand):
+    @initialize(maxsize=st.sampled_from([0, 0, -1, 1, 5]), is_manual=st.booleans())
+    def start(self, maxsize, is_manual):
         self.model = model = Model()
-        self.by_hand = by_hand
+        self.is_manual = is_manual
         self.timer = (
-            ManualTimer() if by_hand else SystemTimer(clock=lambda: model.now_ms, executor="inline", reaper=False)
+            ManualTimer() if is_manual else SystemTimer(clock=lambda: model.now_ms, executor="inline", reaper=False)
         )
         self.maxsize = max(0, maxsize)
         self.queue = DelayQueue(maxsize, timer=self.timer)
@@ -86,9 +86,9 @@ class DelayQueueMachine(RuleBasedStateMachine):
     def reset(self, which, delay_ms):
         if self.keys:
             key, item = self.keys[which % len(self.keys)]
-            was_there = item in self.model.live
-            assert self.queue.reset(key, delay_ms / 1000) is was_there
-            if was_there:
+            was_pending = item in self.model.live
+            assert self.queue.reset(key, delay_ms / 1000) is was_pending
+            if was_pending:
                 self.model.place(item, delay_ms)
 
     @rule(which=st.integers(0))
@@ -116,30 +116,29 @@ class DelayQueueMachine(RuleBasedStateMachine):
 
     @rule(ms=st.integers(0, 50) | st.integers(0, 10**5) | st.just(10**13))
     def advance(self, ms):
-        if self.by_hand:
+        if self.is_manual:
             self.timer.advance(ms / 1000)
         self.model.now_ms += ms
 
     @rule(ms=st.integers(1, 50) | st.integers(1, 10**5))
     def set_back(self, ms):
-        """A clock that is a callable may be."""
-        if not self.by_hand:
+        if not self.is_manual:  # only a callable clock can go back
             self.model.now_ms = max(0, self.model.now_ms - ms)
 
     @rule()
     def drain(self):
         assert self.queue.drain() == self.model.drain()
 
-    @rule(at_once=st.booleans(), really=st.integers(0, 5))
-    def shutdown(self, at_once, really):
-        if really == 0:
-            self.queue.shutdown(at_once)
+    @rule(immediate=st.booleans(), chance=st.integers(0, 5))
+    def shutdown(self, immediate, chance):
+        if chance == 0:
+            self.queue.shutdown(immediate)
             self.shut = True
-            if at_once:
+            if immediate:
                 self.model.live.clear()
 
     @invariant()
-    def they_look_the_same(self):
+    def queue_agrees_with_the_model(self):
         if not hasattr(self, "queue"):
             return
         first = self.model.first()
@@ -153,7 +152,7 @@ class DelayQueueMachine(RuleBasedStateMachine):
         assert self.queue.full() == (0 < self.maxsize <= len(self.model.live))
         for key, item in self.keys[-3:]:
             assert key.pending == (item in self.model.live) and key.item == (item if key.pending else None)
-        assert len(self.timer) == 0  # nobody waits
+        assert len(self.timer) == 0  # no thread waits
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(self.queue)
 

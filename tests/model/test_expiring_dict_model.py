@@ -1,4 +1,4 @@
-"""An ExpiringDict against a plain dict with deadlines, for any sequence of operations."""
+"""ExpiringDict compared with a dict of deadlines, for random sequences of operations."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -12,7 +12,7 @@ ttls_ms = st.integers(1, 40) | st.integers(1, 5000) | st.sampled_from([10**7, 10
 
 
 class Model:
-    """{key: [value, deadline_ms, ttl_ms]}, the oldest first."""
+    """A dict of {key: [value, deadline_ms, ttl_ms]}, oldest entry first."""
 
     def __init__(self, ttl_ms, maxsize):
         self.ttl_ms, self.maxsize = ttl_ms, maxsize
@@ -30,9 +30,9 @@ class Model:
     def touch(self, key, ttl_ms=None):
         if key not in self.entries:
             return False
-        value, _, own_ms = self.entries.pop(key)
-        own_ms = ttl_ms or own_ms
-        self.entries[key] = [value, self.now_ms + own_ms, own_ms]
+        value, _, entry_ttl_ms = self.entries.pop(key)
+        entry_ttl_ms = ttl_ms or entry_ttl_ms
+        self.entries[key] = [value, self.now_ms + entry_ttl_ms, entry_ttl_ms]
         return True
 
     def advance(self, ms):
@@ -47,18 +47,18 @@ class ExpiringDictMachine(RuleBasedStateMachine):
         ttl_ms=ttls_ms,
         maxsize=st.sampled_from([None, None, 1, 3]),
         refresh=st.booleans(),
-        tells=st.booleans(),
+        reports=st.booleans(),
         wheel_size=st.sampled_from([2, 512]),
     )
-    def begin(self, ttl_ms, maxsize, refresh, tells, wheel_size):
+    def start(self, ttl_ms, maxsize, refresh, reports, wheel_size):
         self.timer = ManualTimer(wheel_size=wheel_size)
-        self.told = []
-        self.refresh, self.tells = refresh, tells
+        self.reported = []
+        self.refresh, self.reports = refresh, reports
         self.dict = ExpiringDict(
             ttl_ms / 1000,
             maxsize=maxsize,
             refresh=refresh,
-            on_expire=self.told.extend if tells else None,
+            on_expire=self.reported.extend if reports else None,
             timer=self.timer,
         )
         self.model = Model(ttl_ms, maxsize)
@@ -100,7 +100,7 @@ class ExpiringDictMachine(RuleBasedStateMachine):
             assert self.dict.popitem() == (key, value)
 
     @rule(first=st.integers(0, 10**6), count=st.sampled_from([1, 30, 300]))
-    def many(self, first, count):
+    def set_many(self, first, count):
         for key in range(first, first + count):
             self.dict[key] = None
             self.model.set(key, None, None)
@@ -116,14 +116,14 @@ class ExpiringDictMachine(RuleBasedStateMachine):
         self.model.advance(ms)
 
     @invariant()
-    def they_look_the_same(self):
+    def dict_agrees_with_the_model(self):
         if not hasattr(self, "dict"):
             return
         assert [*self.dict.items()] == [(key, entry[0]) for key, entry in self.model.entries.items()]
         assert len(self.dict) == len(self.model.entries)
         for key, entry in [*self.model.entries.items()][:3]:
             assert round(self.dict.expires_in(key) * 1000) == entry[1] - self.model.now_ms
-        assert self.told == (self.model.expired if self.tells else [])
+        assert self.reported == (self.model.expired if self.reports else [])
         assert bool(self.model.entries) <= len(self.timer) <= 1
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(self.dict)

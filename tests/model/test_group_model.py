@@ -1,4 +1,4 @@
-"""Groups beside a plain model: a dict of who is pending, and a set for each group."""
+"""TimerGroup compared with a dict of pending timers."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ numbers = st.integers(0, 10_000)
 delays_ms = st.sampled_from([0, 1, 2, 5, 19, 20, 21, 399, 400, 5000])
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("add"), st.integers(0, GROUPS), delays_ms),  # the last number: of no group
+        st.tuples(st.just("add"), st.integers(0, GROUPS), delays_ms),  # group number GROUPS: no group
         st.tuples(st.just("every"), st.integers(0, GROUPS), st.integers(1, 60)),
         st.tuples(st.just("cancel task"), numbers),
         st.tuples(st.just("reschedule"), numbers, delays_ms),
@@ -29,9 +29,9 @@ class Model:
         self.now = 0
         self.deadlines = {}  # number of a pending task -> ms
         self.every = {}  # number -> interval
-        self.of = {}  # number -> its group
+        self.group_of = {}  # number -> its group
         self.ran = []
-        self.order = {}  # number -> when it was placed
+        self.order = {}  # number -> sequence number
         self.placed = 0
 
     def place(self, number, delay_ms):
@@ -40,11 +40,11 @@ class Model:
         self.order[number] = self.placed
 
     def members(self, group):
-        return [number for number in self.deadlines if self.of.get(number) is group]
+        return [number for number in self.deadlines if self.group_of.get(number) is group]
 
     def end(self, number):
         del self.deadlines[number]
-        self.of.pop(number, None)
+        self.group_of.pop(number, None)
         self.every.pop(number, None)
 
     def advance(self, ms):
@@ -62,7 +62,7 @@ class Model:
 
 @settings(max_examples=150, deadline=None)
 @given(steps)
-def test_groups_hold_what_a_set_would(script):
+def test_groups_agree_with_a_dict(script):
     timer, model, ran = ManualTimer(wheel_size=20), Model(), []
     groups = [timer.group() for _ in range(GROUPS)] + [None]
     tasks = []
@@ -84,7 +84,7 @@ def test_groups_hold_what_a_set_would(script):
                 continue
             model.place(number, rest[1])
             if group is not None:
-                model.of[number] = group
+                model.group_of[number] = group
             if step == "every":
                 model.every[number] = rest[1]
         elif step in ("cancel task", "reschedule"):
@@ -96,7 +96,7 @@ def test_groups_hold_what_a_set_would(script):
                 assert tasks[number].reschedule(rest[1] / 1000) is pending
                 if pending:
                     model.place(number, rest[1])
-                    if number in model.every:  # its grid is where it was
+                    if number in model.every:  # the model has no grid
                         tasks[number].cancel()
                         model.end(number)
             else:
@@ -110,7 +110,7 @@ def test_groups_hold_what_a_set_would(script):
                 model.end(number)
         elif step == "drop":
             for number in model.members(groups[rest[0]]):
-                del model.of[number]
+                del model.group_of[number]
             groups[rest[0]] = timer.group()
         else:
             model.advance(rest[0])

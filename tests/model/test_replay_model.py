@@ -1,4 +1,4 @@
-"""Replays, compared with a ManualTimer that runs the same log."""
+"""Replays compared with a ManualTimer that runs the same log."""
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ def test_outcomes_agree_with_a_manual_timer(log, tick_ms, wheel_size):
 
 @MODEL
 @given(log=st.lists(log_rows(), min_size=1, max_size=30), tick_ms=st.integers(1, 50))
-def test_the_peak_is_the_most_pending_timers(log, tick_ms):
+def test_peak_is_the_most_pending_timers(log, tick_ms):
     log = [(start, max(timeout, 1), None) for start, timeout, _ in log]
     starts_ms, timeouts_ms, ends_ms = columns(log)
     replayed = Log(starts_ms, timeouts_ms, ends_ms).replay(tick_ms=tick_ms)
@@ -40,7 +40,7 @@ def test_the_peak_is_the_most_pending_timers(log, tick_ms):
     assert replayed.costs.memory_bytes > 0
 
 
-def test_the_costs_of_a_small_log():
+def test_costs_of_a_small_log():
     # Tick 1, size 4: 3 is on level 1, 9 on level 2 (bucket 8), 20 on level 3 (bucket 16).
     costs = Log([0, 0, 0], [3, 9, 20], [NEVER] * 3).replay(wheel_size=4).costs
     assert (costs.levels, costs.fired, costs.peak_pending) == (3, 3, 3)
@@ -48,9 +48,9 @@ def test_the_costs_of_a_small_log():
     assert (costs.wakeups, costs.cascaded) == (5, 3)
 
 
-def test_a_cancelled_timer_does_not_cascade():
-    # 9 and 29 are on levels 2 and 3. 9 is cancelled before its bucket expires at 8, an empty wake-up. 29 is cancelled
-    # after it cascaded once, at 16, into the bucket of 28: another empty wake-up, and none at 29.
+def test_cancelled_timer_does_not_cascade():
+    # 9 is on level 2. Its cancel leaves an empty wake-up at 8.
+    # 29 is on level 3. It cascades at 16; its cancel leaves an empty wake-up at 28, and none at 29.
     costs = Log([0, 0], [9, 29], [7, 20]).replay(wheel_size=4).costs
     assert (costs.cancelled, costs.wakeups, costs.cascaded) == (2, 3, 1)
 

@@ -1,7 +1,6 @@
-"""ManualTimer against a heap of (tick, sequence number): every callback checks, when it runs, that it is the next.
+"""ManualTimer compared with a heap of (tick, sequence number), for random sequences of operations.
 
-Callbacks add, cancel, reschedule and add again by themselves while the timer advances; the model takes part in that
-step by step, so that a run out of turn is found where it happens.
+Each callback checks that it is the next one in the model. Callbacks also add, cancel, and reschedule timers.
 """
 
 import heapq
@@ -18,13 +17,13 @@ from sampling import search_settings
 
 
 class Entry(NamedTuple):
-    tick: int  # number of the finest level's tick in which it falls due
+    tick: int  # tick of the finest level in which the timer expires
     sequence: int
     key: object  # number of a task, or (number of a batch, index)
 
 
 class Job(TimerTask):
-    """A task with a run() of its own, which may be added again."""
+    """A task with its own run(), which can be added again."""
 
     def __init__(self, delay_ms, machine, number):
         super().__init__(delay_ms)
@@ -36,7 +35,7 @@ class Job(TimerTask):
 
 picks = st.lists(any_one, max_size=8)
 kinds = st.sampled_from(["add", "call_later", "job"])
-deeds = st.lists(  # what a callback does
+actions = st.lists(  # of a callback
     st.tuples(st.just("add"), kinds, near)
     | st.tuples(st.just("add"), kinds, st.just(Reach(0, 0, 0)))
     | st.tuples(st.just("cancel"), any_one)
@@ -51,7 +50,7 @@ deeds = st.lists(  # what a callback does
 
 
 class TimerMachine(RuleBasedStateMachine):
-    """Everything that a ManualTimer offers, in any order, from outside and from callbacks."""
+    """All operations of a ManualTimer, by the caller and by callbacks."""
 
     @initialize(
         tick_ms=st.sampled_from([1, 1, 1, 2, 7, 20, 1000]),
@@ -72,22 +71,22 @@ class TimerMachine(RuleBasedStateMachine):
         )
         self.now_ms = self.target_ms = start_ms
         self.heap = []
-        self.current = {}  # key -> its Entry; what is in the heap but not here is out of date
+        self.current = {}  # key -> its Entry; other entries of the heap are stale
         self.tasks = []
-        self.deeds = {}  # number of a task -> what it is still to do when it runs
+        self.actions = {}  # number of a task -> the actions of its next run
         self.entered_ms = {}  # number of a task -> when it was added or rescheduled
         self.batches = []
         self.callbacks = []  # of the batches
-        self.extends_then = {}  # number of a batch -> what its next run extends: (which, reaches)
+        self.extends_then = {}  # number of a batch -> extensions by its next run: (which, reaches)
         self.added = self.expired = self.cancelled = self.returned = self.sequence = 0
-        self.closing = None  # a list of what runs, once close(run_pending=True) is under way
+        self.closing = None  # the keys that close(run_pending=True) runs
 
     def teardown(self):
         if not hasattr(self, "timer"):
             return
         if self.ending == "advance" and self.current:
             self.advance_by(min((max(self.current.values()).tick + 1) * self.tick_ms, LAST_MS) - self.now_ms)
-        expected = self.what_is_left()
+        expected = self.pending_in_order()
         if self.ending == "close and run":
             self.closing = []
             assert self.timer.close(run_pending=True) == []
@@ -103,8 +102,8 @@ class TimerMachine(RuleBasedStateMachine):
         assert self.timer.closed
         assert self.timer.close() == []
 
-    def what_is_left(self):
-        """What close() gives back, in order of its time: tasks, and each batch where its first index stands."""
+    def pending_in_order(self):
+        """Return the expected result of close(): tasks and batches by time, a batch at the place of its first timer."""
         left = {}
         for entry in sorted(self.current.values()):
             if isinstance(entry.key, tuple):
@@ -126,7 +125,7 @@ class TimerMachine(RuleBasedStateMachine):
     # --- the model ---------------------------------------------------------------------------------------------------
 
     def enter(self, key, delay_ms):
-        """delay_ms may have a fraction."""
+        """Add a key to the model. The delay may have a fraction."""
         if delay_ms <= 0:
             expiration_ms = self.now_ms
         elif self.never_early:
@@ -146,7 +145,7 @@ class TimerMachine(RuleBasedStateMachine):
 
     def take_next(self, key):
         entry = self.first()
-        assert entry is not None, "something ran twice, or after its cancel"
+        assert entry is not None, "a timer ran twice or after its cancel"
         assert entry.key == key, "out of order"
         assert entry.tick * self.tick_ms <= self.target_ms, "too early"
         self.now_ms = max(self.now_ms, entry.tick * self.tick_ms)
@@ -156,7 +155,7 @@ class TimerMachine(RuleBasedStateMachine):
         return entry
 
     def delay_of(self, reach):
-        """A delay whose deadline, rounded up, is within 64 bits."""
+        """Return a delay whose rounded deadline fits into 64 bits."""
         delay_ms = reach.ms(self.tick_ms, self.wheel_size)
         return min(delay_ms, max(0, LAST_MS - (self.tick_ms - 1) - self.now_ms))
 
@@ -173,11 +172,11 @@ class TimerMachine(RuleBasedStateMachine):
             assert self.now_ms >= task.deadline_ms
         assert self.now_ms - max(task.deadline_ms, self.entered_ms[number]) < self.tick_ms
         self.counters_are_exact()
-        for deed, *arguments in self.deeds.pop(number, ()):
-            if deed == "again":
+        for action, *arguments in self.actions.pop(number, ()):
+            if action == "again":
                 self.add_again(number)
             else:
-                getattr(self, "do_" + deed)(*arguments)
+                getattr(self, "do_" + action)(*arguments)
 
     def batch_runs(self, number, indices):
         assert isinstance(indices, array)
@@ -186,7 +185,7 @@ class TimerMachine(RuleBasedStateMachine):
         if self.closing is not None:
             self.closing.append(("batch", number, list(indices)))
             return
-        # All of its tick in one call, where the first of them stands; what was moved may have come in behind others.
+        # One call per tick, at the place of its first timer. Moved timers come after the others.
         tick = self.take_next((number, indices[0])).tick
         others = [one for key, one in self.current.items() if isinstance(key, tuple) and key[0] == number]
         rest = sorted(one for one in others if one.tick == tick)
@@ -202,9 +201,9 @@ class TimerMachine(RuleBasedStateMachine):
         if self.faults:
             raise self.faults[0]
 
-    # --- what can happen, outside and in callbacks -------------------------------------------------------------------
+    # --- operations of callers and callbacks -------------------------------------------------------------------------
 
-    def do_add(self, kind, reach, deeds=()):
+    def do_add(self, kind, reach, actions=()):
         number, delay_ms = len(self.tasks), self.delay_of(reach)
         if kind == "call_later" and abs(delay_ms) < 10**9:
             self.tasks.append(self.timer.call_later(delay_ms / 1000, self.task_runs, number))
@@ -215,7 +214,7 @@ class TimerMachine(RuleBasedStateMachine):
             self.tasks.append(task)
         assert self.tasks[number].deadline_ms == self.now_ms + delay_ms
         self.added += 1
-        self.deeds[number] = deeds
+        self.actions[number] = actions
         self.enter(number, delay_ms)
 
     def add_again(self, number):
@@ -279,7 +278,7 @@ class TimerMachine(RuleBasedStateMachine):
             self.cancelled += len(chosen)
 
     def do_reschedule_of_batch(self, which, picks, reaches):
-        """One reach for all, or one for each index, as many as there are of both."""
+        """Use one delay for all indices, or pair indices and delays."""
         if not self.batches:
             return
         number = which % len(self.batches)
@@ -300,21 +299,21 @@ class TimerMachine(RuleBasedStateMachine):
                 moved += 1
         assert batch.reschedule(array("q", indices), given) == moved
 
-    # --- what can happen outside -------------------------------------------------------------------------------------
+    # --- operations of callers ---------------------------------------------------------------------------------------
 
-    @rule(kind=kinds, reach=reaches, deeds=deeds)
-    def add(self, kind, reach, deeds):
-        self.do_add(kind, reach, deeds)
+    @rule(kind=kinds, reach=reaches, actions=actions)
+    def add(self, kind, reach, actions):
+        self.do_add(kind, reach, actions)
 
-    @rule(kind=kinds, count=st.integers(1, 4), before_ms=st.sampled_from([0, 0, 1, 5000]), deeds=deeds)
-    def add_what_is_due(self, kind, count, before_ms, deeds):
+    @rule(kind=kinds, count=st.integers(1, 4), before_ms=st.sampled_from([0, 0, 1, 5000]), actions=actions)
+    def add_expired(self, kind, count, before_ms, actions):
         for _ in range(count):
-            self.do_add(kind, Reach(0, 0, -before_ms), deeds)
+            self.do_add(kind, Reach(0, 0, -before_ms), actions)
 
-    @rule(reach=near, kinds=st.lists(kinds, min_size=2, max_size=5), deeds=deeds)
-    def add_several_for_one_time(self, reach, kinds, deeds):
+    @rule(reach=near, kinds=st.lists(kinds, min_size=2, max_size=5), actions=actions)
+    def add_several_for_one_time(self, reach, kinds, actions):
         for kind in kinds:
-            self.do_add(kind, reach, deeds)
+            self.do_add(kind, reach, actions)
 
     @rule(micros=st.integers(-3000, 30_000))
     def call_later_by_a_fraction(self, micros):
@@ -325,13 +324,13 @@ class TimerMachine(RuleBasedStateMachine):
             self.enter(number, micros / 1000)
 
     @precondition(lambda self: self.current)
-    @rule(which=any_one, kind=kinds, deeds=deeds)
-    def add_for_a_tick_that_has_something(self, which, kind, deeds):
+    @rule(which=any_one, kind=kinds, actions=actions)
+    def add_to_a_tick_in_use(self, which, kind, actions):
         tick = list(self.current.values())[which % len(self.current)].tick
-        self.do_add(kind, Reach(0, 0, tick * self.tick_ms - self.now_ms), deeds)
+        self.do_add(kind, Reach(0, 0, tick * self.tick_ms - self.now_ms), actions)
 
     @rule(which=any_one)
-    def add_an_expired_one_again(self, which):
+    def add_an_expired_task_again(self, which):
         if self.tasks:
             self.add_again(which % len(self.tasks))
 
@@ -354,7 +353,7 @@ class TimerMachine(RuleBasedStateMachine):
         )
 
     @rule(which=any_one, extended=st.lists(st.tuples(any_one, st.lists(near, max_size=6)), min_size=1, max_size=2))
-    def let_a_batch_extend_batches_when_it_runs(self, which, extended):
+    def extend_batches_from_a_batch_callback(self, which, extended):
         if self.batches:
             self.extends_then[which % len(self.batches)] = extended
 
@@ -390,7 +389,7 @@ class TimerMachine(RuleBasedStateMachine):
         self.timer.advance(in_seconds(ms))
         self.raise_faults()
         first = self.first()
-        assert first is None or first.tick * self.tick_ms > self.target_ms, "what was due did not run"
+        assert first is None or first.tick * self.tick_ms > self.target_ms, "an expired timer did not run"
         self.now_ms = self.target_ms
 
     @rule(ms=st.integers(0, 30))
@@ -406,7 +405,7 @@ class TimerMachine(RuleBasedStateMachine):
     def advance_to_the_next_tick(self, short_ms):
         self.advance_by(max(0, self.first().tick * self.tick_ms - self.now_ms - short_ms))
 
-    # --- what always holds -------------------------------------------------------------------------------------------
+    # --- invariants --------------------------------------------------------------------------------------------------
 
     @invariant()
     def counters_are_exact(self):
@@ -416,7 +415,7 @@ class TimerMachine(RuleBasedStateMachine):
         assert stats.pending == len(self.timer) == len(self.timer) == len(self.current)
 
     @invariant()
-    def time_is_what_was_advanced(self):
+    def time_is_the_sum_of_advances(self):
         assert self.timer.time() == self.now_ms * 10**6 / 1e9
 
     @invariant()
@@ -428,12 +427,12 @@ class TimerMachine(RuleBasedStateMachine):
                 assert (task.callback is not None) == task.pending, "a callback is released when it has run"
 
     @invariant()
-    def pending_tasks_are_listed_in_the_order_in_which_they_will_run(self):
+    def pending_lists_tasks_in_run_order(self):
         in_order = [entry.key for entry in sorted(self.current.values(), key=lambda entry: entry[:2])]
         assert self.timer.pending() == [self.tasks[key] for key in in_order if not isinstance(key, tuple)]
 
     @invariant()
-    def batches_know_what_is_pending(self):
+    def batches_list_their_pending_timers(self):
         pending = [[] for _ in self.batches]
         for key in self.current:
             if isinstance(key, tuple):
@@ -444,7 +443,7 @@ class TimerMachine(RuleBasedStateMachine):
             assert (batch.callback is None) == (not indices)
 
     @invariant()
-    def the_core_finds_no_fault_with_itself(self):
+    def core_invariants_hold(self):
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(self.timer)
 

@@ -1,7 +1,6 @@
-"""TimingWheel against a model that is too plain to be wrong: a heap of (tick, sequence number).
+"""TimingWheel compared with a heap of (tick, sequence number), for random sequences of operations.
 
-The model knows no levels and no buckets. What the wheel shows of its own (clocks, buckets, delay queue) is checked
-against the rule of placement.
+The model has no levels and no buckets; snapshots are checked against the rule of placement.
 """
 
 import heapq
@@ -17,7 +16,7 @@ from sampling import search_settings
 
 
 class Pending(NamedTuple):
-    tick: int  # number of the finest level's tick in which it falls due
+    tick: int  # tick of the finest level in which the task expires
     sequence: int
     task: TimerTask
 
@@ -33,10 +32,10 @@ class WheelMachine(RuleBasedStateMachine):
     def make(self, tick_ms, wheel_size, start_ms):
         self.tick_ms, self.wheel_size = tick_ms, wheel_size
         self.wheel = TimingWheel(tick_ms, wheel_size, start_ms)
-        self.now_ms = start_ms  # the latest time that the wheel was polled with
+        self.now_ms = start_ms  # the latest time of a poll
         self.clock_ms = start_ms - start_ms % tick_ms
         self.heap = []
-        self.current = {}  # task -> its Pending; what is in the heap but not here is out of date
+        self.current = {}  # task -> its Pending; other entries of the heap are stale
         self.tasks = []
         self.added = self.expired = self.cancelled = self.sequence = 0
 
@@ -52,7 +51,7 @@ class WheelMachine(RuleBasedStateMachine):
 
     def enter(self, task, expiration_ms):
         self.sequence += 1
-        # What is due already waits for the next poll, with the tick at which the clock stands.
+        # An overdue task waits for the next poll in the current tick.
         pending = Pending(max(expiration_ms, self.clock_ms) // self.tick_ms, self.sequence, task)
         self.current[task] = pending
         heapq.heappush(self.heap, pending[:2] + (id(task), pending))
@@ -71,10 +70,10 @@ class WheelMachine(RuleBasedStateMachine):
         return due
 
     def time_in(self, reach):
-        """A time from the wheel's clock on, within 64 bits."""
+        """Return a time after the wheel's clock, within 64 bits."""
         return min(self.clock_ms + reach.ms(self.tick_ms, self.wheel_size), LAST_MS)
 
-    # --- what can happen ---------------------------------------------------------------------------------------------
+    # --- operations --------------------------------------------------------------------------------------------------
 
     def add_at(self, expiration_ms):
         task = TimerTask(0)
@@ -98,7 +97,7 @@ class WheelMachine(RuleBasedStateMachine):
             level += 1
         virtual_id = expiration_ms // tick_ms
         levels = self.wheel.snapshot().levels
-        assert len(levels) == max(level, len(levels_before)), "levels are made when they are needed, and not before"
+        assert len(levels) == max(level, len(levels_before)), "levels are created on demand"
         (bucket,) = [one for one in levels[level - 1].buckets if one.index == virtual_id % self.wheel_size]
         assert bucket.expiration_ms == virtual_id * tick_ms
         assert bucket.tasks[-1] is task
@@ -113,17 +112,17 @@ class WheelMachine(RuleBasedStateMachine):
             self.add_at(self.time_in(reach))
 
     @rule(before_ms=st.integers(0, 100))
-    def add_what_is_due(self, before_ms):
+    def add_expired(self, before_ms):
         self.add_at(self.clock_ms - before_ms)
 
     @precondition(lambda self: self.current)
     @rule(which=any_one, place=st.integers(0, 2**16))
-    def add_for_a_tick_that_has_a_task(self, which, place):
+    def add_to_a_tick_in_use(self, which, place):
         tick = list(self.current.values())[which % len(self.current)].tick
         self.add_at(min(tick * self.tick_ms + place % self.tick_ms, LAST_MS))
 
     @rule(time_ms=st.integers(LAST_MS - 1000, LAST_MS))
-    def add_at_the_end_of_time(self, time_ms):
+    def add_near_the_last_millisecond(self, time_ms):
         self.add_at(time_ms)
 
     @precondition(lambda self: self.tasks)
@@ -161,7 +160,7 @@ class WheelMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.current)
     @rule(which=any_one, other=any_one)
-    def reschedule_to_the_tick_of_another(self, which, other):
+    def reschedule_to_a_tick_in_use(self, which, other):
         task = list(self.current)[which % len(self.current)]
         tick = list(self.current.values())[other % len(self.current)].tick
         delay_ms = as_seconds_can_say(tick * self.tick_ms - self.clock_ms)
@@ -173,12 +172,12 @@ class WheelMachine(RuleBasedStateMachine):
         next_ms = self.wheel.next_expiration_ms
         expected = self.take_due(now_ms)
         due = self.wheel.poll(now_ms)
-        assert due == expected, "what is due, all of it, once, in order, and nothing before its tick"
+        assert due == expected, "poll() returns the expired tasks once and in order"
         self.expired += len(due)
         assert all(task.expired for task in due)
         clock_ms = self.wheel.current_time_ms
         if next_ms is None or next_ms > now_ms:
-            assert clock_ms == self.clock_ms, "a poll with nothing due moves no clock"
+            assert clock_ms == self.clock_ms, "a poll without expired tasks moves no clock"
         assert self.clock_ms <= clock_ms <= max(now_ms, self.clock_ms)
         if due and max(now_ms, self.clock_ms) == now_ms:
             assert clock_ms >= due[-1].deadline_ms // self.tick_ms * self.tick_ms
@@ -203,7 +202,7 @@ class WheelMachine(RuleBasedStateMachine):
         self.poll_at(max(0, self.clock_ms - back_ms))
 
     @rule(reach=reaches)
-    def advance_the_clock_where_nothing_is_due(self, reach):
+    def advance_the_clock_without_passing_tasks(self, reach):
         time_ms = self.time_in(reach)
         next_ms = self.wheel.next_expiration_ms
         if next_ms is not None:
@@ -213,7 +212,7 @@ class WheelMachine(RuleBasedStateMachine):
         self.wheel.advance_clock(time_ms)
         self.clock_ms = max(self.clock_ms, time_ms - time_ms % self.tick_ms)
 
-    # --- what always holds -------------------------------------------------------------------------------------------
+    # --- invariants --------------------------------------------------------------------------------------------------
 
     @invariant()
     def counters_are_exact(self):
@@ -224,14 +223,14 @@ class WheelMachine(RuleBasedStateMachine):
             assert task.pending + task.expired + task.cancelled == 1
 
     @invariant()
-    def the_next_expiration_is_never_late(self):
+    def next_expiration_is_never_late(self):
         first, next_ms = self.first(), self.wheel.next_expiration_ms
         assert (next_ms is None) == (first is None)
         if first is not None:
             assert next_ms <= first.tick * self.tick_ms
 
     @invariant()
-    def clocks_stand_on_ticks(self):
+    def clocks_are_multiples_of_ticks(self):
         tick_ms = self.tick_ms
         for level in self.wheel.snapshot().levels:
             assert (level.tick_ms, level.interval_ms) == (tick_ms, tick_ms * self.wheel_size)
@@ -239,14 +238,14 @@ class WheelMachine(RuleBasedStateMachine):
             tick_ms *= self.wheel_size
 
     @invariant()
-    def the_snapshot_obeys_the_rule_of_placement(self):
+    def snapshot_follows_the_rule_of_placement(self):
         snapshot = self.wheel.snapshot()
         seen = []
         for number, level in enumerate(snapshot.levels, 1):
             for bucket in level.buckets:
                 seen.append(bucket)
                 assert bucket.level == number
-                assert bucket.tasks, "only buckets that hold something are shown"
+                assert bucket.tasks, "empty buckets are left out"
                 assert bucket.expiration_ms % level.tick_ms == 0
                 assert bucket.index == bucket.expiration_ms // level.tick_ms % self.wheel_size
                 ahead_ms = bucket.expiration_ms - level.current_time_ms
@@ -255,7 +254,7 @@ class WheelMachine(RuleBasedStateMachine):
                 for task in bucket.tasks:
                     pending = self.current[task]
                     assert task.deadline_ms // level.tick_ms == bucket.expiration_ms // level.tick_ms
-                    assert last_sequence.get(pending.tick, 0) < pending.sequence, "a tick's tasks stand in their order"
+                    assert last_sequence.get(pending.tick, 0) < pending.sequence, "tasks of one tick are in order"
                     last_sequence[pending.tick] = pending.sequence
         assert list(snapshot.queue) == sorted(seen, key=lambda bucket: (bucket.expiration_ms, bucket.level))
         in_buckets = [task for bucket in seen for task in bucket.tasks]
@@ -266,7 +265,7 @@ class WheelMachine(RuleBasedStateMachine):
             assert self.wheel.next_expiration_ms == snapshot.queue[0].expiration_ms
 
     @invariant()
-    def the_core_finds_no_fault_with_itself(self):
+    def core_invariants_hold(self):
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(self.wheel)
 

@@ -2,12 +2,13 @@
 
 import ctypes
 import gc
+from array import array
+
 import numpy as np
 import pyarrow as pa
 import pytest
-from array import array
-from hwheel import ManualTimer
 
+from hwheel import ManualTimer
 
 DELAYS_MS = [30, 10, 20, 10, 0]
 IN_ORDER = [4, 1, 3, 2, 0]

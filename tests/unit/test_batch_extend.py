@@ -1,13 +1,14 @@
 """TimerBatch.extend(): new timers get the next indices and run after older ones."""
 
 import gc
-import hwheel_core
-import numpy as np
-import pytest
 import threading
 from array import array
-from hwheel import DumpError, ManualTimer, SystemTimer, TimerClosed, TimerFull
 
+import numpy as np
+import pytest
+
+import hwheel_core
+from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerFull
 
 
 def int64s(*values):
@@ -180,15 +181,6 @@ def test_bad_input_adds_nothing(ran, delays_ms, callback, error):
     assert ran == [0, 1]
 
 
-def test_extend_creates_levels(ran):
-    timer = ManualTimer(wheel_size=4)
-    batch = timer.call_many(int64s(1), ran.extend)
-    batch.extend(int64s(10**12, 10**6))
-    check(timer)
-    timer.advance(2 * 10**9)
-    assert ran == [0, 2, 1]
-
-
 def test_extend_after_close_is_refused():
     for timer in (ManualTimer(), SystemTimer(clock=lambda: 5.0)):
         batch = timer.call_many(int64s(1000, 500), print)
@@ -206,16 +198,6 @@ def test_extend_after_the_timer_is_collected_is_refused():
     gc.collect()
     with pytest.raises(TimerClosed):
         batch.extend(int64s(5), print)
-
-
-def test_dump_refuses_an_extended_batch():
-    timer = ManualTimer()
-    batch = timer.call_many(int64s(), print)
-    batch.extend(int64s(5), print)
-    with pytest.raises(DumpError, match="batch"):
-        timer.dump()
-    batch.cancel()
-    assert isinstance(timer.dump(), bytes)
 
 
 def test_extend_wakes_the_reaper():

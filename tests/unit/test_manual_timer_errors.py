@@ -1,13 +1,14 @@
 """Exceptions of callbacks under a ManualTimer: advance() raises them, so that a test fails."""
 
-import pytest
 import signal
 import threading
 import time
 from array import array
 from functools import partial
-from hwheel import ManualTimer, SystemTimer
 
+import pytest
+
+from hwheel import ManualTimer, SystemTimer
 
 
 def fail(error):

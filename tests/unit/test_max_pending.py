@@ -1,9 +1,10 @@
 """max_pending: a full timer raises TimerFull and adds nothing."""
 
-import pytest
 from array import array
-from hwheel import ManualTimer, TimerFull, TimerTask
 
+import pytest
+
+from hwheel import ManualTimer, TimerFull, TimerTask
 
 
 def adds(timer):
@@ -84,7 +85,7 @@ def test_reschedule_needs_no_room():
     assert task.reschedule(0)
 
 
-def test_a_periodic_task_keeps_its_place_while_it_runs(ran):
+def test_periodic_task_keeps_its_place_while_it_runs(ran):
     timer = ManualTimer(max_pending=2)
 
     def fill():

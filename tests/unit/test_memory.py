@@ -1,12 +1,13 @@
 """The memory of wheels and batches: no write outside it, and all of it is released."""
 
-import pytest
 import tracemalloc
 from array import array
+
+import pytest
+
 from hwheel import DelayQueue, ManualTimer, TimerTask, TimingWheel
 from programs import run_python
 from systems import skip_under_address_sanitizer
-
 
 NO_SWITCH = "this CPython has no switch for failing allocations"
 FULL_WHEELS = """

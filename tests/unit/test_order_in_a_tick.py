@@ -1,12 +1,13 @@
-"""Order within a tick: by the time of adding, whichever levels the tasks came from."""
+"""Order within a tick: by the time of adding, across all levels of the wheel."""
 
-import hwheel_core
-import pytest
 import random
 from array import array
+
+import pytest
+
+import hwheel_core
 from hwheel import ManualTimer, TimerTask, TimingWheel
 from sampling import seeded_random
-
 
 
 def added(wheel, expiration_ms):
@@ -73,29 +74,6 @@ def test_order_holds_across_levels_with_coarse_ticks():
     assert wheel.poll(20 * 410) == tasks
 
 
-def test_timer_with_coarse_ticks_keeps_order(ran):
-    timer = ManualTimer(tick_ms=20, wheel_size=4)
-    for delay_ms in (8195, 8181, 8200, 8190):  # all rounded up to 8200
-        timer.add(TimerTask(delay_ms, ran.append, delay_ms))
-    timer.advance(8)
-    for delay_ms in (199, 181, 200):
-        timer.add(TimerTask(delay_ms, ran.append, delay_ms))
-    timer.advance(0.2)
-    assert ran == [8195, 8181, 8200, 8190, 199, 181, 200]
-
-
-def test_cancels_leave_the_order_of_other_tasks():
-    wheel = TimingWheel(tick_ms=1, wheel_size=3)
-    tasks = []
-    for clock_ms in range(0, 80):
-        wheel.advance_clock(clock_ms)
-        tasks += [added(wheel, 81), added(wheel, 81), added(wheel, 81)]
-        assert tasks.pop(-2).cancel()
-        if clock_ms % 5 == 0:
-            assert tasks.pop(len(tasks) // 2).cancel()
-    assert wheel.poll(1000) == tasks
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_order_is_by_tick_then_by_adding_after_any_jump(seed):
     dice = seeded_random(seed)
@@ -129,48 +107,6 @@ def batch_of(timer, ran, *delays_ms):
 def check(timer):
     if hwheel_core.DEBUG:
         hwheel_core.debug_check(timer)
-
-
-def test_timers_rescheduled_one_by_one_run_after_tasks_added_before(ran):
-    timer = ManualTimer()
-    batch = batch_of(timer, ran, 0, 0, 0)
-    timer.call_later(0, ran.append, "task")
-    for index in (1, 2, 0):
-        assert batch.reschedule(array("q", [index]), 0) == 1
-        check(timer)
-    timer.advance(0)
-    assert ran == ["task", [1, 2, 0]]
-
-
-def test_timers_rescheduled_together_run_after_tasks_added_before(ran):
-    timer = ManualTimer()
-    batch = batch_of(timer, ran, 0, 0, 0)
-    timer.call_later(0, ran.append, "task")
-    assert batch.reschedule(None, 0) == 3
-    timer.advance(0)
-    assert ran == ["task", [0, 1, 2]]
-
-
-def test_cancelling_the_first_timer_loses_its_place(ran):
-    timer = ManualTimer()
-    batch = batch_of(timer, ran, 0, 1000)
-    timer.call_later(0, ran.append, "task")
-    batch.reschedule(array("q", [1]), 0)  # behind the task
-    batch.cancel(array("q", [0]))
-    check(timer)
-    timer.advance(0)
-    assert ran == ["task", [1]]
-
-
-def test_next_of_consecutive_timers_keeps_the_place(ran):
-    timer = ManualTimer()
-    batch = batch_of(timer, ran, 0, 0, 0)
-    timer.call_later(0, ran.append, "task")
-    batch.cancel(array("q", [1]))
-    batch.cancel(array("q", [0]))
-    check(timer)
-    timer.advance(0)
-    assert ran == [[2], "task"]
 
 
 def test_rescheduled_batch_runs_after_another(ran):

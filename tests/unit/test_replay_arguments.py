@@ -1,13 +1,14 @@
 """Arguments and extreme times of a replay, and its histograms of lateness."""
 
 import itertools
+from array import array
+
 import numpy as np
 import pytest
-from array import array
-from hwheel.replay import Log, NEVER
+
+from hwheel.replay import NEVER, Log
 from hwheel_core import lateness_of, replay
 from programs import output_of
-
 
 LAST = 2**63 - 1
 

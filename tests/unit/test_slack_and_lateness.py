@@ -1,12 +1,13 @@
 """slack and max_lateness of a single timer."""
 
 import contextvars
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from hwheel import ManualTimer
-from hypothesis import given, strategies as st
 from sampling import search_settings
-
-
 
 # --- slack: a task may be postponed to the most aligned tick, never beyond its slack and never early ------------------
 

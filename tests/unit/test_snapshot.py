@@ -1,10 +1,11 @@
 """snapshot(), the views of the levels, and the bucket counts of a live page."""
 
-import pytest
 import random
 from array import array
-from hwheel import ManualTimer, TimerTask, TimingWheel
 
+import pytest
+
+from hwheel import ManualTimer, TimerTask, TimingWheel
 
 
 def test_empty_wheel_has_one_empty_level():
@@ -28,27 +29,6 @@ def test_snapshot_is_immutable():
     wheel.poll(5)
     assert snapshot.queue[0].tasks == (task,)
     assert wheel.snapshot().queue == ()
-
-
-def test_snapshot_leaves_empty_buckets_out():
-    wheel = TimingWheel()
-    tasks = [TimerTask(0) for _ in range(3)]
-    for task, expiration_ms in zip(tasks, (5, 6, 50), strict=True):
-        wheel.add(task, expiration_ms)
-    tasks[0].cancel()
-    snapshot = wheel.snapshot()
-    assert [bucket.tasks for bucket in snapshot.queue] == [(tasks[1],), (tasks[2],)]
-    assert [len(level.buckets) for level in snapshot.levels] == [1, 1]
-
-
-def test_queue_lists_buckets_by_expiration():
-    wheel = TimingWheel(wheel_size=5)
-    for expiration_ms in (700, 3, 126, 24, 25, 1, 130, 600):
-        wheel.add(TimerTask(0), expiration_ms)
-    snapshot = wheel.snapshot()
-    buckets = [bucket for level in snapshot.levels for bucket in level.buckets]
-    assert sorted(snapshot.queue[1:], key=lambda bucket: bucket[:3]) == sorted(buckets, key=lambda b: b[:3])[1:]
-    assert [bucket.expiration_ms for bucket in snapshot.queue] == sorted(b.expiration_ms for b in buckets)
 
 
 def test_overflow_wheel_is_a_view_from_its_level_up():

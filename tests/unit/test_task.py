@@ -1,8 +1,8 @@
 """TimerTask: states, arguments, and adding it again."""
 
 import pytest
-from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
 
+from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
 
 
 def states(task):
@@ -60,6 +60,7 @@ def test_task_cancelled_before_add_does_not_run(ran):
     assert for_wheel.cancel()
     assert for_timer.cancel()
     assert not for_wheel.cancel()
+    assert (for_wheel.callback, for_wheel.args, for_wheel.kwargs) == (None, None, None)
     assert states(for_wheel) == CANCELLED
     assert not wheel.add(for_wheel, 5)
     assert timer.add(for_timer) is for_timer
@@ -80,14 +81,6 @@ def test_adding_a_cancelled_task_changes_nothing(added_before):
     assert not wheel.add(task, 900)
     assert task.deadline_ms == deadline_ms
     assert (deadline_ms is None) == (not added_before)
-
-
-def test_cancel_after_expiry_returns_false():
-    timer = ManualTimer()
-    task = timer.add(TimerTask(5, nothing))
-    timer.advance(0.005)
-    assert not task.cancel()
-    assert states(task) == EXPIRED
 
 
 def test_expired_task_can_be_cancelled_before_it_runs(ran):
@@ -118,12 +111,6 @@ def test_arguments_are_released_after_the_run(ran):
     task = timer.add(TimerTask(5, lambda *args, **kwargs: ran.append((args, kwargs)), 1, 2, key=3))
     timer.advance(0.005)
     assert ran == [((1, 2), {"key": 3})]
-    assert (task.callback, task.args, task.kwargs) == (None, None, None)
-
-
-def test_cancel_before_add_releases_arguments():
-    task = TimerTask(5, nothing, 1, key=2)
-    task.cancel()
     assert (task.callback, task.args, task.kwargs) == (None, None, None)
 
 
@@ -206,28 +193,6 @@ def test_subclass_can_be_added_to_a_wheel_again():
     assert wheel.poll(900) == [task]
     assert not wheel.add(task, 900)
     assert states(task) == EXPIRED
-
-
-def test_callback_task_cannot_be_added_after_expiry(ran):
-    timer = ManualTimer()
-    task = timer.add(TimerTask(5, ran.append, 1))
-    timer.advance(0.005)
-    before = timer.stats()
-    with pytest.raises(ValueError, match="expired"):
-        timer.add(task)
-    assert timer.stats() == before
-    assert states(task) == EXPIRED
-    assert task.deadline_ms == 5
-
-
-def test_callback_task_cannot_be_added_to_a_wheel_again():
-    wheel, task = TimingWheel(), TimerTask(5, nothing)
-    wheel.add(task, 5)
-    wheel.poll(5)
-    with pytest.raises(ValueError, match="expired"):
-        wheel.add(task, 900)
-    assert len(wheel) == 0
-    assert task.deadline_ms == 5
 
 
 def test_pending_task_cannot_be_added(where):
@@ -386,3 +351,18 @@ def test_remaining_time_of_every_kind_of_task():
 def test_task_is_generic_over_its_result():
     assert TimerTask[int].__origin__ is TimerTask
     assert isinstance(ManualTimer().add(TimerTask[int](5, int)), TimerTask)
+
+
+def test_callback_task_cannot_be_added_after_expiry(ran):
+    timer, wheel = ManualTimer(), TimingWheel()
+    task, other = timer.add(TimerTask(5, ran.append, 1)), TimerTask(5, ran.append, 2)
+    wheel.add(other, 5)
+    timer.advance(0.005)
+    wheel.poll(5)
+    before = timer.stats()
+    for add in (lambda: timer.add(task), lambda: wheel.add(other, 900)):
+        with pytest.raises(ValueError, match="expired"):
+            add()
+    assert (timer.stats(), len(wheel)) == (before, 0)
+    assert states(task) == states(other) == EXPIRED
+    assert (task.deadline_ms, other.deadline_ms) == (5, 5)

@@ -80,18 +80,6 @@ def test_passed_bucket_that_was_emptied_is_reused(way, where):
     assert wheel.poll(25) == [task]
 
 
-def test_passed_tasks_expire_in_order_and_never_early():
-    wheel = TimingWheel(tick_ms=1, wheel_size=4)
-    late = added(wheel, 31)
-    wheel.advance_clock(24)  # passes the coarse bucket of `late`
-    early = added(wheel, 27)
-    wheel.advance_clock(28)
-    assert wheel.poll(26) == []
-    assert wheel.poll(28) == [early]
-    assert wheel.poll(30) == []
-    assert wheel.poll(31) == [late]
-
-
 @pytest.mark.parametrize("wheel_size", [2, 3, 7, 20])
 @pytest.mark.parametrize("seed", range(20))
 def test_polls_between_advances_agree_with_a_heap(wheel_size, seed):

@@ -5,12 +5,7 @@ from array import array
 
 import pytest
 
-from hwheel import ManualTimer, TimerBatch, TimerTask
-
-
-def test_batch_cannot_be_instantiated():
-    with pytest.raises(TypeError, match="call_many"):
-        TimerBatch()
+from hwheel import ManualTimer, TimerTask
 
 
 def test_callback_gets_an_int64_array_once_per_tick(ran):

@@ -283,7 +283,7 @@ def test_task_without_max_lateness_is_never_missed(ran):
     assert timer.stats().missed == 0
 
 
-def test_max_lateness_beyond_64_bits_is_no_limit(ran):
+def test_very_large_max_lateness(ran):
     timer = ManualTimer(start_ms=2**62)
     timer.call_at(0, ran.append, 1, max_lateness=2**53)
     timer.advance(0)
@@ -297,8 +297,3 @@ def test_close_with_run_pending_skips_tasks_that_are_too_late(ran):
     assert timer.close(run_pending=True) == []
     assert ran == ["early"]
     assert timer.stats().missed == 1
-
-
-def test_on_missed_must_be_callable():
-    with pytest.raises(TypeError, match="on_missed must be callable"):
-        ManualTimer(on_missed=5)

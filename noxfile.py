@@ -47,6 +47,8 @@ def prepare(session, *groups, **variables):
     shutil.rmtree(copy, ignore_errors=True)
     copy.mkdir()
     session.run_install("cp", "-R", *(str(ROOT / name) for name in PACKAGE), str(copy), external=True)
+    for built in [*copy.rglob("_core.c"), *copy.rglob("*.so")]:  # `make dist` leaves these in the checkout
+        built.unlink()
     if session.name == "tsan":  # Cython takes a quarter of an hour under ThreadSanitizer
         with session.chdir(copy):
             session.run_install("cython", "-3", "--line-directives", "hwheel_core/_core.pyx", external=True)

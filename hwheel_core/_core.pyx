@@ -126,7 +126,6 @@ include "columns/functions.pxi"
 include "replay/replay.pxi"
 include "replay/function.pxi"
 include "c_api/open_wheel.pxi"
-include "c_api/capsule.pxi"
 
 # What a debug build shows of all of them.
 include "debug.pxi"

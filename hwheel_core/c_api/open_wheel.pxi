@@ -1,5 +1,4 @@
-# A wheel that programs in C and Cython use themselves, without a lock: the functions of hwheel.h, which says what each
-# promises.
+# The functions of hwheel.h, which documents them, and the capsule that exports them.
 
 cdef enum:
     OPEN_WHEEL_SIZE = 512       # DEFAULT_WHEEL_SIZE
@@ -39,19 +38,19 @@ cdef int open_wheel_reserve(hwheel_wheel* wheel, int64_t delay) noexcept nogil:
         return HWHEEL_BAD_TIME
     while True:
         top = &self.wheel.levels[self.wheel.level_count - 1]
-        # The clock of a level may be a tick of it behind.
+        # The clock of a level may be up to one of its ticks behind.
         if top.interval_ms - <uint64_t>top.tick_ms > <uint64_t>last:
             return HWHEEL_OK
         if not wheel_make_level(&self.wheel):
             return HWHEEL_NO_MEMORY
 
 
-# --- adding, moving, cancelling ----------------------------------------------------------------------------------
+# --- add, move, cancel -----------------------------------------------------------------------------------------------
 
 
 cdef inline int open_wheel_place(OpenWheel* self, int64_t deadline, int64_t* expiration_out,
                                  Bucket** bucket_out) noexcept nogil:
-    """Where an entry goes; NULL: to what is late already. Nothing is changed but that there may be a level more."""
+    """Find the bucket for a deadline; NULL: the entry is late. This may add a level, and changes nothing else."""
     cdef AddStatus status
     if deadline < 0 or hw_add_overflows(deadline, self.round_up, expiration_out):
         return HWHEEL_BAD_TIME
@@ -117,7 +116,7 @@ cdef int open_wheel_cancel(hwheel_wheel* wheel, hwheel_entry* entry) noexcept no
 
 
 cdef inline void open_wheel_call_first(OpenWheel* self, Entry* head, hwheel_callback each) noexcept nogil:
-    """Takes the first entry of a list out and calls what it is to call. It may be freed then."""
+    """Remove the first entry of a list and call its callback, or `each`. The callback may free the entry."""
     cdef Entry* entry = head.next
     cdef hwheel_callback callback = (<hwheel_entry*>entry).callback if each is NULL else each
     hw_prefetch(entry.next.next)
@@ -128,9 +127,12 @@ cdef inline void open_wheel_call_first(OpenWheel* self, Entry* head, hwheel_call
 
 
 cdef int64_t open_wheel_advance(hwheel_wheel* wheel, int64_t now, int32_t limit) noexcept nogil:
-    """What is late comes first, because its deadlines are before all that is in buckets; but after what a limit has left of
-    a tick, because that was added before. It is taken aside before anything is called: a callback that adds itself for a
-    time that is over would be called without end."""
+    """Advance the clock and call due entries.
+
+    Late entries come first, because their deadlines are before those in buckets, but behind the rest of a tick that a
+    limit has interrupted. They are set aside before the first call: a callback that adds itself for a past time would
+    otherwise be called forever.
+    """
     cdef OpenWheel* self = <OpenWheel*>wheel
     cdef int64_t called = 0
     cdef int budget = limit if limit > 0 else SLICE
@@ -157,7 +159,7 @@ cdef int64_t open_wheel_advance(hwheel_wheel* wheel, int64_t now, int32_t limit)
         if limit <= 0:
             budget = SLICE
     if status == STEP_DONE:
-        # So that what is added next goes into the finest bucket that it can.
+        # Later entries then go into the finest possible bucket.
         wheel_advance_clock(&self.wheel, now)
     self.busy = False
     return called
@@ -194,7 +196,7 @@ cdef int64_t open_wheel_clear(hwheel_wheel* wheel, hwheel_callback each) noexcep
     self.busy = True
     list_init(&cleared)
     list_move_to_end(&self.running, &cleared)
-    # As advance: behind what a limit has left of a tick.
+    # As in advance: behind the rest of an interrupted tick.
     list_move_to_end(&self.late, &self.wheel.due if wheel_is_advancing(&self.wheel) else &cleared)
     wheel_empty(&self.wheel, &cleared)
     wheel_set_clocks(&self.wheel, self.now)
@@ -205,7 +207,7 @@ cdef int64_t open_wheel_clear(hwheel_wheel* wheel, hwheel_callback each) noexcep
     return count
 
 
-# --- the check ---------------------------------------------------------------------------------------------------
+# --- check -----------------------------------------------------------------------------------------------------------
 
 
 cdef const char* open_bucket_check(const Wheel* wheel, const Level* level, const Bucket* bucket,
@@ -215,12 +217,12 @@ cdef const char* open_bucket_check(const Wheel* wheel, const Level* level, const
     if fault is not NULL or bucket.queue_index < 0 and not length_out[0]:
         return fault
     if bucket.queue_index < 0 or wheel.queue[bucket.queue_index] is not bucket:
-        return "a bucket that holds something is not in the delay queue"
+        return "a bucket with entries is not in the delay queue"
     if bucket.entries.expiration_ms < level.current_time_ms:
-        return "the clock has passed over a bucket that is queued"
+        return "the clock has passed a queued bucket"
     while entry is not &bucket.entries:
         if entry.expiration_ms - entry.expiration_ms % level.tick_ms != bucket.entries.expiration_ms:
-            return "an entry is in a bucket of another time"
+            return "an entry is in the wrong bucket"
         entry = entry.next
     return NULL
 
@@ -245,5 +247,36 @@ cdef const char* open_wheel_check(const hwheel_wheel* checked) noexcept nogil:
                 return fault
             total += length
     if total != self.pending:
-        return "the count of pending entries is wrong"
+        return "the number of pending entries is wrong"
     return NULL
+
+
+# --- the capsule: hwheel_import() finds it by the name of this module and of the variable C_API --------------------------
+
+
+cdef hwheel_api c_api
+
+
+cdef object c_api_capsule():
+    cdef hwheel_entry sample
+    # The layouts of hwheel_entry and Entry must agree.
+    if <char*>&sample.callback - <char*>&sample != sizeof(Entry):
+        raise SystemError("hwheel.h and the core disagree about the layout of an entry")
+    c_api.version = HWHEEL_API_VERSION
+    c_api.size = sizeof(hwheel_api)
+    c_api.create = open_wheel_create
+    c_api.destroy = open_wheel_destroy
+    c_api.reserve = open_wheel_reserve
+    c_api.add = open_wheel_add
+    c_api.move = open_wheel_move
+    c_api.cancel = open_wheel_cancel
+    c_api.advance = open_wheel_advance
+    c_api.next = open_wheel_next
+    c_api.count = open_wheel_count
+    c_api.now = open_wheel_now
+    c_api.clear = open_wheel_clear
+    c_api.check = open_wheel_check
+    return PyCapsule_New(&c_api, HWHEEL_CAPSULE, NULL)
+
+
+C_API = c_api_capsule()

@@ -1,4 +1,4 @@
-# A wheel for programs in C and Cython. It has no lock: it belongs to one thread at a time, as hwheel.h says.
+# A wheel for programs in C and Cython, without a lock: see hwheel.h.
 
 cdef extern from "c_api/hwheel.h" nogil:
     enum:
@@ -34,11 +34,11 @@ cdef extern from "c_api/hwheel.h" nogil:
         const char* (*check)(const hwheel_wheel*) noexcept nogil
 
 cdef struct OpenWheel:
-    # What an hwheel_wheel is. An Entry is the beginning of an hwheel_entry.
+    # The struct behind hwheel_wheel. An hwheel_entry begins with an Entry.
     Wheel wheel
-    Entry late              # was due when it was added: the next advance calls it
-    Entry running           # of `late`, what the advance under way still has to call
-    int64_t now             # of the last advance
-    int64_t round_up        # what is added to a deadline so that its tick is not before it
+    Entry late              # entries that were due when added; the next advance calls them
+    Entry running           # those of `late` that the current advance still has to call
+    int64_t now             # the time of the last advance
+    int64_t round_up        # added to a deadline, so that its tick is not before it
     int64_t pending
     int busy                # a callback is running

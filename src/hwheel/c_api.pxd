@@ -1,4 +1,4 @@
-"""hwheel.h for Cython, which says what each does: `from hwheel.c_api cimport hwheel_api, hwheel_import`, and so on."""
+"""hwheel.h for Cython: ``from hwheel.c_api cimport hwheel_api, hwheel_import``. The header documents each function."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 

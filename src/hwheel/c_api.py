@@ -1,6 +1,6 @@
-"""For extensions in C and Cython: a wheel of their own, with callbacks in C, and no GIL.
+"""A timing wheel for extensions in C and Cython, with callbacks in C and without the GIL.
 
-`hwheel.h` and `hwheel/c_api.pxd`, which are installed with the package, are the interface; here is where to find them.
+The interface is ``hwheel.h`` and ``hwheel/c_api.pxd``, which are installed with the package.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ __all__ = ["get_include"]
 
 
 def get_include() -> str:
-    """The folder of hwheel.h, for the include path of a compiler.
+    """Return the folder of hwheel.h, for the include path of a compiler.
 
     >>> from pathlib import Path
     >>> from hwheel.c_api import get_include

@@ -164,7 +164,7 @@ cdef class LoopTimers:
 
 
 # Cython's tp_traverse visits only the fields, but the wheel holds handles, too. If CPython ignored this slot,
-# tests/dropin/asyncio/test_garbage.py::test_a_loop_that_nobody_closed_is_collected_with_its_timers would fail.
+# tests/dropin/asyncio/test_garbage.py::test_unclosed_loop_is_collected_with_its_timers would fail.
 visit_fields = (<PyTypeObject*>LoopTimers).tp_traverse
 (<PyTypeObject*>LoopTimers).tp_traverse = timers_traverse
 

@@ -1,4 +1,4 @@
-"""What the tests of the purgatory share: an operation whose condition is a flag, and purgatories that are closed."""
+"""Fixtures: an operation whose condition is a flag, and purgatories that are closed after the test."""
 
 import threading
 
@@ -6,12 +6,13 @@ import pytest
 
 from hwheel import ManualTimer
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+from threads import call_in_thread, run_concurrently
 
 FAR_OFF_MS = 100_000
 
 
 class Flagged(DelayedOperation):
-    """Completes when `completable` is set. `calls` is what was called, in order."""
+    """An operation that completes when `completable` is set. `calls` lists the called methods in order."""
 
     def __init__(self, delay_ms=FAR_OFF_MS, *, completable=False):
         super().__init__(delay_ms)
@@ -35,34 +36,34 @@ class Flagged(DelayedOperation):
 
 
 @pytest.fixture(autouse=True)
-def let_go_of_fixtures(request):
-    """pytest holds on to what a test was given, also while the fixture for all tests looks for what is left behind."""
+def release_fixtures(request):
+    """Release the test's fixtures, which pytest would keep alive, before nothing_left_behind counts objects."""
     yield
     request.node.funcargs.clear()
 
 
 @pytest.fixture
 def flagged():
-    """The class of those operations, to make or to subclass."""
+    """Return the class Flagged."""
     return Flagged
 
 
 @pytest.fixture
 def errors():
-    """What was reported to the manual timer's on_error: (operation, exception)."""
+    """Return the list of the manual timer's reports to on_error: (operation, exception)."""
     return []
 
 
 @pytest.fixture
 def timer(errors):
-    """Virtual time for `purgatory`."""
+    """Yield the timer of `purgatory`, on virtual time."""
     with ManualTimer("manual", on_error=lambda *report: errors.append(report)) as timer:
         yield timer
 
 
 @pytest.fixture
 def make_purgatory():
-    """DelayedOperationPurgatory, but closed at the end of the test."""
+    """Return a factory of purgatories that are closed after the test."""
     made = []
 
     def make(*args, **kwargs):
@@ -81,26 +82,16 @@ def purgatory(make_purgatory, timer):
 
 @pytest.fixture
 def run_threads():
-    """run_threads(functions): runs each in a thread of its own, all at once, and fails with the first error of one."""
+    """Return run_threads(functions), like run_concurrently(), which also fails on a deadlock."""
 
     def run(functions):
-        errors = []
-        start = threading.Barrier(len(functions))
-
-        def body(function):
+        def collect():
             try:
-                start.wait(60)
-                function()
+                run_concurrently(*functions)
             except BaseException as error:
-                errors.append(error)
+                return error
 
-        threads = [threading.Thread(target=body, args=(function,), daemon=True) for function in functions]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert not any(thread.is_alive() for thread in threads), "deadlock"
-        if errors:
-            raise errors[0]
+        if error := call_in_thread(collect):
+            raise error
 
     return run

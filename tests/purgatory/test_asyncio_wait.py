@@ -1,4 +1,4 @@
-"""`await purgatory.wait(keys, predicate, timeout)`, with checks from the loop's thread and from others."""
+"""`await purgatory.wait(keys, predicate, timeout)`, with checks in the loop's thread and in others."""
 
 import asyncio
 import gc
@@ -9,6 +9,7 @@ import pytest
 
 from hwheel import TimerClosed
 from programs import output_of
+from threads import call_in_thread
 
 
 @pytest.fixture
@@ -17,13 +18,13 @@ def real_purgatory(make_purgatory):
 
 
 async def started(task):
-    """Lets a new task run up to where it waits."""
+    """Let a new task run until it waits."""
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert not task.done()
 
 
-def test_it_returns_what_the_predicate_returned_without_waiting_if_that_is_true(purgatory):
+def test_wait_returns_a_true_result_at_once(purgatory):
     async def main():
         assert await purgatory.wait(["key"], lambda: ["something"], 5) == ["something"]
         assert purgatory.stats()[:3] == (0, 0, 1)
@@ -31,7 +32,7 @@ def test_it_returns_what_the_predicate_returned_without_waiting_if_that_is_true(
     asyncio.run(main())
 
 
-def test_a_check_in_the_loop_wakes_it(purgatory):
+def test_check_in_the_loop_wakes_the_waiter(purgatory):
     box = []
 
     async def main():
@@ -47,8 +48,8 @@ def test_a_check_in_the_loop_wakes_it(purgatory):
     asyncio.run(main())
 
 
-def test_checks_from_other_threads_wake_it(real_purgatory):
-    """A thousand waits in one loop, woken by two threads, while a third loop's wait goes on."""
+def test_checks_in_other_threads_wake_the_waiters(real_purgatory):
+    """Two threads wake a thousand waiters of one loop."""
     count = 1000
     ready = [False] * count
     waiting = threading.Event()
@@ -79,7 +80,7 @@ def test_checks_from_other_threads_wake_it(real_purgatory):
     assert real_purgatory.stats()[1:4] == (0, count, 0)
 
 
-def test_the_timeout_is_a_timeout_error(real_purgatory):
+def test_timeout_raises_timeout_error(real_purgatory):
     async def main():
         loop = asyncio.get_running_loop()
         start = loop.time()
@@ -93,7 +94,7 @@ def test_the_timeout_is_a_timeout_error(real_purgatory):
     assert real_purgatory.stats()[1:4] == (0, 2, 2)
 
 
-def test_what_is_true_when_the_time_is_over_is_no_timeout_though_nobody_checked(purgatory, timer):
+def test_predicate_that_is_true_at_the_timeout_completes_the_wait(purgatory, timer):
     box = []
 
     async def main():
@@ -107,7 +108,7 @@ def test_what_is_true_when_the_time_is_over_is_no_timeout_though_nobody_checked(
     assert purgatory.stats().expired == 1
 
 
-def test_without_a_timeout_it_waits_without_the_timer(purgatory, timer):
+def test_wait_without_a_timeout_does_not_use_the_timer(purgatory, timer):
     box = []
 
     async def main():
@@ -124,7 +125,7 @@ def test_without_a_timeout_it_waits_without_the_timer(purgatory, timer):
 
 
 @pytest.mark.parametrize("timeout", [None, 60])
-def test_whoever_waits_when_the_purgatory_is_closed_hears_of_it(purgatory, flagged, timeout):
+def test_close_raises_timer_closed_in_waiters(purgatory, flagged, timeout):
     other = flagged()
     purgatory.try_complete_else_watch(other, ["key"])
 
@@ -143,7 +144,7 @@ def test_whoever_waits_when_the_purgatory_is_closed_hears_of_it(purgatory, flagg
 
 
 @pytest.mark.parametrize("timeout", [None, 60])
-def test_a_cancelled_task_leaves_nothing_behind(purgatory, timer, timeout):
+def test_cancelled_wait_leaks_nothing(purgatory, timer, timeout):
     class Held:
         def __call__(self):
             return False
@@ -161,12 +162,12 @@ def test_a_cancelled_task_leaves_nothing_behind(purgatory, timer, timeout):
 
     gone = []
     asyncio.run(main())
-    gc.collect()  # tracebacks
+    gc.collect()  # frees tracebacks
     assert gone[0]() is None
     assert purgatory.stats() == (0, 0, 0, 0, 0)
 
 
-def test_a_task_that_is_cancelled_when_it_is_about_to_be_woken_is_no_error_of_the_loop(purgatory):
+def test_cancel_after_the_completion_reports_no_error(purgatory):
     reported, box = [], []
 
     async def main():
@@ -174,9 +175,7 @@ def test_a_task_that_is_cancelled_when_it_is_about_to_be_woken_is_no_error_of_th
         task = asyncio.create_task(purgatory.wait(["key"], lambda: box))
         await started(task)
         box.append("content")
-        other = threading.Thread(target=purgatory.check_and_complete, args=("key",))
-        other.start()
-        other.join()
+        call_in_thread(lambda: purgatory.check_and_complete("key"))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -186,7 +185,7 @@ def test_a_task_that_is_cancelled_when_it_is_about_to_be_woken_is_no_error_of_th
     assert reported == []
 
 
-def test_asyncios_own_timeout_around_it_works(real_purgatory):
+def test_asyncio_wait_for_cancels_the_wait(real_purgatory):
     async def main():
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(real_purgatory.wait(["key"], lambda: False, 600), 0.01)
@@ -195,7 +194,7 @@ def test_asyncios_own_timeout_around_it_works(real_purgatory):
     asyncio.run(main())
 
 
-def test_an_error_in_the_predicate_is_the_waiting_coroutines(purgatory, errors):
+def test_exception_of_the_predicate_is_raised_in_the_waiter(purgatory, errors):
     armed = []
 
     def predicate():
@@ -207,9 +206,7 @@ def test_an_error_in_the_predicate_is_the_waiting_coroutines(purgatory, errors):
         task = asyncio.create_task(purgatory.wait(["key"], predicate, 5))
         await started(task)
         armed.append(1)
-        thread = threading.Thread(target=purgatory.check_and_complete, args=("key",))
-        thread.start()
-        thread.join(60)
+        call_in_thread(lambda: purgatory.check_and_complete("key"))
         with pytest.raises(ZeroDivisionError):
             await task
         with pytest.raises(ZeroDivisionError):
@@ -220,7 +217,7 @@ def test_an_error_in_the_predicate_is_the_waiting_coroutines(purgatory, errors):
     assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
 
 
-def test_a_loop_that_is_gone_bothers_nobody(purgatory, timer, errors):
+def test_check_after_the_loop_was_closed(purgatory, timer, errors):
     async def main():
         waiting = purgatory.wait(["key"], lambda: box, 5)
         waiting.send(None)
@@ -235,7 +232,7 @@ def test_a_loop_that_is_gone_bothers_nobody(purgatory, timer, errors):
     assert len(timer) == 0
 
 
-def test_bad_arguments_are_refused_and_change_nothing(purgatory):
+def test_wait_refuses_bad_arguments(purgatory):
     async def main():
         for arguments, error in [
             ((["key"], None, 1), TypeError),
@@ -257,7 +254,7 @@ def test_bad_arguments_are_refused_and_change_nothing(purgatory):
     assert purgatory.stats() == (0, 0, 0, 0, 0)
 
 
-def test_the_purgatory_without_coroutines_does_not_import_asyncio():
+def test_purgatory_does_not_import_asyncio():
     assert (
         output_of(
             "-c",

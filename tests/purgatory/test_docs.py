@@ -1,4 +1,4 @@
-"""What docs/purgatory.md shows is what happens."""
+"""The examples of docs/purgatory.md."""
 
 import io
 import re
@@ -13,12 +13,12 @@ PAGE = (ROOT / "docs" / "purgatory.md").read_text()
 EXAMPLES = re.findall(r"```python\n((?s:.*?))```\n\n((?:    .*\n)+)", PAGE)
 
 
-def test_the_page_has_its_examples():
+def test_page_has_its_examples():
     assert len(EXAMPLES) == PAGE.count("```python") == 4
 
 
 @pytest.mark.parametrize(("code", "shown"), EXAMPLES)
-def test_an_example_prints_what_is_shown_below_it(code, shown):
+def test_example_prints_the_output_shown_below_it(code, shown):
     if "hwheel.metrics" in code:
         pytest.importorskip("prometheus_client")
     printed = io.StringIO()
@@ -27,7 +27,7 @@ def test_an_example_prints_what_is_shown_below_it(code, shown):
     assert printed.getvalue() == re.sub("^    ", "", shown, flags=re.MULTILINE)
 
 
-def test_the_broker_in_miniature_prints_what_the_page_shows():
+def test_broker_example_prints_the_output_on_the_page():
     printed = io.StringIO()
     with redirect_stdout(printed):
         runpy.run_path(str(ROOT / "examples" / "broker_in_miniature.py"), run_name="__main__")

@@ -1,4 +1,4 @@
-"""DelayedFuturePurgatory: all futures done, or the time over."""
+"""DelayedFuturePurgatory: a callback when all futures are done, or at the timeout."""
 
 import gc
 import threading
@@ -12,31 +12,29 @@ from hwheel.purgatory import DelayedFuturePurgatory
 
 
 @pytest.fixture
-def futures_purgatory(timer):
+def future_purgatory(timer):
     with DelayedFuturePurgatory("futures", timer) as purgatory:
         yield purgatory
 
 
-def test_what_is_done_already_is_called_back_at_once(futures_purgatory):
+def test_callback_runs_at_once_if_all_futures_are_done(future_purgatory):
     done = Future()
     done.set_result(1)
     failed = Future()
     failed.set_exception(ZeroDivisionError())
     called = []
     for futures in ([], [done], [done, failed], (future for future in (failed, done))):
-        operation = futures_purgatory.try_complete_else_watch(
-            100, futures, lambda: called.append(threading.get_ident())
-        )
+        operation = future_purgatory.try_complete_else_watch(100, futures, lambda: called.append(threading.get_ident()))
         assert operation.is_completed
     assert called == [threading.get_ident()] * 4
-    assert futures_purgatory.purgatory.stats() == (0, 0, 4, 0, 0)
+    assert future_purgatory.purgatory.stats() == (0, 0, 4, 0, 0)
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
-def test_it_calls_back_once_when_the_last_future_is_done(futures_purgatory, timer, order):
+def test_callback_runs_once_when_the_last_future_is_done(future_purgatory, timer, order):
     futures = [Future() for _ in range(3)]
     called = []
-    operation = futures_purgatory.try_complete_else_watch(100, futures, lambda: called.append(1))
+    operation = future_purgatory.try_complete_else_watch(100, futures, lambda: called.append(1))
     for number in order[:2]:
         futures[number].set_result(number)
         assert not operation.is_completed
@@ -45,21 +43,21 @@ def test_it_calls_back_once_when_the_last_future_is_done(futures_purgatory, time
     futures[order[2]].cancel()
     assert called == [1]
     assert operation.is_completed
-    assert (len(timer), futures_purgatory.purgatory.watched) == (0, 0)
+    assert (len(timer), future_purgatory.purgatory.watched) == (0, 0)
     timer.advance(0.1)
     assert called == [1]
 
 
-def test_the_same_future_twice_is_one(futures_purgatory):
+def test_duplicate_future_counts_once(future_purgatory):
     future = Future()
     called = []
-    futures_purgatory.try_complete_else_watch(100, [future, future], lambda: called.append(1))
+    future_purgatory.try_complete_else_watch(100, [future, future], lambda: called.append(1))
     future.set_result(1)
     assert called == [1]
 
 
-def test_a_timeout_cancels_what_has_not_begun_and_leaves_what_runs(timer):
-    """An executor goes on working afterwards: its thread has not met a future that somebody else has finished."""
+def test_timeout_cancels_queued_futures_and_leaves_running_ones(timer):
+    """The executor keeps working, because the timeout does not finish a future that is running."""
     go_on = threading.Event()
     begun = threading.Event()
 
@@ -89,7 +87,7 @@ def test_a_timeout_cancels_what_has_not_begun_and_leaves_what_runs(timer):
         assert seen == [(False, True)]
 
 
-def test_a_timeout_fails_what_is_not_done_if_that_is_wanted(timer):
+def test_timeout_fails_pending_futures_with_fail_pending(timer):
     with DelayedFuturePurgatory("futures", timer, fail_pending=True) as purgatory:
         done, pending, running = Future(), Future(), Future()
         running.set_running_or_notify_cancel()
@@ -105,7 +103,7 @@ def test_a_timeout_fails_what_is_not_done_if_that_is_wanted(timer):
             pending.result()
 
 
-def test_a_future_that_is_done_while_the_others_are_failed_stays_as_it_is(timer, errors):
+def test_future_finished_during_the_timeout_keeps_its_result(timer, errors):
     with DelayedFuturePurgatory("futures", timer, fail_pending=True) as purgatory:
         first, second = Future(), Future()
         first.add_done_callback(lambda _: second.set_result("answer"))
@@ -115,10 +113,10 @@ def test_a_future_that_is_done_while_the_others_are_failed_stays_as_it_is(timer,
     assert called == ["answer"] and errors == []
 
 
-def test_a_future_that_is_never_done_keeps_no_expired_operation_alive(futures_purgatory, timer):
+def test_unfinished_future_does_not_keep_an_expired_operation_alive(future_purgatory, timer):
     future = Future()
     future.set_running_or_notify_cancel()
-    operation = futures_purgatory.try_complete_else_watch(100, [future], lambda: None)
+    operation = future_purgatory.try_complete_else_watch(100, [future], lambda: None)
     gone = weakref.ref(operation)
     del operation
     gc.disable()
@@ -129,14 +127,14 @@ def test_a_future_that_is_never_done_keeps_no_expired_operation_alive(futures_pu
         gc.enable()
 
 
-def test_an_error_in_the_callback_is_reported(futures_purgatory, errors):
+def test_error_in_the_callback_is_reported(future_purgatory, errors):
     future = Future()
-    operation = futures_purgatory.try_complete_else_watch(100, [future], lambda: 1 / 0)
+    operation = future_purgatory.try_complete_else_watch(100, [future], lambda: 1 / 0)
     future.set_result(1)
     assert [(source, type(error)) for source, error in errors] == [(operation, ZeroDivisionError)]
 
 
-def test_futures_that_threads_finish_at_the_same_time(many_switches):
+def test_futures_finished_concurrently(many_switches):
     with DelayedFuturePurgatory() as purgatory, ThreadPoolExecutor(4) as pool:
         called = [[] for _ in range(200)]
         submitted = []
@@ -148,7 +146,7 @@ def test_futures_that_threads_finish_at_the_same_time(many_switches):
     assert called == [[1]] * 200
 
 
-def test_close_returns_what_waits(timer):
+def test_close_returns_waiting_operations(timer):
     purgatory = DelayedFuturePurgatory("futures", timer)
     future = Future()
     called = []
@@ -168,13 +166,13 @@ def test_close_returns_what_waits(timer):
 @pytest.mark.parametrize(
     "arguments", [(100, [1], print), (100, [Future()], None), (None, [Future()], print), (1, 2, print)]
 )
-def test_bad_arguments_are_refused(futures_purgatory, arguments):
+def test_future_purgatory_refuses_bad_arguments(future_purgatory, arguments):
     with pytest.raises(TypeError):
-        futures_purgatory.try_complete_else_watch(*arguments)
-    assert futures_purgatory.purgatory.stats() == (0, 0, 0, 0, 0)
+        future_purgatory.try_complete_else_watch(*arguments)
+    assert future_purgatory.purgatory.stats() == (0, 0, 0, 0, 0)
 
 
-def test_its_own_timer_is_closed_with_it():
+def test_owned_timer_is_closed_with_the_future_purgatory():
     purgatory = DelayedFuturePurgatory("own", reaper=False)
     purgatory.try_complete_else_watch(0, [Future()], lambda: called.append(1))
     called = []

@@ -1,4 +1,4 @@
-"""A Ctrl-C at any line of the purgatories' Python code: no future and no operation is lost, no lock stays taken."""
+"""An interrupt at any line of the purgatories' Python code loses no future or operation and leaves no lock held."""
 
 import asyncio
 from concurrent.futures import Future
@@ -13,7 +13,7 @@ HERE = ("purgatory.py", "operation.py", "asyncio_wait.py")
 
 
 @pytest.mark.parametrize("action", ["close", "cancel_for_key"])
-def test_operations_that_are_taken_out(timer, flagged, action):
+def test_interrupted_close_or_cancel_loses_no_operation(timer, flagged, action):
     def scenario():
         purgatory = DelayedOperationPurgatory("interrupted", timer)
         operations = [flagged(delay) for delay in (5000, 3000, 4000)]
@@ -25,7 +25,7 @@ def test_operations_that_are_taken_out(timer, flagged, action):
             assert sorted(map(id, [*(returned or []), *again])) == sorted(map(id, operations))
             assert again == sorted(again, key=lambda operation: operation.delay_ms)
         else:
-            # The first is still watched for another key: it comes from both.
+            # Both calls return the first operation, which is also watched for another key.
             assert {id(one) for one in [*(returned or []), *again]} == set(map(id, operations))
         assert purgatory.close() == []
         assert len(timer) == 0 and purgatory.watched == purgatory.num_delayed == 0
@@ -36,7 +36,7 @@ def test_operations_that_are_taken_out(timer, flagged, action):
 
 @pytest.mark.parametrize("fail_pending", [False, True])
 @pytest.mark.parametrize("how", ["add", "finish", "expire"])
-def test_futures(timer, fail_pending, how):
+def test_interrupt_loses_no_future(timer, fail_pending, how):
     def scenario():
         called = []
         purgatory = DelayedFuturePurgatory("interrupted", timer, fail_pending=fail_pending)
@@ -68,7 +68,7 @@ def test_futures(timer, fail_pending, how):
     assert interrupt_each_line(scenario, HERE) > 3
 
 
-def test_a_coroutine_that_waits(timer):
+def test_interrupted_wait_leaves_nothing_watched(timer):
     def scenario():
         purgatory = DelayedOperationPurgatory("interrupted", timer)
         ready = []

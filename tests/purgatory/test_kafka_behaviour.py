@@ -1,4 +1,4 @@
-"""What Kafka's DelayedOperationTest asks of a purgatory, in its numbers."""
+"""The behavior that Kafka's DelayedOperationTest checks, with the same numbers."""
 
 import random
 import threading
@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 
-def test_nothing_waits_and_nothing_is_satisfied(purgatory):
+def test_empty_purgatory_completes_and_cancels_nothing(purgatory):
     assert purgatory.check_and_complete("test1") == 0
     assert purgatory.cancel_for_key("test1") == []
 
 
-def test_an_operation_is_satisfied_once_its_condition_holds(purgatory, flagged):
+def test_check_completes_an_operation_whose_condition_holds(purgatory, flagged):
     first, second = flagged(), flagged()
     assert purgatory.try_complete_else_watch(first, ["test1"]) is False
     assert purgatory.check_and_complete("test1") == 0
@@ -29,7 +29,7 @@ def test_an_operation_is_satisfied_once_its_condition_holds(purgatory, flagged):
     assert first.calls == second.calls == ["on_complete"]
 
 
-def test_what_holds_at_once_is_completed_at_once(purgatory, flagged):
+def test_operation_whose_condition_holds_completes_at_once(purgatory, flagged):
     operation = flagged(completable=True)
     assert purgatory.try_complete_else_watch(operation, ["test1"]) is True
     assert operation.is_completed
@@ -38,7 +38,7 @@ def test_what_holds_at_once_is_completed_at_once(purgatory, flagged):
 
 
 @pytest.mark.parametrize("given_timer", [False, True])
-def test_completed_operations_leave_the_timer_at_once_and_the_lists_when_they_are_checked(
+def test_completed_operations_leave_the_timer_at_once_and_the_lists_at_a_check(
     make_purgatory, timer, flagged, given_timer
 ):
     purgatory = make_purgatory(timer) if given_timer else make_purgatory()
@@ -77,7 +77,7 @@ def test_cancel_for_key_returns_the_operations_and_does_not_complete_them(purgat
     assert purgatory.num_delayed == 1
 
 
-def test_an_operation_cancelled_for_one_key_still_waits_for_its_others_without_a_timeout(purgatory, timer, flagged):
+def test_operation_cancelled_for_one_key_waits_for_its_other_keys_without_a_timeout(purgatory, timer, flagged):
     operation = flagged(10)
     purgatory.try_complete_else_watch(operation, ["a", "b"])
     assert purgatory.cancel_for_key("a") == [operation]
@@ -88,7 +88,7 @@ def test_an_operation_cancelled_for_one_key_still_waits_for_its_others_without_a
     assert purgatory.check_and_complete("b") == 1
 
 
-def test_one_expires_in_its_time_and_the_other_stays(make_purgatory, flagged):
+def test_operation_expires_at_its_deadline_and_a_later_one_stays(make_purgatory, flagged):
     purgatory = make_purgatory()
     start = time.monotonic()
     soon, late = flagged(20), flagged(200_000)
@@ -104,10 +104,10 @@ def test_one_expires_in_its_time_and_the_other_stays(make_purgatory, flagged):
     assert purgatory.stats().expired == purgatory.stats().completed == 1
 
 
-def test_the_condition_is_looked_at_under_the_lock_and_not_by_a_check_that_may_be_put_off(purgatory, flagged):
+def test_add_checks_the_condition_under_the_lock(purgatory, flagged):
     class Strict(flagged):
         def safe_try_complete(self):
-            raise AssertionError("a check that does not wait may miss the event that came before the watch")
+            raise AssertionError("a check that does not wait could miss an event before the watch")
 
     assert not purgatory.try_complete_else_watch(Strict(), ["key"])
 
@@ -120,9 +120,12 @@ def test_safe_try_complete_or_else(flagged):
     assert done == ["action"]
 
 
-def test_twenty_threads_and_two_thousand_attempts_lose_no_wake_up(make_purgatory, flagged):
-    """100 operations, 20 attempts on each; the last attempt to count down makes it completable. try_complete looks
-    before it sleeps, so an attempt that finds the lock taken is about something that its holder has not seen."""
+def test_concurrent_attempts_lose_no_completion(make_purgatory, flagged):
+    """The last of 20 attempts makes an operation completable.
+
+    try_complete() reads the condition before it sleeps, so its result can be out of date when an attempt finds the lock
+    held.
+    """
     attempts, most_ms = 20, 10
     purgatory = make_purgatory()
 

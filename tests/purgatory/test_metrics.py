@@ -1,4 +1,4 @@
-"""stats() as plain numbers, and the same numbers through prometheus_client."""
+"""stats() and its export through prometheus_client."""
 
 import doctest
 
@@ -16,7 +16,7 @@ def registry():
     return prometheus_client.CollectorRegistry()
 
 
-def test_stats_are_plain_numbers_that_do_not_change(purgatory, flagged, timer):
+def test_stats_are_a_snapshot_of_plain_numbers(purgatory, flagged, timer):
     for delay_ms in (10, 20, 30):
         purgatory.try_complete_else_watch(flagged(delay_ms), ["a", "b"])
     before = purgatory.stats()
@@ -30,7 +30,7 @@ def test_stats_are_plain_numbers_that_do_not_change(purgatory, flagged, timer):
         before.watched = 1
 
 
-def test_a_purgatory_is_exported_as_it_is_at_the_moment(registry, purgatory, timer, flagged):
+def test_purgatory_collector_exports_current_values(registry, purgatory, timer, flagged):
     registry.register(metrics.PurgatoryCollector(purgatory, DelayedOperationPurgatory("other", timer)))
     for delay_ms in (10, 20, 30):
         purgatory.try_complete_else_watch(flagged(delay_ms), ["a", "b"])
@@ -48,7 +48,7 @@ def test_a_purgatory_is_exported_as_it_is_at_the_moment(registry, purgatory, tim
     assert (value("watched"), value("delayed"), value("expired_total")) == (2, 0, 3)
 
 
-def test_a_timer_is_exported_with_its_lateness_in_seconds(registry):
+def test_timer_collector_exports_lateness_in_seconds(registry):
     with ManualTimer("requests", never_early=False) as timer:
         registry.register(metrics.TimerCollector(timer))
         for delay in (0.010, 0.020, 3600):
@@ -70,7 +70,7 @@ def test_a_timer_is_exported_with_its_lateness_in_seconds(registry):
             assert value("lateness_seconds", quantile=quantile) == late_ms / 1000
 
 
-def test_a_collector_refuses_what_it_cannot_tell_apart_or_read(timer, purgatory):
+def test_collector_refuses_duplicate_names_and_wrong_types(timer, purgatory):
     with pytest.raises(ValueError, match="'manual'"):
         metrics.TimerCollector(timer, timer)
     with pytest.raises(TypeError, match="BaseTimer"):
@@ -79,6 +79,6 @@ def test_a_collector_refuses_what_it_cannot_tell_apart_or_read(timer, purgatory)
         metrics.PurgatoryCollector(timer)
 
 
-def test_the_examples_are_true():
+def test_docstring_examples_of_metrics():
     assert doctest.testmod(metrics).attempted > 5
     assert doctest.testmod(metrics).failed == 0

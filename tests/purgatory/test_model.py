@@ -1,7 +1,7 @@
-"""A purgatory against plain sets and lists: operations with keys, conditions, completions, timeouts and purges.
+"""A model of the purgatory: operations with keys, conditions, completions, timeouts, and purges.
 
-The model knows nothing of locks, shards or entries. It says which operations wait with which keys, and in which lists
-an entry still stands; every step of the machine is compared with it, and so are the counters after each step.
+The model consists of plain sets and lists, without locks or shards. It holds the waiting operations and the entries of
+each list. Each step of the machine is compared with it, and so are the counters.
 """
 
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ from hwheel import ManualTimer
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 from sampling import search_settings
 
-# 1, 1.0 and True are one key; so are equal tuples that are different objects.
+# 1, 1.0, and True are the same key, and so are equal tuples.
 KEYS = st.sampled_from([1, 1.0, True, 2, 3, "1", ("topic", 0), ("topic", 1), ("topic", 1.0), None])
 SOME_KEYS = st.lists(KEYS, min_size=1, max_size=5)
 DELAYS = st.sampled_from([-1, 0, 1, 2, 5, 300, 70_000, 10**9])
@@ -43,8 +43,8 @@ class PurgatoryMachine(RuleBasedStateMachine):
         self.now = 12_345
         self.operations = {}
         self.completable = set()
-        self.lists = {}  # key -> numbers of operations, in order; completed ones as long as an entry stands
-        self.deadlines = {}  # of those whose timeout is to come
+        self.lists = {}  # key -> numbers of operations in order, including completed ones until their entry is dropped
+        self.deadlines = {}  # of operations with a pending timeout
         self.finished = []  # in the order in which they completed
         self.expired = []
         self.adding = None  # the operation in try_complete_else_watch
@@ -52,7 +52,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
         self.since_purge = 0
         self.purged = 0
 
-    # --- what the operations say ---------------------------------------------------------------------------------
+    # --- calls by the operations ---------------------------------------------------------------------------------
 
     def completes(self, number):
         assert number not in self.finished, "completed twice"
@@ -60,7 +60,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
         deadline_ms = self.deadlines.pop(number, self.now + 1)
         assert number in self.completable or number == self.forced or deadline_ms <= self.now, "nothing completes it"
         if self.adding == number:
-            return  # its condition held at the first look: it is in no list
+            return  # completed by the first check, so it is in no list
         self.since_purge += 1
         if self.since_purge > self.purgatory.purge_interval:
             self.purge_model()
@@ -76,7 +76,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
             self.purged += len(numbers) - len(waiting)
             self.lists[key] = waiting
 
-    # --- what is done to the purgatory ---------------------------------------------------------------------------
+    # --- rules --------------------------------------------------------------------------------------------------
 
     @rule(delay_ms=DELAYS, keys=SOME_KEYS, holds=st.booleans(), then_check=st.none() | KEYS)
     def add(self, delay_ms, keys, holds, then_check):
@@ -108,7 +108,7 @@ class PurgatoryMachine(RuleBasedStateMachine):
         completed = self.purgatory.check_and_complete(key)
         assert completed <= len(ready)
         assert {*ready} <= {*self.finished}
-        # What a check completes may check in turn, and be faster with some of them.
+        # A completed operation may run a check itself, and complete some of these operations first.
         assert completed == len(ready) or len(self.finished) - before >= len(ready)
         self.lists[key] = [
             number for number in self.lists.get(key, []) if number not in visited or number not in self.finished

@@ -1,4 +1,4 @@
-"""An operation by itself: completed once, under its lock, whatever its own methods do."""
+"""A single operation completes once, under its lock, even if its methods raise."""
 
 import threading
 
@@ -6,9 +6,10 @@ import pytest
 
 from hwheel import ManualTimer, SystemTimer
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+from threads import call_in_thread
 
 
-def test_it_completes_once(flagged):
+def test_operation_completes_once(flagged):
     operation = flagged()
     assert not operation.is_completed
     assert operation.force_complete() is True
@@ -20,7 +21,7 @@ def test_it_completes_once(flagged):
     assert operation.calls == ["on_complete"]
 
 
-def test_one_of_many_threads_completes_it(flagged, run_threads, many_switches):
+def test_only_one_of_many_threads_completes_an_operation(flagged, run_threads, many_switches):
     for _ in range(50):
         operation = flagged(completable=True)
         answers = []
@@ -33,7 +34,7 @@ def test_one_of_many_threads_completes_it(flagged, run_threads, many_switches):
         assert sum(answers) == (operation.calls == ["on_complete"])
 
 
-def test_force_complete_says_so_only_when_on_complete_has_run(flagged):
+def test_force_complete_returns_after_on_complete(flagged):
     operation = flagged()
     answers = []
     with operation.lock:
@@ -44,22 +45,18 @@ def test_force_complete_says_so_only_when_on_complete_has_run(flagged):
     assert answers == [(True, ["on_complete"])]
 
 
-@pytest.mark.parametrize("let_go", ["with", "release", "raise"])
-def test_a_check_that_finds_the_lock_taken_does_not_wait_and_is_made_up_for(purgatory, flagged, let_go):
+@pytest.mark.parametrize("release_by", ["with", "release", "raise"])
+def test_check_during_a_held_lock_is_made_at_the_release(purgatory, flagged, release_by):
     operation = flagged()
     purgatory.try_complete_else_watch(operation, ["key"])
-    answers = []
     lock = operation.lock
     lock.acquire()
     operation.completable = True
-    thread = threading.Thread(target=lambda: answers.append(purgatory.check_and_complete("key")))
-    thread.start()
-    thread.join(60)
-    assert answers == [0]
+    assert call_in_thread(lambda: purgatory.check_and_complete("key")) == 0
     assert not operation.is_completed
-    if let_go == "release":
+    if release_by == "release":
         lock.release()
-    elif let_go == "with":
+    elif release_by == "with":
         with operation.lock:
             lock.release()
     else:
@@ -69,8 +66,8 @@ def test_a_check_that_finds_the_lock_taken_does_not_wait_and_is_made_up_for(purg
     assert operation.calls == ["on_complete"]
 
 
-def test_a_check_is_made_up_for_when_the_one_under_way_fails(purgatory, flagged, errors):
-    """Its holder's error is its holder's; the check that was left to it must be made all the same."""
+def test_deferred_check_is_made_although_the_running_check_fails(purgatory, flagged, errors):
+    """The lock holder raises its own error, and must still make the check that another thread left to it."""
 
     class Fails(flagged):
         failed = False
@@ -78,10 +75,8 @@ def test_a_check_is_made_up_for_when_the_one_under_way_fails(purgatory, flagged,
         def try_complete(self):
             if not self.failed:
                 self.failed = True
-                thread = threading.Thread(target=purgatory.check_and_complete, args=("key",))
                 self.completable = True
-                thread.start()
-                thread.join(60)
+                call_in_thread(lambda: purgatory.check_and_complete("key"))
                 raise ZeroDivisionError
             return super().try_complete()
 
@@ -95,7 +90,7 @@ def test_a_check_is_made_up_for_when_the_one_under_way_fails(purgatory, flagged,
     assert errors == []
 
 
-def test_an_error_of_a_check_that_was_made_up_for_is_reported_and_not_of_the_locks_holder(purgatory, flagged, errors):
+def test_error_of_a_deferred_check_is_reported_and_not_raised_in_the_lock_holder(purgatory, flagged, errors):
     class Fails(flagged):
         def try_complete(self):
             if self.completable:
@@ -106,39 +101,31 @@ def test_an_error_of_a_check_that_was_made_up_for_is_reported_and_not_of_the_loc
     purgatory.try_complete_else_watch(operation, ["key"])
     with operation.lock:
         operation.completable = True
-        thread = threading.Thread(target=purgatory.check_and_complete, args=("key",))
-        thread.start()
-        thread.join(60)
+        call_in_thread(lambda: purgatory.check_and_complete("key"))
         assert errors == []
     assert [(source, type(error)) for source, error in errors] == [(operation, ZeroDivisionError)]
     operation.completable = False
 
 
-def test_a_check_of_an_operation_that_no_purgatory_watches_is_made_up_for_too(flagged):
+def test_deferred_check_of_an_unwatched_operation_is_made(flagged):
     operation = flagged()
     with operation.lock:
         operation.completable = True
-        thread = threading.Thread(target=operation.safe_try_complete)
-        thread.start()
-        thread.join(60)
+        call_in_thread(operation.safe_try_complete)
         assert not operation.is_completed
     assert operation.calls == ["on_complete"]
 
 
-def test_the_lock_is_reentrant_and_a_context_manager(flagged):
+def test_lock_is_reentrant_and_a_context_manager(flagged):
     operation = flagged()
     with operation.lock, operation.lock:
         assert operation.lock.acquire(blocking=False)
         operation.lock.release()
-        taken = []
-        thread = threading.Thread(target=lambda: taken.append(operation.lock.acquire(timeout=0.01)))
-        thread.start()
-        thread.join(60)
-        assert taken == [False]
+        assert call_in_thread(lambda: operation.lock.acquire(timeout=0.01)) is False
     assert not operation.lock._is_owned()
 
 
-def test_methods_that_were_not_overridden_say_so():
+def test_missing_override_raises_not_implemented_error():
     operation = DelayedOperation(10)
     with pytest.raises(NotImplementedError, match="DelayedOperation must override try_complete"):
         operation.safe_try_complete()
@@ -148,7 +135,7 @@ def test_methods_that_were_not_overridden_say_so():
 
 
 @pytest.mark.parametrize("delay_ms", [None, "1", float("nan"), float("inf"), True])
-def test_a_delay_that_is_none_is_refused(flagged, delay_ms):
+def test_bad_delay_is_refused(flagged, delay_ms):
     with pytest.raises((TypeError, ValueError)):
         flagged(delay_ms)
 
@@ -175,20 +162,16 @@ class Failing(DelayedOperation):
         self.call("on_expiration")
 
 
-def test_an_error_in_on_complete_is_the_completers_and_leaves_the_operation_completed_and_the_lock_free():
+def test_error_in_on_complete_is_raised_in_the_completer_and_frees_the_lock():
     operation = Failing("on_complete")
     with pytest.raises(ZeroDivisionError):
         operation.force_complete()
     assert operation.is_completed
     assert operation.force_complete() is False
-    free = []
-    thread = threading.Thread(target=lambda: free.append(operation.lock.acquire(blocking=False)))
-    thread.start()
-    thread.join(60)
-    assert free == [True]
+    assert call_in_thread(lambda: operation.lock.acquire(blocking=False)) is True
 
 
-def test_an_error_in_try_complete_frees_the_lock_and_completes_nothing():
+def test_error_in_try_complete_frees_the_lock_and_completes_nothing():
     operation = Failing("try_complete")
     for check in (operation.safe_try_complete, lambda: operation.safe_try_complete_or_else(print)):
         with pytest.raises(ZeroDivisionError):
@@ -198,9 +181,7 @@ def test_an_error_in_try_complete_frees_the_lock_and_completes_nothing():
 
 
 @pytest.mark.parametrize("where", ["on_complete", "on_expiration"])
-def test_an_error_at_the_timeout_goes_to_on_error_and_on_expiration_is_called_all_the_same(
-    purgatory, timer, errors, where
-):
+def test_error_at_the_timeout_is_reported_and_on_expiration_still_runs(purgatory, timer, errors, where):
     class Waiting(Failing):
         def try_complete(self):
             return False
@@ -213,7 +194,7 @@ def test_an_error_at_the_timeout_goes_to_on_error_and_on_expiration_is_called_al
     assert purgatory.stats()[1:4] == (0, 1, 1)
 
 
-def test_an_error_at_the_timeout_goes_to_the_excepthook_if_there_is_no_on_error(monkeypatch, flagged):
+def test_error_at_the_timeout_goes_to_excepthook_without_on_error(monkeypatch, flagged):
     reported = []
     seen = threading.Event()
 
@@ -232,8 +213,8 @@ def test_an_error_at_the_timeout_goes_to_the_excepthook_if_there_is_no_on_error(
     assert reported == [ZeroDivisionError]
 
 
-def test_errors_of_a_check_are_reported_and_the_other_operations_are_checked(purgatory, errors, flagged):
-    class FailsToLook(flagged):
+def test_errors_of_a_check_are_reported_and_other_operations_are_checked(purgatory, errors, flagged):
+    class FailsToCheck(flagged):
         def try_complete(self):
             if self.completable:
                 raise ZeroDivisionError
@@ -243,7 +224,7 @@ def test_errors_of_a_check_are_reported_and_the_other_operations_are_checked(pur
         def on_complete(self):
             raise ZeroDivisionError
 
-    operations = [FailsToLook(), FailsToComplete(), flagged()]
+    operations = [FailsToCheck(), FailsToComplete(), flagged()]
     for operation in operations:
         purgatory.try_complete_else_watch(operation, ["key", "other"])
     for operation in operations:
@@ -276,7 +257,7 @@ def test_keyboard_interrupt_is_not_swallowed(purgatory, flagged):
 
 
 @pytest.mark.parametrize("make_timer", [ManualTimer, lambda: SystemTimer(reaper=False, executor="inline")])
-def test_an_operation_is_a_timer_task_too(make_timer, flagged):
+def test_operation_is_a_timer_task(make_timer, flagged):
     with make_timer() as timer:
         operation = timer.add(flagged(0))
         timer.advance(0) if isinstance(timer, ManualTimer) else timer.advance_clock(0)

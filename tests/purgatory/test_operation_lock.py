@@ -1,6 +1,7 @@
-"""The operations' lock where threads wait for it: none is forgotten, however the wait ends. What keeps what alive."""
+"""The operations' lock: waiters, interrupts, and forks."""
 
 import _thread
+import os
 import signal
 import threading
 import time
@@ -8,9 +9,10 @@ import time
 import pytest
 
 from standard_locks import check_that_it_refuses_what_an_rlock_does
+from threads import call_in_thread
 
 
-def test_many_threads_hold_it_one_at_a_time_and_all_of_them_come_through(flagged, run_threads, many_switches):
+def test_lock_excludes_threads_and_starves_none(flagged, run_threads, many_switches):
     operation = flagged()
     inside = []
     entries = []
@@ -20,7 +22,7 @@ def test_many_threads_hold_it_one_at_a_time_and_all_of_them_come_through(flagged
             with operation.lock, operation.lock:
                 inside.append(None)
                 assert len(inside) == 1
-                time.sleep(0)  # others come to the lock
+                time.sleep(0)  # lets other threads reach the lock
                 inside.pop()
                 entries.append(None)
 
@@ -28,7 +30,7 @@ def test_many_threads_hold_it_one_at_a_time_and_all_of_them_come_through(flagged
     assert len(entries) == 1800
 
 
-def test_threads_that_wait_with_and_without_a_timeout_get_it_when_it_is_free(flagged, eventually):
+def test_waiters_with_and_without_a_timeout_acquire_the_lock(flagged, eventually):
     operation = flagged()
     taken = []
 
@@ -48,26 +50,22 @@ def test_threads_that_wait_with_and_without_a_timeout_get_it_when_it_is_free(fla
     assert sorted(taken) == [(-1, True), (-1, True), (0, False), (0.01, False), (100, True)]
 
 
-def test_its_arguments_and_errors_are_those_of_an_rlock(flagged):
+def test_lock_has_the_arguments_and_errors_of_an_rlock(flagged):
     lock = flagged().lock
     check_that_it_refuses_what_an_rlock_does(lock)
     with lock:
-        failed = []
 
         def release():
             with pytest.raises(RuntimeError):
                 lock.release()
-            failed.append(True)
+            return True
 
-        thread = threading.Thread(target=release)
-        thread.start()
-        thread.join(60)
-        assert failed
+        assert call_in_thread(release)
         assert lock._is_owned()
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that send signals")
-def test_a_signal_handler_that_raises_ends_the_wait_of_the_main_thread_and_no_one_elses(flagged):
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs setitimer()")
+def test_exception_of_a_signal_handler_ends_only_the_wait_of_the_main_thread(flagged):
     operation = flagged()
     held, go_on = threading.Event(), threading.Event()
 
@@ -102,12 +100,9 @@ def test_a_signal_handler_that_raises_ends_the_wait_of_the_main_thread_and_no_on
     assert answers == [True]
 
 
-# --- references --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("timeout", [-1, 60])
-def test_an_interruption_between_the_release_and_the_turn_of_who_waits_leaves_the_lock_free(flagged, timeout):
-    """The thread that is woken has yet to get the GIL, say. An interrupt_main() wakes nobody: the release does."""
+def test_interrupt_between_the_release_and_the_wake_up_leaves_the_lock_free(flagged, timeout):
+    """The release wakes the waiter, which has not yet acquired the GIL. interrupt_main() does not wake a thread."""
     operation = flagged()
     held, waits = threading.Event(), threading.Event()
 
@@ -115,7 +110,7 @@ def test_an_interruption_between_the_release_and_the_turn_of_who_waits_leaves_th
         with operation.lock:
             held.set()
             waits.wait()
-            time.sleep(0.1)  # until it does; later no harm is done, but nothing is tested
+            time.sleep(0.1)  # until the main thread waits; if it does not yet, nothing is tested
             _thread.interrupt_main()
 
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -132,7 +127,7 @@ def test_an_interruption_between_the_release_and_the_turn_of_who_waits_leaves_th
     assert not operation.lock._is_owned()
 
 
-def test_very_many_keys_each_given_twice_count_once(purgatory, flagged):
+def test_duplicates_of_many_keys_count_once(purgatory, flagged):
     operation = flagged()
     purgatory.try_complete_else_watch(operation, [*range(50_000), *range(50_000)])
     assert purgatory.watched == 50_000
@@ -140,7 +135,7 @@ def test_very_many_keys_each_given_twice_count_once(purgatory, flagged):
     assert purgatory.purge() == 50_000
 
 
-def test_an_error_in_the_comparison_of_a_key_is_the_adders_and_leaves_nothing_watched(purgatory, flagged):
+def test_error_in_a_key_comparison_is_raised_and_leaves_nothing_watched(purgatory, flagged):
     class Breaks:
         broken = False
 
@@ -163,3 +158,139 @@ def test_an_error_in_the_comparison_of_a_key_is_the_adders_and_leaves_nothing_wa
     bad.broken = False
     assert purgatory.try_complete_else_watch(flagged(completable=False), [bad]) is False
     assert purgatory.watched == 2
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+OPERATIONS = """
+from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+
+class Op(DelayedOperation):
+    ready = True
+    def try_complete(self):
+        return self.ready and self.force_complete()
+    def on_complete(self):
+        pass
+
+def in_thread(function):
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(function()), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive(), "the thread hangs"
+    return answers[0]
+
+def hold(lock):
+    # Let another thread take the lock. Return the event that makes it release the lock.
+    held, release = threading.Event(), threading.Event()
+    def body():
+        with lock, lock:
+            held.set()
+            release.wait(60)
+    threading.Thread(target=body, daemon=True).start()
+    assert held.wait(60)
+    return release
+"""
+
+
+@needs_fork
+def test_lock_held_by_another_thread_is_free_in_the_child(run_script):
+    answer = run_script(
+        OPERATIONS
+        + """
+ops = [Op(60_000) for _ in range(4)]
+releases = [hold(op.lock) for op in ops]
+waits = threading.Thread(target=lambda: ops[0].force_complete(), daemon=True)
+waits.start()
+time.sleep(0.05)        # until it waits for the lock; the test also passes if it does not yet
+
+def child():
+    assert not ops[0].lock._is_owned()
+    assert ops[0].safe_try_complete()
+    # New threads with the identifiers of the former holders do not own the locks.
+    for op in ops[1:]:
+        def use():
+            assert not op.lock._is_owned()
+            with op.lock:
+                assert op.lock._is_owned()
+                assert not in_thread(lambda: op.lock.acquire(False)), "two threads hold the lock"
+            assert not op.lock._is_owned()
+            return True
+        assert in_thread(use)
+        assert in_thread(op.force_complete)
+
+in_child(child)
+assert not ops[0].lock.acquire(False) and not ops[0].lock._is_owned()
+for release in releases:
+    release.set()
+waits.join(60)
+assert ops[0].is_completed and in_thread(ops[1].force_complete)
+"""
+    )
+    assert answer == (0, "", "")
+
+
+@needs_fork
+def test_release_in_the_child_wakes_its_waiters_and_not_those_of_the_parent(run_script):
+    answer = run_script(
+        OPERATIONS
+        + """
+op = Op(60_000)
+with op.lock:
+    parents = [threading.Thread(target=lambda: op.lock.acquire(timeout=30), daemon=True) for _ in range(3)]
+    for thread in parents:
+        thread.start()
+    time.sleep(0.05)
+
+    def child():
+        assert op.lock._is_owned(), "the forking thread lost its lock"
+        taken = []
+        def wait():
+            with op.lock:
+                taken.append(1)
+        threads = [threading.Thread(target=wait, daemon=True) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.05)
+        assert not taken
+        op.lock.release()
+        for thread in threads:
+            thread.join(30)
+        assert len(taken) == 3, taken
+        op.lock.acquire()
+
+    in_child(child)
+"""
+    )
+    assert answer == (0, "", "")
+
+
+@needs_fork
+def test_grandchild_forked_by_another_thread(run_script):
+    answer = run_script(
+        OPERATIONS
+        + """
+first, second, own = Op(60_000), Op(60_000), Op(60_000)
+
+def child():
+    hold(second.lock)
+    def fork_again():
+        def grandchild():
+            assert own.lock.acquire(timeout=30), "the owner is not in the grandchild"
+            assert second.lock.acquire(timeout=30), "the holder is not in the grandchild"
+            assert first.lock.acquire(timeout=30)
+            assert third.lock._is_owned()
+            third.lock.release()
+            assert not third.lock._is_owned()
+        third = Op(60_000)
+        with third.lock:
+            in_child(grandchild)
+        return True
+    assert in_thread(fork_again)
+
+hold(first.lock)
+with own.lock:
+    in_child(child)
+"""
+    )
+    assert answer == (0, "", "")

@@ -1,4 +1,4 @@
-"""The purgatory's arguments, its life and death, and its docstrings."""
+"""Arguments, adds, close, owned timers, forks, and docstrings of DelayedOperationPurgatory."""
 
 import os
 import threading
@@ -22,7 +22,7 @@ from programs import output_of
         ({"purge_interval": 1.5}, TypeError),
     ],
 )
-def test_bad_arguments_of_a_purgatory_are_refused(arguments, error):
+def test_constructor_refuses_bad_arguments(arguments, error):
     with pytest.raises(error):
         DelayedOperationPurgatory(**{"name": "bad", **arguments})
 
@@ -34,7 +34,7 @@ def test_bad_arguments_of_a_purgatory_are_refused(arguments, error):
         *[(bad, TypeError) for bad in ("key", b"key", None, 5, [[]], ["good", {}])],
     ],
 )
-def test_bad_keys_are_refused_and_change_nothing(purgatory, flagged, keys, error):
+def test_bad_keys_are_refused(purgatory, flagged, keys, error):
     operation = flagged(completable=True)
     with pytest.raises(error):
         purgatory.try_complete_else_watch(operation, keys)
@@ -44,7 +44,7 @@ def test_bad_keys_are_refused_and_change_nothing(purgatory, flagged, keys, error
     assert not purgatory.try_complete_else_watch(operation, ["good"])
 
 
-def test_keys_compare_by_value_and_one_given_twice_counts_once(purgatory, flagged):
+def test_keys_compare_by_value_and_duplicates_count_once(purgatory, flagged):
     operation = flagged()
     purgatory.try_complete_else_watch(operation, (key for key in [("topic", 1), ("topic", 1.0), "b", "b"]))
     assert purgatory.watched == 2
@@ -57,7 +57,7 @@ def test_keys_compare_by_value_and_one_given_twice_counts_once(purgatory, flagge
             purgatory.cancel_for_key(key)
 
 
-def test_what_is_no_operation_or_was_used_before_is_refused(purgatory, timer, flagged):
+def test_non_operations_and_used_operations_are_refused(purgatory, timer, flagged):
     with pytest.raises(TypeError):
         purgatory.try_complete_else_watch(TimerTask(5), ["key"])
     twice = flagged()
@@ -78,7 +78,7 @@ def test_what_is_no_operation_or_was_used_before_is_refused(purgatory, timer, fl
     assert (purgatory.watched, purgatory.stats().completed) == (1, 0)
 
 
-def test_an_operation_that_the_timer_refuses_is_not_watched(flagged):
+def test_operation_refused_by_the_timer_is_not_watched(flagged):
     with ManualTimer(max_pending=1) as timer, DelayedOperationPurgatory("full", timer) as purgatory:
         purgatory.try_complete_else_watch(flagged(), ["key"])
         refused = flagged()
@@ -93,7 +93,7 @@ def test_an_operation_that_the_timer_refuses_is_not_watched(flagged):
 
 
 @pytest.mark.parametrize("look", [1, 2])
-def test_an_operation_that_fails_to_look_is_not_watched_and_its_adder_hears_of_it(purgatory, errors, flagged, look):
+def test_error_of_try_complete_is_raised_and_the_operation_is_not_watched(purgatory, errors, flagged, look):
     class Fails(flagged):
         looked = 0
 
@@ -111,9 +111,7 @@ def test_an_operation_that_fails_to_look_is_not_watched_and_its_adder_hears_of_i
 
 @pytest.mark.parametrize("look", [1, 2])
 @pytest.mark.parametrize("error", [ZeroDivisionError, TimerClosed, KeyboardInterrupt])
-def test_an_operation_whose_completing_fails_has_left_and_is_counted_and_its_adder_hears_of_it(
-    purgatory, errors, flagged, look, error
-):
+def test_error_of_on_complete_is_raised_and_the_operation_is_counted(purgatory, errors, flagged, look, error):
     class Fails(flagged):
         looks = 0
 
@@ -131,7 +129,7 @@ def test_an_operation_whose_completing_fails_has_left_and_is_counted_and_its_add
 
 
 @pytest.mark.parametrize("look", [1, 2])
-def test_an_operation_that_completes_without_saying_so_is_not_watched(purgatory, timer, flagged, look):
+def test_operation_that_completes_but_returns_false_is_not_watched(purgatory, timer, flagged, look):
     class ForgetsToReturn(flagged):
         looked = 0
 
@@ -146,7 +144,7 @@ def test_an_operation_that_completes_without_saying_so_is_not_watched(purgatory,
     assert (purgatory.watched, purgatory.num_delayed, len(timer)) == (0, 0, 0)
 
 
-def test_taking_the_timeout_away_leaves_the_operation_watched(purgatory, timer, flagged):
+def test_cancelled_timeout_leaves_the_operation_watched(purgatory, timer, flagged):
     operation = flagged(10)
     purgatory.try_complete_else_watch(operation, ["key"])
     assert operation.cancel() is True
@@ -159,7 +157,7 @@ def test_taking_the_timeout_away_leaves_the_operation_watched(purgatory, timer, 
 
 
 @pytest.mark.parametrize("delay_ms", [0, -5])
-def test_a_timeout_of_nothing_expires_at_once_but_not_in_the_caller(purgatory, timer, flagged, delay_ms):
+def test_zero_timeout_expires_at_the_next_dispatch(purgatory, timer, flagged, delay_ms):
     operation = flagged(delay_ms)
     assert not purgatory.try_complete_else_watch(operation, ["key"])
     assert not operation.is_completed
@@ -167,7 +165,7 @@ def test_a_timeout_of_nothing_expires_at_once_but_not_in_the_caller(purgatory, t
     assert operation.calls == ["on_complete", "on_expiration"]
 
 
-def test_close_returns_what_waits_in_order_of_deadlines_and_leaves_a_given_timer_open(timer, flagged):
+def test_close_returns_operations_by_deadline_and_leaves_the_timer_open(timer, flagged):
     purgatory = DelayedOperationPurgatory("closing", timer)
     other = timer.call_later(5, int)
     late, soon, done, cancelled = (flagged(delay_ms) for delay_ms in (200, 100, 50, 70))
@@ -193,8 +191,7 @@ def test_close_returns_what_waits_in_order_of_deadlines_and_leaves_a_given_timer
     assert repr(purgatory) == "<DelayedOperationPurgatory 'closing', closed>"
 
 
-def test_close_does_not_return_what_is_about_to_be_completed(make_timer, make_purgatory, flagged, eventually):
-    """Its timeout was handed out, to an executor that is busy."""
+def test_close_does_not_return_an_operation_whose_timeout_is_queued(make_timer, make_purgatory, flagged, eventually):
     busy = threading.Event()
     with ThreadPoolExecutor(1) as executor:
         try:
@@ -210,7 +207,7 @@ def test_close_does_not_return_what_is_about_to_be_completed(make_timer, make_pu
     assert operation.calls == ["on_complete", "on_expiration"]
 
 
-def test_of_a_cancel_and_a_close_in_its_middle_one_returns_what_both_have_found(purgatory, flagged):
+def test_close_during_cancel_for_key_returns_each_operation_once(purgatory, flagged):
     returned = []
 
     class Closes(flagged):
@@ -225,7 +222,7 @@ def test_of_a_cancel_and_a_close_in_its_middle_one_returns_what_both_have_found(
     assert returned == [operation]
 
 
-def test_close_forgets_the_keys_of_what_is_completed(purgatory, flagged):
+def test_close_drops_entries_of_completed_operations(purgatory, flagged):
     operation = flagged()
     assert not purgatory.try_complete_else_watch(operation, ["key", "other"])
     operation.completable = True
@@ -233,7 +230,7 @@ def test_close_forgets_the_keys_of_what_is_completed(purgatory, flagged):
     assert purgatory.close() == [] and purgatory.watched == 0
 
 
-def test_its_own_timer_has_its_name_and_is_closed_with_it(flagged):
+def test_owned_timer_has_the_name_and_is_closed_with_the_purgatory(flagged):
     with DelayedOperationPurgatory("own") as purgatory:
         purgatory.try_complete_else_watch(flagged(), ["key"])
         names = {thread.name for thread in threading.enumerate()}
@@ -259,8 +256,7 @@ def test_close_inside_an_operation(flagged):
     assert closed.wait(60)
 
 
-def test_closing_races_with_adding(flagged, run_threads, many_switches):
-    """Whatever was added is returned, or refused, or completed; and never left behind."""
+def test_each_add_during_close_is_returned_or_refused(flagged, run_threads, many_switches):
     for _ in range(30):
         purgatory = DelayedOperationPurgatory("race", timer := ManualTimer())
         accepted, refused, returned = [], [], []
@@ -275,12 +271,12 @@ def test_closing_races_with_adding(flagged, run_threads, many_switches):
                     refused.append(operation)
 
         run_threads([add, add, lambda: returned.extend(purgatory.close())])
-        assert {*accepted} == {*returned}, "an operation that was refused is its adder's"
+        assert {*accepted} == {*returned}, "close() must return exactly the accepted operations"
         assert not {*refused} & {*returned}
         assert (purgatory.watched, purgatory.num_delayed, len(timer)) == (0, 0, 0)
 
 
-def test_without_a_reaper_there_is_no_thread_and_the_clock_is_advanced_by_hand(flagged):
+def test_purgatory_without_a_reaper_starts_no_thread(flagged):
     before = threading.active_count()
     with DelayedOperationPurgatory("by hand", reaper=False) as purgatory:
         operation = flagged(1)
@@ -291,14 +287,14 @@ def test_without_a_reaper_there_is_no_thread_and_the_clock_is_advanced_by_hand(f
         assert threading.active_count() == before
 
 
-def test_advance_clock_is_for_timers_without_a_reaper(purgatory):
+def test_advance_clock_needs_a_timer_without_a_reaper(purgatory):
     with pytest.raises(RuntimeError, match=r"ManualTimer; call its advance\(\)"):
         purgatory.advance_clock(1)
     with DelayedOperationPurgatory("reaper") as other, pytest.raises(RuntimeError):
         other.advance_clock(1)
 
 
-def test_an_idle_purgatory_wakes_nothing(eventually, flagged):
+def test_idle_purgatory_causes_no_wake_ups(eventually, flagged):
     with SystemTimer("idle") as timer, DelayedOperationPurgatory("idle", timer, purge_interval=0) as purgatory:
         purgatory.try_complete_else_watch(flagged(1), ["key"])
         eventually(lambda: purgatory.stats().expired == 1)
@@ -307,8 +303,8 @@ def test_an_idle_purgatory_wakes_nothing(eventually, flagged):
         assert timer.stats().wakeups <= wakeups + 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_forked_child_has_an_empty_purgatory_that_works_though_locks_were_held():
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forked_child_has_an_empty_working_purgatory():
     assert output_of(
         "-c",
         """
@@ -346,7 +342,7 @@ with DelayedOperationPurgatory("fork") as purgatory:
     ).splitlines() == ["0 0 0 0 0", "completed in child", "0 1 1", "1 1 0 0 0", "completed in parent"]
 
 
-def test_the_interpreter_exits_with_operations_waiting():
+def test_interpreter_exits_with_waiting_operations():
     assert (
         output_of(
             "-c",
@@ -364,7 +360,7 @@ print(purgatory.watched)
     )
 
 
-def test_every_public_name_says_what_it_is():
+def test_every_public_name_has_a_docstring():
     for name in hwheel.purgatory.__all__:
         public = getattr(hwheel.purgatory, name)
         assert public.__doc__

@@ -17,7 +17,7 @@ def complete(operations):
         assert operation.force_complete()
 
 
-def test_the_purge_comes_with_the_completion_that_crosses_the_interval(make_purgatory, timer, flagged):
+def test_completion_that_exceeds_the_interval_purges(make_purgatory, timer, flagged):
     purgatory = make_purgatory(timer, purge_interval=10)
     operations = [flagged() for _ in range(15)]
     for operation in operations:
@@ -33,7 +33,7 @@ def test_the_purge_comes_with_the_completion_that_crosses_the_interval(make_purg
     assert purgatory.stats() == (0, 0, 15, 0, 45)
 
 
-def test_purge_interval_zero_purges_at_every_completion(make_purgatory, timer, flagged):
+def test_purge_interval_zero_purges_at_each_completion(make_purgatory, timer, flagged):
     purgatory = make_purgatory(timer, purge_interval=0)
     operations = [flagged(), flagged()]
     for operation in operations:
@@ -42,7 +42,7 @@ def test_purge_interval_zero_purges_at_every_completion(make_purgatory, timer, f
     assert purgatory.watched == 2
 
 
-def test_timeouts_count_towards_the_purge(make_purgatory, timer, flagged):
+def test_timeouts_count_towards_the_purge_interval(make_purgatory, timer, flagged):
     purgatory = make_purgatory(timer, purge_interval=10)
     for delay_ms in range(1, 12):
         purgatory.try_complete_else_watch(flagged(delay_ms), [delay_ms, "all"])
@@ -53,7 +53,7 @@ def test_timeouts_count_towards_the_purge(make_purgatory, timer, flagged):
     assert purgatory.stats() == (0, 0, 11, 11, 22)
 
 
-def test_a_purge_leaves_what_waits_and_its_order(make_purgatory, timer, flagged):
+def test_purge_keeps_waiting_operations_in_order(make_purgatory, timer, flagged):
     purgatory = make_purgatory(timer, purge_interval=0)
     order = []
 
@@ -74,7 +74,7 @@ def test_a_purge_leaves_what_waits_and_its_order(make_purgatory, timer, flagged)
     assert order == [1, 2, 4, 5, 7, 8]
 
 
-def test_the_keys_of_lists_that_are_empty_are_forgotten(make_purgatory, timer, flagged):
+def test_keys_of_empty_lists_are_dropped(make_purgatory, timer, flagged):
     purgatory = make_purgatory(timer, purge_interval=10)
     for number in range(1000):
         operation = flagged(completable=False)
@@ -85,8 +85,7 @@ def test_the_keys_of_lists_that_are_empty_are_forgotten(make_purgatory, timer, f
 
 
 @pytest.mark.parametrize("how", ["force", "check", "timeout", "cancel and force"])
-def test_a_completed_operation_is_released_at_once_though_no_one_checks_its_keys(purgatory, timer, flagged, how):
-    """Not even the garbage collector is needed."""
+def test_completed_operation_is_released_without_a_check_of_its_keys(purgatory, timer, flagged, how):
     gc.disable()
     try:
         operation = flagged(50)
@@ -109,9 +108,8 @@ def test_a_completed_operation_is_released_at_once_though_no_one_checks_its_keys
         gc.enable()
 
 
-def test_memory_is_back_where_it_was_when_999_of_1000_operations_have_completed(make_purgatory, timer, flagged):
-    """A million in `make search`. Their other keys are never checked. What remains is one in a thousand, and fewer than
-    purge_interval empty entries."""
+def test_memory_of_completed_operations_is_released(make_purgatory, timer, flagged):
+    """Only one operation in a thousand stays, and fewer than purge_interval entries of completed operations."""
     purgatory = make_purgatory(timer)
 
     class Small(flagged):
@@ -137,7 +135,7 @@ def test_memory_is_back_where_it_was_when_999_of_1000_operations_have_completed(
                     with operation.lock:
                         assert operation.try_complete()
 
-    one_round(2000)  # caches are warm
+    one_round(2000)  # warms up caches
     for key in range(2000):
         for operation in purgatory.cancel_for_key(key):
             operation.force_complete()
@@ -154,7 +152,7 @@ def test_memory_is_back_where_it_was_when_999_of_1000_operations_have_completed(
     assert purgatory.num_delayed == len(timer) == MANY // 1000
     assert purgatory.watched <= 3 * (MANY // 1000 + purgatory.purge_interval)
     allowed = 1_000 * (MANY // 1000 + purgatory.purge_interval)
-    assert most - before > 10 * allowed, "the measurement sees the operations"
+    assert most - before > 10 * allowed, "the measurement does not include the operations"
     assert after - before < allowed
 
 
@@ -163,8 +161,8 @@ def fail():
 
 
 @pytest.fixture
-def collide(flagged, monkeypatch):
-    """Watches two operations, each by a key of its own; afterwards comparisons fail."""
+def watch_then_break_comparisons(flagged, monkeypatch):
+    """Return a function that watches two operations with different keys and then makes comparisons of keys fail."""
 
     def watch_both(purgatory):
         operations = [flagged(), flagged()]
@@ -176,24 +174,24 @@ def collide(flagged, monkeypatch):
     return watch_both
 
 
-def test_an_error_in_the_comparison_of_a_key_is_raised_by_purge_in_the_end(purgatory, collide):
-    complete(collide(purgatory))
+def test_purge_raises_an_error_of_a_key_comparison_at_its_end(purgatory, watch_then_break_comparisons):
+    complete(watch_then_break_comparisons(purgatory))
     with pytest.raises(ZeroDivisionError):
         purgatory.purge()
     assert purgatory.watched == 0 and purgatory.stats().purged == 2
 
 
-def test_in_a_purge_that_a_completion_begins_it_is_reported(make_purgatory, timer, collide, errors):
+def test_automatic_purge_reports_an_error_of_a_key_comparison(
+    make_purgatory, timer, watch_then_break_comparisons, errors
+):
     purgatory = make_purgatory(timer, purge_interval=0)
-    operations = collide(purgatory)
+    operations = watch_then_break_comparisons(purgatory)
     complete(operations[1:])
     assert [(source, type(error)) for source, error in errors] == [(operations[1], ZeroDivisionError)]
     assert purgatory.watched == 1 and operations[1].is_completed
 
 
-def test_an_operation_that_is_watched_cannot_be_set_up_again_nor_watched_twice(
-    purgatory, make_purgatory, timer, flagged
-):
+def test_watched_operation_cannot_be_initialized_or_watched_again(purgatory, make_purgatory, timer, flagged):
     operation = flagged()
     purgatory.try_complete_else_watch(operation, ["key"])
     with pytest.raises(ValueError, match="added or cancelled already"):
@@ -203,8 +201,8 @@ def test_an_operation_that_is_watched_cannot_be_set_up_again_nor_watched_twice(
     assert purgatory.watched == 1
 
 
-def test_at_the_second_look_of_an_add_it_is_the_adders_and_the_operation_is_complete(purgatory, flagged, monkeypatch):
-    class CompletesAtTheSecondLook(flagged):
+def test_error_of_the_final_check_of_an_add_is_raised_after_completion(purgatory, flagged, monkeypatch):
+    class CompletesAtTheSecondCheck(flagged):
         looks = 0
 
         def try_complete(self):
@@ -215,7 +213,7 @@ def test_at_the_second_look_of_an_add_it_is_the_adders_and_the_operation_is_comp
             return False
 
     purgatory.try_complete_else_watch(flagged(), [HookedKey(1)])
-    operation = CompletesAtTheSecondLook()
+    operation = CompletesAtTheSecondCheck()
     with pytest.raises(ZeroDivisionError):
         purgatory.try_complete_else_watch(operation, [HookedKey(2)])
     assert operation.is_completed and operation.calls == ["on_complete"]

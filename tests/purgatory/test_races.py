@@ -1,4 +1,4 @@
-"""Threads that add, check, complete and let expire what the others have added."""
+"""Threads that add, check, complete, and expire operations concurrently."""
 
 import itertools
 import threading
@@ -8,19 +8,11 @@ import pytest
 
 from hwheel import SystemTimer
 from sampling import seeded_random
+from threads import call_in_thread
 
 
-def in_another_thread(function):
-    thread = threading.Thread(target=function)
-    thread.start()
-    thread.join(60)
-    assert not thread.is_alive()
-
-
-def test_two_operations_that_complete_each_other_through_different_keys_do_not_deadlock(
-    make_purgatory, run_threads, flagged, many_switches
-):
-    """Each holds its own lock in on_complete, surely at the same time, and checks the other's key."""
+def test_operations_that_complete_each_other_do_not_deadlock(make_purgatory, run_threads, flagged, many_switches):
+    """Each operation checks the other's key in on_complete() while both hold their locks."""
     for _ in range(20):
         purgatory = make_purgatory()
         both_hold_their_locks = threading.Barrier(2)
@@ -43,9 +35,7 @@ def test_two_operations_that_complete_each_other_through_different_keys_do_not_d
         assert first.calls == second.calls == ["on_complete"]
 
 
-def test_two_operations_that_check_each_other_while_they_look_at_their_conditions_do_not_deadlock(
-    make_purgatory, run_threads, flagged
-):
+def test_operations_that_check_each_other_do_not_deadlock(make_purgatory, run_threads, flagged):
     purgatory = make_purgatory()
     both_hold_their_locks = threading.Barrier(2)
 
@@ -69,7 +59,7 @@ def test_two_operations_that_check_each_other_while_they_look_at_their_condition
     assert first.calls == second.calls == ["on_complete"]
 
 
-def test_on_complete_may_force_complete_others_both_ways(make_purgatory, run_threads, flagged):
+def test_operations_that_force_each_other_do_not_deadlock(make_purgatory, run_threads, flagged):
     purgatory = make_purgatory()
     both_hold_their_locks = threading.Barrier(2)
 
@@ -87,8 +77,8 @@ def test_on_complete_may_force_complete_others_both_ways(make_purgatory, run_thr
     assert first.calls == second.calls == ["on_complete"]
 
 
-def test_an_event_between_the_first_look_and_the_watch_is_not_missed(purgatory, flagged):
-    class EventComesJustAfterTheFirstLook(flagged):
+def test_event_between_the_first_check_and_the_watch_is_not_missed(purgatory, flagged):
+    class EventAfterTheFirstCheck(flagged):
         looked = 0
 
         def try_complete(self):
@@ -96,17 +86,17 @@ def test_an_event_between_the_first_look_and_the_watch_is_not_missed(purgatory, 
             answer = super().try_complete()
             if self.looked == 1:
                 self.completable = True
-                assert purgatory.check_and_complete("key") == 0  # it is not watched yet
+                assert purgatory.check_and_complete("key") == 0  # not watched yet
             return answer
 
-    operation = EventComesJustAfterTheFirstLook()
+    operation = EventAfterTheFirstCheck()
     assert purgatory.try_complete_else_watch(operation, ["key", "other"]) is True
     assert operation.calls == ["on_complete"]
     assert (purgatory.watched, purgatory.num_delayed, purgatory.stats().completed) == (0, 0, 1)
 
 
-def test_an_event_just_after_the_second_look_is_not_missed_though_its_check_finds_the_lock_taken(purgatory, flagged):
-    class EventComesJustAfterTheSecondLook(flagged):
+def test_event_after_the_second_check_is_not_missed(purgatory, flagged):
+    class EventAfterTheSecondCheck(flagged):
         looked = 0
 
         def try_complete(self):
@@ -114,24 +104,24 @@ def test_an_event_just_after_the_second_look_is_not_missed_though_its_check_find
             answer = super().try_complete()
             if self.looked == 2:
                 self.completable = True
-                in_another_thread(lambda: purgatory.check_and_complete("key"))
+                call_in_thread(lambda: purgatory.check_and_complete("key"))
             return answer
 
-    operation = EventComesJustAfterTheSecondLook()
+    operation = EventAfterTheSecondCheck()
     assert purgatory.try_complete_else_watch(operation, ["key", "other"]) is True
     assert operation.calls == ["on_complete"]
     assert (purgatory.watched, purgatory.num_delayed, purgatory.stats().completed) == (0, 0, 1)
 
 
 class InterposedKey:
-    """A key that does something once, when it is put into its watch list."""
+    """A key that calls action() once, when it is added to its watch list."""
 
     def __init__(self, action):
         self.action = action
-        self.looked_at = False  # the operation's condition, for the first time
+        self.was_checked = False  # set by the first check of the operation
 
     def __hash__(self):
-        if self.looked_at and self.action is not None:
+        if self.was_checked and self.action is not None:
             action, self.action = self.action, None
             action()
         return 1
@@ -139,16 +129,16 @@ class InterposedKey:
 
 @pytest.fixture
 def add_with_interposed(purgatory, flagged):
-    """add_with_interposed(action): adds an operation for three keys, and calls action(it) when it is in one list."""
+    """Return a function that adds an operation with three keys and calls action(operation) after the first list."""
 
-    class FirstLook(flagged):
+    class MarksFirstCheck(flagged):
         def try_complete(self):
-            key.looked_at = True
+            key.was_checked = True
             return super().try_complete()
 
     def add(action):
         nonlocal key
-        operation = FirstLook()
+        operation = MarksFirstCheck()
         key = InterposedKey(lambda: action(operation))
         assert purgatory.try_complete_else_watch(operation, ["before", key, "after"]) in (True, False)
         assert key.action is None
@@ -159,32 +149,28 @@ def add_with_interposed(purgatory, flagged):
 
 
 @pytest.mark.parametrize("thread", ["same", "another"])
-def test_an_operation_that_is_completed_while_it_is_added_to_several_lists_is_left_in_none(
-    purgatory, add_with_interposed, thread
-):
+def test_operation_completed_during_its_add_is_in_no_list(purgatory, add_with_interposed, thread):
     def complete(operation):
         if thread == "same":
             operation.force_complete()
         else:
             operation.completable = True
-            in_another_thread(lambda: purgatory.check_and_complete("before"))
+            call_in_thread(lambda: purgatory.check_and_complete("before"))
 
     operation = add_with_interposed(complete)
     assert operation.calls == ["on_complete"]
     assert (purgatory.watched, purgatory.num_delayed, len(purgatory.timer)) == (0, 0, 0)
 
 
-def test_an_operation_that_close_returns_while_it_is_added_is_neither_watched_nor_in_the_timer(
-    purgatory, add_with_interposed
-):
+def test_operation_returned_by_close_during_its_add_is_not_watched(purgatory, add_with_interposed):
     returned = []
-    operation = add_with_interposed(lambda _: in_another_thread(lambda: returned.extend(purgatory.close())))
+    operation = add_with_interposed(lambda _: call_in_thread(lambda: returned.extend(purgatory.close())))
     assert returned == [operation]
     assert operation.calls == []
     assert (purgatory.watched, purgatory.num_delayed, len(purgatory.timer)) == (0, 0, 0)
 
 
-def test_a_key_that_is_cancelled_while_an_operation_is_added_for_it(purgatory, add_with_interposed):
+def test_cancel_for_key_during_an_add(purgatory, add_with_interposed):
     returned = []
     operation = add_with_interposed(lambda _: returned.extend(purgatory.cancel_for_key("before")))
     assert returned == [operation]
@@ -192,9 +178,7 @@ def test_a_key_that_is_cancelled_while_an_operation_is_added_for_it(purgatory, a
     assert (purgatory.watched, purgatory.num_delayed, len(purgatory.timer)) == (2, 0, 0)
 
 
-def test_random_operations_in_many_threads_complete_once_and_the_counters_are_exact(
-    make_purgatory, run_threads, flagged, many_switches
-):
+def test_random_operations_complete_once_and_counters_are_exact(make_purgatory, run_threads, flagged, many_switches):
     with SystemTimer("races") as timer:
         purgatory = make_purgatory(timer, purge_interval=50)
         keys = range(20)
@@ -228,7 +212,7 @@ def test_random_operations_in_many_threads_complete_once_and_the_counters_are_ex
             operation.completable = True
         for key in keys:
             purgatory.check_and_complete(key)
-        timer.close(run_pending=True)  # what is due by now runs to its end
+        timer.close(run_pending=True)  # runs queued timeouts
         assert all(operation.is_completed for operation in all_operations)
         assert all(operation.calls.count("on_complete") == 1 for operation in all_operations)
         expired = sum("on_expiration" in operation.calls for operation in all_operations)
@@ -237,10 +221,8 @@ def test_random_operations_in_many_threads_complete_once_and_the_counters_are_ex
         assert purgatory.stats()[:4] == (0, 0, len(all_operations), expired)
 
 
-def test_a_condition_that_comes_true_once_in_any_thread_is_always_seen(
-    make_purgatory, run_threads, many_switches, flagged
-):
-    """Adders and the setters of their conditions, with no timeout to help them out."""
+def test_condition_set_in_any_thread_is_seen(make_purgatory, run_threads, many_switches, flagged):
+    """No timeout can hide a lost completion."""
     purgatory = make_purgatory()
     count = 3000
     conditions = [False] * count
@@ -273,7 +255,7 @@ def test_a_condition_that_comes_true_once_in_any_thread_is_always_seen(
     assert purgatory.num_delayed == 0
 
 
-def test_an_operation_that_another_thread_completes_as_its_add_begins_is_no_error(purgatory, flagged, run_threads):
+def test_operation_completed_at_the_start_of_its_add_is_no_error(purgatory, flagged, run_threads):
     operations = [flagged() for _ in range(10_000)]
     begun, errors = [], []
 
@@ -281,7 +263,7 @@ def test_an_operation_that_another_thread_completes_as_its_add_begins_is_no_erro
         def __init__(self, operation):
             self.operation = operation
 
-        def __hash__(self):  # which an add calls just before it looks at the operation
+        def __hash__(self):  # an add calls this before its first check
             if begun[-1:] != [self.operation]:
                 begun.append(self.operation)
             return 7

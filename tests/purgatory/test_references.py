@@ -1,4 +1,4 @@
-"""Which objects a purgatory keeps alive, and for how long."""
+"""References that a purgatory keeps."""
 
 import gc
 import sys
@@ -10,7 +10,7 @@ from hwheel import ManualTimer
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 
 
-def test_an_unwatched_operation_is_released_by_its_user(purgatory, flagged):
+def test_unwatched_operation_is_freed_with_its_last_reference(purgatory, flagged):
     operation = flagged()
     purgatory.try_complete_else_watch(operation, ["a", "b"])
     for key in "a", "b":
@@ -25,7 +25,7 @@ def test_an_unwatched_operation_is_released_by_its_user(purgatory, flagged):
 
 
 def test_the_collector_frees_an_unclosed_purgatory(flagged):
-    """A purgatory that nobody closed and that its own operation leads to: no timeout keeps that one alive."""
+    """The purgatory is in a cycle with its own operation, whose timeout was cancelled."""
     with ManualTimer() as timer:
         purgatory = DelayedOperationPurgatory("garbage", timer)
         operation, other = flagged(), flagged()
@@ -36,19 +36,19 @@ def test_the_collector_frees_an_unclosed_purgatory(flagged):
         gone = [weakref.ref(thing) for thing in (purgatory, operation, other)]
         del purgatory, operation, one
         gc.collect()
-        assert all(ref() is not None for ref in gone), "the other operation leads to all of it"
+        assert all(ref() is not None for ref in gone), "the other operation refers to the purgatory"
         del other
         gc.collect()
         assert [ref() for ref in gone] == [None, None, None]
 
 
-def test_every_reference_is_dropped(purgatory, timer, flagged):
-    """Keys and operations, on all ways out of the lists."""
+def test_references_to_keys_and_operations_are_released(purgatory, timer, flagged):
+    """Try each way in which operations leave the lists."""
 
     class Key:
         pass
 
-    keys = [Key() for _ in range(12)]  # more than are compared with each other
+    keys = [Key() for _ in range(12)]  # more than a linear search compares
     before = [sys.getrefcount(key) for key in keys]
     for how in ("complete", "check", "expire", "cancel", "fail", "close"):
         operation = flagged(10, completable=False)
@@ -92,7 +92,7 @@ class Loose(DelayedOperation):
 
 
 @pytest.mark.parametrize("kind", [Slotted, Loose])
-def test_subclasses_are_freed_in_cycles(kind):
+def test_subclass_in_a_cycle_is_freed(kind):
     operation = kind(5)
     operation.number = [operation]
     gone = weakref.ref(operation)
@@ -101,9 +101,9 @@ def test_subclasses_are_freed_in_cycles(kind):
     assert gone() is None
 
 
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other versions keep attributes in other places")
-def test_attributes_need_no_dict():
-    """A dict each would make an operation with attributes twice as large."""
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other versions store attributes elsewhere")
+def test_attributes_do_not_create_a_dict():
+    """A dict would double the size of an operation with attributes."""
     operation = Loose(5)
     operation.number = "seven"
     found = gc.get_referents(operation)

@@ -62,25 +62,23 @@ def test_wait_behind_a_slow_callback_counts_as_lateness(make_timer, eventually):
 
 def test_stats_add_up_while_threads_work(make_timer, many_switches):
     timer = make_timer()
-    stop = threading.Event()
+    done = []
 
     def churn():
-        while not stop.is_set():
+        while not done:
             timer.call_later(0.002, int)
             timer.call_later(60, int).cancel()
             timer.call_many(array("q", [1, 60_000]), len).cancel()
 
-    workers = [threading.Thread(target=churn) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    try:
-        for _ in range(2000):
-            stats = timer.stats()
-            assert stats.added == stats.expired + stats.cancelled + stats.pending
-    finally:
-        stop.set()
-        for worker in workers:
-            worker.join()
+    def check():
+        try:
+            for _ in range(2000):
+                stats = timer.stats()
+                assert stats.added == stats.expired + stats.cancelled + stats.pending
+        finally:
+            done.append(True)
+
+    run_concurrently(churn, churn, check)
 
 
 LIMIT = 1000

@@ -118,74 +118,74 @@ def test_drain_in_a_callback_run_by_the_caller_raises(how):
     assert said[0] in (0, 1) and said[1] == "later"
 
 
-# --- containers, whose alarm is one task for many entries -----------------------------------------------------------
+# --- containers, which use one task for many entries ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reaper", [True, False])
 def test_dict_entries_expire_at_their_deadlines_during_drain(executor, reaper):
-    timer, told = SystemTimer(executor=executor, reaper=reaper), []
+    timer, reported = SystemTimer(executor=executor, reaper=reaper), []
     begin = time.monotonic()
-    entries = ExpiringDict(0.3, on_expire=lambda pairs: told.append((time.monotonic() - begin, pairs)), timer=timer)
+    entries = ExpiringDict(0.3, on_expire=lambda pairs: reported.append((time.monotonic() - begin, pairs)), timer=timer)
     for i in range(10):
         entries.set(i, i, ttl=0.1 + i / 20)
     assert timer.drain() == []
-    assert [key for _, pairs in told for key, _ in pairs] == [*range(10)] and len(entries) == 0
-    assert all(late >= 0.1 + key / 20 for late, pairs in told for key, _ in pairs)
+    assert [key for _, pairs in reported for key, _ in pairs] == [*range(10)] and len(entries) == 0
+    assert all(late >= 0.1 + key / 20 for late, pairs in reported for key, _ in pairs)
     with pytest.raises(TimerClosed):
         entries["new"] = 1
 
 
-def test_an_alarm_that_is_set_again_between_two_looks_of_drain_is_not_the_end(pool, eventually, monkeypatch):
-    timer, told, looked = SystemTimer(executor=pool), [], threading.Event()
+def test_drain_continues_after_a_wakeup_is_rescheduled_between_two_checks(pool, eventually, monkeypatch):
+    timer, reported, checked = SystemTimer(executor=pool), [], threading.Event()
     may_run_more = ExecutorDispatcher.may_run_more
 
-    def look_once_it_has_run(self, timer):
-        looked.set()
+    def check_after_the_run(self, timer):
+        checked.set()
         eventually(lambda: not may_run_more(self, timer))
         return may_run_more(self, timer)
 
-    def tell(pairs):
-        looked.wait(60)
-        told.extend(key for key, _ in pairs)
+    def report(pairs):
+        checked.wait(60)
+        reported.extend(key for key, _ in pairs)
 
-    monkeypatch.setattr(ExecutorDispatcher, "may_run_more", look_once_it_has_run)
-    entries = ExpiringDict(3600, on_expire=tell, timer=timer)
+    monkeypatch.setattr(ExecutorDispatcher, "may_run_more", check_after_the_run)
+    entries = ExpiringDict(3600, on_expire=report, timer=timer)
     entries.set("now", 1, ttl=0.01)
     entries.set("then", 2, ttl=1)
-    assert timer.drain() == [] and told == ["now", "then"] and len(entries) == 0
+    assert timer.drain() == [] and reported == ["now", "then"] and len(entries) == 0
 
 
 @pytest.mark.parametrize("reaper", [True, False])
 def test_drain_waits_for_a_running_on_expire(executor, reaper):
-    timer, told, entered = SystemTimer(executor=executor, reaper=reaper), [], threading.Event()
+    timer, reported, entered = SystemTimer(executor=executor, reaper=reaper), [], threading.Event()
 
     def on_expire(pairs):
         entered.set()
         while not timer.closed:
             time.sleep(0.001)
         time.sleep(0.1)
-        told.extend(pairs)
+        reported.extend(pairs)
 
     def advance():
-        while not reaper and not entered.is_set():  # the alarm may ring more than once
+        while not reaper and not entered.is_set():  # the wake-up may run more than once
             timer.advance_clock(10)
 
-    # An alarm that rings while it is set, as on a machine where that takes a ms, is set once more.
+    # On a slow machine the wake-up may run while it is being set, and is then set again.
     entries = ExpiringDict(0.1, on_expire=on_expire, timer=timer)
     entries["key"] = 1
     advances = threading.Thread(target=advance)
     advances.start()
     assert entered.wait(60) and len(timer) == 0
-    assert timer.drain() == [] and told == [("key", 1)]
+    assert timer.drain() == [] and reported == [("key", 1)]
     advances.join()
 
 
 def test_dict_entries_left_after_the_timeout_stay_in_the_dict():
-    timer, told = SystemTimer(), []
-    entries = ExpiringDict(3600, on_expire=told.extend, timer=timer)
+    timer, reported = SystemTimer(), []
+    entries = ExpiringDict(3600, on_expire=reported.extend, timer=timer)
     entries.set("soon", 1, ttl=0.1)
     entries["late"] = 2
-    assert len(timer.drain(timeout=0.5)) == 1 and told == [("soon", 1)] and dict(entries) == {"late": 2}
+    assert len(timer.drain(timeout=0.5)) == 1 and reported == [("soon", 1)] and dict(entries) == {"late": 2}
     assert len(timer) == 0
 
 
@@ -210,7 +210,7 @@ def test_waiting_consumer_gets_its_item_during_drain():
 @pytest.mark.parametrize("fork", ["keep", "drop"])
 @pytest.mark.parametrize("where", ["elsewhere", "in a signal handler"])
 def test_forked_child_continues_a_drain(run_script, where, fork, executor):
-    told = run_script(
+    reported = run_script(
         f"""
 timer, ran, children = SystemTimer(executor={executor}, fork={fork!r}), [], []
 timer.call_later(0.5, ran.append, 1)
@@ -237,7 +237,7 @@ if not children[0]:
 assert os.waitpid(children[0], 0)[1] == 0
 """,
     )
-    assert told == (0, "", "")
+    assert reported == (0, "", "")
 
 
 def test_drain_does_not_wait_for_cancelled_tasks():

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_each_task_runs_or_is_in_the_dump(make_timer, executor, many_switches):
     for _ in range(20):
         RAN.clear()
         timer = make_timer(executor=executor)
-        added = []
+        added, dumps = [], []
 
         def add(me, timer=timer, added=added):
             for number in range(me * 1000, me * 1000 + 300):
@@ -53,18 +54,15 @@ def test_each_task_runs_or_is_in_the_dump(make_timer, executor, many_switches):
                     return
                 added.append(number)
 
-        threads = [threading.Thread(target=add, args=(me,)) for me in range(3)]
-        for thread in threads:
-            thread.start()
-        data = None
-        while data is None:
-            try:
-                data = timer.dump()
-            except DumpError as error:
-                assert "faster" in str(error)
-        for thread in threads:
-            thread.join()
-        left = numbers_in(data)
+        def dump(timer=timer, dumps=dumps):
+            while not dumps:
+                try:
+                    dumps.append(timer.dump())
+                except DumpError as error:
+                    assert "faster" in str(error)
+
+        run_concurrently(*[partial(add, me) for me in range(3)], dump)
+        left = numbers_in(dumps[0])
         give_up = time.monotonic() + 30
         while len(RAN) + len(left) < len(added) and time.monotonic() < give_up:
             time.sleep(0.001)  # the pool still runs submitted calls

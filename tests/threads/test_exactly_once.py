@@ -1,16 +1,17 @@
 """Each task of a timer that four threads use has exactly one outcome, and the counters are exact."""
 
 import itertools
-import threading
 import time
 from array import array
 from collections import Counter
+from functools import partial
 
 import pytest
 
 import hwheel_core
 from hwheel import TimerBatch, TimerTask
 from sampling import seeded_random
+from threads import run_concurrently
 
 THREADS = 4
 ROUND_S = 2.0
@@ -25,7 +26,6 @@ class Ledger:
         self.added = []
         self.ran = []
         self.cancelled = []
-        self.errors = []
 
 
 def some_delay_ms(dice):
@@ -36,51 +36,42 @@ def some_delay_ms(dice):
     return FAR_OFF_MS if kind < 0.15 else dice.randrange(1, 200)
 
 
-def play(timer, ledger, shared, seed, stop):
-    """Add, cancel, and reschedule tasks of this thread and of the others until stop is set."""
+def play(timer, ledger, shared, seed, end):
+    """Add, cancel, and reschedule tasks of this thread and of the others until the time `end`."""
     dice = seeded_random(seed)
-    try:
-        while not stop.is_set():
-            action = dice.random()
-            if action < 0.5 or not shared:
-                token = next(ledger.tokens)
-                ledger.added.append(token)
-                delay_ms = some_delay_ms(dice)
-                if dice.random() < 0.5:
-                    task = timer.call_later(delay_ms / 1000, ledger.ran.append, token)
-                else:
-                    task = timer.add(TimerTask(delay_ms, ledger.ran.append, token))
-                shared[dice.randrange(4096)] = token, task
+    while time.monotonic() < end:
+        action = dice.random()
+        if action < 0.5 or not shared:
+            token = next(ledger.tokens)
+            ledger.added.append(token)
+            delay_ms = some_delay_ms(dice)
+            if dice.random() < 0.5:
+                task = timer.call_later(delay_ms / 1000, ledger.ran.append, token)
             else:
-                try:
-                    token, task = shared[dice.choice(list(shared)) if len(shared) < 64 else dice.randrange(4096)]
-                except (KeyError, RuntimeError):  # an empty slot, or another thread resized the dict
-                    continue
-                if action < 0.8:
-                    if task.cancel():
-                        ledger.cancelled.append(token)
-                else:
-                    task.reschedule(some_delay_ms(dice) / 1000)
-    except BaseException as error:
-        ledger.errors.append(error)
+                task = timer.add(TimerTask(delay_ms, ledger.ran.append, token))
+            shared[dice.randrange(4096)] = token, task
+            continue
+        try:
+            token, task = shared[dice.choice(list(shared)) if len(shared) < 64 else dice.randrange(4096)]
+        except (KeyError, RuntimeError):  # an empty slot, or another thread resized the dict
+            continue
+        if action >= 0.8:
+            task.reschedule(some_delay_ms(dice) / 1000)
+        elif task.cancel():
+            ledger.cancelled.append(token)
 
 
-def play_round(timer, seconds, seed):
-    ledger = Ledger()
-    shared = {}
-    stop = threading.Event()
-    players = [threading.Thread(target=play, args=(timer, ledger, shared, f"{seed}-{i}", stop)) for i in range(THREADS)]
-    for player in players:
-        player.start()
-    give_up = time.monotonic() + seconds
-    while time.monotonic() < give_up:
+def check_repeatedly(timer, end):
+    while time.monotonic() < end:
         time.sleep(0.05)
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(timer)
-    stop.set()
-    for player in players:
-        player.join()
-    assert ledger.errors == []
+
+
+def play_round(timer, seconds, seed):
+    ledger, shared, end = Ledger(), {}, time.monotonic() + seconds
+    players = [partial(play, timer, ledger, shared, f"{seed}-{i}", end) for i in range(THREADS)]
+    run_concurrently(*players, partial(check_repeatedly, timer, end))
     return ledger
 
 
@@ -126,50 +117,39 @@ class BatchLedger:
         self.ran.extend(indices)
 
 
-def play_batches(timer, ledgers, errors, seed, stop):
+def play_batches(timer, ledgers, seed, end):
     """Add batches, and cancel single indices, arrays of indices, and whole batches while they expire."""
     dice = seeded_random(seed)
     mine = []
-    try:
-        while not stop.is_set():
-            length = dice.choice([1, 7, 100, 5000])
-            ledger = BatchLedger(length)
-            delays = array("q", [some_delay_ms(dice) if dice.random() < 0.5 else 20 for _ in range(length)])
-            ledger.batch = timer.call_many(delays, ledger.on_due)
-            ledgers.append(ledger)
-            mine.append(ledger)
-            for ledger in dice.sample(mine[-8:], min(4, len(mine))):
-                how = dice.random()
-                if how < 0.4:
-                    ledger.cancelled += ledger.batch.cancel([dice.randrange(ledger.length)])
-                elif how < 0.8:
-                    some = array("q", [dice.randrange(ledger.length) for _ in range(ledger.length // 2)])
-                    ledger.cancelled += ledger.batch.cancel(some)
-                else:
-                    ledger.cancelled += ledger.batch.cancel()
-            time.sleep(dice.random() * 0.02)
-    except BaseException as error:
-        errors.append(error)
+    while time.monotonic() < end:
+        length = dice.choice([1, 7, 100, 5000])
+        ledger = BatchLedger(length)
+        delays = array("q", [some_delay_ms(dice) if dice.random() < 0.5 else 20 for _ in range(length)])
+        ledger.batch = timer.call_many(delays, ledger.on_due)
+        ledgers.append(ledger)
+        mine.append(ledger)
+        for ledger in dice.sample(mine[-8:], min(4, len(mine))):
+            how = dice.random()
+            if how < 0.4:
+                ledger.cancelled += ledger.batch.cancel([dice.randrange(ledger.length)])
+            elif how < 0.8:
+                some = array("q", [dice.randrange(ledger.length) for _ in range(ledger.length // 2)])
+                ledger.cancelled += ledger.batch.cancel(some)
+            else:
+                ledger.cancelled += ledger.batch.cancel()
+        time.sleep(dice.random() * 0.02)
 
 
 def test_each_task_and_batch_index_has_exactly_one_outcome(make_timer, executor, many_switches, soak_seconds):
     reported = []
     timer = make_timer(executor=executor, on_error=lambda source, error: reported.append(error))
-    stop = threading.Event()
-    ledgers, errors = [], []
-    ledger, shared = Ledger(), {}
-    players = [threading.Thread(target=play_batches, args=(timer, ledgers, errors, i, stop)) for i in range(3)]
-    players.append(threading.Thread(target=play, args=(timer, ledger, shared, 3, stop)))
-    for player in players:
-        player.start()
-    time.sleep(soak_seconds)
-    stop.set()
-    for player in players:
-        player.join()
+    ledger, ledgers, end = Ledger(), [], time.monotonic() + soak_seconds
+    players = [partial(play_batches, timer, ledgers, i, end) for i in range(3)]
+    run_concurrently(*players, partial(play, timer, ledger, {}, 3, end))
     returned = timer.close()
     if hasattr(executor, "shutdown"):
         executor.shutdown(wait=True)
-    assert errors + ledger.errors + reported == []
+    assert reported == []
 
     remaining = {id(one): list(one.indices()) for one in returned if isinstance(one, TimerBatch)}
     for one in ledgers:

@@ -1,6 +1,7 @@
 """Executors of the caller, also faulty ones: the reaper survives, each task runs once, and errors are reported."""
 
 import gc
+import math
 import threading
 import weakref
 from array import array
@@ -210,19 +211,22 @@ def test_interrupt_in_a_callback_that_submit_runs_in_the_calling_thread_is_raise
     assert ran == [1] and reported == [ZeroDivisionError]
 
 
+class Interrupted:
+    """An executor whose submit() is interrupted the first `times` times, and then runs the call."""
+
+    def __init__(self, times=math.inf):
+        self.times = times
+
+    def submit(self, function, *args):
+        if self.times:
+            self.times -= 1
+            raise KeyboardInterrupt
+        function(*args)
+
+
 def test_call_is_submitted_again_after_an_interrupted_submit(make_timer, hand_clock):
-    class Interrupted:
-        def __init__(self):
-            self.interruptions = 2
-
-        def submit(self, function, *args):
-            if self.interruptions:
-                self.interruptions -= 1
-                raise KeyboardInterrupt
-            function(*args)
-
     ran = []
-    timer = make_timer(executor=Interrupted(), clock=hand_clock, reaper=False)
+    timer = make_timer(executor=Interrupted(2), clock=hand_clock, reaper=False)
     for i in range(3):
         timer.call_later(0, ran.append, i)
     for _ in range(2):
@@ -234,10 +238,6 @@ def test_call_is_submitted_again_after_an_interrupted_submit(make_timer, hand_cl
 
 
 def test_close_returns_tasks_of_an_interrupted_submit(make_timer, hand_clock):
-    class Interrupted:
-        def submit(self, function, *args):
-            raise KeyboardInterrupt
-
     timer = make_timer(executor=Interrupted(), clock=hand_clock, reaper=False)
     tasks = [timer.call_later(0, print, i) for i in range(3)]
     with pytest.raises(KeyboardInterrupt):
@@ -260,10 +260,6 @@ def test_close_returns_group_tasks_that_an_executor_never_ran(make_timer, hand_c
 
 
 def test_close_returns_batch_indices_of_an_interrupted_submit_first(make_timer, hand_clock):
-    class Interrupted:
-        def submit(self, function, *args):
-            raise KeyboardInterrupt
-
     timer = make_timer(executor=Interrupted(), clock=hand_clock, reaper=False)
     batch = timer.call_many(array("q", [9000, 0, 7000, 0, 8000]), print)
     with pytest.raises(KeyboardInterrupt):

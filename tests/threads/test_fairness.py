@@ -53,24 +53,30 @@ def test_inline_callbacks_that_add_immediately_do_not_starve_other_threads(make_
 PATIENCE_S = 60
 
 
-def test_slow_callback_does_not_delay_another_timer(make_timer, executor):
-    slow, other = make_timer("slow", executor=executor), make_timer("other")
-    release, entered, done = threading.Event(), threading.Event(), threading.Event()
-    slow.call_later(0, lambda: (entered.set(), release.wait(PATIENCE_S)))
+@contextlib.contextmanager
+def blocked_callback(timer):
+    """Block a callback of the timer until the end of the block."""
+    release, entered = threading.Event(), threading.Event()
+    timer.call_later(0, lambda: (entered.set(), release.wait(PATIENCE_S)))
     try:
         assert entered.wait(PATIENCE_S)
-        other.call_later(0.001, done.set)
-        assert done.wait(PATIENCE_S)
+        yield
     finally:
         release.set()
 
 
+def test_slow_callback_does_not_delay_another_timer(make_timer, executor):
+    slow, other = make_timer("slow", executor=executor), make_timer("other")
+    done = threading.Event()
+    with blocked_callback(slow):
+        other.call_later(0.001, done.set)
+        assert done.wait(PATIENCE_S)
+
+
 def test_expired_task_behind_a_slow_callback_can_be_cancelled_and_rescheduled(make_timer, eventually):
     timer = make_timer()
-    release, entered, done = threading.Event(), threading.Event(), threading.Event()
-    timer.call_later(0, lambda: (entered.set(), release.wait(PATIENCE_S)))
-    try:
-        assert entered.wait(PATIENCE_S)
+    done = threading.Event()
+    with blocked_callback(timer):
         ran = []
         due = timer.call_later(0.001, ran.append, "cancelled")
         moved = timer.call_later(0.001, ran.append, "moved")
@@ -82,32 +88,21 @@ def test_expired_task_behind_a_slow_callback_can_be_cancelled_and_rescheduled(ma
         assert due.cancel() is False
         assert moved.reschedule(0.01) is True
         timer.call_later(0.1, done.set)
-    finally:
-        release.set()
     assert done.wait(PATIENCE_S)
     assert ran == ["kept", "moved"]
 
 
 def test_reaper_cascades_while_a_callback_blocks(make_timer, eventually):
     timer = make_timer(wheel_size=2)
-    release, entered = threading.Event(), threading.Event()
-    timer.call_later(0, lambda: (entered.set(), release.wait(PATIENCE_S)))
-    try:
-        assert entered.wait(PATIENCE_S)
+    with blocked_callback(timer):
         before = timer.stats().cascaded
         timer.call_later(0.1, int)
         eventually(lambda: timer.stats().cascaded > before)
-    finally:
-        release.set()
 
 
 def test_slow_callback_in_a_pool_does_not_block_the_pool(make_timer, pool):
     timer = make_timer(executor=pool)
-    release, entered, done = threading.Event(), threading.Event(), threading.Event()
-    timer.call_later(0, lambda: (entered.set(), release.wait(PATIENCE_S)))
-    try:
-        assert entered.wait(PATIENCE_S)
+    done = threading.Event()
+    with blocked_callback(timer):
         timer.call_later(0.001, done.set)
         assert done.wait(PATIENCE_S)
-    finally:
-        release.set()

@@ -88,16 +88,6 @@ def test_reading_a_batch_while_it_is_cancelled_and_closed():
         assert left + sum(cancelled) == 2000
 
 
-@pytest.mark.usefixtures("many_switches")
-def test_only_one_of_many_concurrent_closes_returns_the_tasks(make_timer):
-    for _ in range(10):
-        timer, answers = make_timer(), []
-        tasks = [timer.call_later(100, print) for _ in range(50)]
-        run_concurrently(*[lambda: answers.append(timer.close())] * 4)
-        assert sorted(map(len, answers)) == [0, 0, 0, 50]
-        assert {*tasks} == {task for answer in answers for task in answer}
-
-
 def test_concurrent_advance_of_a_manual_timer_is_refused():
     """The thread that was not refused runs everything."""
     timer, ran, refused = ManualTimer(), [], []

@@ -1,4 +1,4 @@
-"""Every kind of loop on the wheel."""
+"""Fixtures for each kind of loop on the wheel."""
 
 import contextlib
 
@@ -14,24 +14,25 @@ KINDS = {"asyncio": lambda: EventLoop, "uvloop": lambda: wheel_loop(uvloop.Loop)
 
 
 @pytest.fixture(autouse=True)
-def loops_are_let_go(request):
-    """Ends after a test's other fixtures, and before it is counted what has been left behind: pytest itself would keep
-    the loops for longer than that."""
+def release_loops(request):
+    """Release the test's fixtures, which pytest would keep alive, before nothing_left_behind counts objects."""
     yield
-    if request.node.funcargs is not None:  # the test was interrupted
+    if request.node.funcargs is not None:  # None after an interrupted test
         request.node.funcargs.clear()
 
 
 @pytest.fixture(autouse=True)
-def uvloop_is_there(request):
-    """A test on uvloop's loop is skipped, where there is none, before it begins: it might have made a coroutine by
-    then, of which Python would complain, in whatever test runs next, that nobody has awaited it."""
+def skip_without_uvloop(request):
+    """Skip a test on uvloop before it begins if uvloop is missing.
+
+    A later skip could leave a coroutine that was never awaited, and Python would warn during the next test.
+    """
     if "uvloop" in getattr(getattr(request.node, "callspec", None), "id", ""):
         pytest.importorskip("uvloop", reason="uvloop is not installed")
 
 
 @pytest.fixture(params=list(KINDS))
-def loop_class(request, uvloop_is_there):
+def loop_class(request, skip_without_uvloop):
     return KINDS[request.param]()
 
 
@@ -46,7 +47,7 @@ def loop(loop_class):
 
 @pytest.fixture
 def idle(loop):
-    """idle(seconds): runs the loop for so long, with nothing of asyncio's own on the wheel."""
+    """Return idle(seconds), which runs the loop for this long with no other timer on the wheel."""
 
     def run(seconds):
         base_call_later = super(type(loop).__mro__[1], loop).call_later
@@ -57,9 +58,11 @@ def idle(loop):
 
 
 @pytest.fixture
-def clock_stands():
-    """with clock_stands(loop): what is added is added at one time, however long the machine takes for it. (What is late
-    already when it is added is left to the base loop, in whose order it runs.)"""
+def stop_clock():
+    """Return a context manager that stops a loop's clock, so that timers are added at the same time on a slow machine.
+
+    Otherwise a timer could be added after its deadline. The base loop runs such timers in its own order.
+    """
 
     @contextlib.contextmanager
     def stands(loop):

@@ -1,9 +1,9 @@
-"""Runs one module of CPython's own test.test_asyncio with every event loop in it on the wheel.
+"""Run one module of CPython's test.test_asyncio with each of its event loops on the wheel.
 
     python run_cpython.py test_tasks [name part ...]
 
-The names that those modules use are swapped before they are imported. Prints one line of JSON: how many tests ran, and
-the outcome of each that did not pass.
+Replace the names that the module uses before importing it. Print one line of JSON: the number of tests, and the outcome
+of each test that did not pass.
 """
 
 import asyncio
@@ -17,17 +17,17 @@ import warnings
 from hwheel.asyncio import EventLoop, wheel_loop
 from hwheel.asyncio.timers import WheelTimers
 
-rang = 0
+wakeups = 0
 
 
-def count_alarms():
-    """That the wheel was at work at all."""
-    ring = WheelTimers._on_wakeup
+def count_wakeups():
+    """Count wake-ups, to prove that the tests used the wheel."""
+    on_wakeup = WheelTimers._on_wakeup
 
     def counted(self, *args):
-        global rang
-        rang += 1
-        ring(self, *args)
+        global wakeups
+        wakeups += 1
+        on_wakeup(self, *args)
 
     WheelTimers._on_wakeup = counted
 
@@ -43,9 +43,9 @@ def swap_names():
 
 
 def main(module_name, parts):
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background of a shell ignores
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores SIGINT
     swap_names()
-    count_alarms()
+    count_wakeups()
     module = importlib.import_module(f"test.test_asyncio.{module_name}")
     suite = unittest.defaultTestLoader.loadTestsFromModule(module)
     if parts:
@@ -53,7 +53,7 @@ def main(module_name, parts):
     result = unittest.TextTestRunner(verbosity=1, stream=sys.stderr).run(suite)
     bad = {short(test): text for test, text in result.failures + result.errors}
     bad |= {short(test): "unexpected success" for test in result.unexpectedSuccesses}
-    print(json.dumps({"ran": result.testsRun, "skipped": len(result.skipped), "rang": rang, "bad": bad}))
+    print(json.dumps({"ran": result.testsRun, "skipped": len(result.skipped), "wakeups": wakeups, "bad": bad}))
 
 
 def each(suite):

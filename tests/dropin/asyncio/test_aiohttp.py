@@ -1,4 +1,4 @@
-"""aiohttp, server and client, with timeouts on every request: on the wheel all is as on the stock loops."""
+"""An aiohttp server and client with a timeout on each request behave on the wheel as on the stock loops."""
 
 import asyncio
 from collections import Counter
@@ -30,7 +30,7 @@ async def answer(request):
 
 
 async def requests(count):
-    """What became of each request, by number; and what was left of the loop's timers afterwards."""
+    """Send the requests. Return the result of each request by number."""
     application = web.Application()
     application.router.add_get("/", answer)
     runner = web.AppRunner(application, keepalive_timeout=30, shutdown_timeout=1)
@@ -43,7 +43,7 @@ async def requests(count):
 
     async def client(session):
         for number in numbers:
-            # Only those that are to run out get a short timeout: a slow machine times nothing else out.
+            # Only requests that must time out get a short timeout, so that a slow machine changes no result.
             total = 0.2 if number % 500 == 0 else 60
             try:
                 async with session.get(
@@ -66,11 +66,11 @@ def expected(count):
 
 
 @pytest.mark.parametrize("kind", FACTORIES)
-def test_five_thousand_requests_with_timeouts(kind):
+def test_requests_with_timeouts(kind):
     results = hwheel.asyncio.run(requests(REQUESTS), loop_factory=FACTORIES[kind]())
     assert results == expected(REQUESTS)
     assert Counter(result == "timeout" for result in results.values()) == {False: REQUESTS - 10, True: 10}
 
 
-def test_the_stock_loop_says_the_same():
+def test_requests_with_timeouts_on_the_stock_loop():
     assert asyncio.run(requests(REQUESTS)) == expected(REQUESTS)

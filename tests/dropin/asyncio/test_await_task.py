@@ -1,4 +1,4 @@
-"""`await task`: what a callback returns or raises, in a coroutine, whichever thread ran it."""
+"""`await task` in a coroutine returns or raises the result of a callback that ran in any thread."""
 
 import asyncio
 import gc
@@ -17,7 +17,7 @@ PATIENCE_S = 60
 
 
 def on_loop(coroutine, factory=EventLoop):
-    """Its result, and what went to the loop's exception handler."""
+    """Run a coroutine. Return its result and the reports to the loop's exception handler."""
     reported = []
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.get_loop().set_exception_handler(lambda loop, context: reported.append(context))
@@ -52,7 +52,7 @@ def fail():
 
 
 async def until_awaited(task):
-    """A coroutine that awaits the task, and has begun to."""
+    """Return a future for a coroutine that already awaits the task."""
     waiting = asyncio.ensure_future(task)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -60,7 +60,7 @@ async def until_awaited(task):
 
 
 @pytest.mark.parametrize("factory", FACTORIES.values(), ids=[*FACTORIES])
-def test_it_gives_what_the_callback_returns_whichever_thread_ran_it(timer, factory):
+def test_await_returns_the_callbacks_result(timer, factory):
     async def main():
         assert await timer.call_later(0.02, threading.current_thread) is not threading.current_thread()
         assert await timer.call_later(0.02, max, 1, 2, slack=0.01, max_lateness=100) == 2
@@ -73,7 +73,7 @@ def test_it_gives_what_the_callback_returns_whichever_thread_ran_it(timer, facto
     assert timer.reported == []
 
 
-def test_it_raises_what_the_callback_raises_and_nobody_else_hears_of_it(timer):
+def test_await_raises_the_callbacks_exception_without_reporting_it(timer):
     async def main():
         for add in (
             lambda: timer.call_later(0.02, fail),
@@ -90,11 +90,11 @@ def test_it_raises_what_the_callback_raises_and_nobody_else_hears_of_it(timer):
             await task
 
     assert on_loop(main()) == (None, [])
-    # A run of call_every that nobody awaited may have come in between.
+    # A periodic task may have run once without a waiter.
     assert all(isinstance(source, type(timer.call_every(1000, int))) for source, _ in timer.reported)
 
 
-def test_of_call_every_it_gives_the_next_run_each_time(timer):
+def test_await_of_a_periodic_task_returns_the_next_run(timer):
     async def main():
         numbers = iter(range(1000))
         task = timer.call_every(0.01, next, numbers)
@@ -108,7 +108,7 @@ def test_of_call_every_it_gives_the_next_run_each_time(timer):
     assert seen == sorted({*seen})
 
 
-def test_a_cancel_on_any_thread_ends_the_wait():
+def test_cancel_in_any_thread_ends_the_wait():
     async def main():
         timer = ManualTimer()
         argument = {"an object"}
@@ -125,15 +125,15 @@ def test_a_cancel_on_any_thread_ends_the_wait():
                 await waiting
             assert task.cancelled
             with pytest.raises(asyncio.CancelledError):
-                await task  # it was cancelled: at once
+                await task  # raises at once
         del waiting
         return sys.getrefcount(argument)
 
-    # The last one was given back by close(), with its call.
+    # close() returned the last task, which keeps its argument.
     assert on_loop(main())[0] <= 5
 
 
-def test_what_close_gives_back_has_its_own_callback_and_runs():
+def test_task_returned_by_close_has_its_callback_and_runs():
     async def main():
         timer = ManualTimer()
         ran = []
@@ -149,7 +149,7 @@ def test_what_close_gives_back_has_its_own_callback_and_runs():
     assert on_loop(main()) == ([1], [])
 
 
-def test_a_timer_that_is_dropped_ends_the_wait():
+def test_deleted_timer_ends_the_wait():
     async def main():
         timer = ManualTimer()
         waiting = await until_awaited(timer.call_later(5, int))
@@ -161,7 +161,7 @@ def test_a_timer_that_is_dropped_ends_the_wait():
     on_loop(main())
 
 
-def test_in_virtual_time():
+def test_await_in_virtual_time():
     async def main():
         timer = ManualTimer()
         waiting = await until_awaited(timer.call_later(5, timer.time))
@@ -176,7 +176,7 @@ def test_in_virtual_time():
     on_loop(main())
 
 
-def test_several_may_wait_and_who_gives_up_takes_nothing_from_the_others():
+def test_several_waiters_get_the_result_and_one_may_give_up():
     async def main():
         timer = ManualTimer()
         task = timer.call_later(5, int, "7")
@@ -190,7 +190,7 @@ def test_several_may_wait_and_who_gives_up_takes_nothing_from_the_others():
     on_loop(main())
 
 
-def test_when_all_have_given_up_an_error_is_reported_as_if_nobody_had_waited():
+def test_exception_is_reported_after_all_waiters_gave_up():
     async def main():
         reported = []
         timer = ManualTimer(on_error=lambda *error: reported.append(error))
@@ -205,11 +205,11 @@ def test_when_all_have_given_up_an_error_is_reported_as_if_nobody_had_waited():
     assert on_loop(main()) == ([(True, ZeroDivisionError)], [])
 
 
-def test_who_gives_up_while_the_error_is_on_its_way_leaves_it_to_the_loop():
+def test_waiter_cancelled_after_the_exception_leaves_it_to_the_loop():
     async def main():
         timer = ManualTimer()
         waiting = await until_awaited(timer.call_later(5, fail))
-        timer.advance(5)  # what it raised is on its way
+        timer.advance(5)  # the exception is on its way to the loop
         waiting.cancel()
         await asyncio.wait([waiting])
         await asyncio.sleep(0)
@@ -218,7 +218,7 @@ def test_who_gives_up_while_the_error_is_on_its_way_leaves_it_to_the_loop():
     assert [type(context["exception"]) for context in reported] == [ZeroDivisionError]
 
 
-def test_what_was_too_late_is_missed(make_timer, hand_clock):
+def test_await_of_a_missed_task_raises_timer_missed(make_timer, hand_clock):
     async def main():
         for call in (timer.call_later, timer.call_every):
             task = call(1, int, max_lateness=1)
@@ -236,7 +236,7 @@ def test_what_was_too_late_is_missed(make_timer, hand_clock):
     assert missed == [int, int]
 
 
-def test_who_waits_hears_of_a_miss_when_on_missed_is_through_also_if_that_raises(make_timer, hand_clock):
+def test_timer_missed_is_raised_after_on_missed_returns_or_raises(make_timer, hand_clock):
     async def main():
         task = timer.call_later(1, int, max_lateness=1)
         waiting = await until_awaited(task)
@@ -259,7 +259,7 @@ def test_who_waits_hears_of_a_miss_when_on_missed_is_through_also_if_that_raises
     on_loop(main())
 
 
-def test_what_has_begun_is_an_error_that_says_so_and_needs_a_loop():
+def test_await_of_a_started_task_or_without_a_loop_raises():
     async def main():
         timer = ManualTimer()
         tasks = [timer.call_later(0, int), timer.add(Own(0)), timer.call_later(0, int, slack=1, max_lateness=5)]
@@ -273,7 +273,7 @@ def test_what_has_begun_is_an_error_that_says_so_and_needs_a_loop():
         next(iter(ManualTimer().call_later(1, int).__await__()))
 
 
-def test_a_task_may_be_awaited_before_it_is_added_and_in_a_bare_wheel():
+def test_task_can_be_awaited_before_its_add_and_in_a_timing_wheel():
     async def main():
         task = TimerTask(5, int, "5")
         waiting = await until_awaited(task)
@@ -289,7 +289,7 @@ def test_a_task_may_be_awaited_before_it_is_added_and_in_a_bare_wheel():
     assert on_loop(main())[0] == (5, 6)
 
 
-def test_one_with_a_run_of_its_own_may_be_awaited_each_time_that_it_is_added():
+def test_subclass_can_be_awaited_after_each_add():
     async def main():
         timer, task, seen = ManualTimer(), Own(5), []
         for _ in range(3):
@@ -302,7 +302,7 @@ def test_one_with_a_run_of_its_own_may_be_awaited_each_time_that_it_is_added():
     assert on_loop(main())[0]
 
 
-def test_a_loop_that_is_closed_hears_of_nothing_and_the_error_is_reported():
+def test_exception_for_a_closed_loop_is_reported():
     reported = []
     timer = ManualTimer(on_error=lambda *error: reported.append(error))
     loop = EventLoop()
@@ -316,7 +316,7 @@ def test_a_loop_that_is_closed_hears_of_nothing_and_the_error_is_reported():
     kept._log_destroy_pending = False
 
 
-def test_results_come_back_from_another_process():
+def test_await_returns_results_of_another_process():
     async def main():
         reported = []
         with (
@@ -327,7 +327,7 @@ def test_results_come_back_from_another_process():
             with pytest.raises(ValueError, match="invalid literal"):
                 await timer.call_later(0.05, int, "seven")
             assert await timer.call_later(0.05, int) == 0
-            timer.call_later(0.01, threading.Lock)  # what it returns cannot be sent: nobody wants it
+            timer.call_later(0.01, threading.Lock)  # its result cannot be pickled, and has no waiter
             every = timer.call_every(0.05, int, "8")
             assert await every == 8
             assert await every == 8
@@ -337,7 +337,7 @@ def test_results_come_back_from_another_process():
     assert on_loop(main()) == ([], [])
 
 
-def test_waits_and_cancels_of_many_threads_each_end_once(timer, many_switches):
+def test_concurrent_cancels_end_each_wait_once(timer, many_switches):
     async def main():
         outcomes = {"ran": 0, "cancelled": 0}
         tasks = [timer.call_later(0.5 + i % 50 / 1000, int, i) for i in range(500)]
@@ -369,7 +369,7 @@ def test_waits_and_cancels_of_many_threads_each_end_once(timer, many_switches):
 
 
 class NoLoop:
-    """As much of a loop as it takes to wait for a task, in no thread of its own."""
+    """The part of a loop that an awaited task uses, without a thread."""
 
     told = None
 
@@ -386,8 +386,8 @@ class NoLoop:
         self.told = "cancelled" if cancelled else result
 
 
-def test_a_run_that_begins_while_somebody_begins_to_wait(many_switches):
-    """Where there is no GIL these are two threads at once: who waits is told, or hears that he is too late."""
+def test_run_and_await_that_start_concurrently(many_switches):
+    """The waiter gets the result, or an error because the task has begun already, also without a GIL."""
     rounds = 3000
     timer = ManualTimer()
     ended = [0]

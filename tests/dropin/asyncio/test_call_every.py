@@ -1,4 +1,4 @@
-"""hwheel.asyncio.call_every: coroutines again and again, on any loop."""
+"""hwheel.asyncio.call_every(): periodic coroutines on any loop."""
 
 import asyncio
 import contextvars
@@ -21,7 +21,7 @@ def run(request):
 
 
 class Virtual(selectors.SelectSelector):
-    """Where a loop would wait, its time goes on instead."""
+    """A selector that advances the loop's time instead of waiting."""
 
     now = 0.0
 
@@ -42,7 +42,7 @@ class VirtualLoop(EventLoop):
 
 @pytest.fixture
 def virtually():
-    """Runs a coroutine in virtual time. Returns its result, and all that went to the exception handler."""
+    """Return a function that runs a coroutine in virtual time and returns its result and the reported errors."""
 
     def run(coroutine):
         reported = []
@@ -58,7 +58,7 @@ def ms():
 
 
 def beats(*lasts, **options):
-    """The ms in which runs begin that last so long, over a second, every 100 ms."""
+    """Return the start times in ms, over one second, of runs every 100 ms that last as long as given."""
 
     async def main():
         seen = []
@@ -75,7 +75,7 @@ def beats(*lasts, **options):
 
 
 @pytest.mark.parametrize("interval", [0.01, 0.0104])
-def test_each_interval_it_runs_once_on_every_loop_and_never_early(run, interval):
+def test_runs_once_each_interval_and_never_early(run, interval):
     async def main():
         loop = asyncio.get_running_loop()
         start, seen = loop.time(), []
@@ -107,23 +107,23 @@ def test_each_interval_it_runs_once_on_every_loop_and_never_early(run, interval)
         ("delay", [100, 550, 650, 750, 850, 950]),
     ],
 )
-def test_what_a_long_run_misses(virtually, missed, expected):
-    (seen, left_out), reported = virtually(beats(0.35, 0, missed_ticks=missed))
-    assert (seen, left_out, reported) == (expected, 0, [])
+def test_missed_ticks_after_a_long_run(virtually, missed, expected):
+    (seen, missed_count), reported = virtually(beats(0.35, 0, missed_ticks=missed))
+    assert (seen, missed_count, reported) == (expected, 0, [])
 
 
-def test_a_time_that_comes_later_by_its_jitter_is_not_missed(virtually):
+def test_tick_delayed_by_jitter_is_not_missed(virtually):
     class Draws:
         def random(self):
             return 1.0
 
-    # Each run goes on over the next time of the grid, but not up to when that is to come.
+    # Each run ends after the next tick, but before the jitter of that tick ends.
     (seen, _), _ = virtually(beats(0.075, jitter=0.04, random=Draws()))
     assert seen == [140, 240, 340, 440, 540, 640, 740, 840, 940]
 
 
 @pytest.mark.parametrize("exit_", [SystemExit, KeyboardInterrupt])
-def test_an_exit_in_a_run_is_the_loops_to_raise_and_no_error_to_report(exit_):
+def test_exit_in_a_run_is_raised_by_the_loop_and_not_reported(exit_):
     reported = []
 
     async def leave():
@@ -139,7 +139,7 @@ def test_an_exit_in_a_run_is_the_loops_to_raise_and_no_error_to_report(exit_):
     assert reported == []
 
 
-def test_times_do_not_drift(virtually):
+def test_ticks_do_not_drift(virtually):
     async def main():
         seen = []
         async with call_every(1 / 3, lambda: seen.append(asyncio.get_running_loop().time())):
@@ -151,7 +151,7 @@ def test_times_do_not_drift(virtually):
     assert all(abs(at - (number + 1) / 3) < 0.0011 for number, at in enumerate(seen))
 
 
-def test_no_two_runs_at_once(run):
+def test_runs_never_overlap(run):
     async def main():
         inside, most, count = 0, 0, 0
 
@@ -171,7 +171,7 @@ def test_no_two_runs_at_once(run):
     assert run(main()) == 1
 
 
-def test_an_exception_goes_to_the_loops_handler_and_does_not_end_it(virtually):
+def test_exception_is_reported_and_does_not_end_the_series(virtually):
     async def main():
         async def fail():
             await asyncio.sleep(0.01)
@@ -186,7 +186,7 @@ def test_an_exception_goes_to_the_loops_handler_and_does_not_end_it(virtually):
     assert "call_every" in reported[0]["message"] and "fail" in reported[0]["message"]
 
 
-def test_a_run_that_is_cancelled_by_what_it_awaits_does_not_end_it(virtually):
+def test_cancelled_run_does_not_end_the_series(virtually):
     async def main():
         seen = []
 
@@ -203,7 +203,7 @@ def test_a_run_that_is_cancelled_by_what_it_awaits_does_not_end_it(virtually):
     assert virtually(main()) == ([100, 200, 300], [])
 
 
-def test_cancel_cancels_the_run_that_is_under_way_and_await_waits_for_its_end(virtually):
+def test_cancel_cancels_the_current_run_and_await_waits_for_it(virtually):
     async def main():
         seen = []
 
@@ -220,12 +220,12 @@ def test_cancel_cancels_the_run_that_is_under_way_and_await_waits_for_its_end(vi
         assert every.cancel() and every.cancelled and seen == []
         await every
         assert seen == [350]
-        await every  # it is over: at once
+        await every  # returns at once
 
     assert virtually(main()) == (None, [])
 
 
-def test_cancelled_in_its_own_run_that_goes_on_to_its_end(virtually):
+def test_run_that_cancels_its_series_continues_to_its_end(virtually):
     async def main():
         seen = []
 
@@ -245,7 +245,7 @@ def test_cancelled_in_its_own_run_that_goes_on_to_its_end(virtually):
 
 
 @pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="tasks begin at once from Python 3.12 on")
-def test_a_run_that_begins_before_its_task_is_returned_is_known_to_be_one(virtually):
+def test_eager_run_is_recognized_as_the_current_run(virtually):
     async def main():
         asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
         seen = []
@@ -265,7 +265,7 @@ def test_a_run_that_begins_before_its_task_is_returned_is_known_to_be_one(virtua
     assert virtually(main()) == ([True, 600], [])
 
 
-def test_who_waits_for_it_and_is_cancelled_ends_nothing_else(virtually):
+def test_cancelled_waiter_does_not_end_the_series(virtually):
     async def main():
         seen = []
         every = call_every(0.1, lambda: seen.append(ms()))
@@ -287,31 +287,31 @@ async def long(ended):
         ended.append("cancelled")
 
 
-async def in_the_middle_of_a_run(task):
+async def until_run_started(task):
     while task._run is None:
         await asyncio.sleep(0.001)
     await asyncio.sleep(0)
 
 
-def test_the_end_of_asyncio_run_ends_it_also_in_the_middle_of_a_run():
+def test_end_of_asyncio_run_cancels_the_current_run():
     ended = []
 
     async def main():
         global kept
         kept = call_every(0.001, long, ended), call_every(100, long, ended)
-        await in_the_middle_of_a_run(kept[0])
+        await until_run_started(kept[0])
 
     asyncio.run(main())
     assert ended == ["cancelled"] and kept[0].cancelled
 
 
-def test_max_lateness_leaves_out_what_would_begin_later(virtually):
-    # The second time comes 250 ms late, because its run before it lasts so long; the others are in time again.
-    (seen, left_out), _ = virtually(beats(0.35, 0, missed_ticks="burst", max_lateness=0.2))
-    assert (seen, left_out) == ([100, 450, 450, 500, 600, 700, 800, 900, 1000], 1)
+def test_max_lateness_skips_late_runs(virtually):
+    # The second tick is 250 ms late, because the run before it lasts that long. Later ticks are punctual.
+    (seen, missed_count), _ = virtually(beats(0.35, 0, missed_ticks="burst", max_lateness=0.2))
+    assert (seen, missed_count) == ([100, 450, 450, 500, 600, 700, 800, 900, 1000], 1)
 
 
-def test_jitter_is_drawn_for_each_run_and_the_grid_stays(virtually):
+def test_jitter_is_drawn_for_each_run_and_does_not_accumulate(virtually):
     class Draws:
         parts = iter([0.5, 0.0, 1.0, 0.25, 0.5] + [0.0] * 10)
 
@@ -326,17 +326,29 @@ def test_jitter_is_drawn_for_each_run_and_the_grid_stays(virtually):
     assert all(100 * (number + 1) <= at <= 100 * (number + 1) + 40 for number, at in enumerate(seen))
 
 
-def test_a_source_that_fails_is_reported_and_the_run_comes_at_its_time(virtually):
-    class Fails:
+def draw_out_of_range():
+    return 1.5
+
+
+def fail_to_draw():
+    raise ZeroDivisionError("no random numbers")
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [(draw_out_of_range, "a float from 0 to 1, got 1.5"), (fail_to_draw, "no random numbers")],
+)
+def test_bad_random_source_is_reported_and_the_run_is_punctual(virtually, draw, message):
+    class Draws:
         def random(self):
-            raise ZeroDivisionError
+            return draw()
 
-    (seen, _), reported = virtually(beats(jitter=0.04, random=Fails()))
+    (seen, _), reported = virtually(beats(jitter=0.04, random=Draws()))
     assert seen == [100 * i for i in range(1, 11)]
-    assert {type(context["exception"]) for context in reported} == {ZeroDivisionError}
+    assert all(message in str(context["exception"]) for context in reported) and reported
 
 
-def test_each_run_has_the_context_of_the_call_and_leaves_nothing_in_it(virtually):
+def test_each_run_gets_a_copy_of_the_context(virtually):
     name = contextvars.ContextVar("name", default="nobody")
 
     async def main():
@@ -356,7 +368,7 @@ def test_each_run_has_the_context_of_the_call_and_leaves_nothing_in_it(virtually
     assert virtually(main())[0] == ["the caller's", "brought"] * 3
 
 
-def test_a_plain_function_and_what_else_returns_an_awaitable(virtually):
+def test_function_may_return_nothing_or_an_awaitable(virtually):
     async def main():
         seen = []
         later = asyncio.get_running_loop().create_future()
@@ -373,7 +385,7 @@ def test_a_plain_function_and_what_else_returns_an_awaitable(virtually):
     [
         ("interval", 0, ValueError),
         ("interval", -1, ValueError),
-        ("interval", 1e-12, ValueError),  # less than the clock can tell: nothing would come of the grid
+        ("interval", 1e-12, ValueError),  # below the resolution of the clock
         ("interval", float("nan"), ValueError),
         ("interval", float("inf"), ValueError),
         ("interval", "1", TypeError),
@@ -392,7 +404,7 @@ def test_a_plain_function_and_what_else_returns_an_awaitable(virtually):
         ("context", 5, TypeError),
     ],
 )
-def test_a_bad_argument_is_named_by_the_error(argument, value, error):
+def test_error_names_the_bad_argument(argument, value, error):
     async def main():
         arguments = {"interval": 1, "function": print, argument: value}
         with pytest.raises(error, match=argument):
@@ -401,27 +413,17 @@ def test_a_bad_argument_is_named_by_the_error(argument, value, error):
     asyncio.run(main())
 
 
-def test_it_needs_a_loop_that_runs():
+def test_call_every_needs_a_running_loop():
     with pytest.raises(RuntimeError, match="no running event loop"):
         call_every(1, print)
 
 
-def test_a_source_that_draws_what_is_no_part_of_one_is_reported_too(virtually):
-    class Draws:
-        def random(self):
-            return 1.5
-
-    (seen, _), reported = virtually(beats(jitter=0.04, random=Draws()))
-    assert seen == [100 * i for i in range(1, 11)]
-    assert "a float from 0 to 1, got 1.5" in str(reported[0]["exception"])
-
-
-def test_it_can_be_cancelled_where_no_loop_runs_in_the_middle_of_a_run():
+def test_cancel_without_a_running_loop():
     ended = []
 
     async def main():
         task = call_every(0.001, long, ended)
-        await in_the_middle_of_a_run(task)
+        await until_run_started(task)
         return task
 
     with asyncio.Runner() as runner:
@@ -431,7 +433,7 @@ def test_it_can_be_cancelled_where_no_loop_runs_in_the_middle_of_a_run():
         assert ended == ["cancelled"] and task.cancelled
 
 
-def test_in_debug_mode_its_handles_say_where_it_was_called():
+def test_handle_in_debug_mode_has_the_traceback_of_the_call():
     async def main():
         task = call_every(100, int)
         traced = task._handle._source_traceback[-1].filename

@@ -1,9 +1,8 @@
-"""Loops whose time() goes back, jumps ahead, stands still, raises, or is no number: the same program on asyncio's loop
-and on the wheel. On the wheel nothing is lost, nothing is early on that clock, and nothing is later than with asyncio
-by more than the resolution.
+"""Loops whose time() is set back, jumps ahead, stops, raises, or returns no number.
 
-The time that really passes (`true_s`) is the test's own; what time() says is that and an offset, which changes while
-the loop waits.
+Each program runs on asyncio's loop and on the wheel. On the wheel no timer is lost or early on that clock, nor later
+than with asyncio by more than the resolution. `true_s` is the time that passes. time() returns it plus an offset, which
+changes while the loop waits.
 """
 
 import asyncio
@@ -21,19 +20,19 @@ from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
 from sampling import search_settings, seeded_random
 
 RESOLUTION_S = 1 / 4096
-WAKE_UP_S = 1e-6  # how much later than asked for the loop wakes up
+WAKE_UP_S = 1e-6  # lateness of each wake-up of the loop
 YEAR_S = 365 * 86400.0
 
 
 class Seconds(float):
-    """A float that is none exactly."""
+    """A subclass of float."""
 
     def __add__(self, other):
         return Seconds(float(self) + other)
 
 
 class MovedLoop(asyncio.BaseEventLoop):
-    """A loop without files that need not wait. script: what happens when, of the time that really passes."""
+    """A loop without files that does not wait. `script` holds (true time, action)."""
 
     def __init__(self):
         self.true_s = 1000.0
@@ -54,7 +53,7 @@ class MovedLoop(asyncio.BaseEventLoop):
         return self.true_s + self.offset_s if self.says is None else self.says
 
     def select(self, timeout):
-        if timeout is not None and math.isnan(timeout):  # which asyncio asks for from CPython 3.14 on
+        if timeout is not None and math.isnan(timeout):  # asyncio does this from CPython 3.14 on
             raise ValueError("cannot wait for NaN seconds")
         wake_s = math.inf if timeout is None else self.true_s + timeout + (WAKE_UP_S if timeout else 0)
         at_s = self.script[0][0] if self.script else math.inf
@@ -76,14 +75,14 @@ class MovedLoop(asyncio.BaseEventLoop):
             if self.true_s >= true_s:
                 return
             self._run_once()
-        raise AssertionError("the loop turns and turns, and time does not pass")
+        raise AssertionError("the loop iterates, but time does not pass")
 
 
 WheelMovedLoop = wheel_loop(MovedLoop)
 
 
 class Program:
-    """steps: (seconds since the step before, what, number)."""
+    """A program for one loop. Each step is (seconds since the previous step, method, argument)."""
 
     def __init__(self, loop_class, steps):
         self.loop = loop_class()
@@ -134,13 +133,13 @@ def compare(steps):
 
 
 BACK = [
-    # A clock that goes back by 1,000 s, with timers before and after.
+    # The clock is set back, with timers added before and after.
     [(0, "add", 1.5), (1, "jump", -900.0), (0.2, "add", 0.2), (0, "add", 0.7), (0.05, "add", 0.1)],
-    # Something has fallen due before: the wheel's clock is ahead.
+    # A timer has expired before, so the wheel's clock is ahead.
     [(0, "add", 1.0), (2, "jump", -1000.0), (0, "add", 1.7), (0, "add", 0.2), (0, "add", 0.5)],
-    # Many for earlier times than the wheel's clock.
+    # Many deadlines before the wheel's clock.
     [(0, "add", 1.0), (2, "jump", -1000.0)] + [(0, "add", 0.2 + i % 97 / 50) for i in range(300)],
-    # Beside many that were there before, near and far.
+    # The same with many near and distant timers from before.
     [(0, "add", 10.0 + i * 7) for i in range(300)]
     + [(15, "jump", -900.0)]
     + [(0.001, "add", 0.2 + i % 97 / 50) for i in range(300)],
@@ -154,7 +153,7 @@ AHEAD = [
 
 
 @pytest.mark.parametrize("steps", BACK + AHEAD)
-def test_a_clock_that_jumps_loses_nothing_and_delays_nothing(steps):
+def test_clock_jumps_lose_and_delay_nothing(steps):
     compare(steps)
 
 
@@ -171,11 +170,11 @@ step = st.one_of(
 @search_settings(200)
 @given(st.lists(step, max_size=40))
 @example([(0, "add", 1.0), (2, "jump", -999.0), (0, "add", 1.7), (0, "add", 0.2)])
-def test_clocks_that_jump_at_random(steps):
+def test_random_clock_jumps_lose_and_delay_nothing(steps):
     compare(steps)
 
 
-def test_many_added_after_a_step_back_run_in_order():
+def test_timers_added_after_a_step_back_run_in_order():
     loop = WheelMovedLoop()
     loop.call_later(1, int)
     loop.run_until(loop.true_s + 5)
@@ -189,7 +188,7 @@ def test_many_added_after_a_step_back_run_in_order():
     loop.close()
 
 
-def test_a_clock_that_stands_still_runs_nothing_until_it_goes_on():
+def test_stopped_clock_runs_nothing():
     loop = WheelMovedLoop()
     ran = []
     loop.call_later(0.2, ran.append, 1)
@@ -203,7 +202,7 @@ def test_a_clock_that_stands_still_runs_nothing_until_it_goes_on():
 
 
 @pytest.mark.parametrize("says", [math.nan, math.inf, -math.inf, -5.0, OSError], ids=repr)
-def test_a_clock_that_breaks_for_a_while_loses_nothing(says):
+def test_broken_clock_loses_no_timer(says):
     loop = WheelMovedLoop()
     ran = []
     handles = [loop.call_later(delay_s, ran.append, delay_s) for delay_s in (0.2, 0.3, 5.0)]
@@ -211,7 +210,7 @@ def test_a_clock_that_breaks_for_a_while_loses_nothing(says):
     for _ in range(20):
         loop.says = says
         for _ in range(3):
-            loop.script.append((loop.true_s, int))  # so that it need not wait for ever
+            loop.script.append((loop.true_s, int))  # ends the wait
             try:
                 loop._run_once()
             except (OSError, ValueError):
@@ -228,7 +227,7 @@ def test_a_clock_that_breaks_for_a_while_loses_nothing(says):
     loop.close()
 
 
-def test_a_clock_that_breaks_only_when_the_alarm_rings_loses_nothing():
+def test_clock_that_fails_in_the_wakeup_loses_no_timer():
     loop = WheelMovedLoop()
     ran = []
     loop.call_later(0.2, ran.append, 1)
@@ -248,7 +247,7 @@ def test_a_clock_that_breaks_only_when_the_alarm_rings_loses_nothing():
     loop.close()
 
 
-def test_call_at_needs_no_clock():
+def test_call_at_does_not_read_the_clock():
     loop = WheelMovedLoop()
     ran = []
     loop.says = OSError
@@ -261,7 +260,7 @@ def test_call_at_needs_no_clock():
     loop.close()
 
 
-def test_a_deadline_is_not_moved_by_a_clock_that_is_no_number():
+def test_reschedule_with_a_nan_clock_leaves_the_deadline():
     loop = WheelMovedLoop()
     handle = loop.call_later(1, int)
     when = handle.when()
@@ -275,7 +274,7 @@ def test_a_deadline_is_not_moved_by_a_clock_that_is_no_number():
 
 
 @pytest.mark.parametrize("base", [lambda loop: loop, wheel_loop], ids=["asyncio", "hwheel"])
-def test_what_one_pass_has_begun_to_run_goes_on_whatever_the_clock_says(base):
+def test_pass_runs_to_its_end_although_the_clock_is_set_back(base):
     loop = base(MovedLoop)()
     ran = []
 
@@ -292,7 +291,7 @@ def test_what_one_pass_has_begun_to_run_goes_on_whatever_the_clock_says(base):
     loop.close()
 
 
-def test_what_is_moved_by_a_clock_that_says_minus_infinity_is_in_nobodys_way():
+def test_reschedule_with_an_infinite_clock_delays_no_other_timer():
     loop = WheelMovedLoop()
     ran = []
     moved = loop.call_later(5, ran.append, "moved")
@@ -310,7 +309,7 @@ def test_what_is_moved_by_a_clock_that_says_minus_infinity_is_in_nobodys_way():
 
 @pytest.mark.parametrize("kind", ["asyncio", "hwheel", "Timeouts"])
 @pytest.mark.parametrize("unit_s, zero", [(1e-3, 0), (1e-3, 1.7e12), (1.0, -1e6)])
-def test_a_clock_that_counts_in_other_units_or_from_another_day(kind, unit_s, zero):
+def test_clock_with_another_unit_or_origin(kind, unit_s, zero):
     class Other(MovedLoop):
         def time(self):
             return zero + self.true_s / unit_s
@@ -337,7 +336,7 @@ def test_a_clock_that_counts_in_other_units_or_from_another_day(kind, unit_s, ze
 
 @pytest.mark.parametrize("kind", ["asyncio", "hwheel", "Timeouts"])
 @pytest.mark.parametrize("number", [int, Fraction, Seconds], ids=lambda number: number.__name__)
-def test_a_clock_of_other_numbers(kind, number):
+def test_clock_of_another_number_type(kind, number):
     class Other(MovedLoop):
         def time(self):
             return number(super().time())
@@ -352,11 +351,11 @@ def test_a_clock_of_other_numbers(kind, number):
     loop.close()
 
 
-# --- a loop that is early ------------------------------------------------------------------------------------------
+# --- early wake-ups -----------------------------------------------------------------------------------------------
 
 
 class EarlyLoop(MovedLoop):
-    """Wakes up early by less than it can tell, and sleeps in whole milliseconds, as a selector does."""
+    """A loop that wakes up early by less than its resolution, and sleeps in whole milliseconds like a selector."""
 
     def select(self, timeout):
         if timeout and timeout > 1e-6:
@@ -372,8 +371,8 @@ class EarlyLoop(MovedLoop):
     pass_s = 3e-6
 
 
-@pytest.mark.parametrize("pass_s", [3e-6, 0.0], ids=["a clock that runs", "a clock that waits for the loop"])
-def test_a_loop_that_is_early_by_less_than_it_can_tell_is_not_late_then(pass_s):
+@pytest.mark.parametrize("pass_s", [3e-6, 0.0], ids=["running clock", "stopped clock"])
+def test_wakeup_early_by_less_than_the_resolution_causes_no_lateness(pass_s):
     loop = wheel_loop(EarlyLoop)()
     loop.pass_s = pass_s
     late_s = []
@@ -391,7 +390,7 @@ def test_a_loop_that_is_early_by_less_than_it_can_tell_is_not_late_then(pass_s):
 
 
 class CoarseLoop(MovedLoop):
-    """Stands still until it may sleep for long enough."""
+    """A loop whose clock advances only in sleeps of 0.1 ms or longer."""
 
     def select(self, timeout):
         if timeout and timeout < 0.9e-4:
@@ -401,7 +400,7 @@ class CoarseLoop(MovedLoop):
         return ()
 
 
-def test_a_clock_of_coarse_steps_gets_there():
+def test_coarse_clock_reaches_the_deadline():
     loop = wheel_loop(CoarseLoop)()
     late_s = []
     when = loop.time() + 0.25
@@ -416,7 +415,7 @@ def test_a_clock_of_coarse_steps_gets_there():
 # --- Timeouts ------------------------------------------------------------------------------------------------------
 
 
-def test_timeouts_beside_a_loop_whose_clock_goes_back():
+def test_timeouts_on_a_loop_whose_clock_is_set_back():
     loop = MovedLoop()
     ran = []
     with Timeouts(loop) as timeouts:
@@ -434,8 +433,8 @@ def test_timeouts_beside_a_loop_whose_clock_goes_back():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_where_all_was_cancelled_what_is_added_a_turn_later_comes_when_it_is_due(seed):
-    """What the cancels have emptied is dropped when its time is over, and not taken for what is of a later turn."""
+def test_timers_added_one_turn_after_cancels_are_punctual(seed):
+    """A bucket emptied by cancels is dropped at its deadline and not mistaken for a bucket of the next turn."""
     chance = seeded_random(seed)
     loop = WheelMovedLoop()
     ran = []
@@ -462,7 +461,7 @@ def test_where_all_was_cancelled_what_is_added_a_turn_later_comes_when_it_is_due
     loop.close()
 
 
-def test_what_is_cancelled_by_the_reading_of_the_clock_is_not_moved():
+def test_reschedule_of_a_handle_cancelled_by_the_clock_reading_fails():
     class Meddles(EventLoop):
         meddled = None
 

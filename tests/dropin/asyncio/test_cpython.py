@@ -1,6 +1,6 @@
-"""CPython's own tests of asyncio, as installed with the interpreter, with every loop on the wheel.
+"""CPython's tests of asyncio, as installed with the interpreter, with each loop on the wheel.
 
-What cannot apply is listed here one by one. A listed test that passes, and a failure that is not listed, are failures.
+Tests that cannot apply are listed here. A listed test that passes is a failure, and so is an unlisted one that fails.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ import pytest
 
 RUNNER = Path(__file__).with_name("run_cpython.py")
 
-# Module of test.test_asyncio -> how many tests it has at least, in every supported version of Python.
+# Module of test.test_asyncio -> its minimum number of tests in any supported version of Python.
 FEWEST_TESTS = {
     "test_base_events": 90,
     "test_events": 200,
@@ -33,9 +33,9 @@ FEWEST_TESTS = {
 # Module of test.test_asyncio -> {test: why it cannot apply}.
 CANNOT_APPLY = {
     "test_base_events": {
-        "BaseEventLoopTests.test_call_later": "looks for the handle in the private list loop._scheduled",
+        "BaseEventLoopTests.test_call_later": "reads the private list loop._scheduled",
         "BaseEventLoopTests.test__run_once_cancelled_event_cleanup": (
-            "counts cancelled handles in loop._scheduled: on the wheel there are none, a cancel takes its handle out"
+            "counts cancelled handles in loop._scheduled, but a cancel removes its handle from the wheel"
         ),
     },
     "test_events": {},
@@ -58,9 +58,9 @@ MANY_TIMERS = ["test_base_events", "test_events", "test_tasks", "test_timeouts",
     importlib.util.find_spec("test.test_asyncio") is None,
     reason="this Python was installed without its `test` package",
 )
-@pytest.mark.skipif(sys.platform != "linux", reason="the list of what cannot apply is that of Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="the list of exceptions is for Linux")
 @pytest.mark.parametrize("module", CANNOT_APPLY)
-def test_cpythons_own_tests_pass_on_the_wheel(module, tmp_path):
+def test_cpython_tests_pass_on_the_wheel(module, tmp_path):
     run = subprocess.run(
         [sys.executable, "-P", str(RUNNER), module],
         capture_output=True,
@@ -73,7 +73,7 @@ def test_cpythons_own_tests_pass_on_the_wheel(module, tmp_path):
     outcome = json.loads(run.stdout.splitlines()[-1])
     unexpected = {test: text for test, text in outcome["bad"].items() if test not in CANNOT_APPLY[module]}
     assert not unexpected, "\n".join(unexpected.values())
-    assert set(outcome["bad"]) == set(CANNOT_APPLY[module]), "what is listed as not applying passes"
+    assert set(outcome["bad"]) == set(CANNOT_APPLY[module]), "a test that is listed as not applicable passes"
     assert outcome["ran"] - outcome["skipped"] >= FEWEST_TESTS[module]
     if module in MANY_TIMERS:
-        assert outcome["rang"], "no timer of these tests was on the wheel"
+        assert outcome["wakeups"], "no timer of these tests was on the wheel"

@@ -11,7 +11,9 @@ import pytest
 from hwheel.asyncio import EventLoop, Timeouts
 from systems import FREE_THREADED
 
-what_is_hidden = pytest.mark.skipif(FREE_THREADED, reason="without a GIL nothing is hidden: see loop/at_rest.pxi")
+needs_untracking = pytest.mark.skipif(
+    FREE_THREADED, reason="without a GIL all handles are tracked, see loop/at_rest.pxi"
+)
 
 
 class Holder:
@@ -19,11 +21,13 @@ class Holder:
         pass
 
 
-def drop(loop):
-    """As a program that forgets to close its loop."""
-    gone = weakref.ref(loop)
-    del loop
-    return gone
+def run_once(loop, function):
+    """Run the loop for one pass that calls the function."""
+
+    async def main():
+        function()
+
+    loop.run_until_complete(main())
 
 
 def collect():
@@ -33,39 +37,28 @@ def collect():
         gc.collect()
 
 
-def test_a_loop_that_nobody_closed_is_collected_with_its_timers():
-    loop = EventLoop()
-    holder = Holder()
-    holder.loop = loop
-    holder.handles = [loop.call_later(delay, holder.callback) for delay in (0.01, 10, 1e5, 1e9)]
-    gone = weakref.ref(holder), weakref.ref(loop)
-    del holder, loop
-    collect()
-    assert [each() for each in gone] == [None, None]
-
-
-def test_so_is_one_that_has_run():
-    loop = EventLoop()
-    holder = Holder()
-    holder.loop = loop
-
+@pytest.mark.parametrize("has_run", [False, True])
+def test_unclosed_loop_is_collected_with_its_timers(has_run):
     def add():
         holder.handles = [loop.call_later(delay, holder.callback) for delay in (0.01, 10, 1e5, 1e9)]
-        tracked.extend(gc.is_tracked(handle) for handle in holder.handles)
-        loop.stop()
+        # Untracked while the loop runs, except without a GIL.
+        assert [gc.is_tracked(handle) for handle in holder.handles] == [FREE_THREADED or not has_run] * 4
 
-    tracked = []
-    loop.call_soon(add)
-    loop.run_forever()
-    assert tracked == [FREE_THREADED] * 4  # hidden while the loop runs, but for want of a GIL
+    loop = EventLoop()
+    holder = Holder()
+    holder.loop = loop
+    if has_run:
+        run_once(loop, add)
+    else:
+        add()
     gone = weakref.ref(holder), weakref.ref(loop)
     holder = loop = add = None
     collect()
     assert [each() for each in gone] == [None, None]
 
 
-@what_is_hidden
-def test_leaving_a_run_does_not_look_at_what_is_pending():
+@needs_untracking
+def test_pending_handles_stay_untracked_after_a_run():
     loop = EventLoop()
 
     def add():
@@ -76,14 +69,14 @@ def test_leaving_a_run_does_not_look_at_what_is_pending():
     loop.call_soon(add)
     loop.run_forever()
     assert not any(gc.is_tracked(handle) for handle in handles)
-    gc.collect(0)  # could not free the loop, which has been seen by a collection before
+    gc.collect(0)  # skips the loop, which is in an older generation
     gc.collect()
     assert all(gc.is_tracked(handle) and gc.is_tracked(handle.get_context()) for handle in handles)
     loop.close()
 
 
 def run_and_add(loop, delay):
-    """Lets the loop run, and in it adds a timer that leads back to the loop."""
+    """Run the loop, and in it add a timer with a reference to the loop."""
 
     def add():
         holder.handle = loop.call_later(delay, holder.callback)
@@ -96,8 +89,8 @@ def run_and_add(loop, delay):
     return holder
 
 
-@what_is_hidden
-def test_what_a_loop_at_rest_holds_is_shown_again_after_each_run():
+@needs_untracking
+def test_collection_tracks_handles_of_a_resting_loop_after_each_run():
     loop = EventLoop()
     for delay in (10, 20):
         holder = run_and_add(loop, delay)
@@ -109,7 +102,7 @@ def test_what_a_loop_at_rest_holds_is_shown_again_after_each_run():
     assert gone() is None
 
 
-def test_a_program_that_empties_the_collectors_callbacks_loses_a_loop_only_until_the_next_run():
+def test_next_run_restores_a_cleared_gc_callback():
     loops = [EventLoop() for _ in range(2)]
     others = gc.callbacks[:]
     run_and_add(loops[0], 10)
@@ -125,7 +118,7 @@ def test_a_program_that_empties_the_collectors_callbacks_loses_a_loop_only_until
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_what_is_pending_in_a_loop_at_rest_may_be_let_go_of_unseen(keeps):
+def test_untracked_handles_are_released_safely(keeps):
     def add():
         handles.extend(loop.call_later(10, int) for _ in range(100))
         if not keeps:
@@ -140,22 +133,22 @@ def test_what_is_pending_in_a_loop_at_rest_may_be_let_go_of_unseen(keeps):
         loop.run_forever()
         loop.close()
         assert all(gc.is_tracked(handle) and gc.is_tracked(handle.get_context()) for handle in handles)
-        handles.clear()  # CPython crashed here, or in close(), where a context was still hidden
+        handles.clear()  # an untracked context would crash CPython here or in close()
     finally:
         gc.enable()
 
 
-def test_a_loop_that_was_freed_at_rest_is_forgotten():
+def test_freed_resting_loop_is_forgotten():
     loop = EventLoop()
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
     gone = weakref.ref(loop)
     del loop
     assert gone() is None
-    gc.collect()  # walks the loops at rest
+    gc.collect()  # traverses the resting loops
 
 
-def test_pending_timers_of_a_running_loop_are_left_alone():
+def test_pending_timers_of_a_running_loop_survive_a_collection():
     async def main():
         loop = asyncio.get_running_loop()
         holder = Holder()
@@ -174,8 +167,8 @@ def test_pending_timers_of_a_running_loop_are_left_alone():
         assert runner.run(main()) is None
 
 
-@what_is_hidden
-def test_what_ran_or_was_cancelled_is_in_sight_again():
+@needs_untracking
+def test_finished_and_cancelled_handles_are_tracked():
     async def main():
         loop = asyncio.get_running_loop()
         first, second, third = loop.call_later(0.001, int), loop.call_later(10, int), loop.call_later(10, int)
@@ -190,7 +183,7 @@ def test_what_ran_or_was_cancelled_is_in_sight_again():
         assert runner.run(main()) == [True] * 3
 
 
-def test_a_closed_loop_is_freed_without_the_collector():
+def test_closed_loop_is_freed_without_the_collector():
     gc.collect()
     gc.disable()
     try:
@@ -204,7 +197,7 @@ def test_a_closed_loop_is_freed_without_the_collector():
         gc.enable()
 
 
-def test_timeouts_are_collected_too():
+def test_timeouts_are_collected():
     loop = asyncio.new_event_loop()
     timeouts = Timeouts(loop)
     holder = Holder()
@@ -218,7 +211,7 @@ def test_timeouts_are_collected_too():
 
 
 @pytest.mark.parametrize("exit_with", [KeyboardInterrupt, SystemExit])
-def test_an_exit_in_a_pass_leaves_nothing_behind(exit_with):
+def test_exit_in_a_pass_leaks_nothing(exit_with):
     def leave():
         raise exit_with
 
@@ -236,7 +229,7 @@ def test_an_exit_in_a_pass_leaves_nothing_behind(exit_with):
     assert gone() is None
 
 
-def test_the_collector_finds_who_holds_a_handle_and_looks_no_further():
+def test_pending_handle_has_the_wheel_as_referrer():
     loop = EventLoop()
     near, far = loop.call_later(10, int), loop.call_later(1e6, int)
     timers = loop._wheel_timers
@@ -244,7 +237,7 @@ def test_the_collector_finds_who_holds_a_handle_and_looks_no_further():
     loop.close()
 
 
-def test_it_finds_also_who_holds_what_a_pass_that_was_left_has_not_run():
+def test_handle_of_an_aborted_pass_has_the_wheel_as_referrer():
     loop = EventLoop()
     when = loop.time() + 0.001
     loop.call_at(when, sys.exit)

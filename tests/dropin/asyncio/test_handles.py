@@ -1,4 +1,4 @@
-"""Handles of a loop on the wheel, on top of asyncio's loop and of uvloop's: asyncio.TimerHandle's manners."""
+"""Handles of a loop on the wheel behave like asyncio.TimerHandle, over asyncio and uvloop."""
 
 import asyncio
 import contextvars
@@ -16,14 +16,14 @@ def nothing(*args):
     pass
 
 
-def test_a_handle_is_a_timer_handle(loop):
+def test_handle_is_a_timer_handle(loop):
     handle = loop.call_later(10, nothing)
     assert isinstance(handle, asyncio.TimerHandle)
     assert isinstance(handle, asyncio.Handle)
 
 
 @pytest.mark.parametrize("delay", [0.07, 1, 3600, 1e9, math.inf])
-def test_when_says_the_deadline_before_and_after(loop, delay):
+def test_when_returns_the_deadline_before_and_after_cancel(loop, delay):
     before = loop.time()
     handle = loop.call_later(delay, nothing)
     assert before + delay <= handle.when() <= loop.time() + delay
@@ -34,7 +34,7 @@ def test_when_says_the_deadline_before_and_after(loop, delay):
         assert before + delay <= each.when()
 
 
-def test_when_says_the_deadline_after_the_call(loop, idle):
+def test_when_returns_the_deadline_after_the_call(loop, idle):
     handle = loop.call_later(0.005, nothing)
     when = handle.when()
     idle(0.03)
@@ -42,7 +42,7 @@ def test_when_says_the_deadline_after_the_call(loop, idle):
     assert not handle.cancelled()
 
 
-def test_cancel_keeps_it_from_running(loop, idle):
+def test_cancelled_handle_does_not_run(loop, idle):
     ran = []
     handle = loop.call_later(0.001, ran.append, 1)
     loop.call_later(0.002, ran.append, 2)
@@ -54,7 +54,7 @@ def test_cancel_keeps_it_from_running(loop, idle):
     assert ran == [2]
 
 
-def test_cancel_after_the_call_does_nothing_but_say_so(loop, idle):
+def test_cancel_after_the_call_only_sets_cancelled(loop, idle):
     handle = loop.call_later(0.001, nothing)
     idle(0.02)
     handle.cancel()
@@ -65,7 +65,7 @@ class Something:
     pass
 
 
-def test_cancel_releases_callback_and_arguments_at_once(loop):
+def test_cancel_releases_callback_and_arguments(loop):
     something = Something()
     gone = weakref.ref(something)
     handle = loop.call_later(10, nothing, something)
@@ -79,7 +79,7 @@ def test_cancel_releases_callback_and_arguments_at_once(loop):
         gc.enable()
 
 
-def test_nothing_is_kept_after_the_call(loop, idle):
+def test_arguments_are_released_after_the_call(loop, idle):
     something = Something()
     gone = weakref.ref(something)
     handle = loop.call_later(0.001, nothing, something)
@@ -89,7 +89,7 @@ def test_nothing_is_kept_after_the_call(loop, idle):
     assert not handle.cancelled()
 
 
-def test_a_cancelled_handle_is_gone_as_soon_as_nobody_holds_it(loop):
+def test_cancelled_handle_is_freed_with_its_last_reference(loop):
     handle = loop.call_later(10, nothing)
     gone = weakref.ref(handle)
     handle.cancel()
@@ -97,7 +97,7 @@ def test_a_cancelled_handle_is_gone_as_soon_as_nobody_holds_it(loop):
     assert gone() is None
 
 
-def test_close_releases_what_is_pending(loop_class):
+def test_close_releases_pending_arguments(loop_class):
     loop = loop_class()
     something = Something()
     gone = weakref.ref(something)
@@ -108,7 +108,7 @@ def test_close_releases_what_is_pending(loop_class):
     assert gone() is None
 
 
-def test_comparison_and_hash_are_those_of_asyncio(loop):
+def test_comparison_and_hash_match_asyncio(loop):
     now = loop.time()
     handles = [loop.call_at(now + delay, nothing, argument) for delay, argument in ((10, 1), (10, 1), (20, 1), (10, 2))]
     stock = [asyncio.TimerHandle(handle.when(), nothing, handle._args, loop) for handle in handles]
@@ -130,7 +130,7 @@ def test_comparison_and_hash_are_those_of_asyncio(loop):
         handle.cancel()
 
 
-def test_repr_is_that_of_asyncio(loop):
+def test_repr_matches_asyncio(loop):
     handle = loop.call_later(10, nothing, 1)
     stock = asyncio.TimerHandle(handle.when(), nothing, (1,), loop)
     assert repr(handle) == repr(stock)
@@ -138,7 +138,7 @@ def test_repr_is_that_of_asyncio(loop):
     assert repr(handle) == f"<TimerHandle cancelled when={handle.when()}>"
 
 
-def test_the_callback_runs_in_the_context_of_the_call(loop, idle):
+def test_callback_runs_in_the_context_of_the_call(loop, idle):
     seen = []
 
     def look():
@@ -157,7 +157,7 @@ def test_the_callback_runs_in_the_context_of_the_call(loop, idle):
     assert context[VARIABLE] == "changed by the callback"
 
 
-def test_an_exception_goes_to_the_exception_handler(loop, idle):
+def test_exception_goes_to_the_exception_handler(loop, idle):
     reported = []
     loop.set_exception_handler(lambda loop, context: reported.append(context))
     handle = loop.call_later(0.001, math.sqrt, -1)
@@ -172,7 +172,7 @@ def test_an_exception_goes_to_the_exception_handler(loop, idle):
     assert ran == ["next"]
 
 
-def test_reschedule_pushes_a_deadline_back(loop, idle):
+def test_reschedule_to_a_later_deadline(loop, idle):
     ran = []
     handle = loop.call_later(0.01, ran.append, "moved")
     loop.call_later(0.02, ran.append, "stayed")
@@ -182,7 +182,7 @@ def test_reschedule_pushes_a_deadline_back(loop, idle):
     assert not handle.reschedule(1)
 
 
-def test_reschedule_brings_a_deadline_forward(loop, idle):
+def test_reschedule_to_an_earlier_deadline(loop, idle):
     ran = []
     handles = [loop.call_later(10_000, ran.append, delay) for delay in (0.01, 0, -5)]
     for handle, delay in zip(handles, (0.01, 0, -5), strict=True):
@@ -191,7 +191,7 @@ def test_reschedule_brings_a_deadline_forward(loop, idle):
     assert ran == [0, -5, 0.01]
 
 
-def test_reschedule_refuses_what_is_no_delay_and_changes_nothing(loop):
+def test_reschedule_refuses_a_bad_delay(loop):
     handle = loop.call_later(10, nothing)
     when = handle.when()
     for wrong, error in ((None, TypeError), ("1", TypeError), (math.nan, ValueError)):
@@ -202,7 +202,7 @@ def test_reschedule_refuses_what_is_no_delay_and_changes_nothing(loop):
     assert not handle.reschedule(1)
 
 
-def test_handles_cannot_be_made_by_hand(loop):
+def test_handle_cannot_be_instantiated(loop):
     handle = loop.call_later(10, nothing)
     kind = type(handle)
     handle.cancel()
@@ -214,7 +214,7 @@ def test_handles_cannot_be_made_by_hand(loop):
     assert "not set up" in repr(empty)
 
 
-def test_a_handle_that_is_moved_stays_where_it_is_in_sets_and_dicts(loop):
+def test_rescheduled_handle_keeps_its_hash(loop):
     handle, twin = (loop.call_at(1e9, print, 1) for _ in range(2))
     assert handle == twin and hash(handle) == hash(twin)
     handles, names = {handle}, {handle: "idle"}
@@ -227,7 +227,7 @@ def test_a_handle_that_is_moved_stays_where_it_is_in_sets_and_dicts(loop):
     twin.cancel()
 
 
-def test_a_handle_knows_its_deadline_and_the_remaining_time(loop):
+def test_handle_has_its_deadline_and_remaining_time(loop):
     handle = loop.call_later(100, nothing)
     assert handle.deadline == handle.when()
     assert 99 < handle.remaining() <= 100

@@ -1,5 +1,7 @@
-"""KeyboardInterrupt at every line of the Python code that a loop on the wheel runs through between two callbacks: its
-own, and asyncio's. After each one the loop runs again, and every timer has run once."""
+"""KeyboardInterrupt at each line of Python code that a loop on the wheel runs between two callbacks.
+
+After each interrupt the loop runs again, and each timer must have run once.
+"""
 
 import asyncio
 import gc
@@ -33,7 +35,7 @@ STEP = 1 if EXHAUSTIVE else 3
 
 
 class Interrupter:
-    """Raises KeyboardInterrupt at the line that is reached as the n-th."""
+    """A trace function that raises KeyboardInterrupt at the n-th line."""
 
     def __init__(self, n):
         self.left = n
@@ -58,7 +60,7 @@ def make_program(kind, debug):
     timers = Timeouts(loop) if kind == "Timeouts" else loop
     ran = []
     started = loop.time()
-    loop.time = lambda: started  # what is due when it is added is the loop's own, and shares the fate of its calls
+    loop.time = lambda: started  # no timer is added after its deadline, which the base loop would run
     when = started + 0.002
     for i in range(4):
         timers.call_at(when, ran.append, i)
@@ -78,7 +80,7 @@ def run_until_count(loop, ran, count, patience_s=10):
 
 
 @pytest.mark.parametrize("debug", [False, True])
-def test_an_interrupt_at_any_line_loses_nothing_and_repeats_nothing(debug):
+def test_interrupt_at_any_line_runs_each_timer_once(debug):
     n, interrupted = 0, True
     while interrupted:
         n += STEP
@@ -106,7 +108,7 @@ def test_an_interrupt_at_any_line_loses_nothing_and_repeats_nothing(debug):
 @pytest.mark.parametrize("kind", ["hwheel", "Timeouts"])
 @pytest.mark.parametrize("debug", [False, True])
 @pytest.mark.parametrize("exit_with", [KeyboardInterrupt, SystemExit])
-def test_an_exit_in_the_exception_handler_loses_nothing(kind, debug, exit_with):
+def test_exit_in_the_exception_handler_loses_no_timer(kind, debug, exit_with):
     loop, timers, ran = make_program(kind, debug)
 
     def leave(loop, context):
@@ -124,7 +126,7 @@ def test_an_exit_in_the_exception_handler_loses_nothing(kind, debug, exit_with):
 
 @pytest.mark.parametrize("kind", ["hwheel", "Timeouts"])
 @pytest.mark.parametrize("debug", [False, True])
-def test_an_exception_handler_that_fails_loses_nothing(kind, debug, caplog):
+def test_failing_exception_handler_loses_no_timer(kind, debug, caplog):
     loop, timers, ran = make_program(kind, debug)
     loop.set_exception_handler(lambda loop, context: 1 / 0)
     for _ in range(3):
@@ -136,23 +138,27 @@ def test_an_exception_handler_that_fails_loses_nothing(kind, debug, caplog):
     loop.close()
 
 
+class Refusing(asyncio.SelectorEventLoop):
+    """A loop that refuses the next `refuse` calls."""
+
+    refuse = 0
+
+    def refuse_some(self):
+        if self.refuse:
+            self.refuse -= 1
+            raise MemoryError
+
+    def call_soon(self, callback, *args, context=None):
+        self.refuse_some()
+        return super().call_soon(callback, *args, context=context)
+
+    def call_at(self, when, callback, *args, context=None):
+        self.refuse_some()
+        return super().call_at(when, callback, *args, context=context)
+
+
 @pytest.mark.parametrize("kind", ["hwheel", "Timeouts"])
-def test_a_call_that_the_loop_refuses_once_loses_nothing(kind):
-    class Refusing(asyncio.SelectorEventLoop):
-        refuse = 0
-
-        def call_soon(self, callback, *args, context=None):
-            if self.refuse:
-                self.refuse -= 1
-                raise MemoryError
-            return super().call_soon(callback, *args, context=context)
-
-        def call_at(self, when, callback, *args, context=None):
-            if self.refuse:
-                self.refuse -= 1
-                raise MemoryError
-            return super().call_at(when, callback, *args, context=context)
-
+def test_call_refused_by_the_loop_loses_no_timer(kind):
     for debug in (False, True):
         loop = (wheel_loop(Refusing) if kind == "hwheel" else Refusing)()
         loop.set_debug(debug)
@@ -174,12 +180,12 @@ def test_a_call_that_the_loop_refuses_once_loses_nothing(kind):
         loop.close()
 
 
-def test_an_alarm_that_a_loop_has_lost_is_asked_for_again():
+def test_lost_wakeup_is_requested_again():
     loop = asyncio.SelectorEventLoop()
     timeouts = Timeouts(loop)
     ran = []
     timeouts.call_later(0.001, ran.append, 1)
-    loop._scheduled.clear()  # as an interrupt between two lines of asyncio's may do
+    loop._scheduled.clear()  # as an interrupt inside asyncio may do
     now = loop.time()
     loop.time = lambda: now + 2.0
     timeouts.call_later(5, ran.append, 2)
@@ -191,22 +197,13 @@ def test_an_alarm_that_a_loop_has_lost_is_asked_for_again():
     loop.close()
 
 
-def test_a_handle_whose_new_alarm_the_loop_refuses_is_not_moved():
-    class Refusing(asyncio.SelectorEventLoop):
-        refuse = False
-
-        def call_at(self, when, callback, *args, context=None):
-            if self.refuse:
-                self.refuse = False
-                raise MemoryError
-            return super().call_at(when, callback, *args, context=context)
-
+def test_handle_is_not_rescheduled_when_the_loop_refuses_the_wakeup():
     for loop in (wheel_loop(Refusing)(), Refusing()):
         timers = loop if hasattr(loop, "_wheel_timers") else Timeouts(loop)
         ran = []
         handle = timers.call_later(500, ran.append, 1)
         when = handle.when()
-        loop.refuse = True
+        loop.refuse = 1
         with pytest.raises(MemoryError):
             handle.reschedule(0.01)
         assert handle.when() == when
@@ -217,9 +214,9 @@ def test_a_handle_whose_new_alarm_the_loop_refuses_is_not_moved():
 
 
 @pytest.mark.parametrize("kind", ["hwheel", "Timeouts"])
-def test_a_signal_that_moves_a_handle_while_the_loop_takes_an_alarm(kind):
-    class Roundabout(asyncio.SelectorEventLoop):
-        """Its call_at asks its call_later, as uvloop's does."""
+def test_signal_handler_reschedules_while_the_loop_adds_a_wakeup(kind):
+    class CallAtUsesCallLater(asyncio.SelectorEventLoop):
+        """A loop whose call_at uses call_later, like uvloop."""
 
         def handle_signal(self):
             pass
@@ -231,7 +228,7 @@ def test_a_signal_that_moves_a_handle_while_the_loop_takes_an_alarm(kind):
         def call_later(self, delay, callback, *args, context=None):
             return super().call_at(self.time() + delay, callback, *args, context=context)
 
-    loop = (wheel_loop(Roundabout) if kind == "hwheel" else Roundabout)()
+    loop = (wheel_loop(CallAtUsesCallLater) if kind == "hwheel" else CallAtUsesCallLater)()
     timers = Timeouts(loop) if kind == "Timeouts" else loop
     ran = []
     moved = timers.call_later(500, ran.append, "moved")
@@ -242,14 +239,14 @@ def test_a_signal_that_moves_a_handle_while_the_loop_takes_an_alarm(kind):
 
     loop.handle_signal = handle_signal
     timers.call_later(0.02, ran.append, "added")
-    assert len(getattr(loop, "_wheel_timers", timers)) == 2  # and no alarm among them
+    assert len(getattr(loop, "_wheel_timers", timers)) == 2  # does not count the wake-up
     run_until_count(loop, ran, 2)
     assert ran == ["moved", "added"]
     loop.close()
 
 
 @pytest.mark.parametrize("kind", ["hwheel", "Timeouts"])
-def test_calls_that_a_loop_has_lost_are_asked_for_again(kind):
+def test_lost_calls_are_requested_again(kind):
     loop = EventLoop() if kind == "hwheel" else asyncio.SelectorEventLoop()
     timers = Timeouts(loop) if kind == "Timeouts" else loop
     timers.debug = True
@@ -261,18 +258,17 @@ def test_calls_that_a_loop_has_lost_are_asked_for_again(kind):
     give_up = time.monotonic() + 10
     while not any("append" in repr(handle) for handle in loop._ready) and time.monotonic() < give_up:
         loop._run_once()
-    loop._ready.clear()  # as an interrupt between two lines of asyncio's may do
+    loop._ready.clear()  # as an interrupt inside asyncio may do
     run_until_count(loop, ran, 3)
     assert ran == [0, 1, 2]
     loop.close()
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no such signals")
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs setitimer()")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of files that an interrupt left open
 @pytest.mark.parametrize("debug", [False, True])
-def test_a_storm_of_signals_loses_nothing_and_repeats_nothing(debug):
-    """Signals that raise at random moments of a loop that is run, left and run again; handles are moved and
-    cancelled."""
+def test_random_signals_run_each_timer_once(debug):
+    """Signal handlers raise at random times in a loop that runs again afterwards, with cancels and reschedules."""
     armed = False
 
     def interrupt(number, frame):
@@ -286,7 +282,7 @@ def test_a_storm_of_signals_loses_nothing_and_repeats_nothing(debug):
     ran, handles, cancelled, interrupted = [], [], set(), 0
     before = signal.signal(signal.SIGALRM, interrupt)
     stop_at = time.monotonic() + search_seconds(0.7)
-    gc.disable()  # an interrupt that hits one of its callbacks would have nobody to go to
+    gc.disable()  # an interrupt in a gc callback could not be caught
     try:
         while time.monotonic() < stop_at:
             for _ in range(20):
@@ -309,8 +305,8 @@ def test_a_storm_of_signals_loses_nothing_and_repeats_nothing(debug):
                     armed = False
             except KeyboardInterrupt:
                 interrupted += 1
-                # From CPython 3.12 on asyncio's run_forever() sets itself up before its `try`: interrupted there, it
-                # would take itself for running for ever.
+                # From CPython 3.12 on run_forever() does its setup before its `try`. An interrupt there would leave
+                # the loop marked as running.
                 loop._thread_id = None
                 asyncio._set_running_loop(None)
             armed = False
@@ -319,11 +315,11 @@ def test_a_storm_of_signals_loses_nothing_and_repeats_nothing(debug):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         gc.enable()
-        sys.set_asyncgen_hooks(None, None)  # run_forever() may have been interrupted before it did that
-    # One that was added when its time was over already is the loop's own, which may lose it.
+        sys.set_asyncgen_hooks(None, None)  # an interrupted run_forever() may not restore them
+    # The base loop owns timers that were added after their deadline, and may lose them.
     numbers = {i for i, handle in enumerate(handles) if hasattr(handle, "reschedule")} - cancelled
     give_up = time.monotonic() + 60
-    while not numbers <= set(ran) and time.monotonic() < give_up:  # and not only as many: the loop's own run, too
+    while not numbers <= set(ran) and time.monotonic() < give_up:  # the base loop's timers also run
         run_until_count(loop, ran, len(ran) + 1, patience_s=0.1)
     assert len(ran) == len(set(ran)), "twice"
     assert numbers <= set(ran), "lost"

@@ -1,4 +1,4 @@
-"""Loops on the wheel, on top of asyncio's and of uvloop's: time, order, passes, errors, the loop's end."""
+"""Loops on the wheel, over asyncio and uvloop: time, order, passes, errors, and close."""
 
 import asyncio
 import contextvars
@@ -22,7 +22,7 @@ def nothing(*args):
 
 
 def run_until(loop, ran, count):
-    """Runs the loop until there are so many results; a hang fails."""
+    """Run the loop until there are `count` results. Fail if it hangs."""
     give_up = loop.time() + 60
     while len(ran) < count:
         assert loop.time() < give_up
@@ -44,11 +44,11 @@ def test_nothing_runs_before_its_deadline(loop):
     for delay in delays:
         loop.call_later(delay, look, delay, loop.time())
     run_until(loop, late, len(delays))
-    # What the loop's clock shows may be off by the rounding of one sum of floats.
+    # Allow for the rounding of one sum of floats.
     assert min(late) >= -1e-9
 
 
-def test_seventy_milliseconds_are_no_less(loop):
+def test_inexact_float_delay_is_not_early(loop):
     for _ in range(5):
         started = loop.time()
         loop.call_later(0.06 + 0.01, loop.stop)
@@ -56,32 +56,25 @@ def test_seventy_milliseconds_are_no_less(loop):
         assert loop.time() - started >= 0.0699999
 
 
-def test_order_of_deadline_then_of_insertion(loop, clock_stands):
+@pytest.mark.parametrize(
+    ("count", "draw"),
+    [(500, lambda dice: dice.randrange(20) * 0.00013), (3000, lambda dice: dice.random() * 0.01)],
+    ids=["equal deadlines", "several passes"],
+)
+def test_timers_run_by_deadline_then_by_insertion(loop, stop_clock, count, draw):
     ran = []
-    dice = seeded_random(2)
-    with clock_stands(loop):
+    dice = seeded_random(count)
+    with stop_clock(loop):
         start = loop.time() + 0.05
-        deadlines = [start + dice.randrange(20) * 0.00013 for _ in range(500)]
+        deadlines = [start + draw(dice) for _ in range(count)]
         for i, deadline in enumerate(deadlines):
             loop.call_at(deadline, ran.append, i)
-    run_until(loop, ran, len(deadlines))
-    assert ran == sorted(range(len(deadlines)), key=deadlines.__getitem__)
-
-
-def test_more_than_one_pass_may_run_keeps_order(loop, clock_stands):
-    ran = []
-    dice = seeded_random(3)
-    with clock_stands(loop):
-        start = loop.time() + 0.05
-        deadlines = [start + dice.random() * 0.01 for _ in range(3000)]
-        for i, deadline in enumerate(deadlines):
-            loop.call_at(deadline, ran.append, i)
-    run_until(loop, ran, len(deadlines))
-    assert ran == sorted(range(len(deadlines)), key=deadlines.__getitem__)
+    run_until(loop, ran, count)
+    assert ran == sorted(range(count), key=deadlines.__getitem__)
 
 
 @pytest.mark.parametrize("delay", [0, -1, -0.0, -1e9, -math.inf])
-def test_what_is_due_runs_in_the_next_pass(loop, delay):
+def test_expired_timer_runs_in_the_next_pass(loop, delay):
     ran = []
 
     def first():
@@ -95,7 +88,7 @@ def test_what_is_due_runs_in_the_next_pass(loop, delay):
     assert ran == ["first", "added while a pass runs"]
 
 
-def test_what_a_timer_adds_waits_for_the_next_pass(loop, clock_stands):
+def test_timer_added_by_a_callback_waits_for_the_next_pass(loop, stop_clock):
     ran = []
 
     def first():
@@ -103,7 +96,7 @@ def test_what_a_timer_adds_waits_for_the_next_pass(loop, clock_stands):
         loop.call_soon(ran.append, "added")
         ran.append("first")
 
-    with clock_stands(loop):
+    with stop_clock(loop):
         start = loop.time() + 0.005
         loop.call_at(start, first)
         loop.call_at(start, ran.append, "second")
@@ -112,14 +105,14 @@ def test_what_a_timer_adds_waits_for_the_next_pass(loop, clock_stands):
     assert sorted(ran[2:]) == ["added", "timer added"]
 
 
-def test_a_callback_may_cancel_what_is_due_with_it(loop, clock_stands):
+def test_callback_cancels_a_timer_of_the_same_deadline(loop, stop_clock):
     ran = []
 
     def first():
         ran.append("first")
         second.cancel()
 
-    with clock_stands(loop):
+    with stop_clock(loop):
         start = loop.time() + 0.005
         loop.call_at(start, first)
         second = loop.call_at(start, ran.append, "second")
@@ -128,7 +121,7 @@ def test_a_callback_may_cancel_what_is_due_with_it(loop, clock_stands):
     assert ran == ["first", "third"]
 
 
-def test_a_callback_may_cancel_itself(loop):
+def test_callback_cancels_itself(loop):
     ran = []
 
     def first(*args):
@@ -140,9 +133,9 @@ def test_a_callback_may_cancel_itself(loop):
     assert ran == [True]
 
 
-def test_stop_lets_the_pass_end(loop, clock_stands):
+def test_stop_completes_the_current_pass(loop, stop_clock):
     ran = []
-    with clock_stands(loop):
+    with stop_clock(loop):
         start = loop.time() + 0.005
         loop.call_at(start, loop.stop)
         loop.call_at(start, ran.append, "same pass")
@@ -151,7 +144,7 @@ def test_stop_lets_the_pass_end(loop, clock_stands):
 
 
 @pytest.mark.parametrize("delay", [math.inf, 1e18, 100 * 365 * 86400])
-def test_far_deadlines_are_welcome(loop, delay):
+def test_distant_deadlines_are_accepted(loop, delay):
     handle = loop.call_later(delay, nothing)
     ran = []
     loop.call_later(0.001, ran.append, 1)
@@ -162,7 +155,7 @@ def test_far_deadlines_are_welcome(loop, delay):
 # --- bad input and misuse -----------------------------------------------------------------------------------------
 
 
-def test_no_delay_is_a_type_error(loop):
+def test_bad_delay_raises_type_error(loop):
     with pytest.raises(TypeError):
         loop.call_later(None, nothing)
     with pytest.raises(TypeError):
@@ -174,7 +167,7 @@ def test_no_delay_is_a_type_error(loop):
     assert len(loop._wheel_timers) == 0
 
 
-def test_no_delay_is_a_type_error_also_where_call_at_was_replaced(loop_class):
+def test_missing_delay_raises_type_error_with_a_replaced_call_at(loop_class):
     loop = loop_class()
     loop.call_at = pytest.fail
     with pytest.raises(TypeError, match="delay must not be None"):
@@ -182,7 +175,7 @@ def test_no_delay_is_a_type_error_also_where_call_at_was_replaced(loop_class):
     loop.close()
 
 
-def test_a_closed_loop_refuses(loop_class):
+def test_closed_loop_refuses_calls(loop_class):
     loop = loop_class()
     handle = loop.call_later(10, nothing)
     loop.close()
@@ -194,7 +187,7 @@ def test_a_closed_loop_refuses(loop_class):
     assert handle.cancelled()
 
 
-def test_a_running_loop_cannot_be_closed_and_loses_no_timer(loop):
+def test_close_of_a_running_loop_raises_and_loses_no_timer(loop):
     ran = []
 
     def close():
@@ -210,7 +203,7 @@ def test_a_running_loop_cannot_be_closed_and_loses_no_timer(loop):
     assert ran[1] == "still there"
 
 
-def test_only_loop_classes_are_made_into_loop_classes():
+def test_wheel_loop_accepts_only_loop_classes():
     for wrong in (asyncio.new_event_loop, 1, None, int):
         with pytest.raises(TypeError):
             wheel_loop(wrong)
@@ -218,8 +211,8 @@ def test_only_loop_classes_are_made_into_loop_classes():
     assert wheel_loop(asyncio.SelectorEventLoop) is EventLoop
 
 
-@pytest.mark.skipif(CLASSES_ARE_IMMORTAL, reason="CPython 3.13 without a GIL keeps every class for ever")
-def test_a_class_that_nobody_uses_any_more_is_gone():
+@pytest.mark.skipif(CLASSES_ARE_IMMORTAL, reason="CPython 3.13 without a GIL never frees classes")
+def test_unused_class_is_freed():
     class Own(asyncio.SelectorEventLoop):
         pass
 
@@ -231,7 +224,7 @@ def test_a_class_that_nobody_uses_any_more_is_gone():
     assert [each() for each in gone] == [None, None]
 
 
-def test_a_subclass_may_have_a_say(loop_class):
+def test_subclass_overrides_call_at(loop_class):
     class Own(loop_class):
         def call_at(self, when, callback, *args, context=None):
             asked.append(when)
@@ -239,15 +232,14 @@ def test_a_subclass_may_have_a_say(loop_class):
 
     asked, ran = [], []
     loop = Own()
-    handle = loop.call_later(
-        0.1, ran.append, 1
-    )  # long enough: a loop of uvloop has another handle for what is due at once
+    # The delay keeps the timer on the wheel: uvloop has another handle for expired timers.
+    handle = loop.call_later(0.1, ran.append, 1)
     assert asked == [handle.when()]
     run_until(loop, ran, 1)
     loop.close()
 
 
-def test_what_was_put_in_the_place_of_call_at_gets_the_context_too(loop_class):
+def test_replaced_call_at_receives_the_context(loop_class):
     class Own(loop_class):
         pass
 
@@ -259,14 +251,14 @@ def test_what_was_put_in_the_place_of_call_at_gets_the_context_too(loop_class):
     loop.close()
 
 
-def test_an_alarm_that_does_not_count_any_more_rings_in_vain(loop):
+def test_outdated_wakeup_is_ignored(loop):
     handle = loop.call_later(1e6, nothing)
     loop._wheel_timers._on_wakeup(-1)
     assert len(loop._wheel_timers) == 1 and not handle.cancelled()
     handle.cancel()
 
 
-def test_a_context_is_whatever_runs_callbacks():
+def test_context_may_be_any_object_with_run():
     class Runs:
         def run(self, callback, *args):
             ran.append("in it")
@@ -279,7 +271,7 @@ def test_a_context_is_whatever_runs_callbacks():
     loop.close()
 
 
-def test_a_call_at_that_asks_itself_once_more_is_not_sent_around():
+def test_recursive_call_at():
     class Rounds(asyncio.SelectorEventLoop):
         rounding = False
 
@@ -302,14 +294,14 @@ def test_a_call_at_that_asks_itself_once_more_is_not_sent_around():
 
 
 @pytest.mark.parametrize("exit_with", [KeyboardInterrupt, SystemExit])
-@pytest.mark.parametrize("count", [1, 100, 1000])  # for less and for more than one pass
-def test_an_exit_leaves_the_loop_and_loses_no_timer(clock_stands, exit_with, count):
+@pytest.mark.parametrize("count", [1, 100, 1000])  # less and more than one pass runs
+def test_exit_leaves_the_loop_and_loses_no_timer(stop_clock, exit_with, count):
     def leave():
         raise exit_with
 
     loop = EventLoop()
     ran = []
-    with clock_stands(loop):
+    with stop_clock(loop):
         start = loop.time() + 0.005
         loop.call_at(start, ran.append, "before")
         loop.call_at(start, leave)
@@ -323,8 +315,8 @@ def test_an_exit_leaves_the_loop_and_loses_no_timer(clock_stands, exit_with, cou
     loop.close()
 
 
-def test_an_exit_loses_nothing_of_what_was_late_when_it_was_added():
-    """That is the base loop's, and may run before or after what is the wheel's, which stays in order."""
+def test_exit_loses_no_timer_added_after_its_deadline():
+    """The base loop runs such timers before or after those of the wheel, which stay in order."""
 
     def leave():
         raise KeyboardInterrupt
@@ -373,7 +365,7 @@ async def timeouts_of_all_kinds():
 EXPECTED = ["in time", "slept", (0, 1), list(range(100))]
 
 
-def test_sleep_timeout_and_wait_for_know_nothing_of_it(loop_class):
+def test_sleep_timeout_and_wait_for_work(loop_class):
     assert hwheel.asyncio.run(timeouts_of_all_kinds(), loop_factory=loop_class) == EXPECTED
 
 
@@ -382,12 +374,12 @@ def test_run_uses_the_wheel():
         return type(asyncio.get_running_loop())
 
     assert hwheel.asyncio.run(kind()) is EventLoop
-    with pytest.raises(ValueError if sys.version_info < (3, 14) else TypeError):  # as asyncio.run()
+    with pytest.raises(ValueError if sys.version_info < (3, 14) else TypeError):  # like asyncio.run()
         hwheel.asyncio.run("no coroutine")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_install_makes_every_new_loop_one_on_the_wheel():
+def test_install_puts_every_new_loop_on_the_wheel():
     policy = asyncio.get_event_loop_policy()
     hwheel.asyncio.install()
     try:
@@ -400,7 +392,7 @@ def test_install_makes_every_new_loop_one_on_the_wheel():
         asyncio.set_event_loop_policy(policy)
 
 
-# --- one underlying timer a bucket ----------------------------------------------------------------------------------
+# --- timers of the base loop ----------------------------------------------------------------------------------------
 
 
 class CountingLoop(asyncio.SelectorEventLoop):
@@ -411,7 +403,7 @@ class CountingLoop(asyncio.SelectorEventLoop):
         return super().call_at(when, callback, *args, context=context)
 
 
-def test_the_loop_itself_is_asked_for_few_timers(clock_stands):
+def test_few_timers_are_requested_from_the_base_loop(stop_clock):
     loop = wheel_loop(CountingLoop)()
     handles = [loop.call_later(30 + i / 10_000, nothing) for i in range(10_000)]
     for handle in handles:
@@ -420,12 +412,12 @@ def test_the_loop_itself_is_asked_for_few_timers(clock_stands):
         loop.call_later(30, nothing).cancel()
     assert loop.asked == 1
     ran = []
-    with clock_stands(loop):
+    with stop_clock(loop):
         when = loop.time() + 0.05
         for i in range(1000):
             loop.call_at(when, ran.append, i)
     run_until(loop, ran, 1000)
-    # One for the bucket, and one for each pass beyond the first: 64 run at a time.
+    # One for the bucket, and one for each further pass of 64 timers.
     assert loop.asked <= 1 + 1 + 1000 // 64 + 1
     loop.close()
 
@@ -433,7 +425,7 @@ def test_the_loop_itself_is_asked_for_few_timers(clock_stands):
 # --- threads and processes ------------------------------------------------------------------------------------------
 
 
-def test_misuse_from_other_threads_breaks_nothing():
+def test_calls_from_other_threads_do_not_corrupt_the_wheel():
     loop = EventLoop()
     ran = []
 
@@ -462,9 +454,9 @@ def test_misuse_from_other_threads_breaks_nothing():
     loop.close()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_forked_child_can_run_a_loop_of_its_own():
+def test_forked_child_runs_its_own_loop():
     loop = EventLoop()
     ran = []
     loop.call_later(0.001, ran.append, "parent")
@@ -479,7 +471,7 @@ def test_a_forked_child_can_run_a_loop_of_its_own():
     loop.close()
 
 
-def test_two_who_ask_for_a_class_at_once_get_the_same():
+def test_concurrent_wheel_loop_calls_return_the_same_class():
     threads, found = [], []
 
     class Kind(type):
@@ -488,7 +480,7 @@ def test_two_who_ask_for_a_class_at_once_get_the_same():
             if not threads:
                 threads.append(threading.Thread(target=lambda: found.append(wheel_loop(Base))))
                 threads[0].start()
-                threads[0].join(0.1)  # as long as it takes where nothing keeps it from it
+                threads[0].join(0.1)  # ends early if nothing blocks the thread
             return made
 
     class Base(asyncio.SelectorEventLoop, metaclass=Kind):

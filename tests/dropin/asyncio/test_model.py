@@ -1,9 +1,10 @@
-"""Random programs run on a stock asyncio loop and on the same loop with its timers on the wheel: the same callbacks run
-in the same order at the same times. The clock is the test's own. A loop whose callbacks take time may run a timer one
-pass later than asyncio would; what it promises then is checked by itself.
+"""Random programs on a stock asyncio loop and on the same loop with its timers on the wheel, on a simulated clock.
 
-All deadlines are different and stand on the wheel's ticks: for equal ones asyncio promises no order, and within a tick
-the wheel lets a deadline wait for the tick's last.
+The same callbacks must run in the same order at the same times. A loop whose callbacks take time may run a timer one
+pass later than asyncio, so a separate test checks only the guarantees.
+
+All deadlines differ and are multiples of the tick. asyncio guarantees no order for equal deadlines, and the wheel runs
+the timers of one tick at the last of their deadlines.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from sampling import search_settings
 
 TICK_S = 1 / 4096
 
-# Below 2**24 seconds in all: where the clock's steps are longer than its resolution says, asyncio waits for ever for a
+# The sum stays below 2**24 seconds. Beyond, the clock's steps exceed its resolution, and asyncio waits forever for a
 # deadline that is exactly now.
 names = st.integers(0, 40)
 delays = st.one_of(st.integers(1, 40), st.integers(1, 200_000), st.integers(1, 10**8)).map(lambda ticks: ticks * TICK_S)
@@ -30,12 +31,12 @@ work = st.tuples(st.just("work"), st.none(), st.integers(1, 3000).map(lambda tic
 
 
 def programs(*operations):
-    """What each callback does when it runs; callback 0 runs first."""
+    """Generate the operations of each callback. Callback 0 runs first."""
     return st.lists(st.lists(st.one_of(*operations), max_size=6), min_size=1, max_size=30)
 
 
 class JumpingLoop(asyncio.BaseEventLoop):
-    """A loop without files, whose clock jumps to the next deadline as soon as there is nothing else to do."""
+    """A loop without files whose clock jumps to the next deadline when the loop is idle."""
 
     def __init__(self):
         self.now = 1000.0
@@ -61,7 +62,7 @@ WheelJumpingLoop = wheel_loop(JumpingLoop)
 
 
 class Program:
-    """Runs on one loop, and keeps a log of (callback, time)."""
+    """A program on one loop, with a log of (callback, time)."""
 
     def __init__(self, loop, program, in_order):
         self.loop = loop
@@ -74,7 +75,7 @@ class Program:
         self.log = []
         self.errors = []
         loop.set_exception_handler(lambda loop, context: self.errors.append(context["message"]))
-        self.left = 200  # a program that makes itself anew all the time has to end
+        self.left = 200  # ends programs that add callbacks endlessly
 
     def run(self):
         for what, name, seconds in self.program[0]:
@@ -133,19 +134,19 @@ settled = search_settings(150)
 
 @settled
 @given(programs(add, soon, cancel, overdue))
-def test_a_loop_that_keeps_up_runs_what_asyncio_runs_when_asyncio_runs_it(program):
+def test_punctual_loop_matches_asyncio(program):
     expected = Program(JumpingLoop(), program, in_order=False).run()
     assert Program(WheelJumpingLoop(), program, in_order=False).run() == expected
 
 
 @settled
 @given(programs(add, soon, cancel, work))
-def test_a_loop_that_falls_behind_runs_everything_once_in_order_and_never_early(program):
+def test_late_loop_runs_each_timer_once_in_order_and_never_early(program):
     Program(WheelJumpingLoop(), program, in_order=True).run()
 
 
 @pytest.mark.parametrize("seconds", [TICK_S, 1.0, 40.0, 5000.0, 1e6])
-def test_a_lone_deadline_is_met_exactly(seconds):
+def test_single_deadline_is_exact(seconds):
     loop = WheelJumpingLoop()
     log = []
     loop.call_later(seconds, lambda: log.append(loop.time()))
@@ -156,17 +157,17 @@ def test_a_lone_deadline_is_met_exactly(seconds):
 
 
 @pytest.mark.parametrize("base", [lambda loop: loop, wheel_loop], ids=["asyncio", "hwheel"])
-def test_what_is_added_while_a_pass_runs_waits_for_the_next_one_even_if_it_is_due_by_then(base):
+def test_timer_added_during_a_pass_waits_for_the_next_pass_even_if_due(base):
     class ReadableLoop(JumpingLoop):
         def _process_events(self, events):
             if self.now >= 1001 and not log:
-                self.call_soon(read)  # as the callback of a socket: in the same pass as the timer, before it
+                self.call_soon(read)  # runs before the timer in the same pass, like a socket's callback
 
     def read():
         log.append("read")
         loop.call_later(TICK_S, log.append, "added")
         loop.call_soon(log.append, "soon")
-        loop.now += 1  # that took long
+        loop.now += 1  # the callback takes one second
 
     log = []
     loop = base(ReadableLoop)()

@@ -1,5 +1,7 @@
-"""A timer's callback that runs the loop itself, as nest_asyncio lets programs do: the nested loop goes on with what is
-due and with what is added, and nothing is lost, run twice or left for ever."""
+"""Callbacks that run the loop themselves, as with nest_asyncio.
+
+The nested loop continues with expired and new timers, and each timer runs exactly once.
+"""
 
 import asyncio
 import contextlib
@@ -16,13 +18,13 @@ from systems import FREE_THREADED
 
 class NestableLoop(asyncio.SelectorEventLoop):
     def _run_once(self):
-        with contextlib.suppress(IndexError):  # the pass inside of this one has run what this one meant to run
+        with contextlib.suppress(IndexError):  # the nested pass has run the callbacks of this pass
             super()._run_once()
 
 
 @pytest.fixture(params=["asyncio", "hwheel", "Timeouts", "hwheel, debug", "Timeouts, debug"])
 def timers(request):
-    """(a loop, what call_later and call_at are asked of)."""
+    """Yield a loop and the object with call_later() and call_at()."""
     loop = (wheel_loop(NestableLoop) if request.param.startswith("hwheel") else NestableLoop)()
     loop.set_debug("debug" in request.param)
     loop.errors = []
@@ -33,7 +35,7 @@ def timers(request):
 
 
 def run_passes(loop, done):
-    """The loop's passes from inside of one of its callbacks."""
+    """Run passes of the loop inside one of its callbacks."""
     give_up = time.monotonic() + 20
     while not done():
         assert time.monotonic() < give_up, "the nested loop hangs"
@@ -53,10 +55,10 @@ def run_until(loop, done):
     assert done(), "the loop hangs"
 
 
-def test_a_nested_pass_runs_what_is_added_in_it(timers):
+def test_nested_pass_runs_timers_added_in_it(timers):
     loop, timers = timers
     now, ran = loop.time(), []
-    loop.time = lambda: now  # a machine that is busy would let "later" fall due meanwhile
+    loop.time = lambda: now  # otherwise "later" could expire on a busy machine
 
     def outer():
         nonlocal now
@@ -76,7 +78,7 @@ def test_a_nested_pass_runs_what_is_added_in_it(timers):
 
 
 @pytest.mark.parametrize("count", [2, 3, 64, 65, 200])
-def test_a_nested_pass_goes_on_with_what_is_due_in_order(timers, clock_stands, count):
+def test_nested_pass_continues_with_expired_timers_in_order(timers, stop_clock, count):
     loop, timers = timers
     ran = []
 
@@ -84,7 +86,7 @@ def test_a_nested_pass_goes_on_with_what_is_due_in_order(timers, clock_stands, c
         run_passes(loop, lambda: len(ran) == count - 1)
         ran.append("outer")
 
-    with clock_stands(loop):
+    with stop_clock(loop):
         when = loop.time() + 0.05
         timers.call_at(when, outer)
         for i in range(count - 1):
@@ -93,7 +95,7 @@ def test_a_nested_pass_goes_on_with_what_is_due_in_order(timers, clock_stands, c
     assert ran == [*range(count - 1), "outer"]
 
 
-def test_as_deep_as_there_are_timers(timers, clock_stands):
+def test_passes_nest_as_deep_as_the_number_of_timers(timers, stop_clock):
     loop, timers = timers
     entered, left = [], []
 
@@ -102,7 +104,7 @@ def test_as_deep_as_there_are_timers(timers, clock_stands):
         run_passes(loop, lambda: len(entered) == 30)
         left.append(i)
 
-    with clock_stands(loop):
+    with stop_clock(loop):
         when = loop.time() + 0.05
         for i in range(30):
             timers.call_at(when + i * 1e-4, dive, i)
@@ -111,7 +113,7 @@ def test_as_deep_as_there_are_timers(timers, clock_stands):
     assert left == entered[::-1]
 
 
-def test_one_that_is_left_by_an_exit_loses_nothing(timers, clock_stands):
+def test_exit_from_a_nested_pass_loses_no_timer(timers, stop_clock):
     loop, timers = timers
     ran = []
 
@@ -121,7 +123,7 @@ def test_one_that_is_left_by_an_exit_loses_nothing(timers, clock_stands):
     def outer():
         run_passes(loop, lambda: False)
 
-    with clock_stands(loop):
+    with stop_clock(loop):
         when = loop.time() + 0.05
         timers.call_at(when, outer)
         timers.call_at(when + 1e-6, leave)
@@ -134,7 +136,7 @@ def test_one_that_is_left_by_an_exit_loses_nothing(timers, clock_stands):
     assert ran == [*range(100), "later"]
 
 
-def test_the_alarm_has_no_context_of_a_caller(timers):
+def test_wakeup_does_not_inherit_a_callers_context(timers):
     loop, timers = timers
     variable = contextvars.ContextVar("variable", default="unset")
     seen = []
@@ -153,8 +155,8 @@ def test_the_alarm_has_no_context_of_a_caller(timers):
 # --- run_forever() on a loop that runs -----------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(sys.version_info[:3] == (3, 13, 0), reason="asyncio of 3.13.0 refuses one run and not the next")
-def test_a_second_run_that_is_refused_leaves_handles_hidden():
+@pytest.mark.skipif(sys.version_info[:3] == (3, 13, 0), reason="asyncio 3.13.0 refuses only the first run")
+def test_refused_second_run_leaves_handles_untracked():
     async def main():
         loop = asyncio.get_running_loop()
         before = loop.call_later(1000, int)
@@ -167,6 +169,6 @@ def test_a_second_run_that_is_refused_leaves_handles_hidden():
 
     with asyncio.Runner(loop_factory=EventLoop) as runner:
         hidden, *handles = runner.run(main())
-        assert hidden == [FREE_THREADED] * 2  # for want of a GIL nothing is hidden: see loop/at_rest.pxi
+        assert hidden == [FREE_THREADED] * 2  # tracked without a GIL, see loop/at_rest.pxi
         gc.collect()
         assert [gc.is_tracked(handle) for handle in handles] == [True, True]

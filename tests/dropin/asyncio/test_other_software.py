@@ -1,4 +1,4 @@
-"""Software that takes an event loop apart: on the wheel it does what it does on asyncio's own loop."""
+"""Packages that patch or replace an event loop work on the wheel as on asyncio's loop."""
 
 import asyncio
 import datetime
@@ -19,8 +19,8 @@ def loop_class(request):
     return {"asyncio": asyncio.SelectorEventLoop, "hwheel": EventLoop}[request.param]
 
 
-def in_a_process(loop_class, program):
-    """For what patches asyncio for good. Returns what it prints."""
+def run_in_process(loop_class, program):
+    """Run a program that patches asyncio in its own process. Return the words that it prints."""
     made = "hwheel.asyncio.EventLoop" if loop_class is EventLoop else "asyncio.SelectorEventLoop"
     head = f"import asyncio, time, hwheel.asyncio\nloop = {made}()\nasyncio.set_event_loop(loop)\n"
     done = subprocess.run(
@@ -33,7 +33,7 @@ def in_a_process(loop_class, program):
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="nest_asyncio cannot nest asyncio's tasks from CPython 3.14 on")
 def test_nest_asyncio(loop_class):
     pytest.importorskip("nest_asyncio")
-    printed = in_a_process(
+    printed = run_in_process(
         loop_class,
         """
         import nest_asyncio
@@ -103,12 +103,12 @@ def test_aiotools_virtual_clock(loop_class):
 
 def test_aiodebug_names_slow_callbacks(loop_class, monkeypatch):
     log_slow_callbacks = pytest.importorskip("aiodebug.log_slow_callbacks")
-    monkeypatch.setattr(asyncio.events.Handle, "_run", asyncio.events.Handle._run)  # put back afterwards
+    monkeypatch.setattr(asyncio.events.Handle, "_run", asyncio.events.Handle._run)  # restored afterwards
     slow = []
     log_slow_callbacks.enable(0.25, on_slow_callback=lambda name, seconds: slow.append(name))
 
     def slow_one():
-        time.sleep(0.3)  # long, because anything may take some hundredths of a second on a busy machine
+        time.sleep(0.3)  # clearly longer than any other callback on a busy machine
 
     loop = loop_class()
     loop.call_later(0.001, slow_one)
@@ -120,7 +120,7 @@ def test_aiodebug_names_slow_callbacks(loop_class, monkeypatch):
     assert "slow_one" in slow[0]
 
 
-def test_freezegun_ticks_move_the_loops_clock(loop_class):
+def test_freezegun_ticks_advance_the_loop(loop_class):
     freezegun = pytest.importorskip("freezegun")
     loop = loop_class()
     ran = []
@@ -142,10 +142,10 @@ def test_freezegun_with_real_asyncio(loop_class):
     freezegun = pytest.importorskip("freezegun")
     with freezegun.freeze_time("2024-01-01", real_asyncio=True), asyncio.Runner(loop_factory=loop_class) as runner:
         assert runner.run(asyncio.wait_for(asyncio.sleep(0.01, "slept"), 10)) == "slept"
-    del asyncio.SelectorEventLoop.time  # it leaves what it found by inheritance
+    del asyncio.SelectorEventLoop.time  # freezegun leaves the inherited attribute on the class
 
 
-def test_time_machine_leaves_the_loops_clock_alone(loop_class):
+def test_time_machine_does_not_affect_the_loops_clock(loop_class):
     time_machine = pytest.importorskip("time_machine")
     with asyncio.Runner(loop_factory=loop_class) as runner:
         with time_machine.travel(datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)) as traveller:

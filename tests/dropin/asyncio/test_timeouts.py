@@ -1,4 +1,4 @@
-"""hwheel.asyncio.Timeouts: a wheel beside a loop of any kind."""
+"""hwheel.asyncio.Timeouts: a wheel for a loop of any kind."""
 
 import asyncio
 import math
@@ -18,7 +18,7 @@ def run(request):
     return run
 
 
-def test_deadlines_that_are_pushed_back_run_once_and_never_early(run):
+def test_rescheduled_timeouts_run_once_and_never_early(run):
     async def main():
         loop = asyncio.get_running_loop()
         fired = []
@@ -39,7 +39,7 @@ def test_deadlines_that_are_pushed_back_run_once_and_never_early(run):
     assert run(main()) >= 0
 
 
-def test_close_drops_what_is_pending_and_refuses_more(run):
+def test_close_drops_pending_timeouts_and_refuses_new_ones(run):
     async def main():
         timeouts = Timeouts()
         ran = []
@@ -60,7 +60,7 @@ def test_close_drops_what_is_pending_and_refuses_more(run):
     assert run(main()) == []
 
 
-def test_several_share_a_loop(run):
+def test_several_timeouts_share_a_loop(run):
     async def main():
         ran = []
         with Timeouts() as one, Timeouts() as two:
@@ -74,12 +74,12 @@ def test_several_share_a_loop(run):
     assert run(main()) == ["two", "one"]
 
 
-def test_it_wants_a_loop():
+def test_timeouts_need_a_loop():
     with pytest.raises(RuntimeError):
         Timeouts()
 
 
-def test_a_callback_may_close_its_timeouts_and_fail(run):
+def test_callback_closes_its_timeouts_and_raises(run):
     async def main():
         reported = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
@@ -101,7 +101,7 @@ def test_a_callback_may_close_its_timeouts_and_fail(run):
     assert run(main()) == [ValueError]
 
 
-def test_what_is_closed_says_that_it_is_the_timeouts_and_not_the_loop():
+def test_error_says_that_the_timeouts_are_closed():
     async def main():
         timeouts = Timeouts()
         timeouts.close()

@@ -1,5 +1,4 @@
-"""Tests replace a loop's time() in every way there is, and its call_at and call_later: loops on the wheel hear of it at
-once, like asyncio's own."""
+"""Loops on the wheel use a replaced time(), call_at(), or call_later() at once, like asyncio's loops."""
 
 import asyncio
 import time
@@ -13,7 +12,7 @@ PATIENCE_S = 20
 
 
 class Clock:
-    """Stands until it is told to go on."""
+    """A clock that the test sets."""
 
     def __init__(self, now=5000.0):
         self.now = now
@@ -23,7 +22,7 @@ class Clock:
 
 
 class OtherTime:
-    """To be mixed into a loop's class."""
+    """A mix-in for a loop class."""
 
     clock = Clock(7000.0)
 
@@ -33,7 +32,7 @@ class OtherTime:
 
 @pytest.fixture(params=["asyncio", "hwheel", "Timeouts"])
 def own(request):
-    """A loop of a class of its own, and what call_later and call_at are asked of."""
+    """Yield a loop with its own class, and the object with call_later() and call_at()."""
 
     class Own(EventLoop if request.param == "hwheel" else asyncio.SelectorEventLoop):
         pass
@@ -109,11 +108,11 @@ WAYS = [
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_clock_put_in_the_place_of_the_loops_is_the_clock_from_then_on(own, way):
+def test_replaced_clock_is_used_at_once(own, way):
     loop, timers = own
     ran = []
     timers.call_later(3600, ran.append, "real").cancel()
-    for _ in range(3):  # back and forth
+    for _ in range(3):  # replace and restore repeatedly
         clock = Clock()
         restore = way(loop, clock)
         try:
@@ -138,7 +137,7 @@ def test_a_clock_put_in_the_place_of_the_loops_is_the_clock_from_then_on(own, wa
         handle.cancel()
 
 
-def test_reschedule_reads_the_clock_that_is_there_now(own):
+def test_reschedule_reads_the_current_clock(own):
     loop, timers = own
     handle = timers.call_later(10, int)
     if not hasattr(handle, "reschedule"):
@@ -152,7 +151,7 @@ def test_reschedule_reads_the_clock_that_is_there_now(own):
     handle.cancel()
 
 
-def test_a_class_that_answers_for_its_attributes_itself_has_its_clock_asked():
+def test_clock_from_getattribute_is_used():
     class Answering(asyncio.SelectorEventLoop):
         def __getattribute__(self, name):
             return (lambda: 5000.0) if name == "time" else super().__getattribute__(name)
@@ -179,15 +178,15 @@ def loop(request):
     loop.close()
 
 
-def heard(loop, call):
-    """Something was added."""
+def check_added(loop, call):
+    """Make a call, and check that it added a timer."""
     handle = call()
     assert isinstance(handle, asyncio.TimerHandle)
     handle.cancel()
 
 
 @pytest.mark.parametrize("name", ["call_later", "call_at"])
-def test_a_method_put_on_the_class_is_used(loop, name):
+def test_method_replaced_on_the_class_is_used(loop, name):
     kind = type(loop)
     genuine = getattr(kind, name)
     asked = []
@@ -196,18 +195,18 @@ def test_a_method_put_on_the_class_is_used(loop, name):
         asked.append(when)
         return genuine(self, when, callback, *args, context=context)
 
-    heard(loop, lambda: loop.call_later(10, int))
+    check_added(loop, lambda: loop.call_later(10, int))
     setattr(kind, name, method)
-    heard(loop, lambda: getattr(loop, name)(1e9, int))
-    heard(loop, lambda: getattr(loop, name)(1e9, int, context=None))
+    check_added(loop, lambda: getattr(loop, name)(1e9, int))
+    check_added(loop, lambda: getattr(loop, name)(1e9, int, context=None))
     assert asked == [1e9, 1e9]
     delattr(kind, name)
-    heard(loop, lambda: getattr(loop, name)(1e9, int))
+    check_added(loop, lambda: getattr(loop, name)(1e9, int))
     assert asked == [1e9, 1e9]
 
 
 @pytest.mark.parametrize("name", ["call_later", "call_at"])
-def test_a_method_put_on_the_loop_is_used(loop, name):
+def test_method_replaced_on_the_loop_is_used(loop, name):
     genuine = getattr(loop, name)
     asked = []
 
@@ -216,14 +215,14 @@ def test_a_method_put_on_the_loop_is_used(loop, name):
         return genuine(when, callback, *args, context=context)
 
     with mock.patch.object(loop, name, method):
-        heard(loop, lambda: getattr(loop, name)(1e9, int))
-        assert asked.count(1e9) == 1  # uvloop's call_at asks call_later, also for the wheel's own alarm
-    heard(loop, lambda: getattr(loop, name)(1e9, int))
+        check_added(loop, lambda: getattr(loop, name)(1e9, int))
+        assert asked.count(1e9) == 1  # uvloop's call_at uses call_later, also for the wheel's wake-up
+    check_added(loop, lambda: getattr(loop, name)(1e9, int))
     assert asked.count(1e9) == 1
 
 
 @pytest.mark.parametrize("place", ["class", "loop"])
-def test_a_new_call_at_hears_of_call_later_too(loop, place):
+def test_replaced_call_at_is_used_by_call_later(loop, place):
     if isinstance(loop, pytest.importorskip("uvloop").Loop):
         pytest.skip("uvloop's call_later does not ask call_at")
     genuine = loop.call_at
@@ -236,20 +235,20 @@ def test_a_new_call_at_hears_of_call_later_too(loop, place):
         return genuine(*args, **kwargs)
 
     with mock.patch.object(type(loop) if place == "class" else loop, "call_at", call_at):
-        heard(loop, lambda: loop.call_later(1000, int))
+        check_added(loop, lambda: loop.call_later(1000, int))
         assert 999 < asked[0] - loop.time() < 1001
-    heard(loop, lambda: loop.call_later(1000, int))
+    check_added(loop, lambda: loop.call_later(1000, int))
     assert len(asked) == 1
 
 
 @pytest.mark.parametrize("name", ["call_later", "call_at"])
-def test_a_mock_around_the_loops_own_method_on_its_class(loop, name):
+def test_mock_that_wraps_the_loops_method(loop, name):
     with mock.patch.object(type(loop), name, wraps=getattr(loop, name)) as wrapped:
-        heard(loop, lambda: getattr(loop, name)(1e9, int))
+        check_added(loop, lambda: getattr(loop, name)(1e9, int))
         wrapped.assert_called_once_with(1e9, int)
 
 
-def test_a_class_put_in_the_place_of_the_loops_has_its_methods(loop):
+def test_replaced_class_provides_its_methods(loop):
     asked = []
 
     class Other(type(loop)):
@@ -259,21 +258,21 @@ def test_a_class_put_in_the_place_of_the_loops_has_its_methods(loop):
 
     genuine = type(loop)
     loop.__class__ = Other
-    heard(loop, lambda: loop.call_later(1000, int))
+    check_added(loop, lambda: loop.call_later(1000, int))
     loop.__class__ = genuine
     assert asked == [1000]
 
 
-def test_keywords_are_taken_as_by_asyncio(loop):
-    heard(loop, lambda: loop.call_later(delay=10, callback=int))
-    heard(loop, lambda: loop.call_at(when=loop.time() + 10, callback=int, context=None))
+def test_keyword_arguments_match_asyncio(loop):
+    check_added(loop, lambda: loop.call_later(delay=10, callback=int))
+    check_added(loop, lambda: loop.call_at(when=loop.time() + 10, callback=int, context=None))
     for wrong in (lambda: loop.call_later(10), lambda: loop.call_at(), lambda: loop.call_later(10, int, colour=1)):
         with pytest.raises(TypeError):
             wrong()
 
 
 @pytest.mark.parametrize("place", ["base", "loop"])
-def test_timeouts_and_loops_ask_whatever_call_at_there_is_now(place):
+def test_timeouts_and_loops_use_the_current_call_at(place):
     asked = []
     genuine = asyncio.SelectorEventLoop.call_at
 

@@ -5,7 +5,7 @@ Each change of the dictionary is a single atomic step instead.
 """
 
 import atexit
-import concurrent.futures.thread  # noqa: F401  # here, so that its fork handler and that of logging run before ours
+import concurrent.futures.thread  # noqa: F401  # pyright: ignore[reportUnusedImport]  # its fork handler runs first
 import itertools
 import os
 import threading

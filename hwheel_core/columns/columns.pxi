@@ -167,7 +167,7 @@ cdef int64_t rowset_survivors(RowSet* self, const int64_t* tombstones, int64_t c
         if hw_read(&tombstones[row]) != 0:
             continue
         slot = rowset_find(self, row)
-        # There can be more different rows than rows only while another thread changes the columns. They must not fill
+        # More distinct rows than `count` appear only while another thread changes the columns. They must not fill
         # the set, because a search in a full set is endless.
         if slot[0] == 0 and taken < count:
             slot[0] = row + 1

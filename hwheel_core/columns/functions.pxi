@@ -37,7 +37,7 @@ cdef int64_t* int64_memory(int64_t count, bint zeroed) except NULL:
         memory = <int64_t*>PyMem_RawMalloc(max(count, 1) * sizeof(int64_t))
     if memory is NULL:
         raise MemoryError
-    # All of it is used, so page faults would cost as much as the work.
+    # The callers touch all of this memory, and with small pages the page faults would take as long as the work.
     hw_advise_huge(memory, count * sizeof(int64_t))
     return memory
 
@@ -189,7 +189,7 @@ def survivors(order, tombstones, *columns):
     >>> survivors(array("q", [3, 0, 1]), array("q", [0, 0, 1, 0]), array("q", [7, 8, 8, 7]))
     array('q', [3])
     """
-    cdef Columns named = int64_columns((order,), "order")
+    cdef Columns order_rows = int64_columns((order,), "order")
     cdef Columns flags = int64_columns((tombstones,), "tombstones")
     cdef Columns rows = int64_columns(columns, "columns")
     cdef int64_t count, bad_row = 0
@@ -197,7 +197,7 @@ def survivors(order, tombstones, *columns):
     if flags.count != rows.count:
         raise ValueError(f"tombstones must have the length of the columns, {rows.count}, not {flags.count}")
     cdef size_t slots = rowset_slots(rows.count)
-    cdef array.array result = int64_room(named.count)
+    cdef array.array result = int64_room(order_rows.count)
     cdef int64_t* result_out = <int64_t*>result.data.as_longlongs
     row_set.columns = rows.data
     row_set.column_count = rows.width
@@ -205,8 +205,8 @@ def survivors(order, tombstones, *columns):
     row_set.slots = int64_memory(slots, True)
     try:
         with nogil:
-            count = rowset_survivors(&row_set, flags.data[0], rows.count, named.data[0], named.count, result_out,
-                                 &bad_row)
+            count = rowset_survivors(&row_set, flags.data[0], rows.count, order_rows.data[0],
+                                 order_rows.count, result_out, &bad_row)
     finally:
         PyMem_RawFree(row_set.slots)
     if count < 0:

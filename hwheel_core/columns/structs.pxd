@@ -1,5 +1,5 @@
 # The algorithms of the wheel for columns of int64, for callers that keep buckets elsewhere, as hwheel.spark does in a
-# state store. There is no lock, because a call has no state: the caller brings all memory.
+# state store. There is no lock, because these functions share no state: the caller provides the memory.
 
 cdef class Columns:
     cdef list buffers

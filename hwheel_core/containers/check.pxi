@@ -2,7 +2,7 @@
 
 
 cdef const char* container_check_wheel(ContainerCore self, int64_t* linked_out) noexcept:
-    """Return what is wrong with a container's wheel, or NULL, and count its entries."""
+    """Return the first fault of a container's wheel, or NULL, and count its entries."""
     cdef const Bucket* bucket
     cdef const char* fault
     cdef int64_t length
@@ -29,7 +29,7 @@ cdef const char* container_check_wheel(ContainerCore self, int64_t* linked_out) 
 
 
 cdef const char* dict_check(ExpiringDictCore self) noexcept:
-    """Return what is wrong with an ExpiringDict, or NULL."""
+    """Return the first fault of an ExpiringDict, or NULL."""
     cdef DictTable* table = &self.table
     cdef DictEntry* entry
     cdef int64_t linked, unreported, in_order = 0, in_chains = 0
@@ -67,7 +67,7 @@ cdef const char* dict_check(ExpiringDictCore self) noexcept:
 
 
 cdef const char* delay_queue_check(DelayQueueCore self) noexcept:
-    """Return what is wrong with a DelayQueue, or NULL."""
+    """Return the first fault of a DelayQueue, or NULL."""
     cdef int64_t linked, next_ms = 0
     cdef const Entry* entry = self.due.next
     cdef const char* fault = container_check_wheel(self, &linked)

@@ -1,4 +1,4 @@
-# What every container does with its wheel and its alarm.
+# The wheel and the alarm of a container, for both kinds of containers.
 
 cdef enum:
     CONTAINER_WHEEL_SIZE = 64   # 8 KB per level; small, because every container has its own wheel
@@ -85,7 +85,7 @@ cdef bint container_set_back(ContainerCore self, int64_t now_ms) except False:
 
 cdef ContainerAlarm alarm_new(ContainerCore container):
     cdef ContainerAlarm self = ContainerAlarm.__new__(ContainerAlarm)
-    # TASK_ALARM exempts it from max_pending: after it has run, no caller could be told that the timer is full.
+    # TASK_ALARM exempts it from max_pending: after it has run, it must be added again, and no caller could handle TimerFull.
     self.task.flags = TASK_OWN_RUN | TASK_ALARM
     self.container = weakref.ref(container)
     return self
@@ -122,7 +122,7 @@ cdef bint alarm_move(ContainerAlarm self, Timer* timer, const Instant* now, cons
 
 cdef bint alarm_add(ContainerAlarm self, BaseTimer core, const Instant* now, const Instant* delay,
                     bint by_last_reading) except False:
-    """Add an alarm that is not pending. Another thread may do so at the same moment; that is just as good."""
+    """Add an alarm that is not pending. If another thread adds it at the same moment, this does nothing."""
     cdef int64_t deadline_ms, expiration_ms
     task_claim(self, core.timer)
     try:

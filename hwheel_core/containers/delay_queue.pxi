@@ -124,7 +124,7 @@ cdef class DelayQueueCore(ContainerCore):
         """Give an item a new deadline, behind all other items of that deadline.
 
         Args:
-            key: What ``put()`` has returned.
+            key: The key that ``put()`` returned.
             delay: Seconds from now.
 
         Returns:
@@ -290,7 +290,7 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
 
     @cython.always_allow_keywords(True)
     def put(self, item, delay, block=True, timeout=None):
-        """Add an item, and wait for room if the queue is full.
+        """Wait for room if the queue is full, then add an item.
 
         Args:
             item: Any object.
@@ -311,7 +311,7 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
 
     @cython.always_allow_keywords(True)
     def get(self, block=True, timeout=None):
-        """Remove and return the first due item, and wait until one is due.
+        """Wait until an item is due, then remove and return it.
 
         Args:
             block: Wait for a due item.

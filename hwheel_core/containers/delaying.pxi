@@ -29,8 +29,8 @@ cdef inline object key_item(DelayKey self, bint take_out):
 # A waiter has a release(): a threading.Lock, or an object that wakes a coroutine.
 #
 # A waiter enters the list before it checks the queue again. A thread that has something for it removes it from the list and
-# releases it. So no wake-up is lost. A released waiter owns nothing; it checks again. If it leaves instead, because of its
-# timeout or an exception, it passes the wake-up on.
+# releases it. So no wake-up is lost. A released waiter has no claim on an item: it checks again.
+# If it leaves instead, because of its timeout or an exception, it releases another waiter.
 
 cdef enum:
     WAKE_TRIES = 3

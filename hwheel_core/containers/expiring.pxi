@@ -51,7 +51,7 @@ cdef inline bint dict_find(ExpiringDictCore self, object key, const Instant* now
 
 
 cdef DictEntry* dict_make_room(ExpiringDictCore self, const Instant* now) noexcept:
-    """Remove one entry: an expired one if one is at hand, else the oldest. Returns what the caller has to drop, or NULL."""
+    """Remove an expired entry that is found at once, else the oldest one. Returns the entry for the caller to drop, or NULL."""
     cdef int budget = SLICE
     cdef DictEntry* oldest = self.table.order.newer
     if entry_deadline_ms(self, oldest) <= now.ms:
@@ -333,7 +333,7 @@ cdef void pair_fill(list pairs, tuple pair, DictEntry* entry) noexcept:
 
 
 cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) except -1:
-    """Take expired entries for at most TURN_NS; append what on_expire receives to `pairs`. Returns True if more are due."""
+    """Take expired entries for at most TURN_NS; append the pairs for on_expire to `pairs`. Returns True if more are due."""
     cdef int64_t end_ns = monotonic_ns() + TURN_NS
     cdef int budget = SLICE
     cdef int64_t taken = 0

@@ -8,7 +8,7 @@
 # code.
 
 cdef enum:
-    TABLE_LEAST = 8         # slots
+    MIN_TABLE_SLOTS = 8         # slots
     SPARSE = 4              # slots per entry above which slots are merged
 
 
@@ -33,10 +33,10 @@ cdef inline uint64_t table_length(const DictTable* self) noexcept nogil:
 cdef bint table_make(DictTable* self) noexcept nogil:
     """Allocate the slots if needed. Returns False without memory."""
     if self.slots is NULL:
-        self.slots = <DictEntry**>PyMem_RawCalloc(TABLE_LEAST, sizeof(DictEntry*))
-        self.mask = TABLE_LEAST - 1
+        self.slots = <DictEntry**>PyMem_RawCalloc(MIN_TABLE_SLOTS, sizeof(DictEntry*))
+        self.mask = MIN_TABLE_SLOTS - 1
         self.split = 0
-        self.room = TABLE_LEAST
+        self.room = MIN_TABLE_SLOTS
     return self.slots is not NULL
 
 
@@ -129,7 +129,7 @@ cdef inline void table_remove(DictTable* self, DictEntry* entry) noexcept nogil:
     order_unlink(entry)
     self.version += 1
     hw_bump(&self.count, -1)
-    while merges and table_length(self) > TABLE_LEAST and table_length(self) > SPARSE * <uint64_t>self.count:
+    while merges and table_length(self) > MIN_TABLE_SLOTS and table_length(self) > SPARSE * <uint64_t>self.count:
         table_shrink(self)
         merges -= 1
 

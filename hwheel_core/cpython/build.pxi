@@ -1,4 +1,4 @@
-# How this core was built, for `hwheel --version` and for reports of faults.
+# How this core was built, for `hwheel --version` and for bug reports.
 
 
 DEBUG = bool(HW_DEBUG)

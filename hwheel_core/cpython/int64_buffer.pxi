@@ -1,15 +1,15 @@
-# One-dimensional int64 buffers from outside: PEP 3118 (NumPy, array.array, memoryview) or the Arrow C data interface
-# (pyarrow, polars, ...), neither of which needs the other package to be installed.
+# One-dimensional int64 buffers of callers: PEP 3118 (NumPy, array.array, memoryview) or the Arrow C data interface (pyarrow,
+# polars, ...). Neither needs the other package to be installed.
 #
-# The rule for foreign memory. Whoever lent it may write to it at any moment, because functions over columns give the
-# GIL up, and where there is no GIL every line does. So a number is read with hw_read, once, into a variable of ours;
-# what it is used for (an index, a sum) is checked on that variable, after the read, at each use; and nothing that was
-# found out in one pass over the memory is relied upon in a second one, unless the first has copied it. Numbers that
-# change meanwhile may give an error, or the answer for either of their values, but never more than that.
+# The rule for foreign memory. The caller's threads may write to it at any moment, because functions over columns release the
+# GIL, or because there is no GIL. So each number is read once, with hw_read, into a local variable. The variable is checked
+# after the read and before each use as an index or in a sum. A second pass over the memory does not rely on a check of the
+# first, unless the first pass has copied the numbers. A number that changes during a call may cause an error or the result
+# for either value, and no other harm.
 
 
 cdef class Int64Buffer:
-    """Someone else's memory, kept alive by this object."""
+    """An int64 buffer of a caller, which this object keeps alive."""
 
     def __dealloc__(self):
         if self.arrow.release is not NULL:
@@ -43,25 +43,25 @@ cdef bint arrow_buffer(Int64Buffer self, object source, str name) except False:
     cdef const char* bits
     cdef int64_t i, end
     if schema.release is NULL or column.release is NULL:
-        raise ValueError(f"{name} is an Arrow array that somebody else has taken out of its capsules")
+        raise ValueError(f"{name} is an Arrow array whose capsules were consumed before")
     if schema.format is NULL or schema.format[0] != c"l" or schema.format[1] != 0 or schema.dictionary is not NULL:
         shown = "none" if schema.format is NULL else repr((<bytes>schema.format).decode(errors="replace"))
         raise TypeError(f"{name} must be an Arrow array of int64, not of format {shown}"
                         f"{'' if schema.dictionary is NULL else ' with a dictionary'}")
-    # Moved, as the interface's specification has it: from now on nobody else can release it.
+    # Moved, as the specification of the interface requires: from now on only this object releases it.
     self.arrow = column[0]
     column.release = NULL
     column = &self.arrow
     if (column.length < 0 or column.offset < 0 or hw_add_overflows(column.offset, column.length, &end)
             or hw_mul_overflows(end, sizeof(int64_t), &i) or column.n_buffers != 2):
-        raise ValueError(f"{name} is no Arrow array: length {column.length}, offset {column.offset}, "
+        raise ValueError(f"{name} is not a valid Arrow array: length {column.length}, offset {column.offset}, "
                          f"{column.n_buffers} buffers")
     self.count = column.length
     self.stride = sizeof(int64_t)
     if self.count == 0:
         return True
     if column.buffers is NULL or column.buffers[1] is NULL:
-        raise ValueError(f"{name} is no Arrow array: it has {self.count} items, and no memory for them")
+        raise ValueError(f"{name} is not a valid Arrow array: it has {self.count} items, but no memory for them")
     bits = <const char*>column.buffers[0]
     if column.null_count > 0 and bits is NULL:
         raise ValueError(f"{name} must not contain nulls, but has {column.null_count}")
@@ -74,12 +74,12 @@ cdef bint arrow_buffer(Int64Buffer self, object source, str name) except False:
 
 
 cdef bint is_one_number(object source) except -1:
-    """Whether it is an int, also one of NumPy's, which say that they are buffers, too; and no bool."""
+    """Return True for an int that is not a bool. NumPy's integers count, although they are also buffers."""
     return PyIndex_Check(source) and not isinstance(source, bool) and getattr(source, "shape", ()) == ()
 
 
 cdef Int64Buffer int64_contiguous(object source, str name):
-    """int64_buffer, and a copy where the items do not stand side by side."""
+    """Return an int64_buffer(), copied if its items are not contiguous."""
     cdef Int64Buffer self = int64_buffer(source, name)
     cdef array.array copied
     cdef int64_t i
@@ -92,14 +92,14 @@ cdef Int64Buffer int64_contiguous(object source, str name):
 
 
 cdef Int64Buffer int64_indices(object source):
-    """Contiguous int64 indices; an iterable of int will do as well."""
+    """Return contiguous int64 indices, of a buffer or of an iterable of int."""
     if not PyObject_CheckBuffer(source) and not hasattr(source, "__arrow_c_array__"):
         try:
             numbers = iter(source)
         except TypeError:
             raise TypeError("indices must be a one-dimensional buffer of int64 or an iterable of int, "
                             f"not {type(source).__name__}") from None
-        numbers = list(numbers)         # what this raises is somebody's own
+        numbers = list(numbers)         # an exception of the iterator is raised unchanged
         try:
             values = array.array("q", numbers)
         except TypeError as error:

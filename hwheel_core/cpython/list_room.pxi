@@ -1,5 +1,5 @@
-# Room in a list for an item that is about to be taken out of somewhere: it is made before, because what has been taken must
-# not be lost for want of memory. Until then a None stands for it.
+# Room in a list for an item that is about to be removed from elsewhere. The room is reserved before the removal, so that an
+# allocation failure cannot lose the item. Until then the list has a None in its place.
 
 
 cdef bint list_make_room(list items) except False:
@@ -12,7 +12,7 @@ cdef inline void list_fill_room(list items, object item) noexcept:
 
 
 cdef void list_drop_room(list items) noexcept:
-    """Takes the None away, if it is still there. (list.pop may want memory, for a smaller list.)"""
+    """Remove the None if it was not replaced. (list.pop() may allocate memory for a smaller list.)"""
     cdef Py_ssize_t length = len(items)
     if length and items[length - 1] is None:
         hw_set_size(<PyObject*>items, length - 1)

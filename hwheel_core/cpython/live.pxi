@@ -1,9 +1,9 @@
-# A debug build (HWHEEL_DEBUG=1 when compiling) counts what is alive; a release build does not.
+# A debug build (HWHEEL_DEBUG=1 when compiling) counts live objects; a release build does not.
 
 
 cdef enum:
     LIVE_TIMERS
-    LIVE_TASKS              # that have ever been added
+    LIVE_TASKS              # tasks that were ever added
     LIVE_BATCHES
     LIVE_WATCHERS           # entries of a purgatory's watch lists
 

@@ -1,25 +1,25 @@
-# A lock like threading.RLock, for what is compiled inside of what it belongs to: it costs three comparisons and no object,
-# until somebody has to wait for it. A waiter waits on a threading.Lock of its own, as in threading.Condition, because then it
-# waits without the GIL, with a timeout, and open to signals. For what is Python there is the class RLock at the end.
+# A lock like threading.RLock that is a field of another struct. Without contention it costs three comparisons and creates no
+# object. A waiter waits on a threading.Lock of its own, as in threading.Condition: without the GIL, with a timeout, and
+# interruptible by signals. Python code uses the class RLock at the end.
 #
-# A waiter enters itself into `waiting` before it tries the lock once more, and a releaser looks there after it has given
-# the lock up. So no wake-up is lost. A thread that was woken has no right to the lock, but tries again; if it leaves all
-# the same, because its time is over or a signal handler raised, it passes the wake-up on.
+# A waiter enters `waiting` before it tries the lock once more, and an owner releases the lock before it checks `waiting`. One
+# of them sees the other, so no wake-up is lost. A woken thread does not own the lock: it tries again. If it leaves instead,
+# because of its timeout or an exception of a signal handler, it wakes the next waiter.
 #
-# Fork. Only the thread that forks comes along. What other threads held would be held for ever, and by whoever is given
-# the number of one of them, because the C library uses these again. Nobody can walk over all locks in the child, because
-# no list of them is kept. So a lock says of which process it is, by the number of forks that led there, and whoever
-# comes to one that is of another process puts it right first: it is free unless the thread that forked has it, and
-# nobody waits.
+# Fork. Only the thread that forks exists in the child. A lock that another thread held would stay locked, or would belong to
+# a new thread with the same number, because the C library reuses these numbers. There is no list of all locks that the child
+# could repair. So each lock stores the generation of its process, which is the number of forks since the first process. The
+# first function that uses a lock of an earlier generation repairs it: it is free, unless the thread that forked holds it, and
+# it has no waiters.
 
 cdef object make_lock = threading.Lock
 
-cdef uintptr_t forks = 0            # that led from the first process to this one
-cdef uintptr_t forker = 0           # the thread that forked; the only one here that may have locks of another process
-cdef uintptr_t forker_since = 0     # of which process that thread is: what it has of earlier ones was another's
+cdef uintptr_t forks = 0            # the process generation: forks from the first process to this one
+cdef uintptr_t forker = 0           # the thread that forked; only this one may hold locks of an earlier generation
+cdef uintptr_t forker_since = 0     # its first generation; locks of earlier ones belonged to another thread
 
-# Where threads wait now: by the thread's number, its waiters, the innermost last. A signal handler may fork while its
-# thread waits. Whoever had the lock then is not there to wake it in the child.
+# {thread: its waiters, the innermost last}. A signal handler may fork while its thread waits. In the child the owner of the
+# lock does not exist, so the fork handler wakes these waiters.
 cdef dict waiters_of_threads = {}
 
 
@@ -33,10 +33,10 @@ cdef void relocks_after_fork_in_child() noexcept nogil:
 
 
 cdef bint relock_renew(ReentrantLock* lock) noexcept:
-    """The first look at a lock in this process. True if it frees the lock of a thread that did not come along."""
+    """Repair a lock of an earlier generation. Return True if this freed the lock of a thread that does not exist here."""
     cdef uintptr_t waiting = 0
     cdef bint was_held = False
-    hw_mutex_lock(&orphans)        # two threads may come to it at once, where there is no GIL
+    hw_mutex_lock(&orphans)        # without a GIL, two threads may repair a lock at once
     if lock.process != forks:
         if lock.owner != forker or lock.process < forker_since:
             was_held = lock.owner != 0
@@ -56,7 +56,7 @@ cdef inline void relock_renew_if_forked(ReentrantLock* lock) noexcept:
 
 
 cdef inline bint relock_try(ReentrantLock* lock) noexcept:
-    """Takes the lock if that needs no wait."""
+    """Acquire the lock if this needs no wait. Return False otherwise."""
     cdef uintptr_t me = PyThread_get_thread_ident()
     relock_renew_if_forked(lock)
     if hw_word_load(&lock.owner) != me and not hw_take(&lock.owner, me):
@@ -66,12 +66,12 @@ cdef inline bint relock_try(ReentrantLock* lock) noexcept:
 
 
 cdef inline bint relock_acquire(ReentrantLock* lock, object holder) except False:
-    """Takes the lock, which is a part of `holder`."""
+    """Acquire the lock, which is a field of `holder`."""
     return relock_try(lock) or relock_wait(lock, -1)
 
 
 cdef bint relock_acquire_within(ReentrantLock* lock, bint blocking, double timeout) except -1:
-    """As threading.RLock.acquire, with its errors."""
+    """Implement acquire() with the arguments and errors of threading.RLock."""
     if timeout != -1:
         if not blocking:
             raise ValueError("can't specify a timeout for a non-blocking call")
@@ -83,7 +83,7 @@ cdef bint relock_acquire_within(ReentrantLock* lock, bint blocking, double timeo
 
 
 cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
-    """False: it took more than timeout seconds; negative: however long it takes."""
+    """Wait for the lock. Return False after `timeout` seconds; a negative timeout means no limit."""
     cdef object waiter = make_lock()
     cdef list waiting = []
     cdef list mine = waiters_of_threads.setdefault(PyThread_get_thread_ident(), [])
@@ -95,7 +95,7 @@ cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
     mine.append(waiter)
     try:
         while True:
-            waiting = relock_waiting(lock, True)        # another one, if this thread forked in a signal handler
+            waiting = relock_waiting(lock, True)        # a new list, if this thread forked in a signal handler
             waiting.append(waiter)
             taken = relock_try(lock)
             if taken:
@@ -104,8 +104,8 @@ cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
                 waiter.acquire()
             elif not waiter.acquire(True, max(0, give_up - time.monotonic())):
                 return False
-            # Of a signal that came after the wake-up, before this thread had its turn: else its handler would be called when
-            # this returns, and what that raises would leave the lock taken, by somebody who does not know.
+            # A signal may have arrived after the wake-up. Its handler must run now: if it ran after this function returns
+            # and raised an exception, the caller would not know that it holds the lock.
             PyErr_CheckSignals()
     finally:
         mine.pop()
@@ -113,13 +113,13 @@ cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
             waiters_of_threads.pop(PyThread_get_thread_ident(), None)
         try:
             waiting.remove(waiter)
-        except ValueError:              # who gave the lock up has taken it out, to wake this thread
+        except ValueError:              # the previous owner has removed it, to wake this thread
             if not taken:
                 relock_wake(waiting)
 
 
 cdef list relock_waiting(ReentrantLock* lock, bint make):
-    """`waiting`, a reference; None: there is no such list yet, and it was not to be made."""
+    """Return the list of waiters. If there is none, create it or return None."""
     cdef object fresh = [] if make else None
     cdef object waiting = None
     relock_renew_if_forked(lock)
@@ -134,7 +134,7 @@ cdef list relock_waiting(ReentrantLock* lock, bint make):
 
 
 cdef inline void relock_release(ReentrantLock* lock) noexcept:
-    """Gives the lock up once; to be called by its owner, which keeps its holder alive."""
+    """Release the lock once. The caller owns the lock and keeps its holder alive."""
     lock.depth -= 1
     if lock.depth == 0:
         hw_word_store(&lock.owner, 0)
@@ -147,7 +147,7 @@ cdef void relock_wake(list waiting) noexcept:
         try:
             waiting.pop(0).release()
         except IndexError:
-            pass                        # nobody waits
+            pass                        # no waiter
 
 
 cdef inline bint relock_is_mine(ReentrantLock* lock) noexcept:
@@ -156,26 +156,26 @@ cdef inline bint relock_is_mine(ReentrantLock* lock) noexcept:
 
 
 cdef inline void relock_free(ReentrantLock* lock) noexcept:
-    """When its holder dies."""
+    """Free the list of waiters, when the holder is deallocated."""
     Py_XDECREF(<PyObject*>lock.waiting)
     memset(lock, 0, sizeof(ReentrantLock))
 
 
 cdef class RLock:
-    """threading.RLock, but right after a fork, whatever thread had it and whoever waited for it, in a signal handler too.
+    """A threading.RLock that stays usable in the child of a fork, even of a fork in a signal handler during a wait.
 
-    In the child it is free, unless the thread that forked has it: that one goes on inside, and gives it up.
+    In the child it is free, unless the thread that forked holds it.
     """
 
     def __dealloc__(self):
         relock_free(&self.mutex)
 
     def acquire(self, bint blocking=True, double timeout=-1):
-        """As threading.RLock.acquire."""
+        """Acquire the lock, as threading.RLock.acquire()."""
         return relock_acquire_within(&self.mutex, blocking, timeout)
 
     def release(self):
-        """As threading.RLock.release."""
+        """Release the lock, as threading.RLock.release()."""
         if not relock_is_mine(&self.mutex):
             raise RuntimeError("cannot release un-acquired lock")
         relock_release(&self.mutex)
@@ -190,13 +190,15 @@ cdef class RLock:
         return relock_is_mine(&self.mutex)
 
     def _renew(self):
-        """In the child of a fork, before anybody else: True if a thread had it that did not come along. So what it guards may
-        be half changed."""
+        """Repair the lock in the child of a fork. Return True if a thread that does not exist here held it.
+
+        The data that it guards may then be half changed. Call this before any other use of the lock in the child.
+        """
         return hw_load(&self.mutex.process) != forks and relock_renew(&self.mutex)
 
 
-def wake_those_who_forked():
-    """In the child of a fork: a wait of this thread, in whose signal handler it forked, looks at its lock again."""
+def wake_waits_of_forking_thread():
+    """In the child of a fork in a signal handler, make the interrupted waits of this thread try their locks again."""
     mine = waiters_of_threads.get(PyThread_get_thread_ident())
     waiters_of_threads.clear()
     if mine:
@@ -209,4 +211,4 @@ def wake_those_who_forked():
 if hw_at_fork(NULL, NULL, relocks_after_fork_in_child) != 0:
     raise MemoryError
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=wake_those_who_forked)
+    os.register_at_fork(after_in_child=wake_waits_of_forking_thread)

@@ -1,17 +1,17 @@
-# Fields of the helpers that only deal with CPython.
+# Structs of the helpers for CPython: a lock, and buffers of int64.
 
 cdef struct ReentrantLock:
-    uintptr_t owner         # the thread that has it; 0: nobody has
-    int64_t depth           # how many times; its owner's alone
-    uintptr_t waiting       # a list of the locks that threads wait on, a reference; 0: nobody ever waited
-    uintptr_t process       # which the rest is said of; see reentrant_lock.pxi
+    uintptr_t owner         # the thread that holds the lock; 0: free
+    int64_t depth           # how often the owner has acquired it; only the owner uses this
+    uintptr_t waiting       # a reference to the list of waiters; 0: no thread has waited yet
+    uintptr_t process       # the process generation of the other fields: see reentrant_lock.pxi
 
 cdef class RLock:
     cdef ReentrantLock mutex
 
 cdef extern from *:
     """
-    /* The Arrow C data interface: a stable ABI, defined by its specification, made to be declared by who uses it. */
+    /* The Arrow C data interface: a stable ABI, which its specification asks users to declare themselves. */
     #ifndef ARROW_C_DATA_INTERFACE
     #define ARROW_C_DATA_INTERFACE
     struct ArrowSchema {

@@ -1,4 +1,4 @@
-# The clock of a loop, and whether a program has replaced it.
+# The clock of a loop, and the detection of a replaced clock.
 #
 # Most loops inherit time() from asyncio, which calls time.monotonic(), which reads CLOCK_MONOTONIC. If none of these is
 # replaced, the core reads the clock directly. The same holds for the loop's call_later and call_at and for

@@ -1,4 +1,4 @@
-# What the garbage collector sees of a loop's timers.
+# A loop's timers and the garbage collector: which handles the collector sees.
 #
 # The wheel owns a reference to each pending handle, and the collector follows these references, because an event loop that
 # was never closed must be collectable together with its timers. (A pending TimerTask is untracked instead.) A running loop
@@ -8,11 +8,11 @@
 # When the loop stops, its hidden handles must become visible before the collector could take the loop for garbage. Showing
 # them at the end of each run would make run_until_complete() O(pending). Instead a function in gc.callbacks does it when
 # a full collection starts, unless the loop runs again before. Younger collections need not see them: they free only young
-# objects, and a loop that they miss waits for a full one. CPython's very last collection calls no callbacks and frees less.
+# objects, and a loop that they miss waits for a full one. The last collection at exit calls no callbacks, so it frees less.
 #
 # The collector runs with the GIL held, or while all other threads are stopped at a safe point, so a LoopTimers' lists are
 # consistent then (see structs.pxd). Without a GIL nothing is hidden: a collection may start in another thread, which must
-# not touch the handles of a running loop; and its collector has no generations that young objects could fill.
+# not touch the handles of a running loop; and that collector has no generations, so pending handles cause no extra collections.
 
 cdef traverseproc visit_fields = NULL   # LoopTimers' tp_traverse as Cython generates it; set in timers.pxi
 

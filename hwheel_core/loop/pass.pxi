@@ -1,4 +1,4 @@
-# A pass of an event loop over its wheel: the wake-up comes, due handles are taken out of the wheel and run.
+# A pass of an event loop over its wheel: at a wake-up, due handles are taken out of the wheel and run.
 #
 # asyncio specifies that a handle added during a pass waits for the next one. A pass begins after `wakeup_s`, so a handle added
 # before `wakeup_s` was added before this pass. Other handles, and all handles behind them in order, wait for the next pass.

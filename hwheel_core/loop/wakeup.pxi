@@ -1,8 +1,8 @@
 # The wake-up: the one timer, or the one call in the next pass, that a LoopTimers requests from the loop itself.
 #
-# As long as anything is pending, a wake-up must be set, whatever exception is raised and wherever: KeyboardInterrupt can come
-# at any line of the loop's own code. Therefore a new wake-up becomes current when the loop has accepted it, the old one stays
-# current until then, and each has a number: a wake-up that is not current does nothing.
+# As long as a handle is pending, a wake-up must be set, even if KeyboardInterrupt is raised at any line of the loop's own
+# code. Therefore the old wake-up stays current until the loop has accepted the new one. Each wake-up has a number: a wake-up
+# that is not current does nothing.
 #
 # Each wake-up has its own context, because a context can be entered only once: a callback that runs the loop itself, as
 # nest-asyncio does, is still inside the context of the wake-up that called it.

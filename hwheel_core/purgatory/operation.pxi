@@ -22,8 +22,8 @@ cdef bint operation_check(OperationCore self) except -1:
 
 
 cdef bint operation_unlock_and_check(OperationCore self) except -1:
-    """Release the lock, then repeat a check that found it taken. Errors of that check are not this thread's: they are
-    reported to the timer of a watched operation."""
+    """Release the lock, then repeat a check that found it taken. Errors of that check are not raised in this
+    thread: they are reported to the timer of a watched operation."""
     cdef PurgatoryCore purgatory
     relock_release(&self.mutex)
     if not hw_word_load(&self.missed):
@@ -94,7 +94,7 @@ cdef class OperationCore(TimerTask):
     def __init__(self, delay_ms):
         cdef int64_t delay = milliseconds_argument(delay_ms, "delay_ms")
         if task_state(&self.task) != TASK_NEW or self.task.owner:
-            raise ValueError("this task has been added or cancelled already; make a new one")
+            raise ValueError("this task has been added or cancelled already; create a new one")
         self.task.delay_ms = delay
         self.task.flags = TASK_OWN_RUN
 
@@ -113,7 +113,7 @@ cdef class OperationCore(TimerTask):
             True if this call completed the operation; ``on_complete()`` has then run. False if it was completed before.
 
         Raises:
-            Exception: What ``on_complete()`` raises. The operation is completed nevertheless.
+            Exception: An exception of ``on_complete()``. The operation is completed nevertheless.
 
         O(1), plus a purge every ``purge_interval`` completions. Thread-safe. Waits while another thread holds the
         operation's lock, so ``try_complete()`` must not call it for another operation.
@@ -146,7 +146,7 @@ cdef class OperationCore(TimerTask):
             True if this call completed the operation.
 
         Raises:
-            Exception: What ``try_complete()`` and ``on_complete()`` raise.
+            Exception: An exception of ``try_complete()`` or ``on_complete()``.
 
         Thread-safe.
         """
@@ -166,7 +166,7 @@ cdef class OperationCore(TimerTask):
             True if this call completed the operation.
 
         Raises:
-            Exception: What ``try_complete()``, ``on_complete()``, and ``action()`` raise.
+            Exception: An exception of ``try_complete()``, ``on_complete()``, or ``action()``.
 
         Thread-safe.
         """

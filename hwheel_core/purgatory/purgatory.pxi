@@ -13,7 +13,7 @@ cdef bint purgatory_finish_checks(PurgatoryCore self, OperationCore operation, W
     cdef bint has_left, was_watched
     with cython.critical_section(self):
         has_left = watcher.operation is NULL
-        was_watched = has_left or hw_count_add(&watcher.references, 0) > 1      # more than the caller's
+        was_watched = has_left or hw_count_add(&watcher.references, 0) > 1      # references other than the caller's
     if has_left:
         purgatory_leave_lists(self, watcher)
     elif hw_peek(&operation.completed) and not was_watched:
@@ -70,7 +70,7 @@ cdef tuple keys_argument(object keys):
 
 
 cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys, bint delayed) except -1:
-    """Implement try_complete_else_watch(); with `delayed` False, without a timeout."""
+    """Implement try_complete_else_watch(). delayed=False: start no timeout."""
     cdef tuple watched_keys = keys_argument(keys)
     cdef Watcher* watcher
     if hw_peek(&self.closed):
@@ -219,7 +219,7 @@ cdef class PurgatoryCore:
             TimerClosed: The purgatory or its timer is closed.
             TimerFull: The timer holds ``max_pending`` timers.
             OverflowError: The timeout ends beyond 64 bits of milliseconds.
-            Exception: What the operation's methods raise. After any error the operation is not watched.
+            Exception: An exception of the operation's methods. After any error the operation is not watched.
 
         O(keys). Thread-safe; one thread adds an operation.
         """
@@ -302,7 +302,7 @@ cdef class PurgatoryCore:
     # --- services for hwheel.purgatory ---------------------------------------------------------------------------
 
     def _take(self, key):
-        """Remove a key's list and return its operations. `_left` keeps each of them until a caller returns it."""
+        """Remove a key's list and return its operations. `_left` keeps each until close() or cancel_for_key() returns it."""
         cdef WatchList watch_list
         relock_acquire(&self.mutex, self)
         try:

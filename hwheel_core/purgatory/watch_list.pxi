@@ -2,7 +2,7 @@
 #
 # References. A linked node holds one reference to its Watcher and, until the operation completes, one to the operation.
 # So no list keeps a completed operation alive, however long its nodes wait for the next check or purge. The Watcher is
-# also referenced by its operation, then by the purgatory's `to_purge`, and by any thread that is looking at it.
+# also referenced by its operation, then by the purgatory's `to_purge`, and by any thread that uses it.
 
 
 cdef Watcher* watcher_new(OperationCore operation, Py_ssize_t count) except NULL:

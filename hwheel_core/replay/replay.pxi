@@ -174,7 +174,7 @@ cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int6
 
 cdef ReplayStatus replay_run(Replay* self, const ReplayLog* log, int64_t first_ms, int64_t no_end,
                              int64_t* row_out) noexcept nogil:
-    """Replay all rows. The wheel's clock is at first_ms. row_out: the row that the status is about."""
+    """Replay all rows. The wheel's clock is at first_ms. row_out: the row to which the status applies."""
     cdef int64_t i, start_ms, end_ms, before_ms = first_ms
     cdef ReplayStatus status = REPLAY_OK
     for i in range(log.count):

@@ -1,6 +1,6 @@
-# The delay queue: a binary heap of the buckets that hold something. The clock advances from one bucket to the next, so no time
-# is spent on empty ticks. The queue holds buckets, never tasks: at most levels * wheel_size. Each level brings the memory for
-# its buckets, so no function here can fail.
+# The delay queue: a binary heap of the non-empty buckets. The clock advances from one bucket to the next, so no time
+# is spent on empty ticks. The queue holds buckets, never tasks: at most levels * wheel_size. A new level comes with queue
+# memory for all its buckets, so no function here can fail.
 #
 # Order: by expiration; at equal expiration, the finer level first. A cascade pushes entries to the front of finer buckets. Of
 # the entries of one tick, those in a coarser level were added before those in a finer level, so the coarser bucket must be
@@ -50,7 +50,7 @@ cdef void queue_push(Wheel* self, Bucket* bucket) noexcept nogil:
 
 
 cdef void queue_pop(Wheel* self) noexcept nogil:
-    """Remove the first bucket. No other bucket ever leaves: a bucket that cancels have emptied stays until it is first."""
+    """Remove the first bucket. Only the first one ever leaves: a bucket that cancels have emptied stays until then."""
     self.queue[0].queue_index = -1
     self.queue_length -= 1
     if self.queue_length:

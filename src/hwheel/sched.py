@@ -66,7 +66,7 @@ class scheduler:
     # scheduler.
     #
     # _events changes only by atomic operations, and cancel() takes no lock: the thread that pops an event out of
-    # _events owns it, in cancel() or in run(). Keys without an event do no harm.
+    # _events owns it, in cancel() or in run(). Keys without an event are harmless.
     #
     # No wake-up is lost, not even from a signal handler in the middle of run(). run() first registers as a sleeper,
     # then checks the queue again, then notes the event that it waits for, and then checks that this is still pending.
@@ -166,7 +166,7 @@ class scheduler:
         return not self._events
 
     def run(self, blocking: bool = True) -> Any:
-        """Run the events, each at its time, until none is left.
+        """Run the events, each at its time, until the queue is empty.
 
         An exception in an action ends run(). It can be called again: that event is gone, and all others are still
         there. If Ctrl-C interrupts run(), an event is gone only if its action has begun.

@@ -1,4 +1,4 @@
-"""What `hwheel deliver` shows of itself: the line on the terminal, the metrics, and the dashboard that draws them."""
+"""The counts of `hwheel deliver`: the line on the terminal, the metrics, and the dashboard."""
 
 import json
 import re
@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "prometheus.md"
 
 @pytest.fixture
 def no_waiting(monkeypatch):
-    """Each look looks."""
+    """Let each call of look() and show() take effect."""
     monkeypatch.setattr(deliver_counts, "LOOK_EVERY_S", 0)
     monkeypatch.setattr(deliver_counts, "LOG_EVERY_S", 0)
 
@@ -33,7 +33,7 @@ def test_the_line_on_the_terminal(no_waiting, monkeypatch, capsys):
     progress = Progress(counts)
     monkeypatch.setattr(deliver_counts, "LOG_EVERY_S", 1000)
     progress.show()
-    assert capsys.readouterr().err == "", "it is not yet time"
+    assert capsys.readouterr().err == "", "the interval has not passed"
     monkeypatch.setattr(deliver_counts, "LOG_EVERY_S", 0)
     counts.look()
     progress.show()
@@ -43,10 +43,10 @@ def test_the_line_on_the_terminal(no_waiting, monkeypatch, capsys):
     counts.look()
     progress.show()
     assert capsys.readouterr().err == "in 1,501  out 1,200  pending 7  lag 1.2 s  malformed 2\n"
-    assert len(counted) == 1, "counting is dear"
+    assert len(counted) == 1, "pending rows are counted rarely"
 
 
-def test_batches_are_counted_although_spark_keeps_a_hundred_of_them(no_waiting):
+def test_all_batches_are_counted_although_spark_keeps_the_last_100_reports(no_waiting):
     pytest.importorskip("pyspark")
     delivery = reported([])
     counts = Counts(delivery, lambda: 0)
@@ -64,13 +64,13 @@ def scraped(counts):
             return answer.read().decode()
 
 
-def test_what_prometheus_is_told(no_waiting):
+def test_metrics_have_the_counts(no_waiting):
     pytest.importorskip("prometheus_client")
     pytest.importorskip("pyspark")
     batches = [batch(0, 600, took_ms=700), batch(1, 400, took_ms=400_000, sst=1000, memory=50)]
     counts = Counts(reported(batches, out=77, lag_ms=1500, dead=3), lambda: 923)
     counts.look()
-    told = scraped(counts).splitlines()
+    lines = scraped(counts).splitlines()
     assert {
         "hwheel_deliver_in_total 1000.0",
         "hwheel_deliver_out_total 77.0",
@@ -85,35 +85,35 @@ def test_what_prometheus_is_told(no_waiting):
         'hwheel_deliver_batch_seconds_bucket{le="+Inf"} 2.0',
         "hwheel_deliver_batch_seconds_count 2.0",
         "hwheel_deliver_batch_seconds_sum 400.7",
-    } <= {*told}
-    assert [line for line in told if line.startswith("hwheel_deliver_last_batch_timestamp_seconds ")]
+    } <= {*lines}
+    assert [line for line in lines if line.startswith("hwheel_deliver_last_batch_timestamp_seconds ")]
 
 
-def test_what_is_not_known_yet_is_left_out(no_waiting):
+def test_unknown_values_are_left_out_of_the_metrics(no_waiting):
     pytest.importorskip("prometheus_client")
-    told = scraped(Counts(reported([]), lambda: 0))
-    assert "hwheel_deliver_in_total 0.0" in told.splitlines()
+    text = scraped(Counts(reported([]), lambda: 0))
+    assert "hwheel_deliver_in_total 0.0" in text.splitlines()
     for name in ("pending", "lag_seconds", "last_batch_timestamp_seconds", "state_bytes"):
-        assert not re.search(rf"^hwheel_deliver_{name}[ {{]", told, re.MULTILINE), name
+        assert not re.search(rf"^hwheel_deliver_{name}[ {{]", text, re.MULTILINE), name
 
 
-def names_told():
-    """All metrics, as Prometheus has them."""
+def metric_names():
+    """Return the names of all metrics, as Prometheus reads them."""
     batches = [batch(0, 1, sst=1)]
     counts = Counts(reported(batches, lag_ms=1), lambda: 0)
     counts.look()
     return {re.split("[ {]", line)[0] for line in scraped(counts).splitlines() if line.startswith("hwheel_")}
 
 
-def test_the_dashboard_shows_metrics_that_there_are_and_none_is_missing(no_waiting):
+def test_the_dashboard_shows_every_metric_and_no_other(no_waiting):
     pytest.importorskip("prometheus_client")
     pytest.importorskip("pyspark")
     dashboard = json.loads(DASHBOARD.read_text())
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     shown = {name for expression in expressions for name in re.findall(r"hwheel_\w+", expression)}
-    told = names_told()
-    assert shown <= told, shown - told
-    families = {re.sub("_(bucket|count|sum)$", "", name) for name in told if not name.endswith("_created")}
+    served_names = metric_names()
+    assert shown <= served_names, shown - served_names
+    families = {re.sub("_(bucket|count|sum)$", "", name) for name in served_names if not name.endswith("_created")}
     assert families == {re.sub("_(bucket|count|sum)$", "", name) for name in shown}
     assert {panel["datasource"]["uid"] for panel in dashboard["panels"]} == {"${datasource}"}
     assert [one["name"] for one in dashboard["templating"]["list"]] == ["datasource", "instance"]
@@ -122,20 +122,20 @@ def test_the_dashboard_shows_metrics_that_there_are_and_none_is_missing(no_waiti
         assert f"`{name}" in PAGE.read_text(), f"{name} is not on the page"
 
 
-def test_a_port_that_is_taken_is_said_before_spark_is_started(monkeypatch, capsys):
+def test_an_occupied_port_is_reported_before_spark_starts(monkeypatch, capsys):
     pytest.importorskip("prometheus_client")
     pytest.importorskip("pyspark")
     from hwheel.spark.session import local
 
     monkeypatch.setattr(local, "make_session", lambda *settings, **more: pytest.fail("Spark was started"))
     places = ["--from", "in", "--to", "out", "--checkpoint", "state"]
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        port = occupied.getsockname()[1]
         assert main(["deliver", *places, "--metrics-port", str(port)]) == 2
     assert f"--metrics-port: cannot listen at 127.0.0.1:{port}" in capsys.readouterr().err
 
 
-def test_a_port_that_two_take_at_one_moment_is_the_first_listeners(no_waiting):
+def test_of_two_servers_bound_to_one_port_the_second_listener_fails(no_waiting):
     pytest.importorskip("prometheus_client")
     from hwheel.cli.deliver.metrics import Server, served
 
@@ -148,7 +148,7 @@ def test_a_port_that_two_take_at_one_moment_is_the_first_listeners(no_waiting):
                     pass
 
 
-def test_without_prometheus_client_it_says_how_to_get_it(monkeypatch, capsys):
+def test_missing_prometheus_client_is_reported_with_the_pip_command(monkeypatch, capsys):
     pytest.importorskip("pyspark")
     from hwheel import extras
 
@@ -159,5 +159,5 @@ def test_without_prometheus_client_it_says_how_to_get_it(monkeypatch, capsys):
     assert "needs prometheus_client, which is not installed: pip install 'hwheel[metrics]'" in capsys.readouterr().err
 
 
-def test_edges_of_batch_times_go_up():
+def test_edges_of_the_histogram_of_batches_are_ascending():
     assert [*BATCH_EDGES_S] == sorted({*BATCH_EDGES_S})

@@ -1,4 +1,4 @@
-"""`hwheel pending --last`: what the job counted last, without Spark."""
+"""`hwheel pending --last`: the last count of a job, without Spark."""
 
 import json
 import subprocess
@@ -13,13 +13,13 @@ from hwheel.cli.main import main
 
 @pytest.fixture
 def counted(tmp_path):
-    """A checkpoint with a count of ten seconds ago."""
+    """Return a checkpoint with a count of ten seconds ago, and the count."""
     last = {"at": int(time.time() * 1000) - 10_000, "rows": 1500, "by_due": {"due already": 0, "within a day": 1500}}
     (tmp_path / LAST_COUNT).write_text(json.dumps(last))
     return tmp_path, last
 
 
-def test_it_is_shown(counted, capsys):
+def test_the_last_count_is_shown(counted, capsys):
     checkpoint, last = counted
     assert main(["pending", "--checkpoint", str(checkpoint), "--last"]) == 0
     first, bar = capsys.readouterr().out.splitlines()
@@ -29,15 +29,15 @@ def test_it_is_shown(counted, capsys):
     assert json.loads(capsys.readouterr().out) == last
 
 
-def test_neither_spark_nor_java_is_asked(counted):
+def test_the_last_count_needs_neither_spark_nor_java(counted):
     program = "import sys; from hwheel.cli.main import main; main(sys.argv[1:]); print('pyspark' in sys.modules)"
     command = [sys.executable, "-P", "-c", program, "pending", "--checkpoint", counted[0], "--last"]
-    told = subprocess.run(command, capture_output=True, text=True, env={"PATH": ""})
-    assert told.stdout.splitlines()[-1:] == ["False"], told.stderr
+    done = subprocess.run(command, capture_output=True, text=True, env={"PATH": ""})
+    assert done.stdout.splitlines()[-1:] == ["False"], done.stderr
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments", "says"),
+    ("text", "arguments", "message"),
     [
         (None, [], "does not exist"),
         ("{", [], "cannot be read"),
@@ -52,8 +52,8 @@ def test_neither_spark_nor_java_is_asked(counted):
         ("{}", ["--watch", "10s"], "--last counts all messages"),
     ],
 )
-def test_what_it_refuses(text, arguments, says, tmp_path, capsys):
+def test_missing_or_damaged_counts_and_other_options_are_refused(text, arguments, message, tmp_path, capsys):
     if text is not None:
         (tmp_path / LAST_COUNT).write_text(text)
     assert main(["pending", "--checkpoint", str(tmp_path), "--last", *arguments]) == 2
-    assert says in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -3,7 +3,7 @@
 import linecache
 import sys
 
-MOST_LINES = 2000
+MAX_LINES = 2000
 
 
 class LineInterrupt(KeyboardInterrupt):
@@ -87,5 +87,5 @@ def interrupt_each_line(scenario, files):
         except BaseException as error:
             error.add_note(f"interrupted at line {number} of the scenario")
             raise
-        assert number < MOST_LINES, "the scenario does not end"
+        assert number < MAX_LINES, "the scenario does not end"
     return number

@@ -1,4 +1,4 @@
-"""A comparison of a lock with threading.RLock."""
+"""A check that a lock raises the errors of threading.RLock."""
 
 import threading
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def check_that_it_refuses_what_an_rlock_does(lock):
-    """Invalid arguments of acquire(), and release() of a lock that is not held."""
+    """Check that the lock refuses invalid arguments of acquire(), and release() while it is not held."""
     standard = threading.RLock()
     for arguments in [(False, 1), (True, -2), (True, float("nan")), (True, threading.TIMEOUT_MAX * 2), (True, "1")]:
         with pytest.raises(Exception) as expected:

@@ -1,4 +1,4 @@
-"""The core's RLock: threading.RLock's face and errors, and right after a fork."""
+"""The core's RLock: it behaves like threading.RLock, and it is usable after a fork."""
 
 import os
 import threading
@@ -9,7 +9,7 @@ from hwheel_core import RLock
 from standard_locks import check_that_it_refuses_what_an_rlock_does
 
 
-def test_its_arguments_and_errors_are_the_standard_librarys():
+def test_arguments_and_errors_equal_those_of_threading():
     ours = RLock()
     check_that_it_refuses_what_an_rlock_does(ours)
     assert ours.acquire(timeout=0.0) is ours.acquire(False) is ours.acquire(blocking=True) is True
@@ -18,7 +18,7 @@ def test_its_arguments_and_errors_are_the_standard_librarys():
     assert not ours._is_owned()
 
 
-def test_it_is_one_threads_at_a_time_and_that_threads_more_than_once():
+def test_one_thread_holds_the_lock_and_can_acquire_it_again():
     lock, inside, most = RLock(), [], []
 
     def play():
@@ -37,7 +37,7 @@ def test_it_is_one_threads_at_a_time_and_that_threads_more_than_once():
     assert not lock._is_owned() and lock.acquire(False)
 
 
-def test_another_thread_waits_no_longer_than_it_said():
+def test_acquire_returns_after_its_timeout():
     lock = RLock()
     with lock:
         answers = []
@@ -49,26 +49,26 @@ def test_another_thread_waits_no_longer_than_it_said():
 
 HOLD = """
 def hold(lock):
-    # Has another thread take the lock, and returns what lets it go.
-    held, let_go = threading.Event(), threading.Event()
+    # Acquire the lock in another thread. Return an event that makes the thread release it.
+    held, release = threading.Event(), threading.Event()
     def body():
         with lock:
             held.set()
-            let_go.wait(60)
+            release.wait(60)
     threading.Thread(target=body, daemon=True).start()
     assert held.wait(60)
-    return let_go
+    return release
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_the_child_has_what_the_thread_that_forked_had_and_nobody_else_anything(run_script):
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_the_child_keeps_only_the_locks_of_the_thread_that_forked(run_script):
     answer = run_script(
         HOLD
         + """
 from hwheel_core import RLock
 mine, others, free = RLock(), RLock(), RLock()
-gone = hold(others)
+release = hold(others)
 with mine:
     def child():
         assert mine._is_owned() and not mine._renew()
@@ -79,14 +79,14 @@ with mine:
         assert not free._renew()
     in_child(child)
 assert not others.acquire(False)
-gone.set()
+release.set()
 assert others.acquire(timeout=30)
 """
     )
     assert answer == (0, "", "")
 
 
-# Each waits, in the main thread, for a lock that another thread holds; the number is what it returns in the end.
+# In each program, wait() waits in the main thread for a lock that another thread holds, and then returns 7.
 WAITS = {
     "a scheduler": """
 from hwheel import sched
@@ -99,7 +99,7 @@ def wait():
     scheduler.run()
     return ran[0]
 """,
-    "what a Timer makes when needed": """
+    "the name of a Timer": """
 import hwheel
 from hwheel.threading import timer as module
 lock = module._making
@@ -123,23 +123,23 @@ def wait():
 }
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.parametrize("face", WAITS)
-def test_a_signal_handler_that_forks_while_its_thread_waits_for(face, run_script):
-    if face == "a recorder":
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("subject", WAITS)
+def test_a_wait_for_a_lock_goes_on_in_the_child_of_a_signal_handler(subject, run_script):
+    if subject == "a recorder":
         pytest.importorskip("pyarrow")
     answer = run_script(
         HOLD
-        + WAITS[face]
+        + WAITS[subject]
         + """
-let_go = hold(lock)
+release = hold(lock)
 pids = []
 signal.signal(signal.SIGALRM, lambda *_: pids.append(os.fork()))
 signal.setitimer(signal.ITIMER_REAL, 0.1)
-threading.Timer(1, let_go.set).start()
-outcome = wait()        # waits; the child, for somebody who is not there
+threading.Timer(1, release.set).start()
+outcome = wait()        # in the child, the thread that holds the lock does not exist
 while not pids:
-    time.sleep(0.01)    # it had nothing to wait for: then this test is just easier
+    time.sleep(0.01)    # wait() returned before the signal
 if pids[0] == 0:
     os._exit(outcome)
 give_up = time.monotonic() + 60

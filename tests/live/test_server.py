@@ -18,7 +18,7 @@ import pytest
 import hwheel.live
 from hwheel import ManualTimer
 from hwheel.live.http_handler import Handler
-from hwheel.live.server import CONNECTIONS_MOST, LiveServer
+from hwheel.live.server import MAX_CONNECTIONS, LiveServer
 from servers import HTTP_TIMEOUT_S, http_request, live_snapshot, open_connection
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
@@ -186,14 +186,14 @@ def test_a_silent_client_is_disconnected(path, monkeypatch, eventually):
 def test_beyond_the_limit_the_oldest_client_is_disconnected(path, monkeypatch, eventually):
     monkeypatch.setattr("hwheel.live.http_handler.Handler.timeout", 600)
     with ExitStack() as stack, hwheel.live.serve(path, ManualTimer()) as server:
-        clients = [stack.enter_context(open_connection(path)) for _ in range(CONNECTIONS_MOST)]
-        eventually(lambda: len(threads()) == 1 + CONNECTIONS_MOST)
+        clients = [stack.enter_context(open_connection(path)) for _ in range(MAX_CONNECTIONS)]
+        eventually(lambda: len(threads()) == 1 + MAX_CONNECTIONS)
         assert http_request(path).status == 200
         assert clients[0].recv(1) == b""
         clients[-1].settimeout(0.1)
         with pytest.raises(TimeoutError):
             clients[-1].recv(1)
-        assert len(server._connections) <= CONNECTIONS_MOST
+        assert len(server._connections) <= MAX_CONNECTIONS
 
 
 @pytest.mark.parametrize("request_text", [b"", b"GET / HTTP/1.0\r\n", b"GET / HTTP/1.0\r\n\r\n"])

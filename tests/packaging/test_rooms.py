@@ -1,4 +1,4 @@
-"""Imports and includes point down the tree: no room knows one above it, and there are no circles."""
+"""Imports and includes follow the order of the rooms (folders): no room uses a later one. No imports are circular."""
 
 import ast
 import re
@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# Each room knows those before it and no other. A room is a folder, or a module beside the folders. FACE is the
-# package's own __init__.py: whoever imports anything of the package, imports that first.
+# A room is a folder, or a module beside the folders. It may import only from the rooms before it in this list. FACE is
+# the __init__.py of the package, which Python imports before any module of the package.
 FACE = "__init__"
 # fmt: off
 ROOMS = {
@@ -20,7 +20,7 @@ ROOMS = {
     "hwheel.spark": ["durations", "arrow", "message", "shard", "session", "worker", "hold", FACE, "deliver", "replay"],
     "hwheel.cli": [FACE, "common", "demo", "trace", "tune", "deliver", "pending", "top", "main"],
 }
-# The check of the debug build looks into every room, so it stands above them, beside the folders.
+# debug.pxi checks the structs of every room, so it is the last layer.
 CORE_LAYERS = [["wheel"], ["cpython"], ["timer", "task", "batch", "group"], ["loop"], ["purgatory"], ["containers"],
                ["columns"], ["replay"], ["c_api"], ["debug.pxi"]]
 LAYER = {room: number for number, rooms in enumerate(CORE_LAYERS) for room in rooms}
@@ -31,7 +31,7 @@ PYTHON_PART = "# With Python objects."  # divides _core.pyx: the plain C part of
 
 
 def modules(source):
-    """{dotted name: file} of the package hwheel."""
+    """Return {dotted name: file} of the package hwheel."""
     found = {}
     for file in sorted((source / "hwheel").rglob("*.py")):
         parts = file.relative_to(source).with_suffix("").parts
@@ -40,7 +40,7 @@ def modules(source):
 
 
 def imports(file, known):
-    """Yield the modules of `known` that a file imports anywhere, except for type checkers alone."""
+    """Yield the modules of `known` that a file imports anywhere, except under `if TYPE_CHECKING`."""
     tree = ast.parse(file.read_text())
     ifs = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
     skipped = {id(inner) for node in ifs if ast.unparse(node.test) == "TYPE_CHECKING" for inner in ast.walk(node)}
@@ -50,7 +50,7 @@ def imports(file, known):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}: a relative import, which does not say from where"
+            assert node.level == 0, f"{file}: imports must be absolute"
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 if whole in known:
@@ -60,20 +60,20 @@ def imports(file, known):
 
 
 def graph(source):
-    """{module: the modules that it imports}"""
+    """Return {module: the modules that it imports}."""
     known = modules(source)
     return {name: {*imports(file, known)} for name, file in known.items()}
 
 
 def room_of(module, package):
-    """The room of the package in which a module lies; None: in none of them."""
+    """Return the room of a module, or None if the module is not in the package."""
     if module == package:
         return FACE
     return module.removeprefix(f"{package}.").split(".")[0] if module.startswith(f"{package}.") else None
 
 
-def upward(edges, package):
-    """Imports from a room into one that comes later in the list."""
+def later_rooms_imported(edges, package):
+    """Yield the imports of a later room."""
     order = ROOMS[package]
     for module, imported in edges.items():
         for other in imported:
@@ -82,8 +82,8 @@ def upward(edges, package):
                 yield f"{module} imports {other}"
 
 
-def circle(edges):
-    """Modules that import each other in a circle, or nothing."""
+def circular_imports(edges):
+    """Return the modules with circular imports, and those that import them."""
     edges = {module: {other for other in imported if other != module} for module, imported in edges.items()}
     while free := [module for module, imported in edges.items() if not imported]:
         for module in free:
@@ -94,21 +94,21 @@ def circle(edges):
 
 
 @pytest.mark.parametrize("package", ROOMS)
-def test_every_room_is_in_the_list_and_the_list_has_no_other(package):
+def test_the_list_has_exactly_the_rooms_of_the_package(package):
     found = {room_of(module, package) for module in modules(ROOT / "src")} - {None}
     assert found == {*ROOMS[package]}
 
 
 @pytest.mark.parametrize("package", ROOMS)
-def test_imports_point_down(package):
-    assert [*upward(graph(ROOT / "src"), package)] == []
+def test_no_room_imports_a_later_one(package):
+    assert [*later_rooms_imported(graph(ROOT / "src"), package)] == []
 
 
-def test_no_module_imports_itself_by_way_of_others():
-    assert circle(graph(ROOT / "src")) == []
+def test_no_imports_are_circular():
+    assert circular_imports(graph(ROOT / "src")) == []
 
 
-def test_the_core_imports_nothing_of_the_package_above_it():
+def test_the_core_does_not_import_hwheel():
     for file in (ROOT / "hwheel_core").rglob("*.py[xi]*"):
         found = re.findall(r"^\s*(?:from|c?import)\s+hwheel(?!_core)\b.*", file.read_text(), re.MULTILINE)
         assert found == [], file
@@ -121,36 +121,36 @@ def test_the_core_imports_nothing_of_the_package_above_it():
     ("spark/arrow.py", "from hwheel.spark.shard import wheel", "hwheel.spark"),
     ("cli/common.py", "from hwheel.cli.trace.steps import trace", "hwheel.cli"),
 ])
-def test_an_import_that_points_up_is_found(file, line, package, tmp_path):
+def test_an_import_of_a_later_room_is_found(file, line, package, tmp_path):
     shutil.copytree(ROOT / "src" / "hwheel", tmp_path / "hwheel")
     with (tmp_path / "hwheel" / file).open("a") as changed:
         changed.write(f"\n\ndef late() -> None:\n{line}\n" if line.startswith(" ") else f"\n{line}\n")
-    assert len([*upward(graph(tmp_path), package)]) == 1
+    assert len([*later_rooms_imported(graph(tmp_path), package)]) == 1
 
 
-def test_a_circle_inside_a_room_is_found(tmp_path):
+def test_circular_imports_inside_a_room_are_found(tmp_path):
     shutil.copytree(ROOT / "src" / "hwheel", tmp_path / "hwheel")
     with (tmp_path / "hwheel/tune/units.py").open("a") as changed:
         changed.write("\nfrom hwheel.tune.report import cells\n")
-    assert {"hwheel.tune.report", "hwheel.tune.units"} <= {*circle(graph(tmp_path))}
+    assert {"hwheel.tune.report", "hwheel.tune.units"} <= {*circular_imports(graph(tmp_path))}
 
 
 # --- the core ---------------------------------------------------------------------------------------------------------
 
 
 def included(core):
-    """The files that _core.pyx includes, in order."""
+    """Return the files that _core.pyx includes, in order."""
     return re.findall(r'^include "(.+)"', (core / "_core.pyx").read_text(), re.MULTILINE)
 
 
 def code_of(file):
-    """A file without comments and without what stands in strings."""
+    """Return the text of a file without comments, and with empty strings."""
     text = re.sub(r'("""|\'\'\')(?:.|\n)*?\1', '""', file.read_text())
     return re.sub(r"(\"[^\"\n]*\"|'[^'\n]*')|#.*", lambda match: '""' if match[1] else "", text)
 
 
 def defined(code):
-    """The functions that a file defines, of C and of Python."""
+    """Yield the names of the C and Python functions that a file defines."""
     for line in code.splitlines():
         if re.match(r"(?:cdef|cpdef|def)\b(?!\s+(?:class|struct|enum|extern)\b)", line):
             if name := re.match(r"[^=(]*?(\w+)\(", line):
@@ -158,20 +158,20 @@ def defined(code):
 
 
 def declared(code):
-    """The structs, enums and classes that a structs.pxd or a file declares."""
+    """Return the structs, enums, and classes that a file declares."""
     kinds = r"(?:cdef|cpdef|ctypedef)\s+(?:packed\s+)?(?:class|struct|enum|union)|class"
     return re.findall(rf"^\s*(?:{kinds})\s+(\w+)", code, re.MULTILINE)
 
 
 def uses(code, name):
-    """Whether a file calls a function or takes its address, and has no variable of that name instead."""
+    """Return True if a file calls a function or takes its address. A variable of that name does not count."""
     is_variable = re.search(rf"\b\w+[\s*&]+{name}\s*[,)=:]|\bfor {name}\b|\b{name}\s*=(?!=)", code)
     end = r"\(" if is_variable else r"\b"
-    return re.search(rf"(?<![\w.])(?<!def ){name}{end}", code) is not None  # a method may be called so, too
+    return re.search(rf"(?<![\w.])(?<!def ){name}{end}", code) is not None  # a method may have that name, too
 
 
-def calls_up(core):
-    """Where a file uses a function of one that is included after it."""
+def later_functions_used(core):
+    """Yield the uses of functions that a later file defines."""
     code = {file: code_of(core / file) for file in included(core)}
     names = {file: {*re.findall(r"(?<![\w.])\w+", text)} for file, text in code.items()}
     functions = {file: {*defined(text)} for file, text in code.items()}
@@ -183,8 +183,8 @@ def calls_up(core):
                     yield f"{file} uses {name}, which is defined in {later}"
 
 
-def kinds_from_above(core):
-    """Where a room uses a struct or class that one above it declares."""
+def later_types_used(core):
+    """Yield the uses of structs and classes that a later layer declares."""
     code = {file.relative_to(core): code_of(file) for file in core.rglob("*.px*") if file.parent != core}
     for file, text in code.items():
         for other, declarations in code.items():
@@ -194,7 +194,7 @@ def kinds_from_above(core):
                         yield f"{file} uses {name} of {other}"
 
 
-def test_the_core_includes_its_layers_one_after_the_other():
+def test_the_core_includes_its_layers_in_order():
     for part in (ROOT / "hwheel_core" / "_core.pyx").read_text().split(PYTHON_PART):
         layers = [LAYER[Path(file).parts[0]] for file in re.findall(r'^include "(.+)"', part, re.MULTILINE)]
         assert layers and layers == sorted(layers)
@@ -205,32 +205,32 @@ def test_every_file_of_the_core_is_included():
     assert sorted(included(core)) == sorted(str(file.relative_to(core)) for file in core.rglob("*.pxi"))
 
 
-def test_no_file_of_the_core_uses_a_function_of_one_that_is_included_later():
-    assert [*calls_up(ROOT / "hwheel_core")] == []
+def test_no_file_of_the_core_uses_a_function_of_a_later_file():
+    assert [*later_functions_used(ROOT / "hwheel_core")] == []
 
 
 def test_no_file_of_the_core_has_a_list_comprehension():
-    """Where there is no memory for its list, the code that Cython 3.3 makes of one lets go of an item twice."""
+    """Without memory for the list, the code of Cython 3.3 for a list comprehension releases an item twice."""
     for file in sorted((ROOT / "hwheel_core").rglob("*.pxi")):
         code = re.sub(r'""".*?"""|#[^\n]*', "", file.read_text(), flags=re.DOTALL)
         assert not re.search(r"\[[^\[\]]*\bfor\b[^\[\]]*\bin\b", code), file.name
 
 
-def test_no_room_of_the_core_knows_the_structs_and_classes_of_one_above_it():
-    assert [*kinds_from_above(ROOT / "hwheel_core")] == []
+def test_no_room_of_the_core_uses_a_type_of_a_later_layer():
+    assert [*later_types_used(ROOT / "hwheel_core")] == []
 
 
-def test_a_call_that_points_up_is_found(tmp_path):
+def test_a_use_of_a_later_function_is_found(tmp_path):
     core = tmp_path / "hwheel_core"
     shutil.copytree(ROOT / "hwheel_core", core)
-    before = [*calls_up(core)]
+    before = [*later_functions_used(core)]
     first, last = included(core)[0], included(core)[-1]
     name = next(defined(code_of(core / last)))
     for line in (f"    {name}(NULL)", f"    pass_on(&{name})", f"    pass_on({name})"):
         text = (core / first).read_text()
         (core / first).write_text(f"{text}\n\ncdef void calls_up() noexcept:\n{line}\n")
-        assert [*calls_up(core)] == [f"{first} uses {name}, which is defined in {last}", *before]
+        assert [*later_functions_used(core)] == [f"{first} uses {name}, which is defined in {last}", *before]
         harmless = f"cdef int explains(int {name}) noexcept:    # {name}(NULL)\n    return {name}"
         (core / first).write_text(f"{text}\n\n{harmless}\n")
-        assert [*calls_up(core)] == before
+        assert [*later_functions_used(core)] == before
         (core / first).write_text(text)

@@ -21,7 +21,7 @@ from hwheel import ManualTimer
 
 FAR_MS = 10**9  # a new wheel has too few levels for this delay
 END_S = 10**8  # later than every deadline
-MOST_ALLOCATIONS = 1000
+MAX_ALLOCATIONS = 1000
 
 
 class World:
@@ -107,7 +107,7 @@ def search(name):
     """Fail allocation n and all that follow, for each n. Then fail each of them alone. Return the number of errors."""
     before = live_objects()
     _, most, single_failures, runs_python = SCENARIOS[name]
-    last = most or MOST_ALLOCATIONS
+    last = most or MAX_ALLOCATIONS
     errors = 0
     for alone in (True,) if single_failures else (False, True):
         for n in range(1, last + 1):

@@ -26,7 +26,7 @@ WATCHED = {HERE, os.path.join(HERE, "timers"), os.path.join(HERE, "threading")}
 STANDARD_LIBRARY = {threading.Thread.start.__code__, threading.Thread.join.__code__}
 HANG_S = 15
 HUNG = "the run hung"
-MOST_REACHED = 0.6  # of the points
+MIN_REACHED = 0.6  # of the points
 
 
 def is_watched(code: types.CodeType) -> bool:
@@ -155,5 +155,5 @@ def search(scenario, sample):
             if hung == 2:
                 print("stopped after two runs that hung")
                 return
-    if raised < MOST_REACHED * len(chosen):
+    if raised < MIN_REACHED * len(chosen):
         print(f"only {raised} of {len(chosen)} points were interrupted")

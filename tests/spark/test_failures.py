@@ -4,7 +4,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from hwheel.cli.common import CommandError, spark_errors
-from hwheel.spark.deliver.failures import GO_ON, LINE_MOST, failure_of
+from hwheel.spark.deliver.failures import GO_ON, MAX_LINE_LENGTH, failure_of
 from hwheel.spark.deliver.sink import DirectoryTakenError
 
 
@@ -36,7 +36,7 @@ from hwheel.spark.deliver.sink import DirectoryTakenError
         ("Python worker exited unexpectedly (crashed). Consider", "was killed or ran out of memory", "--files-a-batch"),
         ("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error", "the checkpoint is incomplete", "from a copy"),
         ("something else", "something else", GO_ON),
-        ("x" * 5000, "x" * LINE_MOST + "...", GO_ON),
+        ("x" * 5000, "x" * MAX_LINE_LENGTH + "...", GO_ON),
         ("what\nit is\n\n== a plan ==\n" + "plan\n" * 99, "what it is", GO_ON),
         (
             'Traceback (most recent call last):\n  File "f", line 1\nValueError: made with tick=1000ms\n',

@@ -57,7 +57,7 @@ class DelayQueue(DelayQueueCore[_T]):
         self._set_up(maxsize, delay_queue_timer(timer), (asyncio.QueueEmpty, asyncio.QueueFull, QueueShutDown))
 
     async def put(self, item: _T, delay: float) -> "DelayKey[_T]":
-        """Add an item, and wait for room if the queue is full.
+        """Wait for room if the queue is full, then add an item.
 
         Args:
             item: Any object.
@@ -77,7 +77,7 @@ class DelayQueue(DelayQueueCore[_T]):
             await self._wait_for(waiter)
 
     async def get(self) -> _T:
-        """Remove and return the first due item, and wait until one is due.
+        """Wait until an item is due, then remove and return it.
 
         Raises:
             QueueShutDown: The queue is shut down and empty.
@@ -108,7 +108,7 @@ class DelayQueue(DelayQueueCore[_T]):
 
 
 class _Waiter:
-    """Wakes a coroutine from any thread."""
+    """A waiter of the queue: ``release()`` wakes its coroutine, from any thread."""
 
     __slots__ = ("future", "loop")
 

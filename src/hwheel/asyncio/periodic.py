@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, Self, TypeVarTuple, cast
 from hwheel_core import ceil_milliseconds
 
 _Ts = TypeVarTuple("_Ts")
-MISSED = ("skip", "burst", "delay")
+MISSED_TICKS = ("skip", "burst", "delay")
 
 
 class Source(Protocol):
@@ -25,8 +25,8 @@ class Source(Protocol):
 class PeriodicCall:
     """A periodic call, as returned by ``call_every()``. Do not instantiate this class directly.
 
-    ``await`` waits until it is cancelled and its current run has ended. To end it, use ``beat.cancel(); await beat``,
-    or ``async with call_every(...)``, which does both when the block ends.
+    ``await`` waits until the periodic call is cancelled and its current run has ended. To end it, use
+    ``beat.cancel(); await beat``, or ``async with call_every(...)``, which does both when the block ends.
 
     Not thread-safe, as in asyncio: use it in the loop's thread.
     """
@@ -57,10 +57,10 @@ class PeriodicCall:
         self._arm()
 
     def cancel(self) -> bool:
-        """Start no further run, and cancel the current one, unless it is the caller.
+        """Start no further run, and cancel the current run, unless that run is the caller.
 
         Returns:
-            False if it was cancelled before.
+            False if the periodic call was already cancelled.
         """
         if self._cancelled:
             return False
@@ -70,13 +70,13 @@ class PeriodicCall:
             self._handle = None
         if self._run is None:
             self._end()
-        elif not self._is_here():
+        elif not self._is_called_by_run():
             self._run.cancel()
         return True
 
     @property
     def cancelled(self) -> bool:
-        """True once it is cancelled. The last run may still be ending."""
+        """True once the periodic call is cancelled. The last run may still be ending."""
         return self._cancelled
 
     @property
@@ -85,7 +85,7 @@ class PeriodicCall:
         return self._missed
 
     def __await__(self) -> Generator[Any, None, None]:
-        if self._is_here():
+        if self._is_called_by_run():
             raise RuntimeError("a run of call_every cannot wait for its own end")
         return asyncio.shield(self._over).__await__()
 
@@ -100,16 +100,16 @@ class PeriodicCall:
         state = "cancelled" if self._cancelled else "pending" if self._run is None else "running"
         return f"<PeriodicCall {state}, every {self._grid.interval:g} s, {self._function!r}>"
 
-    def _is_here(self) -> bool:
-        """Return True inside its own run."""
+    def _is_called_by_run(self) -> bool:
+        """Return True if the current run makes this call."""
         try:
             return self._run is not None and asyncio.current_task() is self._run
         except RuntimeError:
             return False
 
     def _arm(self) -> None:
-        later, error = self._grid.draw()
-        self._when = self._grid.next(self._loop.time(), later)
+        jitter, error = self._grid.draw()
+        self._when = self._grid.next(self._loop.time(), jitter)
         self._handle = self._loop.call_at(self._when, self._due)
         if error is not None:
             self._report("The source of random numbers failed", error)
@@ -136,9 +136,8 @@ class PeriodicCall:
     def _ended(self, run: "asyncio.Task[None]") -> None:
         self._run = None
         if run.cancelled():
-            self._cancelled = self._cancelled or bool(
-                run.cancelling()
-            )  # cancelled from outside, for example at the end of asyncio.run()
+            # A cancel from outside, such as that of asyncio.run() at its end, ends the periodic call, too.
+            self._cancelled = self._cancelled or run.cancelling() > 0
         else:
             error = run.exception()
             if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):  # raised by the loop
@@ -157,10 +156,10 @@ class PeriodicCall:
 
 
 class Grid:
-    """The times of a call_every: multiples of the interval after the start, so that they do not drift."""
+    """The deadlines of a call_every: the start plus multiples of the interval, so that they do not drift."""
 
-    def __init__(self, interval: float, missed: str, jitter: float, draw: Callable[[], float] | None) -> None:
-        self.interval, self._missed, self._jitter, self._draw = interval, missed, jitter, draw
+    def __init__(self, interval: float, missed_ticks: str, jitter: float, draw: Callable[[], float] | None) -> None:
+        self.interval, self._missed_ticks, self._jitter, self._draw = interval, missed_ticks, jitter, draw
 
     def begin(self, now: float) -> None:
         """Start a grid whose first time is one interval from now."""
@@ -171,23 +170,23 @@ class Grid:
         if self._draw is None:
             return 0.0, None
         try:
-            part = self._draw()
-            if not isinstance(part, float) or not 0 <= part <= 1:
-                raise ValueError(f"random() must return a float from 0 to 1, got {part!r}")
-            return part * self._jitter, None
+            fraction = self._draw()
+            if not isinstance(fraction, float) or not 0 <= fraction <= 1:
+                raise ValueError(f"random() must return a float from 0 to 1, got {fraction!r}")
+            return fraction * self._jitter, None
         except Exception as error:
             return 0.0, error
 
-    def next(self, now: float, later: float) -> float:
-        """Return the next time, plus the jitter `later`."""
-        if self._missed == "delay":
+    def next(self, now: float, jitter: float) -> float:
+        """Return the next deadline, which is the next time of the grid plus the jitter of this run."""
+        if self._missed_ticks == "delay":
             self.begin(now)
         self._count += 1
-        if self._missed == "skip" and self._time() + later <= now:
+        if self._missed_ticks == "skip" and self._time() + jitter <= now:
             self._count += max(0, math.floor((now - self._time()) / self.interval))
             while self._time() <= now:
                 self._count += 1
-        return self._time() + later
+        return self._time() + jitter
 
     def _time(self) -> float:
         return self._start + self._count * self.interval
@@ -206,18 +205,18 @@ def call_every(
     """Await ``function(*args)`` every ``interval`` seconds on the running loop, until cancelled.
 
     The first run starts after one interval. Runs follow a grid that does not drift; they are never early and never
-    overlap. Each run is an asyncio.Task. An exception in a run goes to the loop's exception handler, and the next run
-    comes in its turn.
+    overlap. Each run is an asyncio.Task. An exception in a run goes to the loop's exception handler, and the next
+    run starts as scheduled.
 
     Args:
         interval: Seconds between two runs; positive.
         function: A coroutine function, or a plain function.
-        missed_ticks: How to treat times that pass during a long run: "skip" them, make up for them in a "burst", or
-            "delay": start a new grid when the run ends.
+        missed_ticks: What to do with deadlines that pass during a long run. "skip": drop them. "burst": make up for
+            them, one run right after the other. "delay": start a new grid when the run ends.
         jitter: The longest random delay of each run in seconds. The grid does not move.
         random: The source of the jitter: an object with a method ``random()``. Default: the system's.
-        max_lateness: Skip a run that would start later than this many seconds, and count it in ``missed``.
-        context: Each run gets a copy of this contextvars.Context. Default: of the current one.
+        max_lateness: Skip a run that would start more than this many seconds late, and count it in ``missed``.
+        context: Each run gets a copy of this contextvars.Context. Default: a copy of the current one.
 
     Returns:
         A PeriodicCall, to cancel or to await.
@@ -243,29 +242,31 @@ def call_every(
     """
     if not callable(function):
         raise TypeError(f"function must be callable, not {type(function).__name__}")
-    seconds = _length("interval", interval)
+    seconds = _seconds("interval", interval)
     if seconds == 0:
         raise ValueError(f"interval must be positive, not {interval!r}")
-    if missed_ticks not in MISSED:
+    if missed_ticks not in MISSED_TICKS:
         raise ValueError(f'missed_ticks must be "skip", "burst" or "delay", got {missed_ticks!r}')
     draw = getattr(SystemRandom() if random is None else random, "random", None)
     if not callable(draw):
         raise TypeError(f"random must have a method random(), as random.Random does, but is a {type(random).__name__}")
-    length = _length("jitter", jitter)
-    longest = None if max_lateness is None else _length("max_lateness", max_lateness)
-    if longest == 0:
+    longest_jitter = _seconds("jitter", jitter)
+    latest = None if max_lateness is None else _seconds("max_lateness", max_lateness)
+    if latest == 0:
         raise ValueError("max_lateness must be positive: no run starts exactly at its deadline")
     if context is not None and not isinstance(context, Context):
         raise TypeError(f"context must be a contextvars.Context, not {context!r}")
-    grid = Grid(seconds, missed_ticks, length, cast("Callable[[], float]", draw) if length else None)
-    return PeriodicCall(function, args, grid, longest, copy_context() if context is None else context)
+    grid = Grid(seconds, missed_ticks, longest_jitter, cast("Callable[[], float]", draw) if longest_jitter else None)
+    return PeriodicCall(function, args, grid, latest, copy_context() if context is None else context)
 
 
-def _length(name: str, value: Any) -> float:
-    """Return a non-negative length in seconds. Less than half a nanosecond counts as zero, as for a timer: the times of
-    so fine a grid would never advance."""
-    is_some = ceil_milliseconds(value, name) != 0
+def _seconds(name: str, value: Any) -> float:
+    """Return a non-negative number of seconds. Less than half a nanosecond counts as zero, as in a timer.
+
+    With such an interval, the deadlines of a grid would never advance.
+    """
+    is_positive = ceil_milliseconds(value, name) != 0
     seconds = float(value)
     if seconds < 0:
         raise ValueError(f"{name} must not be negative, but is {value!r}")
-    return seconds if is_some else 0.0
+    return seconds if is_positive else 0.0

@@ -1,4 +1,4 @@
-"""Timeouts: a wheel beside any event loop, for deadlines that move often."""
+"""Timeouts: a wheel for the deadlines of any event loop, for deadlines that move often."""
 
 import asyncio
 from typing import Self
@@ -9,7 +9,7 @@ from hwheel.asyncio.timers import WheelTimers
 class Timeouts(WheelTimers):
     """Timeouts(loop=None)
 
-    Its own wheel above an event loop of any class, for hot paths. Thousands of connections share it; each holds one
+    Hold the timeouts of an event loop of any class on one wheel. Thousands of connections share it; each has one
     handle and moves it at each read with ``handle.reschedule(seconds)``, which creates no object and calls the loop at
     most once per tick. (The handles of a wheel loop have ``reschedule()``, too.)
 

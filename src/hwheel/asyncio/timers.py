@@ -72,9 +72,9 @@ class WheelTimers(LoopTimers):
             frame = frame.f_back
         return format_helpers.extract_stack(frame)
 
-    def _name(self, asked: Any, handle: LoopHandle) -> None:
-        """In debug mode, make the loop report its handle `asked` as `handle`."""
+    def _name(self, loops_handle: Any, handle: LoopHandle) -> None:
+        """In debug mode, make the loop report its own handle as `handle`, for which it was created."""
         if self.debug:
             with contextlib.suppress(Exception):  # uvloop's handles lack these fields; a repr() may fail
-                asked._source_traceback = handle._source_traceback
-                asked._repr = repr(handle)
+                loops_handle._source_traceback = handle._source_traceback
+                loops_handle._repr = repr(handle)

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from hwheel_core import HwheelError
 
-WHEEL_SIZE_MOST = 1_048_576
-INT64_MOST = 2**63 - 1
+MAX_WHEEL_SIZE = 1_048_576
+INT64_MAX = 2**63 - 1
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
@@ -85,16 +85,16 @@ def add_subcommand(commands: Any, name: str, *, help: str, description: str, epi
 # --- option types -----------------------------------------------------------------------------------------------------
 
 
-def whole_number(least: int, most: int = INT64_MOST) -> Callable[[str], int]:
-    """Return an option type: an int from ``least`` to ``most``. Underscores between digits are allowed."""
+def whole_number(minimum: int, maximum: int = INT64_MAX) -> Callable[[str], int]:
+    """Return an option type: an int from ``minimum`` to ``maximum``. Underscores between digits are allowed."""
 
     def parse(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
-        if not least <= value <= most:
-            bounds = f"at least {least}" if most == INT64_MOST else f"from {least} to {most}"
+        if not minimum <= value <= maximum:
+            bounds = f"at least {minimum}" if maximum == INT64_MAX else f"from {minimum} to {maximum}"
             raise argparse.ArgumentTypeError(f"must be {bounds}, not {value}")
         return value
 

@@ -29,7 +29,7 @@ from hwheel.extras import MissingExtraError
 from hwheel.version import __version__
 from hwheel_core import BUILD
 
-LINE_MOST = 400
+MAX_LINE_LENGTH = 400
 DISK_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 DESCRIPTION = """\
 Timers for programs with huge numbers of timeouts: Kafka's hierarchical timing
@@ -118,7 +118,7 @@ def report_unexpected(options: argparse.Namespace, error: Exception) -> int:
     if isinstance(error, OSError) and error.errno in DISK_FULL:
         print_error(options, f"cannot write: {error.strerror}", traceback.format_exc())
         return 2
-    message = " ".join(str(error).split("\n\n")[0].split())[:LINE_MOST]
+    message = " ".join(str(error).split("\n\n")[0].split())[:MAX_LINE_LENGTH]
     advice = "this is a bug: run the command again with --verbose, and report the output"
     print_error(options, f"{type(error).__name__}: {message}\n{advice}", traceback.format_exc())
     return 2

@@ -18,8 +18,8 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
     no one looks at the dict.
 
     Iteration, views, and comparison see a snapshot of one moment, oldest entry first; concurrent
-    changes never make them fail. ``len()`` may briefly count entries that have just expired. Keys are
-    hashed and compared as in a dict; expiry does neither.
+    changes never make them fail. ``len()`` may briefly count entries that have just expired. Expiry
+    neither hashes nor compares keys; otherwise keys work as in a dict.
 
     The garbage collector does not see the entries: a reference cycle through an entry is broken only
     when the entry expires or is removed. Dropping the last reference to a dict frees it at once,
@@ -29,8 +29,8 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
 
     Args:
         ttl: Default time to live in seconds; ``set(key, value, ttl=...)`` overrides it.
-        maxsize: The maximum number of entries. Adding one more removes the entry that was set or
-            touched the longest time ago, without a call of ``on_expire``. None: unlimited.
+        maxsize: The maximum number of entries. Adding one more removes the least
+            recently set or touched entry, without a call of ``on_expire``. None: unlimited.
         refresh: True: each lookup (``d[key]``, ``get()``, ``setdefault()``) renews the deadline, as
             ``touch()`` does.
         on_expire: Called on the timer's executor with a list of at most 2,048 expired
@@ -43,7 +43,7 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
 
     Raises:
         TypeError, ValueError, OverflowError: An argument has the wrong type or is out of range.
-        TimerClosed: The timer is closed. Later, entries cannot be set or touched once it is closed.
+        TimerClosed: The timer is closed. ``set()`` and ``touch()`` raise this, too, once it is closed.
 
     Thread-safe.
 

@@ -15,7 +15,7 @@ except ImportError:  # Windows
 
 Address = str | os.PathLike[str] | int | tuple[str, int]
 BACKLOG = 128
-PROBE_S = 1.0  # a socket that takes longer to accept a connection counts as in use
+PROBE_S = 1.0  # a socket that does not accept a connection in this time counts as in use
 LOCK_S = 1.0
 
 

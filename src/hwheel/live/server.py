@@ -1,7 +1,7 @@
 """The live server and its threads.
 
 One thread waits for connections. Each connection has its own thread for one request, so that a client that sends
-nothing blocks no other client. There are at most CONNECTIONS_MOST of them: a further connection ends the oldest.
+nothing blocks no other client. There are at most MAX_CONNECTIONS of them: a further connection ends the oldest.
 
 There is no lock, because a signal handler can call close() while close() runs. Every access to `_connections` is
 atomic.
@@ -22,7 +22,7 @@ from hwheel.live.http_handler import Handler
 from hwheel.live.snapshot import Snapshots, Source, Sources
 from hwheel.timers.lifecycle import follow_process
 
-CONNECTIONS_MOST = 100
+MAX_CONNECTIONS = 100
 RETRY_S = 0.1  # the pause after accept() failed for lack of descriptors or memory
 Selector: Callable[[], selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
@@ -119,8 +119,8 @@ class LiveServer:
     def close(self) -> None:
         """Close the server: remove the socket's file, free the port, end all threads, and disconnect clients.
 
-        Idempotent; a further call continues a close() that was interrupted. A finalizer can run in one of the server's
-        own threads. Such a call does not wait for the other threads, because they could be in close(), too.
+        Idempotent; a further call continues a close() that was interrupted. A finalizer can call it in one of the
+        server's own threads. That call does not wait for the other threads, because they may be in close() as well.
         """
         self._closed = True
         self._listener.remove_file()
@@ -173,7 +173,7 @@ class LiveServer:
     def _start(self, connection: socket.socket) -> None:
         thread = threading.Thread(target=self._handle, args=(connection,), name="hwheel-live-request", daemon=True)
         self._connections[connection] = thread
-        for oldest in [*self._connections][:-CONNECTIONS_MOST]:
+        for oldest in [*self._connections][:-MAX_CONNECTIONS]:
             shut_down(oldest)
         try:
             thread.start()

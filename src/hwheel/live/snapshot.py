@@ -15,7 +15,7 @@ from hwheel.timers.base import BaseTimer
 from hwheel.timers.lifecycle import followers
 from hwheel.version import __version__
 
-BARS_MOST = 60  # the most bars for the buckets of a level
+MAX_BARS = 60  # the most bars for the buckets of a level
 
 Source = BaseTimer | DelayedOperationPurgatory[Any]
 _Source = TypeVar("_Source", BaseTimer, DelayedOperationPurgatory[Any])
@@ -55,8 +55,8 @@ class Sources:
 class Names(Generic[_Source]):
     """Unique, permanent names: a source's own name, with a number if another source has it."""
 
-    # Other threads can free a source at any time. Iterating a WeakKeyDictionary would fail then. To copy the values of
-    # a dict, and to pop one, are atomic.
+    # Other threads can free a source at any time. Iterating a WeakKeyDictionary would fail then. Copying the values
+    # of a dict and popping one are atomic.
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # two concurrent snapshots must give a source one name
@@ -147,7 +147,7 @@ def program_name() -> str:
 
 def timer_snapshot(name: str, timer: BaseTimer) -> dict[str, Any]:
     """Return the snapshot of one timer."""
-    counters, ready, ready_is_more, steps, levels = timer._look(BARS_MOST)
+    counters, ready, ready_is_more, steps, levels = timer._look(MAX_BARS)
     added, expired, cancelled, cascaded, wakeups, pending, _, missed, p50, p99, worst = counters
     return {
         "name": name,

@@ -17,7 +17,7 @@ with needed_by("hwheel.logs.files", "tune", without=("rich", "matplotlib")):
     from hwheel.logs.columns import Column, LogColumns, LogError
     from hwheel.replay import Log
 
-BLOCK_BYTES_MOST = 2**31 - 1
+MAX_BLOCK_BYTES = 2**31 - 1
 
 
 def files_of(paths: Iterable[str | Path]) -> list[str]:
@@ -103,7 +103,7 @@ class TextLog(LogFile):
 
     def __init__(self, suffix: str, source: pa.NativeFile) -> None:
         # pyarrow takes the types of the columns from the first block, so the file must be one block.
-        block_bytes = min(max(source.size() + 1, 1), BLOCK_BYTES_MOST)
+        block_bytes = min(max(source.size() + 1, 1), MAX_BLOCK_BYTES)
         self._table = TEXT_READERS[suffix](source, block_bytes)
         self.schema = self._table.schema
         self.rows = self._table.num_rows

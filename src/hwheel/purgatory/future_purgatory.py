@@ -75,8 +75,8 @@ class DelayedFuturePurgatory:
     Args:
         name: As in DelayedOperationPurgatory.
         timer: As in DelayedOperationPurgatory.
-        fail_pending: What a timeout does with futures that are not done. False: cancel them; a future that an executor
-            is running continues. True: fail them with TimeoutError, as Kafka does. True suits only futures that the
+        fail_pending: False: a timeout cancels the futures that are not done; a future that an executor
+            is running continues. True: it fails them with TimeoutError, as Kafka does. True suits only futures that the
             program completes itself: an executor's thread breaks when another thread has completed its future.
         reaper: As in DelayedOperationPurgatory.
 
@@ -111,7 +111,7 @@ class DelayedFuturePurgatory:
         """Call ``response_callback()`` once, when all futures are done or on the timeout.
 
         The callback runs in this call if all futures are done; otherwise in the thread that finishes the last future or
-        in the timer's thread. The state of the futures tells it which case it is.
+        in the timer's thread. After a timeout, some futures are cancelled, failed, or not done; see ``fail_pending``.
 
         Args:
             timeout_ms: The timeout in milliseconds.

@@ -56,7 +56,7 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], Generic[Operation]):
         TypeError: An argument has the wrong type.
         ValueError: ``purge_interval`` is negative, or the timer's executor is a process pool.
 
-    Thread-safe; an operation's own methods may call the purgatory, too.
+    Thread-safe: any thread, and the methods of an operation, may call every method.
 
     >>> from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
     >>> stock = {"tea": 0}
@@ -125,12 +125,12 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], Generic[Operation]):
             timeout: Seconds; None: wait without a limit.
 
         Returns:
-            What the predicate returned.
+            The value of the predicate.
 
         Raises:
-            TimeoutError: The timeout has passed, and a last call of the predicate was false, too.
+            TimeoutError: The timeout has passed, and a last call of the predicate was also false.
             TimerClosed: The purgatory is closed, or was closed during the wait.
-            Exception: What the predicate raises, in whichever thread it was called.
+            Exception: An exception of the predicate, in whichever thread the predicate was called.
         """
         from hwheel.purgatory.asyncio_wait import wait  # importing asyncio is slow
 
@@ -173,8 +173,8 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], Generic[Operation]):
     def close(self) -> list[Operation]:
         """Refuse further operations, cancel all timeouts, and close the purgatory's own timer.
 
-        Coroutines in ``wait()`` receive TimerClosed. Closing again is allowed; after an interrupted ``close()`` the
-        next one returns what that one did not.
+        Coroutines in ``wait()`` receive TimerClosed. ``close()`` may be called again; after an interrupted
+        call, the next call returns the remaining operations.
 
         Returns:
             The operations that were waiting, in order of their deadlines. They are not completed.
@@ -201,7 +201,10 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], Generic[Operation]):
         return f"<{type(self).__name__} {self.name!r}, {state}>"
 
     def _claim_returned(self, waiting: list[Operation]) -> list[Operation]:
-        """Return those operations that no other caller returns. If interrupted, leave them for the next close()."""
+        """Return the operations that no concurrent close() or cancel_for_key() returns.
+
+        If interrupted, leave them for the next close().
+        """
         mine: list[Operation] = []
         try:
             for operation in waiting:

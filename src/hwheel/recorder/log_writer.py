@@ -1,4 +1,4 @@
-"""The files of a log. A file gets its name when it is complete, so readers, and a kill, find only whole files."""
+"""The files of a log. A file gets its name when it is complete, so readers see only whole files, also after a kill."""
 
 import os
 import time

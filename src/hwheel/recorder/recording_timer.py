@@ -88,8 +88,8 @@ class RecordingTimer(SystemTimer):
 
     Times in the log are ms since 1970, shifted from the timer's clock by whole ticks, so that a replay rounds as the
     timer did. Times of a callable clock are not shifted. ``slack`` is part of the recorded timeout. A task that was too
-    late for its ``max_lateness`` is recorded as expired. A replay has no delays, so a cancel that came in time only
-    because the timer was late is too late in a replay.
+    late for its ``max_lateness`` is recorded as expired. In a replay no timer is
+    late, so a cancel that came in time only because the timer was late comes too late there.
 
     As fast as ``SystemTimer``, plus about 3 us per timer. Thread-safe.
 

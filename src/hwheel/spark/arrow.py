@@ -61,7 +61,7 @@ def from_chunk(blob: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def gather(batches: Iterable[pa.RecordBatch], rows_most: int, bytes_most: int) -> Iterator[pa.Table]:
+def gather(batches: Iterable[pa.RecordBatch], max_rows: int, max_bytes: int) -> Iterator[pa.Table]:
     """Join consecutive batches into tables. A table is complete when it reaches either limit."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
@@ -69,21 +69,21 @@ def gather(batches: Iterable[pa.RecordBatch], rows_most: int, bytes_most: int) -
         held.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= rows_most or size >= bytes_most:
+        if rows >= max_rows or size >= max_bytes:
             yield pa.Table.from_batches(held)
             held, rows, size = [], 0, 0
     if rows:
         yield pa.Table.from_batches(held)
 
 
-def slices(table: pa.Table, rows_most: int, bytes_most: int) -> Iterator[pa.Table]:
-    """Slice a table into pieces of at most ``rows_most`` rows and of about ``bytes_most`` bytes."""
+def slices(table: pa.Table, max_rows: int, max_bytes: int) -> Iterator[pa.Table]:
+    """Slice a table into pieces of at most ``max_rows`` rows and of about ``max_bytes`` bytes."""
     rows = table.num_rows
-    step = max(1, -(-rows // max(1, -(-rows // max(1, rows_most)), -(-table.nbytes // bytes_most))))
+    step = max(1, -(-rows // max(1, -(-rows // max(1, max_rows)), -(-table.nbytes // max_bytes))))
     for start in range(0, rows, step):
         piece = table.slice(start, step)
-        if piece.num_rows > 1 and piece.nbytes > 2 * bytes_most:  # some rows are much longer than the average
-            yield from slices(piece, rows_most, bytes_most)
+        if piece.num_rows > 1 and piece.nbytes > 2 * max_bytes:  # some rows are much longer than the average
+            yield from slices(piece, max_rows, max_bytes)
         else:
             yield piece
 
@@ -115,7 +115,7 @@ def codes(column: pa.Array) -> pa.Array:
 
 
 def row_numbers(rows: pa.Table) -> "np.ndarray[Any, np.dtype[np.int64]]":
-    """Return a number from 0 for each row. Rows that are equal in all columns get equal numbers; none is skipped."""
+    """Return a number from 0 for each row. Equal rows get equal numbers; no number is skipped."""
     order, starts = group(*(codes(one_array(column)) for column in rows.columns))
     numbers = np.empty(rows.num_rows, np.int64)
     numbers[np.asarray(order)] = np.repeat(np.arange(len(starts) - 1), np.diff(np.asarray(starts)))

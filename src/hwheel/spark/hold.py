@@ -14,7 +14,7 @@ from hwheel.spark.shard.settings import Column, ColumnNames, Placement, WheelSet
 from hwheel.spark.worker import EMITTED, PACKED, HoldProcessor, Packer, shard_labels, unpack
 from hwheel_core import DEFAULT_WHEEL_SIZE, place
 
-SHARDS_MOST = 4096
+MAX_SHARDS = 4096
 
 
 def hold_until_due(
@@ -100,7 +100,7 @@ def hold_until_due(
     placement = Placement(tick_ms, wheel_size, checked_shards(shards, partitions), partitions)
     settings = WheelSettings(
         [Column(name, df.schema[name].dataType.simpleString()) for name in columns.kept],
-        ColumnNames(columns.inside(id), columns.inside(key), columns.inside(due)),
+        ColumnNames(columns.inner_name(id), columns.inner_name(key), columns.inner_name(due)),
         placement,
         dedup_ms,
         by_id=by_id,
@@ -121,8 +121,8 @@ def checked_shards(shards: int | None, partitions: int) -> int:
         return partitions
     if isinstance(shards, bool) or not isinstance(shards, int):
         raise TypeError(f"shards must be an int, not {type(shards).__name__}")
-    if not 1 <= shards <= SHARDS_MOST:
-        raise ValueError(f"shards must be from 1 to {SHARDS_MOST}, not {shards}")
+    if not 1 <= shards <= MAX_SHARDS:
+        raise ValueError(f"shards must be from 1 to {MAX_SHARDS}, not {shards}")
     return shards
 
 
@@ -136,7 +136,7 @@ def rows_to_hold(df: DataFrame, columns: MessageColumns, shards: int) -> DataFra
         of_ids.append(((cancel & quoted(columns.due).isNull()) | is_true(columns.replace)).alias(BY_ID))
         of_ids.append(F.xxhash64(quoted(columns.id), quoted(columns.key)).alias(HASH))
     return df.where(malformed(df, columns).isNull()).select(
-        *[quoted(name).alias(columns.inside(name)) for name in columns.kept],
+        *[quoted(name).alias(columns.inner_name(name)) for name in columns.kept],
         cancel.alias(TOMBSTONE),
         *of_ids,
         F.pmod(F.xxhash64(whole_key), F.lit(shards)).alias(SHARD),

@@ -25,9 +25,9 @@ from pyspark.sql.types import (
 SHARD = "shard"
 TOMBSTONE = "cancel"
 SEQUENCE = "sequence"
-# With by_id=True, TOMBSTONE and BY_ID together tell four kinds of rows apart: a message, a cancel with a deadline, a
-# replacement (a message that cancels earlier ones with its id and key), and a cancel by id. In the state, a cancel by
-# id becomes a tombstone in each tick in which a message with its id and key may be pending.
+# With by_id=True, TOMBSTONE and BY_ID together distinguish four kinds of rows: a message, a cancel with a deadline, a
+# replacement, and a cancel by id. A replacement is a message that cancels earlier ones with its id and key. In the
+# state, a cancel by id becomes a tombstone in each tick in which a message with its id and key may be pending.
 BY_ID = "by_id"
 HASH = "hash"  # of id and key; the state does not store it with the message
 
@@ -53,7 +53,7 @@ class MessageColumns:
         """The columns that the state keeps and the query returns."""
         return list(dict.fromkeys([self.id, self.key, self.due, *self.payload]))
 
-    def inside(self, name: str) -> str:
+    def inner_name(self, name: str) -> str:
         """Return the name of a kept column inside the query and in the state."""
         return f"c{self.kept.index(name)}"
 
@@ -122,7 +122,7 @@ def malformed(df: DataFrame, columns: MessageColumns) -> Column:
     """
     due = quoted(columns.due)
     due_ms = F.unix_millis(due) if isinstance(df.schema[columns.due].dataType, TimestampType) else due
-    is_absurd = (due_ms < 0) | (due_ms > LAST_DUE_MS)
+    out_of_range = (due_ms < 0) | (due_ms > LAST_DUE_MS)
     is_unreadable = F.lit(False) if columns.unreadable is None else quoted(columns.unreadable).isNotNull()
     cancel = is_true(columns.cancel)
     return (
@@ -131,7 +131,7 @@ def malformed(df: DataFrame, columns: MessageColumns) -> Column:
         .when(F.length(quoted(columns.id).cast("string")) == 0, "id is empty")
         .when(cancel & is_true(columns.replace), "cancel and replace are both true")
         .when(due.isNull() & ~(cancel & F.lit(columns.by_id)), "due is null")
-        .when(is_absurd, F.concat(F.lit("due is not between 1970 and 9999: "), due_ms.cast("string"), F.lit(" ms")))
+        .when(out_of_range, F.concat(F.lit("due is not between 1970 and 9999: "), due_ms.cast("string"), F.lit(" ms")))
     )
 
 

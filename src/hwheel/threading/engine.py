@@ -4,10 +4,11 @@ The SystemTimer's reaper passes expired timers to a pool. Daemon timers run in d
 threads, so that the interpreter's exit waits for the right functions, and threads that a function starts inherit the
 right flag.
 
-At exit the standard library waits for every non-daemon thread. Here a pending timer has no thread. So at its end the
-main thread waits until no non-daemon timer is pending. If another thread starts one after that, a thread called the
-keeper waits for it. The pool for non-daemon timers always has a thread, because Python 3.12.0 and 3.12.1 start no
-threads during exit. Then exit handlers run; one of ours closes the SystemTimer, and later starts are refused.
+At exit the standard library waits for every non-daemon thread, but here a pending timer has no thread. So before the
+interpreter exits, the main thread waits until no non-daemon timer is pending. If another thread starts a timer after
+that, a thread called the keeper waits for it. The pool for non-daemon timers always has a thread, because Python 3.12.0
+and 3.12.1 start no threads during exit. Then exit handlers run. One of them closes the SystemTimer, and later starts
+are refused.
 
 Locking: `_lock` guards `_keeping`, which says that a thread waits for pending timers. It is reentrant, because a signal
 handler may start a timer.
@@ -69,7 +70,7 @@ class TimerEngine:
             pool.fill()
 
     def submit(self, job: Job, daemon: bool) -> None:
-        """Run the job in a thread that is a daemon or not."""
+        """Run the job in a daemon thread or in a non-daemon thread."""
         self._pools[bool(daemon)].submit(job)
 
     def keep_interpreter(self) -> None:
@@ -86,7 +87,7 @@ class TimerEngine:
                 # Not join(), which a subclass may override.
                 while not (timer._wait_until_over(KEEPER_POLL_S) or self.timer.closed):
                     pass
-        # An expired timer may be on its way to a pool. The reaper comes to this task after it.
+        # An expired timer may be on its way to a pool. The reaper dispatches this task after it.
         handed_over = Latch()
         with contextlib.suppress(TimerClosed):
             self.timer.call_later(0, handed_over.set)
@@ -94,7 +95,7 @@ class TimerEngine:
                 pass
 
     def _pending_or_done(self) -> list[Any]:
-        """Return the pending non-daemon timers. If there are none, the caller no longer keeps the interpreter."""
+        """Return the pending non-daemon timers. If the list is empty, the caller no longer delays the exit."""
         with self._lock:
             # args is read once, because it is gone when a task ends.
             timers: list[Any] = [args[0] for task in self.timer.pending() if (args := task.args)]

@@ -24,15 +24,15 @@ class Latch:
         self._open()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the latch is set, at most for `timeout` seconds. Return True if it is set."""
+        """Wait until the latch is set, for at most `timeout` seconds. Return True if it is set."""
         if not self._is_set:
             try:
                 self._gate.acquire(True, -1 if timeout is None else min(max(timeout, 0.0), threading.TIMEOUT_MAX))
             finally:
                 if self._is_set:
-                    self._open()  # for the next thread that waits, also if this one was interrupted
+                    self._open()  # for the next waiting thread, even if this one was interrupted
         return self._is_set
 
     def _open(self) -> None:
-        with contextlib.suppress(RuntimeError):  # it is open
+        with contextlib.suppress(RuntimeError):  # already open
             self._gate.release()

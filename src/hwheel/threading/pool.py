@@ -1,7 +1,7 @@
-"""An elastic pool of threads: as many as are busy at once, and few when nothing blocks.
+"""An elastic pool of threads: it grows while jobs block, and stays small while they do not.
 
-Locking: `_lock` guards the queue and the idle threads. Under it run only a few lines of this module; threads are
-started without it. A thread counts itself, because Ctrl-C may interrupt the thread that starts it.
+Locking: `_lock` guards the queue and the idle threads. Only a few lines of this module run under it; threads
+are started without it. A thread counts itself, because Ctrl-C may interrupt the thread that starts it.
 """
 
 import threading
@@ -20,9 +20,9 @@ _Inbox: TypeAlias = SimpleQueue[Job | None]
 
 IDLE_NAME = "idle timer thread"
 INITIAL_THREADS = 4  # the pool grows to this size without checks
-CHECK_INTERVAL_S = 0.01  # between two checks of a queue; all threads count as blocked after as long without progress
+CHECK_INTERVAL_S = 0.01  # between two checks of a queue; without progress for as long, all threads count as blocked
 QUICK_JOB_S = 0.001  # if jobs take less than this on average, more threads would only wait for the GIL
-IDLE_TIMEOUT_S = 10.0  # after which a thread ends
+IDLE_TIMEOUT_S = 10.0  # after which an idle thread ends
 
 
 class ThreadPool:
@@ -30,12 +30,12 @@ class ThreadPool:
 
     A job gets an idle thread if there is one. Otherwise it joins the queue. If the queue was empty and no thread has
     become free for CHECK_INTERVAL_S, all threads are blocked, and the pool starts another one at once. A periodic check
-    of the queue finds slow jobs: after two slow intervals in a row (one could be due to the machine) the pool grows by
-    a quarter. So a thousand quick jobs share four threads, and a thousand jobs that block get a thousand threads within
-    some tenths of a second. A thread ends after IDLE_TIMEOUT_S without a job.
+    of the queue finds slow jobs: after two slow intervals in a row the pool grows by a quarter. (A single one may be an
+    effect of a busy machine.) So a thousand quick jobs share four threads, and a thousand jobs that block get a
+    thousand threads within some tenths of a second. A thread ends after IDLE_TIMEOUT_S without a job.
 
     Args:
-        daemon: Create daemon threads. Otherwise the interpreter's exit waits for the threads, see ``leave()``.
+        daemon: Create daemon threads. False: the interpreter's exit waits for the threads; see ``leave()``.
         call_later: ``call_later(seconds, callback)``, which schedules the checks.
         minimum: The number of threads that stay, however long they are idle.
     """
@@ -99,7 +99,7 @@ class ThreadPool:
         self._forked = True
 
     def _check(self) -> None:
-        """Grow the pool if the queue does not move as fast as it should."""
+        """Grow the pool if the queue moves too slowly."""
         with self._lock:
             taken = self._taken - self._taken_at_check
             self._taken_at_check = self._taken

@@ -151,7 +151,7 @@ class Timer(threading.Timer):
         """Wait until the function has returned or raised, or until the timer is cancelled.
 
         Args:
-            timeout: The maximum number of seconds; ``is_alive()`` tells whether it ended the wait. Default: no limit.
+            timeout: The maximum number of seconds. After a timeout, ``is_alive()`` is true. Default: no limit.
 
         Raises:
             RuntimeError: The timer has not been started, or its own function makes this call.
@@ -175,7 +175,7 @@ class Timer(threading.Timer):
 
     @property
     def finished(self) -> threading.Event:
-        """A threading.Event, set by ``cancel()`` or when the function has returned. To set it is to cancel."""
+        """A threading.Event, set by ``cancel()`` or when the function has returned. Setting it cancels the timer."""
         with _creating:
             event = self._finished = self._finished or _Finished(self)
         if self._is_finished:
@@ -304,7 +304,7 @@ class Timer(threading.Timer):
 
 
 class _Finished(threading.Event):
-    """The event `finished` of a timer. To set it cancels the timer."""
+    """The event `finished` of a timer. Setting it cancels the timer."""
 
     def __init__(self, timer: Timer) -> None:
         super().__init__()

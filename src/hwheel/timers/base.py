@@ -37,13 +37,13 @@ def begin_timer(timer: BaseTimer, name: str, on_error: OnError | None, on_missed
 
 
 def check_runs_here(timer: object, of: str) -> None:
-    """Raise ValueError if the timer runs its callbacks in other processes, where `of` cannot be sent."""
+    """Raise ValueError if the timer runs its callbacks in other processes, to which `of` cannot be sent."""
     if getattr(timer, "_runs_elsewhere", False):
         raise ValueError(f"timer must not have an executor of processes: {of} cannot be sent to another process")
 
 
 def whole_number(value: Any, name: str) -> int:
-    """Return the value as an int. TypeError: it is no integer. ValueError: it is negative."""
+    """Return the value as an int. Raise TypeError if it is not an integer, ValueError if it is negative."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} must be an int, not {type(value).__name__}")
     if value < 0:

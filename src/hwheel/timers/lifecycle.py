@@ -1,4 +1,4 @@
-"""Forks and the interpreter's exit: every timer hears of both.
+"""Forks and the interpreter's exit: every timer is notified of both.
 
 There is no lock here, because a signal handler or a finalizer may create a timer while another one is being created.
 Each change of the dictionary is a single atomic step instead.

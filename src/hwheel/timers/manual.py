@@ -102,6 +102,6 @@ class ManualTimer(BaseTimer):
             self._on_missed(task)
 
     def _start(self) -> None:
-        """In a forked child, go on unchanged."""
+        """Keep the tasks in a forked child."""
         self._after_fork()
         self._set_started()

@@ -114,7 +114,7 @@ def _take_turn(timer: BaseTimer, turn: Turn, generation: int) -> bool:
 
 
 def deadline_after(timeout: float | None) -> float | None:
-    """Return the monotonic time in `timeout` seconds. None: no limit, or one beyond what a lock can wait."""
+    """Return the monotonic time in `timeout` seconds. None: no limit, or more than a lock can wait."""
     return None if timeout is None or timeout > threading.TIMEOUT_MAX else time.monotonic() + timeout
 
 

@@ -12,7 +12,7 @@ from tape import LAST_MS, Tape, number, one_of
 TICKS_MS = (1, 1, 2, 7, 1000)
 SIZES = (2, 3, 4, 20, 256)
 STARTS_MS = (0, 1000, 1_795_176_000_123, 2**62)
-MOST_IN_A_BATCH = 64
+MAX_BATCH = 64
 FAR_MS = 2**49  # a float of seconds is exact to the millisecond up to here
 
 
@@ -80,14 +80,14 @@ def run(data: bytes) -> int:
         elif what == 2 and extends and batches:
             called = number(tape) % len(batches)
             batch, length = batches[called], len(batches[called])
-            delays_ms = [min(number(tape) * reach_ms, FAR_MS) for _ in range(next(tape, 0) % MOST_IN_A_BATCH)]
+            delays_ms = [min(number(tape) * reach_ms, FAR_MS) for _ in range(next(tape, 0) % MAX_BATCH)]
             callback = None if batch.pending and choice >> 6 & 1 else callbacks[called]
             assert batch.extend(array("q", delays_ms), callback) == range(length, length + len(delays_ms))
             for index, delay_ms in enumerate(delays_ms, length):
                 enter((called, index), delay_ms)
             operations += len(delays_ms)
         elif what == 2:
-            delays_ms = [min(number(tape) * reach_ms, FAR_MS) for _ in range(next(tape, 0) % MOST_IN_A_BATCH)]
+            delays_ms = [min(number(tape) * reach_ms, FAR_MS) for _ in range(next(tape, 0) % MAX_BATCH)]
             called = len(batches)
 
             def all_of(indices: "array[int]", called: int = called) -> None:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwheel.cli.common import WHEEL_SIZE_MOST, CommandError, add_subcommand, settings_of, whole_number
+from hwheel.cli.common import MAX_WHEEL_SIZE, CommandError, add_subcommand, settings_of, whole_number
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def add_kept(group: Any) -> None:
     group.add_argument(
         "--wheel-size",
         metavar="N",
-        type=whole_number(2, WHEEL_SIZE_MOST),
+        type=whole_number(2, MAX_WHEEL_SIZE),
         help=f"buckets in each level (default: {DEFAULT_WHEEL_SIZE})",
     )
     group.add_argument(

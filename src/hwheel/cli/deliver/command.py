@@ -86,9 +86,9 @@ def deliver(
 def wheel_options(checkpoint: "Directory", options: argparse.Namespace, source: str) -> "WheelOptions":
     """Return the options that the checkpoint stores."""
     from hwheel.spark.deliver.settings import WheelOptions, kept_options
-    from hwheel.spark.hold import SHARDS_MOST
+    from hwheel.spark.hold import MAX_SHARDS
 
-    cores = min(checkpoint.spark.sparkContext.defaultParallelism, SHARDS_MOST)
+    cores = min(checkpoint.spark.sparkContext.defaultParallelism, MAX_SHARDS)
     given = {**{name: getattr(options, name) for name in KEPT}, "source": source}
     return kept_options(checkpoint, given, WheelOptions("1 second", DEFAULT_WHEEL_SIZE, cores, cores, "10 minutes"))
 

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwheel.cli.common import WHEEL_SIZE_MOST, CommandError, add_subcommand, positive_number, ratio, whole_number
+from hwheel.cli.common import MAX_WHEEL_SIZE, CommandError, add_subcommand, positive_number, ratio, whole_number
 from hwheel.extras import require
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
@@ -63,7 +63,7 @@ def add_to(commands: Any) -> None:
     wheel = parser.add_argument_group("timer")
     add = wheel.add_argument
     add("--tick-ms", "--tick", metavar="MS", type=whole_number(1), default=1, help="tick (default: %(default)s)")
-    size = whole_number(2, WHEEL_SIZE_MOST)
+    size = whole_number(2, MAX_WHEEL_SIZE)
     text = "buckets per level (default: %(default)s)"
     add("--wheel-size", metavar="N", type=size, default=DEFAULT_WHEEL_SIZE, help=text)
     text = "serve snapshots of the timer at a path or port, for hwheel top"
@@ -241,7 +241,7 @@ def column(run: "Run", speed: float, make_engine: "Callable[[], Engine]") -> dic
 
     count = len(run.deadlines)
     late_ms = sorted((when - run.deadlines[index]) * 1000.0 for index, when in run.runs)
-    memory = bytes_a_timer(make_engine, run.engine.most_for_memory)
+    memory = bytes_a_timer(make_engine, run.engine.timers_for_memory)
     return {
         "": run.engine.name,
         "timers": f"{count:,}",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from hwheel.cli.demo.engines import Engine
 
 SLICE_S = 0.001
-SLICE_MOST = 4_000  # events in one slice if the driver has fallen behind
+MAX_SLICE = 4_000  # events in one slice if the driver has fallen behind
 IDLE_S = 0.02
 REPORT_EVERY_S = 0.1
 GRACE_S = 10.0  # a timer that has not run this long after the last deadline is lost
@@ -98,7 +98,7 @@ class Run:
         times_s = self.workload.times_s
         while self._is_unfinished(now):
             now = time.monotonic()
-            until = min(bisect_right(times_s, now - begin, self._done), self._done + SLICE_MOST)
+            until = min(bisect_right(times_s, now - begin, self._done), self._done + MAX_SLICE)
             self._slice(until, now, begin)
             if now >= next_report:
                 self._report(report)

@@ -19,7 +19,7 @@ class Engine:
 
     name: ClassVar[str]
     most: ClassVar[int]  # the largest workload that the engine can handle
-    most_for_memory: ClassVar[int] = 20_000  # pending timers while memory is measured
+    timers_for_memory: ClassVar[int] = 20_000  # pending timers while memory is measured
     call_at: Callable[..., Any]  # (when, callback, index) -> handle
     cancel: Callable[[Any], Any]  # whether this call prevented the callback; None if the engine does not report it
 
@@ -72,7 +72,7 @@ class SchedEngine(Engine):
     """A sched.scheduler, which runs while the driver waits. Its cancel searches the whole queue."""
 
     name = "sched"
-    most = most_for_memory = 2_000
+    most = timers_for_memory = 2_000
 
     def __init__(self) -> None:
         self.scheduler = sched.scheduler(time.monotonic, time.sleep)
@@ -98,7 +98,7 @@ class ThreadsEngine(Engine):
 
     name = "threading.Timer"
     most = 300
-    most_for_memory = 200
+    timers_for_memory = 200
 
     def __init__(self) -> None:
         self.threads: list[threading.Timer] = []

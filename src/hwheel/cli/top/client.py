@@ -12,7 +12,7 @@ from hwheel.cli.common import CommandError
 from hwheel_core import HwheelError
 
 PATIENCE_S = 5.0
-MOST_BYTES = 64_000_000
+MAX_BYTES = 64_000_000
 
 
 # --- addresses --------------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class Program:
         try:
             connection.request("GET", self.address.url_path)
             response = connection.getresponse()
-            body = response.read(MOST_BYTES)
+            body = response.read(MAX_BYTES)
         finally:
             connection.close()
         if response.status == 403:

@@ -16,7 +16,7 @@ from hwheel.cli.top.client import EndedError, Program, SilentError, parse_addres
 from hwheel.cli.top.rates import Rates, rates_between
 from hwheel.extras import require
 
-LEAST_INTERVAL_S = 0.1
+MIN_INTERVAL_S = 0.1
 
 DESCRIPTION = """\
 Shows the timers of a running program, updated each second: pending timers,
@@ -63,8 +63,8 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the timers. Return 1 if the program ended before the first output."""
-    if options.interval < LEAST_INTERVAL_S:
-        raise CommandError(f"--interval: must be at least {LEAST_INTERVAL_S:g}, not {options.interval:g}")
+    if options.interval < MIN_INTERVAL_S:
+        raise CommandError(f"--interval: must be at least {MIN_INTERVAL_S:g}, not {options.interval:g}")
     if not options.json:
         require(options.prog, "cli")
     program = Program(parse_address(options.address))

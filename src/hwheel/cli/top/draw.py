@@ -19,8 +19,8 @@ PLAIN_HEIGHTS = " .:-=+*#"
 NOTHING = "-"
 SIDE_BY_SIDE = 100  # columns that show the levels beside the lateness
 MORE = 80  # columns that the table with all figures needs
-LEAST = 40
-LINES_LEAST = 4  # lines that the details of a timer need
+MIN_WIDTH = 40
+LINES_PER_TIMER = 4  # lines that the details of a timer need
 
 
 class Page:
@@ -59,7 +59,7 @@ class Page:
         """Draw the details of the timers that fit into the lines."""
         hidden = 0
         for timer in timers:
-            if lines_left is not None and lines_left < LINES_LEAST:
+            if lines_left is not None and lines_left < LINES_PER_TIMER:
                 hidden += 1
                 continue
             detail = self._detail(timer, rates.get(timer["name"]))
@@ -78,7 +78,7 @@ class Page:
 
     @property
     def width(self) -> int:
-        return max(self.console.width, LEAST)
+        return max(self.console.width, MIN_WIDTH)
 
     # --- tables ------------------------------------------------------------------------------------------------------
 

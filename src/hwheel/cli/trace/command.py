@@ -5,7 +5,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from hwheel.cli.common import INT64_MOST, WHEEL_SIZE_MOST, add_subcommand, whole_number
+from hwheel.cli.common import INT64_MAX, MAX_WHEEL_SIZE, add_subcommand, whole_number
 from hwheel.cli.trace.clock_time import looks_like_wall_clock, utc_offset
 from hwheel.cli.trace.steps import trace, trace_as_json
 from hwheel.extras import require
@@ -55,7 +55,7 @@ def add_to(commands: Any) -> None:
     text = "tick of the finest level, in ms (default: %(default)s)"
     add("--tick", "--tick-ms", dest="tick_ms", metavar="MS", type=whole_number(1), default=CLASSIC_TICK_MS, help=text)
     text = "buckets per level (default: %(default)s)"
-    size = whole_number(2, WHEEL_SIZE_MOST)
+    size = whole_number(2, MAX_WHEEL_SIZE)
     add("--wheel-size", metavar="N", type=size, default=CLASSIC_WHEEL_SIZE, help=text)
     text = "first time of the clock, in ms (default: %(default)s)"
     start = whole_number(0)
@@ -90,5 +90,5 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _delays(text: str) -> list[int]:
-    delay = whole_number(-INT64_MOST)
+    delay = whole_number(-INT64_MAX)
     return [delay(part) for part in text.split(",")]

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from hwheel.cli.common import WHEEL_SIZE_MOST, CommandError, add_subcommand, whole_number
+from hwheel.cli.common import MAX_WHEEL_SIZE, CommandError, add_subcommand, whole_number
 from hwheel.extras import require
 
 DESCRIPTION = """\
@@ -69,7 +69,7 @@ def add_grid_options(parser: argparse.ArgumentParser) -> None:
     positive = whole_number(1)
     add("--ticks", metavar="MS", nargs="+", type=positive, help="ticks (default: 1 2 5 10 20 50 100)")
     text = "wheel sizes (default: 20 64 256 512 1024)"
-    add("--sizes", metavar="N", nargs="+", type=whole_number(2, WHEEL_SIZE_MOST), help=text)
+    add("--sizes", metavar="N", nargs="+", type=whole_number(2, MAX_WHEEL_SIZE), help=text)
     text = "timeouts to try for all timers, with the recommended tick and size"
     add("--timeout", metavar="MS", nargs="+", type=positive, default=[], help=text)
     text = "permitted lateness of a timer (default: 1%% of the median timeout)"

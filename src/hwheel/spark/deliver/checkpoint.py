@@ -42,7 +42,7 @@ def last_batch(query: Directory, log: str) -> int:
 
 
 def begin_next_batch(query: Directory) -> bool:
-    """Log the begin of the next batch, so that a query whose input is idle delivers due messages after a start.
+    """Log the start of the next batch, so that a query whose input is idle delivers due messages after a start.
 
     Spark starts a batch for new input, or when the previous batch reports timers. A query that has just started has no
     previous batch, so messages that became due in the meantime would wait for new input. But Spark always runs a batch
@@ -52,7 +52,7 @@ def begin_next_batch(query: Directory) -> bool:
     is due. The batch after it reads new input before it advances the clock, so that a cancel that arrived in the
     meantime precedes its message.
 
-    The query must not run.
+    The query must not be running.
 
     Returns:
         False, without a change, if no batch was begun, if the last one has not completed, or if the format of the log
@@ -82,7 +82,7 @@ def check_logs(checkpoint: Directory) -> None:
 
 @contextmanager
 def only_job(checkpoint: Directory) -> Iterator[None]:
-    """Lock the checkpoint. The lock ends with the process.
+    """Lock the checkpoint. The system releases the lock when the process ends.
 
     Only local file systems have this lock, and Windows does not. Elsewhere, the second job stops when it logs a batch
     that the first one has logged.
@@ -114,10 +114,10 @@ def only_job(checkpoint: Directory) -> Iterator[None]:
 
 
 def keep_outputs(checkpoint: Directory, places: dict[str, str], options: dict[str, str]) -> None:
-    """Store the outputs of the queries, and compare them with the stored ones.
+    """Compare the outputs of the queries with those stored in the checkpoint, then store them.
 
     A job may write to a new place, unless an interrupted batch has files in the old place: Spark repeats the batch, so
-    its messages would be in both. The queries must not run.
+    its messages would be in both. The queries must not be running.
 
     Args:
         places: The output of each query, by its directory in the checkpoint.
@@ -145,7 +145,7 @@ def keep_outputs(checkpoint: Directory, places: dict[str, str], options: dict[st
 
 
 def stored_outputs(checkpoint: Directory) -> dict[str, str]:
-    """Return the stored URLs, or nothing if they cannot be read."""
+    """Return the stored URLs, or an empty dict if they cannot be read."""
     if not checkpoint.exists(OUTPUTS):
         return {}
     try:

@@ -116,8 +116,8 @@ class QueryRun:
     def may_restart(self, failure: Failure) -> bool:
         """Return True if the fault may be temporary and the query has not had it STARTS times in a row.
 
-        Temporary are an inaccessible file, a Python worker that took more than Spark's ten seconds to start, and a
-        killed Python worker, after which Spark does not retry on a single machine.
+        Temporary faults are: an inaccessible file; a Python worker that takes more than Spark's limit of ten seconds to
+        start; and a killed Python worker, because on a single machine Spark does not retry its task.
         """
         is_temporary = failure.file or WORKER_LATE in failure.details or WORKER_KILLED in failure.details
         starts = self.starts + 1 if self.batches_at_start == self.sink.batches else 1

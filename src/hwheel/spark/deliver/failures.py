@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 
 from hwheel_core import HwheelError
 
-LINE_MOST = 400
+MAX_LINE_LENGTH = 400
 WORKER_LATE = "Python worker failed to connect back"
 WORKER_KILLED = "Python worker exited unexpectedly"
 GO_ON = "start again to continue, nothing is lost; --verbose shows all messages of Spark"
@@ -160,10 +160,10 @@ def last_of_traceback(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the first paragraph on one line, cut to LINE_MOST characters."""
+    """Return the first paragraph on one line, cut to MAX_LINE_LENGTH characters."""
     line = " ".join(re.split(r"\n\n|\n==", text.strip())[0].split())
     line = re.sub(r"\s*SQLSTATE: \w+$", "", line)
-    return line if len(line) <= LINE_MOST else line[:LINE_MOST] + "..."
+    return line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + "..."
 
 
 def unreadable_file(cause: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""The files of an input directory: what the checkpoint says of them, and their cleanup."""
+"""The files of an input directory: their log in the checkpoint, and their cleanup."""
 
 import io
 import json
@@ -104,7 +104,7 @@ class SourceLog:
 NOT_CLEANED = "input files cannot be removed: {reason}\nno message is lost; the files only take up space"
 IN_ARCHIVE = (
     "{name} exists in the archive already, so it stays in the input\n"
-    "do not reuse names: Spark reads a second file of a name only if the first one was gone before"
+    "do not reuse names: Spark reads a second file of the same name only if the first one was removed before"
 )
 TOO_OLD = (
     "{name} is not read: it is older than the newest file by more than --forget-files\n"

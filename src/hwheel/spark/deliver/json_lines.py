@@ -2,8 +2,8 @@
 
 A line is one JSON object and nothing else. Its fields have the types that docs/spark.md names, and no field occurs
 twice. (`NaN` counts as a number, because Python writes it.) Any other line is malformed as a whole. A reader that
-accepted parts of a line would deliver messages that nobody sent: a cancel whose flag is the string "true" would become
-a message.
+accepted parts of a line would deliver messages that no producer sent: a cancel whose flag is the string "true" would
+become a message.
 
 Spark's own JSON reader accepts repeated fields and text after the object, keeps the readable part of a malformed line,
 and does not return the line for the dead letters. So this module reads the lines itself. Arrow's reader parses
@@ -45,7 +45,7 @@ LINES_AT_ONCE = 64  # so few lines are parsed one by one
 PARTS = 8
 BYTES_AT_ONCE = 2**30
 NO_SUCH_TOPIC = "topic is none of --to-topics: {}"
-SHOWN_MOST = 60  # characters of a value in a reason
+MAX_SHOWN = 60  # characters of a value in a reason
 # Arrow's reader has no limit, and Python's limit depends on the stack. Without this one, it would depend on the other
 # lines of a batch whether a line is malformed.
 DEEPEST = 500
@@ -174,7 +174,7 @@ def fast(fields: pa.Schema) -> pj.ParseOptions:
 
 
 def any_too_deep(joined: bytes, texts: pa.Array) -> bool:
-    """Return True if a line is nested too deeply. Few lines have that many brackets."""
+    """Return True if a line is nested too deeply. Only lines with enough brackets are checked."""
     if joined.count(b"{") + joined.count(b"[") - len(texts) < DEEPEST:
         return False
     brackets = pc.add(pc.count_substring(texts, "{"), pc.count_substring(texts, "["))
@@ -291,7 +291,7 @@ def whole(digits: str) -> int:
 
 def excerpt(text: str) -> str:
     """Return the beginning of a text for a reason, without lone surrogates."""
-    shown = text if len(text) <= SHOWN_MOST else text[:SHOWN_MOST] + "..."
+    shown = text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "..."
     return shown.encode(errors="backslashreplace").decode()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.topic import KafkaOptions
 from hwheel.spark.durations import duration_ms
-from hwheel.spark.hold import SHARDS_MOST
+from hwheel.spark.hold import MAX_SHARDS
 from hwheel_core import HwheelError, place
 
 OPTIONS_FILE = "hwheel.json"
@@ -57,8 +57,8 @@ class WheelOptions:
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int):
                 raise TypeError(f"{name} must be a whole number, not {number!r}")
-            if name != "wheel_size" and not 1 <= number <= SHARDS_MOST:
-                raise ValueError(f"{name} must be from 1 to {SHARDS_MOST}, not {number}")
+            if name != "wheel_size" and not 1 <= number <= MAX_SHARDS:
+                raise ValueError(f"{name} must be from 1 to {MAX_SHARDS}, not {number}")
         if not isinstance(self.by_id, bool):
             raise TypeError(f"by_id must be true or false, not {self.by_id!r}")
         for name, known in {"source": SOURCE_KINDS, "due_unit": tuple(UNITS_MS)}.items():

@@ -20,7 +20,7 @@ LIKE_SECONDS = (10**8, 10**11)
 
 
 class BatchNotWrittenError(HwheelError, RuntimeError):
-    """A batch was not written. The message says why."""
+    """A batch was not written, for the reason in the message."""
 
 
 class DirectoryTakenError(HwheelError, RuntimeError):
@@ -253,7 +253,7 @@ def routing(messages: DataFrame) -> list[Column]:
 
 
 def no_topic() -> Column:
-    """Return null for the topic, which stands for the topic of the sink."""
+    """Return null for the topic of each row, which means the topic of the sink."""
     return F.lit(None).cast("string").alias("topic")
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from hwheel.spark.deliver.directory import SLASHES, Directory, steps_of
-from hwheel.spark.deliver.json_lines import READ, READ_BY_ID, SHOWN_MOST, JsonLines
+from hwheel.spark.deliver.json_lines import MAX_SHOWN, READ, READ_BY_ID, JsonLines
 from hwheel.spark.deliver.settings import UNITS_MS, DeliverySettings
 from hwheel.spark.deliver.topic import HEADERS, TARGET, Topic, is_topic
 from hwheel.spark.durations import duration_ms
@@ -212,5 +212,5 @@ def unknown_topic(topics: tuple[str, ...]) -> Column:
     named = header("topic")
     is_known = named.isin(*topics) if topics else F.lit(False)
     is_valid = ~has_header("topic") | F.coalesce(is_known, F.lit(False))
-    shown = F.coalesce(F.substring(named, 1, SHOWN_MOST), F.lit("not UTF-8"))
+    shown = F.coalesce(F.substring(named, 1, MAX_SHOWN), F.lit("not UTF-8"))
     return F.when(~is_valid, F.concat(F.lit("topic is none of --to-topics: "), shown))

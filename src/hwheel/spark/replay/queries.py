@@ -28,7 +28,7 @@ from hwheel_core import DEFAULT_WHEEL_SIZE
 OUTCOMES = pa.array(["fired", "cancelled"])
 CHUNK_ROWS = 1_000_000
 CHUNK_BYTES = 2**30  # far below the limit of Arrow's 32-bit offsets
-WHEELS_MOST = 4096
+MAX_WHEELS = 4096
 
 
 def replay(
@@ -96,8 +96,8 @@ def check_wheels(key: str | None, wheels: int | None) -> None:
         return
     if isinstance(wheels, bool) or not isinstance(wheels, int):
         raise TypeError(f"wheels must be an int, not {type(wheels).__name__}")
-    if not 1 <= wheels <= WHEELS_MOST:
-        raise ValueError(f"wheels must be from 1 to {WHEELS_MOST}, not {wheels}")
+    if not 1 <= wheels <= MAX_WHEELS:
+        raise ValueError(f"wheels must be from 1 to {MAX_WHEELS}, not {wheels}")
 
 
 def opened(

@@ -13,7 +13,7 @@ BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSys
 
 
 def set_up_state_store(spark: SparkSession) -> None:
-    """Choose RocksDB as the state store, if none is configured.
+    """Choose RocksDB as the state store, unless a state store is configured.
 
     Raises:
         ValueError: Another state store is configured, or batches without input are disabled.

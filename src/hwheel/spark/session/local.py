@@ -22,9 +22,9 @@ from pyspark.sql import SparkSession
 from hwheel.spark.session.connector import PACKAGES, KafkaError, cannot_fetch
 from hwheel_core import HwheelError
 
-JAVA_LEAST = 17
+MIN_JAVA = 17
 HOW_TO_INSTALL = (
-    f"Spark needs Java {JAVA_LEAST} or later: install it (Debian, Ubuntu: apt install openjdk-17-jre-headless; Fedora: "
+    f"Spark needs Java {MIN_JAVA} or later: install it (Debian, Ubuntu: apt install openjdk-17-jre-headless; Fedora: "
     "dnf install java-21-openjdk-headless; macOS: brew install openjdk@17), or set JAVA_HOME to an installed one"
 )
 
@@ -45,7 +45,7 @@ def check_java() -> str:
     except (OSError, subprocess.SubprocessError) as error:
         raise JavaNotUsableError(f"{java} does not run ({error}). {HOW_TO_INSTALL}") from None
     version = major_version(output)
-    if version is None or version < JAVA_LEAST:
+    if version is None or version < MIN_JAVA:
         raise JavaNotUsableError(f"{java} is Java {version or 'of an unknown version'}. {HOW_TO_INSTALL}")
     return java
 

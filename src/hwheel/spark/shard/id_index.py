@@ -33,8 +33,8 @@ class HashedRows:
     rows are divided among 256 parts by hash. A lookup reads the undivided part and the parts of its hashes. The rows of
     one hash keep the order in which they were appended.
 
-    Rows of settled ticks are useless. They are not removed one by one, but when the undivided part is divided, and when
-    there are so many that ``tidy()`` rewrites parts.
+    Rows of settled ticks are useless. They are removed when the undivided part is divided, and when ``tidy()``
+    rewrites parts because there are too many of them.
 
     Args:
         chunks: The rows: `hash` (int32), `tick` (int64), and any others.
@@ -84,14 +84,14 @@ class HashedRows:
                     found.append(self.unsettled(pa.Table.from_batches([batch]).filter(has_hash)))
         return pa.concat_tables(found)
 
-    def tidy(self, settled_ms: int, useful_most: int) -> None:
-        """Remove settled rows where there are many. At most ``useful_most`` rows are unsettled."""
+    def tidy(self, settled_ms: int, max_useful: int) -> None:
+        """Remove settled rows where there are many. At most ``max_useful`` rows are unsettled."""
         entries = self.chunks.entries
-        if not useful_most:
+        if not max_useful:
             for key in [*entries]:
                 self.chunks.drop(key)
             return
-        too_many = self.rows - 2 * useful_most - SPARE_ROWS
+        too_many = self.rows - 2 * max_useful - SPARE_ROWS
         may_read = TIDY_ROWS
         largest_first = sorted(entries, key=lambda key: entries[key].rows, reverse=True)
         for key in largest_first:

@@ -24,9 +24,9 @@ EXPIRED_SLICES = 64
 class Spill:
     """A map from keys to rows. The rows of a key keep the order in which they were appended."""
 
-    def __init__(self, schema: pa.Schema, bytes_most: int) -> None:
+    def __init__(self, schema: pa.Schema, max_bytes: int) -> None:
         self.schema = schema
-        self.bytes_most = bytes_most
+        self.max_bytes = max_bytes
         self.rows: dict[Any, int] = {}
         self.bytes: dict[Any, int] = {}
         self.held: dict[Any, list[pa.Table]] = defaultdict(list)
@@ -52,7 +52,7 @@ class Spill:
         self.bytes[key] = self.bytes.get(key, 0) + size
         self.held[key].append(table)
         self.held_bytes += size
-        if self.held_bytes > self.bytes_most:
+        if self.held_bytes > self.max_bytes:
             self.write()
 
     def write(self) -> None:

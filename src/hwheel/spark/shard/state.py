@@ -1,7 +1,7 @@
 """The state of a shard: its index in one value state, and rows in chunks of bounded size in map states.
 
-A state call costs tens of microseconds. So the rows of a key are stored in chunks of many rows, and the index has the
-number of chunks and rows of each key, so that no state call is needed to learn it.
+A state call costs tens of microseconds. So the rows of a key are stored in chunks of many rows. The index has the
+number of chunks and rows of each key, which saves a state call.
 """
 
 import json

@@ -5,9 +5,9 @@
   chunks.
 - A batch takes the due buckets. Rows of coarse buckets that are not due yet are placed again, into a lower level. The
   other rows are delivered by due time and then by arrival.
-- A cancel is a row too, a tombstone. It has the due time of its message, so both meet in the same tick at the latest,
-  whichever arrived first. Duplicates meet their message in the same way. A row that meets a tombstone or an earlier row
-  with equal id and key is dropped. Settled messages are remembered for the dedup horizon.
+- A cancel is a row, too: a tombstone. It has the due time of its message, so they meet in their tick at the latest,
+  in either order of arrival. Duplicates meet their message in the same way. A row that meets a tombstone or an
+  earlier row with equal id and key is dropped. Settled messages are remembered for the dedup horizon.
 - With by_id, a cancel or a replacement becomes such tombstones in the ticks of the messages that it cancels: see by_id.
 
 When many messages are due at once, for example after a pause, the wheel settles some ticks at a time. The others wait

@@ -267,7 +267,7 @@ def test_moved_array_is_refused():
     timer = ManualTimer()
     exporter = Exporter()
     timer.call_many(exporter, print)
-    with pytest.raises(ValueError, match="taken out of its capsules"):
+    with pytest.raises(ValueError, match="capsules were consumed before"):
         timer.call_many(exporter, print)
     assert len(exporter.released) == 1
     timer.close()

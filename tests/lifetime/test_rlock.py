@@ -99,12 +99,14 @@ def wait():
     scheduler.run()
     return ran[0]
 """,
-    "the name of a Timer": """
+    "the first Timer": """
 import hwheel
 from hwheel.threading import timer as module
-lock = module._making
+lock = module._creating
 def wait():
-    assert hwheel.Timer(0, int).name
+    timer = hwheel.Timer(0, int)
+    timer.start()
+    timer.join()
     return 7
 """,
     "a recorder": """

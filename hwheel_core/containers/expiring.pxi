@@ -69,6 +69,7 @@ cdef enum PutKind:
     PUT_SET                 # set the value
     PUT_DEFAULT             # set the value if the key is missing
     PUT_TOUCH               # renew the deadline if the key is present
+    PUT_COPY                # set the value with the given expiration_ms, unless it has passed
 
 cdef struct Put:
     # A change that has been checked and prepared.
@@ -126,10 +127,14 @@ cdef bint dict_prepare_put(ExpiringDictCore self, object key, int64_t ttl_ms, Pu
         if put.entry is not NULL and put.kind == PUT_DEFAULT and not self.refreshes:
             return False
         put.ttl_ms = ttl_ms
-        if ttl_ms == 0 or (put.entry is not NULL and put.kind == PUT_DEFAULT):
-            put.ttl_ms = put.entry.ttl_ms if put.entry is not NULL and put.kind != PUT_SET else self.default_ttl_ms
-        length.ms = put.ttl_ms
-        timer_due_or_raise(self.timer.timer, &put.now, &length, &deadline_ms, &put.expiration_ms)
+        if put.kind == PUT_COPY:
+            if put.expiration_ms - self.timer.timer.round_up_ms <= put.now.ms:
+                return False
+        else:
+            if ttl_ms == 0 or (put.entry is not NULL and put.kind == PUT_DEFAULT):
+                put.ttl_ms = put.entry.ttl_ms if put.entry is not NULL and put.kind != PUT_SET else self.default_ttl_ms
+            length.ms = put.ttl_ms
+            timer_due_or_raise(self.timer.timer, &put.now, &length, &deadline_ms, &put.expiration_ms)
         container_reserve(self, &put.now, put.expiration_ms, &put.bucket, &at_ms)
         if container_is_armed(self, at_ms):
             return True
@@ -137,7 +142,7 @@ cdef bint dict_prepare_put(ExpiringDictCore self, object key, int64_t ttl_ms, Pu
 
 
 cdef object dict_renew(ExpiringDictCore self, object value, Put* put):
-    """Move an existing entry, with a new value if put.kind is PUT_SET. Returns the value that is present afterwards."""
+    """Move an existing entry, with a new value if put.kind is PUT_SET or PUT_COPY. Returns the value that is present afterwards."""
     cdef DictEntry* entry = put.entry
     cdef object old_value = None
     wheel_remove(self.wheel, &entry.entry)
@@ -147,7 +152,7 @@ cdef object dict_renew(ExpiringDictCore self, object value, Put* put):
     entry.entry.expiration_ms = put.expiration_ms
     entry.ttl_ms = put.ttl_ms
     container_link(self, &entry.entry, put.bucket)
-    if put.kind != PUT_SET:
+    if put.kind != PUT_SET and put.kind != PUT_COPY:
         return <object>entry.value
     old_value = <object>entry.value
     Py_DECREF(old_value)            # the entry's reference; old_value dies at the end, when the dict is consistent
@@ -184,13 +189,15 @@ cdef bint dict_insert(ExpiringDictCore self, object key, object value, Put* put)
     return True
 
 
-cdef object dict_put(ExpiringDictCore self, object key, object value, int64_t ttl_ms, PutKind kind):
-    """Set or renew an entry. ttl_ms 0: the dict's default; for PUT_TOUCH the entry's own.
+cdef object dict_put(ExpiringDictCore self, object key, object value, int64_t ttl_ms, PutKind kind,
+                     int64_t expiration_ms=0):
+    """Set or renew an entry. ttl_ms 0: the dict's default; for PUT_TOUCH the entry's own. expiration_ms: for PUT_COPY.
 
     Returns the value that is present afterwards, or NOT_THERE.
     """
     cdef Put put
     put.kind = kind
+    put.expiration_ms = expiration_ms
     put.hash = mixed_hash(key)
     if not dict_prepare_put(self, key, ttl_ms, &put):
         return NOT_THERE if put.entry is NULL else <object>put.entry.value
@@ -233,18 +240,22 @@ cdef object dict_pop(ExpiringDictCore self, object key):
     return value
 
 
-cdef list dict_flat(ExpiringDictCore self):
-    """Return keys and values alternately, oldest first, as of one moment."""
+cdef list dict_flat(ExpiringDictCore self, int columns):
+    """Return keys and values alternately, oldest first, as of one moment.
+
+    With 4 columns instead of 2, the expiration_ms and the ttl_ms of the entry follow each value.
+    """
     cdef Instant now
     cdef DictEntry* entry
     cdef list flat
+    cdef object expiration_ms, ttl_ms
     cdef Py_ssize_t room, at = 0
     container_ready(self)
     timer_read_clock(self.timer.timer, &now)
     while True:
-        room = 2 * self.table.count
+        room = columns * self.table.count
         flat = PyList_New(room)             # may run the garbage collector, and with it foreign code
-        if room == 2 * self.table.count:
+        if room == columns * self.table.count:
             break
     entry = self.table.order.newer
     while at < room:
@@ -253,9 +264,15 @@ cdef list dict_flat(ExpiringDictCore self):
             PyList_SET_ITEM(flat, at, <object>entry.key)
             Py_INCREF(<object>entry.value)
             PyList_SET_ITEM(flat, at + 1, <object>entry.value)
-            at += 2
+            if columns == 4:
+                expiration_ms, ttl_ms = entry.entry.expiration_ms, entry.ttl_ms
+                Py_INCREF(expiration_ms)
+                PyList_SET_ITEM(flat, at + 2, expiration_ms)
+                Py_INCREF(ttl_ms)
+                PyList_SET_ITEM(flat, at + 3, ttl_ms)
+            at += columns
         else:
-            room -= 2
+            room -= columns
         entry = entry.newer
     if at != len(flat):
         hw_set_size(<PyObject*>flat, at)

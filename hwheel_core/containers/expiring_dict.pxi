@@ -191,7 +191,7 @@ cdef class ExpiringDictCore(ContainerCore):
     def __iter__(self):
         cdef list flat
         with cython.critical_section(self):
-            flat = dict_flat(self)
+            flat = dict_flat(self, 2)
         return iter(flat[::2])
 
     @cython.critical_section
@@ -203,34 +203,27 @@ cdef class ExpiringDictCore(ContainerCore):
         """Return [(key, value)] of all entries as of one moment, oldest first."""
         cdef list flat
         with cython.critical_section(self):
-            flat = dict_flat(self)
+            flat = dict_flat(self, 2)
         return [*zip(flat[::2], flat[1::2])]
 
     def _values(self):
         """Return all values as of one moment, oldest first."""
         cdef list flat
         with cython.critical_section(self):
-            flat = dict_flat(self)
+            flat = dict_flat(self, 2)
         return flat[1::2]
 
-    @cython.critical_section
-    def _lifetime(self, key):
-        """Return (remaining_ms, ttl_ms) of a key, or None if it is missing."""
-        cdef Instant now
-        cdef DictEntry* entry = NULL
-        container_ready(self)
-        timer_read_clock(self.timer.timer, &now)
-        if not dict_find(self, key, &now, &entry):
-            return None
-        return entry_deadline_ms(self, entry) - now.ms, entry.ttl_ms
+    def _entries(self):
+        """Return [(key, value, expiration_ms, ttl_ms)] of all entries as of one moment, oldest first."""
+        cdef list flat
+        with cython.critical_section(self):
+            flat = dict_flat(self, 4)
+        return [*zip(flat[::4], flat[1::4], flat[2::4], flat[3::4])]
 
     @cython.critical_section
-    def _set_lifetime(self, key, value, int64_t remaining_ms, int64_t ttl_ms):
-        """Set an entry that expires in remaining_ms and that touch() renews by ttl_ms."""
-        cdef DictEntry* entry = NULL
-        dict_put(self, key, value, remaining_ms, PUT_SET)
-        if table_find(&self.table, key, mixed_hash(key), &entry):
-            entry.ttl_ms = ttl_ms
+    def _set_entry(self, key, value, int64_t expiration_ms, int64_t ttl_ms):
+        """Set an entry as ``_entries()`` of a dict with the same timer returned it. One that has expired is left out."""
+        dict_put(self, key, value, ttl_ms, PUT_COPY, expiration_ms)
 
     # --- settings ------------------------------------------------------------------------------------------------
 

@@ -515,6 +515,48 @@ def test_copy_keeps_deadlines_and_ttls():
         assert original.expires_in("short") == 6.0
 
 
+def test_copies_on_a_real_clock_keep_the_deadline(hand_clock):
+    with SystemTimer(reaper=False, clock=hand_clock) as timer:
+        hand_clock.ms += 0.5
+        original = ExpiringDict(30, timer=timer)
+        original.set("a", 1, ttl=10)
+        copied = original
+        for _ in range(20):
+            copied = {"b": 2} | copied.copy()
+        assert copied.expires_in("a") == original.expires_in("a")
+        assert copied.touch("a") and copied.expires_in("a") == original.expires_in("a")
+
+
+def test_copy_leaves_out_an_entry_that_expires_meanwhile():
+    timer = ManualTimer()
+
+    class Slow:
+        def __hash__(self):
+            timer.advance(5)
+            return 1
+
+    original = ExpiringDict(30, timer=timer)
+    original[Slow()] = 1
+    original.set("a", 1, ttl=1)
+    assert len(original.copy()) == 1
+
+
+def test_update_from_a_dict_whose_entries_expire_meanwhile():
+    timer = ManualTimer()
+
+    class Slow:
+        def __hash__(self):
+            timer.advance(5)
+            return 1
+
+    other = ExpiringDict(30, refresh=True, timer=timer)
+    other[Slow()] = 1
+    other.set("a", 2, ttl=1)
+    other.set("b", 3, ttl=20)
+    union = ExpiringDict(100, timer=timer) | other
+    assert list(union.values()) == [1, 2, 3] and other.expires_in("b") == 15.0
+
+
 def test_union_with_a_mapping():
     timer = ManualTimer()
     left = ExpiringDict(30, timer=timer)

@@ -85,16 +85,19 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
         """Return a view of the ``(key, value)`` pairs. Each use of the view sees a snapshot."""
         return _Items(self)
 
+    def update(self, other: Any = (), /, **values: Any) -> None:  # type: ignore[override]
+        """Set the pairs of a mapping or an iterable, and the keywords, as ``dict.update()`` does."""
+        # A lookup of each key would fail where an entry of the other dict expires meanwhile, and would renew it.
+        super().update(other._pairs() if isinstance(other, ExpiringDict) else other, **values)
+
     def copy(self) -> "ExpiringDict[_K, _V]":
         """Return an ExpiringDict with the same settings, timer, and entries.
 
         Each entry keeps its deadline and its time to live. O(n). Thread-safe.
         """
         copied = self._empty_copy()
-        for key, value in self._pairs():
-            lifetime = self._lifetime(key)
-            if lifetime is not None:
-                copied._set_lifetime(key, value, *lifetime)
+        for entry in self._entries():
+            copied._set_entry(*entry)
         return copied
 
     __copy__ = copy
@@ -111,10 +114,8 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
             return NotImplemented
         merged = self._empty_copy()
         merged.update(other)
-        for key, value in self._pairs():
-            lifetime = self._lifetime(key)
-            if lifetime is not None:
-                merged._set_lifetime(key, value, *lifetime)
+        for entry in self._entries():
+            merged._set_entry(*entry)
         return merged
 
     def __ior__(self, other: Any) -> Self:  # type: ignore[misc]  # also pairs, as in dict

@@ -1,4 +1,4 @@
-"""The compiled core of hwheel. Use the `hwheel` package; nothing here is a public name."""
+"""The compiled core of hwheel. Private: use the `hwheel` package."""
 
 from hwheel_core.main_interpreter import refuse_subinterpreter
 
@@ -51,8 +51,8 @@ except ModuleNotFoundError as error:
     if error.name != "hwheel_core._core":
         raise
     raise ImportError(
-        "this hwheel_core is the source, which is not compiled. If hwheel is installed, start Python in another folder "
-        "or with `python -P`, so that the checkout is not found first; if not, run `pip install .`"
+        "this hwheel_core is the source code, which is not compiled. If hwheel is installed, start Python in another "
+        "folder or with `python -P`, so that Python does not find the checkout first; otherwise run `pip install .`"
     ) from error
 
 from hwheel_core.errors import HwheelError, ShutDown, TimerClosed, TimerFull, TimerMissed

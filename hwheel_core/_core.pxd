@@ -1,12 +1,12 @@
-"""What the core declares: what it takes from C and from CPython, and, a room after the other, its structs and the fields
-of its classes. What stands in a room's structs.pxd knows the rooms above it in this list, and no other."""
+"""Declarations of the core: imports from C and CPython, then the structs and the fields of the classes of each room. A structs.pxd
+uses only rooms that are included before its own."""
 
 cimport cython
 from cpython cimport array
 from cpython.buffer cimport PyObject_CheckBuffer
 from cpython.contextvars cimport (PyContext_CheckExact, PyContext_Copy, PyContext_CopyCurrent, PyContext_Enter,
                                   PyContext_Exit, PyContext_New)
-from cpython.exc cimport PyErr_CheckSignals
+from cpython.exc cimport PyErr_CheckSignals, PyErr_WarnEx
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
@@ -23,7 +23,7 @@ from libc.math cimport INFINITY, ceil, fabs, floor, isinf, isnan
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint32_t, uint64_t, uintptr_t, INT64_MAX, INT64_MIN, UINT64_MAX
 from libc.string cimport memcpy, memset
 
-cdef extern from "native.h" nogil:      # and platform/platform.h, which says what each is
+cdef extern from "native.h" nogil:      # documented in platform/platform.h
     ctypedef struct hw_mutex:
         pass
     ctypedef struct hw_cond:

@@ -1,26 +1,28 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 # cython: binding=False, embedsignature=True, embedsignature.format=clinic, always_allow_keywords=False
 # cython: auto_pickle=False, freethreading_compatible=True
-"""The compiled core: one translation unit, because calls between Cython modules go through pointers and cannot be inlined.
+"""The compiled core. It is one translation unit, because calls between Cython modules go through pointers and are not inlined.
 
-A folder is a room, named after its noun; its structs.pxd declares the plain C structs and its classes.pxd the fields of the
-Python classes. Plain C files (noexcept nogil, no Python object) are included first, then the files with Python objects. Includes
-point one way: no file uses a function of a file below it, and tests/packaging/test_rooms.py checks that.
+Each folder is a room, named after its noun. Its structs.pxd declares the plain C structs, its classes.pxd the fields of the Python
+classes. Plain C files (noexcept nogil, no Python object) are included first, then the files with Python objects. Includes point
+one way: no file uses a function of a later file, and tests/packaging/test_rooms.py checks that.
 
-    wheel/         the algorithm: no lock, no Python
-    cpython/       helpers that only deal with CPython: buffers, lists, locks that need the GIL
-    timer/         the wheel behind a lock: clock, reaper, wake-ups, inboxes, fork, close, statistics; BaseTimer
+    wheel/         the algorithm: no lock, no Python. Read wheel/wheel.pxi first
+    cpython/       helpers for CPython only: buffers, lists, a lock that needs the GIL
+    timer/         the wheel behind a lock: clock, reaper, inboxes, fork, close, statistics; BaseTimer. See timer/structs.pxd
     task/          TimerTask: callback, context, terms, repetition, awaiting, dump
     batch/         TimerBatch: many timers that share one callback
     group/         TimerGroup: timers that are cancelled together
-    loop/ purgatory/ containers/ columns/ replay/    faces, each with an algorithm of its own
+    loop/ purgatory/ containers/ columns/ replay/    faces, each with its own algorithm
     c_api/         the wheel for programs in C and Cython, without a lock and without Python
-    platform/      C headers: what differs between systems and compilers
+    platform/      C headers: differences between systems and between compilers
 
-Names. A function is called `noun_verb`, by the noun of what it is about, which is its first argument unless that is the Timer
-whose lock it needs. `noexcept nogil` in its
-first line says that it is plain C; without, it runs with the GIL. `_locked` at the end says that the timer's lock is held.
-docs/glossary.md has the words.
+A call from call_later to its callback passes: timer/fastcall, timer/adding, timer/read_clock, timer/deadline, task/link,
+task/task, timer/ready, wheel/wheel; then timer/lifecycle, timer/reaper, timer/timer, timer/take, timer/run, task/call.
+
+Names. A C function is called `noun_verb`: the noun is its first argument, except where that is the Timer whose lock it needs.
+`noexcept nogil` marks plain C; other functions run with the GIL. `_locked` means that the caller holds the timer's lock.
+docs/glossary.md defines the words.
 """
 
 cimport cython
@@ -34,8 +36,7 @@ import time
 import types
 import weakref
 
-# C's own variables, which are there to the very end: a finalizer that uses a timer may come when the names of modules are
-# gone.
+# C variables: finalizers may use a timer at interpreter exit, when the names of modules are gone.
 cdef object TimerClosed, TimerFull, TimerMissed
 from hwheel_core.errors import TimerClosed, TimerFull, TimerMissed
 from hwheel_core.snapshot import Bucket as Bucket_, Level as Level_, WheelSnapshot
@@ -58,7 +59,7 @@ include "timer/ready.pxi"
 include "timer/inbox.pxi"
 include "timer/lock.pxi"
 include "timer/timer.pxi"
-include "timer/slack.pxi"
+include "timer/deadline.pxi"
 include "group/group.pxi"
 include "task/task.pxi"
 include "timer/set_back.pxi"
@@ -70,12 +71,10 @@ include "timer/fork.pxi"
 
 # With Python objects.
 include "cpython/build.pxi"
-include "cpython/live.pxi"
 include "cpython/reentrant_lock.pxi"
 include "cpython/int64_buffer.pxi"
 include "cpython/list_room.pxi"
 include "timer/arguments.pxi"
-include "timer/status.pxi"
 include "timer/read_clock.pxi"
 include "task/object.pxi"
 include "task/call.pxi"
@@ -94,11 +93,8 @@ include "task/periodic.pxi"
 include "group/timer_group.pxi"
 include "timer/handed_out.pxi"
 include "timer/run.pxi"
-include "timer/after_fork.pxi"
-include "timer/threads.pxi"
 include "task/dump.pxi"
-include "timer/close.pxi"
-include "timer/advance.pxi"
+include "timer/lifecycle.pxi"
 include "timer/base_timer.pxi"
 include "timer/fastcall.pxi"
 include "loop/entries.pxi"
@@ -127,5 +123,5 @@ include "replay/replay.pxi"
 include "replay/function.pxi"
 include "c_api/open_wheel.pxi"
 
-# What a debug build shows of all of them.
+# For debug builds; uses every room.
 include "debug.pxi"

@@ -1,5 +1,5 @@
-# What a debug build (HWHEEL_DEBUG=1 when compiling) shows to its tests: the live counts, the invariant check, and
-# of the wheel its hints, its bookmarks and its steps.
+# Functions of a debug build (HWHEEL_DEBUG=1 at compile time) for tests: live counts, checks of invariants, and the hints,
+# bookmarks, and steps of a wheel.
 
 
 cdef bint debug_only() except False:
@@ -9,14 +9,13 @@ cdef bint debug_only() except False:
 
 
 def debug_live():
-    """How many (timers, tasks that were ever added, batches, watchers of a purgatory) exist, in a debug build."""
+    """Return the numbers of live (timers, tasks that were ever added, batches, watchers of purgatories)."""
     debug_only()
     return live[LIVE_TIMERS], live[LIVE_TASKS], live[LIVE_BATCHES], live[LIVE_WATCHERS]
 
 
 def debug_check(timer):
-    """Raises AssertionError if an invariant of a TimingWheel, a timer, a group or a container does not hold, in a debug
-    build."""
+    """Raise AssertionError if an invariant of a TimingWheel, timer, group, or container is violated."""
     cdef Timer* checked
     cdef Entry* running = NULL
     cdef Entry* offered = NULL
@@ -57,7 +56,7 @@ def debug_check(timer):
         if fault is NULL:
             fault = list_check(offered, &offered_length)
         length += offered_length
-        hw_bump(&checked.pending, -length)       # what the pass of a loop has taken out and not run yet
+        hw_bump(&checked.pending, -length)       # entries that a pass of the loop has taken out and not run yet
         checked.expired += length
     if fault is NULL:
         fault = timer_check_locked(checked)
@@ -69,14 +68,13 @@ def debug_check(timer):
 
 
 def debug_hint(TimerTask task not None):
-    """(where a task's entry is, what its hint names), as addresses, in a debug build; of a task that was added once."""
+    """Return the addresses of a task's entry and of the target of its hint."""
     debug_only()
     return <uintptr_t>&task.task.entry, <uintptr_t>entry_hinted(&task.task.entry)
 
 
 def debug_tally(TimingWheel wheel not None, int level, int index, int most, between):
-    """How many entries a bucket of a wheel holds, by a bookmark (wheel/bookmark.pxi), in a debug build: counted so many at a
-    time, and after each time between() is called, without the lock."""
+    """Count the entries of a bucket with a bookmark, `most` at a time. Call between() after each step, without the lock."""
     cdef Bookmark bookmark
     cdef int64_t count, total = 0
     cdef Timer* timer
@@ -102,8 +100,11 @@ def debug_tally(TimingWheel wheel not None, int level, int index, int most, betw
 
 
 def debug_step(TimingWheel wheel not None, int64_t now_ms, int budget):
-    """One wheel_step, in a debug build: (its status by name, what is left of the budget, how many entries cascaded in it, when
-    the wheel has to do something next, whether it is idle). What is due stays in the wheel, for poll()."""
+    """Do one wheel_step. Due entries stay in the wheel, for poll().
+
+    Returns:
+        (status, rest of the budget, number of cascaded entries, time of the next bucket, whether the wheel is idle).
+    """
     cdef Timer* timer
     cdef StepStatus status
     cdef int64_t before, cascaded, next_ms = 0

@@ -1,28 +1,28 @@
-"""What hwheel raises besides TypeError, ValueError and OverflowError."""
+"""The exceptions of hwheel, besides TypeError, ValueError, and OverflowError."""
 
 import sys
 
 
 class HwheelError(Exception):
-    """The base of every error that is hwheel's own."""
+    """Base class of all errors that hwheel defines."""
 
     __module__ = "hwheel"
 
 
 class TimerClosed(HwheelError, RuntimeError):
-    """The timer has been closed and takes nothing more."""
+    """The timer is closed and accepts no more timers."""
 
     __module__ = "hwheel"
 
 
 class TimerFull(HwheelError, RuntimeError):
-    """The timer holds max_pending timers already; nothing was added."""
+    """``max_pending`` timers are pending. Nothing was added."""
 
     __module__ = "hwheel"
 
 
 class TimerMissed(HwheelError, TimeoutError):
-    """A task that was awaited did not run, because it was later than its max_lateness."""
+    """An awaited task did not run, because it was later than its ``max_lateness``."""
 
     __module__ = "hwheel"
 
@@ -32,6 +32,6 @@ if sys.version_info >= (3, 13):
 else:
 
     class ShutDown(HwheelError):
-        """The queue is shut down: it takes nothing more, and is empty. Where there is one, queue.ShutDown."""
+        """The queue is shut down and empty, or refuses items. From Python 3.13 on this is ``queue.ShutDown``."""
 
         __module__ = "hwheel.types"

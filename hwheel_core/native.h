@@ -1,4 +1,4 @@
-/* What Cython cannot say, or only with more instructions. What differs between systems and compilers is in platform/. */
+/* C helpers for what Cython cannot express, or only with more instructions. System and compiler differences are in platform/. */
 #ifndef HWHEEL_NATIVE_H
 #define HWHEEL_NATIVE_H
 
@@ -11,9 +11,9 @@
 #define HW_DEBUG 0
 #endif
 
-/* Who compiled this, and how; the flags come from setup.py. */
+/* The compiler flags, from setup.py. */
 #ifndef HW_FLAGS
-#define HW_FLAGS "flags that setup.py did not give"
+#define HW_FLAGS "unknown flags"
 #endif
 #define HW_CYTHON CYTHON_HEX_VERSION
 
@@ -39,8 +39,8 @@ static inline void hw_set_gc(PyObject *type, traverseproc traverse, inquiry clea
 
 static inline void hw_type_free(PyObject *object) { Py_TYPE(object)->tp_free(object); }
 
-/* Numbers that are other ones after each change of a dict, and of what a type or a base of it has; 0: not known. (3.13
- * keeps the number when an attribute is set on an object whose __dict__ this is, 3.14 has none.) */
+/* Version numbers of a dict, and of the attributes of a type and its bases: they change with each modification. 0: unknown. (3.13
+ * keeps the number of an object's __dict__ when an attribute is set, and 3.14 has no numbers.) */
 static inline uint64_t hw_dict_version(PyObject *dict)
 {
 #if PY_VERSION_HEX < 0x030D0000
@@ -60,10 +60,10 @@ static inline uint64_t hw_type_version(PyTypeObject *type)
     return type->tp_version_tag;
 }
 
-/* Whether attributes are where they are in every object: neither __getattribute__ nor __getattr__ has a say. */
+/* True if a type finds attributes in the standard way, without __getattribute__ or __getattr__. */
 static inline int hw_finds_as_usual(PyTypeObject *type) { return type->tp_getattro == PyObject_GenericGetAttr; }
 
-/* What a type or a base of it has under a name, a new reference; NULL: nothing. */
+/* Look an attribute up in a type and its bases. Returns a new reference, or NULL. */
 static inline PyObject *hw_type_lookup(PyObject *type, PyObject *name)
 {
 #ifdef Py_GIL_DISABLED
@@ -75,7 +75,7 @@ static inline PyObject *hw_type_lookup(PyObject *type, PyObject *name)
 #endif
 }
 
-/* What a dict has under a str, to be looked at until hw_dict_got; NULL: nothing. With a GIL nobody can take it out meanwhile. */
+/* Look a str up in a dict. The result, or NULL, is valid until hw_dict_got; with a GIL this is a borrowed reference. */
 #ifdef Py_GIL_DISABLED
 static inline PyObject *hw_dict_get(PyObject *dict, PyObject *name)
 {
@@ -90,9 +90,9 @@ static inline PyObject *hw_dict_get(PyObject *dict, PyObject *name) { return PyD
 static inline void hw_dict_got(PyObject *found) { (void)found; }
 #endif
 
-/* For a new object that only this thread has seen: its references are counted by all threads in one place from now on. Without
- * a GIL an object is released by the thread that has made it, also when another one drops the last reference: when the first
- * comes back to Python, and the reaper may sleep for hours. */
+/* For a new object that only this thread has seen: use the shared reference count from now on. Without a GIL, an object is freed
+ * by the thread that created it, even if another thread drops the last reference. The creating thread does so when it next runs
+ * Python code, but the reaper may sleep for hours. */
 static inline void hw_give_away(PyObject *object)
 {
 #ifdef Py_GIL_DISABLED
@@ -107,8 +107,8 @@ static inline void hw_give_away(PyObject *object)
 #endif
 }
 
-/* In the child of a fork: nobody has the lock of this object. Without a GIL CPython hands it to who has waited for it, also
- * where that thread has just been stopped for the fork. Only for objects in whose critical sections nothing can fork. */
+/* In the child of a fork: mark the lock of an object as free. Without a GIL, CPython may have passed the lock to a thread that was
+ * stopped for the fork. Only for objects in whose critical sections nothing can fork. */
 static inline void hw_free_object_lock(PyObject *object)
 {
 #ifdef Py_GIL_DISABLED
@@ -128,16 +128,16 @@ static inline PyObject *hw_method(PyMethodDef *method, const char *name, void *f
     return PyDescr_NewMethod(&PyBaseObject_Type, method);
 }
 
-/* Puts a function with the calling convention METH_FASTCALL in the place of a method that takes *args: Cython gives that
- * one a tuple of all its arguments, which has to be made for each call. Name, docstring and signature stay; the method
- * that was there is returned, a borrowed reference that lives as long as the process, for whatever is not common. */
+/* Replace a method with *args by a function with the calling convention METH_FASTCALL. Cython creates a tuple of the arguments for
+ * each call of the method. Name, docstring, and signature stay. Returns the old method, a borrowed reference that lives as long
+ * as the process, for calls with keywords. */
 static inline PyObject *hw_speed_up(PyObject *type, const char *name, PyMethodDef *fast, void *function)
 {
     PyObject *methods = ((PyTypeObject *)type)->tp_dict;
     PyObject *common = PyDict_GetItemString(methods, name);
     PyObject *replacement;
     if (common == NULL || !Py_IS_TYPE(common, &PyMethodDescr_Type)) {
-        PyErr_Format(PyExc_SystemError, "%s is no method that could be replaced", name);
+        PyErr_Format(PyExc_SystemError, "%s is not a method that can be replaced", name);
         return NULL;
     }
     *fast = *((PyMethodDescrObject *)common)->d_method;
@@ -166,7 +166,7 @@ static inline PyObject **hw_tuple_items(PyObject *tuple) { return ((PyTupleObjec
 #define HW_FREE_THREADED 0
 #endif
 
-/* Whether threads put what they add into inboxes: timer/inbox.pxi. And how often they have to have met before; 0: at once. */
+/* Inboxes (timer/inbox.pxi), and the number of waits for the lock after which a timer gets them; 0: at once. */
 #ifndef HW_INBOXES
 #define HW_INBOXES HW_FREE_THREADED
 #endif
@@ -174,12 +174,11 @@ static inline PyObject **hw_tuple_items(PyObject *tuple) { return ((PyTupleObjec
 #define HW_MEETINGS 64
 #endif
 
-/* For a list, of which the items from `length` on hold no reference, and are left out; and for an array. The room stays. */
+/* Shorten a list whose items from `length` on hold no reference, or an array. The allocated memory stays. */
 static inline void hw_set_size(PyObject *object, Py_ssize_t length) { Py_SET_SIZE((PyVarObject *)object, length); }
 
-/* Frees an object that may hold another of its kind, and that one another, and so on: beyond some depth the rest is put
- * off until the outer ones are done, or the C stack would overflow. The object is not tracked any more. (From CPython
- * 3.14 on Py_DECREF does it, and the macros are empty.) */
+/* Free an untracked object that may be the head of a long chain of its kind. Beyond some depth the rest is freed after the outer
+ * objects, because the C stack would overflow. (From CPython 3.14 on, Py_DECREF does this and the macros are empty.) */
 static inline void hw_free_in_turn(PyObject *object, destructor dealloc, void (*free_it)(PyObject *))
 {
     Py_TRASHCAN_BEGIN(object, dealloc)
@@ -187,19 +186,18 @@ static inline void hw_free_in_turn(PyObject *object, destructor dealloc, void (*
     Py_TRASHCAN_END
 }
 
-/* To the nearest; llround() is a call into libm. */
+/* Round to the nearest integer; llround() would be a call into libm. */
 static inline int64_t hw_round(double x) { return (int64_t)(x < 0 ? x - 0.5 : x + 0.5); }
 
-/* Division of a time (63 bits) by a constant, without a divide instruction, which would take longer than all the rest
- * of an add: Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994). With
- * 2^(shift-1) < d <= 2^shift, magic = ceil(2^(63+shift) / d) < 2^64 is so near to the true quotient that for every
- * x < 2^63 the error stays below one part in d. */
+/* Division of a time (63 bits) by a constant without a divide instruction, which would take longer than the rest of an add.
+ * Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994): with 2^(shift-1) < d <= 2^shift and
+ * magic = ceil(2^(63+shift) / d) < 2^64, the error stays below 1/d for every x < 2^63. */
 typedef struct {
     uint64_t magic;
     int shift;
 } hw_divisor;
 
-/* The quotient 2^63 * 2^shift / d by long division, one bit after the other: `left` is below d after each of them. */
+/* The quotient 2^63 * 2^shift / d by long division, bit by bit: `left` is below d after each step. */
 static inline hw_divisor hw_divisor_of(int64_t d)
 {
     hw_divisor by = {0, d > 1 ? 64 - hw_leading_zeros((uint64_t)d - 1) : 0};
@@ -221,7 +219,7 @@ static inline int64_t hw_divide(int64_t x, const hw_divisor *by)
     return (int64_t)(hw_multiply_high((uint64_t)x << 1, by->magic) >> by->shift);
 }
 
-/* Of this thread: 1, 2, 3 and so on, as they come. */
+/* The number of this thread: 1, 2, 3, ... in the order of the first calls. */
 static inline int hw_thread_number(void)
 {
     static int64_t last;
@@ -231,14 +229,14 @@ static inline int hw_thread_number(void)
     return number;
 }
 
-/* With a GIL these run under it and plain arithmetic will do; without one they must be atomic. */
+/* A counter that is changed under the GIL, or atomically without one. */
 #ifdef Py_GIL_DISABLED
 static inline int64_t hw_count_add(int64_t *count, int64_t n) { return hw_atomic_add(count, n); }
 #else
 static inline int64_t hw_count_add(int64_t *count, int64_t n) { return *count += n; }
 #endif
 
-/* The owner of a lock, and the word that is left for it: each looks for what the other wrote after it wrote its own. */
+/* The owner of a lock, and its word of waiters: each side writes its own word before it reads the other's. */
 #ifdef Py_GIL_DISABLED
 static inline int hw_take(uintptr_t *owner, uintptr_t me) { return hw_atomic_take(owner, me); }
 static inline uintptr_t hw_word_load(uintptr_t *word) { return hw_atomic_load(word); }

@@ -1,17 +1,20 @@
-"""An immutable picture of a wheel, for tests, for teaching and for `hwheel trace`."""
+"""Immutable snapshots of a wheel, for tests, teaching, and `hwheel trace`."""
 
 from typing import Any, NamedTuple
 
 
 class Bucket(NamedTuple):
-    """A bucket that holds something.
+    """A non-empty bucket.
 
-    level counts from 1, index is virtual_id % wheel_size, expiration_ms is when the bucket falls due, tasks is a tuple
-    of TimerTask in the order in which they will come out.
+    Attributes:
+        level: Level of the wheel, from 1.
+        index: virtual_id % wheel_size.
+        expiration_ms: Time at which the bucket is due.
+        tasks: The TimerTasks in the order in which they will come out.
     """
 
     level: int
-    index: int  # type: ignore[assignment]  # of a tuple it hides a method, which nobody needs here
+    index: int  # type: ignore[assignment]  # hides tuple.index, which is not needed here
     expiration_ms: int
     tasks: tuple[Any, ...]
 
@@ -20,7 +23,7 @@ Bucket.__module__ = "hwheel.types"
 
 
 class Level(NamedTuple):
-    """One wheel of the hierarchy: its tick, its interval and its clock in ms, and its non-empty buckets."""
+    """One level of the hierarchy: its tick, interval, and clock in milliseconds, and its non-empty buckets."""
 
     tick_ms: int
     interval_ms: int
@@ -32,9 +35,14 @@ Level.__module__ = "hwheel.types"
 
 
 class WheelSnapshot(NamedTuple):
-    """levels: finest first. queue: the delay queue, the same buckets in the order in which they fall due. due: tasks
-    that have left their bucket and wait for poll(), in order: advance_clock() has passed them, or they were rescheduled
-    to now."""
+    """A snapshot of a wheel.
+
+    Attributes:
+        levels: The levels, finest first.
+        queue: The delay queue: the buckets of all levels in the order of their expiration.
+        due: Tasks that have left their bucket and wait for poll(), in order: advance_clock() has passed them, or they
+            were rescheduled to the current time.
+    """
 
     levels: tuple[Level, ...]
     queue: tuple[Bucket, ...]

@@ -1,14 +1,19 @@
-"""What a timer counts."""
+"""Statistics of a timer."""
 
 from typing import NamedTuple
 
 
 class Lateness(NamedTuple):
-    """How long after its deadline a timer was handed out to be run, in ms: median, 99th percentile (both within 6 %)
-    and maximum, since the timer was made.
+    """The time from the deadlines of tasks to their dispatch, in milliseconds, since the timer was created.
 
-    A timer of a batch does not keep its deadline: it counts from the end of its tick, which is the same with a tick of
-    1 ms."""
+    A timer of a batch does not store its deadline. Its lateness counts from the end of its tick, which is the same time
+    with a tick of 1 ms.
+
+    Attributes:
+        p50: Median, exact to 6 %.
+        p99: 99th percentile, exact to 6 %.
+        max: Maximum.
+    """
 
     p50: float
     p99: float
@@ -19,13 +24,20 @@ Lateness.__module__ = "hwheel.types"
 
 
 class TimerStats(NamedTuple):
-    """The counters of a timer at one moment; a batch counts as its timers.
+    """The counters of a timer at one moment. Each timer of a batch counts as one.
 
-    added == expired + cancelled + pending + what close() returned.
+    The number added equals the numbers expired, cancelled, pending, and returned by close().
 
-    cascaded: how often an entry moved down a level. wakeups: how often the reaper woke up. levels: how many levels the
-    wheel has. lateness: see Lateness. missed: how many of what has expired were not run, because they were later than
-    their max_lateness.
+    Attributes:
+        added: Timers that were added.
+        expired: Timers that were dispatched.
+        cancelled: Timers that were cancelled.
+        cascaded: Moves of a timer to a finer level.
+        wakeups: Wake-ups of the reaper.
+        pending: Timers that are pending.
+        levels: Levels of the wheel.
+        lateness: See Lateness.
+        missed: Expired timers that were not run, because they were later than their ``max_lateness``.
     """
 
     added: int

@@ -235,7 +235,7 @@ cdef inline int64_t placement_delay_ms(Placement self, Delays delays, int64_t i)
 cdef inline int64_t timer_place_locked(Timer* timer, Entry* entry, Placement at, int64_t delay_ms) noexcept nogil:
     """Link an entry. Return the time for which the reaper has to wake up; INT64_MAX: none."""
     cdef Bucket* bucket = NULL
-    # A delay of zero or less is placed by the present time, not rounded up, as in timer_due.
+    # A delay of zero or less is placed by the present time, not rounded up, as in deadline_set.
     entry.expiration_ms = at.base_ms + delay_ms if delay_ms > 0 else at.now_ms
     if wheel_reserve_bucket(&timer.wheel, entry.expiration_ms, &bucket) == ADD_PENDING:
         bucket_append(bucket, entry)

@@ -3,7 +3,7 @@
 cdef enum:
     CONTAINER_WHEEL_SIZE = 64   # 8 KB per level; small, because every container has its own wheel
     TURN_NS = 500_000           # the longest that taking expired entries holds the GIL
-    CLOCK_CHECK_EVERY = 64      # entries between two checks of that time
+    ENTRIES_PER_CLOCK_CHECK = 64      # entries between two checks of that time
 
 
 cdef bint container_check_new(ContainerCore self) except False:
@@ -101,37 +101,33 @@ cdef inline bint container_is_armed(ContainerCore self, int64_t at_ms) noexcept:
             and hw_peek64(&task.entry.expiration_ms) - timer.round_up_ms <= at_ms)
 
 
-cdef Instant alarm_delay(const Instant* now, int64_t at_ms) noexcept:
-    cdef Instant delay
-    delay.ms = at_ms - now.ms
-    delay.ns = -now.ns
-    if delay.ns < 0:
-        delay.ns += NS_PER_MS
-        delay.ms -= 1
-    return delay
+cdef void alarm_set_delay(Deadline* deadline, int64_t at_ms) noexcept:
+    """Set the delay from `now` until at_ms."""
+    deadline.delay.ms = at_ms - deadline.now.ms
+    deadline.delay.ns = -deadline.now.ns
+    if deadline.delay.ns < 0:
+        deadline.delay.ns += NS_PER_MS
+        deadline.delay.ms -= 1
 
 
-cdef bint alarm_move(ContainerAlarm self, Timer* timer, const Instant* now, const Instant* delay) except False:
+cdef bint alarm_move(ContainerAlarm self, Timer* timer, Deadline* deadline) except False:
     """Move a pending alarm. `now` must be the reading that gave `delay`: a later one would set the alarm a little too late,
     and the caller's loop would not end."""
-    cdef int64_t deadline_ms, expiration_ms
-    timer_due_or_raise(timer, now, delay, &deadline_ms, &expiration_ms)
-    task_move(timer, self, now, expiration_ms, delay.ms + (1 if delay.ns else 0), deadline_ms, timer_when_due(timer, delay))
+    deadline_set_or_raise(deadline, timer)
+    task_move(timer, self, deadline)
     return True
 
 
-cdef bint alarm_add(ContainerAlarm self, BaseTimer core, const Instant* now, const Instant* delay,
-                    bint by_last_reading) except False:
+cdef bint alarm_add(ContainerAlarm self, BaseTimer core, Deadline* deadline, bint by_last_reading) except False:
     """Add an alarm that is not pending. If another thread adds it at the same moment, this does nothing."""
-    cdef int64_t deadline_ms, expiration_ms
     task_claim(self, core.timer)
     try:
         if by_last_reading:
-            timer_due_or_raise(core.timer, now, delay, &deadline_ms, &expiration_ms)
-            hw_poke64(&self.task.deadline_ms, deadline_ms)
-            task_schedule(core.timer, self, expiration_ms, TAKE_DUE)
+            deadline_set_or_raise(deadline, core.timer)
+            hw_poke64(&self.task.deadline_ms, deadline.deadline_ms)
+            task_schedule(core.timer, self, deadline.expiration_ms, TAKE_DUE)
         else:
-            core_schedule(core, self, now, delay)
+            core_schedule(core, self, deadline)
     except ValueError:
         if task_state(&self.task) == TASK_NEW:
             raise
@@ -147,27 +143,27 @@ cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* last_r
     Therefore each round asks the wheel again for its next deadline.
     """
     cdef BaseTimer core = self.timer
-    cdef Instant now, delay
+    cdef Deadline deadline
     cdef int64_t next_ms
     while True:
         core_ready(core)
         if last_reading is NULL:
-            timer_read_clock(core.timer, &now)
+            timer_read_clock(core.timer, &deadline.now)
             if container_next_ms(self, &next_ms):
                 at_ms = min(at_ms, next_ms)
         else:
-            now = last_reading[0]
-        if container_is_armed(self, max(at_ms, now.ms)):
+            deadline.now = last_reading[0]
+        if container_is_armed(self, max(at_ms, deadline.now.ms)):
             return True
         if hw_peek(&core.timer.closed) and not hw_peek(&core.timer.finishing):
             raise TimerClosed("the timer is closed")
-        delay = alarm_delay(&now, at_ms)
+        alarm_set_delay(&deadline, at_ms)
         if task_state(&self.alarm.task) == TASK_CANCELLED:         # by a fork, for example
             self.alarm = alarm_new(self)
         if task_state(&self.alarm.task) != TASK_PENDING:
-            alarm_add(self.alarm, core, &now, &delay, last_reading is not NULL)
+            alarm_add(self.alarm, core, &deadline, last_reading is not NULL)
         elif last_reading is NULL:
-            alarm_move(self.alarm, core.timer, &now, &delay)
+            alarm_move(self.alarm, core.timer, &deadline)
         else:
             task_cancel(self.alarm)
 

@@ -71,7 +71,7 @@ cdef bint waiters_wake(ContainerCore self, list waiters, Py_ssize_t count) excep
         if isinstance(interruption, KeyboardInterrupt):
             _thread.interrupt_main()                # raise it again once the caller has stored its item
         else:
-            self.timer._report(self.alarm, interruption)
+            self.timer._report_error(self.alarm, interruption)
     return True
 
 
@@ -156,16 +156,17 @@ cdef object items_unlink(DelayQueueCore self, DelayKey key):
 cdef bint items_place(DelayQueueCore self, DelayKey key, const Instant* delay, bint is_new) except -1:
     """Add a new key, or move an existing one. Returns False if a new one finds no room, or an existing one has left the queue."""
     cdef Timer* timer
-    cdef Instant now
-    cdef int64_t deadline_ms, expiration_ms, at_ms
+    cdef Deadline deadline
+    cdef int64_t at_ms
     cdef Bucket* bucket = NULL
+    deadline.delay = delay[0]
     while True:
         container_ready(self)
         timer = self.timer.timer
         if hw_peek(&timer.closed):
             raise TimerClosed("the timer is closed")
-        timer_read_clock(timer, &now)
-        timer_heed_clock(timer, &now)
+        timer_read_clock(timer, &deadline.now)
+        timer_heed_clock(timer, &deadline.now)
         if not is_new:
             if key.queue != <uintptr_t><void*>self:
                 return False
@@ -173,10 +174,10 @@ cdef bint items_place(DelayQueueCore self, DelayKey key, const Instant* delay, b
             raise self.errors[2]("the queue is shut down")
         elif self.pending >= self.max_entries:
             return False
-        timer_due_or_raise(timer, &now, delay, &deadline_ms, &expiration_ms)
-        container_reserve(self, &now, expiration_ms, &bucket, &at_ms)
+        deadline_set_or_raise(&deadline, timer)
+        container_reserve(self, &deadline.now, deadline.expiration_ms, &bucket, &at_ms)
         if bucket is NULL:
-            if items_advance(self, &now):   # a due item goes behind all items that are due already
+            if items_advance(self, &deadline.now):   # a due item goes behind all items that are due already
                 continue
         elif self.getters and not container_is_armed(self, at_ms):
             container_arm(self, at_ms)
@@ -188,8 +189,8 @@ cdef bint items_place(DelayQueueCore self, DelayKey key, const Instant* delay, b
         hw_store(&key.queue, <uintptr_t><void*>self)
     else:
         container_unlink(self, &key.entry)
-    key.entry.expiration_ms = expiration_ms
-    hw_poke64(&key.deadline_ms, deadline_ms if deadline_ms > now.ms else now.ms)
+    key.entry.expiration_ms = deadline.expiration_ms
+    hw_poke64(&key.deadline_ms, max(deadline.deadline_ms, deadline.now.ms))
     container_link(self, &key.entry, bucket)
     if bucket is NULL:
         waiters_wake(self, self.getters, 1)

@@ -117,9 +117,8 @@ cdef bint dict_prepare_put(ExpiringDictCore self, object key, int64_t ttl_ms, Pu
 
     Returns False if nothing is to be changed. After True, no foreign code has run since the entry was found.
     """
-    cdef Instant length
-    cdef int64_t deadline_ms, at_ms
-    length.ns = 0
+    cdef Deadline deadline
+    cdef int64_t at_ms
     while True:
         dict_find_for_put(self, key, put)
         if put.entry is NULL and put.kind == PUT_TOUCH:
@@ -133,8 +132,10 @@ cdef bint dict_prepare_put(ExpiringDictCore self, object key, int64_t ttl_ms, Pu
         else:
             if ttl_ms == 0 or (put.entry is not NULL and put.kind == PUT_DEFAULT):
                 put.ttl_ms = put.entry.ttl_ms if put.entry is not NULL and put.kind != PUT_SET else self.default_ttl_ms
-            length.ms = put.ttl_ms
-            timer_due_or_raise(self.timer.timer, &put.now, &length, &deadline_ms, &put.expiration_ms)
+            deadline.now = put.now
+            deadline.delay = Instant(put.ttl_ms, 0)
+            deadline_set_or_raise(&deadline, self.timer.timer)
+            put.expiration_ms = deadline.expiration_ms
         container_reserve(self, &put.now, put.expiration_ms, &put.bucket, &at_ms)
         if container_is_armed(self, at_ms):
             return True
@@ -380,7 +381,7 @@ cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) 
                 return True
         else:
             entry_drop(entry)
-            if taken % CLOCK_CHECK_EVERY == 0 and monotonic_ns() > end_ns:
+            if taken % ENTRIES_PER_CLOCK_CHECK == 0 and monotonic_ns() > end_ns:
                 return True
 
 

@@ -1,4 +1,5 @@
-# How this core was built, for `hwheel --version` and for bug reports.
+# How this core was built, for `hwheel --version` and bug reports; and counts of live objects, in a debug build
+# (HWHEEL_DEBUG=1).
 
 
 DEBUG = bool(HW_DEBUG)
@@ -11,3 +12,18 @@ def build_text():
 
 BUILD = build_text()
 del build_text
+
+
+cdef enum:
+    LIVE_TIMERS
+    LIVE_TASKS              # those that were ever added
+    LIVE_BATCHES
+    LIVE_WATCHERS           # entries of the watch lists of purgatories
+
+
+cdef int64_t live[4]
+
+
+cdef inline void debug_count(int what, int64_t change) noexcept nogil:
+    if HW_DEBUG:
+        hw_count_add(&live[what], change)

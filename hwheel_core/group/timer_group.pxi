@@ -105,42 +105,39 @@ cdef inline bint group_ready(TimerGroup self) except False:
     return True
 
 
-cdef inline TimerTask group_add_call(TimerGroup self, const Instant* now, const Instant* delay, object callback,
-                                     PyObject** args, Py_ssize_t count):
+cdef inline TimerTask group_add_call(TimerGroup self, Deadline* deadline, object callback, PyObject** args, Py_ssize_t count):
     """core_add_call for a task of a group."""
     cdef Timer* timer = self.timer.timer
-    cdef int64_t deadline_ms, expiration_ms
     cdef TimerTask task
-    timer_due_or_raise(timer, now, delay, &deadline_ms, &expiration_ms)
+    deadline_set_or_raise(deadline, timer)
     task = group_task_new(self.group, timer, callback, args, count)
-    task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
-    task.task.deadline_ms = deadline_ms
-    task_link_member(timer, task, expiration_ms, timer_when_due(timer, delay))
-    timer_heed_clock(timer, now)
+    task.task.delay_ms = deadline_delay_ms(deadline)
+    task.task.deadline_ms = deadline.deadline_ms
+    task_link_member(timer, task, deadline.expiration_ms, timer_when_due(timer, deadline))
+    timer_heed_clock(timer, &deadline.now)
     return task
 
 
 cdef TimerTask group_call_later(TimerGroup self, object delay, object callback, PyObject** args, Py_ssize_t count):
     """call_later without terms."""
-    cdef Instant now, length
+    cdef Deadline deadline
     group_ready(self)
-    seconds_argument(delay, "delay", &length)
+    seconds_argument(delay, "delay", &deadline.delay)
     callback_argument(callback)
     core_ready(self.timer)
-    timer_read_clock(self.timer.timer, &now)
-    return group_add_call(self, &now, &length, callback, args, count)
+    timer_read_clock(self.timer.timer, &deadline.now)
+    return group_add_call(self, &deadline, callback, args, count)
 
 
 cdef TimerTask group_call_at(TimerGroup self, object when, object callback, PyObject** args, Py_ssize_t count):
     """call_at without terms."""
-    cdef Instant now, length
+    cdef Deadline deadline
     group_ready(self)
-    seconds_argument(when, "when", &length)
+    seconds_argument(when, "when", &deadline.delay)
     callback_argument(callback)
     core_ready(self.timer)
-    timer_read_clock(self.timer.timer, &now)
-    way_until(when, &now, &length)
-    return group_add_call(self, &now, &length, callback, args, count)
+    deadline_count_from_now(&deadline, self.timer.timer, when)
+    return group_add_call(self, &deadline, callback, args, count)
 
 
 # --- cancelling --------------------------------------------------------------------------------------------------

@@ -10,16 +10,16 @@
 #define HW_COMPILER "gcc " __VERSION__
 #endif
 
-/* A hint only: the address may dangle, the processor does not fault on it. The empty statement keeps gcc from taking a
- * function that does nothing but prefetch for one without effect, and leaving its calls out. */
+/* A hint: the address may dangle, because a prefetch never faults. The empty statement keeps gcc from
+ * removing calls of a function that does nothing but prefetch. */
 static inline void hw_prefetch(const void *address)
 {
     __builtin_prefetch(address, 1, 3);
     __asm__ volatile("");
 }
 
-/* The same for what a link leads to that another thread may be writing: nothing is done with it but this, and so neither a
- * lock nor an order is wanted. ThreadSanitizer is not to look, because it cannot know that. */
+/* Prefetch the target of a link that another thread may be writing. This needs no lock, because the value is only a hint;
+ * ThreadSanitizer cannot know that, so the function is excluded. */
 #if defined(__SANITIZE_THREAD__)
 #define HW_ONLY_A_HINT __attribute__((no_sanitize_thread))
 #elif defined(__has_feature)
@@ -40,24 +40,24 @@ static inline int hw_mul_overflows(int64_t a, int64_t b, int64_t *product)
     return __builtin_mul_overflow(a, b, product);
 }
 
-/* Of a value that is not 0. */
+/* The value must not be 0. */
 static inline int hw_leading_zeros(uint64_t value) { return __builtin_clzll(value); }
 
-/* The upper half of the product. */
+/* The upper 64 bits of the product. */
 static inline uint64_t hw_multiply_high(uint64_t a, uint64_t b)
 {
     return (uint64_t)(((unsigned __int128)a * b) >> 64);
 }
 
-/* A number in memory that another thread may be writing to: read once and wherever it lies, so that what was checked is
- * what is used. Without `volatile` the compiler might read it again after the check. */
+/* Read a number once, at any alignment, from memory that another thread may be writing. Without `volatile` the compiler might read
+ * it again after a check. */
 typedef struct {
     int64_t value;
 } __attribute__((packed, may_alias)) hw_foreign;
 
 static inline int64_t hw_read(const void *place) { return ((const volatile hw_foreign *)place)->value; }
 
-/* What is read after hw_load was written before the hw_store whose value it saw. */
+/* Acquire and release: reads after hw_load see everything written before the hw_store whose value it returned. */
 static inline uintptr_t hw_load(uintptr_t *place) { return __atomic_load_n(place, __ATOMIC_ACQUIRE); }
 
 static inline void hw_store(uintptr_t *place, uintptr_t value) { __atomic_store_n(place, value, __ATOMIC_RELEASE); }
@@ -66,8 +66,8 @@ static inline int hw_flag(int *flag) { return __atomic_load_n(flag, __ATOMIC_ACQ
 
 static inline void hw_set_flag(int *flag) { __atomic_store_n(flag, 1, __ATOMIC_RELEASE); }
 
-/* A number that is written under a lock and looked at without: read and written whole, old or new, and in no order with
- * anything else. hw_bump is for who has the lock. */
+/* Relaxed access to a number that is written under a lock and read without it: the read value is whole, but may be stale.
+ * hw_bump requires the lock. */
 static inline int hw_peek(const int *place) { return __atomic_load_n(place, __ATOMIC_RELAXED); }
 
 static inline void hw_poke(int *place, int value) { __atomic_store_n(place, value, __ATOMIC_RELAXED); }
@@ -82,14 +82,14 @@ static inline void hw_poke64(int64_t *place, int64_t value) { __atomic_store_n(p
 
 static inline void hw_bump(int64_t *place, int64_t n) { hw_poke64(place, *place + n); }
 
-/* Bits of a word that several threads change at once. */
+/* Bits of a word that several threads change concurrently. */
 static inline void hw_set_bits(int *place, int bits) { __atomic_fetch_or(place, bits, __ATOMIC_RELAXED); }
 
 static inline void hw_clear_bits(int *place, int bits) { __atomic_fetch_and(place, ~bits, __ATOMIC_RELAXED); }
 
 #define HW_PER_THREAD __thread
 
-/* The next four stand in one order for all threads. The sum is returned. */
+/* The next four are sequentially consistent, except that the sum, which is returned, is acquire-release. */
 static inline int64_t hw_atomic_add(int64_t *count, int64_t n) { return __atomic_add_fetch(count, n, __ATOMIC_ACQ_REL); }
 
 static inline int hw_atomic_take(uintptr_t *owner, uintptr_t me)

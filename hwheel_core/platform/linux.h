@@ -1,4 +1,4 @@
-/* Linux: threads sleep in ppoll() on an eventfd, and for a clock that goes on while the machine sleeps on a timerfd, too. */
+/* Linux: threads sleep in ppoll() on an eventfd, and with clock="boottime" also on a timerfd. */
 #ifndef HWHEEL_LINUX_H
 #define HWHEEL_LINUX_H
 
@@ -22,7 +22,7 @@ static inline void hw_clock_read(int boottime, int64_t *ms_out, int32_t *ns_out)
 
 typedef struct {
     int wake;  /* readable from _wake until _calm */
-    int alarm; /* readable at a time on CLOCK_BOOTTIME, so that a wait ends when the machine wakes up; -1: none */
+    int alarm; /* readable from a time on CLOCK_BOOTTIME on, so that a wait ends when the machine resumes; -1: none */
 } hw_waker;
 
 static inline void hw_waker_init(hw_waker *self) { self->wake = self->alarm = -1; }
@@ -38,7 +38,7 @@ static inline void hw_waker_close(hw_waker *self)
     hw_waker_init(self);
 }
 
-/* False where no descriptor is to be had; what is open already stays so. */
+/* Returns false if no descriptor is available. Descriptors that are open already stay open. */
 static inline int hw_waker_open(hw_waker *self, int boottime)
 {
     if (self->wake < 0)
@@ -82,8 +82,8 @@ static inline int hw_waker_sleep(hw_waker *self, int64_t timeout_ns, int64_t ala
     return woken;
 }
 
-/* Fewer page faults when a block is first written, fewer TLB misses when a cascade jumps about in it. Only whole huge
- * pages inside the block are asked for. */
+/* Huge pages save page faults on the first writes, and TLB misses when a cascade accesses a block at random. Only whole huge pages
+ * inside the block are requested. */
 static inline void hw_advise_huge(void *block, size_t size)
 {
 #ifdef MADV_HUGEPAGE

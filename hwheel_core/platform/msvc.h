@@ -9,15 +9,14 @@
 #define HW_MSVC_VERSION(number) HW_MSVC_TEXT(number)
 #define HW_COMPILER "msvc " HW_MSVC_VERSION(_MSC_VER)
 
-/* Neither compiler nor processor moves an access across it. An x64 moves none anyway but a load before an older store, and
- * where that matters the store is an exchange. */
+/* A full fence. An x64 processor only moves a load before an older store; where that matters the store is an exchange. */
 #ifdef _M_ARM64
 #define HW_FENCE() __dmb(_ARM64_BARRIER_ISH)
 #else
 #define HW_FENCE() _ReadWriteBarrier()
 #endif
 
-/* A hint only: the address may dangle, the processor does not fault on it. */
+/* A hint: the address may dangle, because a prefetch never faults. */
 static inline void hw_prefetch(const void *address)
 {
 #ifdef _M_ARM64
@@ -27,22 +26,22 @@ static inline void hw_prefetch(const void *address)
 #endif
 }
 
-/* The same for what a link leads to that another thread may be writing. */
+/* Prefetch the target of a link that another thread may be writing. */
 static inline void hw_prefetch_link(const void *link) { hw_prefetch(*(void *const volatile *)link); }
 
 static inline int hw_add_overflows(int64_t a, int64_t b, int64_t *sum)
 {
     *sum = (int64_t)((uint64_t)a + (uint64_t)b);
-    return ((a ^ *sum) & (b ^ *sum)) < 0; /* both have another sign than the sum */
+    return ((a ^ *sum) & (b ^ *sum)) < 0; /* both operands differ in sign from the sum */
 }
 
 static inline int hw_mul_overflows(int64_t a, int64_t b, int64_t *product)
 {
     *product = (int64_t)((uint64_t)a * (uint64_t)b);
-    return __mulh(a, b) != (*product < 0 ? -1 : 0); /* the upper half says more than the sign */
+    return __mulh(a, b) != (*product < 0 ? -1 : 0); /* the upper half is not the sign extension */
 }
 
-/* Of a value that is not 0. */
+/* The value must not be 0. */
 static inline int hw_leading_zeros(uint64_t value)
 {
     unsigned long highest = 0;
@@ -50,14 +49,13 @@ static inline int hw_leading_zeros(uint64_t value)
     return 63 - (int)highest;
 }
 
-/* The upper half of the product. */
+/* The upper 64 bits of the product. */
 static inline uint64_t hw_multiply_high(uint64_t a, uint64_t b) { return __umulh(a, b); }
 
-/* A number in memory that another thread may be writing to: read once and wherever it lies, so that what was checked is
- * what is used. */
+/* Read a number once, at any alignment, from memory that another thread may be writing. */
 static inline int64_t hw_read(const void *place) { return *(const volatile __unaligned int64_t *)place; }
 
-/* What is read after hw_load was written before the hw_store whose value it saw. */
+/* Acquire and release: reads after hw_load see everything written before the hw_store whose value it returned. */
 static inline uintptr_t hw_load(uintptr_t *place)
 {
     uintptr_t value = *(volatile uintptr_t *)place;
@@ -84,8 +82,8 @@ static inline void hw_set_flag(int *flag)
     *(volatile int *)flag = 1;
 }
 
-/* A number that is written under a lock and looked at without: read and written whole, old or new, and in no order with
- * anything else. hw_bump is for who has the lock. */
+/* Relaxed access to a number that is written under a lock and read without it: the read value is whole, but may be stale.
+ * hw_bump requires the lock. */
 static inline int hw_peek(const int *place) { return *(const volatile int *)place; }
 
 static inline void hw_poke(int *place, int value) { *(volatile int *)place = value; }
@@ -100,14 +98,14 @@ static inline void hw_poke64(int64_t *place, int64_t value) { *(volatile int64_t
 
 static inline void hw_bump(int64_t *place, int64_t n) { hw_poke64(place, *place + n); }
 
-/* Bits of a word that several threads change at once. */
+/* Bits of a word that several threads change concurrently. */
 static inline void hw_set_bits(int *place, int bits) { _InterlockedOr((volatile long *)place, bits); }
 
 static inline void hw_clear_bits(int *place, int bits) { _InterlockedAnd((volatile long *)place, ~bits); }
 
 #define HW_PER_THREAD __declspec(thread)
 
-/* The next four stand in one order for all threads. The sum is returned. */
+/* The next four are sequentially consistent. hw_atomic_add returns the sum. */
 static inline int64_t hw_atomic_add(int64_t *count, int64_t n)
 {
     return _InterlockedExchangeAdd64((volatile __int64 *)count, n) + n;

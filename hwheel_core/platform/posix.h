@@ -1,4 +1,4 @@
-/* macOS, and POSIX systems of which nothing more is known: threads sleep in pselect() on a pipe. */
+/* macOS and other POSIX systems: threads sleep in pselect() on a pipe. */
 #ifndef HWHEEL_POSIX_H
 #define HWHEEL_POSIX_H
 
@@ -9,11 +9,11 @@
 #include <sys/select.h>
 #include <unistd.h>
 
-/* None here: nothing that a thread could sleep on would tell it that the machine wakes up. */
+/* No object that a thread can sleep on reports that the machine resumes. */
 #define HW_HAS_BOOTTIME 0
 
-/* What Python asks on macOS, mach_absolute_time(), stands still while the machine sleeps. So does this one there, while
- * CLOCK_MONOTONIC goes on. */
+/* On macOS, Python's time.monotonic() is mach_absolute_time(), which stops during system sleep. CLOCK_UPTIME_RAW does too, but
+ * CLOCK_MONOTONIC does not. */
 #ifdef __APPLE__
 #define HW_CLOCK CLOCK_UPTIME_RAW
 #else
@@ -29,7 +29,7 @@ static inline void hw_clock_read(int boottime, int64_t *ms_out, int32_t *ns_out)
 }
 
 typedef struct {
-    int fds[2]; /* of a pipe, with something in it from _wake until _calm: where to read, where to write */
+    int fds[2]; /* a pipe: read end, write end; it holds data from _wake until _calm */
 } hw_waker;
 
 static inline void hw_waker_init(hw_waker *self) { self->fds[0] = self->fds[1] = -1; }
@@ -64,7 +64,7 @@ static inline int hw_waker_open(hw_waker *self, int boottime)
 
 static inline void hw_waker_wake(hw_waker *self)
 {
-    while (write(self->fds[1], "", 1) < 0 && errno == EINTR) /* a full pipe can be read already */
+    while (write(self->fds[1], "", 1) < 0 && errno == EINTR) /* a full pipe is readable, too */
         ;
 }
 
@@ -75,8 +75,8 @@ static inline void hw_waker_calm(hw_waker *self)
         ;
 }
 
-/* pselect() knows nanoseconds and poll() only milliseconds; but pselect() knows no descriptor beyond FD_SETSIZE. macOS
- * refuses to wait for more than three years. */
+/* pselect() has nanosecond precision, and poll() only milliseconds; but pselect() supports no descriptor of FD_SETSIZE or above.
+ * macOS rejects timeouts of more than three years. */
 static inline int hw_waker_sleep(hw_waker *self, int64_t timeout_ns, int64_t alarm_ms, void *interruption)
 {
     const int64_t most_ns = (int64_t)1000000 * 1000000000;

@@ -1,4 +1,4 @@
-/* Mutexes, conditions and fork, as Linux and every other POSIX system have them. */
+/* Mutexes, condition variables, and fork of POSIX systems. */
 #ifndef HWHEEL_PTHREADS_H
 #define HWHEEL_PTHREADS_H
 
@@ -40,10 +40,10 @@ static inline void hw_clock_read_of(clockid_t clock, int64_t *ms_out, int32_t *n
     *ns_out = (int32_t)(now.tv_nsec % 1000000);
 }
 
-/* A signal ends a wait by itself. */
+/* Not needed: signals end a wait. */
 static inline void *hw_interruption(void) { return NULL; }
 
-/* A tenth of a millisecond. */
+/* 0.1 ms. */
 static inline void hw_pause(void)
 {
     struct timespec pause = {0, 100000};

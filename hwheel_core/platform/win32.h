@@ -1,4 +1,4 @@
-/* Windows, 64 bits: threads sleep in WaitForMultipleObjects() on an event and on a waitable timer. */
+/* 64-bit Windows: threads sleep in WaitForMultipleObjects() on an event and a waitable timer. */
 #ifndef HWHEEL_WIN32_H
 #define HWHEEL_WIN32_H
 
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <windows.h>
 
-/* Since Windows 10, version 1803. Without, a wait may end one tick of the system's clock later, 15.6 ms. */
+/* Available since Windows 10, version 1803. Without it, a wait may end up to 15.6 ms late, a tick of the system's clock. */
 #ifndef CREATE_WAITABLE_TIMER_HIGH_RESOLUTION
 #define CREATE_WAITABLE_TIMER_HIGH_RESOLUTION 2
 #endif
@@ -38,8 +38,8 @@ static inline int hw_at_fork(void (*before)(void), void (*in_parent)(void), void
     return 0;
 }
 
-/* Python's time.monotonic() is this one, before 3.13 in steps of 15.6 ms. A finer one would not do there: what runs at its
- * deadline by that clock would be early by Python's. Both go on while the machine sleeps. */
+/* The clock of Python's time.monotonic(), which has steps of 15.6 ms before 3.13. A finer clock would make callbacks early by
+ * Python's clock. Both clocks include system sleep. */
 #if defined(PY_VERSION_HEX) && PY_VERSION_HEX < 0x030D0000
 static inline void hw_clock_read(int boottime, int64_t *ms_out, int32_t *ns_out)
 {
@@ -51,7 +51,7 @@ static inline void hw_clock_read(int boottime, int64_t *ms_out, int32_t *ns_out)
 static inline void hw_clock_read(int boottime, int64_t *ms_out, int32_t *ns_out)
 {
     LARGE_INTEGER now, second;
-    int64_t part; /* of a second, in ns: far from 64 bits, because a second has some millions of ticks */
+    int64_t part; /* of a second, in ns; cannot overflow, because a second has some millions of ticks */
     (void)boottime;
     QueryPerformanceFrequency(&second);
     QueryPerformanceCounter(&now);
@@ -69,11 +69,11 @@ static inline int64_t hw_clock_ns(void)
     return ms * 1000000 + ns;
 }
 
-/* The name "boottime" is refused, as where nothing else than "monotonic" is to be had. */
+/* "monotonic" is the only system clock. */
 #define HW_HAS_BOOTTIME 0
 
 typedef struct {
-    HANDLE wake; /* an event that is set from _wake until _calm */
+    HANDLE wake; /* an event, set from _wake until _calm */
 } hw_waker;
 
 static inline void hw_waker_init(hw_waker *self) { self->wake = NULL; }
@@ -99,8 +99,8 @@ static inline void hw_waker_wake(hw_waker *self) { SetEvent(self->wake); }
 
 static inline void hw_waker_calm(hw_waker *self) { ResetEvent(self->wake); }
 
-/* A timer of 100 ns a step, due after `steps` if that is negative, else at this time of the system's clock; NULL: none is to
- * be had. Each sleeper has its own. */
+/* Create a timer in steps of 100 ns, for a duration if `steps` is negative, otherwise for a time on the system's clock. Returns NULL
+ * on failure. Each sleeper has its own. */
 static inline HANDLE hw_win32_timer(int64_t steps)
 {
     LARGE_INTEGER due;
@@ -115,7 +115,7 @@ static inline HANDLE hw_win32_timer(int64_t steps)
     return timer;
 }
 
-/* The same time by the system's clock. */
+/* The time on the system's clock that is this many steps from now. */
 static inline int64_t hw_win32_system_time(int64_t steps_from_now)
 {
     FILETIME now;
@@ -123,9 +123,9 @@ static inline int64_t hw_win32_system_time(int64_t steps_from_now)
     return (int64_t)((uint64_t)now.dwHighDateTime << 32 | now.dwLowDateTime) + steps_from_now;
 }
 
-/* A timer that counts steps stands still while the machine sleeps, but hw_clock_read does not. So a long wait has a second
- * one, by the system's clock, which ends it when the machine wakes up. That clock may be set, so it cannot have the first
- * one's place. */
+/* A timer for a duration stops during system sleep, but hw_clock_read does not. So a long wait has a second timer, for a time on
+ * the system's clock, which ends the wait when the machine resumes. It cannot replace the first one, because that clock may be
+ * set. */
 static inline int hw_waker_sleep(hw_waker *self, int64_t timeout_ns, int64_t alarm_ms, void *interruption)
 {
     const int64_t long_wait = 10000000; /* a second */
@@ -158,14 +158,14 @@ static inline int hw_waker_sleep(hw_waker *self, int64_t timeout_ns, int64_t ala
 }
 
 #ifdef Py_PYTHON_H
-/* Of CPython's own, for its extension modules; no header that is installed has them. */
+/* Functions that CPython exports for its own extension modules, without a public header. */
 PyAPI_FUNC(int) _PyOS_IsMainThread(void);
 PyAPI_FUNC(void *) _PyOS_SigintEvent(void);
 
 static inline void *hw_interruption(void) { return _PyOS_IsMainThread() ? _PyOS_SigintEvent() : NULL; }
 #endif
 
-/* Half a millisecond, the least that a thread can sleep here. */
+/* 0.5 ms, the shortest sleep of a thread. */
 static inline void hw_pause(void)
 {
     HANDLE timer = hw_win32_timer(-1000);

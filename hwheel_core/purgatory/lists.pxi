@@ -238,7 +238,7 @@ cdef bint purgatory_end_watch(PurgatoryCore self, OperationCore operation, Watch
         try:
             self.purge()
         except Exception as error:              # raised by the key of another operation
-            self.timer._report(operation, error)
+            self.timer._report_error(operation, error)
     return True
 
 

@@ -34,7 +34,7 @@ cdef bint operation_unlock_and_check(OperationCore self) except -1:
     try:
         return operation_check(self)
     except Exception as error:
-        purgatory.timer._report(self, error)
+        purgatory.timer._report_error(self, error)
         return hw_peek(&self.completed)
 
 

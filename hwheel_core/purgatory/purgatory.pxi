@@ -159,7 +159,7 @@ cdef object seen_check(PurgatoryCore self, Seen* seen, int64_t* completed, objec
     except BaseException as error:
         done = hw_peek(&operation.completed)
         if isinstance(error, Exception):
-            self.timer._report(operation, error)
+            self.timer._report_error(operation, error)
         elif interrupt is None:
             interrupt = error
     if done:

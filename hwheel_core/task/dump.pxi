@@ -78,15 +78,14 @@ cdef bint core_take_resting(BaseTimer self, list not_run) except False:
     """Append the tasks of call_every that ran while the timer was closed, with the deadlines of their next runs."""
     cdef Timer* timer = self.timer
     cdef PeriodicTask task
-    cdef Instant now, delay
-    cdef int64_t deadline_ms, expiration_ms
+    cdef Deadline deadline
     for task in timer_resting(timer):
-        timer_read_clock(timer, &now)
+        timer_read_clock(timer, &deadline.now)
         list_make_room(not_run)
         try:
-            periodic_next(task, &now, 0, &delay)       # without jitter, which load() draws
-            timer_due_or_raise(timer, &now, &delay, &deadline_ms, &expiration_ms)
-            if task_take_resting(timer, task, deadline_ms):
+            periodic_next(task, &deadline.now, 0, &deadline.delay)     # without jitter, which load() draws
+            deadline_set_or_raise(&deadline, timer)
+            if task_take_resting(timer, task, deadline.deadline_ms):
                 list_fill_room(not_run, task)
         finally:
             list_drop_room(not_run)
@@ -127,18 +126,19 @@ cdef bint periodic_set_record(PeriodicTask self, tuple periodic, object random, 
 cdef bint core_load_records(BaseTimer self, list records, list tasks, const Instant* now, Placement* at) except False:
     """Append a task for each record, and set its times."""
     cdef TimerTask task
-    cdef Instant delay
-    cdef int64_t deadline_ms
+    cdef Deadline deadline
+    deadline.now = now[0]
     for record in records:
         task = task_of_record(record, now)
         task_own(task, self.timer)
         tasks.append(task)
         ns = record[4]
-        delay = Instant(integer_argument(ns // NS_PER_MS, "a delay"), ns % NS_PER_MS)
-        timer_due_or_raise(self.timer, now, &delay, &deadline_ms, &task.task.entry.expiration_ms)
-        task.task.delay_ms = delay.ms + (1 if delay.ns else 0)
-        task.task.deadline_ms = deadline_ms
-        at.last_ms = max(at.last_ms, task.task.entry.expiration_ms)
+        deadline.delay = Instant(integer_argument(ns // NS_PER_MS, "a delay"), ns % NS_PER_MS)
+        deadline_set_or_raise(&deadline, self.timer)
+        task.task.delay_ms = deadline_delay_ms(&deadline)
+        task.task.deadline_ms = deadline.deadline_ms
+        task.task.entry.expiration_ms = deadline.expiration_ms
+        at.last_ms = max(at.last_ms, deadline.expiration_ms)
     return True
 
 

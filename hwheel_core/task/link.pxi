@@ -94,41 +94,32 @@ cdef Status task_link_or_fail(Timer* timer, TimerTask self, int64_t expiration_m
 # --- moving ------------------------------------------------------------------------------------------------------
 
 
-cdef inline bint timer_due_or_raise(Timer* timer, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
-                                    int64_t* expiration_ms_out) except False:
-    if not timer_due(timer, now, delay, deadline_ms_out, expiration_ms_out):
-        raise OverflowError(f"the deadline does not fit into 64 bits of milliseconds: now + {delay.ms} ms")
-    return True
-
-
-cdef bint task_reschedule(Timer* timer, TimerTask self, Instant* delay) except -1:
+cdef bint task_reschedule(Timer* timer, TimerTask self, const Instant* delay) except -1:
     """Move a pending task. Return False if it is not pending."""
-    cdef int64_t deadline_ms, expiration_ms
-    cdef int64_t delay_ms = delay.ms + (1 if delay.ns else 0)
-    cdef Instant now
-    cdef WhenDue due = timer_when_due(timer, delay)
-    timer_read_clock(timer, &now)
+    cdef Deadline deadline
+    deadline.delay = delay[0]
+    timer_read_clock(timer, &deadline.now)
     if timer.clock == CLOCK_KIND_WHEEL:         # its time is in whole milliseconds
-        delay[0] = Instant(delay_ms, 0)
-    timer_due_or_raise(timer, &now, delay, &deadline_ms, &expiration_ms)
-    return task_move(timer, self, &now, expiration_ms, delay_ms, deadline_ms, due)
+        deadline.delay = Instant(deadline_delay_ms(&deadline), 0)
+    deadline_set_or_raise(&deadline, timer)
+    return task_move(timer, self, &deadline)
 
 
-cdef inline bint task_move(Timer* timer, TimerTask self, const Instant* now, int64_t expiration_ms, int64_t delay_ms,
-                           int64_t deadline_ms, WhenDue due) except -1:
-    """Move a pending task to a known deadline. Return False if it is not pending."""
+cdef bint task_move(Timer* timer, TimerTask self, const Deadline* deadline) except -1:
+    """Move a pending task to a deadline that is set. Return False if it is not pending."""
+    cdef WhenDue when_due = timer_when_due(timer, deadline)
     cdef Status status
     while True:
         if lock_try(timer):
-            status = task_reschedule_locked(timer, &self.task, expiration_ms, delay_ms, deadline_ms, due)
+            status = task_move_locked(timer, &self.task, deadline, when_due)
             lock_release(timer)
         else:
             with nogil:
                 lock_wait(timer)
-                status = task_reschedule_locked(timer, &self.task, expiration_ms, delay_ms, deadline_ms, due)
+                status = task_move_locked(timer, &self.task, deadline, when_due)
                 lock_release(timer)
-        if not timer_make_room(timer, self, status, &due):
-            timer_heed_clock(timer, now)
+        if not timer_make_room(timer, self, status, &when_due):
+            timer_heed_clock(timer, &deadline.now)
             return status == OK
 
 

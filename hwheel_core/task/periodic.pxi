@@ -75,14 +75,15 @@ cdef bint periodic_set_jitter(PeriodicTask self, object jitter, object random) e
 
 cdef bint core_start_periodic(BaseTimer self, PeriodicTask task) except False:
     """Add a new task of call_every, whose settings are complete."""
-    cdef Instant now, delay = task.interval
+    cdef Deadline deadline
     core_ready(self)
-    timer_read_clock(self.timer, &now)
-    task.next_ns = instant_ns(&now) + task.interval_ns
+    timer_read_clock(self.timer, &deadline.now)
+    deadline.delay = task.interval
+    task.next_ns = instant_ns(&deadline.now) + task.interval_ns
     if task.draw is not None:
-        instant_set_ns(&delay, task.interval_ns + jitter_drawn(task))
+        instant_set_ns(&deadline.delay, task.interval_ns + jitter_drawn(task))
     task_own(task, self.timer)
-    core_schedule(self, task, &now, &delay)
+    core_schedule(self, task, &deadline)
     task.task.delay_ms = task.interval.ms + (1 if task.interval.ns else 0)
     return True
 
@@ -151,7 +152,7 @@ cdef bint periodic_end(Timer* timer, PeriodicTask self) except -1:
     return False
 
 
-cdef object periodic_delay(Timer* timer, PeriodicTask self, Instant* now_out, Instant* delay_out):
+cdef object periodic_delay(Timer* timer, PeriodicTask self, Deadline* deadline):
     """Compute the delay until the next run. Return an error to raise once the task is back, or None.
 
     No error ends the task: a failing clock is replaced by its last reading, missing memory by a plain interval, a failing
@@ -160,13 +161,13 @@ cdef object periodic_delay(Timer* timer, PeriodicTask self, Instant* now_out, In
     cdef object failed = None
     cdef object later_ns = 0
     try:
-        timer_read_clock(timer, now_out)
+        timer_read_clock(timer, &deadline.now)
     except TimerClosed:
         raise
     except BaseException as error:
         failed = error
         lock_with_gil(timer)
-        now_out[0] = timer.manual_now
+        deadline.now = timer.manual_now
         lock_release(timer)
     try:
         if self.draw is not None:
@@ -174,7 +175,7 @@ cdef object periodic_delay(Timer* timer, PeriodicTask self, Instant* now_out, In
     except BaseException as error:
         failed = error
     try:
-        periodic_next(self, now_out, later_ns, delay_out)
+        periodic_next(self, &deadline.now, later_ns, &deadline.delay)
     except MemoryError as error:
         failed = error
     return failed
@@ -186,22 +187,21 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
     A run that takes longer than the interval misses ticks of the grid: "skip" continues at the next tick in the future, "burst"
     makes up for each one, "delay" waits a whole interval from now.
     """
-    cdef Instant now, delay
-    cdef int64_t deadline_ms, expiration_ms
-    cdef WhenDue due
+    cdef Deadline deadline
+    cdef WhenDue when_due
     cdef object failed
     cdef bint back
     try:
-        failed = periodic_delay(timer, self, &now, &delay)
-        if not timer_due_within(timer, &now, &delay, &self.terms.slack, &deadline_ms, &expiration_ms):
+        failed = periodic_delay(timer, self, &deadline)
+        if not deadline_set(&deadline, timer) or not deadline_postpone(&deadline, timer, &self.terms.slack):
             raise OverflowError("the deadline of the next run does not fit into 64 bits of milliseconds")
-        hw_poke64(&self.task.deadline_ms, deadline_ms)
+        hw_poke64(&self.task.deadline_ms, deadline.deadline_ms)
         # ASK_WHEN_DUE would read a failing clock again.
-        due = timer_when_due(timer, &delay) if failed is None else TAKE_DUE
-        back = task_schedule(timer, self, expiration_ms, due) == OK
+        when_due = timer_when_due(timer, &deadline) if failed is None else TAKE_DUE
+        back = task_schedule(timer, self, deadline.expiration_ms, when_due) == OK
     except TimerClosed:
         return periodic_end(timer, self)
-    timer_heed_clock(timer, &now)
+    timer_heed_clock(timer, &deadline.now)
     if failed is not None:
         raise failed
     return back

@@ -159,6 +159,11 @@ cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_m
     return OK
 
 
+cdef inline Status task_move_locked(Timer* self, Task* task, const Deadline* deadline, WhenDue when_due) noexcept nogil:
+    """task_reschedule_locked to a deadline that is set."""
+    return task_reschedule_locked(self, task, deadline.expiration_ms, deadline_delay_ms(deadline), deadline.deadline_ms, when_due)
+
+
 # --- handing out -------------------------------------------------------------------------------------------------
 
 

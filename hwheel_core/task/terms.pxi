@@ -1,4 +1,4 @@
-# Terms of a call, apart from its deadline: slack postpones the deadline to share a wake-up with other timers (timer/slack.pxi), and
+# Terms of a call, apart from its deadline: slack postpones the deadline to share a wake-up with other timers (timer/deadline.pxi), and
 # max_lateness skips a call that would start too late. A subclass holds them, so a plain task pays nothing for them.
 
 
@@ -25,15 +25,15 @@ cdef inline bint terms_are_asked_for(object slack, object max_lateness) except -
     return max_lateness is not None or not PyLong_CheckExact(slack) or slack != 0
 
 
-cdef bint terms_due(Timer* timer, TermsTask self, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
-                    int64_t* expiration_ms_out) except False:
-    """timer_due_or_raise, postponed by the slack."""
-    cdef int64_t asked_ms, ignored_ms
-    timer_due_or_raise(timer, now, delay, &asked_ms, &ignored_ms)
-    if not timer_due_within(timer, now, delay, &self.terms.slack, deadline_ms_out, expiration_ms_out):
+cdef bint terms_set_deadline(Timer* timer, TermsTask self, Deadline* deadline) except False:
+    """Set a deadline, and postpone it by the slack."""
+    cdef int64_t asked_ms
+    deadline_set_or_raise(deadline, timer)
+    asked_ms = deadline.deadline_ms
+    if not deadline_postpone(deadline, timer, &self.terms.slack):
         raise OverflowError("the deadline and its slack do not fit into 64 bits of milliseconds: "
-                            f"now + {delay.ms} ms + {self.terms.slack.ms} ms")
-    self.terms.put_off_ms = deadline_ms_out[0] - asked_ms
+                            f"now + {deadline.delay.ms} ms + {self.terms.slack.ms} ms")
+    self.terms.put_off_ms = deadline.deadline_ms - asked_ms
     return True
 
 
@@ -54,17 +54,15 @@ cdef class TermsTask(TimerTask):
 
     def reschedule(self, delay):
         """Move a pending task as TimerTask.reschedule does. Its slack and max_lateness still apply."""
-        cdef Instant length, now
-        cdef int64_t deadline_ms, expiration_ms
+        cdef Deadline deadline
         cdef Timer* timer
-        seconds_argument(delay, "delay", &length)
+        seconds_argument(delay, "delay", &deadline.delay)
         timer = <Timer*>hw_load(&self.task.owner)
         if timer is NULL or task_state(&self.task) != TASK_PENDING:
             return False
-        timer_read_clock(timer, &now)
-        terms_due(timer, self, &now, &length, &deadline_ms, &expiration_ms)
-        return task_move(timer, self, &now, expiration_ms, length.ms + (1 if length.ns else 0), deadline_ms,
-                         timer_when_due(timer, &length))
+        timer_read_clock(timer, &deadline.now)
+        terms_set_deadline(timer, self, &deadline)
+        return task_move(timer, self, &deadline)
 
 
 # --- missed deadlines --------------------------------------------------------------------------------------------
@@ -103,7 +101,7 @@ cdef bint core_miss(BaseTimer self, TimerTask task) except False:
     try:
         missed = TimerMissed("the task was later than its max_lateness, and did not run")   # allocated before any report
         try:
-            self._miss(task)
+            self._report_missed(task)
         finally:
             # After on_missed, because a waiter may cancel the task, which releases the callback.
             task_notify(task, None, missed)

@@ -1,19 +1,19 @@
-# From Python's values to the core's, with an error that names the argument. A bool is a mistake wherever a time is
-# wanted.
+# Arguments and errors: Python values become C values, with an error that names the argument, and a Status becomes an exception.
+# A bool is never accepted as a time.
 
 
 cdef enum:
-    EXACT_NS_S = 2_097_152      # up to so many seconds, 24 days, the sum of two floats is right to half a nanosecond
+    EXACT_NS_S = 2_097_152      # 24 days in seconds: below it, the sum of two floats is exact to half a nanosecond
 
-cdef double MOST_NS_S = 9e9                 # up to so many, 285 years, nanoseconds fit into 64 bits
-cdef double TWO_LAST_PLACES = 4.5e-16       # how far two roundings take a float from what was meant, as a part of it
+cdef double MOST_NS_S = 9e9                 # 285 years in seconds: below it, nanoseconds fit into 64 bits
+cdef double TWO_LAST_PLACES = 4.5e-16       # the relative error of a float after two roundings
 
 
 cdef int64_t integer_argument(object value, str name) except? -1:
-    """An exact integer of 64 bits: int, or anything with __index__, but no bool."""
+    """Convert an int, or an object with __index__, to 64 bits."""
     cdef int overflow = 0
     cdef long long number
-    if PyLong_CheckExact(value):        # half the time of what is general
+    if PyLong_CheckExact(value):        # takes half the time of the general case
         number = PyLong_AsLongLongAndOverflow(value, &overflow)
         if not overflow:
             return number
@@ -26,7 +26,7 @@ cdef int64_t integer_argument(object value, str name) except? -1:
 
 
 cdef int64_t milliseconds_argument(object value, str name) except? -1:
-    """A length of time in ms: an int, or a float, which is rounded up."""
+    """Convert a duration in ms. A float is rounded up."""
     if not isinstance(value, float):
         return integer_argument(value, name)
     finite_argument(value, name)
@@ -46,7 +46,7 @@ cdef double finite_argument(object value, str name) except? -1:
 
 
 def check_timeout(timeout):
-    """Of a wait: None, or a number of seconds that is not negative, as an int or a float. It may be infinite."""
+    """Check the timeout of a wait. Return None, or a non-negative and possibly infinite number of seconds."""
     cdef Instant length
     if timeout is None:
         return None
@@ -61,8 +61,11 @@ def check_timeout(timeout):
 
 
 cdef bint seconds_argument(object value, str name, Instant* length_out) except False:
-    """A time in seconds: an int, a float, or another real number, but no bool; to the nanosecond, or as near as a float can
-    come: what is meant to be a whole ms is one."""
+    """Convert a real number of seconds to an Instant.
+
+    The result is exact to the nanosecond, or to the precision of a float. A value within rounding error of a whole millisecond
+    becomes that millisecond.
+    """
     cdef double seconds, exact_ms, nearest_ms
     cdef bint is_whole
     cdef long long number
@@ -77,7 +80,7 @@ cdef bint seconds_argument(object value, str name, Instant* length_out) except F
         length_out.ns = 0
         return True
     else:
-        # NumPy's bools, strings and complex numbers are floats to who asks for one.
+        # NumPy converts its bools, strings, and complex numbers to float on request.
         kind = getattr(getattr(value, "dtype", None), "kind", "f")
         if value is None or isinstance(value, (bool, str, bytes, bytearray)) or kind not in ("i", "u", "f"):
             raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
@@ -103,7 +106,7 @@ cdef bint seconds_argument(object value, str name, Instant* length_out) except F
     ns = hw_round(seconds * 1e9)
     length_out.ms = ns // NS_PER_MS
     length_out.ns = <int32_t>(ns % NS_PER_MS)
-    if length_out.ns < 0:                   # C rounds towards zero
+    if length_out.ns < 0:                   # C rounds toward zero
         length_out.ms -= 1
         length_out.ns += NS_PER_MS
     return True
@@ -131,14 +134,14 @@ cdef bint instant_set_ns(Instant* instant_out, object ns) except False:
 
 
 def ceil_milliseconds(seconds, name):
-    """A time in seconds, rounded up to a whole ms, as deadlines are."""
+    """Convert seconds to milliseconds, rounded up as deadlines are."""
     cdef Instant length
     seconds_argument(seconds, name, &length)
     return length.ms + (length.ns != 0)
 
 
 cdef int64_t whole_milliseconds(object seconds, str name) except? -1:
-    """A time in seconds, not negative, rounded up to a whole ms, as deadlines are."""
+    """Convert a non-negative number of seconds to milliseconds, rounded up as deadlines are."""
     cdef Instant length
     seconds_argument(seconds, name, &length)
     if length.ms < 0:
@@ -166,8 +169,8 @@ cdef bint wheel_check_arguments(int64_t tick_ms, int64_t wheel_size, int64_t sta
 
 
 cdef Timer* timer_from_arguments(object tick_ms, object wheel_size, object start_ms, int32_t clock,
-                      bint never_early) except NULL:
-    """A Timer from a constructor's arguments."""
+                                 bint never_early) except NULL:
+    """Create a Timer from the arguments of a constructor."""
     cdef int64_t tick = integer_argument(tick_ms, "tick_ms")
     cdef int64_t size = integer_argument(wheel_size, "wheel_size")
     cdef int64_t start = integer_argument(start_ms, "start_ms")
@@ -178,3 +181,26 @@ cdef Timer* timer_from_arguments(object tick_ms, object wheel_size, object start
     if timer is NULL:
         raise MemoryError
     return timer
+
+
+# --- errors ------------------------------------------------------------------------------------------------------
+
+
+cdef bint error_raise() except False:
+    """Propagate the exception that is set already."""
+    return False
+
+
+cdef int status_raise(Timer* timer, Status status) except -1:
+    """Raise the exception for a status. The lock must be free."""
+    if status == CLOSED:
+        raise TimerClosed("the timer is closed")
+    if status == GROUP_CLOSED:
+        raise TimerClosed("the group is closed")
+    if status == FULL:
+        raise TimerFull(f"the timer holds max_pending={timer.max_pending} timers already")
+    if status == WAS_PENDING:
+        raise ValueError("the task is pending already")
+    if status == SPENT:
+        raise ValueError("the task has expired and its callback is gone; make a new one")
+    raise MemoryError

@@ -1,20 +1,20 @@
-# BaseTimer: a timer as Python sees it, with what its threads call. The threads themselves, what becomes of an exception, and
-# everything else that need not be fast is Python, in src/hwheel.
+# BaseTimer: a timer as Python sees it, and the interface between the core and its faces, SystemTimer and ManualTimer in
+# src/hwheel/timers. A face is Python code: threads, executors, error reports. The class has three parts:
 #
-# Interruptions. Python code can be interrupted after any instruction, by Ctrl-C; what is compiled cannot. So whatever has
-# to be done as a whole is done here, or in the functions that this calls: who closes, who advances, who starts a thread; what
-# close() has taken out and not returned yet; what was taken out to be handed out.
+#   - the public methods, which the faces inherit;
+#   - "Hooks that a face implements": the core calls them;
+#   - "Services for faces": they call into the core.
+#
+# Interruptions. Ctrl-C can interrupt Python code after any instruction, but not compiled code. So every operation that must not
+# be left half done is compiled: claiming a close or an advance, starting a thread, and taking out tasks.
 
 
 cdef class BaseTimer:
-    """What SystemTimer and ManualTimer have in common. It is not made by itself.
-
-    All that takes one of the two takes a BaseTimer.
-    """
+    """Common base class of SystemTimer and ManualTimer, for annotations and isinstance(). Do not instantiate it directly."""
 
     def __dealloc__(self):
         if self.timer is not NULL:
-            timer_let_go(self.timer)
+            timer_cancel_rest(self.timer)
             timer_drop_clock(self.timer)
             if HW_INBOXES:
                 inboxes_end(self.timer)
@@ -24,23 +24,35 @@ cdef class BaseTimer:
     # --- adding --------------------------------------------------------------------------------------------------
 
     def add(self, TimerTask task not None):
-        """Adds a task, to run `task.delay_ms` from now. Returns it. A cancelled one is left alone.
-        ValueError: it is pending, another timer's, or a callback task that has expired. O(1).
+        """Add a task, to run ``task.delay_ms`` milliseconds from now.
+
+        Args:
+            task: A new task, or an expired one with its own run(). A cancelled task is left alone.
+
+        Returns:
+            The task.
+
+        Raises:
+            ValueError: The task is pending, belongs to another timer, or has a callback and has expired.
+            TimerClosed: The timer is closed.
+            TimerFull: ``max_pending`` timers are pending.
+
+        O(1). Thread-safe.
         """
-        cdef Instant delay = Instant(hw_peek64(&task.task.delay_ms), 0)
-        cdef Instant now
+        cdef Deadline deadline
         cdef int64_t deadline_before
         cdef bint claimed
         if task_flags(&task.task) & TASK_REPEATS:
-            raise ValueError("a task of call_every goes back into its timer by itself")
+            raise ValueError("a task of call_every must not be added again: it adds itself after each run")
         if task_state(&task.task) == TASK_CANCELLED:
             return task
         core_ready(self)
-        timer_read_clock(self.timer, &now)
+        deadline.delay = Instant(hw_peek64(&task.task.delay_ms), 0)
+        timer_read_clock(self.timer, &deadline.now)
         claimed = task_claim(task, self.timer)
         deadline_before = hw_peek64(&task.task.deadline_ms)
         try:
-            core_schedule(self, task, &now, &delay)
+            core_schedule(self, task, &deadline)
         except:
             if task_state(&task.task) != TASK_PENDING:
                 hw_poke64(&task.task.deadline_ms, deadline_before)
@@ -50,10 +62,37 @@ cdef class BaseTimer:
         return task
 
     def call_later(self, delay, callback, *args, slack=0, max_lateness=None, context=None):
-        """Calls `callback(*args)` in `delay` seconds. Returns the TimerTask, to cancel or reschedule.
-        Zero or less: at once, but never in the caller. O(1). context: the one it runs in, or empty.
-        slack: by so many seconds it may be put off, to a tick at which others run, too; then that
-        is its deadline. max_lateness: later than that after its deadline it is not run: see missed.
+        """Call ``callback(*args)`` after ``delay`` seconds.
+
+        A delay of zero or less runs the callback at the next dispatch, never inside this call.
+
+        Args:
+            delay: Seconds from now, an int or a float.
+            callback: Called with ``args``, and released after the call.
+            slack: Seconds by which the call may be postponed, to share a wake-up with other timers. The postponed time is then
+                the deadline.
+            max_lateness: Skip the callback if it would start more than this many seconds after its deadline; ``on_missed``
+                then receives the task.
+            context: The ``contextvars.Context`` to run in. Default: an empty one.
+
+        Returns:
+            A TimerTask, which can cancel or reschedule the call, and can be awaited.
+
+        Raises:
+            TypeError: ``delay`` is not a number, or ``callback`` is not callable.
+            ValueError: ``delay`` is NaN or infinite.
+            OverflowError: The deadline does not fit into 64 bits of milliseconds.
+            TimerClosed: The timer is closed.
+            TimerFull: ``max_pending`` timers are pending.
+
+        O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> task = timer.call_later(1.5, print, "hello")
+            >>> timer.advance(1.5)
+            hello
         """
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)
@@ -62,7 +101,21 @@ cdef class BaseTimer:
         return core_call_later(self, delay, callback, hw_tuple_items(<PyObject*>args), len(args))
 
     def call_at(self, when, callback, *args, slack=0, max_lateness=None, context=None):
-        """The same at a time on the timer's clock, in seconds as `time()` gives them. O(1)."""
+        """Call ``callback(*args)`` at a time on the timer's clock.
+
+        Args:
+            when: Seconds on the clock that ``time()`` reads, which is usually not ``time.time()``. On a system clock, a time
+                more than ten years ahead raises a RuntimeWarning.
+            callback: As in call_later(), like the other arguments.
+
+        Returns:
+            A TimerTask.
+
+        Raises:
+            The errors of call_later().
+
+        O(1). Thread-safe.
+        """
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)
         if terms_are_asked_for(slack, max_lateness):
@@ -71,14 +124,31 @@ cdef class BaseTimer:
 
     def call_every(self, interval, callback, *args, missed_ticks="skip", slack=0, jitter=0, random=None, max_lateness=None,
                    context=None):
-        """Calls `callback(*args)` every `interval` seconds, first in one interval, until cancelled.
-        Times stand on a grid; no run starts while the one before it goes on. Of those that a long
-        run misses "skip" leaves out all, "burst" none, and "delay" starts a new grid at its end.
-        Returns the TimerTask, pending between two runs; each counts as one added and one expired.
-        `cancel()`, also in the callback, or `close()` ends it, no exception does; `reschedule()`
-        moves the next run alone. ValueError: the interval is not positive. O(1) a run. slack and
-        max_lateness: of each run. jitter: each is later by a random time of at most so many
-        seconds, by random.random(), a random.Random say, or the system. Neither moves the grid.
+        """Call ``callback(*args)`` every ``interval`` seconds, for the first time after one interval, until it is cancelled.
+
+        The runs follow a grid of intervals, and never overlap. An exception does not end the series; cancel(), also inside the
+        callback, and close() do. reschedule() moves the next run only.
+
+        Args:
+            interval: Seconds between two runs, positive.
+            callback: Called with ``args``.
+            missed_ticks: The treatment of grid times that a long run has missed. ``"skip"`` leaves them out, ``"burst"`` runs
+                once for each, and ``"delay"`` starts a new grid at the end of the run.
+            slack: As in call_later(), for each run.
+            jitter: Delay each run by a random time of up to this many seconds. The grid does not move.
+            random: The source of the jitter, an object with a random() method. Default: the system's random numbers.
+            max_lateness: As in call_later(), for each run.
+            context: As in call_later().
+
+        Returns:
+            A TimerTask, pending between two runs. Each run counts as one added and one expired timer.
+
+        Raises:
+            ValueError: ``interval`` is not positive, or another argument is out of range.
+            TimerClosed: The timer is closed.
+            TimerFull: ``max_pending`` timers are pending.
+
+        O(1) for each run. Thread-safe.
         """
         cdef PeriodicTask task = PeriodicTask.__new__(PeriodicTask)
         periodic_set_interval(task, interval, missed_ticks)
@@ -89,51 +159,68 @@ cdef class BaseTimer:
         return task
 
     def call_many(self, delays_ms, callback):
-        """Adds a timer for each delay, with no Python object for any. Returns a TimerBatch. O(1) each.
-        delays_ms is a one-dimensional buffer of int64 (NumPy, Arrow without nulls, array("q")), in
-        ms; it is copied, and the GIL released. `callback(indices)` gets an array("q") of those that
-        fell due, in order: all that are due when the executor comes to it (ManualTimer: a tick's).
-        Among other tasks it stands where its first index stood. TimerFull: nothing was added.
+        """Add a timer for each delay, without creating a Python object for any of them.
+
+        ``callback(indices)`` receives an ``array("q")`` of the indices that have expired, in order: all that are due when the
+        executor reaches the batch (in a ManualTimer, those of one tick). Among other tasks, the call has the place of its
+        first index.
+
+        Args:
+            delays_ms: Delays in milliseconds, a one-dimensional buffer of int64: a NumPy or Arrow array without nulls, or an
+                ``array("q")``. It is copied, and the GIL is released.
+            callback: Called with the expired indices.
+
+        Returns:
+            A TimerBatch, which can cancel, reschedule, and extend the timers.
+
+        Raises:
+            TypeError: ``delays_ms`` is not such a buffer, or ``callback`` is not callable.
+            TimerClosed: The timer is closed.
+            TimerFull: More than ``max_pending`` timers would be pending. Nothing was added.
+
+        O(1) for each delay. Thread-safe.
         """
         core_ready(self)
         return timer_batch_add(self, delays_ms, callback)
 
     def group(self):
-        """A new TimerGroup: timers that belong together, of one connection, say, to cancel at once."""
+        """Return a new TimerGroup: timers that can be cancelled together, such as those of one connection. O(1)."""
         return core_group(self)
 
-    # --- looking -------------------------------------------------------------------------------------------------
+    # --- inspection ----------------------------------------------------------------------------------------------
 
     def __len__(self):
-        """How many timers are pending, each of a batch counted. O(1)."""
+        """Return the number of pending timers, including those of batches. O(1)."""
         core_set_up(self)
         return timer_count(self.timer)
 
     def __bool__(self):
-        """True, also with nothing pending."""
+        """Return True, also if no timer is pending."""
         return True
 
     def pending(self):
-        """The pending tasks, in the order in which they will run, without batches. O(n log n)."""
+        """Return the pending tasks in the order in which they will run, without batches. O(n log n). Thread-safe."""
         core_set_up(self)
         return timer_pending(self.timer)
 
     def time(self):
-        """The time on the timer's clock, in seconds: that of time.monotonic(), if not told otherwise."""
+        """Return the time on the timer's clock in seconds. By default this is the clock of ``time.monotonic()``."""
         cdef Instant now
         core_set_up(self)
         timer_read_clock(self.timer, &now)
         return (<object>now.ms * NS_PER_MS + now.ns) / 1e9
 
     def stats(self):
-        """A TimerStats: all counters at one moment."""
-        *counters, missed, p50, p99, worst = self._counters()
+        """Return a TimerStats with all counters, read at one moment. O(1). Thread-safe."""
+        core_set_up(self)
+        *counters, missed, p50, p99, worst = core_counters(self)
         return TimerStats(*counters, Lateness_(p50, p99, worst), missed)
 
     @property
     def next_deadline(self):
-        """Nothing runs before this, in seconds on the timer's clock; None: nothing is pending. O(1).
-        To the tick for what is due within wheel_size ticks, else when its bucket begins.
+        """Time in seconds, on the timer's clock, before which nothing runs; None if nothing is pending. O(1).
+
+        Exact to the tick for deadlines within wheel_size ticks. For later ones it is the beginning of their bucket.
         """
         cdef int64_t next_ms = 0
         cdef bint found
@@ -153,50 +240,20 @@ cdef class BaseTimer:
 
     @property
     def closed(self):
-        """True from close() on, and for a timer that was never set up."""
+        """True after close(), and for a timer whose __init__() was not called."""
         return self.timer is NULL or hw_peek(&self.timer.closed) != 0
 
     @property
     def tick_ms(self):
-        """The length of a tick, in ms."""
+        """Length of a tick in milliseconds."""
         core_set_up(self)
         return self.timer.wheel.levels[0].tick_ms
 
     @property
     def wheel_size(self):
-        """Buckets a level."""
+        """Number of buckets per level."""
         core_set_up(self)
         return self.timer.wheel.wheel_size
-
-    def _counters(self):
-        """added, expired, cancelled, cascaded, wakeups, pending, levels, missed, and lateness p50, p99, max in ms."""
-        cdef Timer* timer = self.timer
-        cdef int64_t added, expired, cancelled, cascaded, wakeups, pending, missed
-        cdef int32_t levels
-        cdef double p50, p99, worst
-        core_set_up(self)
-        lock_with_gil(timer)
-        added, expired, cancelled = timer.added, timer.expired, timer.cancelled
-        cascaded, wakeups, pending = timer.wheel.cascaded, timer.wakeups, timer.pending
-        levels, missed = timer.wheel.level_count, timer.missed
-        p50 = lateness_quantile_ms(&timer.lateness, 0.5)
-        p99 = lateness_quantile_ms(&timer.lateness, 0.99)
-        worst = timer.lateness.max_us / 1000.0
-        lock_release(timer)
-        return added, expired, cancelled, cascaded, wakeups, pending, levels, missed, p50, p99, worst
-
-    def _look(self, int32_t columns):
-        """For a live page: (_counters(), timers that fell due and wait for the executor, whether they are more than that,
-        [(us late at most, how many)], and of each level (tick_ms, interval_ms, how many buckets hold something, buckets to
-        a column, [timers of each column]), the columns from the level's clock on, `columns` at most, an even number).
-
-        The counters are of one moment; the rest is counted after it, in slices, with lock and GIL given up in between.
-        O(pending + levels * wheel_size).
-        """
-        if not 2 <= columns <= 4096 or columns % 2:
-            raise ValueError(f"columns must be even, from 2 to 4096, not {columns}")
-        counters = self._counters()
-        return (counters, *timer_occupancy(self.timer, counters[6], columns))
 
     def __repr__(self):
         if self.timer is NULL:
@@ -204,27 +261,45 @@ cdef class BaseTimer:
         state = "closed" if self.closed else f"{len(self)} pending"
         return f"<{type(self).__name__} {self.name!r}, {state}>"
 
-    # --- the end -------------------------------------------------------------------------------------------------
+    # --- closing -------------------------------------------------------------------------------------------------
 
     def close(self, *, run_pending=False, timeout=None):
-        """Refuses timers from now on, ends the threads, and returns what had not run, in order.
-        That is tasks, cancelled but with callback and args, and batches, once each: `indices()`.
-        run_pending: first runs all that is pending, before its time, on the executor. timeout: how
-        many seconds to wait for running callbacks; None: until they end. Inside a callback there is
-        no wait for that one. Closing again returns an empty list; but where a close() was
-        interrupted, or a callback raised in it, it goes on, and returns what the first would have.
+        """Refuse new timers, end the threads, and return the tasks and batches that had not run.
+
+        Inside a callback, close() does not wait for that callback. A second close() returns an empty list. If a close() was
+        interrupted, or a callback raised in it, the next one continues and returns what the first one would have.
+
+        Args:
+            run_pending: First run everything that is pending on the executor, before its deadline.
+            timeout: Seconds to wait for running callbacks. Default: until they end.
+
+        Returns:
+            A list in the order of the deadlines. Tasks are cancelled but keep their callbacks and arguments. A batch appears
+            once; its ``indices()`` are those that had not run.
+
+        O(pending). Thread-safe.
         """
         timeout = check_timeout(timeout)
         if self.timer is NULL or not core_begin_close(self):
-            return []                   # never set up, or another close() returns what there is
+            return []                   # never set up, closed, or being closed by another thread
         return core_close(self, bool(run_pending), timeout, None)
 
     def dump(self, *, timeout=None, now=None):
-        """Closes as close(timeout=timeout) does, and returns what had not run as bytes for load().
-        DumpError: something cannot be pickled; nothing has changed then. now: the seconds since
-        1970 that it is, time.time() by itself. What an executor has been given runs there.
+        """Close the timer like close(), and return what had not run as bytes for load().
+
+        Tasks that an executor has received still run there.
+
+        Args:
+            timeout: Seconds to wait for running callbacks. Default: until they end.
+            now: Seconds since 1970. Default: ``time.time()``.
+
+        Raises:
+            DumpError: A task cannot be pickled, or a batch is pending. The timer is unchanged.
+            TimerClosed: The timer is closed.
+
+        O(pending). Thread-safe.
         """
-        # What is written does not pass through Python code, where an interruption could come, before the caller has it.
+        # The bytes reach the caller without passing through Python code, where an interruption could lose them.
         timeout = check_timeout(timeout)
         core_set_up(self)
         write = self._begin_dump(now)
@@ -239,107 +314,54 @@ cdef class BaseTimer:
     def __exit__(self, *exc_info):
         self.close()
 
-    def _facts(self, TimerTask task not None):
-        """For dump(): what task_facts says of a task."""
-        return task_facts(task)
+    # --- Hooks that a face implements ----------------------------------------------------------------------------
 
-    def _writable(self, bint anew):
-        """For dump(): what is pending, or runs and comes back, and was not given to _set_writable. anew: all of it."""
-        core_set_up(self)
-        return core_writable(self, anew)
-
-    def _set_writable(self, TimerTask task not None):
-        task_mark(task, TASK_WRITABLE, True)
-
-    def _has_batches(self):
-        """Whether anything is pending of a batch."""
-        cdef bint has_batches
-        core_set_up(self)
-        lock_with_gil(self.timer)
-        has_batches = self.timer.batches is not NULL
-        lock_release(self.timer)
-        return has_batches
-
-    def _close_if_writable(self):
-        """For dump(): closes the timer if all that is pending at this moment was given to _set_writable. Whether it did."""
-        core_set_up(self)
-        return core_close_if_writable(self)
-
-    def _begin_dump(self, now):
-        """For subclasses: closes the timer when all can be written. Returns the function that writes what had not run."""
+    def _start_threads(self):
+        """Start the threads, in the first add and in the first add after a fork. Must call _set_started()."""
         raise NotImplementedError
 
-    def _add_records(self, list records not None, list tasks not None):
-        """For load(): adds a task for each (callback, args, kwargs, random, ns from now, terms, repeats), all or none, and
-        appends them to the empty list."""
-        core_set_up(self)
-        if tasks:
-            raise ValueError("the list for the tasks must be empty")
-        core_add_records(self, records, tasks)
+    def _end_threads(self, run_pending, timeout):
+        """Stop the threads and wait for running callbacks, as a part of close()."""
+        raise NotImplementedError
 
-    def _close(self, bint finishing=False):
-        """Refuses adds from now on. False if it was closed before. finishing: but for alarms of containers, until the next
-        _close(), unless that has been already."""
-        cdef bint first
-        core_set_up(self)
-        with nogil:
-            first = timer_close(self.timer, finishing)
-        return first
+    def _report_error(self, source, error):
+        """Report an exception that the callback of a task or batch has raised."""
+        raise NotImplementedError
 
-    def _is_finishing(self):
-        """Whether it is between _close(True) and _close()."""
-        core_set_up(self)
-        return hw_peek(&self.timer.finishing) != 0
+    def _report_missed(self, task):
+        """Report a task that was too late to run. Does nothing by default."""
 
-    def _left(self):
-        """How many are pending, and how many alarms of containers were taken and have not been set again yet, if they are to
-        be. Both of one moment, because an alarm goes to and fro between the two."""
-        cdef int64_t pending, ringing
-        core_set_up(self)
-        lock_with_gil(self.timer)
-        pending, ringing = self.timer.pending, self.timer.ringing
-        lock_release(self.timer)
-        return pending, ringing
+    def _begin_dump(self, now):
+        """Close the timer once all pending tasks can be written. Return the function that writes tasks as bytes."""
+        raise NotImplementedError
 
-    def _give_back(self, tasks):
-        """For subclasses: close() is about to return these. It may come more than once, if it is interrupted."""
+    def _before_return(self, tasks):
+        """Receive the tasks that close() is about to return; again, if that is interrupted. Does nothing by default."""
 
-    def _take_back(self, HandedOut handed not None):
-        """For close(): what was handed out and not begun is among what it returns. False if it was begun."""
-        return handed.timer is self and handed_take_back(handed)
+    def _keeps_at_fork(self):
+        """Return True if pending tasks stay pending in a forked child, which is the default."""
+        return True
 
-    def _make_all_ready(self):
-        """Everything that is pending is ready at once, in order."""
-        core_set_up(self)
-        hw_poke(&self.timer.hurried, True)
-        with nogil:
-            timer_advance(self.timer, INT64_MAX)
-
-    def _stop(self, bint drain):
-        core_set_up(self)
-        with nogil:
-            timer_stop(self.timer, drain)
-
-    # --- threads -------------------------------------------------------------------------------------------------
-
-    def _set_up(self, tick_ms, wheel_size, start_ms, clock, never_early, max_pending):
-        """clock: "monotonic", "boottime", "manual", or a callable returning milliseconds."""
-        core_make(self, tick_ms, wheel_size, start_ms, clock, never_early, max_pending)
+    # --- Services for faces: construction and threads ------------------------------------------------------------
 
     def _check_new(self):
-        """A second __init__ must not take a timer apart that is in use."""
+        """Raise ValueError if __init__() was called before."""
         core_check_new(self)
 
-    def _prepare(self, bint has_worker):
-        """Called before the threads start (again)."""
-        core_prepare(self, has_worker)
+    def _set_up(self, tick_ms, wheel_size, start_ms, clock, never_early, max_pending):
+        """Create the timer. clock: "monotonic", "boottime", "manual", or a callable that returns milliseconds."""
+        core_make(self, tick_ms, wheel_size, start_ms, clock, never_early, max_pending)
+
+    def _open_waker(self, bint has_worker):
+        """Prepare for threads. has_worker: an executor's thread calls _await_work()."""
+        core_open_waker(self, has_worker)
 
     def _start_role(self, int role, start):
-        """Calls start(), which starts a thread, unless the role is taken."""
+        """Call start(), which starts a thread, unless the role is taken. Role 0 is the reaper, 1 the executor."""
         core_start_role(self, role, start)
 
     def _take_role(self, int role):
-        """The generation of the process if the calling thread is the one for the role from now on; else None."""
+        """Give a role to the calling thread and return the generation of the process; None if the role is not available."""
         cdef int64_t generation
         core_set_up(self)
         role_check(role)
@@ -348,86 +370,74 @@ cdef class BaseTimer:
         return None if generation < 0 else generation
 
     def _leave_role(self, int role, int64_t generation):
+        """Release the role of a thread that ends."""
         core_set_up(self)
         role_check(role)
         with nogil:
             timer_leave_role(self.timer, role, generation)
 
-    def _be_started(self):
-        """Calls _start(), if need be, as before an add."""
+    def _ensure_started(self):
+        """Call _start_threads() if necessary, as before an add."""
         core_ready(self)
 
     def _set_started(self):
-        """Adds need not call _start() any more."""
+        """Record that the threads run, so that adds need not call _start_threads()."""
         core_set_up(self)
         hw_poke(&self.timer.started, True)
 
     def _generation(self):
-        """How often the process has been forked since the timer was made."""
+        """Return how often the process has been forked since the timer was created."""
         core_set_up(self)
         return self.timer.generation
 
+    def _after_fork(self):
+        """Drop or keep the pending tasks in a forked child. Does nothing elsewhere, or if it was called before."""
+        core_set_up(self)
+        core_after_fork(self)
+
+    # --- Services for faces: waiting and running -----------------------------------------------------------------
+
     def _reap(self, int64_t generation):
-        """The reaper's wait. True: hand out what is ready; False: end."""
+        """Wait as the reaper. Return True to dispatch the ready entries, False to end the thread."""
         return core_reap(self, generation)
 
-    def _is_stopping(self):
-        core_set_up(self)
-        return hw_flag(&self.timer.stopping) != 0
-
-    def _advance_clock(self, int64_t timeout_ns):
-        """One turn of a reaper that the caller is: True if a bucket was taken, or something is ready."""
-        return core_advance_clock(self, timeout_ns)
-
     def _await_work(self, int64_t generation):
-        """The executor thread's wait. True: run what is ready; False: end."""
+        """Wait as the executor's thread. Return True to run the ready entries, False to end the thread."""
         cdef bint go_on
         core_set_up(self)
         with nogil:
             go_on = timer_await_work(self.timer, generation)
         return go_on
 
-    def _start(self):
-        """For subclasses: starts the threads."""
-        raise NotImplementedError
+    def _advance_clock(self, int64_t timeout_ns):
+        """Do one step of the reaper in the caller's thread. Return True if a bucket was taken or an entry is ready."""
+        return core_advance_clock(self, timeout_ns)
 
-    def _end_threads(self, run_pending, timeout):
-        """For subclasses: the part of close() that waits."""
-        raise NotImplementedError
+    def _advance_by(self, seconds):
+        """Implement ManualTimer.advance."""
+        core_advance_by(self, seconds)
 
-    def _report(self, source, error):
-        """For subclasses: a callback of a task or batch has raised this."""
-        raise NotImplementedError
-
-    def _miss(self, task):
-        """For subclasses: a task was too late to run."""
-
-    def _after_fork(self):
-        """In a forked child: no thread of the timer is there, and what was pending is dropped or kept. It comes by itself,
-        or else before the first add."""
-        core_set_up(self)
-        core_after_fork(self)
-
-    def _keeps_at_fork(self):
-        """Whether what is pending stays so in a forked child."""
-        return True
-
-    # --- handing out ---------------------------------------------------------------------------------------------
+    def _advance_to(self, when):
+        """Implement ManualTimer.advance_to."""
+        core_advance_to(self, when)
 
     def _run_ready(self, bint in_caller=False):
-        """Runs everything that is ready, here and now, in order.
+        """Run everything that is ready, in order, in this thread.
 
-        in_caller: this is a thread of the user's: a Ctrl-C ends it, also between callbacks that are compiled.
+        in_caller: this is a thread of the user, where Ctrl-C must also stop a series of compiled callbacks.
         """
         core_set_up(self)
         core_run_ready(self, in_caller)
 
-    def _hand_out(self, dict registry, again, submit, bint in_caller):
-        """Takes out what is ready, each as a HandedOut, and calls submit(handed_out) for it."""
-        core_hand_out(self, registry, again, submit, in_caller)
+    def _dispatch(self, dict registry, again, submit, bint in_caller):
+        """Take out everything that is ready, and call submit(handed_out) for each HandedOut.
+
+        registry: receives each HandedOut until it is finished. again: a deque of those whose submit() was interrupted.
+        """
+        core_dispatch(self, registry, again, submit, in_caller)
 
     def _restart(self, source):
-        """After a run: puts a task of call_every back. Anything else stays as it is."""
+        """Add a task of call_every again after its run. Ignore any other source."""
         cdef PeriodicTask task
         core_set_up(self)
         if isinstance(source, PeriodicTask):
@@ -441,15 +451,132 @@ cdef class BaseTimer:
                     task_cancel(task)
                 if self._raises:
                     raise
-                self._report(task, error)
+                self._report_error(task, error)
 
-    def _advance_by(self, seconds):
-        """ManualTimer.advance."""
-        core_advance_by(self, seconds)
+    # --- Services for faces: closing -----------------------------------------------------------------------------
 
-    def _advance_to(self, when):
-        """ManualTimer.advance_to."""
-        core_advance_to(self, when)
+    def _close(self, bint finishing=False):
+        """Refuse adds from now on. Return False if the timer was closed before.
+
+        finishing: still accept alarms of containers, until the next _close().
+        """
+        cdef bint first
+        core_set_up(self)
+        with nogil:
+            first = timer_close(self.timer, finishing)
+        return first
+
+    def _is_finishing(self):
+        """Return True between _close(True) and _close()."""
+        core_set_up(self)
+        return hw_peek(&self.timer.finishing) != 0
+
+    def _outstanding(self):
+        """Return the number of pending timers, and of container alarms that have expired and may be set again.
+
+        Both are read at one moment, because an alarm alternates between the two.
+        """
+        cdef int64_t pending, ringing
+        core_set_up(self)
+        lock_with_gil(self.timer)
+        pending, ringing = self.timer.pending, self.timer.ringing
+        lock_release(self.timer)
+        return pending, ringing
+
+    def _make_all_ready(self):
+        """Make everything that is pending ready now, in order."""
+        core_set_up(self)
+        hw_poke(&self.timer.hurried, True)
+        with nogil:
+            timer_advance(self.timer, INT64_MAX)
+
+    def _stop(self, bint drain):
+        """Tell the threads to end: now, or with `drain` once nothing is ready."""
+        core_set_up(self)
+        with nogil:
+            timer_stop(self.timer, drain)
+
+    def _is_stopping(self):
+        """Return True after _stop(False)."""
+        core_set_up(self)
+        return hw_flag(&self.timer.stopping) != 0
+
+    def _take_back(self, HandedOut handed not None):
+        """Add a HandedOut whose run has not begun to the result of close(). Return False if it has begun."""
+        return handed.timer is self and handed_take_back(handed)
+
+    # --- Services for faces: dump, load, and the live view -------------------------------------------------------
+
+    def _task_facts(self, TimerTask task not None):
+        """Return the fields of a task that dump() writes; None if the task cannot be written."""
+        return task_facts(task)
+
+    def _unmarked_tasks(self, bint restart):
+        """Return the pending and running tasks that were not passed to _mark_writable(). restart: clear all marks first."""
+        core_set_up(self)
+        return core_writable(self, restart)
+
+    def _mark_writable(self, TimerTask task not None):
+        """Record that dump() can write a task."""
+        task_mark(task, TASK_WRITABLE, True)
+
+    def _has_batches(self):
+        """Return True if timers of a batch are pending."""
+        cdef bint has_batches
+        core_set_up(self)
+        lock_with_gil(self.timer)
+        has_batches = self.timer.batches is not NULL
+        lock_release(self.timer)
+        return has_batches
+
+    def _close_if_writable(self):
+        """Close the timer if all pending tasks are marked at this moment. Return whether it did."""
+        core_set_up(self)
+        return core_close_if_writable(self)
+
+    def _add_records(self, list records not None, list tasks not None):
+        """Add a task for each record of load(), all or none, and append them to the empty list `tasks`.
+
+        A record is (callback, args, kwargs, random, ns from now, terms, repeats).
+        """
+        core_set_up(self)
+        if tasks:
+            raise ValueError("the list for the tasks must be empty")
+        core_add_records(self, records, tasks)
+
+    def _occupancy(self, int32_t columns):
+        """Measure for the live view how full the buckets are.
+
+        Returns:
+            A tuple of the counters of core_counters(); the number of ready timers, and whether there are more; a list of
+            (lateness in us, number of timers); and for each level (tick_ms, interval_ms, non-empty buckets, buckets per column,
+            [timers of each column]). Columns begin at the level's clock; there are at most `columns`.
+
+        The counters are of one moment. The rest is counted later, in slices, with lock and GIL released in between.
+        O(pending + levels * wheel_size).
+        """
+        if not 2 <= columns <= 4096 or columns % 2:
+            raise ValueError(f"columns must be an even number from 2 to 4096, got {columns}")
+        core_set_up(self)
+        counters = core_counters(self)
+        return (counters, *timer_occupancy(self.timer, counters[6], columns))
 
 
-hw_set_name(<PyObject*>BaseTimer, "hwheel.types.BaseTimer")     # see task.pxi
+cdef tuple core_counters(BaseTimer self):
+    """Return (added, expired, cancelled, cascaded, wakeups, pending, levels, missed, p50, p99, and maximum lateness in ms)."""
+    cdef Timer* timer = self.timer
+    cdef int64_t added, expired, cancelled, cascaded, wakeups, pending, missed
+    cdef int32_t levels
+    cdef double p50, p99, worst
+    lock_with_gil(timer)
+    added, expired, cancelled = timer.added, timer.expired, timer.cancelled
+    cascaded, wakeups, pending = timer.wheel.cascaded, timer.wakeups, timer.pending
+    levels, missed = timer.wheel.level_count, timer.missed
+    p50 = lateness_quantile_ms(&timer.lateness, 0.5)
+    p99 = lateness_quantile_ms(&timer.lateness, 0.99)
+    worst = timer.lateness.max_us / 1000.0
+    lock_release(timer)
+    return added, expired, cancelled, cascaded, wakeups, pending, levels, missed, p50, p99, worst
+
+
+hw_set_name(<PyObject*>BaseTimer, "hwheel.types.BaseTimer")     # see task/timer_task.pxi

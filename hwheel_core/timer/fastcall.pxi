@@ -1,4 +1,4 @@
-# The common way into call_later and call_at, of a timer and of a group: positional arguments, and no tuple made of them.
+# Fast calls of call_later and call_at, of a timer and of a group: positional arguments are not collected in a tuple.
 
 
 cdef PyMethodDef core_call_later_def
@@ -12,7 +12,7 @@ cdef object common_group_call_at = None
 
 
 cdef object core_call_slowly(object method, PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
-    """Calls Cython's method, which knows about keywords and missing arguments."""
+    """Call the method that Cython compiled, which handles keywords and missing arguments."""
     cdef tuple names = () if keywords is NULL else <tuple>keywords
     cdef list positional = []
     cdef dict named = {}
@@ -48,8 +48,8 @@ cdef object group_call_at_fast(PyObject* self, PyObject** args, Py_ssize_t count
     return group_call_at(<TimerGroup>self, <object>args[0], <object>args[1], args + 2, count - 2)
 
 
-# A method in the type's dict is replaced by one with another calling convention. If there were no such method, importing the
-# core would fail here. If CPython kept using the old one, calls would be right and slower: no test, but `make bench` tells.
+# Replace the methods in the types' dicts. If a method did not exist, importing the core would fail here. If CPython kept using
+# the old method, calls would be correct but slower; only `make bench` would show it.
 common_call_later = <object>hw_speed_up(<PyObject*>BaseTimer, "call_later", &core_call_later_def, <void*>core_call_later_fast)
 common_call_at = <object>hw_speed_up(<PyObject*>BaseTimer, "call_at", &core_call_at_def, <void*>core_call_at_fast)
 common_group_call_later = <object>hw_speed_up(<PyObject*>TimerGroup, "call_later", &group_call_later_def,

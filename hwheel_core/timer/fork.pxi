@@ -1,8 +1,8 @@
 # Fork handlers for all Timers.
 #
-# These are C handlers (pthread_atfork), not Python ones. They run inside fork(), after all Python handlers, so no Python handler
-# can need a lock that is held here. The forking thread holds the GIL. It may wait for a lock with it, because no thread waits
-# for the GIL while it holds a lock.
+# These are C handlers (pthread_atfork), not Python ones. They run inside fork(), after all Python handlers, so no Python
+# handler can need a lock that is held here. The forking thread holds the GIL. It may wait for a lock with it, because no thread
+# waits for the GIL while it holds a lock.
 
 
 cdef void batch_forget_hand_out(Batch* self) noexcept nogil:
@@ -67,7 +67,7 @@ cdef void after_fork_in_child() noexcept nogil:
         timer.roles[ROLE_REAPER] = timer.roles[ROLE_EXECUTOR] = ROLE_FREE
         hw_poke(&timer.started, False)
         timer.wheel.bookmarks = NULL    # of threads of the parent
-        hw_poke(&timer.forked, True)             # until core_after_fork (threads.pxi)
+        hw_poke(&timer.forked, True)             # until core_after_fork (lifecycle.pxi)
         timer.generation += 1
         hw_waker_close(&timer.waker)    # closes only the child's copies
         batch = timer.batches

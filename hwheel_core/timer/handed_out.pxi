@@ -1,33 +1,35 @@
-# HandedOut: what was taken out of a timer for an executor that is not the timer's own, from then on until it is over.
+# HandedOut: a task, or expired timers of a batch, that was taken out of a timer for an executor of the user.
 #
-# It is begun once, whoever asks: the executor, which may be given it twice, because a submit() that was interrupted is made
-# again; or close(), which takes back what has not begun. And it is finished once: at the end of its run, or, if that was
-# in another process, when the executor's future is done.
+# A HandedOut is submitted to the executor and represents the run until its end. It begins once: in the executor, which may
+# receive it twice because an interrupted submit() is repeated, or in close(), which takes back runs that have not begun. It
+# finishes once: at the end of the run, or, for a run in another process, when the executor's future is done. Another process
+# receives only the call (HandedOut.__reduce__).
 #
-# It is what the executor is given. In this process the executor brings it back, and it knows what became of it; to another
-# process only the call goes. So also where an executor never lets go of what it has not run, the callback is released.
+# A finished HandedOut releases the callback. So the callback is released even if the executor keeps its work items forever.
 
 
 def no_operation():
-    """Run for a task that has neither a callback nor a run() of its own."""
+    """Do nothing, for a task without a callback and without its own run()."""
 
 
 cdef list core_not_run(BaseTimer self):
-    """What close() is to return, so far."""
+    """Return the list of tasks that close() has collected so far."""
     if self.not_run is None:
         self.not_run = []
-    list_drop_room(self.not_run)        # of a thread that is not here: this is the child of a fork
+    list_drop_room(self.not_run)        # in the child of a fork: of a thread of the parent
     return self.not_run
 
 
 def call_for_result(callback, *args, **kwargs):
-    """In another process, where what the callback returns is to be sent back. Otherwise it is not, because nobody who does
-    not want it should have to return something that can be pickled."""
+    """Call the callback in another process and send its result back.
+
+    Only used for awaited tasks: otherwise the result of a callback need not be picklable.
+    """
     return callback(*args, **kwargs)
 
 
 def call_elsewhere(callback, args, kwargs, is_awaited):
-    """What arrives of a HandedOut in another process."""
+    """Return the function that represents a HandedOut in another process."""
     if is_awaited:
         return functools.partial(call_for_result, callback, *args, **kwargs)
     return functools.partial(callback, *args, **kwargs)
@@ -41,14 +43,14 @@ cdef inline bint handed_is_begun(HandedOut self) noexcept:
 
 
 cdef bint handed_drop_call(HandedOut self) except False:
-    """It is over, and holds on to nothing: the executor's future, which may hold on to this, would keep it all alive."""
+    """Release everything: the executor's future may keep a finished HandedOut alive."""
     self.registry.pop(self.number, None)
     self.future = self.source = self.callback = self.args = self.kwargs = self.indices = None
     return True
 
 
-cdef bint handed_finish(HandedOut self, bint is_over) except False:
-    """is_over: it will not run any more."""
+cdef bint handed_finish(HandedOut self, bint will_not_run) except False:
+    """Finish the run: add a task of call_every again, and signal. will_not_run: release the call."""
     cdef bint first
     cdef object source = self.source
     with cython.critical_section(self):
@@ -56,7 +58,7 @@ cdef bint handed_finish(HandedOut self, bint is_over) except False:
         self.is_finished = True
     if not first or self.registry is None:
         return True
-    if is_over:
+    if will_not_run:
         handed_drop_call(self)
     else:
         self.registry.pop(self.number, None)
@@ -68,23 +70,24 @@ cdef bint handed_finish(HandedOut self, bint is_over) except False:
             try:
                 self.finish_signal.release()
             except RuntimeError:
-                pass                    # nobody has looked since the last time
+                pass                    # the last signal is still set
     return True
 
 
 cdef int64_t handed_out_count = 0
 
 
-cdef HandedOut core_hand_out_next(BaseTimer self, dict registry):
-    """The next of what is ready, in the registry; None when there is nothing.
+cdef HandedOut core_dispatch_next(BaseTimer self, dict registry):
+    """Take the next ready entry, and enter it in the registry. Return None if nothing is ready.
 
-    All memory is there before something cannot go back any more; where there is none, it stays the next."""
+    All memory is allocated before the entry is taken for good. If an allocation fails, the entry stays the next.
+    """
     cdef HandedOut handed = HandedOut.__new__(HandedOut)
     handed.timer = self
     handed.registry = registry
     handed.generation = self.timer.generation
     handed.number = hw_count_add(&handed_out_count, 1)
-    registry[handed.number] = None      # room for it
+    registry[handed.number] = None      # reserves room
     try:
         if handed_take_next(handed):
             registry[handed.number] = handed
@@ -96,7 +99,7 @@ cdef HandedOut core_hand_out_next(BaseTimer self, dict registry):
 
 
 cdef bint handed_take_next(HandedOut self) except -1:
-    """Takes the next of what is ready. False: nothing is."""
+    """Take the next ready entry. Return False if nothing is ready."""
     cdef Timer* timer = self.timer.timer
     cdef Instant now
     cdef Entry* entry
@@ -110,7 +113,7 @@ cdef bint handed_take_next(HandedOut self) except -1:
             return handed_set_task(self, entry_task(entry))
         batch = <TimerBatch>entry_batch(entry).object
         self.source = batch
-        self.callback = batch_callback(batch)   # before the last index is out and somebody may release it
+        self.callback = batch_callback(batch)   # first: taking the last index may release it
         self.indices = timer_batch_room(batch, None)
         try:
             self.args = (self.indices,)
@@ -125,12 +128,12 @@ cdef bint handed_take_next(HandedOut self) except -1:
 
 
 cdef inline bint task_is_only_a_call(TimerTask self) noexcept:
-    """Nothing of it needs to be there for its run but the callback and its arguments."""
+    """Return True if a run needs only the callback and its arguments, not the task itself."""
     return not task_has_attributes(self) or type(self) is TermsTask or type(self) is GroupTermsTask
 
 
 cdef object handed_bound(object method):
-    """The same method of the same object, given away (hw_give_away) where that is not sure to be new."""
+    """Return the same bound method; without a GIL a new object, given away (hw_give_away)."""
     cdef object bound = method
     if HW_FREE_THREADED and isinstance(method, types.MethodType):
         bound = types.MethodType(method.__func__, method.__self__)
@@ -139,7 +142,7 @@ cdef object handed_bound(object method):
 
 
 cdef bint handed_set_task(HandedOut self, TimerTask task) except -1:
-    """A task that was taken out. When there is no memory to hand it out, it goes back."""
+    """Set the call of a task that was taken out. If an allocation fails, put the task back."""
     cdef bint repeats = task_flags(&task.task) & TASK_REPEATS
     cdef bint is_plain = task_is_only_a_call(task)
     self.source = task
@@ -166,12 +169,12 @@ cdef bint handed_set_task(HandedOut self, TimerTask task) except -1:
         raise
     if is_plain:
         task_drop_call(task)
-    Py_DECREF(task)                     # the wheel's reference, of task_schedule
+    Py_DECREF(task)                     # the wheel's reference, from task_schedule
     return True
 
 
 cdef bint handed_cancel_future(HandedOut self) except -1:
-    """False if the future says that the run has begun. One that cannot be asked is not needed: begin() decides."""
+    """Return False if the future says that the run has begun. If it cannot say, begin() decides."""
     if self.future is None:
         return True
     try:
@@ -181,14 +184,14 @@ cdef bint handed_cancel_future(HandedOut self) except -1:
 
 
 cdef bint handed_set_call_back(HandedOut self, TimerTask task) except False:
-    """Undoes that of handed_set_task which has moved the call out of the task."""
+    """Move the call back into the task, as it was before handed_set_task."""
     if task_is_only_a_call(task) and self.callback is not no_operation:
         task_set_call(task, self.callback, self.args, self.kwargs)
     return True
 
 
 cdef bint handed_is_too_late(HandedOut self) except -1:
-    """Whether its time is over for it. Where the clock fails nobody can say so."""
+    """Return True if the task is later than its max_lateness, False if the clock fails."""
     cdef Instant now
     if not isinstance(self.source, TermsTask):
         return False
@@ -200,65 +203,81 @@ cdef bint handed_is_too_late(HandedOut self) except -1:
 
 
 cdef bint handed_miss(HandedOut self) except False:
-    """In the place of its run."""
+    """Report the task as missed instead of running it."""
     handed_set_call_back(self, self.source)
     return core_miss(self.timer, self.source)
 
 
-cdef bint handed_take_back(HandedOut self) except -1:
-    """Undoes core_hand_out_next, if the run has not begun. It may be interrupted, and called again."""
-    cdef Timer* timer = self.timer.timer
-    cdef TimerTask task = None
-    cdef object source = self.source
-    cdef list not_run
-    cdef int64_t count = 1
-    cdef bint first = True, over
-    self.is_taken_back = True           # so that the future's end means nothing any more
+cdef bint handed_claim(HandedOut self) except -1:
+    """Claim a run that has not begun for close(). Return False if it has begun or finished."""
+    cdef bint over
     if self.is_finished or handed_is_begun(self) or not handed_cancel_future(self) or not self.begin():
-        self.is_taken_back = False
         return False
     with cython.critical_section(self):
         over = self.is_finished         # by the end of its future, just now
         self.is_finished = True
-    if over:
+    return not over
+
+
+cdef bint handed_set_back(HandedOut self) except -1:
+    """Move the call back into the task or batch. Return False if the batch is in the result of close() already."""
+    if self.indices is None:
+        handed_set_call_back(self, self.source)
+        return True
+    cdef bint first = timer_batch_keep(self.source, self.indices)
+    batch_set_callback(self.source, self.callback)
+    return first
+
+
+cdef void handed_count_returned(HandedOut self) noexcept:
+    """Count the timers as returned by close() instead of expired, and cancel a task."""
+    cdef Timer* timer = self.timer.timer
+    cdef int64_t count = 1 if self.indices is None else len(self.indices)
+    cdef Task* task = &(<TimerTask>self.source).task if self.indices is None else NULL
+    lock_with_gil(timer)
+    timer.expired -= count
+    timer.returned += count
+    if task is not NULL and task_state(task) != TASK_PENDING:
+        hw_poke(&task.state, TASK_CANCELLED)
+        task_rest_no_more_locked(timer, task)
+        if task_flags(task) & TASK_MEMBER:
+            group_leave_locked(task)
+    lock_release(timer)
+
+
+cdef bint handed_take_back(HandedOut self) except -1:
+    """Undo core_dispatch_next if the run has not begun, and add the task or batch to the result of close().
+
+    It may be interrupted and called again.
+    """
+    cdef object source = self.source
+    cdef bint is_task = self.indices is None
+    cdef list not_run
+    self.is_taken_back = True           # from now on the end of the future means nothing
+    if not handed_claim(self):
         self.is_taken_back = False
         return False
     not_run = core_not_run(self.timer)
     try:
         list_make_room(not_run)
-        if self.indices is not None:
-            first = timer_batch_keep(self.source, self.indices)
-            batch_set_callback(self.source, self.callback)
-            count = len(self.indices)
+        if handed_set_back(self):
+            list_fill_room(not_run, source)
         else:
-            task = self.source
-            handed_set_call_back(self, task)            # its group has been left
+            list_drop_room(not_run)
     except MemoryError:
         list_drop_room(not_run)
         self.is_finished = self.begun = False
         raise
-    lock_with_gil(timer)
-    timer.expired -= count
-    timer.returned += count
-    if task is not None and task_state(&task.task) != TASK_PENDING:
-        hw_poke(&task.task.state, TASK_CANCELLED)
-        task_rest_no_more_locked(timer, &task.task)
-        if task_flags(&task.task) & TASK_MEMBER:
-            group_leave_locked(&task.task)
-    lock_release(timer)
-    if first:
-        list_fill_room(not_run, source)
-    else:
-        list_drop_room(not_run)
+    handed_count_returned(self)
     handed_drop_call(self)
-    if task is not None:
-        task_notify(task, None, None, True)
+    if is_task:
+        task_notify(source, None, None, True)
     return True
 
 
 cdef class HandedOut:
     def __init__(self):
-        raise TypeError("made by a timer that hands out")
+        raise TypeError("a HandedOut is created by a timer only")
 
     def __reduce__(self):
         callback = task_unwrapped(self.callback)
@@ -266,12 +285,14 @@ cdef class HandedOut:
         return call_elsewhere, (no_operation if callback is None else callback, self.args, self.kwargs, is_awaited)
 
     def run(self):
-        """The run, in a thread of this process. Nothing happens if it was begun or taken back before; nor in the child of a
-        fork that the executor's queue has come through, where what was handed out is the parent's."""
+        """Run the callback in this thread.
+
+        Does nothing if the run has begun or was taken back, or in the child of a fork that inherited the executor's queue.
+        """
         cdef BaseTimer timer = self.timer
         if timer is None or self.generation != timer.timer.generation or handed_is_begun(self):
             return
-        context = context_enter()           # for which there may be no memory: then it has not begun
+        context = context_enter()           # if this allocation fails, the run has not begun
         if not self.begin():
             context_leave(context)
             return
@@ -279,38 +300,38 @@ cdef class HandedOut:
             if handed_is_too_late(self):
                 handed_miss(self)
             elif isinstance(self.source, PeriodicTask):
-                periodic_run(self.source)       # unless it was cancelled meanwhile
+                periodic_run(self.source)       # does nothing if it was cancelled
             else:
                 result = self.callback(*self.args, **self.kwargs)
                 if isinstance(self.source, TimerTask):
-                    task_notify(self.source, result, None)    # of a run() of its own
+                    task_notify(self.source, result, None)    # the task has its own run()
         except BaseException as error:
             in_caller = hw_load(&self.caller) == PyThread_get_thread_ident()
             if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             if not (isinstance(self.source, TimerTask) and isinstance(error, Exception)
                     and task_notify(self.source, None, error)):
-                timer._report(self.source, error)
+                timer._report_error(self.source, error)
         finally:
             context_leave(context)
             self.finish()
 
     @property
     def is_begun(self):
-        """Whether its run has begun, or never will, because it was taken back."""
+        """True if the run has begun or was taken back."""
         return handed_is_begun(self)
 
     def answer(self, result, error):
-        """Of a run in another process: tells who awaits the task. False: nobody does."""
+        """Pass the result of a run in another process to coroutines that await the task. Return False if there are none."""
         callback = self.callback
         return type(callback) is Awaited and awaited_notify(callback, result, error)
 
     def is_too_late(self):
-        """Whether run() would tell of it as missed: for who hands it to another process, where nobody would."""
+        """Return True if run() would report the task as missed. Checked before a run in another process, which cannot report it."""
         return self.timer is not None and handed_is_too_late(self)
 
     def begin(self):
-        """True for one caller."""
+        """Claim the run. Return True to exactly one caller."""
         cdef bint first
         with cython.critical_section(self):
             first = not self.begun
@@ -318,29 +339,33 @@ cdef class HandedOut:
         return first
 
     def give_up(self):
-        """Finishes it without a run that is known of. If the executor comes with it after all, it runs; but not one of
-        call_every, which is back in the timer by then."""
+        """Finish without knowing of a run. If the executor still runs it later, the callback is called.
+
+        This does not apply to a task of call_every, which is back in the timer by then.
+        """
         cdef bint will_not_run = isinstance(self.source, PeriodicTask)
         if will_not_run:
             self.begin()
         handed_finish(self, will_not_run)
 
     def finish(self):
-        """It is over: a task of call_every goes back into the timer."""
+        """Finish the run; a task of call_every is added again."""
         handed_finish(self, True)
 
     def set_future(self, future):
-        """So that close() can cancel it. A future holds on to what is called when it is done, and that to this: so not once
-        it is over."""
+        """Store the future for close() to cancel.
+
+        Not once finished: the future refers to its callback, and the callback to this object, so it would be a reference cycle.
+        """
         with cython.critical_section(self):
             if not self.is_finished:
                 self.future = future
 
 
-cdef bint core_hand_out(BaseTimer self, dict registry, object again, object submit, bint in_caller) except False:
-    """Takes out what is ready, each as a HandedOut, and calls submit(handed_out) for it.
+cdef bint core_dispatch(BaseTimer self, dict registry, object again, object submit, bint in_caller) except False:
+    """Take out everything that is ready, and call submit(handed_out) for each HandedOut.
 
-    again: a deque of what was taken out before, but whose submit() was interrupted.
+    again: a deque of those whose submit() was interrupted.
     """
     cdef HandedOut handed
     core_set_up(self)
@@ -352,7 +377,7 @@ cdef bint core_hand_out(BaseTimer self, dict registry, object again, object subm
             except IndexError:
                 pass                        # another thread was faster
         if handed is None:
-            handed = core_hand_out_next(self, registry)
+            handed = core_dispatch_next(self, registry)
             if handed is None:
                 return True
         hw_store(&handed.caller, PyThread_get_thread_ident() if in_caller else 0)
@@ -363,6 +388,6 @@ cdef bint core_hand_out(BaseTimer self, dict registry, object again, object subm
                 again.appendleft(handed)
             raise
         finally:
-            hw_store(&handed.caller, 0)        # by now another thread may run it, and look
+            hw_store(&handed.caller, 0)        # atomic: another thread may be running it by now
         if in_caller:
             PyErr_CheckSignals()

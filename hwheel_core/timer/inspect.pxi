@@ -1,7 +1,7 @@
 # Inspection of a Timer: its pending tasks, a snapshot of its buckets, and their occupancy.
 #
-# Under the lock only C arrays are filled. Creating a Python object there could start the garbage collector, whose finalizers may
-# need the lock.
+# Under the lock only C arrays are filled. Creating a Python object there could start the garbage collector, whose finalizers
+# may need the lock.
 
 cdef inline int64_t timer_count(Timer* timer):
     """Return the number of pending timers. This is one read, unless there are inboxes, whose letters must be counted."""

@@ -1,4 +1,5 @@
-# Reading a Timer's clock, whichever it is. The callable is Python code: never under the lock.
+# The clock of a Timer: reading it, and the precautions for a callable one. A callable is Python code and never runs under the
+# lock.
 
 
 cdef bint timer_read_clock(Timer* timer, Instant* now_out) except False:
@@ -41,7 +42,7 @@ cdef bint timer_read_callable(Timer* timer, Instant* now_out) except False:
 
 
 cdef void timer_drop_clock(Timer* timer) noexcept:
-    """Lets go of the callable, which may be part of a cycle with the timer."""
+    """Release the callable, which may be part of a reference cycle with the timer."""
     cdef void* clock
     lock_with_gil(timer)
     clock = timer.clock_object
@@ -51,20 +52,58 @@ cdef void timer_drop_clock(Timer* timer) noexcept:
         Py_DECREF(<object>clock)        # the reference of BaseTimer.__init__
 
 
-cdef inline WhenDue timer_when_due(const Timer* timer, const Instant* delay) noexcept nogil:
-    """What has to wait must not run just because a callable clock was set back behind the wheel's."""
-    if timer.clock == CLOCK_KIND_CALLABLE and (delay.ms > 0 or (delay.ms == 0 and delay.ns > 0)):
+cdef inline WhenDue timer_when_due(const Timer* timer, const Deadline* deadline) noexcept nogil:
+    """Return the treatment of a due entry: if a callable clock was set back, "due" by the wheel's clock may be wrong."""
+    if timer.clock == CLOCK_KIND_CALLABLE and not deadline_is_now(deadline):
         return ASK_WHEN_DUE
     return TAKE_DUE
 
 
 cdef inline void timer_heed_clock(Timer* timer, const Instant* now) noexcept:
-    """After an add by this reading of the clock. The reaper waits for the real time that a callable clock was short of; if
-    that was set forward meanwhile, by hand or because it had been set back for a moment, somebody has to tell it; also if
-    it has read the clock before that and is about to lie down."""
+    """Wake the reaper if an add has read, from a callable clock, a time that it is sleeping for.
+
+    The reaper sleeps for the difference to its own reading. If the clock was set forward since, only an add can notice. This also
+    covers a reaper that has read the clock and is about to sleep.
+    """
     if timer.clock == CLOCK_KIND_CALLABLE:
         lock_with_gil(timer)
         if timer.reaper_until_ms <= now.ms:
-            timer.heeded_ms = max(timer.heeded_ms, now.ms)      # of two adds the one with the older reading may come last
+            timer.heeded_ms = max(timer.heeded_ms, now.ms)      # the add with the older reading may come second
             timer_wake_reaper_locked(timer)
         lock_release(timer)
+
+
+# --- deadlines ---------------------------------------------------------------------------------------------------
+
+cdef int64_t WARN_AHEAD_MS = 315_576_000_000     # ten years; not an enum: C may store enums in 32 bits
+
+
+cdef inline bint deadline_set_or_raise(Deadline* self, const Timer* timer) except False:
+    if not deadline_set(self, timer):
+        raise OverflowError(f"the deadline does not fit into 64 bits of milliseconds: now + {self.delay.ms} ms")
+    return True
+
+
+cdef inline bint deadline_count_from_now(Deadline* self, Timer* timer, object when) except False:
+    """Read the clock, and turn the time in `delay` into the delay until that time.
+
+    Neither is beyond a quarter of the 64-bit range, or the sum is refused later.
+    """
+    timer_read_clock(timer, &self.now)
+    if hw_add_overflows(self.delay.ms, -self.now.ms, &self.delay.ms):
+        raise OverflowError(f"when does not fit into 64 bits of milliseconds: {when!r}")
+    self.delay.ns -= self.now.ns
+    if self.delay.ns < 0:
+        self.delay.ns += NS_PER_MS
+        self.delay.ms -= 1
+    if self.delay.ms > WARN_AHEAD_MS and timer.clock <= CLOCK_KIND_BOOTTIME:
+        warn_far_ahead(self, when)
+    return True
+
+
+cdef bint warn_far_ahead(const Deadline* self, object when) except False:
+    """Warn about call_at(time.time() + 5): the clocks of timers do not count from 1970."""
+    years = self.delay.ms // (WARN_AHEAD_MS // 10)
+    PyErr_WarnEx(RuntimeWarning, f"when={when!r} is {years} years ahead on the timer's clock, which is not time.time(); "
+                                 "use timer.time() + delay, or call_later(delay)".encode(), 1)
+    return True

@@ -1,9 +1,10 @@
 # The threads of a timer in plain C: which thread is the reaper and which the executor, and how they wait.
 #
 # A waiting thread sleeps until the earliest bucket, or until it is woken because an earlier one was added. There is no polling.
-# Several threads may sleep at once (core_advance_clock). They share one waker, and a wake-up is for all of them: it
-# stays until the last sleeper has returned, because a thread that cleared it would hide it from the others. tools/proof/wake_up.py
-# checks every state of two sleepers, adds, cancels, and a stop: no wake-up is lost.
+#
+# Several threads may sleep at once (core_advance_clock). They share one waker. A wake-up is for all of them, so it stays until
+# the last sleeper has returned. tools/proof/wake_up.py checks every state of two sleepers, adds, cancels, and a stop: no
+# wake-up is lost.
 
 
 # --- roles -------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 # A callable clock that is set back. No other clock can be.
 #
-# The wheel's clock follows it, and all pending entries are placed again. Otherwise an entry that is added after the step would be
-# due at once, because the wheel has passed its time already.
+# The wheel's clock follows it, and all pending entries are placed again. Otherwise an entry that is added after the step would
+# be due at once, because the wheel has passed its time already.
 
 
 cdef int64_t timer_ready_tick_locked(const Timer* self) noexcept nogil:

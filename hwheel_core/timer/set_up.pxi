@@ -1,4 +1,4 @@
-# A timer is set up: its struct is made of the arguments, and its threads are started when they are needed.
+# Construction of a timer, and the start of its threads before the first add.
 
 
 cdef bint core_set_up(BaseTimer self) except False:
@@ -8,15 +8,15 @@ cdef bint core_set_up(BaseTimer self) except False:
 
 
 cdef inline bint core_ready(BaseTimer self) except False:
-    """Before an add: threads run."""
+    """Start the threads before an add, unless they run already."""
     cdef int64_t generation
     if self.timer is NULL or not hw_peek(&self.timer.started):
         core_set_up(self)
         while True:
             generation = self.timer.generation
-            self._start()
+            self._start_threads()
             if self.timer.generation == generation:
-                break                   # else a signal handler has forked in the middle of it, and this is the child
+                break                   # otherwise a signal handler has forked, and this is the child: start its threads
     return True
 
 
@@ -28,7 +28,7 @@ cdef bint core_check_new(BaseTimer self) except False:
 
 cdef bint core_make(BaseTimer self, object tick_ms, object wheel_size, object start_ms, object clock, bint never_early,
                     object max_pending) except False:
-    """clock: "monotonic", "boottime", "manual", or a callable returning milliseconds."""
+    """Set up a timer. clock: "monotonic", "boottime", "manual", or a callable that returns milliseconds."""
     cdef dict kinds = {"monotonic": CLOCK_KIND_MONOTONIC, "boottime": CLOCK_KIND_BOOTTIME,
                        "manual": CLOCK_KIND_MANUAL}
     cdef int32_t kind
@@ -61,7 +61,7 @@ cdef bint core_make(BaseTimer self, object tick_ms, object wheel_size, object st
                 timer.wheel.taken_ms = timer.wheel.levels[0].current_time_ms
             elif start_ms > now.ms:
                 raise ValueError(f"start_ms is ahead of the clock: {start_ms} > {now.ms}")
-        core_check_new(self)        # an argument's own Python code may have done it
+        core_check_new(self)        # the conversion of an argument may have run Python code that did it
     except:
         timer_drop_clock(timer)
         timer_release(timer)

@@ -21,8 +21,8 @@
 #
 # Without a GIL, an added task may wait in an inbox, which has a lock of its own: see inbox.pxi.
 #
-# Order of acquisition: registry, turnstile, lock, locks of inboxes, orphans. A thread holds at most a turnstile and its lock, or
-# a lock and the locks of its inboxes. Only the fork handlers hold all of them.
+# Order of acquisition: registry, turnstile, lock, locks of inboxes, orphans. A thread holds at most a turnstile and its lock,
+# or a lock and the locks of its inboxes. Only the fork handlers hold all of them.
 #
 # Rules under `lock`:
 #   - No Python code, no callback, no reference count that reaches zero, no allocation, no free, no wait. Allocate before taking
@@ -38,9 +38,9 @@
 # whole but may be stale. hw_load and hw_store also order the memory around them.
 #
 # Fork. The fork handlers take all locks, so no data is half changed in the child. In the child every lock is initialized again,
-# and each Timer is marked `forked`. The first caller, usually the Python fork handler, otherwise an add, then drops or keeps the
-# parent's tasks (core_after_fork). `generation` counts forks: a thread that forks inside a callback is the main thread of the
-# child, and sees by the changed generation that the rest of its loop is not its work any more.
+# and each Timer is marked `forked`. The first caller, usually the Python fork handler, otherwise an add, then drops or keeps
+# the parent's tasks (core_after_fork). `generation` counts forks: a thread that forks inside a callback is the main thread of
+# the child, and sees by the changed generation that the rest of its loop is not its work any more.
 #
 # Any thread may call `timer_step_locked`: the Wheel holds the whole state of an unfinished cascade, so two threads that advance
 # one wheel continue each other's work.
@@ -76,6 +76,13 @@ cdef struct Instant:
     # A point in time or a duration: milliseconds, plus 0 to 999,999 nanoseconds.
     int64_t ms
     int32_t ns
+
+cdef struct Deadline:
+    # A deadline on its way from the caller into the wheel.
+    Instant now             # reading of the timer's clock
+    Instant delay           # from `now`
+    int64_t deadline_ms     # `now` plus `delay`, rounded up, plus a part of the slack
+    int64_t expiration_ms   # the time by which the wheel places the task: its tick does not begin before the deadline
 
 cdef enum:
     INBOXES = 8

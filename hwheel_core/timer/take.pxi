@@ -1,13 +1,13 @@
-# Taking out of a Timer what is ready, for a thread that has the GIL.
+# Taking ready entries out of a Timer, in a thread that has the GIL: to run them, to return them from close(), or to cancel
+# them.
 
 
 cdef enum:
-    POOL_SIZE = 16384       # CPython's small objects lie in pools of this size, with a head that free() writes to
+    POOL_SIZE = 16384       # of CPython's small objects; free() writes to the head of a pool
 
 
 cdef inline void entry_prefetch_task(const Entry* entry) noexcept nogil:
-    """The whole of a TimerTask: from its head, before which the garbage collector has 16 bytes, to its end; and what is
-    touched when it is freed."""
+    """Prefetch a TimerTask, including the 16 bytes of the garbage collector before it, and the head of its pool."""
     cdef const char* first = <const char*>entry - entry_offset - 16
     hw_prefetch(first)
     hw_prefetch(first + 64)
@@ -20,11 +20,7 @@ cdef enum:
 
 
 cdef inline void timer_fetch_ahead_locked(Timer* timer) noexcept nogil:
-    """Prefetches what a hand-out comes to next: the objects lie scattered over memory.
-
-    One task at each call, the one that the hint names, HINT_DISTANCE ahead; of nearer ones, which are here by now, the
-    callback.
-    """
+    """Prefetch the task HINT_DISTANCE ahead, which the hint names, and the callbacks of nearer tasks, which are cached by now."""
     cdef Entry* entry = timer.ready.next
     cdef int i
     entry_prefetch_task(entry_hinted(entry))
@@ -48,7 +44,7 @@ cdef inline Entry* timer_take_ahead_locked(Timer* timer, Instant* now) noexcept 
 
 
 cdef Entry* timer_take(Timer* timer, Instant* now) noexcept:
-    """timer_take_locked for a thread that has the GIL. The wheel's reference is the caller's to drop."""
+    """Take the next ready entry. The caller owns the wheel's reference to its task."""
     cdef Entry* entry
     if lock_try(timer):
         entry = timer_take_ahead_locked(timer, now)
@@ -62,8 +58,11 @@ cdef Entry* timer_take(Timer* timer, Instant* now) noexcept:
 
 
 cdef Entry* timer_take_by_callable(Timer* timer, Instant* now_out) except? NULL:
-    """timer_take where the clock is a callable, which may have been set back since the last cascade. What is not due by it goes
-    back into the wheel. The answer is about what is first after the reading, because in it anything may happen."""
+    """Take the next ready entry of a timer with a callable clock, which may have been set back since the last cascade.
+
+    Entries that are not due any more go back into the wheel. The clock is Python code that may change the timer, so the first
+    entry is looked up again after the reading.
+    """
     cdef Instant now
     cdef Entry* entry
     cdef bint is_ready, have_memory
@@ -94,7 +93,7 @@ cdef Entry* timer_take_by_callable(Timer* timer, Instant* now_out) except? NULL:
 
 
 cdef inline Entry* timer_take_next(Timer* timer, Instant* now_out) except? NULL:
-    """The next entry to hand out, and the time; NULL when nothing is ready, or the timer is to stop."""
+    """Take the next entry to dispatch, and the time. Return NULL if nothing is ready or the timer is stopping."""
     if hw_flag(&timer.stopping):
         return NULL
     if timer.clock == CLOCK_KIND_CALLABLE:
@@ -105,8 +104,10 @@ cdef inline Entry* timer_take_next(Timer* timer, Instant* now_out) except? NULL:
 
 
 cdef bint task_put_back(TimerTask self) except False:
-    """Of a task that was taken out and cannot be handed out: it stays the next, if nobody has cancelled or added it
-    meanwhile. The wheel's reference is the wheel's again, or dropped."""
+    """Put a task that was taken and cannot be dispatched back in front, unless it was cancelled or added since.
+
+    The wheel gets its reference back, or it is dropped.
+    """
     cdef Timer* timer = <Timer*>self.task.owner
     cdef bint is_back
     task_untrack(self)
@@ -120,10 +121,10 @@ cdef bint task_put_back(TimerTask self) except False:
 
 
 cdef bint timer_return_ready(Timer* timer, list given_back) except False:
-    """Takes everything that is ready out, cancelled, and appends it to a list.
+    """Move everything that is ready to a list, cancelled.
 
-    The GIL is not given up between the taking of a task and the append, because another thread might fork: the child has
-    the list, and not what this thread holds.
+    The GIL is not released between taking a task and appending it: if another thread forked in between, the task would be lost
+    to the child, which has the list but not this thread.
     """
     cdef Entry* entry
     cdef TimerTask task
@@ -143,25 +144,25 @@ cdef bint timer_return_ready(Timer* timer, list given_back) except False:
                 task = entry_task(entry)
                 task_track(task)
                 list_fill_room(given_back, task)
-                Py_DECREF(task)             # the wheel's reference, of task_schedule
+                Py_DECREF(task)             # the wheel's reference, from task_schedule
                 task_notify(task, None, None, True)
         finally:
             list_drop_room(given_back)
 
 
 cdef bint timer_return_all(Timer* timer, list given_back) except False:
-    """Takes everything that is pending out, in order of its time, cancelled, and appends it to a list.
+    """Move everything that is pending to a list, cancelled and in order.
 
-    Tasks keep their callback and are tracked by the garbage collector again; a batch comes once, with what had not run
-    as its `remaining`.
+    Tasks keep their callbacks and are tracked by the garbage collector again. A batch appears once, with the timers that had not
+    run in its `remaining`.
     """
     with nogil:
         timer_advance(timer, INT64_MAX)
     return timer_return_ready(timer, given_back)
 
 
-cdef bint timer_let_go(Timer* timer) except False:
-    """For the end of a timer that nobody has closed: as timer_return_all, but nobody asks for what comes back."""
+cdef bint timer_cancel_rest(Timer* timer) except False:
+    """Cancel everything in a timer that dies without close()."""
     cdef Entry* entry
     cdef TimerTask task
     cdef TimerBatch batch
@@ -169,7 +170,7 @@ cdef bint timer_let_go(Timer* timer) except False:
         return timer_return_all(timer, [])
     except MemoryError:
         pass
-    # Then without the lists and arrays in which a batch would keep what had not run.
+    # Continue without the lists and arrays for timers that had not run.
     while True:
         entry = timer_take(timer, NULL)
         if entry is NULL:
@@ -181,7 +182,7 @@ cdef bint timer_let_go(Timer* timer) except False:
         else:
             task = entry_task(entry)
             task_track(task)
-            Py_DECREF(task)             # the wheel's reference, of task_schedule
+            Py_DECREF(task)             # the wheel's reference, from task_schedule
             try:
                 task_notify(task, None, None, True)
             except MemoryError:
@@ -189,7 +190,7 @@ cdef bint timer_let_go(Timer* timer) except False:
 
 
 cdef object timer_cancel_all(Timer* timer):
-    """Cancels everything that is pending, as if by each one's cancel(). The timer's clock stays where it is."""
+    """Cancel everything that is pending, like cancel() of each one. The timer's clock does not move."""
     cdef int64_t returned
     cdef list given_back = []
     with nogil:
@@ -212,8 +213,7 @@ cdef object timer_cancel_all(Timer* timer):
 
 
 cdef void timer_finish_batches(Timer* timer) noexcept:
-    """In the child of a fork: lets go of batches whose last index was being handed out by a thread of the parent, and of the
-    lock of each for which such threads waited."""
+    """In the child of a fork: release the batches that a thread of the parent was finishing, and the locks of all batches."""
     cdef Batch* batch
     cdef Batch* following
     cdef TimerBatch ended
@@ -226,7 +226,7 @@ cdef void timer_finish_batches(Timer* timer) noexcept:
         hw_free_object_lock(<PyObject*>batch.object)
         batch_finish_locked(batch, &release)
         if release.is_finished:
-            lock_release(timer)         # no other thread is there yet that could change the list
+            lock_release(timer)         # no other thread exists yet that could change the list
             ended = <TimerBatch>batch.object
             timer_batch_release(ended, &release)
             lock_with_gil(timer)

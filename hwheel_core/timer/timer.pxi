@@ -152,26 +152,6 @@ cdef Status timer_admit(Timer* self, int64_t count, const Placement* at) noexcep
     return status
 
 
-cdef bint timer_due(const Timer* self, const Instant* now, const Instant* delay, int64_t* deadline_ms_out,
-                    int64_t* expiration_ms_out) noexcept nogil:
-    """Find the deadline of a task, and the time by which the wheel places it. Return False if they exceed 64 bits.
-
-    A delay of zero or less expires at `now`, not rounded up: the task is due in the current tick, after the tasks that were
-    added for that tick before.
-    """
-    cdef Instant deadline
-    if delay.ms < 0 or (delay.ms == 0 and delay.ns == 0):
-        deadline_ms_out[0] = now.ms + delay.ms
-        expiration_ms_out[0] = now.ms
-        return True
-    if not instant_add(now, delay, &deadline):
-        return False
-    if self.never_early and deadline.ns and hw_add_overflows(deadline.ms, 1, &deadline.ms):
-        return False
-    deadline_ms_out[0] = deadline.ms
-    return not hw_add_overflows(deadline.ms, self.round_up_ms, expiration_ms_out)
-
-
 # --- advancing ----------------------------------------------------------------------------------------------------
 
 
@@ -204,7 +184,7 @@ cdef void timer_advance_clock(Timer* self, int64_t time_ms) noexcept nogil:
     lock_release(self)
 
 
-cdef void timer_live_until(Timer* self, int64_t now_ms) noexcept nogil:
+cdef void timer_advance_manual(Timer* self, int64_t now_ms) noexcept nogil:
     """Advance a manual timer. Its clock moves before the wheel's, so that no add is placed by a time that the wheel has
     passed."""
     lock_wait(self)

@@ -1,37 +1,39 @@
-# TimingWheel: the bare wheel, on a clock that the caller moves.
+# TimingWheel: the wheel without threads, on a clock that the caller moves.
 
 
 cdef class TimingWheel:
     """TimingWheel(tick_ms=1, wheel_size=20, start_ms=0)
 
-    Kafka's hierarchical timing wheel (TimingWheel.java), bare: no thread, and a clock that only the caller moves.
+    Kafka's hierarchical timing wheel (TimingWheel.java) without threads, on a clock that only the caller moves.
 
-    Arguments:
-        tick_ms: the length of a tick of the finest level, in ms, at least 1.
-        wheel_size: buckets a level, from 2 to 1,048,576.
-        start_ms: where the clock starts, in ms, not negative.
+    Unlike Kafka's, tasks of one tick come out in the order in which they were added. ``overflow_wheel`` is a view of the level
+    above, of the same class; tasks are added to the wheel itself only.
+
+    Args:
+        tick_ms: Length of a tick of the finest level, at least 1.
+        wheel_size: Number of buckets per level, from 2 to 1,048,576.
+        start_ms: Initial time of the clock, not negative.
 
     Raises:
-        TypeError, ValueError: an argument is no int, or out of its range.
-        OverflowError: tick_ms * wheel_size, or an argument, does not fit into 64 bits.
+        TypeError: An argument is not an int.
+        ValueError: An argument is out of range.
+        OverflowError: An argument, or tick_ms * wheel_size, does not fit into 64 bits.
 
-    Differs from Kafka's: tasks of one tick come out in the order in which they were added. `overflow_wheel` is a view
-    of the level above, of the same class; only the wheel itself takes tasks.
+    Thread-safe: every method may be called from any thread.
 
-    Thread-safety: every method may be called from any thread.
-
-    >>> from hwheel import TimerTask, TimingWheel
-    >>> wheel = TimingWheel(tick_ms=20, wheel_size=10)
-    >>> wheel.add(TimerTask(5), 5)
-    False
-    >>> wheel.add(TimerTask(230), 230)
-    True
-    >>> wheel.next_expiration_ms, wheel.overflow_wheel.tick_ms
-    (200, 200)
-    >>> wheel.poll(219)
-    []
-    >>> wheel.poll(220)
-    [<TimerTask expired, delay 230 ms>]
+    Example:
+        >>> from hwheel import TimerTask, TimingWheel
+        >>> wheel = TimingWheel(tick_ms=20, wheel_size=10)
+        >>> wheel.add(TimerTask(5), 5)
+        False
+        >>> wheel.add(TimerTask(230), 230)
+        True
+        >>> wheel.next_expiration_ms, wheel.overflow_wheel.tick_ms
+        (200, 200)
+        >>> wheel.poll(219)
+        []
+        >>> wheel.poll(220)
+        [<TimerTask expired, delay 230 ms>]
     """
 
     def __init__(self, tick_ms=1, wheel_size=20, start_ms=0):
@@ -39,7 +41,7 @@ cdef class TimingWheel:
         if self.timer is not NULL:
             raise ValueError("this wheel has been set up already")
         timer = timer_from_arguments(tick_ms, wheel_size, start_ms, CLOCK_KIND_WHEEL, False)
-        if self.timer is not NULL:          # by an argument's own Python code
+        if self.timer is not NULL:          # the conversion of an argument has run Python code that called __init__
             timer_release(timer)
             raise ValueError("this wheel has been set up already")
         self.timer = timer
@@ -48,25 +50,27 @@ cdef class TimingWheel:
     def __dealloc__(self):
         if self.timer is not NULL:
             if self.depth == 0:
-                timer_let_go(self.timer)
+                timer_cancel_rest(self.timer)
                 debug_count(LIVE_TIMERS, -1)
             timer_release(self.timer)
 
     def add(self, TimerTask task not None, expiration_ms):
-        """Puts a task into the bucket for a time.
+        """Add a task to the bucket of a time.
 
-        Arguments:
-            task: new, or expired and with a run() of its own.
-            expiration_ms: when it is due on the wheel's clock, in ms.
+        Args:
+            task: A new task, or an expired one with its own run().
+            expiration_ms: Time on the wheel's clock at which the task is due.
+
         Returns:
-            True: it is pending. False: it is due already and counts as expired, the caller runs it; or it was
-            cancelled before.
-        Raises:
-            TypeError, OverflowError: expiration_ms is no int of 64 bits.
-            ValueError: the task is pending, belongs to another timer, or is a callback task that has expired.
+            True if the task is pending. False if it is due already, or was cancelled before. A due task counts as expired, and
+            the caller runs it.
 
-        Runtime complexity: O(1) (O(levels), and the levels are few).
-        Thread-safety: any thread.
+        Raises:
+            TypeError: expiration_ms is not an int.
+            OverflowError: expiration_ms does not fit into 64 bits.
+            ValueError: The task is pending, belongs to another timer, or has a callback and has expired.
+
+        O(levels). Thread-safe.
         """
         cdef int64_t expiration = integer_argument(expiration_ms, "expiration_ms")
         cdef int64_t deadline_before = hw_peek64(&task.task.deadline_ms)
@@ -78,7 +82,7 @@ cdef class TimingWheel:
         try:
             if task_state(&task.task) != TASK_PENDING:
                 hw_poke64(&task.task.deadline_ms, expiration)
-            # Clocks are never negative, so what is negative is as due as 0.
+            # A negative expiration is as due as 0, because clocks are never negative.
             return task_schedule(self.timer, task, expiration if expiration > 0 else 0, REFUSE_DUE) == OK
         except:
             if task_state(&task.task) != TASK_PENDING:
@@ -88,13 +92,12 @@ cdef class TimingWheel:
             raise
 
     def advance_clock(self, time_ms):
-        """Kafka's advanceClock: sets the clocks of all levels to a time. No clock goes back.
+        """Move the clocks of all levels forward to a time, like Kafka's advanceClock. No clock moves backward.
 
-        `poll()` moves the clock itself; this is for moving it where nothing is due. What falls due on the way stays pending
-        and comes with the next poll of its time, in order: unlike Kafka's, this moves tasks down from the buckets that the
-        clocks pass over.
+        poll() moves the clocks itself; call this to move them where nothing is due. Tasks that become due stay pending until
+        the next poll() of their time. Unlike Kafka's, this moves tasks down from the buckets that the clocks pass.
 
-        Runtime complexity: O(levels), and as poll() for what falls due or moves down.
+        O(levels), plus the cost of poll() for the tasks that are due or move down. Thread-safe.
         """
         cdef int64_t time = integer_argument(time_ms, "time_ms")
         timing_wheel_itself(self)
@@ -104,14 +107,12 @@ cdef class TimingWheel:
             timer_advance_clock(self.timer, time)
 
     def poll(self, now_ms):
-        """Takes every bucket that is due at now_ms, cascades, and returns what is due as a list, in order.
+        """Advance the wheel to now_ms, and return the due tasks in order.
 
-        The tasks count as expired; the caller runs them (`task.run()`). With nothing due no clock moves.
+        The tasks count as expired; the caller runs them (``task.run()``). If nothing is due, no clock moves. On a failed
+        allocation the list is shorter, and the next poll() returns the rest.
 
-        Where memory ends on the way, the list is shorter, and the rest comes with the next poll.
-
-        Runtime complexity: O(levels) for each task that falls due or moves down, over its whole life.
-        Thread-safety: any thread; each task is returned to one caller.
+        O(levels) for each task over its whole life. Thread-safe: each task is returned to one caller.
         """
         cdef int64_t now = integer_argument(now_ms, "now_ms")
         cdef Instant instant = Instant(now, 0)
@@ -135,13 +136,13 @@ cdef class TimingWheel:
             task = entry_task(entry)
             task_track(task)
             list_fill_room(due, task)
-            Py_DECREF(task)             # the wheel's reference, of task_schedule
+            Py_DECREF(task)             # the wheel's reference, from task_schedule
 
     @property
     def next_expiration_ms(self):
-        """When the earliest bucket in the delay queue falls due, in ms; None when nothing is pending.
+        """Expiration of the first bucket in the delay queue, or None if nothing is pending.
 
-        Never later than the earliest task; it may be earlier, when that task is still in a coarse level.
+        Never later than the first task. It is earlier while that task is in a coarse level.
         """
         cdef int64_t next_ms = 0
         cdef bint found = True
@@ -156,25 +157,25 @@ cdef class TimingWheel:
 
     @property
     def tick_ms(self):
-        """The length of a tick of this level, in ms."""
+        """Length of a tick of this level."""
         timing_wheel_set_up(self)
         return self.timer.wheel.levels[self.depth].tick_ms
 
     @property
     def wheel_size(self):
-        """Buckets a level."""
+        """Number of buckets per level."""
         timing_wheel_set_up(self)
         return self.timer.wheel.wheel_size
 
     @property
     def interval_ms(self):
-        """tick_ms * wheel_size: how far this level reaches."""
+        """Interval that this level covers: tick_ms * wheel_size."""
         timing_wheel_set_up(self)
         return <object>self.timer.wheel.levels[self.depth].tick_ms * self.timer.wheel.wheel_size
 
     @property
     def current_time_ms(self):
-        """This level's clock: a multiple of its tick_ms."""
+        """Time on the clock of this level, a multiple of its tick_ms."""
         cdef int64_t current_time_ms
         timing_wheel_set_up(self)
         lock_with_gil(self.timer)
@@ -184,7 +185,7 @@ cdef class TimingWheel:
 
     @property
     def overflow_wheel(self):
-        """A view of the level above, or None while there is none."""
+        """View of the level above, or None if it does not exist yet."""
         cdef TimingWheel view
         cdef int32_t level_count
         timing_wheel_set_up(self)
@@ -204,16 +205,16 @@ cdef class TimingWheel:
         return view
 
     def __len__(self):
-        """How many tasks are pending: in the wheel and all levels above, or from this view's level on."""
+        """Return the number of pending tasks, of a view from its level upward."""
         timing_wheel_set_up(self)
         if self.depth == 0:
             return hw_peek64(&self.timer.pending)
         return sum(len(bucket.tasks) for level in self.snapshot().levels for bucket in level.buckets)
 
     def snapshot(self):
-        """An immutable picture of all levels (of a view: from its level on), their buckets, and the delay queue.
+        """Return a WheelSnapshot of all levels, their buckets, and the delay queue; of a view, from its level upward.
 
-        Runtime complexity: O(wheel_size * levels + pending). Adds wait meanwhile.
+        O(wheel_size * levels + pending). Thread-safe; concurrent adds wait.
         """
         timing_wheel_set_up(self)
         return timer_snapshot(self.timer, self.depth)
@@ -225,10 +226,10 @@ cdef class TimingWheel:
 
 
 cdef Entry* timer_take_until(Timer* timer, const Instant* now) noexcept:
-    """The next of what is ready, unless its tick is after now."""
+    """Take the next ready entry, unless its tick is after `now`."""
     cdef Entry* entry = NULL
     lock_with_gil(timer)
-    if not list_is_empty(&timer.ready) and timer_ready_tick_locked(timer) <= now.ms:      # advance_clock leaves more there
+    if not list_is_empty(&timer.ready) and timer_ready_tick_locked(timer) <= now.ms:      # advance_clock may have left later entries
         entry = timer_take_ahead_locked(timer, <Instant*>now)
     lock_release(timer)
     return entry
@@ -247,4 +248,4 @@ cdef bint timing_wheel_itself(TimingWheel self) except False:
     return True
 
 
-hw_set_name(<PyObject*>TimingWheel, "hwheel.TimingWheel")     # see task.pxi
+hw_set_name(<PyObject*>TimingWheel, "hwheel.TimingWheel")     # see task/timer_task.pxi

@@ -236,7 +236,7 @@ from array import array
 from hwheel import SystemTimer
 
 class Closing(SystemTimer):
-    def _give_back(self, tasks):        # now the parent's close() has taken all tasks
+    def _before_return(self, tasks):        # now the parent's close() has taken all tasks
         self.has_all = True
 
 lost = 0

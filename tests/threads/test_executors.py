@@ -401,4 +401,4 @@ def test_interrupted_calls_taken_by_another_thread_are_not_taken_twice(make_time
 
     with ThreadPoolExecutor(1) as pool:
         timer = make_timer(executor=pool, reaper=False)
-        timer._hand_out({}, Taken(), pytest.fail, True)
+        timer._dispatch({}, Taken(), pytest.fail, True)

@@ -26,7 +26,7 @@ def inspect_repeatedly():
     def look(timer, seen):
         try:
             while not stop.is_set():
-                seen.append(count_pending(timer._look(COLUMNS)))
+                seen.append(count_pending(timer._occupancy(COLUMNS)))
         except BaseException as error:
             errors.append(error)
 
@@ -52,7 +52,7 @@ def test_batch_cancelled_during_inspection(make_timer, inspect_repeatedly):
         batch = timer.call_many(array("q", [FAR_S * 1000]) * 100_000, len)
         assert batch.cancel() == 100_000
     assert max(seen) <= 100_000
-    assert count_pending(timer._look(COLUMNS)) == 0
+    assert count_pending(timer._occupancy(COLUMNS)) == 0
 
 
 def test_tasks_cancelled_and_moved_during_inspection(make_timer, inspect_repeatedly, soak_seconds, many_switches):
@@ -70,7 +70,7 @@ def test_tasks_cancelled_and_moved_during_inspection(make_timer, inspect_repeate
         for task in tasks:
             task.cancel()
     assert max(seen) <= 10_000  # a moved task may be counted in both buckets
-    assert len(timer) == count_pending(timer._look(COLUMNS)) == 0
+    assert len(timer) == count_pending(timer._occupancy(COLUMNS)) == 0
 
 
 def test_cascades_during_inspection(make_timer, inspect_repeatedly, hand_clock, soak_seconds):
@@ -89,7 +89,7 @@ def test_cascades_during_inspection(make_timer, inspect_repeatedly, hand_clock, 
     hand_clock.ms += 1_000
     timer.advance_clock(0)
     assert len(ran) == added
-    assert seen and count_pending(timer._look(COLUMNS)) == 0
+    assert seen and count_pending(timer._occupancy(COLUMNS)) == 0
 
 
 def test_clock_set_back_during_inspection(make_timer, inspect_repeatedly, hand_clock):
@@ -100,7 +100,7 @@ def test_clock_set_back_during_inspection(make_timer, inspect_repeatedly, hand_c
         hand_clock.ms -= 700
         timer.call_later(1, int)
     timer.advance_clock(0)
-    assert count_pending(timer._look(COLUMNS)) == len(timer)
+    assert count_pending(timer._occupancy(COLUMNS)) == len(timer)
 
 
 def test_adds_proceed_during_inspection(make_timer):
@@ -112,7 +112,7 @@ def test_adds_proceed_during_inspection(make_timer):
     def look():
         began.set()
         for _ in range(50):
-            timer._look(COLUMNS)
+            timer._occupancy(COLUMNS)
         over.set()
 
     thread = threading.Thread(target=look)
@@ -131,12 +131,12 @@ def test_executor_backlog_is_counted_up_to_a_limit(make_timer, eventually):
     timer.call_later(0, release.wait, 60)
     for _ in range(100):
         timer.call_later(0.001, int)
-    eventually(lambda: timer._look(COLUMNS)[1:3] == (100, False))
+    eventually(lambda: timer._occupancy(COLUMNS)[1:3] == (100, False))
     for _ in range(1_000):
         timer.call_later(0.001, int)
-    eventually(lambda: timer._look(COLUMNS)[1:3] == (512, True))
+    eventually(lambda: timer._occupancy(COLUMNS)[1:3] == (512, True))
     release.set()
-    eventually(lambda: timer._look(COLUMNS)[1:3] == (0, False))
+    eventually(lambda: timer._occupancy(COLUMNS)[1:3] == (0, False))
 
 
 FORKS = """
@@ -152,7 +152,7 @@ stop = threading.Event()
 
 def look():
     while not stop.is_set():
-        timer._look(60)
+        timer._occupancy(60)
 
 
 threads = [threading.Thread(target=look) for _ in range(2)]
@@ -163,7 +163,7 @@ for _ in range(15):
     if pid == 0:
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(timer)
-        pending = sum(map(sum, (level[4] for level in timer._look(60)[4])))
+        pending = sum(map(sum, (level[4] for level in timer._occupancy(60)[4])))
         os._exit(0 if pending == 200_000 == batch.cancel() and len(timer) == 0 else 1)
     assert os.waitpid(pid, 0)[1] == 0
 stop.set()

@@ -1,6 +1,8 @@
 """Bad input raises an error that names the argument, and changes nothing."""
 
 import math
+import time
+import warnings
 from array import array
 from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
@@ -309,7 +311,7 @@ def test_uninitialized_timer_is_an_error(use):
 
 def test_manual_clock_does_not_go_back():
     timer = ManualTimer(start_ms=5000)
-    with pytest.raises(ValueError, match="the clock does not go back: it stands at 5.0 s"):
+    with pytest.raises(ValueError, match="when must not be before the current time of 5.0 s"):
         timer.advance_to(4)
     assert timer.time() == 5
 
@@ -382,3 +384,21 @@ def test_repr_of_batch_and_wheel():
     assert (
         repr(wheel.overflow_wheel) == "<TimingWheel level 2, tick_ms=20, wheel_size=20, current_time_ms=0, 1 pending>"
     )
+
+
+def test_call_at_warns_about_a_time_of_another_clock():
+    with SystemTimer() as timer:
+        for caller in (timer, timer.group()):
+            with pytest.warns(RuntimeWarning, match=r"years ahead on the timer's clock, which is not time\.time\(\)"):
+                caller.call_at(time.time() + 5, int)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            timer.call_at(timer.time() + 9 * 365 * 86400, int)
+            timer.call_later(60 * 365 * 86400, int)
+        assert len(timer) == 4
+
+
+def test_call_at_of_a_manual_timer_does_not_warn():
+    timer = ManualTimer()
+    timer.call_at(time.time() + 5, int)
+    assert len(timer) == 1

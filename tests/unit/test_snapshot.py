@@ -93,7 +93,7 @@ def test_bars_agree_with_the_snapshot(tick_ms, wheel_size):
             timer.add(TimerTask(delay_ms, int))
             # A timer rounds deadlines up to its tick.
             wheel.add(TimerTask(delay_ms), now_ms + delay_ms + tick_ms - 1)
-        counters, ready, ready_is_more, _, levels = timer._look(COLUMNS)
+        counters, ready, ready_is_more, _, levels = timer._occupancy(COLUMNS)
         expected_bars = bars_of(wheel)
         assert len(levels) == len(expected_bars) == counters[6]
         for number, (level_tick_ms, interval_ms, filled, width, bars) in enumerate(levels, 1):
@@ -116,7 +116,7 @@ def test_bars_agree_with_the_snapshot(tick_ms, wheel_size):
 def test_bars_count_each_timer_of_a_batch():
     timer = ManualTimer()
     timer.call_many(array("q", [5, 5, 700, 100_000]), len)
-    levels = timer._look(COLUMNS)[4]
+    levels = timer._occupancy(COLUMNS)[4]
     assert [sum(bars) for *_, bars in levels] == [2, 2]
     assert levels[0][4][5 // levels[0][3]] == 2
 
@@ -127,7 +127,7 @@ def test_lateness_steps_agree_with_the_counters(make_timer, hand_clock):
         timer.call_later(i / 1000, int)
     hand_clock.ms += 100
     timer.advance_clock(0)
-    (_, expired, *_, p50, p99, worst), _, _, steps, _ = timer._look(COLUMNS)
+    (_, expired, *_, p50, p99, worst), _, _, steps, _ = timer._occupancy(COLUMNS)
     assert sum(count for _, count in steps) == expired == 100
     assert steps == sorted(steps)
     assert steps[0][0] == 0 and worst == 99.0 <= steps[-1][0] / 1000 < worst * 1.07
@@ -136,18 +136,24 @@ def test_lateness_steps_agree_with_the_counters(make_timer, hand_clock):
 
 
 def test_bars_of_a_new_timer():
-    assert ManualTimer()._look(2) == ((0, 0, 0, 0, 0, 0, 1, 0, 0.0, 0.0, 0.0), 0, False, [], [(1, 512, 0, 1, [0, 0])])
+    assert ManualTimer()._occupancy(2) == (
+        (0, 0, 0, 0, 0, 0, 1, 0, 0.0, 0.0, 0.0),
+        0,
+        False,
+        [],
+        [(1, 512, 0, 1, [0, 0])],
+    )
 
 
 @pytest.mark.parametrize("columns", [0, 1, 61, -2, 4098])
 def test_columns_must_be_even(columns):
-    with pytest.raises(ValueError, match="columns must be even, from 2 to 4096"):
-        ManualTimer()._look(columns)
+    with pytest.raises(ValueError, match="columns must be an even number from 2 to 4096"):
+        ManualTimer()._occupancy(columns)
 
 
 def test_bars_of_a_closed_timer():
     timer = ManualTimer()
     timer.call_later(1, int)
     timer.close()
-    counters, _, _, _, levels = timer._look(COLUMNS)
+    counters, _, _, _, levels = timer._occupancy(COLUMNS)
     assert counters[5] == 0 and sum(levels[0][4]) == 0

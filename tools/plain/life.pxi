@@ -246,7 +246,7 @@ cdef void life_advance(Life* self, int64_t ahead_ms, int64_t how) noexcept nogil
     cdef ReapStatus status
     life_move_clock(self, ahead_ms)
     if how % 4 == 0 and self.timer.clock == CLOCK_KIND_MANUAL:
-        timer_live_until(self.timer, self.now.ms)
+        timer_advance_manual(self.timer, self.now.ms)
     elif how % 4 == 1 and self.timer.clock == CLOCK_KIND_WHEEL:
         timer_advance_clock(self.timer, self.now.ms)
     elif how % 4 == 2 and self.timer.clock == CLOCK_KIND_CALLABLE:

@@ -28,6 +28,7 @@ cdef void life_add_task(Life* self, Tape* tape, int64_t reach_ms, int64_t odd) n
     cdef Task* task = life_task(self, i)
     cdef Instant delay = Instant(tape_ms(tape, reach_ms), 0), slack = Instant(0, 0)
     cdef int64_t deadline_ms = 0, expiration_ms = 0, own_ms = 0
+    cdef Deadline deadline
     cdef bint fits
     cdef Status status, should
     cdef WhenDue due
@@ -40,7 +41,9 @@ cdef void life_add_task(Life* self, Tape* tape, int64_t reach_ms, int64_t odd) n
     due = life_when_due(self, delay.ms > 0 or (delay.ms == 0 and delay.ns > 0))
     if self.timer.clock == CLOCK_KIND_WHEEL and odd != 3:
         due = REFUSE_DUE
-    fits = timer_due_within(self.timer, &self.now, &delay, &slack, &deadline_ms, &expiration_ms)
+    deadline.now, deadline.delay = self.now, delay
+    fits = deadline_set(&deadline, self.timer) and deadline_postpone(&deadline, self.timer, &slack)
+    deadline_ms, expiration_ms = deadline.deadline_ms, deadline.expiration_ms
     check_same("whether a deadline fits into 64 bits", fits,
                model_tick(&self.model, self.now.ms, self.now.ns, delay.ms, delay.ns, slack.ms, &own_ms))
     if not fits:
@@ -81,8 +84,9 @@ cdef void life_add_tasks(Life* self, Tape* tape, int64_t reach_ms) noexcept nogi
     """Add up to eight new tasks by tasks_add."""
     cdef Task* chosen[8]
     cdef int64_t own_ms[8]
-    cdef int64_t deadline_ms, count = 0, n
+    cdef int64_t count = 0, n
     cdef Instant delay
+    cdef Deadline deadline
     cdef int i = tape_byte(tape) % TASKS, k
     cdef Placement at = Placement(self.now.ms, self.now.ms, self.now.ms, life_when_due(self, True))
     cdef Status status, should
@@ -93,10 +97,12 @@ cdef void life_add_tasks(Life* self, Tape* tape, int64_t reach_ms) noexcept nogi
             life_task(self, i).state = TASK_NEW
         if life_task(self, i).state != TASK_NEW or life_task(self, i).flags & TASK_MEMBER:
             continue
-        if not timer_due(self.timer, &self.now, &delay, &deadline_ms, &life_task(self, i).entry.expiration_ms):
+        deadline.now, deadline.delay = self.now, delay
+        if not deadline_set(&deadline, self.timer):
             continue
+        life_task(self, i).entry.expiration_ms = deadline.expiration_ms
         model_tick(&self.model, self.now.ms, self.now.ns, delay.ms, 0, 0, &own_ms[count])
-        life_task(self, i).deadline_ms = deadline_ms
+        life_task(self, i).deadline_ms = deadline.deadline_ms
         at.last_ms = max(at.last_ms, life_task(self, i).entry.expiration_ms)
         chosen[count] = life_task(self, i)
         count += 1
@@ -139,15 +145,17 @@ cdef void life_cancel_task(Life* self, Tape* tape) noexcept nogil:
 cdef void life_move_task(Life* self, Tape* tape, int64_t reach_ms) noexcept nogil:
     cdef int i = tape_byte(tape) % TASKS
     cdef Instant delay = Instant(tape_ms(tape, reach_ms), 0)
-    cdef int64_t deadline_ms = 0, expiration_ms = 0, own_ms = 0
+    cdef int64_t own_ms = 0
+    cdef Deadline deadline
     cdef WhenDue due = life_when_due(self, delay.ms > 0)
     cdef Status status
-    if not timer_due(self.timer, &self.now, &delay, &deadline_ms, &expiration_ms):
+    deadline.now, deadline.delay = self.now, delay
+    if not deadline_set(&deadline, self.timer):
         return
     model_tick(&self.model, self.now.ms, self.now.ns, delay.ms, 0, 0, &own_ms)
     while True:
         lock_wait(self.timer)
-        status = task_reschedule_locked(self.timer, life_task(self, i), expiration_ms, delay.ms, deadline_ms, due)
+        status = task_move_locked(self.timer, life_task(self, i), &deadline, due)
         lock_release(self.timer)
         if not life_make_room(self, status, &due):
             break

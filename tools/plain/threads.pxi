@@ -102,11 +102,14 @@ cdef void scene_change_task(Scene* self, uint64_t* chance) noexcept nogil:
     cdef Task* task = &self.tasks[draw(chance, SCENE_TASKS)]
     cdef uint64_t what = draw(chance, 8)
     cdef Instant now, delay = Instant(draw_delay(chance), 0)
+    cdef Deadline deadline
     cdef int64_t deadline_ms, expiration_ms
     cdef WhenDue due = ASK_WHEN_DUE if timer.clock == CLOCK_KIND_CALLABLE and delay.ms else TAKE_DUE
     cdef Status status = TRY_AGAIN
     scene_now(self, &now)
-    timer_due(timer, &now, &delay, &deadline_ms, &expiration_ms)
+    deadline.now, deadline.delay = now, delay
+    deadline_set(&deadline, timer)
+    deadline_ms, expiration_ms = deadline.deadline_ms, deadline.expiration_ms
     while status == TRY_AGAIN or scene_make_room(self, status, &due):
         if not lock_try(timer):
             lock_wait(timer)
@@ -147,13 +150,16 @@ cdef void scene_call(Scene* self, Task* task, uint64_t* chance) noexcept nogil:
     """Add a call through an inbox, or through the lock."""
     cdef Timer* timer = self.timer
     cdef Instant now, delay = Instant(draw_delay(chance), 0)
+    cdef Deadline deadline
     cdef int64_t expiration_ms
     cdef WhenDue due = TAKE_DUE
     cdef Status status = TRY_AGAIN
     scene_now(self, &now)
     task.owner = <uintptr_t>timer
     task.entry.place = ENTRY_OF_TASK
-    timer_due(timer, &now, &delay, &task.deadline_ms, &expiration_ms)
+    deadline.now, deadline.delay = now, delay
+    deadline_set(&deadline, timer)
+    task.deadline_ms, expiration_ms = deadline.deadline_ms, deadline.expiration_ms
     if inbox_add(timer, task, expiration_ms, now.ms * NS_PER_MS + now.ns):
         return
     while status == TRY_AGAIN or scene_make_room(self, status, &due):
@@ -489,7 +495,7 @@ cdef public void timer_create_use_free(uint64_t chance) noexcept nogil:
     lock_wait(timer)
     task_add_locked(timer, &task, 1, TAKE_DUE)
     lock_release(timer)
-    timer_live_until(timer, <int64_t>draw(&chance, 4))
+    timer_advance_manual(timer, <int64_t>draw(&chance, 4))
     lock_wait(timer)
     task_cancel_locked(timer, &task)
     lock_release(timer)

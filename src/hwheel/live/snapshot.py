@@ -147,7 +147,7 @@ def program_name() -> str:
 
 def timer_snapshot(name: str, timer: BaseTimer) -> dict[str, Any]:
     """Return the snapshot of one timer."""
-    counters, ready, ready_is_more, steps, levels = timer._look(MAX_BARS)
+    counters, ready, ready_is_more, steps, levels = timer._occupancy(MAX_BARS)
     added, expired, cancelled, cascaded, wakeups, pending, _, missed, p50, p99, worst = counters
     return {
         "name": name,

@@ -166,20 +166,20 @@ class RecordingTimer(SystemTimer):
         self._note_interrupted()
         super()._end_threads(run_pending, timeout)
 
-    def _give_back(self, tasks: list[Any]) -> None:
+    def _before_return(self, tasks: list[Any]) -> None:
         for task in tasks:
             if isinstance(task, RecordedTask):
                 self._note(task, self._closed_ms)
 
-    def _report(self, source: Any, error: BaseException) -> None:
+    def _report_error(self, source: Any, error: BaseException) -> None:
         if isinstance(source, RecordedTask) and source.expired:  # the executor refused it or failed to run it
             self._note(source, None)
-        super()._report(source, error)
+        super()._report_error(source, error)
 
-    def _miss(self, task: TimerTask) -> None:
+    def _report_missed(self, task: TimerTask) -> None:
         if isinstance(task, RecordedTask):
             self._note(task, None)
-        super()._miss(task)
+        super()._report_missed(task)
 
     def _start_task(
         self,

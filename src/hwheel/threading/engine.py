@@ -34,8 +34,8 @@ class _EngineTimer(SystemTimer):
         super().__init__(NAME, executor="inline")
         self._engine = engine
 
-    def _start(self) -> None:
-        super()._start()
+    def _start_threads(self) -> None:
+        super()._start_threads()
         self._engine.begin()
 
 

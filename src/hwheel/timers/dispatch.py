@@ -115,7 +115,7 @@ class ExecutorDispatcher(InlineDispatcher):
         def submit(handed: HandedOut) -> None:
             self._submit(timer, handed, in_caller)
 
-        timer._hand_out(self._submitted, self._interrupted, submit, in_caller)
+        timer._dispatch(self._submitted, self._interrupted, submit, in_caller)
 
     def may_run_more(self, timer: BaseTimer) -> bool:
         generation = timer._generation()
@@ -164,7 +164,7 @@ class ExecutorDispatcher(InlineDispatcher):
                 raise  # the task is submitted again, unless it has begun
             # At the interpreter's exit, executors refuse tasks, and pending tasks are dropped.
             if not (isinstance(error, RuntimeError) and main_thread_has_ended()):
-                timer._report(handed.source, error)
+                timer._report_error(handed.source, error)
             if not handed.is_begun:
                 handed.give_up()
 
@@ -190,7 +190,7 @@ class ExecutorDispatcher(InlineDispatcher):
         except BaseException as another:
             error, delivered = another, False
         if error is not None and not delivered:
-            timer._report(handed.source, error)
+            timer._report_error(handed.source, error)
         handed.give_up()
 
 

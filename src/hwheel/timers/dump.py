@@ -87,16 +87,16 @@ def _close_when_writable(timer: BaseTimer) -> None:
     for number in range(MAX_PASSES):
         if timer._has_batches():
             raise DumpError("a batch of call_many cannot be dumped: cancel it, or let it run, before dump()")
-        for task in timer._writable(number == 0):
+        for task in timer._unmarked_tasks(number == 0):
             _try(trial, timer, task)
-            timer._set_writable(task)
+            timer._mark_writable(task)
         if timer._close_if_writable():
             return
     raise DumpError("timers are added faster than they can be dumped: stop adding before dump()")
 
 
 def _try(trial: pickle.Pickler, timer: BaseTimer, task: TimerTask) -> None:
-    facts = timer._facts(task)
+    facts = timer._task_facts(task)
     if facts is None:
         raise DumpError(
             f"{task!r} cannot be dumped, because its class is {type(task).__qualname__}: dump() supports the tasks of "
@@ -125,7 +125,7 @@ def _written(timer: BaseTimer, not_run: list[Any], wall_ns: int) -> bytes:
     calls = io.BytesIO()
     pickler = pickle.Pickler(calls, PROTOCOL)
     for task in not_run:
-        if isinstance(task, TimerBatch) or (facts := timer._facts(task)) is None:
+        if isinstance(task, TimerBatch) or (facts := timer._task_facts(task)) is None:
             raise DumpError(f"{task!r} cannot be dumped; close() returns the tasks that have not run")
         deadline_ms, terms, repeats, random = facts
         if repeats is not None:

@@ -94,14 +94,14 @@ class ManualTimer(BaseTimer):
     def _begin_dump(self, now: float | None) -> Write:
         return begin_dump(self, now)
 
-    def _report(self, source: Any, error: BaseException) -> None:
+    def _report_error(self, source: Any, error: BaseException) -> None:
         report(self._on_error, source, error)
 
-    def _miss(self, task: TimerTask) -> None:
+    def _report_missed(self, task: TimerTask) -> None:
         if self._on_missed is not None:
             self._on_missed(task)
 
-    def _start(self) -> None:
+    def _start_threads(self) -> None:
         """Keep the tasks in a forked child."""
         self._after_fork()
         self._set_started()

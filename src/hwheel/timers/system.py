@@ -113,7 +113,7 @@ class SystemTimer(BaseTimer):
         if self._dispatcher.threads.has_reaper:
             raise RuntimeError("this timer has a reaper thread; create it with reaper=False to advance it yourself")
         timeout_ms = whole_number(timeout_ms, "timeout_ms")
-        self._be_started()
+        self._ensure_started()
         found = self._advance_clock(min(timeout_ms, MAX_ADVANCE_MS) * 1_000_000)
         self._dispatcher.dispatch(self, in_caller=True)
         return found
@@ -138,7 +138,7 @@ class SystemTimer(BaseTimer):
         if self._dispatcher.is_in_callback(self):
             raise RuntimeError("drain() in a callback would wait for itself")
         if has_more and not self.closed:
-            self._be_started()  # in a forked child, where starting the threads has failed
+            self._ensure_started()  # in a forked child, where starting the threads has failed
         self._close(True)
         while self._has_more() and seconds_left(deadline) != 0 and not self._is_stopping():
             self._dispatcher.wait_for_expiry(self, deadline)
@@ -174,7 +174,7 @@ class SystemTimer(BaseTimer):
         """Return True while drain() has something to wait for."""
         while True:
             added = self.stats().added
-            pending, ringing = self._left()
+            pending, ringing = self._outstanding()
             if pending > 0 or ringing == 0:
                 return pending > 0
             if self._dispatcher.may_run_more(self):
@@ -196,16 +196,16 @@ class SystemTimer(BaseTimer):
     def _begin_dump(self, now: float | None) -> Write:
         return begin_dump(self, now)
 
-    def _report(self, source: Any, error: BaseException) -> None:
+    def _report_error(self, source: Any, error: BaseException) -> None:
         # An add in a callback that still runs while the interpreter exits may be refused, which is no error.
         if not (self._exiting and isinstance(error, TimerClosed)):
             report(self._on_error, source, error)
 
-    def _miss(self, task: TimerTask) -> None:
+    def _report_missed(self, task: TimerTask) -> None:
         if self._on_missed is not None:
             self._on_missed(task)
 
-    def _start(self) -> None:
+    def _start_threads(self) -> None:
         self._after_fork()
         self._dispatcher.threads.start(self, self._dispatcher.dispatch)
 
@@ -216,7 +216,7 @@ class SystemTimer(BaseTimer):
         """Start the threads again if there are kept tasks. Otherwise the next add does."""
         self._after_fork()
         if len(self) and (not self.closed or self._is_finishing()):
-            self._start()
+            self._start_threads()
 
     def _at_exit(self) -> None:
         self._exiting = True

@@ -47,7 +47,7 @@ class TimerThreads:
             timer._run_ready()
             return True
 
-        timer._prepare(self.has_executor)
+        timer._open_waker(self.has_executor)
         if self.has_executor:
             timer._start_role(EXECUTOR, lambda: self._start_thread(timer, EXECUTOR, run_ready))
         if self.has_reaper:
@@ -106,7 +106,7 @@ def _take_turn(timer: BaseTimer, turn: Turn, generation: int) -> bool:
         if timer._is_stopping():
             return False
         try:
-            timer._report(timer, error)
+            timer._report_error(timer, error)
         except BaseException:
             pass  # out of memory: the expired tasks are tried again, and their error is reported then
         time.sleep(ERROR_PAUSE_S)

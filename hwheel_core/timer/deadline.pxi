@@ -1,0 +1,62 @@
+# Deadlines: from a delay, or a time, to the deadline of a task and to the time by which the wheel places it.
+#
+# Slack. A task with a slack is postponed, within it, to a tick at which other tasks run too, so that they share a wake-up. It
+# is the tick whose number is divisible by the highest power of two. Tasks meet there without knowing of each other: within a
+# slack of s ticks there is always a multiple of the highest power of two not above s + 1. So all tasks with a slack of s or
+# more meet on a grid of more than s / 2.
+
+
+cdef inline int64_t deadline_delay_ms(const Deadline* self) noexcept nogil:
+    """Return the delay in milliseconds, rounded up."""
+    return self.delay.ms + (1 if self.delay.ns else 0)
+
+
+cdef inline bint deadline_is_now(const Deadline* self) noexcept nogil:
+    """Return True for a delay of zero or less."""
+    return self.delay.ms < 0 or (self.delay.ms == 0 and self.delay.ns == 0)
+
+
+cdef inline bint deadline_set(Deadline* self, const Timer* timer) noexcept nogil:
+    """Set deadline_ms and expiration_ms from `now` and `delay`. Return False if they exceed 64 bits.
+
+    A delay of zero or less expires at `now`, not rounded up: the task is due in the current tick, after the tasks that were
+    added for that tick before.
+    """
+    cdef Instant deadline
+    if deadline_is_now(self):
+        self.deadline_ms = self.now.ms + self.delay.ms
+        self.expiration_ms = self.now.ms
+        return True
+    if not instant_add(&self.now, &self.delay, &deadline):
+        return False
+    if timer.never_early and deadline.ns and hw_add_overflows(deadline.ms, 1, &deadline.ms):
+        return False
+    self.deadline_ms = deadline.ms
+    return not hw_add_overflows(deadline.ms, timer.round_up_ms, &self.expiration_ms)
+
+
+cdef inline int64_t most_aligned(int64_t first, int64_t last) noexcept nogil:
+    """Return the number from `first` to `last`, 0 < first <= last, with the most trailing zero bits.
+
+    Proof: above the highest bit in which `first - 1` and `last` differ, both are equal, and `last` has that bit set. Clear all
+    lower bits of `last`: the result is greater than `first - 1`. A number with more trailing zeros would differ from `last` in
+    a higher bit, and no number in between does.
+    """
+    cdef int shift = 63 - hw_leading_zeros(<uint64_t>((first - 1) ^ last))
+    return last >> shift << shift
+
+
+cdef bint deadline_postpone(Deadline* self, const Timer* timer, const Instant* slack) noexcept nogil:
+    """Postpone a deadline that is set, by at most the slack. Return False if it exceeds 64 bits. A due task stays."""
+    cdef int64_t tick_ms = timer.wheel.levels[0].tick_ms
+    cdef int64_t first, last
+    cdef Instant latest
+    if (slack.ms == 0 and slack.ns == 0) or self.deadline_ms <= self.now.ms:
+        return True
+    if not instant_add(&self.now, &self.delay, &latest) or not instant_add(&latest, slack, &latest):
+        return False
+    first = self.deadline_ms // tick_ms + (self.deadline_ms % tick_ms != 0)
+    last = latest.ms // tick_ms
+    if first < last:
+        self.deadline_ms = self.expiration_ms = most_aligned(first, last) * tick_ms
+    return True

@@ -43,6 +43,8 @@ def test_adds_are_refused_during_drain_even_in_callbacks(executor):
     timer, refused = SystemTimer(executor=executor), []
 
     def add():
+        while not timer.closed:  # drain() may begin late
+            time.sleep(0.001)
         try:
             timer.call_later(1, print)
         except TimerClosed:

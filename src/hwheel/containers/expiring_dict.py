@@ -85,9 +85,9 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
         """Return a view of the ``(key, value)`` pairs. Each use of the view sees a snapshot."""
         return _Items(self)
 
-    def update(self, other: Any = (), /, **values: Any) -> None:  # type: ignore[override]
+    def update(self, other: Any = (), /, **values: Any) -> None:
         """Set the pairs of a mapping or an iterable, and the keywords, as ``dict.update()`` does."""
-        # A lookup of each key would fail where an entry of the other dict expires meanwhile, and would renew it.
+        # Looking up each key of another ExpiringDict could fail, because entries expire, and could renew them.
         super().update(other._pairs() if isinstance(other, ExpiringDict) else other, **values)
 
     def copy(self) -> "ExpiringDict[_K, _V]":

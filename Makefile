@@ -96,10 +96,9 @@ format: release
 	$(IN_RELEASE) -m ruff check --fix
 	$(IN_RELEASE) -m ruff format
 
-# The site in build/docs/html. BUILDER=linkcheck: asks other servers whether the links to them work.
-docs: release
-	$(IN_RELEASE) -m pip install -q --group docs
-	$(IN_RELEASE) -m sphinx -E -W --keep-going -q -d build/docs/doctrees -b $(or $(BUILDER),html) docs build/docs/html
+# The site in build/docs/html. BUILDER=linkcheck: checks external links.
+docs: $(NOX_BIN)/nox
+	BUILDER=$(BUILDER) $(NOX) docs
 
 dist: $(NOX_BIN)/nox
 	$(NOX) dist

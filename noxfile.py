@@ -129,6 +129,15 @@ def coverage(session):
         session.run("gcovr", "--root", ".", *options, "--html-details", report, ".")
 
 
+@nox.session
+def docs(session):
+    """The site in build/docs/html. docs/conf.py has stand-ins for PySpark and other large packages."""
+    prepare(session, "docs")
+    builder = os.environ.get("BUILDER") or "html"
+    options = ["-E", "-W", "--keep-going", "-q", "-d", "build/docs/doctrees", "-b", builder]
+    python(session, "-m", "sphinx", *options, "docs", f"build/docs/{builder}")
+
+
 # --- sanitizers ---------------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,10 @@
-"""How `make docs` builds the site. Needs an installed hwheel with its extras, and no network."""
+"""Sphinx settings for `make docs`, which needs an installed hwheel and no network."""
 
 import tomllib
 from pathlib import Path
+from typing import Union
+
+from sphinx.ext.autodoc.mock import _MockObject
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 
@@ -25,6 +28,11 @@ nitpick_ignore_regex = [
     ("py:class", r"hwheel\.asyncio\.Wheel\w+EventLoop"),  # the base of EventLoop
 ]
 
+# Stand-ins for the large extras: autodoc needs their names, not their code. Annotations such as `str | DataFrame` are
+# evaluated, and Sphinx's stand-ins lack the operator.
+autodoc_mock_imports = ["google", "matplotlib", "pandas", "py4j", "pyarrow", "pyspark"]
+_MockObject.__or__ = lambda self, other: Union[self, other]  # noqa: UP007
+_MockObject.__ror__ = lambda self, other: Union[other, self]  # noqa: UP007
 napoleon_numpy_docstring = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -32,6 +40,7 @@ maximum_signature_line_length = 90
 python_use_unqualified_type_names = True
 
 html_theme = "furo"
+html_baseurl = "https://hwheel.github.io/hwheel/stable/"
 html_title = f"{project} {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
@@ -43,8 +52,8 @@ html_theme_options = {
     "source_directory": "docs/",
 }
 
-# The repository's own pages exist once this version is tagged.
-linkcheck_ignore = [rf"{PROJECT['urls']['Repository']}/.*"]
+# The repository's own pages and the site exist once this version is released.
+linkcheck_ignore = [rf"{PROJECT['urls']['Repository']}/.*", r"https://hwheel\.github\.io/.*"]
 linkcheck_anchors_ignore_for_url = [r"https://github\.com/.*"]  # a script adds these anchors
 linkcheck_timeout = 20
 

@@ -45,14 +45,15 @@ def test_the_version_names_the_build_and_the_interpreter(tmp_path):
     assert re.fullmatch(rf"python: CPython {re.escape(platform.python_version())} with(out)? the GIL, \w+ \w+", python)
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["trace"], ["deliver"], ["pending"], ["top"]])
-def test_help_has_examples(command, capsys):
+@pytest.mark.parametrize("command", [[], ["demo"], ["trace"], ["tune"], ["deliver"], ["pending"], ["top"]])
+def test_help_has_examples_and_fits_80_columns(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as stop:
         main([*command, "--help"])
     assert stop.value.code == 0
     text = capsys.readouterr().out
     assert "examples:\n  hwheel " in text
-    assert max(map(len, text.splitlines())) <= 120
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_without_a_command_help_goes_to_stderr_with_status_2(capsys):
@@ -64,7 +65,7 @@ def test_without_a_command_help_goes_to_stderr_with_status_2(capsys):
 def test_without_rich_trace_json_works(tmp_path):
     done = run("-c", WITHOUT_RICH, "trace", "--json", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert len(json.loads(done.stdout)["steps"]) == 15
+    assert len(json.loads(done.stdout)["steps"]) == 19
 
 
 @pytest.mark.parametrize(
@@ -108,10 +109,8 @@ def test_a_closed_pipe_causes_no_traceback(tmp_path):
         (["trace", "--start", "-1"], "--start/--start-ms: must be at least 0, not -1"),
         (["trace", "--delays", "5,,6"], "--delays: '' is not a whole number"),
         (["trace", "--delays"], "--delays"),
-        (["trace", "--delays", "9223372036854775807"], "64 bits"),
+        (["trace", "--start", "1", "--delays", "9223372036854775807"], "64 bits"),
         (["trace", "--delays", "9223372036854775808"], "--delays"),
-        (["trace", "--utc-offset", "Berlin"], "must be hours from UTC like +08:00, not 'Berlin'"),
-        (["trace", "--utc-offset", "25"], "--utc-offset"),
         (["trace", "--unknown"], "--unknown"),
         (["demo", "--count", "0"], "--count: must be at least 1, not 0"),
         (["demo", "--rate", "0"], "--rate: must be above 0, not 0"),

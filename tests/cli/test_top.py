@@ -93,7 +93,7 @@ def test_one_snapshot_fits_the_width_and_is_complete(width, path, capsys, monkey
     assert max(map(len, out.splitlines())) <= width
     assert "\x1b" not in out and "\a" not in out and "[bold]" in out
     (line,) = re.findall(r"^requests +901 +0 +0 +0 .*$", out, re.MULTILINE)
-    assert "…" not in line and line.endswith("0 ms")
+    assert line.endswith("0 ms") and "…" not in out, "no name is cut"
     for wanted in (
         "requests  ManualTimer, tick 1 ms, 512 buckets per level",
         "level 1",
@@ -433,24 +433,28 @@ def test_the_table_of_purgatories_and_the_state_of_a_silent_program(path):
     assert any((row["delayed"], row["watched"]) == ("1", "2") for row in told)
 
 
-def test_hidden_timers_are_not_drawn(path, monkeypatch):
-    timers = [ManualTimer() for _ in range(50)]
+def test_details_fill_the_terminal_and_hidden_timers_are_not_drawn(path, monkeypatch):
+    timers = [requests(), *[ManualTimer() for _ in range(50)]]
     with hwheel.live.serve(path, *timers):
         taken = live_snapshot(path)
     from rich.console import Console
 
     from hwheel.cli.top.draw import Page
 
-    drawn = []
-    page = Page(Console(width=80))
-    monkeypatch.setattr(page, "_detail", lambda *args, detail=page._detail: drawn.append(args) or detail(*args))
-    page.draw(taken, {}, path, lines=100)
-    assert 5 < len(drawn) < 20
-    for lines in range(60, 80):  # some of these have room for only a part of a timer
-        page.draw(taken, {}, path, lines=lines)
-        console = Console(width=80, height=lines, file=io.StringIO())
-        console.print(page.draw(taken, {}, path, lines=lines))
-        assert console.file.getvalue().count("\n") <= lines
+    def drawn(snapshot, lines):
+        console = Console(width=60, height=lines, file=io.StringIO())
+        page, details = Page(console), []
+        monkeypatch.setattr(page, "_detail", lambda *args, detail=page._detail: details.append(args) or detail(*args))
+        console.print(page.draw(snapshot, {}, path, lines=lines), end="")
+        shown = console.file.getvalue().splitlines()
+        assert len(shown) == lines and shown[-1] == "more in a taller terminal"
+        return len(details), shown
+
+    assert drawn(taken, 20)[0] == 0
+    assert 1 < drawn(taken, 100)[0] < 10
+    for lines in (10, 11, 12):  # room for only a part of a single timer: no blank rows
+        _, shown = drawn({**taken, "timers": taken["timers"][:1]}, lines)
+        assert any(row.startswith("level 1") for row in shown) and all(shown[6:-1])
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------

@@ -69,17 +69,29 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
-def add_subcommand(commands: Any, name: str, *, help: str, description: str, epilog: str) -> argparse.ArgumentParser:
-    """Add the parser of ``hwheel NAME``, which keeps the line breaks of its texts."""
-    parser: argparse.ArgumentParser = commands.add_parser(
+def add_subcommand(commands: Any, name: str, run: Callable[..., int], help: str, texts: tuple[str, str]) -> Any:
+    """Add the parser of ``hwheel NAME``.
+
+    Args:
+        run: Takes the options and returns the exit status.
+        texts: The description and the epilog, whose line breaks are kept.
+    """
+    parser = commands.add_parser(
         name,
         help=help,
-        description=description,
-        epilog=epilog,
+        description=texts[0],
+        epilog=texts[1],
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.set_defaults(run=run, prog=parser.prog)
     return parser
+
+
+def add_spark_options(add: Callable[..., object]) -> None:
+    """Add the options of a Spark session. add: the method ``add_argument`` of a parser or group."""
+    add("--master", metavar="URL", help="Spark master (default: local[*], or that of spark-submit)")
+    add("--conf", metavar="NAME=VALUE", action="append", default=[], help="Spark setting; can be repeated")
 
 
 # --- option types -----------------------------------------------------------------------------------------------------

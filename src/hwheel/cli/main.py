@@ -41,7 +41,7 @@ examples:
   hwheel demo                            request timeouts, compared with peers
   hwheel demo --no-peers --count 1000000
   hwheel trace                           seven tasks travel down a wheel
-  hwheel trace --tick 20 --wheel-size 10 --start 0 --delays 5 23 230
+  hwheel trace --tick 20 --wheel-size 10 --delays 5 23 230
   hwheel tune log/ --out report          find a good tick, wheel size, timeout
   hwheel top /tmp/app.sock               watch the timers of a running program
   hwheel deliver --from in --to out --checkpoint state

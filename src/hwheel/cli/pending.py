@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwheel.cli.common import CommandError, add_subcommand, settings_of, spark_errors, whole_number
+from hwheel.cli.common import CommandError, add_spark_options, add_subcommand, settings_of, spark_errors, whole_number
 from hwheel.cli.deliver.command import stop_event
 from hwheel.cli.deliver.counts import LAST_COUNT
 from hwheel.extras import require
@@ -49,36 +49,26 @@ The checkpoint is one of `hwheel deliver`, or of any query with hold_until_due.
 def add_to(commands: Any) -> None:
     """Add `pending` to the subcommands."""
     help = "show the pending messages of `deliver`"
-    parser = add_subcommand(commands, "pending", help=help, description=DESCRIPTION, epilog=EPILOG)
-    parser.add_argument("--checkpoint", metavar="DIR", required=True, help="the checkpoint of `hwheel deliver`")
-    add_selection(parser)
-    parser.add_argument(
-        "--last",
-        action="store_true",
-        help="show the last count of a running job, at once and without Spark. The count is up to some minutes old, "
-        "and includes duplicates and cancels. Needs a checkpoint in a local directory",
+    add = add_subcommand(commands, "pending", run, help, (DESCRIPTION, EPILOG)).add_argument
+    add("--checkpoint", metavar="DIR", required=True, help="the checkpoint of `hwheel deliver`")
+    add("--id", metavar="ID", help="show the message with this id; exit status 1 if none is pending")
+    text = "show the messages with this key, the next due first; exit status as with --id"
+    add("--key", metavar="KEY", help=text)
+    text = (
+        "only messages that are due earlier: a time like 2026-12-24T09:00Z, epoch milliseconds, or a time from now "
+        "like 1h"
     )
-    parser.add_argument("--json", action="store_true", help="write one line of JSON")
-    parser.add_argument("--master", metavar="URL", help="default: local[*], or the master of spark-submit")
-    parser.add_argument("--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting of Spark")
-    parser.set_defaults(run=run, prog=parser.prog)
-
-
-def add_selection(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--id", metavar="ID", help="show the message with this id; exit status 1 if none is pending")
-    parser.add_argument(
-        "--key", metavar="KEY", help="show the messages with this key, the next due first; exit status as with --id"
+    add("--due-before", metavar="TIME", help=text)
+    text = "maximum number to show (default: %(default)s)"
+    add("--most", metavar="N", type=whole_number(1), default=100, help=text)
+    add("--watch", metavar="TIME", help="count again at this interval, until Ctrl-C")
+    text = (
+        "show the last count of a running job, at once and without Spark. The count is up to some minutes old, and "
+        "includes duplicates and cancels. Needs a checkpoint in a local directory"
     )
-    parser.add_argument(
-        "--due-before",
-        metavar="TIME",
-        help="only messages that are due earlier: a time like 2026-12-24T09:00Z, epoch milliseconds, or a time from "
-        "now like 1h",
-    )
-    parser.add_argument(
-        "--most", metavar="N", type=whole_number(1), default=100, help="maximum number to show (default: %(default)s)"
-    )
-    parser.add_argument("--watch", metavar="TIME", help="count again at this interval, until Ctrl-C")
+    add("--last", action="store_true", help=text)
+    add("--json", action="store_true", help="write one line of JSON")
+    add_spark_options(add)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,10 +1,11 @@
 """The command line of `hwheel deliver`: its parser, and the settings of Kafka."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hwheel.cli.common import MAX_WHEEL_SIZE, CommandError, add_subcommand, settings_of, whole_number
+from hwheel.cli.common import MAX_WHEEL_SIZE, CommandError, add_spark_options, settings_of, whole_number
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
@@ -64,152 +65,86 @@ SIGTERM stops the command, and nothing is lost.
 # --- the parser -------------------------------------------------------------------------------------------------------
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """Add the parser of `hwheel deliver`."""
-    help = "hold messages until they are due, on Spark"
-    parser = add_subcommand(commands, "deliver", help=help, description=DESCRIPTION, epilog=EPILOG)
-    add_places(parser)
-    add_cleaning(parser.add_argument_group("input files that were read"))
-    add_monitoring(parser.add_argument_group("monitoring"))
-    add_kafka(parser.add_argument_group("Kafka"))
-    add_kept(parser.add_argument_group("stored in the checkpoint, for its life"))
-    spark = parser.add_argument_group("Spark")
-    spark.add_argument("--master", metavar="URL", help="default: local[*], or the master of spark-submit")
-    spark.add_argument(
-        "--conf", metavar="NAME=VALUE", action="append", default=[], help="a setting of Spark; may be repeated"
-    )
-    return parser
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `hwheel deliver`."""
+    add_places(parser.add_argument)
+    add_cleaning(parser.add_argument_group("input files that were read").add_argument)
+    add = parser.add_argument_group("monitoring").add_argument
+    text = "serve metrics for Prometheus at this port, or with 0 at any free port; needs the extra metrics"
+    add("--metrics-port", metavar="PORT", type=whole_number(0, 65535), help=text)
+    text = "the address to serve at (default: %(default)s)"
+    add("--metrics-host", metavar="HOST", default="127.0.0.1", help=text)
+    add_kafka(parser.add_argument_group("Kafka").add_argument)
+    add_kept(parser.add_argument_group("stored in the checkpoint, for its life").add_argument)
+    add_spark_options(parser.add_argument_group("Spark").add_argument)
 
 
-def add_places(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--from",
-        dest="source",
-        metavar="PLACE",
-        required=True,
-        help="the input: a directory, or kafka://HOST:PORT,HOST:PORT/TOPIC",
-    )
-    parser.add_argument("--to", metavar="PLACE", required=True, help="the output for due messages")
-    parser.add_argument("--checkpoint", metavar="DIR", required=True, help="the directory for pending messages")
-    parser.add_argument(
-        "--dead-letters", metavar="PLACE", help="the output for malformed rows (default: TO-dead-letters)"
-    )
-    parser.add_argument(
-        "--dead-letters-every",
-        metavar="TIME",
-        default="5 seconds",
-        help="interval between reads of malformed rows, which delay due messages (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--format", choices=["json", "parquet"], default="json", help="format of all files (default: json)"
-    )
-    parser.add_argument(
-        "--trigger", metavar="TIME", default="1 second", help="interval between batches (default: %(default)s)"
-    )
-    parser.add_argument("--files-a-batch", metavar="N", type=whole_number(1), help="maximum number of files in a batch")
+def add_places(add: Callable[..., object]) -> None:
+    text = "the input: a directory, or kafka://HOST:PORT,HOST:PORT/TOPIC"
+    add("--from", dest="source", metavar="PLACE", required=True, help=text)
+    add("--to", metavar="PLACE", required=True, help="the output for due messages")
+    add("--checkpoint", metavar="DIR", required=True, help="the directory for pending messages")
+    add("--dead-letters", metavar="PLACE", help="the output for malformed rows (default: TO-dead-letters)")
+    text = "interval between reads of malformed rows, which delay due messages (default: %(default)s)"
+    add("--dead-letters-every", metavar="TIME", default="5 seconds", help=text)
+    add("--format", choices=["json", "parquet"], default="json", help="format of all files (default: json)")
+    add("--trigger", metavar="TIME", default="1 second", help="interval between batches (default: %(default)s)")
+    add("--files-a-batch", metavar="N", type=whole_number(1), help="maximum number of files in a batch")
 
 
-def add_cleaning(group: Any) -> None:
-    group.add_argument(
-        "--clean-source", choices=["archive", "delete"], help="move them to --archive, or delete them (default: keep)"
+def add_cleaning(add: Callable[..., object]) -> None:
+    text = "move them to --archive, or delete them (default: keep)"
+    add("--clean-source", choices=["archive", "delete"], help=text)
+    add("--archive", metavar="DIR", help="a directory on the same file system")
+    text = (
+        "with --clean-source: forget the names of files that are older than the newest file by this time, which bounds "
+        "memory, and ignore new files that are older (default: never)"
     )
-    group.add_argument("--archive", metavar="DIR", help="a directory on the same file system")
-    group.add_argument(
-        "--forget-files",
-        metavar="TIME",
-        help="with --clean-source: forget the names of files that are older than the newest file by this time, which "
-        "bounds memory, and ignore new files that are older (default: never)",
-    )
+    add("--forget-files", metavar="TIME", help=text)
 
 
-def add_monitoring(group: Any) -> None:
-    group.add_argument(
-        "--metrics-port",
-        metavar="PORT",
-        type=whole_number(0, 65535),
-        help="serve metrics for Prometheus at this port, or with 0 at any free port; needs the extra metrics",
+def add_kept(add: Callable[..., object]) -> None:
+    add("--tick", metavar="TIME", help="resolution of due times (default: 1 second)")
+    text = f"buckets in each level (default: {DEFAULT_WHEEL_SIZE})"
+    add("--wheel-size", metavar="N", type=whole_number(2, MAX_WHEEL_SIZE), help=text)
+    shards = whole_number(1, 4096)
+    add("--shards", metavar="N", type=shards, help="number of wheels (default: one for each partition)")
+    add("--partitions", metavar="N", type=shards, help="partitions of the state (default: the cores)")
+    add("--dedup", metavar="TIME", help="how long delivered messages are remembered (default: 10 minutes)")
+    text = "unit of due in the input: milliseconds or seconds since 1970 (default: ms). The output has milliseconds"
+    add("--due-unit", choices=["ms", "s"], help=text)
+    text = (
+        "keep an index, so that a cancel needs no due, and a message can replace those with its id and key "
+        "(default: no)"
     )
-    group.add_argument(
-        "--metrics-host", metavar="HOST", default="127.0.0.1", help="the address to serve at (default: %(default)s)"
-    )
-
-
-def add_kept(group: Any) -> None:
-    group.add_argument("--tick", metavar="TIME", help="resolution of due times (default: 1 second)")
-    group.add_argument(
-        "--wheel-size",
-        metavar="N",
-        type=whole_number(2, MAX_WHEEL_SIZE),
-        help=f"buckets in each level (default: {DEFAULT_WHEEL_SIZE})",
-    )
-    group.add_argument(
-        "--shards", metavar="N", type=whole_number(1, 4096), help="number of wheels (default: one for each partition)"
-    )
-    group.add_argument(
-        "--partitions", metavar="N", type=whole_number(1, 4096), help="partitions of the state (default: the cores)"
-    )
-    group.add_argument(
-        "--dedup", metavar="TIME", help="how long delivered messages are remembered (default: 10 minutes)"
-    )
-    group.add_argument(
-        "--due-unit",
-        choices=["ms", "s"],
-        help="unit of due in the input: milliseconds or seconds since 1970 (default: ms). The output has milliseconds",
-    )
-    group.add_argument(
-        "--by-id",
-        action=argparse.BooleanOptionalAction,
-        help="keep an index, so that a cancel needs no due, and a message can replace those with its id and key "
-        "(default: no)",
-    )
+    add("--by-id", action=argparse.BooleanOptionalAction, help=text)
 
 
 # --- Kafka ------------------------------------------------------------------------------------------------------------
 
 
-def add_kafka(group: Any) -> None:
-    group.add_argument(
-        "--kafka-format",
-        choices=["json", "headers"],
-        default="json",
-        help="format of records: JSON in the value, or id, due, and cancel as headers and the payload as the value "
-        "(default: %(default)s)",
+def add_kafka(add: Callable[..., object]) -> None:
+    text = (
+        "format of records: JSON in the value, or id, due, and cancel as headers and the payload as the value "
+        "(default: %(default)s)"
     )
-    group.add_argument(
-        "--starting-offsets",
-        choices=["earliest", "latest"],
-        default="earliest",
-        help="where a new checkpoint starts to read (default: %(default)s)",
+    add("--kafka-format", choices=["json", "headers"], default="json", help=text)
+    text = "where a new checkpoint starts to read (default: %(default)s)"
+    add("--starting-offsets", choices=["earliest", "latest"], default="earliest", help=text)
+    add("--offsets-a-batch", metavar="N", type=whole_number(1), help="maximum number of records in a batch")
+    text = "continue if the topic no longer has the next records, because their retention ended (default: stop)"
+    add("--skip-lost-offsets", action="store_true", help=text)
+    text = (
+        "topics at the brokers of --to that a message may name in its field or header `topic`. The default of a "
+        "message is the topic of --to. Must not change during the life of a checkpoint"
     )
-    group.add_argument(
-        "--offsets-a-batch", metavar="N", type=whole_number(1), help="maximum number of records in a batch"
-    )
-    group.add_argument(
-        "--skip-lost-offsets",
-        action="store_true",
-        help="continue if the topic no longer has the next records, because their retention ended (default: stop)",
-    )
-    group.add_argument(
-        "--to-topics",
-        metavar="NAME,NAME",
-        help="topics at the brokers of --to that a message may name in its field or header `topic`. The default of a "
-        "message is the topic of --to. Must not change during the life of a checkpoint",
-    )
-    group.add_argument(
-        "--carry-headers",
-        action="store_true",
-        help="write the headers of a record with its message. Must not change during the life of a checkpoint",
-    )
-    group.add_argument(
-        "--kafka-conf",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="a setting of Kafka's clients, like security.protocol=SASL_SSL; may be repeated",
-    )
-    group.add_argument(
-        "--kafka-conf-file", metavar="FILE", help="a file of such settings, one on each line; use it for passwords"
-    )
+    add("--to-topics", metavar="NAME,NAME", help=text)
+    text = "write the headers of a record with its message. Must not change during the life of a checkpoint"
+    add("--carry-headers", action="store_true", help=text)
+    text = "a setting of Kafka's clients, like security.protocol=SASL_SSL; may be repeated"
+    add("--kafka-conf", metavar="NAME=VALUE", action="append", default=[], help=text)
+    text = "a file of such settings, one on each line; use it for passwords"
+    add("--kafka-conf-file", metavar="FILE", help=text)
 
 
 def kafka_of(options: argparse.Namespace) -> "KafkaOptions":

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hwheel.cli.common import CommandError, settings_of, spark_errors
-from hwheel.cli.deliver.arguments import KEPT, add_parser, check_durations, kafka_of
+from hwheel.cli.common import CommandError, add_subcommand, settings_of, spark_errors
+from hwheel.cli.deliver.arguments import DESCRIPTION, EPILOG, KEPT, add_options, check_durations, kafka_of
 from hwheel.cli.deliver.counts import LAST_COUNT, Counts, Progress
 from hwheel.extras import require
 from hwheel_core import DEFAULT_WHEEL_SIZE
@@ -31,8 +31,8 @@ JAVA_FIRST_S = 2.0
 
 def add_to(commands: Any) -> None:
     """Add `deliver` to the subcommands."""
-    parser = add_parser(commands)
-    parser.set_defaults(run=run, prog=parser.prog)
+    help = "hold messages until they are due, on Spark"
+    add_options(add_subcommand(commands, "deliver", run, help, (DESCRIPTION, EPILOG)))
 
 
 def run(options: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 ADD_PHASE_S = 7.0  # the whole demo takes about 20 s
 PEER_S = 1.0  # the time that a peer's workload is shortened to
-BEST = "bold cyan"
 DEFAULTS = {"count": 200_000, "rate": None, "cancel_ratio": 0.95, "timeout_ms": [1000.0, 10_000.0], "seed": 0}
 
 DESCRIPTION = """\
@@ -46,35 +45,23 @@ in ms (see hwheel tune --help):
   {"start": 14.0, "timeout": 500, "end": null}   never completed: expires
 """
 
+NOTES = """\
+timers and cancels a second: the rate of calls in a loop that does nothing else.
+lateness: from the deadline to the callback. The wheel rounds deadlines up to
+its tick of {tick_ms} ms, so half a tick late is normal and nothing is early."""
+
+PEER_NOTES = f"""
+The peers ran an even sample of the requests, as large as each can handle, in
+{PEER_S:g} s. Fewer pending timers make their figures look better."""
+
 
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
 def add_to(commands: Any) -> None:
-    """Add ``demo`` to the subcommands."""
-    parser = add_subcommand(
-        commands,
-        "demo",
-        help="compare the timer with its peers on a real workload (about 20 s)",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-    )
-    add_workload_options(parser)
-    wheel = parser.add_argument_group("timer")
-    add = wheel.add_argument
-    add("--tick-ms", "--tick", metavar="MS", type=whole_number(1), default=1, help="tick (default: %(default)s)")
-    size = whole_number(2, MAX_WHEEL_SIZE)
-    text = "buckets per level (default: %(default)s)"
-    add("--wheel-size", metavar="N", type=size, default=DEFAULT_WHEEL_SIZE, help=text)
-    text = "serve snapshots of the timer at a path or port, for hwheel top"
-    parser.add_argument("--live", metavar="ADDRESS", help=text)
-    text = "also run asyncio, sched, and threading.Timer (default: yes)"
-    parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True, help=text)
-    parser.set_defaults(run=run, prog=parser.prog)
-
-
-def add_workload_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of both kinds of workload. None of them has a default, because a log excludes the others."""
+    """Add ``demo`` to the subcommands. No option of a workload has a default, because a log excludes the others."""
+    help = "compare the timer with its peers on a real workload (about 20 s)"
+    parser = add_subcommand(commands, "demo", run, help, (DESCRIPTION, EPILOG))
     add = parser.add_argument_group("generated workload").add_argument
     add("--count", metavar="N", type=whole_number(1), help="number of requests (default: 200,000)")
     add("--rate", metavar="R", type=positive_number, help=f"requests per second (default: count / {ADD_PHASE_S:g})")
@@ -85,6 +72,14 @@ def add_workload_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("recorded workload").add_argument
     add("--log", metavar="FILE", type=Path, help="log of requests")
     add("--speed", metavar="N", type=positive_number, help="divide all times of the log by N (default: 1)")
+    add = parser.add_argument_group("timer").add_argument
+    add("--tick-ms", "--tick", metavar="MS", type=whole_number(1), default=1, help="tick (default: %(default)s)")
+    size, text = whole_number(2, MAX_WHEEL_SIZE), "buckets per level (default: %(default)s)"
+    add("--wheel-size", metavar="N", type=size, default=DEFAULT_WHEEL_SIZE, help=text)
+    text = "serve snapshots of the timer at a path or port, for hwheel top"
+    parser.add_argument("--live", metavar="ADDRESS", help=text)
+    text = "also run asyncio, sched, and threading.Timer (default: yes)"
+    parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True, help=text)
 
 
 def check_options(options: argparse.Namespace) -> None:
@@ -115,32 +110,31 @@ def run(options: argparse.Namespace) -> int:
     require(options.prog, "cli")
     from rich.console import Console
 
-    from hwheel.cli.demo.drive import Account, Workload, account, generate
-    from hwheel.cli.demo.engines import WheelEngine
+    from hwheel.cli.demo.drive import Workload, account, generate
+    from hwheel.cli.demo.engines import PEERS, WheelEngine
 
     requests = read_log(options.log) if options.log else generate(options)
-    console = Console(highlight=False)
+    speed = options.speed or 1.0
+    workload = Workload(requests, speed)
     make_wheel = partial(WheelEngine, options.tick_ms, options.wheel_size)
     try:
         make_wheel().close()
     except (ValueError, OverflowError) as error:
         raise CommandError(str(error)) from None
-    workload = Workload(requests, options.speed or 1.0)
-    with ExitStack() as stack:
-        stack.enter_context(serve(options.live))
+    console = Console(highlight=False)
+    with serve(options.live):
         console.print(headline(options, workload))
-        progress = stack.enter_context(progress_on(console))
-        wheel_run = drive_on(make_wheel, workload, progress)
-        columns = [column(wheel_run, options.speed or 1.0, make_wheel)]
-        if options.peers:
-            columns += run_peers(requests, workload.seconds, options.speed or 1.0, progress)
-    print_table(columns, options.tick_ms, console)
-    found = account(wheel_run.deadlines, wheel_run.runs, wheel_run.cancels)
-    text = f"lost {found.lost:,}, doubled {found.doubled:,}, early {found.early:,}"
-    is_clean = found == Account(0, 0, 0)
-    ends = f"{columns[0]['timers']} timers: {columns[0]['cancelled']} cancelled, {columns[0]['expired']} ran"
-    console.print(f"\n{ends}; [bold {'green' if is_clean else 'red'}]{text}[/]")
-    return 0 if is_clean else 1
+        with progress_on(console) as progress:
+            runs = [drive_on(make_wheel, workload, progress)]
+            for peer in PEERS if options.peers else []:
+                sample = requests[:: -(-len(requests) // peer.most)]
+                runs.append(drive_on(peer, Workload(sample, speed * max(1.0, workload.seconds / PEER_S)), progress))
+    print_table(runs, options.tick_ms, console)
+    found = account(runs[0].deadlines, runs[0].runs, runs[0].cancels)
+    ends = f"{len(requests):,} timers: {len(runs[0].cancels):,} cancelled, {len(runs[0].runs):,} ran"
+    text = ", ".join(f"{name} {count:,}" for name, count in found._asdict().items())
+    console.print(f"\n{ends}; [bold {'red' if any(found) else 'green'}]{text}[/]")
+    return 1 if any(found) else 0
 
 
 def read_log(path: Path) -> "list[Request]":
@@ -157,10 +151,8 @@ def read_log(path: Path) -> "list[Request]":
         raise CommandError(str(error)) from None
     if not len(log):
         raise CommandError(f"{path}: the log has no requests")
-    columns = (log.starts_ms.tolist(), log.timeouts_ms.tolist(), log.ends_ms.tolist())
-    return [
-        Request(start, timeout, None if end == NEVER else end) for start, timeout, end in zip(*columns, strict=True)
-    ]
+    ends_ms = [None if end_ms == NEVER else end_ms for end_ms in log.ends_ms.tolist()]
+    return [*map(Request, log.starts_ms.tolist(), log.timeouts_ms.tolist(), ends_ms)]
 
 
 def serve(address: str | None) -> AbstractContextManager[object]:
@@ -177,19 +169,6 @@ def serve(address: str | None) -> AbstractContextManager[object]:
         raise CommandError(f"--live: {error}") from None
 
 
-def run_peers(requests: "list[Request]", seconds: float, speed: float, progress: "Progress") -> list[dict[str, str]]:
-    """Run a sample of the workload, shortened to PEER_S, on each peer."""
-    from hwheel.cli.demo.drive import Workload, sample
-    from hwheel.cli.demo.engines import PEERS
-
-    speed *= max(1.0, seconds / PEER_S)
-    columns = []
-    for peer in PEERS:
-        workload = Workload(sample(requests, peer.most), speed)
-        columns.append(column(drive_on(peer, workload, progress), speed, peer))
-    return columns
-
-
 def drive_on(make_engine: "Callable[[], Engine]", workload: "Workload", progress: "Progress") -> "Run":
     """Run the workload on a new engine, with a progress bar."""
     from hwheel.cli.demo.drive import Run
@@ -197,12 +176,13 @@ def drive_on(make_engine: "Callable[[], Engine]", workload: "Workload", progress
     with closing(make_engine()) as engine:
         bar = progress.add_task(engine.name, total=len(workload.timeouts_s), figures="")
 
-        def report(*, pending: int, cancelled: int, expired: int) -> None:
-            figures = f"{pending:>7,} pending {cancelled:>9,} cancelled {expired:>7,} expired"
+        def report(run: "Run") -> None:
+            cancelled, expired = len(run.cancels), len(run.runs)
+            figures = f"{run.pending:>7,} pending {cancelled:>9,} cancelled {expired:>7,} expired"
             progress.update(bar, completed=cancelled + expired, figures=figures)
             progress.refresh()
 
-        return Run(engine, workload).drive(report)
+        return Run(engine, workload, report).drive()
 
 
 # --- output -----------------------------------------------------------------------------------------------------------
@@ -210,15 +190,13 @@ def drive_on(make_engine: "Callable[[], Engine]", workload: "Workload", progress
 
 def headline(options: argparse.Namespace, workload: "Workload") -> str:
     """Describe the workload and how long it takes."""
-    count = f"{len(workload.timeouts_s):,} requests"
+    text = f"{len(workload.timeouts_s):,} requests"
     if options.log:
-        text = f"{count} from {options.log}" + (f", {options.speed:g} times faster" if options.speed else "")
+        text += f" from {options.log}" + (f", {options.speed:g} times faster" if options.speed else "")
     else:
         shortest_s, longest_s = (ms / 1000 for ms in options.timeout_ms)
-        text = (
-            f"{count} at {options.rate:,.0f} per second with timeouts of {shortest_s:g} to {longest_s:g} s, of which "
-            f"{options.cancel_ratio:.0%} complete in time"
-        )
+        text += f" at {options.rate:,.0f} per second with timeouts of {shortest_s:g} to {longest_s:g} s"
+        text += f", of which {options.cancel_ratio:.0%} complete in time"
     duration = f"{workload.seconds:.0f} s" + (", then the peers" if options.peers else "")
     return f"{text}; tick {options.tick_ms} ms, {options.wheel_size} buckets per level. About {duration}."
 
@@ -230,32 +208,23 @@ def progress_on(console: "Console") -> "Progress":
     """
     from rich.progress import BarColumn, Progress, TextColumn
 
-    name = TextColumn("{task.description:>15}", style="bold")
-    figures = TextColumn("{task.fields[figures]}")
-    return Progress(name, BarColumn(bar_width=None), figures, console=console, auto_refresh=False, expand=True)
+    columns = TextColumn("{task.description}"), BarColumn(bar_width=10), TextColumn("{task.fields[figures]}")
+    return Progress(*columns, console=console, auto_refresh=False)
 
 
-def column(run: "Run", speed: float, make_engine: "Callable[[], Engine]") -> dict[str, str]:
-    """Return the column of the table for a run: the text of each row by its name."""
-    from hwheel.cli.demo.engines import bytes_a_timer
-
-    count = len(run.deadlines)
+def figures_of(run: "Run") -> dict[str, str]:
+    """Return the figures of a run as text, by the name of the row."""
     late_ms = sorted((when - run.deadlines[index]) * 1000.0 for index, when in run.runs)
-    memory = bytes_a_timer(make_engine, run.engine.timers_for_memory)
     return {
-        "": run.engine.name,
-        "timers": f"{count:,}",
-        "speed": f"{speed:,.3g}x",
+        "timers": f"{len(run.deadlines):,}",
         "pending at most": f"{run.peak_pending:,}",
-        "timers a second": rate_text(count, run.adding_s),
+        "timers a second": rate_text(len(run.deadlines), run.adding_s),
         "cancels a second": rate_text(run.cancel_calls, run.cancelling_s),
-        "achieved rate a second": rate_text(count, run.add_phase_s),
         "cancelled": f"{len(run.cancels):,}",
         "expired": f"{len(run.runs):,}",
         "lateness p50": percentile_text(late_ms, 50),
         "lateness p99": percentile_text(late_ms, 99),
         "lateness max": percentile_text(late_ms, 100),
-        "memory a timer": f"{memory:,.0f} B",
     }
 
 
@@ -273,36 +242,17 @@ def percentile_text(late_ms: list[float], percent: int) -> str:
     return f"{late_ms[max(0, -(-percent * len(late_ms) // 100) - 1)]:.2f} ms"
 
 
-def print_table(columns: list[dict[str, str]], tick_ms: int, console: "Console") -> None:
+def print_table(runs: "list[Run]", tick_ms: int, console: "Console") -> None:
     """Print a column for each engine, hwheel first, and notes on the figures."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, name in enumerate(["", *(one[""] for one in columns)]):
-        table.add_column(name, justify="right" if number else "left", header_style=BEST if number == 1 else "bold")
-    for row in list(columns[0])[1:]:
-        if row != "speed" or any(one["speed"] != "1x" for one in columns):
-            table.add_row(row, *(one[row] for one in columns))
+    table = Table("", box=box.SIMPLE_HEAD, pad_edge=False)
+    for run in runs:
+        table.add_column(run.engine.name, justify="right", style="" if table.columns[1:] else "bold")
+    columns = [figures_of(run) for run in runs]
+    for row in columns[0]:
+        table.add_row(row, *(column[row] for column in columns))
     console.print(table)
-    for note in notes(columns, tick_ms):
-        console.print(Text(note, style="dim"))
-
-
-def notes(columns: list[dict[str, str]], tick_ms: int) -> list[str]:
-    """Explain the figures of the table."""
-    has_peers = len(columns) > 1
-    found = [
-        "timers and cancels a second: the rate of calls in a loop that does nothing else.",
-        "lateness: from the deadline to the callback. The wheel rounds deadlines up to its tick of "
-        f"{tick_ms} ms, so half a tick late is normal and nothing is early.",
-        "memory a timer: bytes that tracemalloc counts for a pending timer, without the callback"
-        + (" and without the stacks of threading.Timer's threads." if has_peers else "."),
-    ]
-    if any((one["timers"], one["speed"]) != (columns[0]["timers"], columns[0]["speed"]) for one in columns):
-        found.append(
-            f"The peers ran an even sample of the {columns[0]['timers']} requests, as large as each can handle, with "
-            "all times divided by speed. Fewer pending timers make their figures look better."
-        )
-    return found
+    notes = NOTES.format(tick_ms=tick_ms)
+    console.print(notes + (PEER_NOTES if len(runs) > 1 else ""), style="dim")

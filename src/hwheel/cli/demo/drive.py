@@ -4,7 +4,8 @@ import random
 import time
 from bisect import bisect_right
 from collections import Counter
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from hwheel.cli.demo.engines import Engine
 
@@ -36,19 +37,16 @@ class Workload:
     def __init__(self, requests: list[Request], speed: float = 1.0) -> None:
         requests = sorted(requests, key=lambda request: request.start_ms)
         first_ms, ms = requests[0].start_ms, 1000.0 * speed
-        starts = [((request.start_ms - first_ms) / ms, False, index) for index, request in enumerate(requests)]
-        ends = [
-            ((request.end_ms - first_ms) / ms, True, index)
-            for index, request in enumerate(requests)
-            if request.end_ms is not None
-        ]
-        ordered = sorted(starts + ends)
+        events = []
+        for index, request in enumerate(requests):
+            events.append(((request.start_ms - first_ms) / ms, False, index))
+            if request.end_ms is not None:
+                events.append(((request.end_ms - first_ms) / ms, True, index))
+        events.sort()
         self.timeouts_s = [request.timeout_ms / ms for request in requests]
-        self.times_s = [time_s for time_s, _, _ in ordered]
-        self.events = [(index, completes) for _, completes, index in ordered]
-        self.seconds = max(
-            time_s + timeout_s for (time_s, _, _), timeout_s in zip(starts, self.timeouts_s, strict=True)
-        )
+        self.times_s = [time_s for time_s, _, _ in events]
+        self.events = [(index, completes) for _, completes, index in events]
+        self.seconds = max(request.start_ms + request.timeout_ms - first_ms for request in requests) / ms
 
 
 def generate(options: Any) -> list[Request]:
@@ -66,59 +64,57 @@ def generate(options: Any) -> list[Request]:
     return requests
 
 
-class Reports(Protocol):
-    """A function that shows the progress of a run."""
-
-    def __call__(self, *, pending: int, cancelled: int, expired: int) -> object: ...
-
-
 class Run:
     """One run of a workload on an engine.
 
     Only loops that consist of add calls, or of cancel calls, are timed. Between two slices the engine waits, so that
     callbacks can run.
+
+    Args:
+        report: Called with the run from time to time, and at the end.
     """
 
-    def __init__(self, engine: Engine, workload: Workload) -> None:
-        self.engine, self.workload = engine, workload
+    def __init__(self, engine: Engine, workload: Workload, report: "Callable[[Run], object]") -> None:
+        self.engine, self.workload, self.report = engine, workload, report
         count = len(workload.timeouts_s)
         self.deadlines = [0.0] * count
         self.runs: list[tuple[int, float]] = []  # (timer, time) of each callback
         self.cancels: list[int] = []  # timers that were cancelled in time
         self.cancel_calls = self.started = self.peak_pending = 0
-        self.adding_s = self.cancelling_s = self.add_phase_s = 0.0
+        self.adding_s = self.cancelling_s = 0.0
         self._handles: list[Any] = [None] * count
         self._have_run: set[int] = set()
         self._done = 0  # events
-        self._give_up = float("inf")
 
-    def drive(self, report: Reports) -> "Run":
+    @property
+    def pending(self) -> int:
+        return max(0, self.started - len(self.cancels) - len(self.runs))
+
+    def drive(self) -> "Run":
         """Run until every timer has run or was cancelled, or until GRACE_S after the last deadline."""
-        begin, next_report, now = time.monotonic(), 0.0, 0.0
-        times_s = self.workload.times_s
-        while self._is_unfinished(now):
+        begin = now = time.monotonic()
+        next_report, times_s, give_up = 0.0, self.workload.times_s, float("inf")
+        while self._done < len(times_s) or (self.pending > 0 and now < give_up):
             now = time.monotonic()
-            until = min(bisect_right(times_s, now - begin, self._done), self._done + MAX_SLICE)
-            self._slice(until, now, begin)
+            self._slice(min(bisect_right(times_s, now - begin, self._done), self._done + MAX_SLICE), now)
             if now >= next_report:
-                self._report(report)
+                self.report(self)
                 next_report = now + REPORT_EVERY_S
-            ahead_s = times_s[self._done] - (now - begin) if self._done < len(times_s) else IDLE_S
+            ahead_s = IDLE_S
+            if self._done < len(times_s):
+                ahead_s = times_s[self._done] - (now - begin)
+            else:
+                give_up = max(self.deadlines) + GRACE_S
             self.engine.wait(now + max(SLICE_S, min(ahead_s, IDLE_S)))
         self.engine.wait(time.monotonic() + AFTERMATH_S)
-        self._report(report)
+        self.report(self)
         return self
 
-    def _slice(self, until: int, now: float, begin: float) -> None:
+    def _slice(self, until: int, now: float) -> None:
         events = self.workload.events[self._done : until]
         self._done = until
-        if added := [index for index, completes in events if not completes]:
-            self._add(added, now)
-            self.add_phase_s = time.monotonic() - begin
-        if completed := [index for index, completes in events if completes]:
-            self._cancel(completed)
-        if until == len(self.workload.events):
-            self._give_up = max(self.deadlines) + GRACE_S
+        self._add([index for index, completes in events if not completes], now)
+        self._cancel([index for index, completes in events if completes])
 
     def _add(self, indices: list[int], now: float) -> None:
         whens = [now + self.workload.timeouts_s[index] for index in indices]
@@ -131,7 +127,7 @@ class Run:
         for index, handle in zip(indices, handles, strict=True):
             self._handles[index] = handle
         self.started += len(indices)
-        self.peak_pending = max(self.peak_pending, self._pending())
+        self.peak_pending = max(self.peak_pending, self.pending)
 
     def _cancel(self, indices: list[int]) -> None:
         handles = [self._handles[index] for index in indices]
@@ -151,17 +147,6 @@ class Run:
         self._have_run.add(index)
         self.runs.append((index, time.monotonic()))
 
-    def _pending(self) -> int:
-        return max(0, self.started - len(self.cancels) - len(self.runs))
-
-    def _is_unfinished(self, now: float) -> bool:
-        if self._done < len(self.workload.events):
-            return True
-        return self._pending() > 0 and now < self._give_up
-
-    def _report(self, report: Reports) -> None:
-        report(pending=self._pending(), cancelled=len(self.cancels), expired=len(self.runs))
-
 
 class Account(NamedTuple):
     """How many timers were lost (neither ran nor were cancelled), doubled (ended twice), or ran early."""
@@ -179,10 +164,3 @@ def account(deadlines: list[float], runs: list[tuple[int, float]], cancels: list
         doubled=sum(times > 1 for times in ends.values()),
         early=len({index for index, when in runs if when < deadlines[index]}),
     )
-
-
-def sample(requests: list[Request], count: int) -> list[Request]:
-    """Return at most ``count`` of the requests, evenly spread."""
-    if len(requests) <= count:
-        return requests
-    return [requests[index * len(requests) // count] for index in range(count)]

@@ -1,25 +1,21 @@
 """The wheel and its peers behind one interface. All times are in seconds on time.monotonic()."""
 
-import gc
+import asyncio
 import sched
 import threading
 import time
-import tracemalloc
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from hwheel.timers.system import SystemTimer
 from hwheel_core import TimerTask
 
-FAR_S = 600.0  # nothing expires while memory is measured
-
 
 class Engine:
     """The interface that the driver uses."""
 
     name: ClassVar[str]
-    most: ClassVar[int]  # the largest workload that the engine can handle
-    timers_for_memory: ClassVar[int] = 20_000  # pending timers while memory is measured
+    most: ClassVar[int] = 20_000  # pending timers that the engine can handle
     call_at: Callable[..., Any]  # (when, callback, index) -> handle
     cancel: Callable[[Any], Any]  # whether this call prevented the callback; None if the engine does not report it
 
@@ -35,7 +31,6 @@ class WheelEngine(Engine):
     """hwheel.SystemTimer, which runs callbacks in a thread of its own."""
 
     name = "hwheel"
-    most = 2**63 - 1
 
     def __init__(self, tick_ms: int, wheel_size: int) -> None:
         self.timer = SystemTimer("demo", tick_ms=tick_ms, wheel_size=wheel_size)
@@ -51,11 +46,8 @@ class AsyncioEngine(Engine):
     """An asyncio event loop, which runs while the driver waits."""
 
     name = "asyncio"
-    most = 20_000
 
     def __init__(self) -> None:
-        import asyncio
-
         self.loop = asyncio.new_event_loop()
         self.call_at = self.loop.call_at
         self.cancel = asyncio.TimerHandle.cancel
@@ -72,7 +64,7 @@ class SchedEngine(Engine):
     """A sched.scheduler, which runs while the driver waits. Its cancel searches the whole queue."""
 
     name = "sched"
-    most = timers_for_memory = 2_000
+    most = 2_000
 
     def __init__(self) -> None:
         self.scheduler = sched.scheduler(time.monotonic, time.sleep)
@@ -98,7 +90,6 @@ class ThreadsEngine(Engine):
 
     name = "threading.Timer"
     most = 300
-    timers_for_memory = 200
 
     def __init__(self) -> None:
         self.threads: list[threading.Timer] = []
@@ -120,26 +111,3 @@ class ThreadsEngine(Engine):
 
 
 PEERS: list[type[Engine]] = [AsyncioEngine, SchedEngine, ThreadsEngine]
-
-
-def bytes_a_timer(make_engine: Callable[[], Engine], count: int) -> float:
-    """Measure the memory of a pending timer with tracemalloc, without the callback and its argument."""
-    first = time.monotonic() + FAR_S
-    whens = [first + index * FAR_S / count for index in range(count)]
-    indices = [*range(count)]
-    handles: list[Any] = [None] * count
-    gc.collect()
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        engine = make_engine()
-        try:
-            for index in indices:
-                handles[index] = engine.call_at(whens[index], id, index)
-            after, _ = tracemalloc.get_traced_memory()
-        finally:
-            handles.clear()
-            engine.close()
-    finally:
-        tracemalloc.stop()
-    return (after - before) / count

@@ -49,16 +49,13 @@ if no program answers.
 
 def add_to(commands: Any) -> None:
     """Add ``top`` to the subcommands."""
-    parser = add_subcommand(
-        commands, "top", help="watch the timers of a running program", description=DESCRIPTION, epilog=EPILOG
-    )
-    add = parser.add_argument
+    help = "watch the timers of a running program"
+    add = add_subcommand(commands, "top", run, help, (DESCRIPTION, EPILOG)).add_argument
     add("address", metavar="ADDRESS", help="the path of a Unix socket, a port, host:port, or a URL")
     text = "seconds between snapshots (default: 1)"
     add("--interval", metavar="S", type=positive_number, default=1.0, help=text)
     add("--once", action="store_true", help="print one snapshot and end")
     add("--json", action="store_true", help="print one snapshot as JSON and end")
-    parser.set_defaults(run=run, prog=parser.prog)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console, Group, RenderableType
+from rich.segment import Segment, SegmentLines
 from rich.table import Table
 from rich.text import Text
 
@@ -20,7 +21,6 @@ NOTHING = "-"
 SIDE_BY_SIDE = 100  # columns that show the levels beside the lateness
 MORE = 80  # columns that the table with all figures needs
 MIN_WIDTH = 40
-LINES_PER_TIMER = 4  # lines that the details of a timer need
 
 
 class Page:
@@ -39,42 +39,35 @@ class Page:
         state: str = "",
         lines: int | None = None,
     ) -> RenderableType:
-        """Draw a snapshot. lines: the height of the terminal, which limits the number of timers with details."""
+        """Draw a snapshot. lines: the height of the terminal; the details of the last timers may not fit into it."""
+        parts = self._parts(snapshot, rates, address, state)
+        if lines is None:
+            return Group(*parts)
+        drawn: list[list[Segment]] = []
+        for part in parts:
+            drawn += self.console.render_lines(part, pad=False)
+            if len(drawn) > lines:  # no more parts are drawn
+                drawn[lines - 1 :] = self.console.render_lines(Text("more in a taller terminal", QUIET), pad=False)
+                break
+        return SegmentLines(drawn, new_lines=True)
+
+    def _parts(
+        self, snapshot: Mapping[str, Any], rates: Mapping[str, Rates], address: str, state: str
+    ) -> Iterator[RenderableType]:
+        """Yield the tables of all timers and purgatories, then the details of each timer."""
         head = Text.assemble((plain(snapshot["program"]), "bold"), (f"  pid {snapshot['pid']}, {address}", QUIET))
         if state:
             head.append(f"  {state}", "bold red")
-        parts: list[RenderableType] = [head]
+        yield head
         timers, purgatories = snapshot["timers"], snapshot.get("purgatories", [])
         if not timers and not purgatories:
-            parts.append(Text("The program has no timers at the moment.", QUIET))
+            yield Text("The program has no timers at the moment.", QUIET)
         if timers:
-            parts += ["", self._overview(timers, rates)]
+            yield from ("", self._overview(timers, rates))
         if purgatories:
-            parts += ["", self._purgatories(purgatories)]
-        return Group(*parts, *self._details(timers, rates, None if lines is None else lines - self._lines(parts) - 1))
-
-    def _details(
-        self, timers: Sequence[Mapping[str, Any]], rates: Mapping[str, Rates], lines_left: int | None
-    ) -> Iterator[RenderableType]:
-        """Draw the details of the timers that fit into the lines."""
-        hidden = 0
+            yield from ("", self._purgatories(purgatories))
         for timer in timers:
-            if lines_left is not None and lines_left < LINES_PER_TIMER:
-                hidden += 1
-                continue
-            detail = self._detail(timer, rates.get(timer["name"]))
-            if lines_left is not None:
-                needed = self._lines([detail])
-                if needed > lines_left:
-                    hidden += 1
-                    continue
-                lines_left -= needed
-            yield detail
-        if hidden:
-            yield Text(f"{hidden} more in a taller terminal", QUIET)
-
-    def _lines(self, parts: Sequence[RenderableType]) -> int:
-        return len(self.console.render_lines(Group(*parts), pad=False))
+            yield self._detail(timer, rates.get(timer["name"]))
 
     @property
     def width(self) -> int:
@@ -102,11 +95,11 @@ class Page:
         return self._table("purgatory", heads, rows)
 
     def _table(self, kind: str, heads: list[str], rows: list[tuple[str, list[str]]]) -> Table:
-        """Draw a table of figures by name. Names are truncated if the terminal is narrow; figures are not."""
+        """Draw a table of figures by name. Long names wrap if the terminal is narrow; figures do not."""
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         taken = sum(2 + max(map(len, column)) for column in zip(heads, *(row for _, row in rows), strict=True))
         room = max(self.width - taken - 2, len(kind))
-        table.add_column(kind, overflow="ellipsis", no_wrap=True, style="bold", max_width=room)
+        table.add_column(kind, overflow="fold", style="bold", max_width=room)
         for head in heads:
             table.add_column(head, justify="right", no_wrap=True)
         for name, row in rows:
@@ -117,7 +110,7 @@ class Page:
 
     def _detail(self, timer: Mapping[str, Any], now: Rates | None) -> RenderableType:
         kind = f"{plain(timer['kind'])}, tick {ms_text(timer['tick_ms'])}, {timer['wheel_size']:,} buckets per level"
-        head = Text.assemble((plain(timer["name"]), "bold"), (f"  {kind}", QUIET), no_wrap=True, overflow="ellipsis")
+        head = Text.assemble((plain(timer["name"]), "bold"), (f"  {kind}", QUIET), overflow="fold")
         late = timer["lateness"]
         said = f"late: median {ms_text(late['p50_ms'])}, 99 % {ms_text(late['p99_ms'])}, most {ms_text(late['max_ms'])}"
         if now is not None and now.late_p50_ms is not None and now.late_p99_ms is not None:

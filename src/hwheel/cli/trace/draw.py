@@ -1,170 +1,114 @@
 """A trace as text and tables: the adds in one table, then the wheel after the adds and after each poll."""
 
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Iterable, Iterator
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from hwheel.cli.trace.clock_time import clock_time
-from hwheel.cli.trace.steps import Bucket, Place, Snapshot, Step, Trace
+from hwheel.cli.trace.steps import Json
 
 DUE = "bold green"
 QUIET = "dim"
+INTRODUCTION = """
+A bucket holds the tasks of one time span. When the span begins, the bucket
+leaves the delay queue, and its tasks expire or move to a finer level."""
 
 
-def draw_trace(trace: Trace, offset: timedelta | None, console: Console) -> None:
-    """Print the trace. offset: the time zone of clock times; None: print milliseconds only."""
-    drawing = Drawing(trace, offset)
-    for part in drawing.parts():
+def draw_trace(trace: Json, console: Console) -> None:
+    """Print the trace. Times are in milliseconds."""
+    for part in parts_of(trace):
         console.print(part)
 
 
-class Drawing:
-    """The renderables of a trace."""
-
-    def __init__(self, trace: Trace, offset: timedelta | None) -> None:
-        self.trace = trace
-        self.offset = offset
-
-    def parts(self) -> Iterable[RenderableType]:
-        """Yield the trace from top to bottom."""
-        start, *rest = self.trace.steps
-        adds = [step for step in rest if step.kind == "add"]
-        polls = [step for step in rest if step.kind == "poll"]
-        yield self._head()
-        yield self._step("start", start)
-        yield self._adds(adds)
-        if adds:
-            yield self._step(f"after {_count(len(adds), 'add')}", adds[-1], with_moves=False)
-        for number, step in enumerate(polls, 1):
-            yield self._step(f"advance {number} of {len(polls)}", step)
-        yield Text(f"\nNothing is pending after {_count(len(polls), 'advance')}. Levels are kept.", style=QUIET)
-
-    def _head(self) -> RenderableType:
-        trace = self.trace
-        title = f"{trace.wheel_size} buckets per level, tick {trace.tick_ms} ms, start {self._both(trace.start_ms)}"
-        return Text.assemble(
-            (title, "bold"),
-            "\nA bucket holds the tasks of one time span. When the span begins, the bucket leaves the delay queue, and "
-            "its tasks expire or move to a finer level.",
-        )
-
-    def _step(self, title: str, step: Step, with_moves: bool = True) -> RenderableType:
-        parts: list[RenderableType] = [_rule(f"{title}: {self._both(step.time_ms)}")]
-        if with_moves:
-            parts += self._what_happened(step)
-        parts += ["", self._levels(step.snapshot), ""]
-        parts.append(self._queue(step.snapshot))
-        return Group(*parts)
-
-    def _adds(self, adds: list[Step]) -> RenderableType:
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=True)
-        table.add_column("task", justify="right")
-        table.add_column("delay", justify="right")
-        table.add_column("due at")
-        table.add_column("goes to")
-        table.add_column("which covers")
-        levels = 1
-        for task, step in zip(self.trace.tasks, adds, strict=True):
-            for level in step.snapshot.levels[levels:]:
-                table.add_row(
-                    "",
-                    "",
-                    "",
-                    Text(f"level {level.level} is created", "magenta"),
-                    Text(f"its clock: {self._short(level.current_time_ms)}", "magenta"),
-                )
-            levels = len(step.snapshot.levels)
-            target: tuple[RenderableType, ...] = (Text("due at once", DUE), "")
-            for move in step.moved:
-                target = (_place(move.target), self._span(move.target, step.snapshot))
-            table.add_row(str(task.number), f"{task.delay_ms} ms", self._time(task.expiration_ms), *target)
-        return Group(_rule(f"adding {_count(len(adds), 'task')}"), "", table)
-
-    def _what_happened(self, step: Step) -> list[RenderableType]:
-        lines = Text()
-        for number in step.due:
-            lines.append(f"task {number} is due", DUE)
-            lines.append(f"  {self._both(self.trace.tasks[number - 1].expiration_ms)}\n", QUIET)
-        for move in step.moved:
-            lines.append(f"task {move.task} moves ")
-            if move.origin is not None:
-                lines.append(f"from {_place(move.origin)} ")
-            lines.append(f"to {_place(move.target)}\n", "cyan")
-        lines.rstrip()
-        return [Padding(lines, (0, 0, 0, 1))] if lines else []
-
-    def _levels(self, snapshot: Snapshot) -> Table:
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=True)
-        table.add_column("level", justify="right")
-        table.add_column("tick", justify="right")
-        table.add_column("interval", justify="right")
-        table.add_column("clock")
-        table.add_column("bucket", justify="right")
-        table.add_column("expires at")
-        table.add_column("tasks")
-        for level in snapshot.levels:
-            head = (
-                str(level.level),
-                f"{level.tick_ms} ms",
-                f"{level.interval_ms} ms",
-                self._time(level.current_time_ms),
-            )
-            if not level.buckets:
-                table.add_row(*head, "", Text("all empty", QUIET), "")
-            for bucket in sorted(level.buckets, key=lambda bucket: bucket.place.expiration_ms):
-                due_at = self._time(bucket.place.expiration_ms)
-                table.add_row(*head, str(bucket.place.bucket), due_at, Text(_tasks(bucket), "cyan"))
-                head = ("", "", "", "")
-        return table
-
-    def _queue(self, snapshot: Snapshot) -> Table:
-        line = Table.grid(padding=(0, 1))
-        line.add_column(no_wrap=True)
-        line.add_column()
-        if snapshot.queue:
-            # No-break spaces, so that lines break between buckets.
-            entries = [
-                f"{self._short(place.expiration_ms)}\N{NO-BREAK SPACE}(level\N{NO-BREAK SPACE}{place.level})"
-                for place, _ in snapshot.queue
-            ]
-            line.add_row(Text(" delay queue:", "bold"), " → ".join(entries))
-        else:
-            line.add_row(Text(" delay queue:", "bold"), Text("empty", QUIET))
-        return line
-
-    def _span(self, place: Place, snapshot: Snapshot) -> str:
-        end_ms = place.expiration_ms + snapshot.levels[place.level - 1].tick_ms
-        return f"{self._short(place.expiration_ms)} to {self._short(end_ms)}"
-
-    def _time(self, time_ms: int) -> str:
-        """Format a time for a column, which can break between the time of day and the milliseconds."""
-        return f"{time_ms} ms" if self.offset is None else f"{clock_time(time_ms, self.offset)} {time_ms}"
-
-    def _both(self, time_ms: int) -> str:
-        """Format a time for a line of text."""
-        return f"{time_ms} ms" if self.offset is None else f"{clock_time(time_ms, self.offset)} ({time_ms} ms)"
-
-    def _short(self, time_ms: int) -> str:
-        return str(time_ms) if self.offset is None else clock_time(time_ms, self.offset)
+def parts_of(trace: Json) -> Iterator[RenderableType]:
+    """Yield the trace from top to bottom."""
+    title = f"{trace['wheel_size']} buckets per level, tick {trace['tick_ms']} ms, start {trace['start_ms']} ms"
+    yield Text.assemble((title, "bold"), INTRODUCTION)
+    adds = [step for step in trace["steps"] if step["step"] == "add"]
+    polls = [step for step in trace["steps"] if step["step"] == "poll"]
+    yield from rule(f"adding {counted(len(adds), 'task')}")
+    yield ""
+    yield table_of_adds(trace["tasks"], adds)
+    if adds:
+        yield from rule(f"after {counted(len(adds), 'add')}: {adds[-1]['time_ms']} ms")
+        yield from state_of(adds[-1])
+    for number, step in enumerate(polls, 1):
+        yield from rule(f"advance {number} of {len(polls)}: {step['time_ms']} ms")
+        yield from events_of(step, trace["tasks"])
+        yield from state_of(step)
+    yield Text(f"\nNothing is pending after {counted(len(polls), 'advance')}. Levels are kept.", style=QUIET)
 
 
-def _rule(title: str) -> RenderableType:
-    return Group("", Rule(Text(title, "bold"), align="left", style=QUIET))
+def rule(title: str) -> Iterable[RenderableType]:
+    return "", Rule(Text(title, "bold"), align="left", style=QUIET)
 
 
-def _place(place: Place) -> str:
-    return f"level {place.level} bucket {place.bucket}"
+def table_of(**columns: str) -> Table:
+    """Return a table with these headers, each with its alignment."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=True)
+    for header, justify in columns.items():
+        table.add_column(header.replace("_", " "), justify=justify)  # type: ignore[arg-type]
+    return table
 
 
-def _tasks(bucket: Bucket) -> str:
-    return ", ".join(map(str, bucket.tasks))
+def table_of_adds(tasks: list[Json], adds: list[Json]) -> Table:
+    table = table_of(task="right", delay="right", due_at="right", goes_to="left", which_covers="left")
+    levels = 1
+    for task, step in zip(tasks, adds, strict=True):
+        for level in step["levels"][levels:]:
+            created, clock = f"level {level['level']} is created", f"its clock: {level['current_time_ms']} ms"
+            table.add_row("", "", "", Text(created, "magenta"), Text(clock, "magenta"))
+        levels = len(step["levels"])
+        target: tuple[RenderableType, str] = Text("due at once", DUE), ""
+        for move in step["moved"]:
+            begin_ms = move["to"]["expiration_ms"]
+            end_ms = begin_ms + step["levels"][move["to"]["level"] - 1]["tick_ms"]
+            target = place(move["to"]), f"{begin_ms} to {end_ms} ms"
+        table.add_row(str(task["task"]), f"{task['delay_ms']} ms", f"{task['expiration_ms']} ms", *target)
+    return table
 
 
-def _count(count: int, noun: str) -> str:
+def events_of(step: Json, tasks: list[Json]) -> Iterator[RenderableType]:
+    """Yield the tasks that expired or moved."""
+    for number in step["due"]:
+        due_at = f"  {tasks[number - 1]['expiration_ms']} ms"
+        yield Padding(Text.assemble((f"task {number} is due", DUE), (due_at, QUIET)), (0, 1))
+    for move in step["moved"]:
+        text = f"task {move['task']} moves from {place(move['from'])} to "
+        yield Padding(Text.assemble(text, (place(move["to"]), "cyan")), (0, 1))
+
+
+def state_of(step: Json) -> Iterator[RenderableType]:
+    """Yield the levels and the delay queue after a step."""
+    levels = table_of(
+        level="right", tick="right", interval="right", clock="right", bucket="right", expires_at="right", tasks="left"
+    )
+    for level in step["levels"]:
+        times = (f"{level[name]} ms" for name in ("tick_ms", "interval_ms", "current_time_ms"))
+        head = [str(level["level"]), *times]
+        if not level["buckets"]:
+            levels.add_row(*head, "", Text("all empty", QUIET), "")
+        for bucket in sorted(level["buckets"], key=lambda bucket: bucket["expiration_ms"]):
+            tasks = Text(", ".join(map(str, bucket["tasks"])), "cyan")
+            levels.add_row(*head, str(bucket["bucket"]), f"{bucket['expiration_ms']} ms", tasks)
+            head = [""] * len(head)
+    yield ""
+    yield levels
+    # No-break spaces, so that lines break between buckets.
+    queue = " → ".join(f"{one['expiration_ms']} (level {one['level']})".replace(" ", "\u00a0") for one in step["queue"])
+    line = Table.grid(padding=(0, 1))
+    line.add_row(Text(" delay queue:", "bold", no_wrap=True), queue or Text("empty", QUIET))
+    yield ""
+    yield line
+
+
+def place(found: Json) -> str:
+    return f"level {found['level']} bucket {found['bucket']}"
+
+
+def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

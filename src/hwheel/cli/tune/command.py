@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from hwheel.cli.common import MAX_WHEEL_SIZE, CommandError, add_subcommand, whole_number
+from hwheel.cli.common import MAX_WHEEL_SIZE, CommandError, add_spark_options, add_subcommand, whole_number
 from hwheel.extras import require
 
 DESCRIPTION = """\
@@ -43,13 +43,8 @@ Without --spark the log is held in memory, about 150 bytes per timer; with
 
 def add_to(commands: Any) -> None:
     """Add ``tune`` to the subcommands."""
-    parser = add_subcommand(
-        commands,
-        "tune",
-        help="find the tick, wheel size, and timeout that suit a log of timers",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-    )
+    help = "find the tick, wheel size, and timeout that suit a log of timers"
+    parser = add_subcommand(commands, "tune", run, help, (DESCRIPTION, EPILOG))
     add = parser.add_argument
     add("log", metavar="LOG", nargs="+", help="a file, or a directory of Parquet files")
     add("--out", metavar="DIR", type=Path, help="write report.html, report.json, and pictures into DIR")
@@ -58,13 +53,6 @@ def add_to(commands: Any) -> None:
     names = ["start", "timeout", "end"]
     text = "names of the columns (default: start timeout end)"
     add("--columns", metavar=("START", "TIMEOUT", "END"), nargs=3, default=names, help=text)
-    add_grid_options(parser)
-    add_spark_options(parser)
-    parser.set_defaults(run=run, prog=parser.prog)
-
-
-def add_grid_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the settings to try."""
     add = parser.add_argument_group("settings to try").add_argument
     positive = whole_number(1)
     add("--ticks", metavar="MS", nargs="+", type=positive, help="ticks (default: 1 2 5 10 20 50 100)")
@@ -74,16 +62,11 @@ def add_grid_options(parser: argparse.ArgumentParser) -> None:
     add("--timeout", metavar="MS", nargs="+", type=positive, default=[], help=text)
     text = "permitted lateness of a timer (default: 1%% of the median timeout)"
     add("--late", metavar="MS", type=whole_number(0), help=text)
-
-
-def add_spark_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for a replay on Spark."""
     add = parser.add_argument_group("Spark, for logs larger than memory").add_argument
     add("--spark", action="store_true", help="replay on Spark: one task, and one wheel, for each file")
     add("--key", metavar="COLUMN", help="distribute timers by this column instead of by file")
     add("--wheels", metavar="N", type=whole_number(1, 4096), help="number of wheels for --key")
-    add("--master", metavar="URL", help="Spark master (default: local[*], or that of spark-submit)")
-    add("--conf", metavar="NAME=VALUE", action="append", default=[], help="Spark setting; can be repeated")
+    add_spark_options(add)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -51,10 +51,12 @@ core = Extension(
 
 
 def long_description():
-    """Return the README with absolute links to the pages of this version."""
+    """Return the README with absolute links to the pages and pictures of this version."""
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
-    pages = f"{project['urls']['Repository']}/blob/v{project['version']}/"
-    return re.sub(r"\]\((?!https?:|#)", f"]({pages}", Path("README.md").read_text(encoding="utf-8"))
+    repository, tag = project["urls"]["Repository"], f"v{project['version']}"
+    text = Path("README.md").read_text(encoding="utf-8")
+    text = re.sub(r"(!\[[^\]]*\]\()(?!https?:)", rf"\1{repository}/raw/{tag}/", text)
+    return re.sub(r"\]\((?!https?:|#)", f"]({repository}/blob/{tag}/", text)
 
 
 setup(

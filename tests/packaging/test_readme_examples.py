@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from page_examples import examples_of
+from programs import output_of
 
 pytestmark = pytest.mark.usefixtures("the_engine_runs")
 ROOT = Path(__file__).parents[2]
 TESTED_ELSEWHERE = {
     "docs/c_api.md": "tests/c_api/test_docs.py",
-    "docs/purgatory.md": "tests/purgatory/test_docs.py",
     "docs/replay.md": "tests/tune/test_docs.py",
     "docs/spark.md": "tests/spark/test_docs.py",
     "docs/spark_by_id.md": "tests/spark/test_docs.py",
@@ -71,3 +71,8 @@ def test_file_runs_and_prints_the_text_below_it(page, example, tmp_path):
     done = subprocess.run([sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     assert example.file.startswith("test_") or done.stdout == example.shown
+
+
+def test_broker_prints_the_output_on_the_page_of_purgatories():
+    printed = output_of(ROOT / "examples" / "broker_in_miniature.py")
+    assert f"```\n{printed}```\n" in (ROOT / "docs" / "purgatory.md").read_text()

@@ -12,27 +12,41 @@ FAR_OFF_MS = 100_000
 
 
 class Flagged(DelayedOperation):
-    """An operation that completes when `completable` is set. `calls` lists the called methods in order."""
+    """An operation that completes when `completable` is set.
 
-    def __init__(self, delay_ms=FAR_OFF_MS, *, completable=False):
+    Attributes:
+        calls: The calls of on_complete() and on_expiration(), in order. The one that `fails_in` names raises `error`.
+        at_look: A function in place of the n-th try_complete(). An add looks twice.
+    """
+
+    def __init__(self, delay_ms=FAR_OFF_MS, *, completable=False, fails_in="", error=ZeroDivisionError):
         super().__init__(delay_ms)
         self.completable = completable
+        self.fails_in, self.error = fails_in, error
+        self.looks, self.at_look = 0, {}
         self.calls = []
         self.done = threading.Event()
 
     def try_complete(self):
         assert self.lock._is_owned()
+        self.looks += 1
+        if look := self.at_look.get(self.looks):
+            return look()
         return self.completable and self.force_complete()
 
     def on_complete(self):
-        assert self.lock._is_owned()
         assert self.is_completed
-        self.calls.append("on_complete")
-        self.done.set()
+        self.note("on_complete")
 
     def on_expiration(self):
+        self.note("on_expiration")
+
+    def note(self, name):
         assert self.lock._is_owned()
-        self.calls.append("on_expiration")
+        self.calls.append(name)
+        self.done.set()
+        if name == self.fails_in:
+            raise self.error
 
 
 @pytest.fixture(autouse=True)

@@ -8,11 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 
-def test_empty_purgatory_completes_and_cancels_nothing(purgatory):
-    assert purgatory.check_and_complete("test1") == 0
-    assert purgatory.cancel_for_key("test1") == []
-
-
 def test_check_completes_an_operation_whose_condition_holds(purgatory, flagged):
     first, second = flagged(), flagged()
     assert purgatory.try_complete_else_watch(first, ["test1"]) is False
@@ -27,14 +22,6 @@ def test_check_completes_an_operation_whose_condition_holds(purgatory, flagged):
     assert purgatory.check_and_complete("test2") == 1
     assert purgatory.check_and_complete("test2") == 0
     assert first.calls == second.calls == ["on_complete"]
-
-
-def test_operation_whose_condition_holds_completes_at_once(purgatory, flagged):
-    operation = flagged(completable=True)
-    assert purgatory.try_complete_else_watch(operation, ["test1"]) is True
-    assert operation.is_completed
-    assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
-    assert purgatory.stats().completed == 1
 
 
 @pytest.mark.parametrize("given_timer", [False, True])
@@ -75,17 +62,6 @@ def test_cancel_for_key_returns_the_operations_and_does_not_complete_them(purgat
     assert purgatory.cancel_for_key("test1") == []
     assert purgatory.cancel_for_key("no such key") == []
     assert purgatory.num_delayed == 1
-
-
-def test_operation_cancelled_for_one_key_waits_for_its_other_keys_without_a_timeout(purgatory, timer, flagged):
-    operation = flagged(10)
-    purgatory.try_complete_else_watch(operation, ["a", "b"])
-    assert purgatory.cancel_for_key("a") == [operation]
-    assert (purgatory.watched, purgatory.num_delayed) == (1, 0)
-    timer.advance(1)
-    assert not operation.is_completed
-    operation.completable = True
-    assert purgatory.check_and_complete("b") == 1
 
 
 def test_operation_expires_at_its_deadline_and_a_later_one_stays(make_purgatory, flagged):

@@ -9,6 +9,10 @@ from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 from threads import call_in_thread
 
 
+def fail():
+    raise ZeroDivisionError
+
+
 def test_operation_completes_once(flagged):
     operation = flagged()
     assert not operation.is_completed
@@ -68,22 +72,15 @@ def test_check_during_a_held_lock_is_made_at_the_release(purgatory, flagged, rel
 
 def test_deferred_check_is_made_although_the_running_check_fails(purgatory, flagged, errors):
     """The lock holder raises its own error, and must still make the check that another thread left to it."""
-
-    class Fails(flagged):
-        failed = False
-
-        def try_complete(self):
-            if not self.failed:
-                self.failed = True
-                self.completable = True
-                call_in_thread(lambda: purgatory.check_and_complete("key"))
-                raise ZeroDivisionError
-            return super().try_complete()
-
-    operation = Fails()
-    operation.failed = True
+    operation = flagged()
     purgatory.try_complete_else_watch(operation, ["key"])
-    operation.failed = False
+
+    def look():
+        operation.completable = True
+        call_in_thread(lambda: purgatory.check_and_complete("key"))
+        raise ZeroDivisionError
+
+    operation.at_look[3] = look
     with pytest.raises(ZeroDivisionError):
         operation.safe_try_complete()
     assert operation.calls == ["on_complete"]
@@ -91,20 +88,13 @@ def test_deferred_check_is_made_although_the_running_check_fails(purgatory, flag
 
 
 def test_error_of_a_deferred_check_is_reported_and_not_raised_in_the_lock_holder(purgatory, flagged, errors):
-    class Fails(flagged):
-        def try_complete(self):
-            if self.completable:
-                raise ZeroDivisionError
-            return False
-
-    operation = Fails()
+    operation = flagged()
+    operation.at_look[3] = fail
     purgatory.try_complete_else_watch(operation, ["key"])
     with operation.lock:
-        operation.completable = True
         call_in_thread(lambda: purgatory.check_and_complete("key"))
         assert errors == []
     assert [(source, type(error)) for source, error in errors] == [(operation, ZeroDivisionError)]
-    operation.completable = False
 
 
 def test_deferred_check_of_an_unwatched_operation_is_made(flagged):
@@ -114,15 +104,6 @@ def test_deferred_check_of_an_unwatched_operation_is_made(flagged):
         call_in_thread(operation.safe_try_complete)
         assert not operation.is_completed
     assert operation.calls == ["on_complete"]
-
-
-def test_lock_is_reentrant_and_a_context_manager(flagged):
-    operation = flagged()
-    with operation.lock, operation.lock:
-        assert operation.lock.acquire(blocking=False)
-        operation.lock.release()
-        assert call_in_thread(lambda: operation.lock.acquire(timeout=0.01)) is False
-    assert not operation.lock._is_owned()
 
 
 def test_missing_override_raises_not_implemented_error():
@@ -140,30 +121,8 @@ def test_bad_delay_is_refused(flagged, delay_ms):
         flagged(delay_ms)
 
 
-class Failing(DelayedOperation):
-    def __init__(self, where, delay_ms=100):
-        super().__init__(delay_ms)
-        self.where = where
-        self.calls = []
-
-    def call(self, name):
-        self.calls.append(name)
-        if name == self.where:
-            raise ZeroDivisionError(name)
-
-    def try_complete(self):
-        self.call("try_complete")
-        return self.force_complete()
-
-    def on_complete(self):
-        self.call("on_complete")
-
-    def on_expiration(self):
-        self.call("on_expiration")
-
-
-def test_error_in_on_complete_is_raised_in_the_completer_and_frees_the_lock():
-    operation = Failing("on_complete")
+def test_error_in_on_complete_is_raised_in_the_completer_and_frees_the_lock(flagged):
+    operation = flagged(fails_in="on_complete")
     with pytest.raises(ZeroDivisionError):
         operation.force_complete()
     assert operation.is_completed
@@ -171,8 +130,9 @@ def test_error_in_on_complete_is_raised_in_the_completer_and_frees_the_lock():
     assert call_in_thread(lambda: operation.lock.acquire(blocking=False)) is True
 
 
-def test_error_in_try_complete_frees_the_lock_and_completes_nothing():
-    operation = Failing("try_complete")
+def test_error_in_try_complete_frees_the_lock_and_completes_nothing(flagged):
+    operation = flagged()
+    operation.at_look = {1: fail, 2: fail}
     for check in (operation.safe_try_complete, lambda: operation.safe_try_complete_or_else(print)):
         with pytest.raises(ZeroDivisionError):
             check()
@@ -181,12 +141,8 @@ def test_error_in_try_complete_frees_the_lock_and_completes_nothing():
 
 
 @pytest.mark.parametrize("where", ["on_complete", "on_expiration"])
-def test_error_at_the_timeout_is_reported_and_on_expiration_still_runs(purgatory, timer, errors, where):
-    class Waiting(Failing):
-        def try_complete(self):
-            return False
-
-    operation = Waiting(where)
+def test_error_at_the_timeout_is_reported_and_on_expiration_still_runs(purgatory, timer, errors, flagged, where):
+    operation = flagged(100, fails_in=where)
     purgatory.try_complete_else_watch(operation, ["key"])
     timer.advance(1)
     assert operation.calls == ["on_complete", "on_expiration"]
@@ -194,63 +150,35 @@ def test_error_at_the_timeout_is_reported_and_on_expiration_still_runs(purgatory
     assert purgatory.stats()[1:4] == (0, 1, 1)
 
 
-def test_error_at_the_timeout_goes_to_excepthook_without_on_error(monkeypatch, flagged):
+def test_error_at_the_timeout_goes_to_excepthook_without_on_error(monkeypatch, flagged, eventually):
     reported = []
-    seen = threading.Event()
-
-    def hook(args):
-        reported.append(args.exc_type)
-        seen.set()
-
-    class Broken(flagged):
-        def on_complete(self):
-            raise ZeroDivisionError
-
-    monkeypatch.setattr(threading, "excepthook", hook)
+    monkeypatch.setattr(threading, "excepthook", lambda args: reported.append(args.exc_type))
     with DelayedOperationPurgatory("broken") as purgatory:
-        purgatory.try_complete_else_watch(Broken(1), ["key"])
-        assert seen.wait(60)
-    assert reported == [ZeroDivisionError]
+        purgatory.try_complete_else_watch(flagged(1, fails_in="on_complete"), ["key"])
+        eventually(lambda: reported == [ZeroDivisionError])
 
 
 def test_errors_of_a_check_are_reported_and_other_operations_are_checked(purgatory, errors, flagged):
-    class FailsToCheck(flagged):
-        def try_complete(self):
-            if self.completable:
-                raise ZeroDivisionError
-            return False
-
-    class FailsToComplete(flagged):
-        def on_complete(self):
-            raise ZeroDivisionError
-
-    operations = [FailsToCheck(), FailsToComplete(), flagged()]
+    operations = [flagged(), flagged(fails_in="on_complete"), flagged()]
+    operations[0].at_look[3] = fail
     for operation in operations:
         purgatory.try_complete_else_watch(operation, ["key", "other"])
-    for operation in operations:
-        operation.completable = True
+        operation.completable = operation is not operations[0]
     assert purgatory.check_and_complete("key") == 2
     assert [operation.is_completed for operation in operations] == [False, True, True]
-    assert [(source, type(error)) for source, error in errors] == [
-        (operations[0], ZeroDivisionError),
-        (operations[1], ZeroDivisionError),
-    ]
+    assert [(source, type(error)) for source, error in errors] == [(one, ZeroDivisionError) for one in operations[:2]]
     assert purgatory.num_delayed == 1
-    operations[0].completable = False
     assert purgatory.check_and_complete("other") == 0
     assert purgatory.watched == 2
 
 
 def test_keyboard_interrupt_is_not_swallowed(purgatory, flagged):
-    class Interrupted(flagged):
-        def try_complete(self):
-            if self.completable:
-                raise KeyboardInterrupt
-            return False
+    def interrupt():
+        raise KeyboardInterrupt
 
-    operation = Interrupted()
+    operation = flagged()
+    operation.at_look[3] = interrupt
     purgatory.try_complete_else_watch(operation, ["key"])
-    operation.completable = True
     with pytest.raises(KeyboardInterrupt):
         purgatory.check_and_complete("key")
     assert not operation.lock._is_owned()

@@ -6,9 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-import hwheel.purgatory
 from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerFull, TimerTask
-from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+from hwheel.purgatory import DelayedOperationPurgatory
 from programs import output_of
 
 
@@ -92,19 +91,16 @@ def test_operation_refused_by_the_timer_is_not_watched(flagged):
         assert (purgatory.watched, purgatory.num_delayed) == (0, 0)
 
 
+def fail():
+    raise ZeroDivisionError
+
+
 @pytest.mark.parametrize("look", [1, 2])
 def test_error_of_try_complete_is_raised_and_the_operation_is_not_watched(purgatory, errors, flagged, look):
-    class Fails(flagged):
-        looked = 0
-
-        def try_complete(self):
-            self.looked += 1
-            if self.looked == look:
-                raise ZeroDivisionError
-            return False
-
+    operation = flagged()
+    operation.at_look[look] = fail
     with pytest.raises(ZeroDivisionError):
-        purgatory.try_complete_else_watch(Fails(), ["key", "other"])
+        purgatory.try_complete_else_watch(operation, ["key", "other"])
     assert purgatory.stats() == (0, 0, 0, 0, 0)
     assert errors == []
 
@@ -112,33 +108,18 @@ def test_error_of_try_complete_is_raised_and_the_operation_is_not_watched(purgat
 @pytest.mark.parametrize("look", [1, 2])
 @pytest.mark.parametrize("error", [ZeroDivisionError, TimerClosed, KeyboardInterrupt])
 def test_error_of_on_complete_is_raised_and_the_operation_is_counted(purgatory, errors, flagged, look, error):
-    class Fails(flagged):
-        looks = 0
-
-        def try_complete(self):
-            self.looks += 1
-            return self.looks == look and self.force_complete()
-
-        def on_complete(self):
-            raise error
-
+    operation = flagged(fails_in="on_complete", error=error)
+    operation.at_look[look] = operation.force_complete
     with pytest.raises(error):
-        purgatory.try_complete_else_watch(Fails(), ["a", "b"])
+        purgatory.try_complete_else_watch(operation, ["a", "b"])
     assert purgatory.stats() == (0, 0, 1, 0, 0)
     assert errors == []
 
 
 @pytest.mark.parametrize("look", [1, 2])
 def test_operation_that_completes_but_returns_false_is_not_watched(purgatory, timer, flagged, look):
-    class ForgetsToReturn(flagged):
-        looked = 0
-
-        def try_complete(self):
-            self.looked += 1
-            if self.looked == look:
-                self.force_complete()
-
-    operation = ForgetsToReturn()
+    operation = flagged()
+    operation.at_look[look] = lambda: not operation.force_complete()
     assert purgatory.try_complete_else_watch(operation, ["key", "other"]) is False
     assert operation.calls == ["on_complete"]
     assert (purgatory.watched, purgatory.num_delayed, len(timer)) == (0, 0, 0)
@@ -358,13 +339,3 @@ print(purgatory.watched)
         )
         == "20000\n"
     )
-
-
-def test_every_public_name_has_a_docstring():
-    for name in hwheel.purgatory.__all__:
-        public = getattr(hwheel.purgatory, name)
-        assert public.__doc__
-        for member in vars(public):
-            if not member.startswith("_") and callable(getattr(public, member)):
-                assert getattr(public, member).__doc__, f"{name}.{member} has no docstring"
-    assert issubclass(DelayedOperation, TimerTask)

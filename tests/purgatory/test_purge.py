@@ -7,6 +7,7 @@ import weakref
 import pytest
 
 from containers import HookedKey
+from hwheel.purgatory import DelayedOperation
 from sampling import EXHAUSTIVE
 
 MANY = 1_000_000 if EXHAUSTIVE else 20_000
@@ -108,15 +109,18 @@ def test_completed_operation_is_released_without_a_check_of_its_keys(purgatory, 
         gc.enable()
 
 
-def test_memory_of_completed_operations_is_released(make_purgatory, timer, flagged):
+def test_memory_of_completed_operations_is_released(make_purgatory, timer):
     """Only one operation in a thousand stays, and fewer than purge_interval entries of completed operations."""
     purgatory = make_purgatory(timer)
 
-    class Small(flagged):
+    class Small(DelayedOperation):
         def __init__(self):
-            super(flagged, self).__init__(3_600_000)
+            super().__init__(3_600_000)
             self.completable = False
             self.payload = bytearray(100)
+
+        def try_complete(self):
+            return self.completable and self.force_complete()
 
         def on_complete(self):
             pass
@@ -202,19 +206,27 @@ def test_watched_operation_cannot_be_initialized_or_watched_again(purgatory, mak
 
 
 def test_error_of_the_final_check_of_an_add_is_raised_after_completion(purgatory, flagged, monkeypatch):
-    class CompletesAtTheSecondCheck(flagged):
-        looks = 0
-
-        def try_complete(self):
-            self.looks += 1
-            if self.looks == 2:
-                monkeypatch.setattr(HookedKey, "hook", staticmethod(fail))
-                return self.force_complete()
-            return False
+    def look():
+        monkeypatch.setattr(HookedKey, "hook", staticmethod(fail))
+        return operation.force_complete()
 
     purgatory.try_complete_else_watch(flagged(), [HookedKey(1)])
-    operation = CompletesAtTheSecondCheck()
+    operation = flagged()
+    operation.at_look[2] = look
     with pytest.raises(ZeroDivisionError):
         purgatory.try_complete_else_watch(operation, [HookedKey(2)])
     assert operation.is_completed and operation.calls == ["on_complete"]
     assert purgatory.watched == 1
+
+
+def test_error_in_a_key_comparison_is_raised_and_leaves_nothing_watched(purgatory, flagged, monkeypatch):
+    purgatory.try_complete_else_watch(flagged(), [HookedKey(1)])
+    with monkeypatch.context() as patch:
+        patch.setattr(HookedKey, "hook", staticmethod(fail))
+        with pytest.raises(ZeroDivisionError):
+            purgatory.try_complete_else_watch(flagged(), ["other", HookedKey(2)])
+        with pytest.raises(ZeroDivisionError):
+            purgatory.check_and_complete(HookedKey(2))
+    assert (purgatory.watched, purgatory.num_delayed) == (1, 1)
+    assert purgatory.try_complete_else_watch(flagged(), [HookedKey(2)]) is False
+    assert purgatory.watched == 2

@@ -11,119 +11,67 @@ from sampling import seeded_random
 from threads import call_in_thread
 
 
-def test_operations_that_complete_each_other_do_not_deadlock(make_purgatory, run_threads, flagged, many_switches):
-    """Each operation checks the other's key in on_complete() while both hold their locks."""
-    for _ in range(20):
-        purgatory = make_purgatory()
-        both_hold_their_locks = threading.Barrier(2)
-
-        class Crossing(flagged):
-            def __init__(self, others_key):
-                super().__init__()
-                self.others_key = others_key
-
-            def on_complete(self):
-                both_hold_their_locks.wait(60)
-                purgatory.check_and_complete(self.others_key)
-                super().on_complete()
-
-        first, second = Crossing("second"), Crossing("first")
-        purgatory.try_complete_else_watch(first, ["first"])
-        purgatory.try_complete_else_watch(second, ["second"])
-        first.completable = second.completable = True
-        run_threads([lambda: purgatory.check_and_complete("first"), lambda: purgatory.check_and_complete("second")])
-        assert first.calls == second.calls == ["on_complete"]
-
-
-def test_operations_that_check_each_other_do_not_deadlock(make_purgatory, run_threads, flagged):
+@pytest.mark.parametrize("reach", ["check", "force", "check in try_complete()"])
+def test_operations_that_reach_for_each_other_do_not_deadlock(make_purgatory, run_threads, flagged, reach):
+    """Each operation checks or completes the other one while both hold their locks."""
     purgatory = make_purgatory()
     both_hold_their_locks = threading.Barrier(2)
 
     class Crossing(flagged):
-        crossed = True
-
-        def try_complete(self):
-            if not self.crossed:
-                self.crossed = True
-                both_hold_their_locks.wait(60)
+        def cross(self):
+            both_hold_their_locks.wait(60)
+            if reach == "force":
+                assert self.other.force_complete() is False
+            else:
                 self.other.completable = True
                 purgatory.check_and_complete(self.other)
+
+        def look(self):
+            self.cross()
             return super().try_complete()
 
-    first, second = Crossing(), Crossing()
-    first.other, second.other = second, first
-    for operation in (first, second):
-        purgatory.try_complete_else_watch(operation, [operation])
-    first.crossed = second.crossed = False
-    run_threads([lambda: purgatory.check_and_complete(first), lambda: purgatory.check_and_complete(second)])
-    assert first.calls == second.calls == ["on_complete"]
-
-
-def test_operations_that_force_each_other_do_not_deadlock(make_purgatory, run_threads, flagged):
-    purgatory = make_purgatory()
-    both_hold_their_locks = threading.Barrier(2)
-
-    class Crossing(flagged):
         def on_complete(self):
-            both_hold_their_locks.wait(60)
-            assert self.other.force_complete() is False
+            if reach != "check in try_complete()":
+                self.cross()
             super().on_complete()
 
-    first, second = Crossing(), Crossing()
-    first.other, second.other = second, first
-    for operation in (first, second):
-        purgatory.try_complete_else_watch(operation, ["key"])
-    run_threads([first.force_complete, second.force_complete])
-    assert first.calls == second.calls == ["on_complete"]
+    for _ in range(20):
+        first, second = Crossing(), Crossing()
+        first.other, second.other = second, first
+        for operation in (first, second):
+            purgatory.try_complete_else_watch(operation, [operation])
+            if reach == "check in try_complete()":
+                operation.at_look[3] = operation.look
+            operation.completable = True
+        run_threads([lambda: purgatory.check_and_complete(first), lambda: purgatory.check_and_complete(second)])
+        assert first.calls == second.calls == ["on_complete"]
+        first.at_look, second.at_look = {}, {}  # cycles
 
 
-def test_event_between_the_first_check_and_the_watch_is_not_missed(purgatory, flagged):
-    class EventAfterTheFirstCheck(flagged):
-        looked = 0
+@pytest.mark.parametrize("look", [1, 2])
+def test_event_just_after_a_check_of_an_add_is_not_missed(purgatory, flagged, look):
+    operation = flagged()
 
-        def try_complete(self):
-            self.looked += 1
-            answer = super().try_complete()
-            if self.looked == 1:
-                self.completable = True
-                assert purgatory.check_and_complete("key") == 0  # not watched yet
-            return answer
+    def event():
+        operation.completable = True
+        assert call_in_thread(lambda: purgatory.check_and_complete("key")) == 0
 
-    operation = EventAfterTheFirstCheck()
-    assert purgatory.try_complete_else_watch(operation, ["key", "other"]) is True
-    assert operation.calls == ["on_complete"]
-    assert (purgatory.watched, purgatory.num_delayed, purgatory.stats().completed) == (0, 0, 1)
-
-
-def test_event_after_the_second_check_is_not_missed(purgatory, flagged):
-    class EventAfterTheSecondCheck(flagged):
-        looked = 0
-
-        def try_complete(self):
-            self.looked += 1
-            answer = super().try_complete()
-            if self.looked == 2:
-                self.completable = True
-                call_in_thread(lambda: purgatory.check_and_complete("key"))
-            return answer
-
-    operation = EventAfterTheSecondCheck()
+    operation.at_look[look] = event
     assert purgatory.try_complete_else_watch(operation, ["key", "other"]) is True
     assert operation.calls == ["on_complete"]
     assert (purgatory.watched, purgatory.num_delayed, purgatory.stats().completed) == (0, 0, 1)
 
 
 class InterposedKey:
-    """A key that calls action() once, when it is added to its watch list."""
+    """A key that calls action() once, when its operation is added to its watch list."""
 
-    def __init__(self, action):
-        self.action = action
-        self.was_checked = False  # set by the first check of the operation
+    def __init__(self, operation, action):
+        self.operation, self.action = operation, action
 
     def __hash__(self):
-        if self.was_checked and self.action is not None:
+        if self.operation.looks and self.action is not None:
             action, self.action = self.action, None
-            action()
+            action(self.operation)
         return 1
 
 
@@ -131,20 +79,12 @@ class InterposedKey:
 def add_with_interposed(purgatory, flagged):
     """Return a function that adds an operation with three keys and calls action(operation) after the first list."""
 
-    class MarksFirstCheck(flagged):
-        def try_complete(self):
-            key.was_checked = True
-            return super().try_complete()
-
     def add(action):
-        nonlocal key
-        operation = MarksFirstCheck()
-        key = InterposedKey(lambda: action(operation))
-        assert purgatory.try_complete_else_watch(operation, ["before", key, "after"]) in (True, False)
+        key = InterposedKey(flagged(), action)
+        assert purgatory.try_complete_else_watch(key.operation, ["before", key, "after"]) in (True, False)
         assert key.action is None
-        return operation
+        return key.operation
 
-    key = None
     return add
 
 

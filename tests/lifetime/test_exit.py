@@ -75,20 +75,6 @@ time.sleep(0.1)
         )
 
 
-def test_exit_with_a_thread_pool(ends_well):
-    ends_well(
-        """
-from concurrent.futures import ThreadPoolExecutor
-pool = ThreadPoolExecutor(4)
-timer = SystemTimer(executor=pool)
-for i in range(1000):
-    timer.call_later(60, print)
-timer.call_later(0, time.sleep, 0.2)
-time.sleep(0.05)
-"""
-    )
-
-
 @pytest.mark.parametrize("attempt", range(5))
 def test_exit_with_daemon_threads_that_add_and_cancel(ends_well, attempt):
     ends_well(

@@ -1,5 +1,6 @@
 """Cancel and expiry release the callback and its arguments at once."""
 
+import contextlib
 import functools
 import gc
 import time
@@ -29,38 +30,23 @@ def fail(*args, **kwargs):
     raise ValueError
 
 
-def call_of(kind, thing):
-    """Return (callback, args, kwargs), one of which holds the thing."""
-    return {
-        "bound method": (thing.method, (), {}),
-        "closure": (lambda: thing, (), {}),
-        "partial": (functools.partial(take, thing), (), {}),
-        "one argument": (take, (thing,), {}),
-        "one argument, a tuple": (take, ((thing, 1),), {}),
-        "many arguments": (take, (1, thing, 2), {}),
-        "keyword": (take, (), {"thing": thing}),
-        "arguments and keyword": (take, (1, [2]), {"thing": [thing]}),
-        "a callback that raises": (fail, (thing, 1), {}),
-    }[kind]
-
-
-KINDS = [
-    "bound method",
-    "closure",
-    "partial",
-    "one argument",
-    "one argument, a tuple",
-    "many arguments",
-    "keyword",
-    "arguments and keyword",
-    "a callback that raises",
-]
+CALLS = {  # kind -> (callback, args, kwargs), one of which holds the thing
+    "bound method": lambda thing: (thing.method, (), {}),
+    "closure": lambda thing: (lambda: thing, (), {}),
+    "partial": lambda thing: (functools.partial(take, thing), (), {}),
+    "one argument": lambda thing: (take, (thing,), {}),
+    "one argument, a tuple": lambda thing: (take, ((thing, 1),), {}),
+    "many arguments": lambda thing: (take, (1, thing, 2), {}),
+    "keyword": lambda thing: (take, (), {"thing": thing}),
+    "arguments and keyword": lambda thing: (take, (1, [2]), {"thing": [thing]}),
+    "a callback that raises": lambda thing: (fail, (thing, 1), {}),
+}
 
 
 def make(kind, delay_ms=50, cls=TimerTask):
     """Return a task that holds the only reference to a Thing, and a weak reference to the Thing."""
     thing = Thing()
-    callback, args, kwargs = call_of(kind, thing)
+    callback, args, kwargs = CALLS[kind](thing)
     return cls(delay_ms, callback, *args, **kwargs), weakref.ref(thing)
 
 
@@ -76,39 +62,31 @@ def make_by_hand(make_timer, hand_clock):
 
 
 @pytest.mark.parametrize("cls", [TimerTask, Subclass])
-@pytest.mark.parametrize("kind", KINDS)
-def test_cancel_releases(make_by_hand, no_gc, kind, cls):
-    timer = make_by_hand()
+@pytest.mark.parametrize("kind", CALLS)
+@pytest.mark.parametrize("ending", ["cancel", "cancel before the add", "expire", "poll and run"])
+def test_the_end_of_a_referenced_task_releases(make_by_hand, hand_clock, no_gc, ending, kind, cls):
+    timer, wheel = make_by_hand(), TimingWheel()
     task, thing = make(kind, cls=cls)
-    timer.add(task)
+    if ending == "poll and run":
+        wheel.add(task, 50)
+        assert wheel.poll(50) == [task]
+    elif ending != "cancel before the add":
+        timer.add(task)
     assert thing() is not None
-    assert task.cancel()
-    assert thing() is None
-    assert (task.callback, task.args, task.kwargs) == (None, None, None)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_cancel_before_the_add_releases(no_gc, kind):
-    task, thing = make(kind)
-    assert task.cancel()
-    assert thing() is None
-
-
-@pytest.mark.parametrize("cls", [TimerTask, Subclass])
-@pytest.mark.parametrize("kind", KINDS)
-def test_expiry_releases_although_the_task_is_referenced(make_by_hand, hand_clock, no_gc, kind, cls):
-    timer = make_by_hand()
-    task, thing = make(kind, cls=cls)
-    timer.add(task)
-    hand_clock.ms += 50
-    assert timer.advance_clock(0)
-    assert task.expired
+    if ending == "expire":
+        hand_clock.ms += 50
+        assert timer.advance_clock(0) and task.expired
+    elif ending == "poll and run":
+        with contextlib.suppress(ValueError):
+            task.run()
+    else:
+        assert task.cancel()
     assert thing() is None
     assert (task.callback, task.args, task.kwargs) == (None, None, None)
 
 
 @pytest.mark.parametrize("executor", ["own thread", "inline", "pool"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CALLS)
 def test_expiry_in_a_thread_releases(no_gc, eventually, executor, kind):
     with ThreadPoolExecutor(1) as pool:
         chosen = {"own thread": None, "inline": "inline", "pool": pool}[executor]
@@ -134,7 +112,7 @@ def task_and_thing(kind):
     return task, weakref.ref(task.thing)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "own run()"])
+@pytest.mark.parametrize("kind", [*CALLS, "own run()"])
 def test_expiry_in_an_executor_releases_while_the_reaper_sleeps(no_gc, eventually, kind):
     # Without a GIL, an object that the reaper created is released when the reaper runs Python code again, unless the
     # reaper passed it on. Here the reaper sleeps until the timer is closed.
@@ -148,20 +126,6 @@ def test_expiry_in_an_executor_releases_while_the_reaper_sleeps(no_gc, eventuall
         call(*args)
         del call, args
         eventually(lambda: thing() is None, "the release", patience_s=10)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_run_releases_a_task_of_a_wheel(no_gc, kind):
-    wheel = TimingWheel()
-    task, thing = make(kind)
-    wheel.add(task, 50)
-    [due] = wheel.poll(50)
-    assert due is task and thing() is not None
-    try:
-        task.run()
-    except ValueError:
-        pass
-    assert thing() is None
 
 
 def test_the_task_is_released_before_its_callback_runs(make_by_hand, hand_clock, no_gc):
@@ -207,42 +171,21 @@ def test_a_periodic_task_releases_its_callback_at_cancel(make_by_hand, hand_cloc
 
 
 @pytest.mark.parametrize("ending", ["cancel", "expire"])
-def test_a_cycle_through_the_callback_is_broken(make_by_hand, hand_clock, no_gc, ending):
-    timer = make_by_hand()
-
-    # The argument references its task, and the task its argument.
-    def add():
-        thing = Thing()
-        thing.task = timer.call_later(0.05, Thing.method, thing)
-        if ending == "cancel":
-            thing.task.cancel()
-        return weakref.ref(thing)
-
-    alive = add()
-    if ending == "expire":
-        assert alive() is not None
-        hand_clock.ms += 50
-        timer.advance_clock(0)
-    assert alive() is None
-
-
-@pytest.mark.parametrize("ending", ["cancel", "expire"])
-def test_a_cycle_through_a_closure_over_the_task_is_broken(make_by_hand, hand_clock, no_gc, ending):
+@pytest.mark.parametrize("through", ["argument", "closure"])
+def test_a_cycle_of_a_task_and_its_callback_is_broken(make_by_hand, hand_clock, no_gc, through, ending):
     timer = make_by_hand()
 
     def add():
         thing = Thing()
-
-        def callback():
-            return task, thing
-
-        task = timer.call_later(0.05, callback)
+        callback, arguments = (Thing.method, (thing,)) if through == "argument" else (lambda: (task, thing), ())
+        thing.task = task = timer.call_later(0.05, callback, *arguments)
         if ending == "cancel":
             task.cancel()
         return weakref.ref(thing)
 
     alive = add()
     if ending == "expire":
+        assert alive() is not None
         hand_clock.ms += 50
         timer.advance_clock(0)
     assert alive() is None
@@ -269,7 +212,7 @@ def test_a_dropped_wheel_or_manual_timer_releases_its_tasks(no_gc, where):
 def test_tasks_that_close_returned_are_released_with_the_list(make_by_hand, no_gc):
     timer = make_by_hand()
     things = []
-    for kind in KINDS:
+    for kind in CALLS:
         task, thing = make(kind, 10**9)
         timer.add(task)
         things.append(thing)

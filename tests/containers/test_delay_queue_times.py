@@ -4,7 +4,6 @@ An entry is moved while its slot is the current one, is added before the first e
 """
 
 import tracemalloc
-from queue import Empty
 
 import pytest
 
@@ -19,11 +18,77 @@ def q(timer, request):
     request.node.funcargs.pop("q", None)
 
 
-@pytest.mark.parametrize("delay", [0, -1, -1e6, 1e-9])
-def test_items_without_a_delay_expire_within_a_millisecond(timer, q, delay):
-    keys = [q.put(i, delay) for i in range(3)]
-    timer.advance(0.001)
-    assert take_due(q) == [0, 1, 2] and not any(key.pending for key in keys)
+# Steps with times in ms: `put ITEM DELAY`, `reset ITEM DELAY`, `remove ITEM`, `pass TIME`. `first ITEM` checks peek().
+# `due ITEM ...` takes what is due, which must be these items.
+SCENARIOS = {
+    "order is by deadline, then by put": """
+        put c 3000, put a 1000, put a2 1000, put far 1e6, put b 2000, put a3 1000, pass 5000, put now 0, put past -10,
+        due a a2 a3 b c now past, pass 1e6, put last 0, due far last""",
+    "no delay": "put a 0, put b -1e9, put c 1e-6, pass 1, due a b c",
+    "a reset behind an equal deadline": """
+        put a 1000, put b 5000, put c 2000, reset a 2000, reset b 1000, pass 2000, due b c a""",
+    "a reset of an expired item": "put a 1000, put b 1000, pass 1000, first a, reset a 1000, due b, pass 1000, due a",
+    "a slot that was emptied in the previous turn": """
+        put removed 50, remove removed, pass 70, put kept 44, due, pass 43, due, pass 1, due kept""",
+    "an item before the first one": """
+        put far 200, due, pass 80, put near 50, due, first near, pass 50, due near, pass 70, due far""",
+    "an item in the past": "put later 200, due, pass 80, put past -100, due past, pass 120, due later",
+    "an emptied queue": """
+        put b 200, put a 100, put c 300, pass 100, due a, put again 0, due again, pass 100, due b,
+        put again 0, due again, pass 100, due c""",
+    "many resets": "put a 5," + "pass 4, reset a 5, due," * 200 + "pass 5, due a",
+    "resets in turn": "put a 200, put b 250, reset a 300, reset b 350, reset a 400, pass 390, due b, pass 10, due a",
+    "a reset of the first item to the front": """
+        put a 200, put b 300, due, reset a 100, first a, pass 100, due a, pass 200, due b""",
+    "a reset of the second item to the front": """
+        put a 200, put b 300, due, reset b 100, first b, pass 100, due b, pass 200, due a""",
+    "a reset of the first item to the end": """
+        put a 200, put b 300, reset a 400, first b, pass 300, due b, pass 100, due a""",
+    "a reset of an item in the past": "put a -100, put b 0, reset a 200, due b, pass 199, due, pass 1, due a",
+    "a reset of an item in the past by four months": """
+        put a -100, put b 0, reset a 1e10, due b, pass 9999999999, due, pass 1, due a""",
+    # The item is in a slot of 64 ms that has begun, and has not been cascaded yet.
+    "an earlier deadline in a slot that has begun": """
+        pass 64, put a 150, put b 160, pass 130, due, reset a 10, pass 10, due a, pass 20, due b""",
+    "a later deadline in a slot that has begun": """
+        pass 64, put a 150, put b 160, pass 130, due, reset a 50, pass 10, due, pass 20, due b, pass 20, due a""",
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_scenario(timer, q, name):
+    keys = {}
+    for step in SCENARIOS[name].split(","):
+        what, *words = step.split()
+        if what == "pass":
+            timer.advance(float(words[0]) / 1000)
+        elif what == "put":
+            keys[words[0]] = q.put(words[0], float(words[1]) / 1000)
+        elif what == "reset":
+            deadline_s = timer.time() + float(words[1]) / 1000
+            assert q.reset(keys[words[0]], float(words[1]) / 1000) and keys[words[0]].deadline == pytest.approx(
+                deadline_s
+            )
+        elif what == "remove":
+            assert q.remove(keys[words[0]]) == words[0]
+        elif what == "first":
+            assert q.peek() is keys[words[0]]
+        else:
+            assert what == "due" and take_due(q) == words, step
+            assert not any(keys[item].pending for item in words)
+    assert len(q) == 0 and not q.reset(keys.popitem()[1], 1)
+
+
+@pytest.mark.parametrize("delay_ms", [63, 64, 65, 4096])
+@pytest.mark.parametrize("look", [False, True])
+def test_remove_at_the_edges_of_levels(timer, q, look, delay_ms):
+    keys = [q.put(i, (delay_ms + i) / 1000) for i in range(3)]
+    timer.advance(delay_ms / 1000)
+    if look:
+        assert q.peek() is keys[0]
+    assert [q.remove(key) for key in keys] == [0, 1, 2]
+    timer.advance(1)
+    assert take_due(q) == [] and len(q) == 0
 
 
 @pytest.mark.parametrize(
@@ -61,133 +126,6 @@ def test_deadlines_are_exact_after_the_clock_was_set_back(hand_clock):
             assert take_due(q) == []
             hand_clock.ms += 1
             assert take_due(q) == ["a"]
-
-
-def test_slot_emptied_in_the_previous_turn_is_reused(timer, q):
-    q.remove(q.put("removed", 0.05))
-    timer.advance(0.07)
-    q.put("kept", 0.044)  # one turn of 64 ms after the other item
-    with pytest.raises(Empty):
-        q.get_nowait()
-    timer.advance(0.043)
-    assert take_due(q) == []
-    timer.advance(0.001)
-    assert take_due(q) == ["kept"]
-
-
-@pytest.mark.parametrize("delay_ms", [63, 64, 65, 4096])
-def test_remove_at_the_edges_of_levels(timer, q, delay_ms):
-    for look in [False, True]:
-        keys = [q.put(i, (delay_ms + i) / 1000) for i in range(3)]
-        timer.advance(delay_ms / 1000)
-        if look:
-            assert q.peek() is keys[0]
-        assert [q.remove(key) for key in keys] == [0, 1, 2]
-        timer.advance(1)
-        assert take_due(q) == [] and len(q) == 0
-
-
-def test_item_put_before_the_first_one_expires_first(timer, q):
-    q.put("far", 0.2)
-    assert take_due(q) == []
-    timer.advance(0.08)
-    q.put("near", 0.05)
-    assert take_due(q) == [] and q.peek().item == "near"
-    timer.advance(0.05)
-    assert take_due(q) == ["near"]
-    timer.advance(0.07)
-    assert take_due(q) == ["far"]
-
-
-def test_item_put_in_the_past_precedes_pending_items(timer, q):
-    q.put("later", 0.2)
-    assert take_due(q) == []
-    timer.advance(0.08)
-    q.put("past", -0.1)
-    assert take_due(q) == ["past"]
-    timer.advance(0.12)
-    assert take_due(q) == ["later"]
-
-
-def test_item_put_into_an_emptied_queue(timer, q):
-    for delay in [0.2, 0.1, 0.3]:
-        q.put(delay, delay)
-    timer.advance(0.1)
-    for expected in [0.1, 0.2, 0.3]:
-        assert take_due(q) == [expected]
-        q.put("again", 0)
-        assert take_due(q) == ["again"]
-        timer.advance(0.1)
-
-
-def test_item_reset_many_times_expires_once(timer, q):
-    key = q.put("a", 0.005)
-    for _ in range(200):
-        timer.advance(0.004)
-        assert q.reset(key, 0.005) and take_due(q) == []
-    timer.advance(0.005)
-    assert take_due(q) == ["a"] and q.reset(key, 1) is False
-
-
-def test_items_reset_in_turn_have_their_new_order(timer, q):
-    one, two = q.put("one", 0.2), q.put("two", 0.25)
-    q.reset(one, 0.3)
-    q.reset(two, 0.35)
-    q.reset(one, 0.4)
-    timer.advance(0.39)
-    assert take_due(q) == ["two"]
-    timer.advance(0.01)
-    assert take_due(q) == ["one"]
-
-
-@pytest.mark.parametrize("which", [0, 1])
-def test_reset_makes_an_item_the_first(timer, q, which):
-    keys = [q.put("one", 0.2), q.put("two", 0.3)]
-    assert take_due(q) == []
-    q.reset(keys[which], 0.1)
-    assert q.peek() is keys[which]
-    timer.advance(0.1)
-    assert take_due(q) == [["one", "two"][which]]
-    timer.advance(0.2)
-    assert take_due(q) == [["two", "one"][which]]
-
-
-def test_reset_makes_the_second_item_the_first(timer, q):
-    one, two = q.put("one", 0.2), q.put("two", 0.3)
-    q.reset(one, 0.4)
-    assert q.peek() is two
-    timer.advance(0.3)
-    assert take_due(q) == ["two"]
-    timer.advance(0.1)
-    assert take_due(q) == ["one"]
-
-
-@pytest.mark.parametrize("again", [0.2, 3600, 1e7])
-def test_reset_postpones_an_item_put_without_a_delay(timer, q, again):
-    key = q.put("a", -0.1)
-    q.put("b", 0)
-    assert q.reset(key, again) and take_due(q) == ["b"]
-    timer.advance(again - 0.001)
-    assert take_due(q) == []
-    timer.advance(0.001)
-    assert take_due(q) == ["a"]
-
-
-@pytest.mark.parametrize("earlier", [True, False])
-def test_reset_within_a_coarse_slot_that_has_begun(timer, q, earlier):
-    """The item is in a slot of 64 ms that has begun, and has not been cascaded yet."""
-    timer.advance(0.064)
-    key = q.put("a", 0.15)
-    other = q.put("b", 0.16)
-    timer.advance(0.13)
-    assert take_due(q) == []
-    q.reset(key, 0.01 if earlier else 0.05)
-    timer.advance(0.01)
-    assert take_due(q) == (["a"] if earlier else [])
-    timer.advance(0.02)
-    assert take_due(q) == ["b"] and not other.pending
-    timer.advance(0.02)
-    assert take_due(q) == ([] if earlier else ["a"])
 
 
 def test_key_of_a_removed_item_never_names_another(timer, q):

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hwheel import ExpiringDict, ManualTimer, SystemTimer, TimerClosed, TimerFull
+from hwheel import ExpiringDict, ManualTimer, SystemTimer, TimerClosed
 from waiting import eventually
 
 
@@ -21,30 +21,6 @@ def test_entry_expires_at_its_deadline(timer, make):
     assert "a" not in d and len(d) == 0 and d.get("a") is None and d.expires_in("a") is None
     with pytest.raises(KeyError, match="'a'"):
         d["a"]
-
-
-def test_ttl_of_a_single_key(timer, make):
-    d = make(10)
-    d.set("short", 1, ttl=2)
-    d.set("long", 2, ttl=3600)
-    d.set("usual", 3)
-    timer.advance(2)
-    assert [*d] == ["long", "usual"]
-    timer.advance(8)
-    assert [*d] == ["long"]
-    timer.advance(3590)
-    assert [*d] == []
-
-
-def test_setting_a_key_again_restarts_the_default_ttl(timer, make):
-    d = make(10)
-    d.set("a", 1, ttl=3600)
-    d["a"] = 2
-    assert d.expires_in("a") == 10
-    timer.advance(9)
-    d["a"] = 3
-    timer.advance(9)
-    assert d["a"] == 3
 
 
 def test_touch_restarts_or_changes_the_ttl_of_a_key(timer, make):
@@ -138,17 +114,6 @@ def test_on_expire_gets_at_most_2048_pairs_in_a_call(timer, make):
     timer.advance(10)
     assert [pair for call in calls for pair in call] == [(i, i) for i in range(5000)]
     assert max(map(len, calls)) == 2048 and len(calls) == 3
-
-
-def test_maxsize_evicts_the_oldest_entry(timer, make):
-    d = make(10, maxsize=3)
-    d.update(a=1, b=2, c=3)
-    d["a"] = 4
-    d.touch("b")
-    d["d"] = 5
-    assert [*d.items()] == [("a", 4), ("b", 2), ("d", 5)] and d.maxsize == 3
-    d["a"] = 6  # no new key, so no eviction
-    assert len(d) == 3
 
 
 def test_maxsize_evicts_expired_entries_first(hand_clock):
@@ -273,15 +238,6 @@ def test_invalid_arguments_are_refused(options, error):
         ExpiringDict(**{"ttl": 10, "timer": ManualTimer(), **options})
 
 
-def test_ttl_of_a_century(timer, make):
-    d = make(100 * 365 * 86400)
-    d["a"] = 1
-    timer.advance(100 * 365 * 86400 - 0.001)
-    assert d["a"] == 1
-    timer.advance(0.001)
-    assert len(d) == 0
-
-
 def test_timer_has_one_task_for_all_entries(timer, make):
     d = make(10)
     assert len(timer) == 0
@@ -333,17 +289,6 @@ def test_close_with_run_pending_expires_nothing_early(timer):
     d["a"] = 1
     timer.close(run_pending=True)
     assert calls == [] and d["a"] == 1
-
-
-def test_full_timer_accepts_the_task_of_the_dict():
-    timer = ManualTimer(max_pending=1)
-    timer.call_later(5000, int)
-    d = ExpiringDict(10, timer=timer)
-    d["a"] = 1
-    with pytest.raises(TimerFull):
-        timer.call_later(1, int)
-    timer.advance(10)
-    assert len(d) == 0 and len(timer) == 1
 
 
 @pytest.mark.parametrize("tick_ms", [1, 10, 1000])

@@ -148,17 +148,6 @@ def test_long_chain_of_dicts_is_freed_without_deep_recursion(timer):
     assert len(timer) == 0
 
 
-def test_table_grows_and_shrinks(timer, make):
-    d = make(10)
-    for count in [1, 9, 100, 1000, 37, 0, 5000, 3]:
-        while len(d) > count:
-            d.popitem()
-        for i in range(count):
-            d[i] = i
-        assert sorted(d) == [*range(count)] and [d[i] for i in range(count)] == [*range(count)]
-        assert count not in d
-
-
 def test_other_threads_run_while_many_entries_expire(make_timer):
     d = ExpiringDict(0.3, timer=make_timer())
     count = 300_000

@@ -4,6 +4,136 @@ import sys
 
 import pytest
 
+# name -> (program, its output), for the standard Timer and for hwheel's
+PROGRAMS = {
+    "a pending timer": (
+        """
+begin = time.monotonic()
+
+def run():
+    print("ran", time.monotonic() - begin >= 1)
+
+Timer(1, run).start()
+print("end of the program")
+""",
+        "end of the program\nran True\n",
+    ),
+    "subclasses that override join() or is_alive()": (
+        """
+class JoinCancels(Timer):
+    def join(self, timeout=None):
+        self.cancel()
+        super().join(timeout)
+
+class JoinFails(Timer):
+    def join(self, timeout=None):
+        raise ValueError
+
+class IsNeverAlive(Timer):
+    def is_alive(self):
+        return False
+
+for number, cls in enumerate([JoinCancels, JoinFails, IsNeverAlive]):
+    cls(0.5 + number / 10, print, ["ran", cls.__name__]).start()
+""",
+        "ran JoinCancels\nran JoinFails\nran IsNeverAlive\n",
+    ),
+    "an overridden run()": (
+        """
+class Repeat(Timer):
+    def run(self):
+        while not self.finished.wait(self.interval):
+            self.function(*self.args)
+
+daemon = Repeat(0.01, int)
+daemon.daemon = True
+daemon.start()
+left = [3]
+
+def tick():
+    left[0] -= 1
+    print(left)
+    if not left[0]:
+        other.cancel()
+
+other = Repeat(0.01, tick)
+other.start()
+""",
+        "[2]\n[1]\n[0]\n",
+    ),
+    "a pending daemon": (
+        """
+timer = Timer(1000, print, ["never"])
+timer.daemon = True
+timer.start()
+print("end of the program")
+""",
+        "end of the program\n",
+    ),
+    "a running function": (
+        """
+def run():
+    entered.set()
+    time.sleep(0.5)
+    print("it ran to its end")
+
+entered = threading.Event()
+Timer(0, run).start()
+assert entered.wait(60)
+""",
+        "it ran to its end\n",
+    ),
+    "a running function of a daemon": (
+        """
+entered = threading.Event()
+timer = Timer(0, lambda: (entered.set(), time.sleep(1000)))
+timer.daemon = True
+timer.start()
+assert entered.wait(60)
+""",
+        "",
+    ),
+    "a cancel during the exit": (
+        """
+far_off = [Timer(1000, print, ["never"]) for _ in range(100)]
+for timer in far_off:
+    timer.start()
+
+def cancel():
+    for timer in far_off:
+        timer.cancel()
+
+Timer(0.1, cancel).start()
+""",
+        "",
+    ),
+}
+# The same for programs that start threads during the exit.
+LATE_PROGRAMS = {
+    "timers that functions start": (
+        """
+def count(n):
+    print(n)
+    if n:
+        Timer(0.05, count, [n - 1]).start()
+
+Timer(0.05, count, [5]).start()
+""",
+        "5\n4\n3\n2\n1\n0\n",
+    ),
+    "timers of another thread that outlives the main one": (
+        """
+def work():
+    threading.main_thread().join()
+    time.sleep(0.2)
+    Timer(0.2, print, ["ran"]).start()
+
+threading.Thread(target=work).start()
+Timer(0, int).start()
+""",
+        "ran\n",
+    ),
+}
 BOTH = pytest.mark.parametrize("module", ["threading", "hwheel"])
 
 
@@ -25,99 +155,17 @@ threading.Thread(target=work).start()
 
 
 @BOTH
-def test_the_interpreter_waits_for_a_pending_timer(run_script, module):
-    answer = run_script(
-        f"""
-from {module} import Timer
-begin = time.monotonic()
-
-def run():
-    print("ran", time.monotonic() - begin >= 1)
-
-Timer(1, run).start()
-print("end of the program")
-"""
-    )
-    assert answer == (0, "end of the program\nran True\n", "")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_exit(run_script, name, module):
+    program, printed = PROGRAMS[name]
+    assert run_script(f"from {module} import Timer\n{program}") == (0, printed, "")
 
 
 @BOTH
-def test_the_interpreter_waits_for_subclasses_that_override_join_or_is_alive(run_script, module):
-    answer = run_script(
-        f"""
-from {module} import Timer
-
-class JoinCancels(Timer):
-    def join(self, timeout=None):
-        self.cancel()
-        super().join(timeout)
-
-class JoinFails(Timer):
-    def join(self, timeout=None):
-        raise ValueError
-
-class IsNeverAlive(Timer):
-    def is_alive(self):
-        return False
-
-for number, cls in enumerate([JoinCancels, JoinFails, IsNeverAlive]):
-    cls(0.5 + number / 10, print, ["ran", cls.__name__]).start()
-"""
-    )
-    assert answer == (0, "ran JoinCancels\nran JoinFails\nran IsNeverAlive\n", "")
-
-
-@BOTH
-def test_the_interpreter_does_not_wait_for_a_daemon(run_script, module):
-    answer = run_script(
-        f"""
-from {module} import Timer
-timer = Timer(1000, print, ["never"])
-timer.daemon = True
-timer.start()
-print("end of the program")
-"""
-    )
-    assert answer == (0, "end of the program\n", "")
-
-
-@BOTH
-@pytest.mark.parametrize("daemon", [False, True])
-def test_a_function_that_is_running_at_exit(run_script, module, daemon):
-    answer = run_script(
-        f"""
-from {module} import Timer
-entered = threading.Event()
-
-def run():
-    entered.set()
-    time.sleep(0.5 if not {daemon} else 1000)
-    print("it ran to its end")
-
-timer = Timer(0, run)
-timer.daemon = {daemon}
-timer.start()
-assert entered.wait(60)
-"""
-    )
-    assert answer == (0, "" if daemon else "it ran to its end\n", "")
-
-
-@BOTH
-def test_the_interpreter_waits_for_timers_that_functions_start_during_exit(run_script, late_threads, module):
-    answer = run_script(
-        f"""
-from {module} import Timer
-
-def count(n):
-    print(n)
-    if n:
-        Timer(0.05, count, [n - 1]).start()
-
-Timer(0.05, count, [5]).start()
-"""
-    )
-    assert answer == (0, "5\n4\n3\n2\n1\n0\n", "")
+@pytest.mark.parametrize("name", LATE_PROGRAMS)
+def test_exit_with_late_threads(run_script, late_threads, name, module):
+    program, printed = LATE_PROGRAMS[name]
+    assert run_script(f"from {module} import Timer\n{program}") == (0, printed, "")
 
 
 def test_the_interpreter_waits_for_an_expired_timer_that_has_no_thread_yet(run_script):
@@ -144,43 +192,6 @@ assert on_its_way.wait(60)
     assert answer == (0, "ran\n", "")
 
 
-@BOTH
-def test_timers_of_another_thread_that_outlives_the_main_one(run_script, late_threads, module):
-    answer = run_script(
-        f"""
-from {module} import Timer
-
-def work():
-    threading.main_thread().join()
-    time.sleep(0.2)
-    Timer(0.2, print, ["ran"]).start()
-
-threading.Thread(target=work).start()
-Timer(0, int).start()
-"""
-    )
-    assert answer == (0, "ran\n", "")
-
-
-@BOTH
-def test_a_cancel_during_the_exit_ends_the_wait(run_script, module):
-    answer = run_script(
-        f"""
-from {module} import Timer
-far_off = [Timer(1000, print, ["never"]) for _ in range(100)]
-for timer in far_off:
-    timer.start()
-
-def cancel():
-    for timer in far_off:
-        timer.cancel()
-
-Timer(0.1, cancel).start()
-"""
-    )
-    assert answer == (0, "", "")
-
-
 def test_many_daemon_timers_that_expire_during_exit(run_script):
     for _ in range(3):
         answer = run_script(
@@ -194,55 +205,6 @@ time.sleep(0.1)
 """
         )
         assert answer == (0, "", "")
-
-
-def test_timers_with_an_overridden_run_at_exit(run_script):
-    answer = run_script(
-        """
-from hwheel import Timer
-
-class Repeat(Timer):
-    def run(self):
-        while not self.finished.wait(self.interval):
-            self.function(*self.args)
-
-daemon = Repeat(0.01, int)
-daemon.daemon = True
-daemon.start()
-left = [3]
-
-def tick():
-    left[0] -= 1
-    print(left)
-    if not left[0]:
-        other.cancel()
-
-other = Repeat(0.01, tick)
-other.start()
-"""
-    )
-    assert answer == (0, "[2]\n[1]\n[0]\n", "")
-
-
-def test_a_start_in_an_exit_handler_is_served_or_refused(run_script):
-    answer = run_script(
-        """
-import atexit
-from hwheel import Timer
-
-@atexit.register
-def late():
-    ran = threading.Event()
-    try:
-        Timer(0.01, ran.set).start()
-        print("ran", ran.wait(60))
-    except RuntimeError as error:
-        print("refused")
-
-Timer(0, int).start()
-"""
-    )
-    assert answer in [(0, "ran True\n", ""), (0, "refused\n", "")]
 
 
 def test_a_keeper_that_still_waits_when_the_timer_is_closed_prints_nothing(run_script):
@@ -295,3 +257,24 @@ Timer(0, int).start()
         assert printed == "ran\n"
     else:
         assert printed in ("ran\n", "", "refused\n")
+
+
+def test_a_start_in_an_exit_handler_is_served_or_refused(run_script):
+    answer = run_script(
+        """
+import atexit
+from hwheel import Timer
+
+@atexit.register
+def late():
+    ran = threading.Event()
+    try:
+        Timer(0.01, ran.set).start()
+        print("ran", ran.wait(60))
+    except RuntimeError as error:
+        print("refused")
+
+Timer(0, int).start()
+"""
+    )
+    assert answer in [(0, "ran True\n", ""), (0, "refused\n", "")]

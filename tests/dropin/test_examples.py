@@ -1,21 +1,21 @@
-"""The example programs of the drop-ins run, also with the standard library where they have an option for it."""
+"""The example programs of the drop-ins, and the examples in docstrings of hwheel.asyncio."""
 
+import doctest
+import importlib
+import importlib.util
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import hwheel.asyncio
+from programs import output_of
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(*command):
-    done = subprocess.run(
-        [sys.executable, "-P", EXAMPLES / command[0], *command[1:]], capture_output=True, text=True, timeout=200
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+def run(name, *options):
+    return output_of("-P", EXAMPLES / name, *options, patience_s=200)
 
 
 @pytest.mark.parametrize("options", [[], ["--standard", "--devices", "200"]], ids=["hwheel", "standard"])
@@ -30,3 +30,35 @@ def test_watchdogs(options):
 def test_deliveries():
     printed = run("deliveries.py")
     assert re.fullmatch(r"9998 arrived, [\d.]+ us for each cancel; late: \[17, 4711\]\n", printed)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("resource") is None, reason="the example needs resource limits")
+def test_idle_timeout_example_drops_all_idle_connections():
+    printed = run("idle_timeout_server.py", "--connections", "100", "--seconds", "1", "--idle", "0.4")
+    line = r"([\d,]+) messages.* dropped (\d+) while the others talked, (\d+) after, left open (\d+)"
+    outcomes = re.findall(line, printed)
+    assert len(outcomes) == 3
+    for messages, early, late, still_open in outcomes:
+        assert int(messages.replace(",", "")) >= 100
+        assert int(early) + int(late) == 100
+        assert int(early) >= 10 or int(late) > 90  # on a slow machine idle connections may last until the end
+        assert still_open == "0"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("module", ["hwheel.asyncio.loop", "hwheel.asyncio.loop_class"])
+def test_docstring_examples(module):
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted >= 3 and result.failed == 0
+
+
+def test_docstring_examples_of_compiled_classes():
+    tests = doctest.DocTestFinder().find(hwheel.asyncio.TimerHandle, "TimerHandle", globs={})
+    (example,) = [test for test in tests if test.examples]
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_import_does_not_load_the_policy():
+    output_of("-W", "error", "-c", "import hwheel.asyncio, sys; assert 'hwheel.asyncio.policy' not in sys.modules")
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        hwheel.asyncio.nothing  # noqa: B018

@@ -49,12 +49,6 @@ def test_run_notices_an_earlier_event_of_another_thread(slept):
     assert scheduler.queue == [head]
 
 
-def test_run_notices_that_the_event_it_waits_for_is_cancelled(slept):
-    scheduler, head, sleeper = slept
-    scheduler.cancel(head)
-    assert sleeper.ends()
-
-
 def test_all_threads_that_run_one_scheduler_notice_a_cancel(slept, eventually):
     scheduler, head, sleeper = slept
     more = [Sleeper(scheduler) for _ in range(3)]

@@ -68,13 +68,6 @@ def run_one(pool):
     return ran
 
 
-def test_an_idle_thread_is_used_again(pool, eventually):
-    for _ in range(100):
-        assert run_one(pool).wait(PATIENCE_S)
-        eventually(lambda: pool._idle)
-    assert len(pool) == 1
-
-
 def test_the_thread_that_was_last_idle_gets_the_job(pool, block, gate, eventually):
     """So the other threads stay idle and end."""
     block(INITIAL_THREADS)
@@ -85,11 +78,6 @@ def test_the_thread_that_was_last_idle_gets_the_job(pool, block, gate, eventuall
         pool.submit(lambda: used.add(threading.current_thread()))
     eventually(lambda: len(pool._idle) == INITIAL_THREADS)
     assert len(used) == 1
-
-
-def test_the_initial_threads_start_without_a_check(pool, block):
-    block(INITIAL_THREADS)
-    assert len(pool) == INITIAL_THREADS
 
 
 def test_many_quick_jobs_share_few_threads(pool, checks):
@@ -184,14 +172,6 @@ def test_the_minimum_of_threads_stays(checks, monkeypatch, eventually):
     eventually(lambda: len(pool) == 0 and threading.active_count() <= before)
 
 
-def test_jobs_that_arrive_around_the_idle_timeout_run(pool, monkeypatch):
-    monkeypatch.setattr(thread_pool, "IDLE_TIMEOUT_S", 0.0002)
-    for i in range(2000):
-        assert run_one(pool).wait(PATIENCE_S)
-        if i % 20 == 0:
-            time.sleep(0.0002)
-
-
 class TimesOutWithAJob(SimpleQueue):
     """A get() with a timeout always times out, at the moment when a job arrives."""
 
@@ -232,15 +212,6 @@ def test_an_idle_thread_keeps_no_reference_to_its_job(pool, eventually):
     pool.submit(job)
     del job
     eventually(lambda: seen() is None)
-
-
-@pytest.mark.parametrize("daemon", [False, True])
-def test_its_threads_are_daemons_or_not(checks, daemon):
-    pool = ThreadPool(daemon=daemon, call_later=checks)
-    seen = SimpleQueue()
-    pool.submit(lambda: seen.put(threading.current_thread().daemon))
-    assert seen.get(timeout=PATIENCE_S) == daemon
-    pool.leave()
 
 
 def test_a_thread_of_an_abandoned_pool_ends_with_its_job(pool, block, eventually):

@@ -11,6 +11,7 @@ import pytest
 import hwheel
 import hwheel.threading
 from hwheel.threading.pool import IDLE_NAME
+from sampling import seeded_random
 from systems import collect_if_free_threaded
 
 PATIENCE_S = 60
@@ -227,3 +228,51 @@ def test_after_the_function_its_thread_has_the_idle_name(eventually):
     eventually(lambda: threads[0].name == IDLE_NAME)
     timer.name = "renamed"
     assert (timer.name, threads[0].name) == ("renamed", IDLE_NAME)
+
+
+# --- many timers, and functions that block ----------------------------------------------------------------------------
+
+
+def test_a_hundred_thousand_timers_need_few_threads_and_run_once_each():
+    count = 100_000
+    runs = [0] * count
+    before = threading.active_count()
+    dice = seeded_random(1)
+
+    def run(i):
+        runs[i] += 1
+
+    timers = [hwheel.Timer(2 + dice.random(), run, [i]) for i in range(count)]
+    for timer in timers:
+        timer.start()
+    peak = threading.active_count()
+    assert peak <= before + 10  # (threads of other tests may still be ending)
+    while any(timer.is_alive() for timer in timers[:: count // 100]) or sum(runs) < count:
+        peak = max(peak, threading.active_count())
+        time.sleep(0.005)
+    assert runs == [1] * count
+    assert peak < 20
+    for timer in timers:
+        timer.join(PATIENCE_S)
+        assert not timer.is_alive()
+
+
+def test_functions_that_block_delay_no_other_timer(gate):
+    entered = threading.Semaphore(0)
+
+    def start(daemon, seconds, function):
+        timer = hwheel.Timer(seconds, function)
+        timer.daemon = daemon
+        timer.start()
+        return timer
+
+    for daemon in (False, True):
+        for _ in range(50):
+            start(daemon, 0.001, lambda: (entered.release(), gate.wait(PATIENCE_S)))
+    for _ in range(100):
+        assert entered.acquire(timeout=PATIENCE_S)
+    for daemon in (False, True):
+        for other in [start(daemon, 0.001 * i, entered.release) for i in range(50)]:
+            other.join(PATIENCE_S)
+            assert not other.is_alive()
+    assert not gate.is_set()

@@ -450,28 +450,6 @@ def test_the_tune_command_reads_the_log(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["timers"] == 10
 
 
-def test_an_interrupted_close_records_each_task_once(tmp_path):
-    recorder = Recorder(tmp_path / "log")
-    timer = RecordingTimer(recorder)
-    tasks = [timer.call_later(60 + i, print, i) for i in range(5)]
-    record, calls = recorder._record_once, []
-
-    def interrupted_once(rows, task):
-        calls.append(task)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        record(rows, task)
-
-    recorder._record_once = interrupted_once
-    with pytest.raises(KeyboardInterrupt):
-        timer.close()
-    assert timer.close() == tasks
-    assert timer.close() == []
-    del recorder._record_once
-    recorder.close()
-    assert recorder.stats().written == 5
-
-
 def test_timers_can_be_created_and_freed_during_exit(tmp_path, many_switches):
     class Follower:
         def _at_exit(self):

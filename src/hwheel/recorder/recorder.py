@@ -5,7 +5,7 @@ import time
 import weakref
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from hwheel.recorder.log_writer import LogWriter, Row
 from hwheel.timers.base import report_uncaught
@@ -102,24 +102,6 @@ class Recorder:
                 self._dropped += 1
         else:
             self._queue.put(row)
-
-    def _record_once(self, rows: dict[Any, Row], key: Any) -> None:
-        """Record ``rows.pop(key)`` if the key is present.
-
-        After an interrupt, the row is either in ``rows`` or recorded. Python checks for signals at calls and in loops,
-        so none comes between the ``del`` and the next instruction.
-        """
-        row = rows.get(key)
-        put = self._queue.put
-        if row is None:
-            return
-        if self._closed or self._queue.qsize() >= self._capacity:
-            with self._counting:
-                del rows[key]
-                self._dropped += 1
-        else:
-            del rows[key]
-            put(row)
 
     def stats(self) -> RecorderStats:
         """Return the counters. Rows that are recorded but not written are in memory."""

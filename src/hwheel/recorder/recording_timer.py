@@ -1,9 +1,11 @@
 """A SystemTimer that reports its ended timers to a Recorder.
 
 It is a class of its own, so that only programs that record pay for it. The record follows the decisions of the core: a
-cancel() that returned True, or an expiry. Deadline and delay are read from the task afterwards, when they are final.
+cancel() that returned True, or an expiry. Deadline and delay are read from the task afterwards, when they are final. An
+exception of a signal handler, such as KeyboardInterrupt, can come between the two, and then the row is missing.
 """
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -36,33 +38,20 @@ class RecordedTask(TermsTask):
 
     def cancel(self) -> bool:
         """Cancel the task, as ``TimerTask.cancel``."""
-        timer = self._timer
-        if self._is_noted:
-            timer._note(self, None)  # completes a note that was interrupted
-            return super().cancel()
-        now_ms = None
-        if not self.cancelled:  # an earlier cancel() that was interrupted has noted the time already
-            timer._cancels[self] = now_ms = timer._now_ms()
-        try:
-            return super().cancel()
-        finally:
-            timer._note_cancel(self, now_ms)
+        now_ms = self._timer._now_ms()
+        cancelled = super().cancel()
+        if cancelled:
+            self._timer._note(self, now_ms)
+        return cancelled
 
     def reschedule(self, delay: Any) -> bool:
         """Move the deadline, as ``TimerTask.reschedule``. The log has a cancelled timer and a new one."""
         timer = self._timer
         with timer._noting:  # each of two concurrent calls must see the deadline that it replaces
-            timer._note_move(self)  # completes a note that was interrupted
-            if self.pending:
-                timer._moves[self] = timer._row_of(self, timer._now_ms())
-            try:
-                moved = super().reschedule(delay)
-            except BaseException:
-                timer._note_move(self)
-                raise
-            if moved:
-                timer._recorder._record_once(timer._moves, self)
-            timer._moves.pop(self, None)
+            row = timer._row_of(self, timer._now_ms()) if self.pending else None
+            moved = super().reschedule(delay)
+            if moved and row is not None:
+                timer._recorder.record(row)
             return moved
 
 
@@ -118,7 +107,6 @@ class RecordingTimer(SystemTimer):
         self._recorder = recorder
         self._key_of = qualified_name if key is None else key
         self._noting = RLock()
-        self._start_notes()
         self._closed_ms: int | None = None
         self._last_ms = 0  # the last reading of the clock
         self._shift_ms = 0
@@ -162,8 +150,7 @@ class RecordingTimer(SystemTimer):
 
     def _end_threads(self, run_pending: bool, timeout: float | None) -> None:
         if self._closed_ms is None:
-            self._closed_ms = self._now_or_last_ms()
-        self._note_interrupted()
+            self._closed_ms = self._now_ms()
         super()._end_threads(run_pending, timeout)
 
     def _before_return(self, tasks: list[Any]) -> None:
@@ -201,54 +188,18 @@ class RecordingTimer(SystemTimer):
 
     # --- notes ---------------------------------------------------------------------------------------------------
 
-    # An interrupt can come at any line, also between an operation of the core and its record. So the intent is noted
-    # before the operation. The note is removed when the row is recorded, or when the operation proves not to have
-    # happened: at the next call, when the timer ends otherwise, or in close().
-
-    def _start_notes(self) -> None:
-        self._cancels: dict[RecordedTask, int] = {}  # the time of the cancel in ms
-        self._moves: dict[RecordedTask, Row] = {}  # the row of the replaced deadline
-        self._ends: dict[RecordedTask, Row] = {}  # the row of the ended timer
-
     def _now_ms(self) -> int:
-        self._last_ms = math.floor(self.time() * 1000)
+        """Return the time, or the last reading if the clock fails, also because the timer is closed."""
+        with contextlib.suppress(Exception):
+            self._last_ms = math.floor(self.time() * 1000)
         return self._last_ms
-
-    def _now_or_last_ms(self) -> int:
-        """Return the time for close(), which must not fail because the clock does."""
-        try:
-            return self._now_ms()
-        except Exception:
-            return self._last_ms
 
     def _note(self, task: RecordedTask, end_ms: int | None) -> None:
         """Record an ended task, once. end_ms: the time of its cancel on the timer's clock, or None."""
         with self._noting:
             if not task._is_noted:
-                self._note_move(task)
-                self._ends.setdefault(task, self._row_of(task, end_ms))
                 task._is_noted = True
-            self._recorder._record_once(self._ends, task)
-        self._cancels.pop(task, None)
-
-    def _note_cancel(self, task: RecordedTask, now_ms: int | None) -> None:
-        end_ms = self._cancels.get(task, now_ms)
-        if task.cancelled and end_ms is not None:
-            self._note(task, end_ms)
-        self._cancels.pop(task, None)
-
-    def _note_move(self, task: RecordedTask) -> None:
-        """Record an interrupted reschedule() if it moved the deadline."""
-        row = self._moves.get(task)
-        if row is not None and row[:3] != self._row_of(task, None)[:3]:
-            self._recorder._record_once(self._moves, task)
-        self._moves.pop(task, None)
-
-    def _note_interrupted(self) -> None:
-        for task in [*self._cancels]:
-            self._note_cancel(task, None)
-        for task in [*self._ends]:
-            self._note(task, None)
+                self._recorder.record(self._row_of(task, end_ms))
 
     def _row_of(self, task: RecordedTask, end_ms: int | None) -> Row:
         assert task.deadline_ms is not None
@@ -263,8 +214,7 @@ class RecordingTimer(SystemTimer):
     def _at_exit(self) -> None:
         if self._exiting or self.closed:
             return super()._at_exit()
-        now_ms = self._now_or_last_ms()
-        self._note_interrupted()
+        now_ms = self._now_ms()
         super()._at_exit()
         for task in self.pending():
             if isinstance(task, RecordedTask):

@@ -13,7 +13,7 @@ from hwheel.spark.hold import MAX_SHARDS
 from hwheel_core import HwheelError, place
 
 OPTIONS_FILE = "hwheel.json"
-VERSION = 2  # of OPTIONS_FILE. Version 1 was not written, and had tick and dedup in the user's notation
+VERSION = 2  # of OPTIONS_FILE
 DURATIONS = ("tick", "dedup")
 LONGEST_MS = 10**15
 SOURCE_KINDS = ("files", "a topic with JSON", "a topic with headers")
@@ -73,7 +73,7 @@ class WheelOptions:
 
     @classmethod
     def from_json(cls, text: str) -> "WheelOptions":
-        """Read what ``to_json()`` of this or an older version wrote.
+        """Read what ``to_json()`` wrote.
 
         Raises:
             ValueError: The text is invalid. The message completes "FILE is ...".
@@ -84,22 +84,17 @@ class WheelOptions:
             raise ValueError(f"not JSON ({error})") from None
         if not isinstance(stored, dict):
             raise ValueError("not a JSON object")
-        version = stored.pop("version", 1)
-        if isinstance(version, int) and version > VERSION:
-            raise ValueError(f"of version {version}, but this hwheel reads up to version {VERSION}: use a newer hwheel")
-        if version == VERSION:
-            for name in DURATIONS:
-                number = stored.pop(f"{name}_ms", None)
-                if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-                    raise ValueError(f"without a whole number for {name}_ms")
-                stored[name] = timedelta(milliseconds=number)
-        elif version != 1:
-            raise ValueError(f"of an unknown version, {version!r}")
+        version = stored.pop("version", None)
+        if version != VERSION:
+            raise ValueError(f"of version {version!r}, but this hwheel reads version {VERSION}")
+        for name in DURATIONS:
+            number = stored.pop(f"{name}_ms", None)
+            if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+                raise ValueError(f"without a whole number for {name}_ms")
+            stored[name] = timedelta(milliseconds=number)
         names = {field.name for field in fields(cls)}
-        if unknown := sorted({*stored} - names):
-            raise ValueError(f"with an unknown field, {unknown[0]!r}")
-        if missing := sorted(names - {*stored} - {"source", "due_unit", "by_id"}):  # which version 1 may lack
-            raise ValueError(f"without {missing[0]!r}")
+        if {*stored} != names:
+            raise ValueError(f"with other fields than it should have: {', '.join(sorted({*stored} ^ names))}")
         try:
             return cls(**stored)
         except (TypeError, OverflowError) as error:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from hwheel.cli.common import CommandError
 from hwheel.cli.deliver import counts as deliver_counts
 from hwheel.cli.deliver.counts import BATCH_EDGES_S, Counts, Progress
 from hwheel.cli.main import main
@@ -57,10 +56,11 @@ def test_all_batches_are_counted_although_spark_keeps_the_last_100_reports(no_wa
 
 
 def scraped(counts):
-    from hwheel.cli.deliver.metrics import Server, served
+    from hwheel.cli.deliver.metrics import DeliveryCollector, Server
 
-    with Server("127.0.0.1", 0) as server, served(server, counts) as url:
-        with urllib.request.urlopen(url, timeout=30) as answer:
+    with Server("127.0.0.1", 0) as server:
+        server.registry.register(DeliveryCollector(counts))
+        with urllib.request.urlopen(server.url, timeout=30) as answer:
             return answer.read().decode()
 
 
@@ -133,19 +133,6 @@ def test_an_occupied_port_is_reported_before_spark_starts(monkeypatch, capsys):
         port = occupied.getsockname()[1]
         assert main(["deliver", *places, "--metrics-port", str(port)]) == 2
     assert f"--metrics-port: cannot listen at 127.0.0.1:{port}" in capsys.readouterr().err
-
-
-def test_of_two_servers_bound_to_one_port_the_second_listener_fails(no_waiting):
-    pytest.importorskip("prometheus_client")
-    from hwheel.cli.deliver.metrics import Server, served
-
-    counts = Counts(reported([]), lambda: 0)
-    with Server("127.0.0.1", 0) as first:
-        port = first.server_address[1]
-        with Server("127.0.0.1", port) as second, served(first, counts):
-            with pytest.raises(CommandError, match=f"--metrics-port: cannot listen at 127.0.0.1:{port}"):
-                with served(second, counts):
-                    pass
 
 
 def test_missing_prometheus_client_is_reported_with_the_pip_command(monkeypatch, capsys):

@@ -18,7 +18,7 @@ import pytest
 import hwheel.live
 from hwheel import ManualTimer
 from hwheel.live.http_handler import Handler
-from hwheel.live.server import MAX_CONNECTIONS, LiveServer
+from hwheel.live.server import MAX_CONNECTIONS
 from servers import HTTP_TIMEOUT_S, http_request, live_snapshot, open_connection
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
@@ -237,29 +237,6 @@ def test_close_disconnects_a_client_that_does_not_read(path, monkeypatch):
     assert threads() == []
 
 
-@pytest.mark.parametrize("where", ["answers", "accepts"])
-def test_a_finalizer_closes_the_server_in_one_of_its_threads(where, path, monkeypatch, eventually):
-    class ClosesIt(ManualTimer):
-        @property
-        def tick_ms(self):  # read by every snapshot, in the thread of the connection
-            if where == "answers":
-                server.close()
-            return 1
-
-    def start(connection, started=LiveServer._start):
-        if where == "accepts":
-            server.close()
-        started(server, connection)
-
-    timer = ClosesIt()
-    server = LiveServer(path, timer)
-    monkeypatch.setattr(server, "_start", start)
-    with contextlib.suppress(OSError, http.client.HTTPException):
-        http_request(path)
-    eventually(lambda: threads() == [])
-    assert server.closed and not os.path.exists(path)
-
-
 def test_an_error_in_a_snapshot_is_reported_and_the_next_request_succeeds(path, monkeypatch, eventually):
     class FailsOnce(ManualTimer):
         @property
@@ -358,43 +335,6 @@ def test_two_servers_on_one_path(path):
             hwheel.live.serve(path, second)
         assert live_snapshot(path)["timers"][0]["name"] == "first"
     assert threads() == []
-
-
-def test_one_of_many_concurrent_servers_replaces_a_stale_socket(path):
-    for _ in range(20):
-        leave_stale(path)
-        together = threading.Barrier(6)
-        servers, refused = [], []
-
-        def start(together=together, servers=servers, refused=refused):
-            together.wait()
-            try:
-                servers.append(hwheel.live.serve(path, ManualTimer()))
-            except OSError as error:
-                refused.append(error)
-
-        starting = [threading.Thread(target=start) for _ in range(6)]
-        for thread in starting:
-            thread.start()
-        for thread in starting:
-            thread.join()
-        answers = http_request(path).status if len(servers) == 1 else None
-        for server in servers:
-            server.close()
-        assert (len(servers), len(refused), answers) == (1, 5, 200), refused
-        assert not os.path.exists(path)
-
-
-def test_the_lock_of_the_directory_is_waited_for_briefly(path, monkeypatch):
-    fcntl = pytest.importorskip("fcntl")
-    monkeypatch.setattr("hwheel.live.address.LOCK_S", 0.05)
-    directory = os.open(os.path.dirname(path), os.O_RDONLY)
-    with ThreadPoolExecutor(1) as opens:
-        try:
-            fcntl.flock(directory, fcntl.LOCK_EX)
-            opens.submit(hwheel.live.serve, path, ManualTimer()).result(HTTP_TIMEOUT_S).close()
-        finally:
-            os.close(directory)  # ends the wait, if there is one
 
 
 def test_close_keeps_a_file_that_replaced_the_socket(path):

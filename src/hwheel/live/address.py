@@ -5,18 +5,10 @@ import errno
 import os
 import socket
 import stat
-import time
-from collections.abc import Iterator
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 Address = str | os.PathLike[str] | int | tuple[str, int]
 BACKLOG = 128
 PROBE_S = 1.0  # a socket that does not accept a connection in this time counts as in use
-LOCK_S = 1.0
 
 
 class Listener:
@@ -51,12 +43,11 @@ class Listener:
         self.address = path
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            with directory_locked(os.path.dirname(self.path)):
-                remove_stale(path)
-                self.socket.bind(path)
-                os.chmod(path, 0o600)  # before listen(), so that no other user can connect in between
-                self._inode = os.lstat(path).st_ino
-                self.socket.listen(BACKLOG)
+            remove_stale(path)
+            self.socket.bind(path)
+            os.chmod(path, 0o600)  # before listen(), so that no other user can connect in between
+            self._inode = os.lstat(path).st_ino
+            self.socket.listen(BACKLOG)
         except OSError as error:
             self.socket.close()
             if error.errno is None:  # Python's own check: the path does not fit into the system's structure
@@ -88,7 +79,10 @@ def check_port(address: tuple[str, int]) -> tuple[str, int]:
 
 
 def remove_stale(path: str) -> None:
-    """Remove the file of a socket on which no program listens. Raise OSError for any other file."""
+    """Remove the file of a socket on which no program listens. Raise OSError for any other file.
+
+    Two programs that replace one stale file at the same moment can remove each other's new one.
+    """
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -107,29 +101,3 @@ def remove_stale(path: str) -> None:
         except (BlockingIOError, TimeoutError):
             pass  # a program listens, but is busy
     raise OSError(errno.EADDRINUSE, "another program listens on this socket", path)
-
-
-@contextlib.contextmanager
-def directory_locked(directory: str) -> Iterator[None]:
-    """Lock a directory, so that two programs that find a stale socket do not remove each other's new one.
-
-    Proceed without the lock if another program holds it for longer than LOCK_S.
-    """
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # a directory without read permission cannot be locked
-            descriptor = os.open(directory, os.O_RDONLY)
-            stack.callback(os.close, descriptor)
-            wait_for_lock(descriptor)
-        yield
-
-
-def wait_for_lock(descriptor: int) -> None:
-    if fcntl is None:
-        return
-    give_up = time.monotonic() + LOCK_S
-    while time.monotonic() < give_up:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            time.sleep(0.01)

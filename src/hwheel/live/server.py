@@ -119,24 +119,16 @@ class LiveServer:
     def close(self) -> None:
         """Close the server: remove the socket's file, free the port, end all threads, and disconnect clients.
 
-        Idempotent; a further call continues a close() that was interrupted. A finalizer can call it in one of the
-        server's own threads. That call does not wait for the other threads, because they may be in close() as well.
+        Idempotent; a further call continues a close() that was interrupted.
         """
         self._closed = True
         self._listener.remove_file()
         with contextlib.suppress(OSError):
             self._wake.send(b"\0")
-        current = threading.current_thread()
-        waits = current is not self._thread and current not in [*self._connections.values()]
-        if waits:
-            self._thread.join()
-        while True:
-            left = [*self._connections.items()]
-            for connection, _ in left:
+        self._thread.join()
+        while left := [*self._connections.items()]:
+            for connection, thread in left:
                 shut_down(connection)
-            if not left or not waits:
-                break
-            for _, thread in left:
                 thread.join()
         self._wake.close()
 

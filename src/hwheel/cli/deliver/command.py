@@ -6,8 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -133,8 +132,12 @@ def watch_with_metrics(
     server: "Server | None", stop: threading.Event, verbose: bool, delivery: "Delivery", checkpoint: "Directory"
 ) -> int:
     counts = Counts(delivery, partial(count_pending, checkpoint))
-    with metrics(server, counts):
-        return watch(delivery, stop, counts, verbose)
+    if server is not None:
+        from hwheel.cli.deliver.metrics import DeliveryCollector
+
+        server.registry.register(DeliveryCollector(counts))
+        say(f"metrics at {server.url}")
+    return watch(delivery, stop, counts, verbose)
 
 
 def watch(delivery: "Delivery", stop: threading.Event, counts: Counts, verbose: bool = False) -> int:
@@ -181,25 +184,12 @@ def count_pending(checkpoint: "Directory") -> int:
 
 
 def metrics_server(options: argparse.Namespace) -> "AbstractContextManager[Server | None]":
-    """Return a server that is bound to --metrics-port, or None without that option."""
+    """Return a server at --metrics-port, or None without that option."""
     if options.metrics_port is None:
         return nullcontext()
     from hwheel.cli.deliver.metrics import Server
 
     return Server(options.metrics_host, options.metrics_port)
-
-
-@contextmanager
-def metrics(server: "Server | None", counts: Counts) -> Iterator[None]:
-    """Serve the counts if there is a server, and print the URL."""
-    if server is None:
-        yield
-        return
-    from hwheel.cli.deliver.metrics import served
-
-    with served(server, counts) as url:
-        say(f"metrics at {url}")
-        yield
 
 
 def say(lines: str) -> None:

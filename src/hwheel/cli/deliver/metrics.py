@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
 from socketserver import ThreadingTCPServer
 from threading import Thread
 from typing import Any
@@ -63,52 +62,34 @@ class DeliveryCollector(Collector):
 
 
 class Server(ThreadingTCPServer):
-    """A server that binds its address at once, so that an occupied port is reported early, and listens later.
+    """A server of metrics, which there are none until a collector is registered. It runs in a daemon thread.
 
-    Each request has a daemon thread, which does not delay the exit of the program.
+    Raises:
+        CommandError: The address cannot be used.
     """
 
-    daemon_threads = True
+    daemon_threads = True  # each request has a thread, which does not delay the exit of the program
     allow_reuse_address = True
 
     def __init__(self, host: str, port: int) -> None:
         self.registry = CollectorRegistry()
-        with address_errors(host, port):
+        try:
             self.address_family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
             where: Any = address[:2]
-            super().__init__(where, MetricsHandler.factory(self.registry), bind_and_activate=False)
-            try:
-                self.server_bind()
-            except OSError:
-                self.server_close()
-                raise
+            super().__init__(where, MetricsHandler.factory(self.registry))
+        except OSError as error:
+            raise CommandError(f"--metrics-port: cannot listen at {shown(host)}:{port}: {error}") from None
+        Thread(target=self.serve_forever, name="metrics", daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://{shown(str(self.server_address[0]))}:{self.server_address[1]}/metrics"
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.shutdown()
+        self.server_close()
 
 
 def shown(host: str) -> str:
     """Return a host in the form of a URL."""
     return f"[{host}]" if ":" in host else host
-
-
-@contextmanager
-def address_errors(host: str, port: int) -> Iterator[None]:
-    """Turn errors of the address into CommandError."""
-    try:
-        yield
-    except OSError as error:
-        raise CommandError(f"--metrics-port: cannot listen at {shown(host)}:{port}: {error}") from None
-
-
-@contextmanager
-def served(server: Server, counts: Counts) -> Iterator[str]:
-    """Serve the counts until the end of the block; yield the URL."""
-    host, port = str(server.server_address[0]), server.server_address[1]
-    server.registry.register(DeliveryCollector(counts))
-    with address_errors(host, port):  # another program may have bound the same port
-        server.server_activate()
-    thread = Thread(target=server.serve_forever, name="metrics", daemon=True)
-    thread.start()
-    try:
-        yield f"http://{shown(host)}:{port}/metrics"
-    finally:
-        server.shutdown()
-        thread.join()

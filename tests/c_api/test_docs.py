@@ -4,35 +4,41 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from extensions import compile_extension
+from extensions import skip_unless_compiler
 from page_examples import examples_of
+from programs import run_python
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/c_api.md"
 
 
-def sources():
-    """Return {file name: text} of the page's C and Cython blocks."""
-    blocks = re.findall(r"```(?:c|cython)\n((?s:.*?))```", PAGE.read_text())
-    return {re.search(r"[/#]\*? (\w+\.(?:c|pyx))\b", block)[1]: block for block in blocks}
+def files():
+    """Return {file name: text} of the page's blocks that begin with a file name."""
+    blocks = re.findall(r"```(?:c|cython|python|toml)\n((?s:.*?))```", PAGE.read_text())
+    return {re.search(r"[/#]\*? (\w+\.\w+)$|[/#]\*? (\w+\.c) ", block, re.MULTILINE): block for block in blocks}
 
 
-def test_examples_print_the_shown_output(tmp_path):
-    assert [*sources()] == ["sessions.c", "retries.pyx"]
-    (tmp_path / "sources").mkdir()
-    for name, text in sources().items():
-        (tmp_path / "sources" / name).write_text(text)
-        compile_extension(tmp_path / "sources" / name, tmp_path)
-    scripts = {example.file: example for example in examples_of(PAGE)}
-    assert [*scripts] == ["setup.py", "serve.py", "retry.py"]
+def test_package_of_the_page_builds_and_prints_the_shown_output(tmp_path):
+    found = {match[1] or match[2]: text for match, text in files().items()}
+    assert [*found] == ["pyproject.toml", "setup.py", "sessions.c", "serve.py", "retries.pyx", "retry.py"]
+    for name, text in found.items():
+        (tmp_path / name).write_text(text)
+    skip_unless_compiler(tmp_path / "retries.pyx")
+    project = tomllib.loads(found["pyproject.toml"])
+    assert {"setuptools", "Cython", "hwheel"} == {
+        re.match(r"\w+", need)[0] for need in project["build-system"]["requires"]
+    }
+    built = run_python("setup.py", "-q", "build_ext", "--inplace", cwd=tmp_path, patience_s=300)
+    assert built.status == 0, built.err
+    shown = {example.file: example.shown for example in examples_of(PAGE)}
     for name in ("serve.py", "retry.py"):
-        (tmp_path / name).write_text(scripts[name].code)
         done = subprocess.run([sys.executable, name], cwd=tmp_path, capture_output=True, text=True, timeout=100)
-        assert (done.stdout, done.stderr) == (scripts[name].shown, "")
+        assert (done.stdout, done.stderr) == (shown[name], "")
 
 
 def test_page_and_pxd_files_have_every_function_of_the_header():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import hwheel
 from hwheel.cli.main import make_parser
 
 ROOT = Path(__file__).parents[2]
@@ -93,6 +94,35 @@ def test_every_public_name_is_in_the_reference():
         page = (DOCS / "reference" / f"{module.removeprefix('hwheel.').replace('.', '_')}.md").read_text()
         named = rf"^\.\. (?:auto|py:)\w+:: {name}\b|`hwheel\.{name}`"
         assert re.search(named, page, re.MULTILINE), f"{module}.{name}"
+
+
+def own_members(cls):
+    """Return the public names that the package, not a base class of another library, defines for a class."""
+    ours = [base for base in cls.__mro__ if base.__module__.startswith("hwheel") and not issubclass(base, tuple)]
+    return {name for base in ours for name in vars(base) if not name.startswith("_")}
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 15), reason="some extras do not support this Python yet")
+def test_every_public_method_is_in_the_reference():
+    documented_bases = {"ManualTimer": hwheel.SystemTimer, "DelayedOperation": hwheel.TimerTask}
+    documented_bases["DelayedFuture"] = importlib.import_module("hwheel.purgatory").DelayedOperation
+    internal = {"Timeouts": {"asking", "debug", "loop", "run"}}  # for event loops
+    checked = 0
+    for module, name in public_names():
+        cls = getattr(importlib.import_module(module), name)
+        page = DOCS / "reference" / f"{module.removeprefix('hwheel.').replace('.', '_')}.md"
+        section = re.search(rf"^\.\. autoclass:: {name}\b.*\n((?:\n|   .*\n)*)", page.read_text(), re.MULTILINE)
+        if not isinstance(cls, type) or not section or name in ("BaseTimer", "RecordingTimer", "EventLoopPolicy"):
+            continue
+        if ":members:" in section[1]:
+            continue
+        listed = {*re.findall(r"^   \.\. (?:auto|py:)\w+:: (\w+)", section[1], re.MULTILINE)}
+        members = own_members(cls) - internal.get(name, set())
+        if name in documented_bases:
+            members -= own_members(documented_bases[name])
+        assert members <= listed, f"{module}.{name}: {members - listed}"
+        checked += len(members)
+    assert checked >= 150
 
 
 def test_every_command_is_in_the_reference():

@@ -31,18 +31,6 @@ def waiting(call):
     return thread, answers
 
 
-def test_get_returns_when_the_timer_reaches_the_deadline(timer):
-    q = DelayQueue(timer=timer)
-    q.put("a", 5)
-    thread, answers = waiting(q.get)
-    eventually(lambda: len(timer) == 1)  # the task that wakes the waiter
-    timer.advance(4.999)
-    assert thread.is_alive()
-    timer.advance(0.001)
-    thread.join(30)
-    assert answers == ["a"]
-
-
 @pytest.mark.parametrize("how", ["put now", "put soon", "reset", "shutdown", "at once"])
 def test_waiting_get_is_woken_by_a_change(timer, how):
     q = DelayQueue(timer=timer)
@@ -229,44 +217,6 @@ for _ in range(3):
     else:
         raise AssertionError
 assert q.drain() == ["a"]
-
-# Under constant signals, each item is returned once.
-signal.signal(signal.SIGINT, lambda *_: interrupted())
-class Interrupt(KeyboardInterrupt):
-    pass
-def interrupted():
-    if late:        # a signal after the put is not part of the test
-        late.clear()
-        raise Interrupt
-got, stop, late = [], threading.Event(), []
-def consume():
-    while not stop.is_set():
-        try:
-            got.append(q.get(timeout=0.01))
-        except Exception:
-            pass
-threads = [threading.Thread(target=consume) for _ in range(2)]
-for thread in threads:
-    thread.start()
-def disturb():
-    while not stop.is_set():
-        time.sleep(0.002)
-        if late:
-            signal.pthread_kill(main, signal.SIGINT)
-other = threading.Thread(target=disturb)
-other.start()
-for number in range(300):
-    try:
-        late.append(1)
-        q.put(number, 0, timeout=5)
-        late.clear()
-    except Interrupt:
-        pass
-stop.set()
-for thread in threads + [other]:
-    thread.join()
-got += q.drain()
-assert len(got) == len(set(got)) and len(got) > 100, len(got)
 """
     )
     assert done == (0, "", "")

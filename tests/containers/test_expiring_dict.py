@@ -117,8 +117,9 @@ def test_on_expire_gets_at_most_2048_pairs_in_a_call(timer, make):
 
 
 def test_maxsize_evicts_expired_entries_first(hand_clock):
-    with SystemTimer(clock=hand_clock, reaper=False) as timer:
-        for on_expire in [None, print]:
+    expired = []
+    with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:
+        for on_expire in [None, expired.extend]:
             d = ExpiringDict(100, timer=timer, maxsize=3, on_expire=on_expire)
             d["old"] = 1
             d.set("brief", 2, ttl=10)
@@ -126,6 +127,8 @@ def test_maxsize_evicts_expired_entries_first(hand_clock):
             hand_clock.ms += 10_000
             d["newest"] = 4
             assert [*d] == ["old", "new", "newest"]
+        timer.advance_clock(0)
+        assert expired == [("brief", 2)]
 
 
 def test_mapping_in_order_of_the_last_set_or_touch(timer, make):

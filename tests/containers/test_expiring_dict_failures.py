@@ -136,18 +136,6 @@ def test_entry_added_while_the_task_is_moved_expires_in_time(hand_clock, reading
         assert gone == (["c"] if was_put else [])
 
 
-def test_maxsize_evicts_an_expired_entry_before_the_timer_runs(hand_clock):
-    gone = []
-    with SystemTimer(clock=hand_clock, executor="inline", reaper=False) as timer:
-        items = ExpiringDict(1, maxsize=1, timer=timer, on_expire=gone.extend)
-        items["a"] = 1
-        hand_clock.ms += 5000
-        items["b"] = 2
-        assert list(items) == ["b"]
-        timer.advance_clock(0)
-        assert gone == [("a", 1)] and items == {"b": 2}
-
-
 @pytest.mark.parametrize("use", ["set", "touch"])
 def test_task_is_moved_with_one_reading_of_the_clock(use):
     """The clock advances between two readings.

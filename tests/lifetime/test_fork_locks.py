@@ -105,57 +105,29 @@ assert stats.pending == 0
     )
 
 
-def test_forks_while_batches_expire_lose_nothing_in_the_parent(ends_well):
+@pytest.mark.parametrize("executor", ["None", "'inline'"])
+def test_forks_while_batches_expire_lose_nothing(ends_well, executor):
+    """Timers that the parent was dispatching run in the parent only. All others also run in the child."""
     ends_well(
         FORK_OFTEN
-        + """
-timer = Timer(fork="keep")
-timer._keep = True
-timer.call_later(3600, int)
-added, ran = [], []
+        + f"""
+timer = SystemTimer(fork="keep", executor={executor})
+batches, ran, count = [], [], [0]
 
 def add():
-    added.append(timer.call_many(array("q", [1, 2, 3] * 500), ran.extend))
+    batches.append(timer.call_many(array("q", [1, 2, 3] * 500), ran.extend))
+    del batches[:-50]
+    count[0] += 1
     time.sleep(0.005)
-
-workers = [forever(add), forever(add)]
-try:
-    for _ in range(60):
-        in_child(child)
-        time.sleep(0.001)
-finally:
-    stop.set()
-for worker in workers:
-    worker.join()
-eventually(lambda: len(timer) == 1)
-timer.close(run_pending=True)
-assert len(ran) == 1500 * len(added)
-"""
-    )
-
-
-def test_no_kept_batch_stays_pending_in_the_child(ends_well):
-    # Timers that the parent was dispatching run in the parent only. All others also run in the child.
-    ends_well(
-        FORK_OFTEN
-        + """
-timer = SystemTimer(fork="keep", executor="inline")
-
-added = []
-
-def add():
-    added.append(timer.call_many(array("q", [1, 2, 3] * 500), len))
-    del added[:-50]
-    time.sleep(0.001)
-
-def keep_child():
-    eventually(lambda: all(batch.pending == 0 for batch in added))
-    timer.close()
 
 def contend():              # the thread that dispatches a batch has to wait for the lock
     timer.call_many(array("q", [3_600_000] * 20_000), int).cancel()
 
-workers = [forever(add), forever(add), forever(contend), forever(contend)]
+def keep_child():
+    eventually(lambda: all(batch.pending == 0 for batch in batches))
+    timer.close()
+
+workers = [forever(add), forever(contend), forever(contend)]
 try:
     for _ in range(60):
         in_child(keep_child)
@@ -163,7 +135,9 @@ finally:
     stop.set()
 for worker in workers:
     worker.join()
-timer.close()
+eventually(lambda: len(timer) == 0)
+timer.close(run_pending=True)
+assert len(ran) == 1500 * count[0]
 """
     )
 

@@ -1,9 +1,6 @@
 """The behavior that Kafka's DelayedOperationTest checks, with the same numbers."""
 
-import random
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -94,42 +91,3 @@ def test_safe_try_complete_or_else(flagged):
     assert done == ["action"]
     assert flagged(completable=True).safe_try_complete_or_else(lambda: done.append("never")) is True
     assert done == ["action"]
-
-
-def test_concurrent_attempts_lose_no_completion(make_purgatory, flagged):
-    """The last of 20 attempts makes an operation completable.
-
-    try_complete() reads the condition before it sleeps, so its result can be out of date when an attempt finds the lock
-    held.
-    """
-    attempts, most_ms = 20, 10
-    purgatory = make_purgatory()
-
-    class Slow(flagged):
-        def __init__(self, number):
-            super().__init__()
-            self.key = f"key{number}"
-            self.counting = threading.Lock()
-            self.attempts_left = attempts
-
-        def attempt(self):
-            time.sleep(random.random() * most_ms / 1000)
-            with self.counting:
-                self.attempts_left -= 1
-                if self.attempts_left == 0:
-                    self.completable = True
-            purgatory.check_and_complete(self.key)
-
-        def try_complete(self):
-            should_complete = self.completable
-            time.sleep(random.random() * most_ms / 1000)
-            return should_complete and self.force_complete()
-
-    operations = [Slow(number) for number in range(100)]
-    for operation in operations:
-        purgatory.try_complete_else_watch(operation, [operation.key])
-    with ThreadPoolExecutor(20) as pool:
-        for future in [pool.submit(operation.attempt) for _ in range(attempts) for operation in operations]:
-            future.result()
-    assert [operation.key for operation in operations if not operation.is_completed] == []
-    assert all(operation.calls == ["on_complete"] for operation in operations)

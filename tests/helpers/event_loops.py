@@ -1,10 +1,10 @@
-"""Factories of event loops, by name. Those of uvloop skip the test if uvloop is missing."""
+"""Event loops by name, with and without the wheel. Those of uvloop skip the test if uvloop is missing."""
 
 import asyncio
 
 import pytest
 
-from hwheel.asyncio import EventLoop, wheel_loop
+from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
 
 FACTORIES = {
     "asyncio": asyncio.new_event_loop,
@@ -12,3 +12,13 @@ FACTORIES = {
     "uvloop": lambda: pytest.importorskip("uvloop").new_event_loop(),
     "hwheel over uvloop": lambda: wheel_loop(pytest.importorskip("uvloop").Loop)(),
 }
+
+
+def loop_and_timers(kind, base=asyncio.SelectorEventLoop):
+    """Return a loop of the class `base`, and the object whose call_later() and call_at() are tested.
+
+    This is the loop itself ("asyncio"), the loop with its timers on the wheel ("hwheel"), or a wheel beside the loop
+    ("Timeouts").
+    """
+    loop = (wheel_loop(base) if kind == "hwheel" else base)()
+    return loop, Timeouts(loop) if kind == "Timeouts" else loop

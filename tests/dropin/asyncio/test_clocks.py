@@ -16,6 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import hwheel_core
+from event_loops import loop_and_timers
 from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
 from sampling import search_settings, seeded_random
 
@@ -317,8 +318,7 @@ def test_clock_with_another_unit_or_origin(kind, unit_s, zero):
         def select(self, timeout):
             return super().select(None if timeout is None else timeout * unit_s)
 
-    loop = (wheel_loop(Other) if kind == "hwheel" else Other)()
-    timers = Timeouts(loop) if kind == "Timeouts" else loop
+    loop, timers = loop_and_timers(kind, Other)
     start = loop.time()
     late = []
 
@@ -341,8 +341,7 @@ def test_clock_of_another_number_type(kind, number):
         def time(self):
             return number(super().time())
 
-    loop = (wheel_loop(Other) if kind == "hwheel" else Other)()
-    timers = Timeouts(loop) if kind == "Timeouts" else loop
+    loop, timers = loop_and_timers(kind, Other)
     ran = []
     timers.call_later(number(3), ran.append, "by a delay")
     timers.call_at(loop.time() + number(2), ran.append, "by a time")

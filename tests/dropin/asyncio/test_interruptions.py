@@ -12,7 +12,8 @@ import time
 import pytest
 
 import hwheel_core
-from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
+from event_loops import loop_and_timers
+from hwheel.asyncio import EventLoop, Timeouts
 from sampling import EXHAUSTIVE, search_seconds, seeded_random
 
 FUNCTIONS = {
@@ -55,9 +56,8 @@ class Interrupter:
 
 
 def make_program(kind, debug):
-    loop = EventLoop() if kind == "hwheel" else asyncio.SelectorEventLoop()
+    loop, timers = loop_and_timers(kind)
     loop.set_debug(debug)
-    timers = Timeouts(loop) if kind == "Timeouts" else loop
     ran = []
     started = loop.time()
     loop.time = lambda: started  # no timer is added after its deadline, which the base loop would run
@@ -160,10 +160,9 @@ class Refusing(asyncio.SelectorEventLoop):
 @pytest.mark.parametrize("kind", ["hwheel", "Timeouts"])
 def test_call_refused_by_the_loop_loses_no_timer(kind):
     for debug in (False, True):
-        loop = (wheel_loop(Refusing) if kind == "hwheel" else Refusing)()
+        loop, timers = loop_and_timers(kind, Refusing)
         loop.set_debug(debug)
         loop.set_exception_handler(lambda loop, context: None)
-        timers = Timeouts(loop) if kind == "Timeouts" else loop
         ran = []
 
         def refuse():
@@ -198,8 +197,8 @@ def test_lost_wakeup_is_requested_again():
 
 
 def test_handle_is_not_rescheduled_when_the_loop_refuses_the_wakeup():
-    for loop in (wheel_loop(Refusing)(), Refusing()):
-        timers = loop if hasattr(loop, "_wheel_timers") else Timeouts(loop)
+    for kind in ("hwheel", "Timeouts"):
+        loop, timers = loop_and_timers(kind, Refusing)
         ran = []
         handle = timers.call_later(500, ran.append, 1)
         when = handle.when()
@@ -228,8 +227,7 @@ def test_signal_handler_reschedules_while_the_loop_adds_a_wakeup(kind):
         def call_later(self, delay, callback, *args, context=None):
             return super().call_at(self.time() + delay, callback, *args, context=context)
 
-    loop = (wheel_loop(CallAtUsesCallLater) if kind == "hwheel" else CallAtUsesCallLater)()
-    timers = Timeouts(loop) if kind == "Timeouts" else loop
+    loop, timers = loop_and_timers(kind, CallAtUsesCallLater)
     ran = []
     moved = timers.call_later(500, ran.append, "moved")
 
@@ -247,8 +245,7 @@ def test_signal_handler_reschedules_while_the_loop_adds_a_wakeup(kind):
 
 @pytest.mark.parametrize("kind", ["hwheel", "Timeouts"])
 def test_lost_calls_are_requested_again(kind):
-    loop = EventLoop() if kind == "hwheel" else asyncio.SelectorEventLoop()
-    timers = Timeouts(loop) if kind == "Timeouts" else loop
+    loop, timers = loop_and_timers(kind)
     timers.debug = True
     loop.set_debug(True)
     ran = []

@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
+from event_loops import loop_and_timers
+from hwheel.asyncio import EventLoop
 from systems import FREE_THREADED
 
 
@@ -25,11 +26,12 @@ class NestableLoop(asyncio.SelectorEventLoop):
 @pytest.fixture(params=["asyncio", "hwheel", "Timeouts", "hwheel, debug", "Timeouts, debug"])
 def timers(request):
     """Yield a loop and the object with call_later() and call_at()."""
-    loop = (wheel_loop(NestableLoop) if request.param.startswith("hwheel") else NestableLoop)()
-    loop.set_debug("debug" in request.param)
+    kind, _, debug = request.param.partition(", ")
+    loop, timers = loop_and_timers(kind, NestableLoop)
+    loop.set_debug(bool(debug))
     loop.errors = []
     loop.set_exception_handler(lambda loop, context: loop.errors.append(context))
-    yield loop, Timeouts(loop) if request.param.startswith("Timeouts") else loop
+    yield loop, timers
     assert loop.errors == []
     loop.close()
 

@@ -6,7 +6,8 @@ from unittest import mock
 
 import pytest
 
-from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
+from event_loops import loop_and_timers
+from hwheel.asyncio import wheel_loop
 
 PATIENCE_S = 20
 
@@ -34,11 +35,11 @@ class OtherTime:
 def own(request):
     """Yield a loop with its own class, and the object with call_later() and call_at()."""
 
-    class Own(EventLoop if request.param == "hwheel" else asyncio.SelectorEventLoop):
+    class Own(asyncio.SelectorEventLoop):
         pass
 
-    loop = Own()
-    yield loop, Timeouts(loop) if request.param == "Timeouts" else loop
+    loop, timers = loop_and_timers(request.param, Own)
+    yield loop, timers
     loop.close()
 
 
@@ -279,8 +280,7 @@ def test_timeouts_and_loops_use_the_current_call_at(place):
     class Base(asyncio.SelectorEventLoop):
         pass
 
-    loop = Base() if place == "loop" else wheel_loop(Base)()
-    timers = Timeouts(loop) if place == "loop" else loop
+    loop, timers = loop_and_timers("Timeouts" if place == "loop" else "hwheel", Base)
     with mock.patch.object(
         Base, "call_at", lambda self, *args, **kw: asked.append(args[0]) or genuine(self, *args, **kw)
     ):

@@ -14,45 +14,11 @@ import pytest
 import hwheel_core
 from event_loops import loop_and_timers
 from hwheel.asyncio import EventLoop, Timeouts
-from sampling import EXHAUSTIVE, search_seconds, seeded_random
+from interrupts import interrupt_each_line
+from sampling import search_seconds, seeded_random
 
-FUNCTIONS = {
-    "_run_once",
-    "_run",
-    "call_at",
-    "call_soon",
-    "_call_soon",
-    "_add_callback",
-    "cancel",
-    "_timer_handle_cancelled",
-    "__init__",
-    "_name",
-    "_describe",
-    "_show",
-    "_source",
-    "_report",
-}
-STEP = 1 if EXHAUSTIVE else 3
-
-
-class Interrupter:
-    """A trace function that raises KeyboardInterrupt at the n-th line."""
-
-    def __init__(self, n):
-        self.left = n
-
-    def __call__(self, frame, event, arg):
-        name = frame.f_code.co_filename
-        if frame.f_code.co_name in FUNCTIONS and ("/asyncio/" in name and "/tests/" not in name):
-            return self.at_line
-        return None
-
-    def at_line(self, frame, event, arg):
-        if event == "line":
-            self.left -= 1
-            if self.left == 0:
-                raise KeyboardInterrupt
-        return self.at_line
+# asyncio's code of one iteration, and ours
+FILES = ("asyncio/base_events.py", "asyncio/events.py", "hwheel/asyncio/loop_class.py", "hwheel/asyncio/timers.py")
 
 
 def make_program(kind, debug):
@@ -81,28 +47,22 @@ def run_until_count(loop, ran, count, patience_s=10):
 
 @pytest.mark.parametrize("debug", [False, True])
 def test_interrupt_at_any_line_runs_each_timer_once(debug):
-    n, interrupted = 0, True
-    while interrupted:
-        n += STEP
+    def scenario():
         loop, timers, ran = make_program("hwheel", debug)
-        interrupter = Interrupter(n)
         stop_at = time.monotonic() + 2
-        sys.settrace(interrupter)
-        try:
+
+        def run():
             while len(ran) < 7 and time.monotonic() < stop_at:
                 loop._wheel_timers.run(loop._run_once)
-            interrupted = False
-        except KeyboardInterrupt:
-            interrupted = True
-        finally:
-            sys.settrace(None)
+
+        yield run
         run_until_count(loop, ran, 7)
-        assert sorted(ran) == list(range(7)), f"interrupted at line {n}"
+        assert sorted(ran) == list(range(7))
         if hwheel_core.DEBUG:
             hwheel_core.debug_check(loop._wheel_timers)
         loop.close()
-        assert n < 3000
-    assert n > 50
+
+    assert interrupt_each_line(scenario, FILES) > 50
 
 
 @pytest.mark.parametrize("kind", ["hwheel", "Timeouts"])

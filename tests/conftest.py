@@ -187,3 +187,13 @@ def run_script(tmp_path):
         return ended
 
     return run
+
+
+@pytest.fixture
+def ends_well(run_script):
+    """Return ends_well(text), which runs a program and fails unless it succeeds and writes nothing."""
+
+    def run(text):
+        assert run_script(text) == (0, "", "")
+
+    return run

@@ -28,8 +28,8 @@ print(len(d) >= 200_000)
     assert ended == (0, "True\n", "")
 
 
-def test_exit_during_on_expire(run_script):
-    ended = run_script(
+def test_exit_during_on_expire(ends_well):
+    ends_well(
         """
 from hwheel import ExpiringDict
 entered = threading.Event()
@@ -39,11 +39,10 @@ assert entered.wait(60)
 d["b"] = 2
 """
     )
-    assert ended == (0, "", "")
 
 
-def test_exit_with_daemon_threads_waiting_in_queues(run_script):
-    ended = run_script(
+def test_exit_with_daemon_threads_waiting_in_queues(ends_well):
+    ends_well(
         """
 from hwheel import DelayQueue
 q, full = DelayQueue(), DelayQueue(1, timer=ManualTimer())
@@ -56,11 +55,10 @@ eventually(lambda: len(q.timer) == 1)
 time.sleep(0.05)
 """
     )
-    assert ended == (0, "", "")
 
 
-def test_exit_with_a_waiting_coroutine_and_a_queue_that_outlives_its_loop(run_script):
-    ended = run_script(
+def test_exit_with_a_waiting_coroutine_and_a_queue_that_outlives_its_loop(ends_well):
+    ends_well(
         """
 import asyncio
 from hwheel.asyncio import DelayQueue
@@ -78,4 +76,3 @@ asyncio.run(main())
 q.put_nowait("after it", 0.001)
 """
     )
-    assert ended == (0, "", "")

@@ -244,7 +244,7 @@ STOPS = {"enter": 3, "drop a key": 1}
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize("action, after", [(action, after + n) for action, after in STOPS.items() for n in range(3)])
-def test_a_fork_while_another_thread_changes_the_heap(run_script, action, after):
+def test_a_fork_while_another_thread_changes_the_heap(ends_well, action, after):
     text = {
         "enter": {
             "order": "[*range(20, 52)]",
@@ -259,4 +259,4 @@ def test_a_fork_while_another_thread_changes_the_heap(run_script, action, after)
             "left": "[*range(1, 32)]",
         },
     }[action]
-    assert run_script(FORKED.format(after=after, **text)) == (0, "", "")
+    ends_well(FORKED.format(after=after, **text))

@@ -12,13 +12,3 @@ def no_gc():
     gc.disable()
     yield
     gc.enable()
-
-
-@pytest.fixture
-def ends_well(run_script):
-    """Return ends_well(text), which runs a program and fails unless it succeeds and writes nothing."""
-
-    def run(text):
-        assert run_script(text) == (0, "", "")
-
-    return run

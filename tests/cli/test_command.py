@@ -128,6 +128,12 @@ def test_a_closed_pipe_causes_no_traceback(tmp_path):
         (["demo", "--log", "no.jsonl", "--timeout-ms", "1", "2"], "--timeout-ms cannot be used with --log"),
         (["demo", "--log", "/nowhere/no.jsonl"], "No such file or directory"),
         (["demo", "--log", "no.csv", "--speed", "0"], "--speed: must be above 0, not 0"),
+        (["tune", "nowhere"], "no such file or directory"),
+        (["tune", ".", "--master", "local"], "need --spark"),
+        (["tune", ".", "--spark", "--per-file"], "cannot be used with --spark"),
+        (["tune", ".", "--key", "user"], "need --spark"),
+        (["tune", ".", "--spark", "--key", "user"], "must be given together"),
+        (["tune", ".", "--ticks", "0"], "must be at least 1"),
     ],
 )
 def test_a_bad_option_is_one_line_and_status_2(arguments, text, capsys):

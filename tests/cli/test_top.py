@@ -107,19 +107,6 @@ def test_one_snapshot_fits_the_width_and_is_complete(width, path, capsys, monkey
     assert ("wake/s" in out) == (width >= 80)
 
 
-def test_bars_without_unicode(path, monkeypatch):
-    timer = requests()
-    with hwheel.live.serve(path, timer):
-        done = subprocess.run(
-            [sys.executable, "-m", "hwheel", "top", path, "--once", "--interval", "0.1"],
-            capture_output=True,
-            env={**environment(), "PYTHONIOENCODING": "ascii", "COLUMNS": "60"},
-            timeout=PATIENCE_S,
-        )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert re.search(rb"to 0.13 ms #+ ", done.stdout) and re.search(rb"level 2 +to 2 min #+[.] +898\b", done.stdout)
-
-
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_names_that_the_encoding_lacks(encoding, path):
     timers = [ManualTimer(name) for name in ("Zeitlimit für Anfragen an den Dienst nebenan", "日本語", "\udcff")]

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -178,43 +176,11 @@ def test_a_bad_log_is_one_line(tmp_path, capsys, columns, text):
     assert text in shown and shown.count("\n") == 1 and shown.startswith("hwheel tune: ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["nowhere"], "no such file or directory"),
-        ([".", "--master", "local"], "need --spark"),
-        ([".", "--spark", "--per-file"], "cannot be used with --spark"),
-        ([".", "--key", "user"], "need --spark"),
-        ([".", "--spark", "--key", "user"], "must be given together"),
-        ([".", "--ticks", "0"], "must be at least 1"),
-    ],
-)
-def test_bad_options_are_one_line(tmp_path, monkeypatch, capsys, arguments, text):
-    monkeypatch.chdir(tmp_path)
-    try:
-        status = main(["tune", *arguments])
-    except SystemExit as error:
-        status = error.code
-    shown = capsys.readouterr().err
-    assert status == 2 and text in shown and shown.count("\n") == 1
-
-
 def test_an_empty_log_is_an_error(tmp_path, capsys):
     none = pa.array([], pa.int64())
     pq.write_table(pa.table({"start": none, "timeout": none, "end": none}), tmp_path / "log.parquet")
     assert main(["tune", str(tmp_path)]) == 2
     assert "the log has no timers" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("module", "extra"), [("pyarrow", "hwheel[tune]"), ("rich", "hwheel[tune]"), ("matplotlib", "hwheel[tune]")]
-)
-def test_a_missing_extra_is_named(module, extra, log, tmp_path):
-    program = f"import sys; sys.modules[{module!r}] = None; from hwheel.cli.main import main; sys.exit(main())"
-    command = [sys.executable, "-P", "-c", program, "tune", str(log), "--out", str(tmp_path / "report")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2
-    assert f"pip install '{extra}'" in done.stderr
 
 
 def test_the_example_log(capsys):

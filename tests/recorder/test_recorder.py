@@ -232,19 +232,6 @@ def test_a_failed_reschedule_leaves_the_row_unchanged(tmp_path, hand_clock):
     assert task.expired and table_of(tmp_path)["timeout"].to_pylist() == [1000]
 
 
-def test_drops_while_the_last_file_is_written_are_counted_in_a_file(tmp_path, monkeypatch):
-    disk = BlockedDisk(monkeypatch)
-    with Recorder(tmp_path, capacity=1, file_rows=2) as recorder:
-        recorder.record(Row("a", 0, 1, 0))
-        recorder._queue.put(Row("b", 0, 1, 0))
-        assert disk.reached.wait(60)
-        recorder.record(Row("c", 0, 1, 0))
-        recorder.record(Row("d", 0, 1, 0))
-        disk.proceed.set()
-    dropped = [int(pq.read_schema(file).metadata[b"hwheel.dropped"]) for file in tmp_path.glob("*.parquet")]
-    assert sum(dropped) == recorder.stats().dropped == 1
-
-
 def test_a_file_is_written_after_file_seconds(tmp_path, eventually):
     with Recorder(tmp_path, file_seconds=0.05) as recorder:
         recorder.record(Row("a", 0, 1, 0))
@@ -448,25 +435,3 @@ def test_the_tune_command_reads_the_log(tmp_path, capsys):
             timer.call_later(60, print).cancel()
     assert main(["tune", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["timers"] == 10
-
-
-def test_timers_can_be_created_and_freed_during_exit(tmp_path, many_switches):
-    class Follower:
-        def _at_exit(self):
-            pass
-
-    recorder = Recorder(tmp_path)
-
-    def follow():
-        for _ in range(2000):
-            for follower in [Follower() for _ in range(50)]:
-                recorder._follow(follower)
-
-    thread = threading.Thread(target=follow)
-    thread.start()
-    try:
-        while thread.is_alive():
-            recorder._at_exit()
-    finally:
-        thread.join()
-    assert not recorder._timers

@@ -2,10 +2,9 @@
 
 import threading
 import time
-import weakref
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
 from hwheel.recorder.log_writer import LogWriter, Row
 from hwheel.timers.base import report_uncaught
@@ -32,12 +31,6 @@ class RecorderStats(NamedTuple):
 
 
 RecorderStats.__module__ = "hwheel.recorder"
-
-
-class ExitListener(Protocol):
-    """A timer that records its pending tasks at interpreter exit, before the recorder closes."""
-
-    def _at_exit(self) -> None: ...
 
 
 class Recorder:
@@ -82,8 +75,6 @@ class Recorder:
             raise ValueError(f"file_seconds must be above 0, not {file_seconds}")
         self._writer = LogWriter(Path(path))
         self._capacity, self._file_rows, self._file_seconds = capacity, file_rows, file_seconds
-        # A WeakSet cannot be iterated while other threads create or free timers.
-        self._timers: dict[weakref.ref[ExitListener], None] = {}
         self._counting = RLock()  # reentrant, because a finalizer can interrupt its owner
         self._dropped = self._dropped_in_files = self._taken = self._written = 0
         # put() of a SimpleQueue is reentrant: finalizers and signal handlers can cancel timers.
@@ -188,10 +179,6 @@ class Recorder:
 
     # --- the process ---------------------------------------------------------------------------------------------
 
-    def _follow(self, timer: ExitListener) -> None:
-        """Call the timer at interpreter exit before the recorder closes."""
-        self._timers[weakref.ref(timer, self._timers.pop)] = None
-
     def _after_fork_in_child(self) -> None:
         """Close without waiting: the thread and the files belong to the parent."""
         self._closed = True
@@ -199,10 +186,5 @@ class Recorder:
         self._thread = threading.current_thread()
 
     def _at_exit(self) -> None:
-        try:
-            for reference in [*self._timers]:
-                timer = reference()
-                if timer is not None:
-                    timer._at_exit()
-        finally:
-            self.close()
+        """Close. The timers of this recorder are newer, so they have recorded their pending tasks by now."""
+        self.close()

@@ -113,7 +113,6 @@ class RecordingTimer(SystemTimer):
         super().__init__(name, **options)
         if isinstance(options.get("clock", "monotonic"), str):
             self._shift_ms = round((time.time() - self.time()) * 1000) // self.tick_ms * self.tick_ms
-        recorder._follow(self)
 
     def call_later(
         self,
@@ -212,7 +211,7 @@ class RecordingTimer(SystemTimer):
     # --- the process ---------------------------------------------------------------------------------------------
 
     def _at_exit(self) -> None:
-        if self._exiting or self.closed:
+        if self.closed:
             return super()._at_exit()
         now_ms = self._now_ms()
         super()._at_exit()

@@ -1,7 +1,7 @@
 """The costs of a log on one wheel or on several."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from hwheel_core import Lateness, lateness_of
 
 BUCKET_BYTES = 128 + 8
 ENTRY_BYTES = 32
+SUMMED = ("timers", "fired", "wakeups", "cascaded", "peak_pending", "wheels", "memory_bytes")
 
 
 @dataclass(frozen=True)
@@ -84,18 +85,6 @@ class ReplayCosts:
             raise ValueError("only costs with the same tick, wheel size, and timeout can be merged")
         late = np.sum([one.late for one in costs], axis=0)
         late[-1] = max(one.late[-1] for one in costs)
-        return cls(
-            costs[0].tick_ms,
-            costs[0].wheel_size,
-            costs[0].timeout_ms,
-            timers=sum(one.timers for one in costs),
-            fired=sum(one.fired for one in costs),
-            wakeups=sum(one.wakeups for one in costs),
-            cascaded=sum(one.cascaded for one in costs),
-            peak_pending=sum(one.peak_pending for one in costs),
-            levels=max(one.levels for one in costs),
-            late=late,
-            wheels=sum(one.wheels for one in costs),
-            largest_peak=max(one.largest_peak for one in costs),
-            memory_bytes=sum(one.memory_bytes for one in costs),
-        )
+        sums = {name: sum(getattr(one, name) for one in costs) for name in SUMMED}
+        levels, largest_peak = max(one.levels for one in costs), max(one.largest_peak for one in costs)
+        return replace(costs[0], levels=levels, late=late, largest_peak=largest_peak, **sums)

@@ -1,6 +1,5 @@
 """The pictures of a report. Each title states the finding."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,7 @@ from hwheel.tune.study import Study
 from hwheel.tune.units import bytes_text, ms_text, share_text
 
 # The palette of Okabe and Ito, for color-blind readers.
-BLUE, ORANGE, GREEN, GREY = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#7F7F7F",
-)
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
 STYLE: Any = {
     "figure.dpi": 110,
     "font.size": 10,
@@ -46,10 +40,10 @@ def draw(study: Study, advice: Advice, out: Path) -> list[Path]:
     assert study.curves is not None
     files = []
     with matplotlib.rc_context(STYLE):
-        for name, picture in PICTURES.items():
+        for picture in (lateness, cost, pending, timeouts):
             figure = Figure(figsize=(9, 4))
             picture(figure, study, advice)
-            files.append(out / f"{name}.png")
+            files.append(out / f"{picture.__name__}.png")
             figure.savefig(files[-1])
     return files
 
@@ -66,19 +60,9 @@ def lateness(figure: Any, study: Study, advice: Advice) -> None:
     rows = [costs for (_, one), costs in sorted(points_of(study, advice).items()) if one == size]
     ticks = [costs.tick_ms for costs in rows]
     late, woken = figure.subplots(1, 2)
-    for name, colour, width in (
-        ("max", ORANGE, 5),
-        ("p99", BLUE, 2),
-        ("p50", GREEN, 2),
-    ):  # max and p99 often coincide
-        late.plot(
-            ticks,
-            [getattr(costs.lateness, name) for costs in rows],
-            marker="o",
-            color=colour,
-            label=name,
-            linewidth=width,
-        )
+    for name, colour, width in (("max", ORANGE, 5), ("p99", BLUE, 2), ("p50", GREEN, 2)):  # max and p99 often coincide
+        late_ms = [getattr(costs.lateness, name) for costs in rows]
+        late.plot(ticks, late_ms, marker="o", color=colour, label=name, linewidth=width)
     late.axhline(advice.late_ms, color=GREY, linestyle="--", label=f"allowed: {ms_text(advice.late_ms)}")
     late.set_yscale("symlog", linthresh=1)
     late.set_ylim(bottom=0)
@@ -93,10 +77,7 @@ def lateness(figure: Any, study: Study, advice: Advice) -> None:
     woken.set_title("Wake-ups")
     for axis in (late, woken):
         axis.set_xscale("log")
-        axis.set_xticks(ticks, [f"{tick:,}" for tick in ticks], rotation=45 if len(ticks) > 7 else 0)
-        axis.minorticks_off()
-        axis.set_xlabel(f"tick in ms (with wheel size {size:,})")
-        axis.axvline(advice.costs.tick_ms, color=GREY, linewidth=6, alpha=0.25)
+        mark_settings(axis, ticks, advice.costs.tick_ms, f"tick in ms (with wheel size {size:,})")
     saved = 1 - advice.costs.wakeups / max(1, rows[0].wakeups)
     title = f"A tick of {ms_text(advice.costs.tick_ms)}: at most {ms_text(advice.costs.lateness.max)} late"
     if saved > 0:
@@ -113,13 +94,8 @@ def cost(figure: Any, study: Study, advice: Advice) -> None:
     moves, memory = figure.subplots(1, 2)
     for tick, colour in zip(shown, (ORANGE, BLUE, GREEN), strict=False):
         rows = [points[tick, size] for size in sizes]
-        moves.plot(
-            sizes,
-            [costs.cascaded / costs.timers for costs in rows],
-            marker="o",
-            color=colour,
-            label=f"tick {ms_text(tick)}",
-        )
+        each = [costs.cascaded / costs.timers for costs in rows]
+        moves.plot(sizes, each, marker="o", color=colour, label=f"tick {ms_text(tick)}")
         memory.plot(sizes, [costs.memory_bytes for costs in rows], marker="o", color=colour)
     moves.set_ylabel("moves of a timer to a finer level")
     moves.set_title("Work")
@@ -130,16 +106,18 @@ def cost(figure: Any, study: Study, advice: Advice) -> None:
     for axis in (moves, memory):
         axis.set_ylim(bottom=0)
         axis.set_xscale("log", base=2)
-        axis.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=45 if len(sizes) > 7 else 0)
-        axis.minorticks_off()
-        axis.set_xlabel("wheel size (buckets per level)")
-        axis.axvline(advice.costs.wheel_size, color=GREY, linewidth=6, alpha=0.25)
-    each = advice.costs.cascaded / advice.costs.timers
-    figure.suptitle(
-        f"A wheel size of {advice.costs.wheel_size:,}: {each:.2f} moves per timer, "
-        f"{bytes_text(advice.costs.memory_bytes)}",
-        fontweight="bold",
-    )
+        mark_settings(axis, sizes, advice.costs.wheel_size, "wheel size (buckets per level)")
+    chosen = advice.costs
+    title = f"A wheel size of {chosen.wheel_size:,}: {chosen.cascaded / chosen.timers:.2f} moves per timer"
+    figure.suptitle(f"{title}, {bytes_text(chosen.memory_bytes)}", fontweight="bold")
+
+
+def mark_settings(axis: Any, values: list[int], chosen: int, label: str) -> None:
+    """Label the settings that were tried, and highlight the chosen one."""
+    axis.set_xticks(values, [f"{value:,}" for value in values], rotation=45 if len(values) > 7 else 0)
+    axis.minorticks_off()
+    axis.set_xlabel(label)
+    axis.axvline(chosen, color=GREY, linewidth=6, alpha=0.25)
 
 
 def pending(figure: Any, study: Study, advice: Advice) -> None:
@@ -178,15 +156,9 @@ def timeouts(figure: Any, study: Study, advice: Advice) -> None:
     axis = figure.subplots()
     axis.step(EDGES_MS, share, where="post", color=BLUE, linewidth=2, label="one timeout for all")
     axis.axhline(now, color=ORANGE, linestyle="--", label=f"with their own timeouts: {share_text(now)}")
-    if len(own) <= 8:
-        for number, timeout_ms in enumerate(own):
-            axis.axvline(
-                timeout_ms,
-                color=GREEN,
-                linewidth=6,
-                alpha=0.25,
-                label="" if number else "their own timeouts: " + ", ".join(map(ms_text, own)),
-            )
+    label = "their own timeouts: " + ", ".join(map(ms_text, own))
+    for number, timeout_ms in enumerate(own if len(own) <= 8 else []):
+        axis.axvline(timeout_ms, color=GREEN, linewidth=6, alpha=0.25, label="" if number else label)
     axis.set_xscale("log")
     axis.set_xlim(1, last_ms)
     shown = [tick for tick in TIME_TICKS if tick <= last_ms]
@@ -214,11 +186,3 @@ def finding(share: npt.NDArray[np.float64], now: float) -> str:
 def curves_of(study: Study) -> Curves:
     assert study.curves is not None
     return study.curves
-
-
-PICTURES: dict[str, Callable[[Any, Study, Advice], None]] = {
-    "lateness": lateness,
-    "cost": cost,
-    "pending": pending,
-    "timeouts": timeouts,
-}

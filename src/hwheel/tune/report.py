@@ -17,6 +17,8 @@ PAGE = "report.html"
 STYLE = """body { font: 16px/1.5 sans-serif; max-width: 62em; margin: 2em auto; padding: 0 1em; color: #222 }
 table { border-collapse: collapse; margin: 1em 0 } th, td { padding: .2em .8em; text-align: right }
 th { border-bottom: 1px solid #888 } tr.chosen { background: #dff0ff; font-weight: bold } img { max-width: 100% }"""
+POINT = ("tick_ms", "wheel_size", "timeout_ms", "timers", "fired", "cancelled", "wakeups", "cascaded", "peak_pending",
+         "largest_peak", "levels", "memory_bytes")  # fmt: skip
 COLUMNS = ("tick", "wheel size", "levels", "wake-ups", "moves per timer", "late p50/p99/max, ms", "memory")
 
 
@@ -61,21 +63,7 @@ def figures_of(name: str, study: Study, advice: Advice, what_if: list[ReplayCost
 
 
 def point(costs: ReplayCosts) -> dict[str, Any]:
-    names = (
-        "tick_ms",
-        "wheel_size",
-        "timeout_ms",
-        "timers",
-        "fired",
-        "cancelled",
-        "wakeups",
-        "cascaded",
-        "peak_pending",
-        "largest_peak",
-        "levels",
-        "memory_bytes",
-    )
-    return {**{name: getattr(costs, name) for name in names}, "lateness_ms": costs.lateness._asdict()}
+    return {**{name: getattr(costs, name) for name in POINT}, "lateness_ms": costs.lateness._asdict()}
 
 
 def cells(costs: ReplayCosts) -> list[str]:

@@ -16,7 +16,7 @@ QUIET = "dim"
 LATE = "yellow"
 BAR = "cyan"
 HEIGHTS = " ▁▂▃▄▅▆▇█"
-PLAIN_HEIGHTS = " .:-=+*#"
+BLOCK = "█"
 NOTHING = "-"
 SIDE_BY_SIDE = 100  # columns that show the levels beside the lateness
 MORE = 80  # columns that the table with all figures needs
@@ -28,8 +28,6 @@ class Page:
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.heights = PLAIN_HEIGHTS if console.options.ascii_only else HEIGHTS
-        self.block = "#" if console.options.ascii_only else "█"
 
     def draw(
         self,
@@ -145,8 +143,8 @@ class Page:
 
     def _bars(self, counts: Sequence[int]) -> str:
         """Draw a character for each count. Only zero is blank."""
-        most, steps = max(counts, default=0), len(self.heights) - 1
-        return "".join(self.heights[math.ceil(steps * count / most) if count else 0] for count in counts)
+        most, steps = max(counts, default=0), len(HEIGHTS) - 1
+        return "".join(HEIGHTS[math.ceil(steps * count / most) if count else 0] for count in counts)
 
     def _lateness(self, steps: Sequence[tuple[float, int]], width: int) -> RenderableType:
         """Draw a line for each power of two."""
@@ -159,7 +157,7 @@ class Page:
         most = max(count for _, count in steps)
         room = max(8, width - len("to 0.512 ms  ") - len(number(most)) - 1)
         for upper_ms, count in steps:
-            bar = self.block * math.ceil(room * count / most)
+            bar = BLOCK * math.ceil(room * count / most)
             grid.add_row(f"to {ms_text(upper_ms)}", bar.ljust(room), number(count))
         return grid
 

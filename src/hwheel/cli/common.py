@@ -3,7 +3,7 @@
 import argparse
 import math
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -57,6 +57,20 @@ def spark_errors() -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         failure = failure_of(error)
         raise CommandError(str(failure), f"{traceback.format_exc()}\n{failure.details}") from None
+
+
+@contextmanager
+def spark_session(options: argparse.Namespace, defaults: Mapping[str, str] = {}) -> Iterator[Any]:
+    """Start the session of --master and --conf, and stop it. Expected errors become CommandError."""
+    settings = {**defaults, **settings_of(options.conf)}
+    with spark_errors():
+        from hwheel.spark.session.local import make_session
+
+        spark = make_session(options.master, settings, quiet=not options.verbose)
+        try:
+            yield spark
+        finally:
+            spark.stop()
 
 
 # --- the parser -------------------------------------------------------------------------------------------------------

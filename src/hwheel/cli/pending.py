@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hwheel.cli.common import CommandError, add_spark_options, add_subcommand, settings_of, spark_errors, whole_number
+from hwheel.cli.common import CommandError, add_spark_options, add_subcommand, spark_session, whole_number
 from hwheel.cli.deliver.command import stop_event
 from hwheel.cli.deliver.counts import LAST_COUNT
 from hwheel.extras import require
@@ -73,23 +73,16 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the pending messages. Return 1 if the requested message is not pending."""
-    conf = settings_of(options.conf)
     if options.last:
         return show_last(options)
     require(options.prog, "spark")
-    with spark_errors():
-        from hwheel.spark.session.local import make_session
-
-        every_s = watch_interval_s(options)
-        due_before_ms(options.due_before, now_ms())  # reports an invalid time before Spark starts
-        conf = {"spark.sql.shuffle.partitions": "2", **conf}
-        spark = make_session(options.master, conf, quiet=not options.verbose)
+    every_s = watch_interval_s(options)
+    due_before_ms(options.due_before, now_ms())  # reports an invalid time before Spark starts
+    with spark_session(options, {"spark.sql.shuffle.partitions": "2"}) as spark:
         try:
             return show(spark, state_place(spark, options.checkpoint), options, every_s)
         except ValueError as error:  # the state is damaged, or another version wrote it
             raise CommandError(str(error)) from None
-        finally:
-            spark.stop()
 
 
 def state_place(spark: "SparkSession", checkpoint: str) -> str:

@@ -100,22 +100,21 @@ def check_options(options: argparse.Namespace) -> None:
 
 def tune(options: argparse.Namespace) -> int:
     """Run the command after the checks."""
-    from hwheel.cli.tune.source import NoProgress, open_source
+    from hwheel.cli.tune.source import Begin, open_source, show_nothing
     from hwheel.logs.columns import LogColumns
     from hwheel.tune.advice import advise
     from hwheel.tune.report import figures_of, write_report
     from hwheel.tune.study import TICKS, WHEEL_SIZES, Grid
 
     grid = Grid(unique(options.ticks or TICKS), unique(options.sizes or WHEEL_SIZES))
-    columns = LogColumns(*options.columns)
     name = " ".join(options.log)
     with ExitStack() as stack:
-        progress: Any = NoProgress()
+        begin: Begin = show_nothing
         if not options.json:
-            from hwheel.cli.tune.draw import ProgressBar
+            from hwheel.cli.tune.draw import progress_bar
 
-            progress = stack.enter_context(ProgressBar())
-        replay = stack.enter_context(open_source(options, columns, progress))
+            begin = stack.enter_context(progress_bar())
+        replay = stack.enter_context(open_source(options, LogColumns(*options.columns), begin))
         study = replay(grid, True)
         advice = advise(study, options.late)
         what_if = []

@@ -1,13 +1,17 @@
 """The progress bar, the tables, and the recommendation of ``hwheel tune``."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from hwheel.cli.tune.source import Begin
 from hwheel.replay.costs import ReplayCosts
 from hwheel.tune.advice import Advice
 from hwheel.tune.report import COLUMNS, cells, headline, what_if_text
@@ -17,38 +21,21 @@ from hwheel.tune.units import ms_text
 CHOSEN = "bold cyan"
 
 
-class ProgressBar:
-    """A progress bar on standard error if that is a terminal. A context manager that removes the bar at the end."""
+@contextmanager
+def progress_bar() -> Iterator[Begin]:
+    """Show a progress bar on standard error if that is a terminal, and remove it at the end."""
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description:>18}"), BarColumn(bar_width=None), TextColumn("{task.percentage:>3.0f} %")
+    with Progress(
+        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
 
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self.progress = Progress(
-            TextColumn("{task.description:>18}"),
-            BarColumn(bar_width=None),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self.task: TaskID | None = None
+        def begin(activity: str, total: int | None) -> Callable[..., object]:
+            for task in progress.task_ids:
+                progress.remove_task(task)
+            return partial(progress.advance, progress.add_task(activity, total=total))
 
-    def __enter__(self) -> "ProgressBar":
-        self.progress.start()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.progress.stop()
-
-    def begin(self, activity: str, total: int | None) -> None:
-        """Replace the bar. total: None if the amount of work is unknown."""
-        if self.task is not None:
-            self.progress.remove_task(self.task)
-        self.task = self.progress.add_task(activity, total=total)
-
-    def advance(self, count: int = 1) -> None:
-        assert self.task is not None
-        self.progress.advance(self.task, count)
+        yield begin
 
 
 def print_study(study: Study, advice: Advice, what_if: list[ReplayCosts], files: list[Path]) -> None:

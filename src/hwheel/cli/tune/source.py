@@ -2,98 +2,72 @@
 
 import argparse
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from contextlib import contextmanager
+from functools import partial
 
-from hwheel.cli.common import settings_of, spark_errors
+from hwheel.cli.common import spark_session
 from hwheel.logs.columns import LogColumns
 from hwheel.logs.files import files_of, read_file, read_files, rows_of
 from hwheel.tune.study import Grid, Study, study
 
 Replay = Callable[[Grid, bool], Study]  # (grid, whether to compute curves)
+# (activity, total or None) shows the progress of an activity, and returns the function that advances it.
+Begin = Callable[[str, int | None], Callable[..., object]]
 
 
-class Progress(Protocol):
-    """The interface of a progress display."""
-
-    def begin(self, activity: str, total: int | None) -> None: ...
-    def advance(self, count: int = 1) -> None: ...
-
-
-class NoProgress:
-    """A progress display that shows nothing."""
-
-    def begin(self, activity: str, total: int | None) -> None:
-        pass
-
-    def advance(self, count: int = 1) -> None:
-        pass
-
-
-def open_source(options: argparse.Namespace, columns: LogColumns, progress: Progress) -> AbstractContextManager[Replay]:
-    """Return a function that replays the log on a grid. Raise LogError for a bad log."""
-    if options.spark:
-        return on_spark(options, columns, progress)
-    files = files_of(options.log)
-    return file_by_file(files, columns, progress) if options.per_file else on_one_wheel(files, columns, progress)
+def show_nothing(activity: str, total: int | None) -> Callable[..., object]:
+    return lambda count=1: None
 
 
 @contextmanager
-def on_one_wheel(files: list[str], columns: LogColumns, progress: Progress) -> Iterator[Replay]:
+def open_source(options: argparse.Namespace, columns: LogColumns, begin: Begin) -> Iterator[Replay]:
+    """Yield a function that replays the log on a grid. Raise LogError for a bad log."""
+    if options.spark:
+        begin("starting Spark", None)
+        with spark_session(options):
+            yield partial(on_spark, options, columns, begin)
+    elif options.per_file:
+        yield partial(file_by_file, files_of(options.log), columns, begin)
+    else:
+        yield on_one_wheel(files_of(options.log), columns, begin)
+
+
+def on_one_wheel(files: list[str], columns: LogColumns, begin: Begin) -> Replay:
     """Read the whole log into memory once."""
     count = rows_of(files, columns)
-    progress.begin("reading", count)
-    log, dropped = read_files(files, columns, progress.advance, count)
+    log, dropped = read_files(files, columns, begin("reading", count), count)
 
     def replay(grid: Grid, curves: bool) -> Study:
-        progress.begin("replaying", len(grid))
-        return Study.merged([study(log, grid, curves=curves, dropped=dropped, on_point=progress.advance)])
+        on_point = begin("replaying", len(grid))
+        return Study.merged([study(log, grid, curves=curves, dropped=dropped, on_point=on_point)])
 
-    yield replay
+    return replay
 
 
-@contextmanager
-def file_by_file(files: list[str], columns: LogColumns, progress: Progress) -> Iterator[Replay]:
+def file_by_file(files: list[str], columns: LogColumns, begin: Begin, grid: Grid, curves: bool) -> Study:
     """Hold one file in memory at a time."""
-
-    def replay(grid: Grid, curves: bool) -> Study:
-        progress.begin("replaying", len(grid) * len(files))
-        parts = []
-        for file in files:
-            log, dropped = read_file(file, columns)
-            parts.append(study(log, grid, curves=curves, dropped=dropped, on_point=progress.advance))
-        return Study.merged(parts)
-
-    yield replay
+    on_point = begin("replaying", len(grid) * len(files))
+    parts = []
+    for file in files:
+        log, dropped = read_file(file, columns)
+        parts.append(study(log, grid, curves=curves, dropped=dropped, on_point=on_point))
+    return Study.merged(parts)
 
 
-@contextmanager
-def on_spark(options: argparse.Namespace, columns: LogColumns, progress: Progress) -> Iterator[Replay]:
-    """Use a new Spark session, or that of spark-submit."""
-    settings = settings_of(options.conf)
-    with spark_errors():
-        from hwheel.spark.replay import replay as replay_on_spark
-        from hwheel.spark.session.local import make_session
+def on_spark(options: argparse.Namespace, columns: LogColumns, begin: Begin, grid: Grid, curves: bool) -> Study:
+    """Use the active session."""
+    from hwheel.spark.replay import replay
 
-        progress.begin("starting Spark", None)
-        spark = make_session(options.master, settings, quiet=not options.verbose)
-        try:
-
-            def replay(grid: Grid, curves: bool) -> Study:
-                progress.begin("replaying on Spark", None)
-                return replay_on_spark(
-                    options.log,
-                    start=columns.start,
-                    timeout=columns.timeout,
-                    end=columns.end,
-                    ticks=grid.ticks,
-                    wheel_sizes=grid.wheel_sizes,
-                    timeouts=grid.timeouts,
-                    curves=curves,
-                    key=options.key,
-                    wheels=options.wheels,
-                )
-
-            yield replay
-        finally:
-            spark.stop()
+    begin("replaying on Spark", None)
+    return replay(
+        options.log,
+        start=columns.start,
+        timeout=columns.timeout,
+        end=columns.end,
+        ticks=grid.ticks,
+        wheel_sizes=grid.wheel_sizes,
+        timeouts=grid.timeouts,
+        curves=curves,
+        key=options.key,
+        wheels=options.wheels,
+    )

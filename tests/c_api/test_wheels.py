@@ -13,38 +13,6 @@ from programs import run_python
 LAST = 2**63 - 1
 
 
-def test_entry_is_called_once_at_its_deadline(wheels):
-    wheel = wheels.Wheel()
-    assert wheel.add(1, 30) == wheels.OK
-    assert (wheel.advance(29), wheel.called, len(wheel)) == (0, [], 1)
-    assert (wheel.advance(30), wheel.called, len(wheel)) == (1, [1], 0)
-    assert (wheel.advance(10**6), wheel.called, wheel.next()) == (0, [1], wheels.NEVER)
-
-
-def test_coarse_tick_rounds_deadlines_up(wheels):
-    wheel = wheels.Wheel(10, 4, 5)
-    for number, deadline in enumerate([11, 20, 21, 10, 6]):
-        assert wheel.add(number, deadline) == wheels.OK
-    assert (wheel.advance(9), wheel.called) == (0, [])
-    assert (wheel.advance(19), wheel.called) == (2, [3, 4])
-    assert (wheel.advance(29), wheel.called) == (2, [3, 4, 0, 1])
-    assert (wheel.advance(30), wheel.called) == (1, [3, 4, 0, 1, 2])
-
-
-def test_entries_of_one_tick_keep_the_order_of_add_and_move_across_levels(wheels):
-    wheel = wheels.Wheel(1, 4)
-    for number in range(6):
-        wheel.add(number, 1000)
-    wheel.advance(990)
-    for number in range(6, 9):
-        wheel.add(number, 1000)
-    wheel.move(2, 1000)
-    wheel.advance(999)
-    wheel.add(9, 1000)
-    wheel.advance(1000)
-    assert wheel.called == [0, 1, 3, 4, 5, 6, 7, 8, 2, 9]
-
-
 def test_cancel_reports_whether_the_entry_was_pending(wheels):
     wheel = wheels.Wheel()
     wheel.add(1, 10)
@@ -81,15 +49,6 @@ def test_create_refuses_invalid_arguments(wheels, tick, wheel_size, now):
         wheels.Wheel(tick, wheel_size, now)
 
 
-def test_entries_added_late_are_called_first_by_the_next_advance(wheels):
-    wheel = wheels.Wheel(1, 20, 100)
-    wheel.add(1, 101)
-    wheel.add(2, 100)
-    wheel.add(3, 0)
-    assert (wheel.next(), wheel.called) == (100, [])
-    assert (wheel.advance(101), wheel.called) == (3, [2, 3, 1])
-
-
 def test_callback_that_adds_itself_late_does_not_block_the_advance(wheels):
     wheel = wheels.Wheel()
     wheel.on_call = lambda number: wheel.add(number, 0)
@@ -121,19 +80,6 @@ def test_advance_clear_and_destroy_are_refused_in_a_callback(wheels):
     wheel.add(2, 11)
     assert (wheel.advance(10), answers) == (1, [wheels.BUSY] * 3)
     assert (wheel.advance(11), wheel.destroy()) == (1, wheels.OK)
-
-
-def test_limit_spreads_an_advance_over_several_calls(wheels):
-    wheel = wheels.Wheel(1, 4)
-    for number in range(1000):
-        wheel.add(number, 5000 + number % 7)
-    most, turns = 0, 0
-    while wheel.next() <= 6000:
-        most = max(most, wheel.advance(6000, 10))
-        turns += 1
-        assert wheel.check() is None
-    assert most == 10 and turns > 100
-    assert wheel.called == sorted(range(1000), key=lambda number: number % 7)
 
 
 def test_advance_to_an_earlier_time_does_nothing(wheels):

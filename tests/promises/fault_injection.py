@@ -1,27 +1,26 @@
-"""Faulty executors, thread starts, error reporters, task subclasses, and callbacks. Each program prints the faults.
+"""Faulty executors and thread starts. Each program prints the faults.
 
 The timer must report the error, run later tasks, and lose no task.
 """
 
 import asyncio
 import faulthandler
+import functools
 import itertools
-import sys
 import threading
 import time
 from array import array
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from account import Account, timer_threads
-from hwheel import SystemTimer, TimerTask
+from hwheel import SystemTimer
 from waiting import wait_until
 
 HANG_S = 30
-OWN_EXECUTORS = ["own", "inline", "pool"]
 
 
 class World:
-    """A SystemTimer with an account of its tasks. `executor` is a name of OWN_EXECUTORS or an executor."""
+    """A SystemTimer with an account of its tasks. `executor` is "own", "inline", "pool", or an executor."""
 
     def __init__(self, executor="own", **options):
         faulthandler.dump_traceback_later(HANG_S, exit=True)
@@ -59,89 +58,56 @@ class World:
 
 
 class FaultyExecutor:
-    """Runs submitted calls in a thread, but calls fail() instead while `faulty` is true."""
+    """Runs submitted calls in a thread, but calls fail(self, call) instead while `faulty` is true.
 
-    runs_all = False  # it runs every call, although it is faulty
-    is_never_done = False  # its futures do not report the end of a run
+    Args:
+        runs_all: It runs every call, although it is faulty.
+        is_never_done: Its futures do not report the end of a run.
+    """
 
-    def __init__(self):
+    def __init__(self, fail, *, runs_all=False, is_never_done=False):
+        self.fail, self.runs_all, self.is_never_done = fail, runs_all, is_never_done
         self.faulty = True
         self.pool = ThreadPoolExecutor(1)
         self.accepted = 0
 
     def submit(self, function, *args):
         if self.faulty:
-            return self.fail(function, *args)
+            return self.fail(self, functools.partial(function, *args))
         return self.pool.submit(function, *args)
 
-    def fail(self, function, *args):
-        raise NotImplementedError
-
-
-class Raising(FaultyExecutor):
-    error = RuntimeError
-
-    def fail(self, function, *args):
-        raise self.error("refused")
-
-
-class RaisingInterrupt(Raising):
-    error = KeyboardInterrupt
-
-
-class RaisingExit(Raising):
-    error = SystemExit
-
-
-class RaisingAfterSubmit(FaultyExecutor):
-    """Accepts and runs the call, and raises nevertheless."""
-
-    runs_all = True
-
-    def fail(self, function, *args):
-        self.pool.submit(function, *args)
+    def accept(self, call):
         self.accepted += 1
-        raise RuntimeError("raised after it accepted the call")
+        return self.pool.submit(call)
 
 
-class ReturningNone(FaultyExecutor):
-    """Runs the call, but does not return a Future."""
+def raises(error):
+    def fail(executor, call):
+        raise error("refused")
 
-    runs_all = True
-    returned = None
-
-    def fail(self, function, *args):
-        self.pool.submit(function, *args)
-        self.accepted += 1
-        return self.returned
+    return fail
 
 
-class ReturningInt(ReturningNone):
-    runs_all = False
-    returned = 7
+def raises_after_submit(executor, call):
+    executor.accept(call)
+    raise RuntimeError("raised after it accepted the call")
 
 
-class ReturningList(ReturningInt):
-    returned = []  # which is not hashable
+def returns(make):
+    """Return a function that runs the call and returns make() instead of its future."""
+
+    def fail(executor, call):
+        executor.accept(call)
+        return make()
+
+    return fail
 
 
-class ReturningSameFuture(ReturningInt):
-    is_never_done = True
-
-    def __init__(self):
-        super().__init__()
-        self.returned = Future()
-
-
-class ReturningAsyncioFuture(ReturningInt):
-    is_never_done = True
-
-    def fail(self, function, *args):
-        super().fail(function, *args)
-        loop = asyncio.new_event_loop()
-        future = loop.create_future()
-        loop.close()
-        return future
+def asyncio_future():
+    loop = asyncio.new_event_loop()
+    future = loop.create_future()
+    loop.close()
+    return future
 
 
 class FutureWithoutCallbacks(Future):
@@ -157,113 +123,87 @@ class FutureWithoutException(Future):
         raise RuntimeError("no exception")
 
 
-class ReturningFutureWithoutCallbacks(ReturningInt):
-    @property
-    def returned(self):
-        return FutureWithoutCallbacks()
+def returns_done_future(executor, call):
+    """Run the call in submit()."""
+    executor.accepted += 1
+    future = Future()
+    future.set_result(call())
+    return future
 
 
-class ReturningFutureWithoutException(ReturningInt):
-    @property
-    def returned(self):
-        return FutureWithoutException()
+def returns_failed_future(executor, call):
+    future = Future()
+    future.set_exception(OSError("not run"))
+    return future
 
 
-class ReturningDoneFuture(FaultyExecutor):
-    """Runs the call in submit()."""
+def returns_cancelled_future(executor, call):
+    future = Future()
+    future.cancel()
+    future.set_running_or_notify_cancel()
+    return future
 
-    runs_all = True
 
-    def fail(self, function, *args):
-        self.accepted += 1
-        future = Future()
-        future.set_result(function(*args))
+def is_shut_down(executor, call):
+    other = ThreadPoolExecutor(1)
+    other.shutdown()
+    return other.submit(call)
+
+
+def shuts_down_later():
+    """Return a function that cancels the calls which it accepted."""
+    other, hold, calls = ThreadPoolExecutor(1), threading.Event(), itertools.count(1)
+    other.submit(hold.wait)
+
+    def shut_down():
+        hold.set()
+        other.shutdown(cancel_futures=True, wait=False)
+
+    def fail(executor, call):
+        future = other.submit(call)
+        if next(calls) == 3:
+            threading.Timer(0.05, shut_down).start()
         return future
 
-
-class ReturningFailedFuture(FaultyExecutor):
-    def fail(self, function, *args):
-        future = Future()
-        future.set_exception(OSError("not run"))
-        return future
+    return fail
 
 
-class ReturningCancelledFuture(FaultyExecutor):
-    def fail(self, function, *args):
-        future = Future()
-        future.cancel()
-        future.set_running_or_notify_cancel()
-        return future
+def is_slow(executor, call):
+    time.sleep(0.3)
+    return executor.accept(call)
 
 
-class ShutDown(FaultyExecutor):
-    def fail(self, function, *args):
-        other = ThreadPoolExecutor(1)
-        other.shutdown()
-        return other.submit(function, *args)
-
-
-class ShutDownLater(FaultyExecutor):
-    """Cancels the calls that it accepted."""
-
-    def __init__(self):
-        super().__init__()
-        self.other = ThreadPoolExecutor(1)
-        self.hold = threading.Event()
-        self.other.submit(self.hold.wait)
-        self.submitted = 0
-
-    def fail(self, function, *args):
-        self.submitted += 1
-        future = self.other.submit(function, *args)
-        if self.submitted == 3:
-            threading.Timer(0.05, self._shut_down).start()
-        return future
-
-    def _shut_down(self):
-        self.hold.set()
-        self.other.shutdown(cancel_futures=True, wait=False)
-
-
-class Slow(FaultyExecutor):
-    runs_all = True
-
-    def fail(self, function, *args):
-        time.sleep(0.3)
-        self.accepted += 1
-        return self.pool.submit(function, *args)
-
-
+KINDS = {
+    "raises": lambda: FaultyExecutor(raises(RuntimeError)),
+    "raises KeyboardInterrupt": lambda: FaultyExecutor(raises(KeyboardInterrupt)),
+    "raises SystemExit": lambda: FaultyExecutor(raises(SystemExit)),
+    "raises after submit": lambda: FaultyExecutor(raises_after_submit, runs_all=True),
+    "returns None": lambda: FaultyExecutor(returns(lambda: None), runs_all=True),
+    "returns an int": lambda: FaultyExecutor(returns(lambda: 7)),
+    "returns a list, which is not hashable": lambda: FaultyExecutor(returns(list)),
+    "returns an asyncio future": lambda: FaultyExecutor(returns(asyncio_future), is_never_done=True),
+    "returns a future without callbacks": lambda: FaultyExecutor(returns(FutureWithoutCallbacks)),
+    "returns a future without exception()": lambda: FaultyExecutor(returns(FutureWithoutException)),
+    "returns a done future": lambda: FaultyExecutor(returns_done_future, runs_all=True),
+    "returns a failed future": lambda: FaultyExecutor(returns_failed_future),
+    "returns a cancelled future": lambda: FaultyExecutor(returns_cancelled_future),
+    "returns one future for all": lambda: FaultyExecutor(returns(functools.cache(Future)), is_never_done=True),
+    "is shut down": lambda: FaultyExecutor(is_shut_down),
+    "is shut down later": lambda: FaultyExecutor(shuts_down_later()),
+    "is slow": lambda: FaultyExecutor(is_slow, runs_all=True),
+}
 EXECUTORS = {
-    f"{kind.__name__}{'' if reaper else ', no reaper'}": (kind, reaper)
-    for kind in [
-        Raising,
-        RaisingInterrupt,
-        RaisingExit,
-        RaisingAfterSubmit,
-        ReturningNone,
-        ReturningInt,
-        ReturningList,
-        ReturningAsyncioFuture,
-        ReturningFutureWithoutCallbacks,
-        ReturningFutureWithoutException,
-        ReturningDoneFuture,
-        ReturningFailedFuture,
-        ReturningCancelledFuture,
-        ReturningSameFuture,
-        ShutDown,
-        ShutDownLater,
-        Slow,
-    ]
+    f"{name}{'' if reaper else ', no reaper'}": (name, reaper)
+    for name in KINDS
     for reaper in [True, False]
     # Without a reaper, advance_clock() raises these two, and the next call submits the remaining tasks.
-    if reaper or kind not in (RaisingInterrupt, RaisingExit)
+    if reaper or name not in ("raises KeyboardInterrupt", "raises SystemExit")
 }
 
 
 def with_executor(name):
     kind, reaper = EXECUTORS[name]
-    ExecutorFault(kind(), reaper).run()
+    ExecutorFault(KINDS[kind](), reaper).run()
 
 
 class ExecutorFault:
@@ -302,7 +242,7 @@ class ExecutorFault:
         account.cancelled.add(3)
         lost = self.check_errors()
         executor.pool.shutdown()
-        if isinstance(executor, RaisingAfterSubmit) and not self.world.reported:
+        if executor.fail is raises_after_submit and not self.world.reported:
             print("no error was reported")
         self.world.reported.clear()
         if executor.is_never_done:
@@ -408,260 +348,4 @@ def without_thread(name):
     names = timer_threads()
     if len(names) != threads:
         print(f"expected {threads} threads, found {names}")
-    world.end()
-
-
-# --- reporters -------------------------------------------------------------------------------------------------------
-
-
-def fail(*args):
-    raise ZeroDivisionError("on purpose")
-
-
-def reporter_raises(fault, source, error):
-    raise RuntimeError("the reporter failed, too")
-
-
-def reporter_exits(fault, source, error):
-    sys.exit("the reporter")
-
-
-def reporter_is_slow(fault, source, error):
-    time.sleep(0.2)
-    fault.received.append(error)
-
-
-def reporter_closes(fault, source, error):
-    if not fault.received:
-        fault.received.append(error)
-        fault.account.close(fault.timer)
-
-
-def reporter_cancels(fault, source, error):
-    fault.received.append(error)
-    source.cancel()
-
-
-def reporter_adds(fault, source, error):
-    fault.received.append(error)
-    if len(fault.received) < 5:
-        fault.account.later(fault.timer, 0)
-
-
-def hook_raises(fault, args):
-    raise RuntimeError("the hook failed")
-
-
-REPORTERS = {
-    f"{reporter.__name__.replace('_', ' ')} / {executor}": (reporter, executor)
-    for reporter in [
-        reporter_raises,
-        reporter_exits,
-        reporter_is_slow,
-        reporter_closes,
-        reporter_cancels,
-        reporter_adds,
-        hook_raises,
-    ]
-    for executor in OWN_EXECUTORS
-}
-
-
-def with_reporter(name):
-    fault = ReporterFault(*REPORTERS[name])
-    fault.add_tasks()
-    if fault.reporter is reporter_closes:
-        fault.check_closed()
-    else:
-        fault.check_open()
-
-
-class ReporterFault:
-    """A timer whose callbacks raise, and whose on_error or threading.excepthook is faulty."""
-
-    def __init__(self, reporter, executor):
-        self.reporter = reporter
-        self.received, self.hooked, self.sys_hooked = [], [], []
-        sys.excepthook = lambda *args: self.sys_hooked.append(args[0])
-        if reporter is hook_raises:
-            threading.excepthook = lambda args: self.hooked.append(args.exc_type) or reporter(self, args)
-            self.world = World(executor, on_error=None)
-        else:
-            threading.excepthook = lambda args: self.hooked.append(args.exc_type)
-            self.world = World(executor, on_error=lambda source, error: reporter(self, source, error))
-        self.account, self.timer = self.world.account, self.world.timer
-
-    def add_tasks(self):
-        def run(argument):
-            self.account.run(argument)
-            fail()
-
-        self.account.later(self.timer, 0.02, run)
-        self.account.later(self.timer, 0.02)
-        self.every = self.timer.call_every(0.02, fail)
-        self.batch = self.timer.call_many(array("q", [20, 20]), fail)
-        self.account.later(self.timer, 3600)
-
-    def check_closed(self):
-        if not wait_until(lambda: self.timer.closed and len(self.timer) == 0, 8):
-            print("the reporter closed the timer, but tasks are pending")
-        self.world.shut_down_pool()  # runs the submitted tasks; close() returned the rest
-        wait_until(lambda: len(self.account.ran) + len(self.account.returned) >= 3, 2)
-        time.sleep(0.05)
-        for number in (0, 1, 2):
-            ends = self.account.ran.count(number) + self.account.returned.count(number)
-            if ends != 1:
-                print(f"{number} ended {ends} times")
-        if self.timer.close():
-            print("the second close() returned tasks")
-        if left := self.account.threads_left():
-            print(f"threads are left: {left}")
-
-    def check_open(self):
-        if not wait_until(lambda: {*self.account.ran} >= {0, 1} and not self.batch.pending, 8):
-            print("tasks that expired together with the error do not run")
-        self.world.check_later_timers("after errors")
-        if self.reporter is not reporter_cancels:
-            more = len(self.hooked) + len(self.received) + 1
-            if not wait_until(lambda: len(self.hooked) + len(self.received) > more, 8):
-                print("call_every has ended")
-        if self.reporter in (reporter_raises, reporter_exits) and not self.hooked:
-            print("the error of the reporter was not reported")
-        if self.reporter is hook_raises and not self.sys_hooked:
-            print("the error of the hook was not reported")
-        self.every.cancel()
-        self.world.shut_down_pool()
-        self.account.close(self.timer)
-        if len(self.timer) or self.account.threads_left():
-            print("tasks or threads are left")
-
-
-# --- task subclasses -------------------------------------------------------------------------------------------------
-
-OVERRIDDEN = [
-    "cancelled",
-    "pending",
-    "expired",
-    "args",
-    "kwargs",
-    "callback",
-    "delay_ms",
-    "deadline_ms",
-    "cancel",
-    "reschedule",
-    "_report",
-    "_restart",
-    "task",
-    "timer",
-    "__call__",
-    "__eq__",
-    "__bool__",
-    "__len__",
-    "__repr__",
-]
-TASKS = {
-    f"{name} {kind} / {executor}": (name, kind, executor)
-    for name in OVERRIDDEN
-    for kind in (["method", "raising property"] if not name.startswith("__") else ["method"])
-    for executor in OWN_EXECUTORS
-}
-
-
-def task_class(attribute, kind, ran):
-    """Return a TimerTask class that overrides one attribute."""
-
-    def raising(self, *args):
-        raise RuntimeError(f"the overridden {attribute} was used")
-
-    def method(self, *args):
-        return 1
-
-    namespace = {"run": lambda self: ran.append(1)}
-    if kind == "raising property":
-        namespace[attribute] = property(raising)
-    else:
-        namespace[attribute] = raising if attribute in ("__bool__", "__repr__") else method
-    if attribute == "__eq__":
-        namespace["__hash__"] = None
-    return type("Task", (TimerTask,), namespace)
-
-
-def with_task(name):
-    attribute, kind, executor = TASKS[name]
-    world = World(executor)
-    ran = []
-    cls = task_class(attribute, kind, ran)
-    tasks = [cls(1), cls(1), cls(3_600_000)]
-    for task in tasks:
-        world.timer.add(task)
-    if not wait_until(lambda: len(ran) == 2, 4):
-        print(f"{len(ran)} of two tasks ran; reported: {world.reported}")
-    world.check_later_timers("after such tasks")
-    world.shut_down_pool()
-    returned = world.timer.close()
-    if len(returned) != 1 or returned[0] is not tasks[2]:
-        print(f"close() returned {len(returned)}")
-    if world.reported:
-        print(f"reported: {world.reported}")
-    if len(ran) > 2:
-        print(f"two tasks ran {len(ran)} times")
-
-
-# --- callbacks -------------------------------------------------------------------------------------------------------
-
-
-class Unprintable(BaseException):
-    def __str__(self):
-        raise RuntimeError("no str")
-
-    __repr__ = __str__
-
-
-CALLBACKS = {
-    f"{error.__name__} / {executor} / {report}": (error, executor, report)
-    for error in [SystemExit, KeyboardInterrupt, GeneratorExit, StopIteration, Unprintable]
-    for executor in OWN_EXECUTORS
-    for report in ["on_error", "excepthook"]
-}
-
-
-def with_callback(name):
-    error, executor, report = CALLBACKS[name]
-    hooked = []
-    if report == "excepthook":
-        threading.excepthook = lambda args: hooked.append(args.exc_type)
-        world = World(executor, on_error=None)
-    else:
-        world = World(executor)
-    account, timer = world.account, world.timer
-    runs = []
-
-    def run(argument):
-        account.run(argument)
-        raise error()
-
-    def run_every():
-        runs.append("every")
-        raise error()
-
-    def run_batch(indices):
-        runs.append("batch")
-        raise error()
-
-    account.later(timer, 0.005, run)
-    account.later(timer, 0.005)
-    account.later(timer, 3600)
-    every = timer.call_every(0.01, run_every)
-    timer.call_many(array("q", [5, 5]), run_batch)
-    if not wait_until(lambda: {*account.ran} == {0, 1} and runs.count("every") > 2 and "batch" in runs, 8):
-        print(f"ran {account.ran}, {runs}")
-    every.cancel()
-    world.check_later_timers("after the errors")
-    world.shut_down_pool()
-    reports = len(world.reported) + len(hooked)
-    if reports < 1 + 2 + 1:
-        print(f"{reports} errors were reported")
-    del every
-    world.reported.clear()
-    hooked.clear()
     world.end()

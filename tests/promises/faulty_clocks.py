@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from account import Account
 from hwheel import SystemTimer
-from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 from hwheel.recorder import Recorder, RecordingTimer
 from waiting import Waits
 
@@ -334,36 +333,6 @@ def is_bad_at_the_beginning(bad):
         print(f"threads are left: {left}")
 
 
-class Operation(DelayedOperation):
-    def __init__(self, delay_ms, completed):
-        super().__init__(delay_ms)
-        self.completed = completed
-
-    def try_complete(self):
-        return False
-
-    def on_complete(self):
-        self.completed()
-
-
-def in_a_purgatory(world):
-    """An operation does not expire early on a clock that steps back."""
-    purgatory = DelayedOperationPurgatory("clocked", world.timer)
-    world.all_run([world.later(1)], "before the step")
-    world.clock.shift_ms -= 3000
-    begin, ended = world.clock(), []
-    for delay_ms in (100, 200):
-        purgatory.try_complete_else_watch(Operation(delay_ms, lambda: ended.append(world.clock())), ["key"])
-    if not world.wait_for(lambda: len(ended) == 2):
-        print(f"{len(ended)} of 2 operations end")
-    for one, delay_ms in zip(ended, (100, 200), strict=False):
-        if one < begin + delay_ms:
-            print(f"an operation of {delay_ms} ms ended after {one - begin:.1f}")
-    purgatory.close()
-    del purgatory
-    world.end()
-
-
 SCENARIOS = {
     "steps back by 10 ms": lambda world: steps_back(world, 10),
     "steps back by 300 ms": lambda world: steps_back(world, 300),
@@ -372,7 +341,6 @@ SCENARIOS = {
     "steps back before dispatch": steps_back_before_dispatch,
     "jumps ahead and back": jumps_ahead,
     "stands still": stands_still,
-    "in a purgatory": in_a_purgatory,
     "bad at close": lambda world: is_bad_at_the_end(world, "raises", False),
     "bad at close running the rest": lambda world: is_bad_at_the_end(world, "raises", True),
 } | {f"bad: {bad}": lambda world, bad=bad: is_bad_for_a_while(world, bad) for bad in BAD}
@@ -384,7 +352,7 @@ def cases():
         for executor in ["own"] if simple else ["own", "inline", "pool", "no reaper"]:
             if not (executor in ("pool", "no reaper") and name == "steps back before dispatch"):
                 yield f"{name} / {executor} / system"
-        if not simple and name not in ("in a purgatory", "steps back before dispatch"):
+        if not simple and name != "steps back before dispatch":
             yield f"{name} / own / recording"
     yield from (f"bad at the beginning / {bad} / system" for bad in BAD)
 

@@ -10,9 +10,7 @@ import threading
 import time
 from array import array
 
-import hwheel
 from fork_child import World, check_child, fill, report
-from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 from waiting import wait_until
 
 POINTS = {}
@@ -365,90 +363,3 @@ def run(case):
     world = World(executor, keep == "keep")
     POINTS[name](world)
     world.end()
-
-
-# --- faces ---------------------------------------------------------------------------------------------------------
-
-
-def never_early(start, what):
-    """Check that start(0.3, ended) calls ended() after 0.3 s, and not before."""
-    ended = threading.Event()
-    begin = time.monotonic()
-    start(0.3, ended.set)
-    if not ended.wait(20):
-        report(f"in the child: {what} does not end")
-    elif time.monotonic() - begin < 0.3:
-        report(f"in the child: {what} of 0.3 s ended after {time.monotonic() - begin:.4f} s")
-
-
-def in_a_child(function):
-    faulthandler.cancel_dump_traceback_later()
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(30)
-        function()
-        os._exit(0)
-    _, status = os.waitpid(pid, 0)
-    if status:
-        report(f"the child ended with status {status}")
-
-
-def drop_in_timer():
-    def start(delay, ended):
-        timer = hwheel.Timer(delay, ended)
-        timer.start()
-
-    far = hwheel.Timer(3600, print)
-    far.start()
-    in_a_child(lambda: never_early(start, "hwheel.Timer"))
-    far.cancel()
-
-
-class Operation(DelayedOperation):
-    def __init__(self, delay_ms, ended):
-        super().__init__(delay_ms)
-        self.ended = ended
-
-    def try_complete(self):
-        return False
-
-    def on_complete(self):
-        self.ended()
-
-
-def purgatory():
-    purgatory = DelayedOperationPurgatory("forked")
-
-    def start(delay, ended):
-        purgatory.try_complete_else_watch(Operation(int(delay * 1000), ended), ["key"])
-
-    start(3600, int)
-    in_a_child(lambda: never_early(start, "an operation"))
-    purgatory.close()
-
-
-def two_timers():
-    kept, dropped = hwheel.SystemTimer("kept", fork="keep"), hwheel.SystemTimer("dropped")
-    ran = []
-    kept.call_later(0.3, ran.append, "kept")
-    dropped.call_later(0.3, ran.append, "dropped")
-
-    def child():
-        never_early(kept.call_later, "a kept timer's")
-        never_early(dropped.call_later, "a dropped timer's")
-        if ran != ["kept"]:
-            report(f"in the child ran {ran}")
-
-    in_a_child(child)
-    wait_until(lambda: len(ran) == 2)
-    if sorted(ran) != ["dropped", "kept"]:
-        report(f"in the parent ran {ran}")
-    kept.close()
-    dropped.close()
-
-
-FACES = {"hwheel.Timer": drop_in_timer, "purgatory": purgatory, "two timers": two_timers}
-
-
-def run_face(name):
-    FACES[name]()

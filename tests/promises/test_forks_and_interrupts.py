@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from fork_points import FACES, fork_cases
+from fork_points import fork_cases
 from interruption_scenarios import interruption_cases
 from sampling import EXHAUSTIVE, at_least
 
@@ -18,11 +18,6 @@ NO_FAULTS = (0, "", "")
 @pytest.mark.parametrize("case", at_least(130 if EXHAUSTIVE else 31, fork_cases(EXHAUSTIVE)))
 def test_a_child_that_is_forked_at_this_point_works(find_faults, case):
     assert find_faults("fork_points", "run", case) == NO_FAULTS
-
-
-@pytest.mark.parametrize("face", FACES)
-def test_a_child_can_use_what_is_built_on_timers(find_faults, face):
-    assert find_faults("fork_points", "run_face", face) == NO_FAULTS
 
 
 @pytest.mark.parametrize("name", at_least(85 if EXHAUSTIVE else 24, interruption_cases(EXHAUSTIVE)))

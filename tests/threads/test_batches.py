@@ -113,15 +113,6 @@ def test_extend_during_close_is_returned_or_refused(many_switches):
         assert batch.callback is print
 
 
-def test_rescheduling_to_an_earlier_deadline_wakes_the_reaper(make_timer, executor, eventually):
-    timer, ran = make_timer(executor=executor), []
-    batch = timer.call_many(array("q", [3_600_000] * 3), ran.extend)
-    time.sleep(0.2)  # until the reaper sleeps
-    assert batch.reschedule(array("q", [1]), array("q", [1])) == 1
-    eventually(lambda: ran == [1])
-    assert batch.pending == 2
-
-
 COUNT = 1_000_000
 
 

@@ -7,54 +7,27 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hwheel import TimerClosed, TimerTask
+from hwheel import TimerClosed
 
 PATIENCE_S = 60
 
 
-def test_callback_adds_to_its_own_timer(make_timer, executor):
+def test_callback_uses_its_own_timer(make_timer, executor, eventually):
     timer = make_timer(executor=executor)
-    done = threading.Event()
+    victim, moved = timer.call_later(3600, pytest.fail, "it was cancelled"), timer.call_later(3600, int)
+    answers, indices = [], []
 
     def count_down(left):
         if left:
             timer.call_later(0.001 * (left % 3), count_down, left - 1)
         else:
-            done.set()
+            timer.call_many(array("q", [0, 1] * 5_000), indices.extend)
+            answers.extend([victim.cancel(), victim.cancel(), moved.reschedule(0.001)])
 
     timer.call_later(0, count_down, 50)
-    assert done.wait(PATIENCE_S)
-
-
-def test_callback_adds_a_batch_to_its_own_timer(make_timer, executor):
-    timer = make_timer(executor=executor)
-    done = threading.Event()
-    seen = []
-
-    def note(indices):
-        seen.extend(indices)
-        if len(seen) == 10_000:
-            done.set()
-
-    timer.call_later(0, lambda: timer.call_many(array("q", [0, 1] * 5_000), note))
-    assert done.wait(PATIENCE_S)
-    assert sorted(seen) == list(range(10_000))
-
-
-def test_callback_cancels_another_task(make_timer, executor):
-    timer = make_timer(executor=executor)
-    victim = timer.call_later(3600, pytest.fail, "it was cancelled")
-    answers = []
-    done = threading.Event()
-
-    def cancel_it():
-        answers.extend([victim.cancel(), victim.cancel()])
-        done.set()
-
-    timer.call_later(0.001, cancel_it)
-    assert done.wait(PATIENCE_S)
-    assert answers == [True, False]
-    assert victim.cancelled
+    eventually(lambda: len(answers) == 3 and len(indices) == 10_000 and moved.expired)
+    assert (answers, victim.cancelled) == ([True, False, True], True)
+    assert sorted(indices) == list(range(10_000))
 
 
 def test_callback_cancels_tasks_of_its_own_tick(make_timer, ordered_executor, hand_clock, eventually):
@@ -72,16 +45,6 @@ def test_callback_cancels_tasks_of_its_own_tick(make_timer, ordered_executor, ha
     assert ran == [[True, True, True], "the last one"]
 
 
-def test_callback_reschedules_another_task(make_timer, executor):
-    timer = make_timer(executor=executor)
-    done = threading.Event()
-    far_off = timer.call_later(3600, done.set)
-    answers = []
-    timer.call_later(0.001, lambda: answers.append(far_off.reschedule(0.001)))
-    assert done.wait(PATIENCE_S)
-    assert answers == [True]
-
-
 def test_running_task_cannot_cancel_or_reschedule_itself(make_timer, executor):
     timer = make_timer(executor=executor)
     done = threading.Event()
@@ -95,25 +58,6 @@ def test_running_task_cannot_cancel_or_reschedule_itself(make_timer, executor):
     tasks.append(timer.call_later(0.05, try_it))
     assert done.wait(PATIENCE_S)
     assert answers == [True, False, False]
-
-
-def test_subclass_adds_itself_again_in_run(make_timer, executor):
-    timer = make_timer(executor=executor)
-    done = threading.Event()
-
-    class Again(TimerTask):
-        runs = 0
-
-        def run(self):
-            self.runs += 1
-            if self.runs < 20:
-                timer.add(self)
-            else:
-                done.set()
-
-    task = timer.add(Again(1))
-    assert done.wait(PATIENCE_S)
-    assert task.runs == 20
 
 
 def test_failing_callbacks_do_not_stop_later_ones(make_timer, executor, eventually):
@@ -163,13 +107,6 @@ def test_callback_closes_its_own_timer_with_run_pending(make_timer, executor, ev
     assert sorted(one for one in ran if one != []) == list(range(5))
 
 
-def test_on_error_adds_to_the_timer(make_timer, executor):
-    done = threading.Event()
-    timer = make_timer(executor=executor, on_error=lambda task, error: timer.call_later(0, done.set))
-    timer.call_later(0, lambda: 1 / 0)
-    assert done.wait(PATIENCE_S)
-
-
 def test_periodic_task_closes_its_own_timer_without_an_error(make_timer, executor, eventually):
     reported = []
     real = make_timer("real", executor=executor, on_error=lambda *args: reported.append(args))
@@ -185,36 +122,93 @@ def test_periodic_task_closes_its_own_timer_without_an_error(make_timer, executo
 
 
 class Unusual(BaseException):
-    """An exception that does not derive from Exception."""
+    """An exception that is not an Exception and cannot be printed."""
+
+    def __str__(self):
+        raise RuntimeError("no str")
+
+    __repr__ = __str__
 
 
 def fail(error):
     raise error
 
 
-@pytest.mark.parametrize("kind", [ValueError, Unusual, KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_on_error_receives_the_task_and_the_exception(make_timer, executor, kind):
-    error = kind("on purpose")
-    reported = []
-    timer = make_timer(executor=executor, on_error=lambda *args: reported.append(args))
-    done = threading.Event()
-    task = timer.call_later(0.001, fail, error)
-    timer.call_later(0.005, done.set)
-    assert done.wait(PATIENCE_S)
+@pytest.mark.parametrize("kind", [ValueError, Unusual, KeyboardInterrupt, SystemExit, GeneratorExit, StopIteration])
+@pytest.mark.parametrize("has_on_error", [True, False])
+def test_errors_of_all_callbacks_are_reported(make_timer, executor, monkeypatch, eventually, kind, has_on_error):
+    """Later tasks run, and the periodic task goes on."""
+    reported, ran = [], []
+    monkeypatch.setattr(threading, "excepthook", lambda args: reported.append((None, args.exc_value)))
+    on_error = (lambda source, error: reported.append((source, error))) if has_on_error else None
+    timer = make_timer(executor=executor, on_error=on_error)
+    errors = [kind(name) for name in ("task", "every", "batch")]
+    task = timer.call_later(0.005, fail, errors[0])
+    every = timer.call_every(0.01, fail, errors[1])
+    batch = timer.call_many(array("q", [5, 5]), lambda indices: fail(errors[2]))
+    timer.call_later(0.005, ran.append, 1)
+    eventually(lambda: len({id(error) for _, error in reported}) == 3 and len(reported) >= 5 and ran)
+    every.cancel()
     timer.close()
-    assert reported == [(task, error)]
+    sources = [task, every, batch] if has_on_error else [None] * 3
+    assert {(id(one), id(error)) for one, error in reported} == {*zip(map(id, sources), map(id, errors), strict=True)}
+    assert [id(error) for _, error in reported].count(id(errors[0])) == 1
 
 
-def test_on_error_receives_the_batch_and_the_exception(make_timer, executor, eventually):
+def test_on_error_closes_the_timer(make_timer, executor, eventually):
+    ends, reported = [], []
+
+    def on_error(source, error):
+        reported.append(source)
+        if len(reported) == 1:
+            ends.extend(timer.close())
+
+    timer = make_timer(executor=executor, on_error=on_error)
+    timer.call_later(0.02, fail, ValueError("on purpose"))
+    later = [timer.call_later(0.02, ends.append, number) for number in range(5)]
+    far = timer.call_later(3600, print)
+    every = timer.call_every(0.02, ends.append, "every")
+    eventually(lambda: timer.closed and far in ends)
+    if hasattr(executor, "shutdown"):
+        executor.shutdown(wait=True)
+    assert all(ends.count(number) + ends.count(task) == 1 for number, task in enumerate(later))
+    assert ends.count(far) == 1 and not every.pending
+    assert timer.close() == []
+
+
+@pytest.mark.parametrize("act", ["add", "cancel the source"])
+def test_on_error_uses_the_timer(make_timer, executor, eventually, act):
+    ran, reported = [], []
+
+    def on_error(source, error):
+        reported.append(source)
+        if act == "add":
+            timer.call_later(0, ran.append, "added")
+        else:
+            source.cancel()
+            timer.call_later(0.05, ran.append, "later")
+
+    timer = make_timer(executor=executor, on_error=on_error)
+    every = timer.call_every(0.005, fail, ValueError("on purpose"))
+    eventually(lambda: len(ran) >= (3 if act == "add" else 1))
+    if act == "add":
+        assert every.cancel()
+    else:
+        assert every.cancelled and 1 <= len(reported) <= 2
+    assert {*reported} == {every}
+
+
+@pytest.mark.parametrize("second", [Unusual("second"), SystemExit("second")], ids=["unusual", "exit"])
+def test_exception_in_on_error_goes_to_excepthook(make_timer, executor, monkeypatch, eventually, second):
     reported = []
-    timer = make_timer(executor=executor, on_error=lambda *args: reported.append(args))
-    error = ValueError("x")
-    batch = timer.call_many(array("q", [1]), lambda indices: fail(error))
-    eventually(lambda: reported)
-    assert reported == [(batch, error)]
+    monkeypatch.setattr(threading, "excepthook", reported.append)
+    timer = make_timer(executor=executor, on_error=lambda task, error: fail(second))
     done = threading.Event()
-    timer.call_later(0, done.set)
+    timer.call_later(0.001, fail, ValueError("first"))
+    timer.call_later(0.002, done.set)
     assert done.wait(PATIENCE_S)
+    eventually(lambda: reported)
+    assert reported[0].exc_value is second
 
 
 def test_on_error_runs_in_the_thread_of_the_callback(make_timer, executor, eventually):
@@ -241,19 +235,6 @@ def test_without_on_error_excepthook_receives_the_exception(make_timer, executor
     assert (args.exc_type, args.exc_value) == (ValueError, error)
     assert args.exc_traceback is error.__traceback__
     assert isinstance(args.thread, threading.Thread)
-
-
-def test_exception_in_on_error_goes_to_excepthook(make_timer, executor, monkeypatch, eventually):
-    reported = []
-    monkeypatch.setattr(threading, "excepthook", reported.append)
-    first, second = ValueError("first"), Unusual("second")
-    timer = make_timer(executor=executor, on_error=lambda task, error: fail(second))
-    done = threading.Event()
-    timer.call_later(0.001, fail, first)
-    timer.call_later(0.002, done.set)
-    assert done.wait(PATIENCE_S)
-    eventually(lambda: reported)
-    assert reported[0].exc_value is second
 
 
 @pytest.mark.parametrize("last_resort_raises", [False, True])

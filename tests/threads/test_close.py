@@ -5,7 +5,7 @@ from array import array
 
 import pytest
 
-from hwheel import SystemTimer, TimerBatch, TimerClosed, TimerTask
+from hwheel import TimerClosed
 from threads import run_concurrently
 
 PATIENCE_S = 60
@@ -31,34 +31,6 @@ def test_unused_timer_closes(make_timer, executor):
     assert make_timer(executor=executor).close(run_pending=True, timeout=1) == []
 
 
-def test_context_manager_closes(executor):
-    with SystemTimer(executor=executor) as timer:
-        task = timer.call_later(3600, print)
-        assert not timer.closed
-    assert timer.closed and task.cancelled and len(timer) == 0
-
-
-def test_every_add_after_close_raises_timer_closed(make_timer, executor):
-    started, fresh = make_timer(executor=executor), make_timer(executor=executor)
-    started.call_later(3600, print)
-    new = TimerTask(5, print)
-    for timer in (started, fresh):
-        timer.close()
-        for add in (
-            lambda: timer.call_later(1, print),
-            lambda: timer.call_later(0, print),
-            lambda: timer.call_at(0, print),
-            lambda: timer.call_every(1, print),
-            lambda: timer.call_many(array("q", [1]), print),
-            lambda: timer.add(new),
-        ):
-            with pytest.raises(TimerClosed):
-                add()
-        assert len(timer) == len(timer) == 0
-        assert threads_of(timer) == []
-    assert (new.pending, new.cancelled, new.expired) == (False, False, False)
-
-
 def test_close_returns_tasks_by_deadline_and_each_can_be_run_once(make_timer, executor):
     timer = make_timer(executor=executor, wheel_size=4)
     ran = []
@@ -76,61 +48,6 @@ def test_close_returns_tasks_by_deadline_and_each_can_be_run_once(make_timer, ex
         with pytest.raises(RuntimeError):
             task.run()
     assert ran == [2, 4, 5, 7, 0, 1, 3, 6]
-
-
-def test_close_returns_tasks_with_all_their_arguments(make_timer):
-    timer = make_timer()
-    got = []
-
-    def take(*args, **kwargs):
-        got.append((args, kwargs))
-
-    none = timer.add(TimerTask(10_000_000, take))
-    many = timer.add(TimerTask(20_000_000, take, 1, (2,), three=3, four=[4]))
-    assert timer.close() == [none, many]
-    assert (none.args, none.kwargs) == ((), {})
-    assert (many.args, many.kwargs) == ((1, (2,)), {"three": 3, "four": [4]})
-    none.run()
-    many.run()
-    assert got == [((), {}), ((1, (2,)), {"three": 3, "four": [4]})]
-
-
-def test_close_returns_a_batch_once_with_indices_by_deadline(make_timer):
-    timer = make_timer()
-    got = []
-    batch = timer.call_many(array("q", [9_000_000, 1_000_000, 5_000_000, 7_000_000, 1_000_000]), got.extend)
-    task = timer.call_later(100, print)
-    assert batch.cancel([3]) == 1
-    returned = timer.close()
-    assert sorted(map(id, returned)) == sorted(map(id, [task, batch]))
-    assert [type(one) for one in returned] == [TimerTask, TimerBatch]
-    assert list(batch.indices()) == [1, 4, 2, 0]
-    assert batch.pending == 4 and len(batch) == 5
-    batch.callback(batch.indices())
-    assert got == [1, 4, 2, 0]
-    assert batch.cancel() == 0
-
-
-def test_close_returns_a_periodic_task_with_its_callback(make_timer, executor):
-    timer = make_timer(executor=executor)
-    got = []
-    task = timer.call_every(3600, got.append, 1)
-    assert timer.close() == [task]
-    task.run()
-    assert got == [1]
-
-
-def test_counters_add_up_after_close(make_timer):
-    timer = make_timer()
-    done = threading.Event()
-    timer.call_later(0, done.set)
-    timer.call_later(3600, print).cancel()
-    timer.call_later(3600, print)
-    timer.call_many(array("q", [4_000_000] * 10), print).cancel([0, 1, 2])
-    assert done.wait(PATIENCE_S)
-    assert len(timer.close()) == 2
-    stats = timer.stats()
-    assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (13, 1, 4, 0)
 
 
 def test_run_pending_runs_everything_by_deadline_and_returns_nothing(make_timer, ordered_executor):
@@ -226,15 +143,6 @@ def test_close_without_a_timeout_waits_for_the_running_callback(make_timer, exec
         release.set()
     closing.join(PATIENCE_S)
     assert not closing.is_alive()
-
-
-@pytest.mark.parametrize("bad", [-1, float("nan"), "1", True])
-def test_bad_timeout_leaves_the_timer_open(make_timer, bad):
-    timer = make_timer()
-    task = timer.call_later(3600, print)
-    with pytest.raises((TypeError, ValueError)):
-        timer.close(timeout=bad)
-    assert not timer.closed and task.pending
 
 
 def test_concurrent_closes_return_each_task_once(make_timer, executor, many_switches):

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from hwheel import TimerFull, TimerTask
+from hwheel import TimerFull
 from sampling import seeded_random
 from threads import run_concurrently
 
@@ -32,21 +32,6 @@ def test_counters_are_exact_when_nothing_runs(make_timer, hand_clock):
     timer.close()
     stats = timer.stats()
     assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (200, 100, 3, 0)
-
-
-def test_lateness_without_tasks_is_zero(make_timer):
-    assert make_timer().stats().lateness == (0.0, 0.0, 0.0)
-
-
-def test_lateness_percentiles_are_plausible(make_timer, executor, eventually):
-    timer = make_timer(executor=executor)
-    ran = []
-    for i in range(300):
-        timer.call_later(i / 3000, ran.append, i)
-    eventually(lambda: len(ran) == 300)
-    lateness = timer.stats().lateness
-    assert 0 <= lateness.p50 <= lateness.p99 <= lateness.max < PATIENCE_S * 1000
-    assert lateness.max > 0
 
 
 def test_wait_behind_a_slow_callback_counts_as_lateness(make_timer, eventually):
@@ -144,15 +129,3 @@ def test_pending_never_exceeds_the_limit(make_timer, many_switches):
     assert too_many == []
     stats = timer.stats()
     assert stats.added == stats.cancelled + stats.pending
-
-
-def test_refused_task_is_unchanged(make_timer):
-    timer = make_timer(max_pending=1)
-    other = make_timer("other")
-    kept = timer.call_later(3600, print)
-    refused = TimerTask(3_600_000, print)
-    with pytest.raises(TimerFull):
-        timer.add(refused)
-    assert (refused.pending, refused.expired, refused.cancelled, refused.deadline_ms) == (False, False, False, None)
-    other.add(refused)
-    assert refused.pending and kept.pending

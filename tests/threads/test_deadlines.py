@@ -2,7 +2,6 @@
 
 import random
 import time
-from array import array
 
 import pytest
 
@@ -64,36 +63,6 @@ def test_call_at_uses_the_timers_clock(make_timer, executor, eventually):
     assert abs(timer.time() - time.monotonic()) < PATIENCE_S
 
 
-def test_deadlines_are_rounded_up_to_the_next_tick(make_timer, hand_clock):
-    ran = []
-    timer = make_timer(executor="inline", clock=hand_clock, reaper=False, tick_ms=50)
-    timer.call_later(0.075, ran.append, 75)
-    timer.call_later(0.1, ran.append, 100)
-    hand_clock.ms += 99
-    assert timer.advance_clock(0) is False
-    hand_clock.ms += 1
-    assert timer.advance_clock(0) is True
-    assert ran == [75, 100]
-
-
-def test_without_never_early_deadlines_are_rounded_down_as_in_kafka(make_timer, hand_clock):
-    ran = []
-    timer = make_timer(executor="inline", clock=hand_clock, reaper=False, tick_ms=50, never_early=False)
-    timer.call_later(0.075, ran.append, 75)
-    timer.call_later(0.1, ran.append, 100)
-    timer.call_later(0.049, ran.append, 49)
-    assert timer.advance_clock(0) is True  # the deadline in the current tick is due at once
-    assert ran == [49]
-    hand_clock.ms += 49
-    assert timer.advance_clock(0) is False
-    hand_clock.ms += 1
-    assert timer.advance_clock(0) is True
-    assert ran == [49, 75]
-    hand_clock.ms += 50
-    assert timer.advance_clock(0) is True
-    assert ran == [49, 75, 100]
-
-
 def test_rescheduled_task_is_not_early(make_timer, executor, eventually):
     dice = seeded_random(4)
     timer = make_timer(executor=executor)
@@ -149,33 +118,6 @@ def test_tasks_of_a_tick_run_in_the_order_of_their_adds(make_timer, ordered_exec
     assert ran == expected
 
 
-def test_rescheduled_task_goes_to_the_end_of_its_new_tick(make_timer, ordered_executor, hand_clock, eventually):
-    timer = make_timer(executor=ordered_executor, clock=hand_clock, reaper=False)
-    ran = []
-    tasks = [timer.call_later(0.05, ran.append, name) for name in "abcd"]
-    assert tasks[1].reschedule(0.05)
-    hand_clock.ms += 50
-    assert timer.advance_clock(0)
-    eventually(lambda: len(ran) == 4)
-    assert ran == ["a", "c", "d", "b"]
-
-
-def test_tasks_added_after_their_deadline_run_after_tasks_that_are_already_due(
-    make_timer, ordered_executor, hand_clock, eventually
-):
-    timer = make_timer(executor=ordered_executor, clock=hand_clock, reaper=False)
-    ran = []
-    for i in range(5):
-        timer.call_later(0.05, ran.append, i)
-    hand_clock.ms += 50
-    timer.advance_clock(0)
-    for i in range(5, 10):
-        timer.call_later((4 - i) / 1000, ran.append, i)
-    timer.advance_clock(0)
-    eventually(lambda: len(ran) == 10)
-    assert ran == list(range(10))
-
-
 def test_clock_jump_keeps_the_order(make_timer, ordered_executor, hand_clock, eventually):
     dice = seeded_random(1)
     timer = make_timer(executor=ordered_executor, clock=hand_clock, reaper=False, tick_ms=5, wheel_size=3)
@@ -187,19 +129,3 @@ def test_clock_jump_keeps_the_order(make_timer, ordered_executor, hand_clock, ev
     assert timer.advance_clock(0)
     eventually(lambda: len(ran) == 5000)
     assert ran == expected
-
-
-def test_batch_indices_arrive_in_order(make_timer, ordered_executor, eventually):
-    dice = seeded_random(2)
-    timer = make_timer(executor=ordered_executor, wheel_size=4)
-    offsets_ms = [dice.randrange(300) for _ in range(20_000)]
-    lead_ms = 200  # all timers are added before the first deadline
-    while True:
-        seen, begin_s = [], timer.time()
-        batch = timer.call_many(array("q", [lead_ms + offset_ms for offset_ms in offsets_ms]), seen.extend)
-        if timer.time() < begin_s + lead_ms / 1000:
-            break
-        batch.cancel()
-        lead_ms *= 4
-    eventually(lambda: len(seen) == len(offsets_ms))
-    assert seen == sorted(range(len(offsets_ms)), key=offsets_ms.__getitem__)

@@ -144,13 +144,30 @@ def test_periodic_tasks_that_an_executor_loses_live_until_cancelled(make_timer, 
         timer.close()
 
 
-@pytest.mark.parametrize("name", ["cancelled", "pending", "expired", "args", "callback", "timer", "begin", "finish"])
-def test_subclass_may_override_any_name(make_timer, pool, eventually, name):
-    ran = []
-    kind = type("Mine", (TimerTask,), {name: lambda self: True, "run": lambda self: ran.append(name)})
-    timer = make_timer(executor=pool)
-    timer.add(kind(1))
-    eventually(lambda: ran == [name])
+ATTRIBUTES = """__bool__ __call__ __eq__ __len__ __repr__ _report _restart args begin callback cancel cancelled
+    deadline_ms delay_ms expired finish kwargs pending reschedule task timer""".split()
+
+
+def fails(self, *args):
+    raise RuntimeError("an overridden attribute was used")
+
+
+@pytest.mark.parametrize("attribute", [fails, lambda self, *args: 1, property(fails)], ids=["raises", "1", "property"])
+def test_subclass_may_override_any_attribute(make_timer, executor, eventually, attribute):
+    ran, reported = [], []
+    timer = make_timer(executor=executor, on_error=lambda *error: reported.append(error))
+    kinds = []
+    for name in ATTRIBUTES:
+        names = {"__hash__": None} if name == "__eq__" else {}
+        names |= {name: attribute, "run": lambda self, name=name: ran.append(name)}
+        kinds.append(type("Mine", (TimerTask,), names))
+    far = [timer.add(kind(3_600_000)) for kind in kinds]
+    for kind in kinds:
+        timer.add(kind(1))
+    eventually(lambda: len(ran) == len(kinds))
+    returned = timer.close()
+    assert [*map(id, returned)] == [*map(id, far)]
+    assert (len(ran), len({*ran}), reported) == (len(kinds), len(kinds), [])
 
 
 def test_close_takes_back_calls_that_an_executor_without_futures_has_not_begun(make_timer, eventually):

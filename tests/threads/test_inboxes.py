@@ -109,15 +109,6 @@ def test_only_one_of_two_concurrent_cancels_succeeds(make_timer):
     assert len(timer) == 1
 
 
-def test_reschedule_to_now_runs_a_task_of_another_thread(make_timer, eventually):
-    timer = make_timer()
-    put_reaper_to_sleep(timer, timer.time() + FAR_OFF_S)
-    ran, tasks = [], []
-    run_concurrently(lambda: tasks.append(timer.call_later(FAR_OFF_S + 1, ran.append, 1)))
-    assert tasks[0].reschedule(0.001)
-    eventually(lambda: ran == [1])
-
-
 def test_next_deadline_includes_adds_of_other_threads(make_timer):
     timer = make_timer()
     first = put_reaper_to_sleep(timer, timer.time() + 100)

@@ -40,41 +40,6 @@ def test_missed_ticks_after_a_long_run(make_hand_timer, hand_clock, missed, expe
     assert seen == expected
 
 
-def test_ticks_do_not_drift(make_hand_timer, hand_clock):
-    timer = make_hand_timer()
-    start_ms = hand_clock.ms
-    seen = []
-    timer.call_every(1 / 3, lambda: seen.append(hand_clock.ms - start_ms))
-    for _ in range(10_000):
-        hand_clock.ms += 1
-        timer.advance_clock(0)
-    assert seen == [-(-1000 * i // 3) for i in range(1, 31)]
-
-
-def test_periodic_task_is_pending_between_runs_and_each_run_counts(make_hand_timer, hand_clock):
-    timer = make_hand_timer()
-    seen = []
-    task = timer.call_every(0.1, seen.append, "x")
-    for runs in range(1, 4):
-        hand_clock.ms += 100
-        assert timer.advance_clock(0) is True
-        assert task.pending
-        assert (timer.stats().added, timer.stats().expired, len(timer)) == (runs + 1, runs, 1)
-    assert task.cancel() is True
-    assert (timer.stats().cancelled, len(timer), seen) == (1, 0, ["x"] * 3)
-    assert task.callback is None
-
-
-def test_exception_does_not_end_a_periodic_task(make_timer, executor, eventually):
-    reported = []
-    timer = make_timer(executor=executor, on_error=lambda *args: reported.append(args))
-    task = timer.call_every(0.001, lambda: 1 / 0)
-    eventually(lambda: len(reported) >= 5)
-    assert task.cancel() is True
-    assert {source for source, _ in reported} == {task}
-    assert {type(error) for _, error in reported} == {ZeroDivisionError}
-
-
 @pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
 def test_periodic_task_repeats_and_is_never_early(make_timer, executor, eventually, missed):
     timer = make_timer(executor=executor)

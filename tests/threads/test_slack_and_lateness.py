@@ -112,19 +112,3 @@ def test_each_task_is_run_missed_or_cancelled_once(make_timer, executor, many_sw
     stats = timer.stats()
     assert (stats.added, stats.cancelled, stats.pending) == (1200, len(cancelled), 0)
     assert (stats.expired, stats.missed) == (len(ran) + len(missed), len(missed))
-
-
-def test_task_with_slack_runs_between_its_deadline_and_the_end_of_its_slack(make_timer, hand_clock):
-    timer = make_timer(executor="inline", clock=hand_clock, reaper=False)
-    dice = seeded_random(7)
-    seen = []
-    for _ in range(500):
-        delay_ms, slack_ms = dice.randrange(1, 300), dice.randrange(300)
-        earliest = hand_clock.ms + delay_ms
-        note = lambda earliest=earliest, slack_ms=slack_ms: seen.append((hand_clock.ms - earliest, slack_ms))  # noqa: E731
-        timer.call_later(delay_ms / 1000, note, slack=slack_ms / 1000)
-    for _ in range(700):
-        hand_clock.ms += 1
-        timer.advance_clock(0)
-    assert len(seen) == 500
-    assert all(0 <= later <= slack for later, slack in seen)

@@ -92,18 +92,6 @@ def test_concurrent_advance_clock_runs_each_task_once(make_timer, many_switches)
     assert sorted(ran) == list(range(2000))
 
 
-def test_advance_clock_refuses_a_reaper_a_bad_timeout_and_a_closed_timer(make_timer):
-    with pytest.raises(RuntimeError, match="reaper=False"):
-        make_timer().advance_clock(0)
-    timer = make_timer(reaper=False)
-    for bad, error in [(-1, ValueError), (1.5, TypeError), (None, TypeError), (True, TypeError), ("1", TypeError)]:
-        with pytest.raises(error):
-            timer.advance_clock(bad)
-    timer.close()
-    with pytest.raises(TimerClosed):
-        timer.advance_clock(0)
-
-
 INTERRUPTED = """
 import signal
 from hwheel import SystemTimer

@@ -1,16 +1,15 @@
 """Bad input raises an error that names the argument, and changes nothing."""
 
 import math
+import threading
 import time
 import warnings
 from array import array
-from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
-from multiprocessing import get_context
 
 import pytest
 
-from hwheel import DelayQueue, ExpiringDict, ManualTimer, SystemTimer, TimerBatch, TimerClosed, TimerTask, TimingWheel
+from hwheel import ExpiringDict, ManualTimer, SystemTimer, TimerBatch, TimerClosed, TimerTask, TimingWheel
 
 NAN, INF = math.nan, math.inf
 TOO_LARGE = 2**63
@@ -200,6 +199,14 @@ def test_system_timer_can_start_in_the_past(ran):
     assert ran == ["ran"]
 
 
+@pytest.mark.parametrize(("value", "error"), TIMEOUT)
+def test_bad_timeout_of_close_leaves_a_system_timer_open(value, error):
+    with SystemTimer(reaper=False) as timer:
+        with pytest.raises(error, match=named("timeout")):
+            timer.close(timeout=value)
+        assert not timer.closed
+
+
 @pytest.mark.parametrize(("value", "error"), [one for one in LENGTH_MS if one[0] != TOO_LARGE])
 def test_bad_timeout_of_advance_clock(value, error):
     with SystemTimer(reaper=False) as timer:
@@ -210,34 +217,12 @@ def test_bad_timeout_of_advance_clock(value, error):
         assert timer.stats() == before
 
 
-@pytest.mark.parametrize(
-    ("call", "argument", "value", "error"),
-    cases(
-        ("add", "task", lambda timer, value: timer.add(value), TASK),
-        ("call_later", "delay", lambda timer, value: timer.call_later(value, print), SECONDS),
-        ("call_at", "when", lambda timer, value: timer.call_at(value, print), SECONDS),
-        ("call_every", "interval", lambda timer, value: timer.call_every(value, print), SECONDS),
-        ("call_many", "delays_ms", lambda timer, value: timer.call_many(value, print), BUFFER),
-        ("close", "timeout", lambda timer, value: timer.close(timeout=value), TIMEOUT),
-    ),
-)
-def test_bad_arguments_of_a_system_timer(call, argument, value, error):
-    with SystemTimer(reaper=False, executor="inline") as timer:
-        pending = timer.call_later(1000, print)
-        before = timer.stats()
-        with pytest.raises(error, match=named(argument)):
-            call(timer, value)
-        assert timer.stats() == before
-        assert timer.pending() == [pending]
-        assert not timer.closed
-
-
 def test_advance_clock_needs_a_timer_without_reaper():
     with SystemTimer() as timer, pytest.raises(RuntimeError, match="reaper"):
         timer.advance_clock(0)
 
 
-@pytest.mark.parametrize("make", [ManualTimer, lambda: SystemTimer(reaper=False)], ids=["manual", "system"])
+@pytest.mark.parametrize("make", [ManualTimer, SystemTimer, lambda: SystemTimer(reaper=False)])
 def test_closed_timer_refuses_every_call(make):
     timer = make()
     timer.close()
@@ -250,12 +235,23 @@ def test_closed_timer_refuses_every_call(make):
         lambda: timer.call_every(1, print),
         lambda: timer.call_many(array("q", [5]), print),
         lambda: timer.call_many(array("q"), print),
-        lambda: timer.advance(1) if isinstance(timer, ManualTimer) else timer.advance_clock(0),
     ):
         with pytest.raises(TimerClosed, match="closed"):
             call()
+    if not isinstance(timer, ManualTimer):
+        assert not [thread for thread in threading.enumerate() if thread.name.endswith(f"-{timer.name}")]
     assert timer.stats() == before
     assert (task.pending, task.deadline_ms) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "advance"), [(ManualTimer, {}, "advance"), (SystemTimer, {"reaper": False}, "advance_clock")]
+)
+def test_closed_timer_refuses_to_advance(kind, options, advance):
+    timer = kind(**options)
+    timer.close()
+    with pytest.raises(TimerClosed, match="closed"):
+        getattr(timer, advance)(0)
 
 
 # --- timers that are closed, uninitialized, or unsuitable -------------------------------------------------------------
@@ -267,16 +263,6 @@ def test_callback_that_closes_its_timer_ends_the_advance():
     later = timer.call_later(0.002, pytest.fail, "it was closed")
     timer.advance(0.01)
     assert timer.closed and later.cancelled
-
-
-@pytest.mark.parametrize("make", [lambda timer: ExpiringDict(1, timer=timer), lambda timer: DelayQueue(timer=timer)])
-def test_containers_refuse_a_timer_of_a_process_pool(make):
-    with (
-        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool,
-        SystemTimer(executor=pool) as timer,
-        pytest.raises(ValueError, match="an executor of processes"),
-    ):
-        make(timer)
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,7 @@ from array import array
 
 import pytest
 
-from hwheel import ManualTimer, TimerTask
-
-
-def test_callback_gets_an_int64_array_once_per_tick(ran):
-    timer = ManualTimer()
-    timer.call_many(array("q", [5, 3, 5, 4, 3, 5]), lambda indices: ran.append((timer.time(), indices)))
-    timer.advance(0.01)
-    assert ran == [(0.003, array("q", [1, 4])), (0.004, array("q", [3])), (0.005, array("q", [0, 2, 5]))]
+from hwheel import ManualTimer
 
 
 def test_zero_and_negative_delays_run_at_the_next_dispatch(ran):
@@ -23,18 +16,6 @@ def test_zero_and_negative_delays_run_at_the_next_dispatch(ran):
     assert ran == [(0.03, [0, 1, 3])]
     timer.advance(0.1)
     assert ran[1:] == [(0.04, [2])]
-
-
-def test_batch_runs_among_tasks_in_order_of_adding(ran):
-    timer = ManualTimer(wheel_size=3)
-    timer.add(TimerTask(50, ran.append, "before"))
-    timer.call_many(array("q", [50, 40, 50]), lambda indices: ran.append(list(indices)))
-    timer.add(TimerTask(50, ran.append, "after"))
-    timer.advance(0.045)
-    timer.call_many(array("q", [5, 5]), lambda indices: ran.append(("second", *indices)))
-    timer.add(TimerTask(5, ran.append, "last"))
-    timer.advance(0.005)
-    assert ran == [[1], "before", [0, 2], "after", ("second", 0, 1), "last"]
 
 
 def test_large_batch_keeps_order_across_levels(ran):
@@ -150,14 +131,6 @@ def test_exception_of_an_iterable_of_indices_is_raised(error):
     assert batch.pending == 3
 
 
-def test_batch_cancelled_in_its_tick_is_not_called(ran):
-    timer = ManualTimer()
-    timer.add(TimerTask(5, lambda: ran.append(batch.cancel())))
-    batch = timer.call_many(array("q", [5, 5]), ran.append)
-    timer.advance(0.005)
-    assert ran == [2]
-
-
 def test_batch_callback_can_cancel_its_batch(ran):
     timer = ManualTimer()
     batch = timer.call_many(array("q", [1, 2, 1, 3]), lambda indices: ran.append((list(indices), batch.cancel())))
@@ -195,38 +168,12 @@ def test_callback_is_released_when_no_timer_is_pending(end):
         assert batch.callback is None
 
 
-def test_close_returns_a_batch_once_with_its_pending_timers():
-    timer = ManualTimer()
-    early = timer.add(TimerTask(7, print))
-    batch = timer.call_many(array("q", [30, 5, 10, 20, 10]), lambda indices: None)
-    late = timer.add(TimerTask(15, print))
-    timer.advance(0.005)
-    batch.cancel([3])
-    assert timer.close() == [early, batch, late]
-    assert list(batch.indices()) == [2, 4, 0]
-    assert (batch.pending, len(batch)) == (3, 5)
-    assert batch.callback is not None
-    assert timer.stats()[:3] == (7, 1, 1)
-    assert len(timer) == 0
-
-
 def test_cancelled_timer_keeps_no_place_for_its_batch():
     timer = ManualTimer()
     first = timer.call_many(array("q", [0, 1]), print)
     second = timer.call_many(array("q", [0]), print)
     assert first.cancel([0]) == 1
     assert timer.close() == [second, first]
-
-
-def test_exception_goes_to_on_error_and_advance_continues(ran):
-    def fail(indices):
-        raise LookupError(list(indices))
-
-    timer = ManualTimer(on_error=lambda source, error: ran.append((source is batch, error.args)))
-    batch = timer.call_many(array("q", [5, 6]), fail)
-    timer.call_many(array("q", [5, 6]), lambda indices: ran.append("other"))
-    timer.advance(0.01)
-    assert ran == [(True, ([0],)), "other", (True, ([1],)), "other"]
 
 
 def test_batch_on_time_is_not_late():

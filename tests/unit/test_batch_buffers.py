@@ -328,20 +328,6 @@ def test_exception_of_the_array_interface_is_raised():
         ManualTimer().call_many(Broken(), print)
 
 
-def test_dictionary_encoded_array_is_refused():
-    dictionary = pa.DictionaryArray.from_arrays(pa.array([0, 1], type=pa.int64()), pa.array(["a", "b"]))
-    with pytest.raises(TypeError, match="dictionary"):
-        ManualTimer().call_many(dictionary, print)
-
-
-def test_memory_lives_until_it_is_read():
-    timer, ran = ManualTimer(), []
-    timer.call_many(pa.array(range(1000), type=pa.int64()), ran.extend)
-    gc.collect()
-    timer.advance(1)
-    assert ran == list(range(1000))
-
-
 def test_extend_and_reschedule_take_arrow_arrays(ran):
     timer = ManualTimer()
     batch = timer.call_many(array("q", [10, 20]), ran.extend)

@@ -41,20 +41,6 @@ def test_new_indices_start_at_the_length_of_the_batch(ran, make):
     assert timer.stats()[:3] == (6, 6, 0)
 
 
-def test_new_timers_run_after_tasks_added_before(ran):
-    timer = ManualTimer()
-    first = timer.call_many(int64s(20), lambda due: ran.append(("first", *due)))
-    second = timer.call_many(int64s(10, 20), lambda due: ran.append(("second", *due)))
-    timer.call_later(0.01, ran.append, "task")
-    first.extend(int64s(10))
-    timer.advance(0.01)
-    assert ran == [("second", 0), "task", ("first", 1)]
-    second.extend(int64s(10, 10))
-    ran.clear()
-    timer.advance(0.01)
-    assert ran == [("first", 0), ("second", 1, 2, 3)]
-
-
 def test_expired_old_and_new_timers_share_one_call(ran, hand_clock, make_timer):
     timer = make_timer(executor="inline", clock=hand_clock, reaper=False)
     batch = timer.call_many(int64s(30, 10), ran.append)
@@ -127,19 +113,6 @@ def test_extend_refuses_another_callback(ran):
     batch.extend(int64s(5), ran.append)  # equal, not identical
     timer.advance(1)
     assert ran == [int64s(0, 1)]
-
-
-def test_callback_can_extend_its_batch(ran):
-    def extend_again(due):
-        ran.append((timer.time(), list(due)))
-        if len(batch) < 8:
-            batch.extend(array("q", [10] * len(due)), extend_again)
-
-    timer = ManualTimer()
-    batch = timer.call_many(int64s(5, 5), extend_again)
-    timer.advance(1)
-    assert ran == [(0.005, [0, 1]), (0.015, [2, 3]), (0.025, [4, 5]), (0.035, [6, 7])]
-    assert batch.callback is None
 
 
 def test_full_timer_refuses_the_whole_extension(ran):

@@ -321,21 +321,6 @@ def test_expired_bucket_starts_without_hints():
     assert hints(later[:AHEAD]) == places(later[:AHEAD])
 
 
-def test_passed_bucket_starts_without_hints():
-    # No poll has removed anything, which would also reset the bucket.
-    wheel = TimingWheel(1, 4, 0)
-    first = added(wheel, 23, 50)  # level 3: 16..31; then level 2: 20..23; then level 1
-    wheel.advance_clock(16)
-    later = added(wheel, 39, 50)  # level 3: 32..47; then level 2: 36..39, the same bucket as 20..23
-    wheel.advance_clock(23)
-    before = hints(first)
-    wheel.advance_clock(32)
-    assert hints(first) == before
-    assert hints(later[AHEAD:]) == places(later[:-AHEAD])
-    assert hints(later[:AHEAD]) == places(later[:AHEAD])
-    assert wheel.poll(39) == first + later
-
-
 @pytest.mark.parametrize("cancelled_before", [0, 1, 2])
 def test_no_hint_is_written_to_a_cancelled_entry(cancelled_before):
     wheel = TimingWheel(1, 20, 0)
@@ -351,14 +336,3 @@ def test_no_hint_is_written_to_a_cancelled_entry(cancelled_before):
     assert hints(cancelled) == before
     assert hints(pending[AHEAD:]) == places(pending[:-AHEAD])
     assert hints(pending[:AHEAD]) == places(pending[:AHEAD])
-
-
-def test_hints_span_entries_from_two_levels():
-    wheel = TimingWheel(1, 20, 0)
-    oldest = added(wheel, 8025, 60)  # on level 4
-    wheel.advance_clock(100)
-    older = added(wheel, 8025, 60)  # on level 3
-    assert wheel.poll(8000) == []  # both go to level 2, the oldest last
-    tasks = oldest + older
-    assert hints(tasks[AHEAD:]) == places(tasks[:-AHEAD])
-    assert hints(tasks[:AHEAD]) == places(tasks[:AHEAD])

@@ -40,22 +40,6 @@ def test_callbacks_get_their_arguments(ran):
     assert ran == [(), (None,), ((1,),), (1, "two", [3])]
 
 
-def test_cancel_ends_only_the_timers_of_the_group(ran):
-    timer, group = timer_and_group()
-    other = timer.group()
-    kept = [timer.call_later(1, ran.append, "timer"), other.call_later(1, ran.append, "other")]
-    tasks = [group.call_later(1, ran.append, i) for i in range(3)]
-    tasks.append(group.call_at(50_000, ran.append, "far"))
-    tasks.append(group.call_every(0.3, ran.append, "every"))
-    assert (len(group), len(other), len(timer)) == (5, 1, 7)
-    assert group.cancel() == 5
-    assert all(task.cancelled and task.callback is None for task in tasks)
-    assert (len(group), len(other), len(timer)) == (0, 1, 2) and group.cancel() == 0
-    timer.advance(60_000)
-    assert ran == ["timer", "other"] and not any(task.pending for task in kept)
-    assert timer.stats().cancelled == 5
-
-
 def test_closed_group_refuses_new_timers(ran):
     timer, group = timer_and_group()
     group.call_later(1, ran.append, 1)
@@ -99,13 +83,6 @@ def test_ended_task_leaves_its_group(end):
     else:
         assert timer.close(run_pending=True) == [] and task.expired
     assert len(group) == 0 and group.cancel() == 0
-
-
-def test_task_leaves_its_group_before_its_callback(ran):
-    timer, group = timer_and_group()
-    group.call_later(1, lambda: ran.append((len(group), group.cancel())))
-    timer.advance(1)
-    assert ran == [(0, 0)]
 
 
 def test_periodic_task_stays_in_its_group_while_it_runs(ran):

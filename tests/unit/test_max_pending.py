@@ -68,16 +68,6 @@ def test_call_many_is_all_or_nothing(ran):
     assert ran == [0, 1, 2, 0]
 
 
-def test_refused_task_can_be_added_later():
-    timer = ManualTimer(max_pending=1)
-    first, second = timer.add(TimerTask(5)), TimerTask(7)
-    with pytest.raises(TimerFull):
-        timer.add(second)
-    assert (second.pending, second.deadline_ms) == (False, None)
-    first.cancel()
-    assert timer.add(second).deadline_ms == 7
-
-
 def test_reschedule_needs_no_room():
     timer = ManualTimer(max_pending=1)
     task = timer.add(TimerTask(5))

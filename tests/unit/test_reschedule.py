@@ -7,77 +7,7 @@ import numpy as np
 import pytest
 
 import hwheel_core
-from hwheel import ManualTimer, SystemTimer, TimerFull, TimerTask, TimingWheel
-
-
-def test_rescheduled_task_runs_at_its_new_time_only(ran):
-    timer = ManualTimer()
-    task = timer.add(TimerTask(10, lambda: ran.append(timer.time())))
-    timer.advance(0.005)
-    assert task.reschedule(0.1)
-    assert (task.delay_ms, task.deadline_ms, task.pending) == (100, 105, True)
-    timer.advance(1)
-    assert ran == [0.105]
-    assert timer.stats()[:3] == (1, 1, 0)
-
-
-def test_rescheduled_task_runs_last_in_its_new_tick(ran):
-    timer = ManualTimer(wheel_size=3)
-    first = timer.add(TimerTask(2, ran.append, "first"))
-    timer.add(TimerTask(50, ran.append, "second"))
-    assert first.reschedule(0.05)
-    timer.add(TimerTask(50, ran.append, "third"))
-    timer.advance(0.05)
-    assert ran == ["second", "first", "third"]
-
-
-def test_rescheduled_task_runs_after_tasks_from_coarser_levels(ran):
-    timer = ManualTimer(wheel_size=20)
-    timer.add(TimerTask(410, ran.append, "level 3"))
-    moved = timer.add(TimerTask(5000, ran.append, "moved"))
-    timer.advance(0.395)
-    assert moved.reschedule(0.015)
-    timer.add(TimerTask(15, ran.append, "level 1"))
-    timer.advance(0.1)
-    assert ran == ["level 3", "moved", "level 1"]
-
-
-@pytest.mark.parametrize("delay_ms", [0, -5])
-def test_task_rescheduled_to_now_runs_at_the_next_dispatch(delay_ms, ran):
-    timer = ManualTimer()
-    timer.advance(0.007)
-    task = timer.add(TimerTask(100, ran.append, "ran"))
-    assert task.reschedule(delay_ms / 1000)
-    assert task.pending
-    assert ran == []
-    timer.advance(0)
-    assert ran == ["ran"]
-
-
-def test_task_rescheduled_to_now_is_returned_by_the_next_poll():
-    wheel = TimingWheel(start_ms=1000)
-    first, second = TimerTask(0), TimerTask(0)
-    wheel.add(first, 1005)
-    wheel.add(second, 1005)
-    assert wheel.poll(1001) == []
-    assert second.reschedule(0)
-    assert second.pending
-    assert wheel.next_expiration_ms <= 1001
-    assert len(wheel) == 2
-    assert wheel.poll(1001) == [second]
-    assert wheel.poll(1005) == [first]
-
-
-def test_reschedule_counts_from_the_clock_of_a_wheel(where):
-    wheel = TimingWheel()
-    early, task = TimerTask(0), TimerTask(0)
-    wheel.add(early, 7)
-    wheel.add(task, 1000)
-    wheel.poll(7)
-    assert wheel.current_time_ms == 7
-    assert task.reschedule(0.005)
-    assert task.deadline_ms == 12
-    assert where(wheel, task) == (1, 12, 12)
+from hwheel import ManualTimer, SystemTimer, TimerFull, TimerTask
 
 
 def test_reschedule_of_a_task_that_is_not_pending_returns_false():
@@ -92,26 +22,6 @@ def test_reschedule_of_a_task_that_is_not_pending_returns_false():
         assert (task.delay_ms, task.deadline_ms) == (5, deadline_ms)
     assert timer.stats() == before
     assert (new.pending, cancelled.cancelled, expired.expired) == (False, True, True)
-
-
-def test_callback_can_reschedule_a_task_of_its_tick(ran):
-    timer = ManualTimer()
-    timer.add(TimerTask(5, lambda: ran.append(task.reschedule(0.003))))
-    task = timer.add(TimerTask(5, lambda: ran.append(timer.time())))
-    timer.advance(0.01)
-    assert ran == [True, 0.008]
-
-
-def test_reschedule_beyond_64_bits_leaves_the_task(where):
-    wheel = TimingWheel(start_ms=2**62)
-    task = TimerTask(5)
-    wheel.add(task, 2**62 + 5)
-    before = wheel.snapshot()
-    with pytest.raises(OverflowError, match="64 bits"):
-        task.reschedule((2**62) / 1000)
-    assert wheel.snapshot() == before
-    assert (task.delay_ms, task.deadline_ms, task.pending) == (5, 2**62 + 5, True)
-    assert wheel.poll(2**62 + 5) == [task]
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
@@ -147,16 +57,6 @@ def test_single_delay_for_all_timers(ran, indices):
     assert ran == []
     timer.advance(0.001)
     assert ran == [0, 1, 2]
-
-
-def test_callback_can_move_expired_timers_of_its_tick(ran):
-    timer = ManualTimer()
-    timer.call_later(0.01, lambda: ran.append(batch.reschedule(None, 5)))
-    batch = timer.call_many(int64s(10, 10, 10), ran.extend)
-    timer.advance(0.014)
-    assert ran == [3]
-    timer.advance(0.001)
-    assert ran == [3, 0, 1, 2]
 
 
 @pytest.mark.parametrize("length", [1, 7, 5000])

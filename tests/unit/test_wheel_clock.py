@@ -51,18 +51,6 @@ def test_passed_tasks_stay_pending_until_a_poll():
     assert wheel.next_expiration_ms is None
 
 
-def test_passed_bucket_is_reused():
-    wheel = TimingWheel(tick_ms=1, wheel_size=20)
-    passed = added(wheel, 5)
-    wheel.advance_clock(10)
-    reused = added(wheel, 25)  # the same bucket, one turn later
-    assert (passed.pending, reused.pending) == (True, True)
-    assert len(wheel) == 2
-    assert wheel.next_expiration_ms <= 10
-    assert wheel.poll(24) == [passed]
-    assert wheel.poll(25) == [reused]
-
-
 @pytest.mark.parametrize("way", ["reschedule", "cancel and add"])
 def test_passed_bucket_that_was_emptied_is_reused(way, where):
     wheel = TimingWheel(tick_ms=1, wheel_size=20)
@@ -126,16 +114,6 @@ def test_large_backlog_stays_in_order():
 # --- poll() --------------------------------------------------------------------------------------------------------
 
 
-def test_poll_without_expired_tasks_moves_no_clock():
-    wheel = TimingWheel(start_ms=1000)
-    assert wheel.poll(5000) == []
-    assert wheel.current_time_ms == 1000
-    task = added(wheel, 1500)
-    assert wheel.poll(1199) == []  # its bucket on level 3 expires at 1200
-    assert clocks_of(wheel) == [1000, 1000, 800]
-    assert task.pending
-
-
 def test_poll_moves_the_clocks_to_the_last_expired_bucket():
     wheel = TimingWheel()
     tasks = [added(wheel, 5), added(wheel, 450)]
@@ -143,29 +121,7 @@ def test_poll_moves_the_clocks_to_the_last_expired_bucket():
     assert clocks_of(wheel) == [400, 400, 400]
 
 
-def test_poll_of_an_earlier_time_returns_nothing():
-    wheel = TimingWheel()
-    first, second = added(wheel, 5), added(wheel, 15)
-    assert wheel.poll(10) == [first]
-    for earlier_ms in (4, 0, -1, -(2**63)):
-        assert wheel.poll(earlier_ms) == []
-        assert wheel.current_time_ms == 5
-    assert wheel.poll(15) == [second]
-    assert wheel.poll(10**6) == []
-
-
 # --- buckets emptied by cancels, which stay in the delay queue -----------------------------------------------------
-
-
-def test_emptied_buckets_are_not_waited_for():
-    wheel = TimingWheel()
-    early, late = added(wheel, 5), added(wheel, 700)
-    assert early.cancel()
-    assert wheel.next_expiration_ms == 400
-    assert late.cancel()
-    assert wheel.next_expiration_ms is None
-    assert wheel.poll(1000) == []
-    assert wheel.current_time_ms == 0
 
 
 @pytest.mark.parametrize("seed", range(60))

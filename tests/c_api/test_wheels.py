@@ -1,7 +1,6 @@
 """The wheel of the C API, function by function."""
 
 import os
-import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from extensions import compile_extension, import_extension
 from hwheel.c_api import get_include
 from programs import run_python
+from threads import run_concurrently
 
 LAST = 2**63 - 1
 
@@ -166,32 +166,11 @@ def test_forked_child_has_its_own_copy(wheels):
 # --- threads ----------------------------------------------------------------------------------------------------------
 
 
-def in_threads(count, function):
-    answers = []
-
-    def run(number):
-        try:
-            answers.append(function(number))
-        except AssertionError as fault:
-            answers.append(fault)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [answer for answer in answers if not isinstance(answer, int)] == []
-    return answers
-
-
 def test_wheels_in_separate_threads_without_the_gil(hammer):
+    calls = []
     for first in range(0, 12, 4):
-        calls = in_threads(4, lambda number, first=first: hammer.hammer(first + number, 4000))
-        assert min(calls) > 500
-
-
-def test_one_wheel_for_several_threads_under_a_lock(hammer):
-    assert max(in_threads(4, lambda number: hammer.shared(3000))) > 1000
+        run_concurrently(*[lambda seed=first + i: calls.append(hammer.hammer(seed, 4000)) for i in range(4)])
+    assert len(calls) == 12 and min(calls) > 500
 
 
 # --- versions ---------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 import sys
 import threading
 from array import array
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -58,22 +57,6 @@ def test_running_task_cannot_cancel_or_reschedule_itself(make_timer, executor):
     tasks.append(timer.call_later(0.05, try_it))
     assert done.wait(PATIENCE_S)
     assert answers == [True, False, False]
-
-
-def test_failing_callbacks_do_not_stop_later_ones(make_timer, executor, eventually):
-    reported = []
-    timer = make_timer(executor=executor, on_error=lambda task, error: reported.append((task, error)))
-    ran = []
-
-    def fail(number):
-        ran.append(number)
-        raise ValueError(number)
-
-    tasks = [timer.call_later(0.001 * (i % 7), fail, i) for i in range(100)]
-    eventually(lambda: len(reported) == 100, "a report of each error")
-    assert sorted(ran) == list(range(100))
-    assert {task for task, _ in reported} == set(tasks)
-    assert all(isinstance(error, ValueError) and tasks[error.args[0]] is task for task, error in reported)
 
 
 def test_callback_closes_its_own_timer(make_timer, executor, eventually):
@@ -256,21 +239,6 @@ def test_exception_in_excepthook_goes_to_sys_excepthook(make_timer, executor, mo
     assert done.wait(PATIENCE_S)
     timer.close()
     assert reported == [third]
-
-
-def test_refused_submit_is_reported_for_each_task(make_timer, eventually):
-    reported = []
-    dead = ThreadPoolExecutor(1)
-    dead.shutdown()
-    timer = make_timer(executor=dead, on_error=lambda *args: reported.append(args))
-    first = timer.call_later(0.001, print)
-    eventually(lambda: len(reported) == 1)
-    batch = timer.call_many(array("q", [1]), print)
-    eventually(lambda: len(reported) == 2)
-    last = timer.call_later(0.001, print)
-    eventually(lambda: len(reported) == 3)
-    assert [source for source, _ in reported] == [first, batch, last]
-    assert all(isinstance(error, RuntimeError) for _, error in reported)
 
 
 def test_nothing_is_logged(make_timer, executor, caplog, eventually):

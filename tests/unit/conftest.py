@@ -2,6 +2,8 @@
 
 import pytest
 
+import dumps
+
 
 @pytest.fixture
 def where():
@@ -21,3 +23,10 @@ def where():
 def ran():
     """A list for callbacks to append to."""
     return []
+
+
+@pytest.fixture(autouse=True)
+def clear_dumps():
+    """Release the arguments that dumps.note was called with."""
+    yield
+    dumps.RAN.clear()

@@ -41,28 +41,6 @@ def test_batch_creates_the_levels_of_its_last_timer(ran, start_ms, last_ms):
     assert ran == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("never_early", "runs"),
-    [(True, [(0.02, [2, 3]), (0.04, [0, 1]), (0.06, [4])]), (False, [(0.0, [3]), (0.02, [1, 2]), (0.04, [0, 4])])],
-)
-def test_coarse_ticks_round_up_if_never_early_and_down_otherwise(never_early, runs, ran):
-    timer = ManualTimer(tick_ms=20, never_early=never_early)
-    timer.call_many(array("q", [40, 21, 20, 1, 41]), lambda indices: ran.append((timer.time(), list(indices))))
-    timer.advance(0.1)
-    assert ran == runs
-
-
-def test_each_timer_of_a_batch_is_counted():
-    timer = ManualTimer()
-    batch = timer.call_many(array("q", [1, 2, 3, 4, 5]), lambda indices: None)
-    batch.cancel([4])
-    timer.advance(0.002)
-    stats = timer.stats()
-    assert (stats.added, stats.expired, stats.cancelled, stats.pending) == (5, 2, 1, 2)
-    assert (len(timer), len(timer), batch.pending, len(batch)) == (2, 2, 2, 5)
-    assert timer.pending() == []  # batches are not among the tasks
-
-
 @pytest.mark.parametrize("make", [list, tuple, set, lambda values: array("q", values), iter])
 def test_cancel_ignores_duplicates_and_ended_timers(make, ran):
     timer = ManualTimer()

@@ -8,16 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from dumps import NOW, RAN, full_timer, note
 from hwheel import DumpError, ExpiringDict, ManualTimer, TimerClosed, TimerTask
 from hwheel.types import Loaded
-
-NOW = 1_800_000_000
-RAN = []
-
-
-def note(*args, **kwargs):
-    RAN.append((args, kwargs) if kwargs else args)
-
 
 DUMPED_INSIDE = [None]
 
@@ -37,24 +30,6 @@ class Session:
         RAN.append(self)
 
 
-@pytest.fixture(autouse=True)
-def clear_ran():
-    RAN.clear()
-    yield
-    RAN.clear()
-
-
-def full():
-    """Return a timer with a task of every kind that can be dumped."""
-    timer = ManualTimer()
-    timer.call_later(5, note, "later")
-    timer.call_at(7, note, "at", 1, 2)
-    timer.add(TimerTask(3000, note, "task", key="word"))
-    timer.group().call_later(4, note, "group")
-    timer.call_every(2, note, "every")
-    return timer
-
-
 def reload(timer, seconds=0.0, **options):
     """Load a dump of the timer after some seconds. Return the new timer and the result."""
     new = ManualTimer()
@@ -62,7 +37,7 @@ def reload(timer, seconds=0.0, **options):
 
 
 def test_pending_tasks_run_in_the_other_timer_on_time_and_in_order():
-    old = full()
+    old = full_timer()
     old.advance(1)
     new, loaded = reload(old, 0.5)
     assert (old.closed, len(old), len(new), loaded.overdue) == (True, 0, 5, [])
@@ -98,7 +73,7 @@ def test_slack_max_lateness_and_jitter_are_restored():
 
 
 def test_dump_closes_the_timer():
-    timer = full()
+    timer = full_timer()
     timer.dump(now=NOW)
     stats = timer.stats()
     assert stats.added == 5 and stats.pending == stats.expired == stats.cancelled == 0
@@ -298,7 +273,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "add", "message"), CASES, ids=[name for name, _, _ in CASES])
 def test_error_names_the_task_that_cannot_be_dumped_and_nothing_changes(name, add, message):
-    timer = full()
+    timer = full_timer()
     bad = add(timer)
     before, tasks = timer.stats(), timer.pending()
     for _ in range(2):
@@ -370,7 +345,7 @@ class LimitedPickles:
 
 def test_failure_after_the_close_loses_no_task():
     for end in ("dump", "close"):
-        timer, limited = full(), LimitedPickles(1)
+        timer, limited = full_timer(), LimitedPickles(1)
         timer.call_later(50, note, limited)
         with pytest.raises(DumpError, match="has changed"):
             timer.dump(now=NOW)
@@ -391,7 +366,7 @@ def test_interrupt_during_dump_loses_no_task():
             except RuntimeError:
                 raise KeyboardInterrupt from None
 
-    timer = full()
+    timer = full_timer()
     timer.call_later(50, note, Interrupts(0))
     with pytest.raises(KeyboardInterrupt):
         timer.dump()

@@ -7,34 +7,10 @@ import time
 
 import pytest
 
-from hwheel import DumpError, ManualTimer, SystemTimer, TimerClosed, TimerFull, TimerTask
+import dumps
+from dumps import NOW, RAN, full_timer, note
+from hwheel import DumpError, ManualTimer, SystemTimer, TimerClosed, TimerFull
 from hwheel.timers.dump import HEAD, MAGIC, VERSION
-
-NOW = 1_800_000_000
-RAN = []
-
-
-def note(*args, **kwargs):
-    RAN.append((args, kwargs) if kwargs else args)
-
-
-@pytest.fixture(autouse=True)
-def clear_ran():
-    RAN.clear()
-    yield
-    RAN.clear()
-
-
-def full():
-    """Return a timer with tasks of several kinds."""
-    timer = ManualTimer()
-    timer.call_later(5, note, "later")
-    timer.call_at(7, note, "at", 1, 2)
-    timer.add(TimerTask(3000, note, "task", key="word"))
-    timer.group().call_later(4, note, "group")
-    timer.call_every(2, note, "every")
-    return timer
-
 
 # --- malformed dumps --------------------------------------------------------------------------------------------------
 
@@ -55,7 +31,7 @@ def check_refused(data, message=None, **options):
 
 
 def test_error_says_why_the_bytes_are_not_a_dump():
-    good = full().dump(now=NOW)
+    good = full_timer().dump(now=NOW)
     check_refused(b"", "not a dump")
     check_refused(b"something else entirely, but long enough to be one", "not a dump")
     check_refused(good[:-1], "incomplete")
@@ -72,7 +48,7 @@ def test_error_names_the_task_whose_function_is_missing(monkeypatch):
     old.call_later(1, print)
     old.call_later(2, note)
     data = old.dump(now=NOW)
-    monkeypatch.delitem(globals(), "note")
+    monkeypatch.delattr(dumps, "note")
     timer = ManualTimer()
     with pytest.raises(DumpError, match="task 2 of 2 cannot be read"):
         timer.load(data)
@@ -126,7 +102,7 @@ def test_time_beyond_64_bits_is_refused():
 
 
 def test_any_changed_byte_is_refused():
-    good = full().dump(now=NOW)
+    good = full_timer().dump(now=NOW)
     dice = random.Random(7)
     for _ in range(400):
         bad = bytearray(good)
@@ -144,7 +120,7 @@ def test_any_changed_byte_is_refused():
 
 
 def test_invalid_pickle_with_a_valid_digest_is_refused():
-    good = full().dump(now=NOW)
+    good = full_timer().dump(now=NOW)
     dice = random.Random(8)
     for _ in range(400):
         body = bytearray(good[HEAD.size :])
@@ -164,7 +140,7 @@ def test_data_must_be_bytes_like(data):
 
 
 def test_memoryview_and_bytearray_are_accepted():
-    data = full().dump(now=NOW)
+    data = full_timer().dump(now=NOW)
     for kind in (bytearray, memoryview):
         timer = ManualTimer()
         assert len(timer.load(kind(data), now=NOW).tasks) == 5
@@ -182,7 +158,7 @@ def test_overdue_must_be_run_or_return(overdue):
     [("5", TypeError), (True, TypeError), (float("nan"), ValueError), (float("inf"), ValueError), (1e300, ValueError)],
 )
 def test_bad_now_changes_nothing(now, error):
-    timer = full()
+    timer = full_timer()
     for call in (lambda: timer.dump(now=now), lambda: timer.load(b"", now=now)):
         with pytest.raises(error, match="now must be"):
             call()
@@ -193,7 +169,7 @@ def test_bad_now_changes_nothing(now, error):
 
 
 def test_max_pending_refuses_the_whole_dump():
-    data = full().dump(now=NOW)
+    data = full_timer().dump(now=NOW)
     timer = ManualTimer(max_pending=4)
     with pytest.raises(TimerFull):
         timer.load(data, now=NOW)
@@ -204,7 +180,7 @@ def test_max_pending_refuses_the_whole_dump():
 
 
 def test_closed_timer_refuses_a_dump():
-    data = full().dump(now=NOW)
+    data = full_timer().dump(now=NOW)
     timer = ManualTimer()
     timer.close()
     with pytest.raises(TimerClosed):
@@ -222,7 +198,7 @@ def test_now_defaults_to_the_time_of_day():
 
 
 def test_load_into_a_timer_with_another_tick_and_clock(hand_clock):
-    data = full().dump(now=NOW)
+    data = full_timer().dump(now=NOW)
     timer = SystemTimer(tick_ms=100, clock=hand_clock, reaper=False, executor="inline")
     timer.load(data, now=NOW)
     hand_clock.ms += 4999

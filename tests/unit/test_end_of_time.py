@@ -106,47 +106,44 @@ def test_longest_possible_delay():
     assert timer.add(TimerTask(longest_ms)).deadline_ms == LAST_MS - 19
 
 
-def test_advance_to_the_last_millisecond_terminates():
-    printed = output_of(
-        "-c",
-        "from hwheel import ManualTimer, TimerTask\n"
-        "timer = ManualTimer(start_ms=2**63 - 1 - 10**18 - 1)\n"
-        "timer.add(TimerTask(10**18 + 1, print, 'last'))\n"
-        "timer.advance(10**15)\n"
-        "print('before')\n"
-        "timer.advance(0.001)\n"
-        "print(len(timer))\n",
-    )
-    assert printed.split() == ["before", "last", "0"]
+SCRIPTS = {  # in a program, because an endless loop could not be interrupted here
+    "advance to the last millisecond": (
+        """
+timer = ManualTimer(start_ms=2**63 - 1 - 10**18 - 1)
+timer.add(TimerTask(10**18 + 1, print, "last"))
+timer.advance(10**15)
+print("before")
+timer.advance(0.001)
+print(len(timer))
+""",
+        "before last 0",
+    ),
+    "expired tasks at the last millisecond": (
+        """
+timer = ManualTimer(tick_ms=20, start_ms=2**63 - 1)
+timer.add(TimerTask(0, print, "task"))
+timer.call_many(array("q", [0, -3]), lambda indices: print(*indices))
+timer.advance(0)
+""",
+        "task 0 1",
+    ),
+    "batch rounded beyond 64 bits": (
+        """
+timer = ManualTimer(tick_ms=20, start_ms=2**63 - 1)
+try:
+    timer.call_many(array("q", [0, 5]), print)
+except OverflowError as error:
+    print("delays_ms[1]" in str(error), len(timer), timer.stats().added)
+""",
+        "True 0 0",
+    ),
+}
 
 
-def test_timer_at_the_last_millisecond_runs_expired_tasks():
-    printed = output_of(
-        "-c",
-        "from array import array\n"
-        "from hwheel import ManualTimer, TimerTask\n"
-        "timer = ManualTimer(tick_ms=20, start_ms=2**63 - 1)\n"
-        "timer.add(TimerTask(0, print, 'task'))\n"
-        "timer.call_many(array('q', [0, -3]), lambda indices: print(*indices))\n"
-        "timer.advance(0)\n",
-    )
-    assert printed.split() == ["task", "0", "1"]
-
-
-def test_batch_rounded_beyond_64_bits_is_refused():
-    printed = output_of(
-        "-c",
-        "from array import array\n"
-        "from hwheel import ManualTimer\n"
-        "timer = ManualTimer(tick_ms=20, start_ms=2**63 - 1)\n"
-        "try:\n"
-        "    timer.call_many(array('q', [0, 5]), print)\n"
-        "except OverflowError as error:\n"
-        "    print(error)\n"
-        "print(len(timer), timer.stats().added)\n",
-    )
-    assert "delays_ms[1]" in printed
-    assert printed.split()[-2:] == ["0", "0"]
+@pytest.mark.parametrize(("script", "printed"), SCRIPTS.values(), ids=SCRIPTS)
+def test_advance_near_the_last_millisecond_ends(script, printed):
+    start = "from array import array\nfrom hwheel import ManualTimer, TimerTask\n"
+    assert output_of("-c", start + script).split() == printed.split()
 
 
 def test_batch_with_one_deadline_beyond_64_bits_is_refused():

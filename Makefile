@@ -71,10 +71,10 @@ proof: release
 fuzz: $(NOX_BIN)/nox
 	$(NOX) fuzz -- tools/fuzz --seconds $(or $(SECONDS),60) $(ARGUMENTS)
 
-# QUICK=1: less precise, in minutes. KAFKA=1: with Kafka's own timer, on Java.
+# About half an hour; QUICK=1: less precise, in minutes.
 bench: release
 	$(IN_RELEASE) -m pip install -q --group bench
-	QUICK=$(QUICK) KAFKA=$(KAFKA) $(IN_RELEASE) bench/report.py
+	QUICK=$(QUICK) $(IN_RELEASE) bench/report.py
 
 bench-spark: release
 	$(IN_RELEASE) bench/spark/run.py $(ARGUMENTS)

@@ -1,46 +1,101 @@
 """ExpiringDict beside its peers: set, get, touch, memory, and the expiry of all entries at once."""
 
-import gc
 import threading
 import time
-import tracemalloc
 from array import array
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
-from containers.caches import available
-from core.rounds import timed
-from lib.cell import Cell, ratios
-from lib.isolated import isolated
-from lib.table import show_rows, three
+from containers.compared import bytes_each, measure_operations, processor_ns, rows_of
+from hwheel import ExpiringDict, ManualTimer
+from lib.figures import show_rows, three
+from lib.machine import installed, isolated
+from lib.settings import Settings
 
-OURS = "hwheel.ExpiringDict"
+TTL_S = 3600.0
 OPERATIONS = ("set a new key", "get", "touch", "set again")
+EXPIRY = {"took_ms": "all out, ms", "longest_look_ms": "longest get(), ms", "longest_computed_ms": "of it expiring, ms"}
 
 
-def measure(entries: int, rounds: int, on_turn: Callable[[str], object] = lambda turn: None) -> dict[str, Any]:
+class Cache:
+    """A dict with room for `most` entries that live for an hour.
+
+    expire: Let the hour pass, and remove expired entries; None if the dict cannot do this.
+    locked_get: A look-up that is safe with several threads.
+    """
+
+    name: str
+    module: str | None = None
+    entries: Any
+    expire: Callable[[], object] | None = None
+
+    def locked_get(self, key: object) -> object:
+        return self.entries.get(key)
+
+
+class Ours(Cache):
+    name = "hwheel.ExpiringDict"
+
+    def __init__(self, most: int) -> None:
+        self.timer = ManualTimer()
+        self.entries = ExpiringDict[Any, Any](TTL_S, maxsize=most, timer=self.timer)
+        self.expire = lambda: self.timer.advance(2 * TTL_S)
+
+
+class OfCachetools(Cache):
+    module = "cachetools"
+    name = "cachetools.TTLCache"
+
+    def __init__(self, most: int) -> None:
+        import cachetools
+
+        self.now = 0.0
+        self.lock = threading.Lock()  # as its documentation requires for threads
+        self.entries = cachetools.TTLCache(most, TTL_S, timer=lambda: self.now)
+        self.expire = self.expire_locked
+
+    def expire_locked(self) -> None:
+        self.now += 2 * TTL_S
+        with self.lock:
+            self.entries.expire()
+
+    def locked_get(self, key: object) -> object:
+        with self.lock:
+            return self.entries.get(key)
+
+
+class OfExpiringdict(Cache):
+    module = "expiringdict"
+    name = "expiringdict"
+
+    def __init__(self, most: int) -> None:
+        from expiringdict import ExpiringDict as Other
+
+        self.entries = Other(max_len=most, max_age_seconds=TTL_S)
+
+
+ALL: tuple[Any, ...] = (Ours, OfCachetools, OfExpiringdict)
+
+
+def measure(settings: Settings, on_turn: Callable[[str], object]) -> dict[str, Any]:
     """Measure ns of processor time per operation in each round, bytes per entry, and the expiry of all entries.
 
     For the expiry: its duration, the longest get() of another thread, and the most processor time of the expiring
     thread between two calls of get(), in ms. Only the first two include the time of other processes.
     """
-    makes, left_out = available()
-    cells = {(what, make.name): Cell(what, make.name, entries) for what in OPERATIONS for make in makes}
-    for _ in range(rounds):
-        for make in makes:
-            on_turn(f"containers, {make.name}")
-            for what, ns in operations(make, entries).items():
-                cells[what, make.name].ns.append(ns)
-    bytes_an_entry = {make.name: isolated("containers.expiring", "bytes_of", make.name, entries) for make in makes}
+    makes, left_out = installed(ALL)
+    entries, rounds = settings.container_entries, settings.rounds
+    on_turn("operations")
+    cells = measure_operations(makes, operations, entries, rounds)
+    on_turn("memory and expiry")
     expiry = {make.name: [expire_all(make, entries) for _ in range(rounds)] for make in makes}
     return {
         "entries": entries,
-        "cells": [asdict(cell) for cell in cells.values()],
-        "bytes": bytes_an_entry,
+        "cells": cells,
+        "bytes": {make.name: isolated("containers.expiring", "bytes_of", make.name, entries) for make in makes},
         "expiry": {name: found for name, found in expiry.items() if None not in found},
         "left_out": left_out,
     }
@@ -49,8 +104,7 @@ def measure(entries: int, rounds: int, on_turn: Callable[[str], object] = lambda
 def operations(make: Any, entries: int) -> dict[str, float]:
     """Measure ns per operation on keys in random order."""
     keys = [f"session-{i}" for i in range(entries)]
-    chance = np.random.default_rng(5)
-    in_random_order = [keys[i] for i in chance.permutation(entries)]
+    in_random_order = [keys[i] for i in np.random.default_rng(5).permutation(entries)]
     cache = make(entries)
     held, get = cache.entries, cache.entries.get
 
@@ -63,36 +117,29 @@ def operations(make: Any, entries: int) -> dict[str, float]:
             get(key)
 
     def touch_all() -> None:
-        if make.name == OURS:
-            touch = held.touch
-            for key in in_random_order:
-                touch(key)
-        else:  # there is no other way
-            for key in in_random_order:
-                held[key] = None
+        touch = held.touch
+        for key in in_random_order:
+            touch(key)
 
     def set_again() -> None:
         for key in in_random_order:
             held[key] = 5
 
-    functions = (set_new, get_all, touch_all, set_again)
-    gc.collect()
-    return {
-        what: timed(work, time.process_time) * 1e9 / entries for what, work in zip(OPERATIONS, functions, strict=True)
-    }
+    works = (set_new, get_all, touch_all if make is Ours else set_again, set_again)
+    return {what: processor_ns(work, entries) for what, work in zip(OPERATIONS, works, strict=True)}
 
 
 def bytes_of(name: str, entries: int) -> float:
     """Measure bytes per entry without its key and value, in another process."""
-    [make] = [make for make in available()[0] if make.name == name]
+    [make] = [make for make in installed(ALL)[0] if make.name == name]
     keys = [f"session-{i}" for i in range(entries)]
     cache = make(entries)
-    tracemalloc.start()
-    for key in keys:
-        cache.entries[key] = None
-    taken = tracemalloc.get_traced_memory()[0] / entries
-    tracemalloc.stop()
-    return taken
+
+    def fill() -> None:
+        for key in keys:
+            cache.entries[key] = None
+
+    return bytes_each(fill, entries)
 
 
 def expire_all(make: Any, entries: int) -> dict[str, float] | None:
@@ -124,7 +171,9 @@ def expire_all(make: Any, entries: int) -> dict[str, float] | None:
     begun.wait()
     time.sleep(0.01)
     before = len(looks_ms)
-    took_ms = timed(cache.expire) * 1e3
+    begin = time.perf_counter()
+    cache.expire()
+    took_ms = (time.perf_counter() - begin) * 1e3
     over.set()
     looker.join()
     assert len(cache.entries) == 0
@@ -133,26 +182,10 @@ def expire_all(make: Any, entries: int) -> dict[str, float] | None:
 
 
 def show(part: dict[str, Any], console: Console) -> None:
-    """Print a table of operations, and one of expiry and memory."""
-    cells = {(cell["operation"], cell["implementation"]): Cell(**cell) for cell in part["cells"]}
-    names = list(part["bytes"])
-    rows = []
-    for name in names:
-        ours = name == OURS
-        figures = [
-            cells[what, name].ns if ours else ratios(cells[what, name], cells[what, OURS]) for what in OPERATIONS
-        ]
-        rows.append([f"{name}, ns" if ours else f"{name}, times that", *map(three, figures)])
-    show_rows(f"dicts that forget, {part['entries']:,} entries, keys in random order", ["", *OPERATIONS], rows, console)
-    rows = []
-    for name in names:
-        found = part["expiry"].get(name)
-        shown = ["–", "–", "–"]
-        if found:
-            figures_of = ("took_ms", "longest_look_ms", "longest_computed_ms")
-            shown = [three([one[what] for one in found]) for what in figures_of]
-        rows.append([name, part["bytes"][name], *shown])
-    headers = ["", "bytes an entry", "all out, ms", "longest get() meanwhile, ms", "of it expiring, ms"]
-    show_rows("the same, memory and expiry of all at once, beside a thread that looks", headers, rows, console)
+    """Print a table of operations, and one of expiry."""
+    title = f"dicts that forget, {part['entries']:,} entries, keys in random order"
+    show_rows(title, ["", *OPERATIONS, "bytes an entry"], rows_of(part, Ours.name, OPERATIONS), console)
+    rows = [[name, *(three([one[key] for one in found]) for key in EXPIRY)] for name, found in part["expiry"].items()]
+    show_rows("all of them expire at once, beside a thread that looks", ["", *EXPIRY.values()], rows, console)
     for note in part["left_out"]:
         console.print(note, style="yellow")

@@ -16,22 +16,21 @@ from typing import Any
 from rich.console import Console
 
 from implementations import available
-from lib.distribution import distribution
-from lib.isolated import isolated
-from lib.table import show_rows
+from lib.figures import distribution, show_rows
+from lib.machine import isolated
+from lib.settings import Settings
 
 PERIOD_S = 1.0
 THREADS_RATE = 100  # for threading.Timer, this is the number of threads
 PATIENCE_S = 5.0  # includes timers that have not run at the end
 
 
-def measure(
-    rate: int, seconds: float, rounds: int, on_turn: Callable[[str], object] = lambda turn: None
-) -> list[dict[str, Any]]:
-    """Measure the lateness of each engine, idle and busy, in turns and in other processes, for `seconds` in total.
+def measure(settings: Settings, on_turn: Callable[[str], object]) -> list[dict[str, Any]]:
+    """Measure the lateness of each engine, idle and busy, in turns and in other processes.
 
     Return a row per engine: the round with the median p99, and `p99_ms` of every round.
     """
+    rate, rounds = settings.lateness_rate, settings.lateness_rounds
     installed = {make.name for make in available()[0]}
     turns: dict[tuple[bool, str, int], list[dict[str, Any]]] = {
         (busy, name, engine_rate): []
@@ -49,7 +48,7 @@ def measure(
             on_turn(
                 f"round {number + 1} of {rounds}: {name}, {engine_rate:,} timers a second, {'busy' if busy else 'idle'}"
             )
-            found.append(isolated("core.lateness", "measure_one", name, engine_rate, seconds / rounds, busy))
+            found.append(isolated("core.lateness", "measure_one", name, engine_rate, settings.lateness_s, busy))
     return [median_round(found) for found in turns.values()]
 
 

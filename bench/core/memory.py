@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +12,11 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from core.operations import inputs_of
-from core.rounds import timed
+from core.lives import inputs_of
 from implementations import available
-from lib.isolated import isolated
-from lib.table import show_rows
+from lib.figures import show_rows
+from lib.machine import isolated
+from lib.settings import Settings
 
 COLLECTIONS = 5
 
@@ -24,7 +25,7 @@ def nothing(argument: object) -> None:
     """A callback."""
 
 
-def measure(timers: int, on_turn: Callable[[str], object] = lambda turn: None) -> list[dict[str, Any]]:
+def measure(settings: Settings, on_turn: Callable[[str], object]) -> list[dict[str, Any]]:
     """Measure each implementation in another process: allocated bytes, growth of the process, and a collection.
 
     An implementation that cannot handle so many timers gets fewer.
@@ -32,7 +33,7 @@ def measure(timers: int, on_turn: Callable[[str], object] = lambda turn: None) -
     rows = []
     for make in available()[0]:
         on_turn(f"memory, {make.name}")
-        rows.append(isolated("core.memory", "measure_one", make.name, min(timers, make.most)))
+        rows.append(isolated("core.memory", "measure_one", make.name, min(settings.memory_timers, make.most)))
     return rows
 
 
@@ -91,7 +92,12 @@ def fill(name: str, timers: int, *, traced: bool) -> Filled:
 def collection_ms() -> float:
     """Measure a full garbage collection."""
     gc.collect()
-    return median(timed(gc.collect) * 1e3 for _ in range(COLLECTIONS))
+    took_ms = []
+    for _ in range(COLLECTIONS):
+        begin = time.perf_counter()
+        gc.collect()
+        took_ms.append((time.perf_counter() - begin) * 1e3)
+    return median(took_ms)
 
 
 def resident_bytes() -> int:

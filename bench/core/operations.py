@@ -1,228 +1,122 @@
-"""The operations as steps of a life: an implementation is filled, used, and emptied.
+"""The operations of all implementations, which take turns in each round, so that a slow moment affects all of them.
 
-All implementations get the same seeded delays, cancel and move the same timers, and must fire the same timers.
+Single timers are measured twice: without and with Python's garbage collector. With it, a collection visits the pending
+timers of most implementations, so that their figures grow with the number of objects in the program.
 """
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache
-from itertools import repeat
-from typing import Any, ClassVar, NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
 
-import numpy as np
+from rich.console import Console
 
-from implementations.base import Implementation
+from core.lives import BulkLife, Life, SingleLife, garbage_collector, inputs_of
+from implementations import available
+from implementations.base import BULK, SINGLE, Implementation, TooSlow
+from lib.figures import Cell, ratios, show_rows, three
+from lib.settings import Settings
 
-RANGE_MS = 100_000
-PAIR_DELAY_S = 30.0
-SEED = 20
+SMALL = 20_000  # with fewer timers, a turn has several lives, because one would be too short to measure
+MOST_LIVES = 20
+OURS = {**dict.fromkeys(SINGLE, "hwheel"), **dict.fromkeys(BULK, "hwheel bulk")}
 
-
-class WrongWork(AssertionError):
-    """An implementation fired the wrong timers."""
-
-
-class Inputs(NamedTuple):
-    """The random choices for `pending` timers. Immutable."""
-
-    pending: int
-    delays_ms: Any  # int64
-    delays_s: list[float]
-    indices: list[int]
-    cancelled: list[int]  # a tenth of the timers, in random order
-    moved: list[int]  # another tenth
-    moved_to_s: list[float]
-
-    @property
-    def pairs(self) -> int:
-        """The number of pairs of add and cancel."""
-        return len(self.cancelled)
+Turn = tuple[type[Implementation], type[Life], int, bool]  # the last one: with the garbage collector
 
 
-@lru_cache(maxsize=2)
-def inputs_of(pending: int) -> Inputs:
-    """Return the plan, which is the same for each implementation."""
-    chance = np.random.default_rng(SEED)
-    delays_ms = chance.integers(1, RANGE_MS, pending, endpoint=True)
-    tenth = min(max(pending // 10, 1), 100_000)
-    chosen = chance.permutation(pending)[: 2 * tenth].tolist()
-    moved_to = chance.integers(1, RANGE_MS, tenth, endpoint=True)
-    return Inputs(
-        pending,
-        delays_ms,
-        (delays_ms / 1000).tolist(),
-        list(range(pending)),
-        chosen[:tenth],
-        chosen[tenth:],
-        (moved_to / 1000).tolist(),
-    )
+def measure(settings: Settings, on_turn: Callable[[str], object]) -> dict[str, Any]:
+    """Measure ns of processor time per timer of each operation in each round.
+
+    Raises:
+        WrongWork: An implementation fired the wrong timers.
+    """
+    implementations, left_out = available()
+    turns = [*turns_of(implementations, settings.sizes)]
+    cells: dict[tuple[str, str, int, bool], Cell] = {}
+    for number in range(settings.rounds):
+        for one in turns:
+            make, _, pending, collector = one
+            on_turn(f"round {number + 1} of {settings.rounds}: {make.name}, {pending:,} timers")
+            ns, checksum = take_turn(one)
+            for operation, value in ns.items():
+                place = operation, make.name, pending, collector
+                cell = cells.setdefault(place, Cell(*place))
+                cell.ns.append(value)
+                cell.checksum = checksum
+    return {"cells": [asdict(cell) for cell in cells.values()], "notes": notes_of(implementations) + left_out}
 
 
-Steps = tuple[tuple[str | None, str], ...]  # operation, method
+def turns_of(implementations: Sequence[type[Implementation]], sizes: Iterable[int]) -> Iterator[Turn]:
+    """Yield the turns of a round: all lives that the implementations support at these sizes."""
+    for pending in sizes:
+        for make in implementations:
+            if pending <= make.most and "add" not in make.lacks:
+                yield make, SingleLife, pending, False
+                yield make, SingleLife, pending, True
+            if pending <= make.most_bulk and "bulk add" not in make.lacks:
+                yield make, BulkLife, pending, False
 
 
-class Life:
-    """Steps in order. A step is an operation, or None if it only prepares the next one."""
-
-    steps: ClassVar[Steps]
-
-    def __init__(self, make: type[Implementation], inputs: Inputs) -> None:
-        self.inputs = inputs
-        self.timer = make(inputs.pending)
-        self.fired: list[Any] = []
-        self.counts: dict[str, int] = {}
-
-    def clock(self, operation: str) -> Callable[[], float]:
-        """Return the clock for an operation."""
-        return self.timer.expiry_clock if operation.startswith("expire") else Implementation.expiry_clock  # type: ignore[misc]
-
-    def expected(self) -> Any:
-        """Return the timers that must fire, ascending."""
-        return np.delete(np.arange(self.inputs.pending), self.inputs.cancelled)
-
-    def check(self) -> int:
-        """Compare the fired timers with the plan, and return their sum.
-
-        Raises:
-            WrongWork: The timers differ.
-        """
-        fired = np.sort(self.fired_indices())
-        if not np.array_equal(fired, self.expected()):
-            raise WrongWork(f"{self.timer.name} fired {len(fired):,} timers, not the {len(self.expected()):,} expected")
-        return int(fired.sum())
-
-    def fired_indices(self) -> Any:
-        """Return the fired timers in order."""
-        return np.array(self.fired, dtype=np.int64)
-
-    def close(self) -> None:
-        """Close the implementation."""
-        self.timer.close()
+def take_turn(turn: Turn) -> tuple[dict[str, float], int]:
+    """Run one turn. Return ns per timer of each operation, and the checksum of the fired timers."""
+    make, life, pending, collector = turn
+    seconds: dict[str, float] = defaultdict(float)
+    counts: dict[str, int] = defaultdict(int)
+    checksum = 0
+    lives = min(MOST_LIVES, max(1, SMALL // pending)) if make.is_quick else 1
+    while lives:
+        one = life(make, inputs_of(pending))
+        try:
+            with garbage_collector(on=collector):
+                measured = one.run()
+            checksum = one.check()
+        except TooSlow:
+            continue
+        finally:
+            one.close()
+        lives -= 1
+        for operation, value in measured.items():
+            seconds[operation] += value
+            counts[operation] += one.counts[operation]
+    return {name: seconds[name] / counts[name] * 1e9 for name in seconds if name not in make.lacks}, checksum
 
 
-class SingleLife(Life):
-    """Single timers with a compiled callback, list.append."""
-
-    steps: ClassVar[Steps] = (
-        ("add", "add"),
-        ("add + cancel", "pair"),
-        ("reschedule", "reschedule"),
-        ("cancel", "cancel"),
-        (None, "before_expiry"),
-        ("expire", "expire"),
-    )
-
-    def __init__(self, make: type[Implementation], inputs: Inputs) -> None:
-        super().__init__(make, inputs)
-        self.callback: Callable[[Any], object] = self.fired.append
-        self.delays_s = self._cut(inputs.delays_s)
-        self.moved_to_s = self._cut(inputs.moved_to_s)
-        self.pair_delay_s = self._cut([PAIR_DELAY_S])[0]
-        self.counts = {
-            "add": inputs.pending,
-            "add + cancel": inputs.pairs,
-            "reschedule": len(inputs.moved),
-            "cancel": len(inputs.cancelled),
-            "expire": inputs.pending - len(inputs.cancelled),
-        }
-
-    def _cut(self, delays_s: list[float]) -> list[float]:
-        offset, scale = self.timer.delay_offset_s, self.timer.delay_scale
-        return delays_s if (offset, scale) == (0, 1) else [offset + scale * delay for delay in delays_s]
-
-    def add(self) -> None:
-        add, callback = self.timer.add, self.callback
-        self.handles = [add(delay, callback, i) for delay, i in zip(self.delays_s, self.inputs.indices, strict=True)]
-
-    def pair(self) -> None:
-        add, cancel, callback, delay = self.timer.add, self.timer.cancel, self.callback, self.pair_delay_s
-        for _ in repeat(None, self.inputs.pairs):
-            cancel(add(delay, callback, -1))
-
-    def reschedule(self) -> None:
-        reschedule, handles, callback = self.timer.reschedule, self.handles, self.callback
-        for i, delay in zip(self.inputs.moved, self.moved_to_s, strict=True):
-            handles[i] = reschedule(handles[i], delay, callback, i)
-
-    def cancel(self) -> None:
-        cancel, handles = self.timer.cancel, self.handles
-        for i in self.inputs.cancelled:
-            cancel(handles[i])
-
-    def before_expiry(self) -> None:
-        self.timer.before_expiry()
-
-    def expire(self) -> None:
-        self.timer.expire()
+def notes_of(implementations: Sequence[type[Implementation]]) -> list[str]:
+    """Return the operations that implementations lack, with substitutes, and notes on measurements."""
+    notes: dict[str, list[str]] = {}
+    for make in implementations:
+        for before, of_it in (("no ", make.lacks), ("", make.remarks)):
+            for note in dict.fromkeys(of_it.values()):
+                operations = ", ".join(f"{before}{operation}" for operation, why in of_it.items() if why == note)
+                notes.setdefault(f"{operations} ({note})", []).append(make.name)
+    return [f"{', '.join(names)}: {note}" for note, names in notes.items()]
 
 
-class CalledLife(SingleLife):
-    """Single timers with a callback in Python."""
-
-    steps = ((None, "add"), (None, "before_expiry"), ("expire, Python callback", "expire"))
-
-    def __init__(self, make: type[Implementation], inputs: Inputs) -> None:
-        super().__init__(make, inputs)
-        self.callback = noting(self.fired)
-        self.counts = {"expire, Python callback": inputs.pending}
-
-    def expected(self) -> Any:
-        return np.arange(self.inputs.pending)
-
-
-class BulkLife(Life):
-    """All timers in one call, cancelled in random order; and again, to expire."""
-
-    steps = (("bulk add", "add"), ("bulk cancel", "cancel"), (None, "add_for_expiry"), ("bulk expire", "expire"))
-
-    def __init__(self, make: type[Implementation], inputs: Inputs) -> None:
-        super().__init__(make, inputs)
-        self.in_random_order = np.random.default_rng(SEED).permutation(inputs.pending)
-        self.counts = dict.fromkeys(("bulk add", "bulk cancel", "bulk expire"), inputs.pending)
-
-    def add(self) -> None:
-        self.handle = self.timer.add_many(self.inputs.delays_ms, self.fired)
-
-    def cancel(self) -> None:
-        self.timer.cancel_many(self.handle, self.in_random_order)
-
-    def add_for_expiry(self) -> None:
-        self.add()
-        self.timer.before_expiry()
-
-    def expire(self) -> None:
-        self.timer.expire()
-
-    def expected(self) -> Any:
-        return np.arange(self.inputs.pending)
-
-    def fired_indices(self) -> Any:
-        return np.concatenate([np.atleast_1d(np.asarray(fired, dtype=np.int64)) for fired in self.fired])
-
-    def check(self) -> int:
-        """Check the timers, and their order: by time, and by add within a tick."""
-        in_order = np.argsort(self.inputs.delays_ms, kind="stable")
-        if not np.array_equal(self.fired_indices(), in_order):
-            raise WrongWork(f"{self.timer.name} fired out of order")
-        return super().check()
+def show(part: dict[str, Any], console: Console) -> None:
+    """Print a table per operation, with a row per implementation and a column per number of pending timers."""
+    cells = {(cell.operation, cell.implementation, cell.pending): cell for cell in cells_of(part, collector=False)}
+    sizes = sorted({pending for _, _, pending in cells})
+    console.print("Median (minimum–maximum) over the rounds: hwheel in ns a timer, the others in times that.")
+    console.print("Processor time, without the garbage collector, and with a running event loop.\n")
+    for operation, ours in OURS.items():
+        names = [ours, *dict.fromkeys(name for one, name, _ in cells if one == operation and name != ours)]
+        rows = [
+            [name, *(text_of(cells, (operation, name, size), (operation, ours, size)) for size in sizes)]
+            for name in names
+        ]
+        show_rows(operation, ["pending timers", *(f"{size:,}" for size in sizes)], rows, console)
+    for note in part["notes"]:
+        console.print(note, style="dim")
+    console.print("–: more timers than it can bear in a run of reasonable length\n", style="dim")
 
 
-LIVES: tuple[type[Life], ...] = (SingleLife, CalledLife, BulkLife)
+def cells_of(part: dict[str, Any], *, collector: bool) -> list[Cell]:
+    """Return the figures with or without the garbage collector."""
+    return [Cell(**cell) for cell in part["cells"] if cell["collector"] == collector]
 
 
-def noting(fired: list[Any]) -> Callable[[Any], object]:
-    """Return a callback in Python that records its argument."""
-    append = fired.append
-
-    def on_timeout(index: Any) -> None:
-        append(index)
-
-    return on_timeout
-
-
-def lives_of(make: type[Implementation], pending: int) -> Iterator[type[Life]]:
-    """Return the lives that an implementation supports with so many timers."""
-    for life in LIVES:
-        most = {CalledLife: make.most_called, BulkLife: make.most_bulk}.get(life, make.most)
-        offers = any(operation is not None and operation not in make.lacks for operation, _ in life.steps)
-        if pending <= most and offers:
-            yield life
+def text_of(cells: dict[tuple[str, str, int], Cell], place: tuple[str, str, int], ours: tuple[str, str, int]) -> str:
+    """Format ns per timer in our row, and ratios of the same rounds in the others."""
+    if place not in cells:
+        return "–"
+    return three(cells[place].ns if place == ours else ratios(cells[place], cells[ours]))

@@ -3,27 +3,30 @@
 import threading
 import time
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
 from hwheel import SystemTimer
-from lib.distribution import distribution
-from lib.table import show_rows
+from lib.figures import distribution, show_rows
+from lib.settings import Settings
 
 WHEEL_SIZE = 1024  # a bucket of level 2 spans this many ticks
 TRIES = 20  # attempts: a short cascade can end before this thread runs again
 
 
-def measure(entries: int, rounds: int) -> dict[str, Any]:
+def measure(settings: Settings, on_turn: Callable[[str], object]) -> dict[str, Any]:
     """Measure adds in us during the cascade of one bucket with all entries, and as many adds at rest."""
     # All entries are in one bucket of level 2.
+    entries = settings.pause_timers
     bucket_ms = 2 * WHEEL_SIZE
     delays_ms = np.random.default_rng(3).integers(bucket_ms, bucket_ms + WHEEL_SIZE, entries)
     busy: list[float] = []
     idle: list[float] = []
-    for _ in range(rounds):
+    for number in range(settings.rounds):
+        on_turn(f"round {number + 1} of {settings.rounds}")
         for _ in range(TRIES):
             during, at_rest = adds_during_a_jump(delays_ms, bucket_ms, WHEEL_SIZE)
             if during:
@@ -32,7 +35,7 @@ def measure(entries: int, rounds: int) -> dict[str, Any]:
         idle += at_rest
     return {
         "entries": entries,
-        "rounds": rounds,
+        "rounds": settings.rounds,
         "wheel_size": WHEEL_SIZE,
         "during_us": distribution(busy),
         "at_rest_us": distribution(idle),
@@ -61,7 +64,7 @@ def adds_during_a_jump(delays_ms: Any, to_ms: int, wheel_size: int) -> tuple[lis
 
 
 def timed_add(timer: SystemTimer) -> float:
-    """us."""
+    """Return the duration of an add in us."""
     start = time.perf_counter()
     timer.call_later(3600, int)
     return (time.perf_counter() - start) * 1e6

@@ -1,16 +1,18 @@
 """The effect of slack: wake-ups of a timer with many idle connections that have a heartbeat each."""
 
+import os
 import random
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from core.idle import settle, switches
 from hwheel import SystemTimer
-from lib.table import show_rows
+from lib.figures import show_rows
+from lib.settings import Settings
 
 SLACKS_S = (0.0, 0.1, 1.0, 5.0)
 HEARTBEAT_S = 60.0  # of each connection
@@ -18,8 +20,9 @@ SETTLED_S = 1.5  # the first heartbeat is after the last add
 SEED = 11
 
 
-def measure(connections: int, seconds: float, on_turn: Callable[[str], None]) -> dict[str, Any]:
+def measure(settings: Settings, on_turn: Callable[[str], object]) -> dict[str, Any]:
     """Measure the same heartbeats with each slack."""
+    connections, seconds = settings.slack_connections, settings.slack_s
     rows = []
     for slack_s in SLACKS_S:
         on_turn(f"slack of {slack_s:g} s")
@@ -57,6 +60,26 @@ def with_slack(slack_s: float, connections: int, seconds: float) -> dict[str, An
             "switches_a_second": None if slept is None else ((switches(threads) or 0) - slept) / passed,
             "processor_ms_a_second": (time.process_time() - used) * 1e3 / passed,
         }
+
+
+def settle(threads: list[threading.Thread]) -> None:
+    """Wait until the threads sleep after the adds, for at most 10 s."""
+    give_up = time.monotonic() + 10
+    before = None
+    while before != (before := switches(threads)) and time.monotonic() < give_up:
+        time.sleep(0.2)
+
+
+def switches(threads: list[threading.Thread]) -> int | None:
+    """Return the voluntary context switches of the threads, or None without /proc."""
+    if not os.path.isdir("/proc/self/task"):
+        return None
+    total = 0
+    for thread in threads:
+        for line in Path(f"/proc/self/task/{thread.native_id}/status").read_text().splitlines():
+            if line.startswith("voluntary_ctxt_switches:"):
+                total += int(line.split()[1])
+    return total
 
 
 def show(part: dict[str, Any], console: Console) -> None:

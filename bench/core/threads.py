@@ -1,9 +1,7 @@
 """Scaling to a second thread: pairs of add and cancel by two threads beside one thread.
 
-Only an interpreter without the GIL can gain. Three rows are yardsticks. A timer per thread is the upper bound. The same
-with a shared counter shows the cost of one shared cache line, which varies between machines from nothing to almost all
-of the gain. Two reads of an attribute of one object show the cost of reference counts, so a loop should bind
-`call_later` once.
+Only an interpreter without the GIL can gain. Two rows are yardsticks. A timer per thread is the upper bound. Two reads
+of an attribute of one object show the cost of reference counts, so a loop should bind `call_later` once.
 """
 
 import sys
@@ -15,9 +13,9 @@ from typing import Any
 
 from rich.console import Console
 
-from core.references import compile_floor, floors
 from hwheel import SystemTimer
-from lib.table import show_rows, three
+from lib.figures import show_rows, three
+from lib.settings import Settings
 
 THREADS = 2
 DELAY_S = 60  # a small int, which is immortal; threads would share the reference count of a float
@@ -25,21 +23,14 @@ DELAY_S = 60  # a small int, which is immortal; threads would share the referenc
 Loop = Callable[[], object]
 
 
-def measure(pairs: int, rounds: int, on_turn: Callable[[str], object] = lambda turn: None) -> dict[str, Any]:
-    """Measure ns per pair in one thread, and the speed-up of two threads, for each row and round.
-
-    `pairs`: The pairs per thread. `left_out` has the reason for each row that is not available.
-    """
-    left_out = []
-    try:
-        compile_floor()
-    except Exception as error:
-        left_out.append(f"two threads that share a number are left out, floor.pyx was not compiled: {error}")
+def measure(settings: Settings, on_turn: Callable[[str], object]) -> dict[str, Any]:
+    """Measure ns per pair in one thread, and the speed-up of two threads, for each row and round."""
+    pairs = settings.thread_pairs
     rows: dict[str, dict[str, list[float]]] = {}
     timers = [SystemTimer(f"bench-{number}") for number in range(THREADS)]
     try:
-        for _ in range(rounds):
-            for name, loops in each_row(timers, pairs, shared=not left_out):
+        for _ in range(settings.rounds):
+            for name, loops in each_row(timers, pairs):
                 on_turn(name)
                 alone, together = seconds(loops[:1]), seconds(loops)
                 row = rows.setdefault(name, {"alone_ns": [], "times": []})
@@ -49,22 +40,19 @@ def measure(pairs: int, rounds: int, on_turn: Callable[[str], object] = lambda t
         for timer in timers:
             timer.close()
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()
-    return {"threads": THREADS, "pairs": pairs, "gil": gil, "rows": rows, "left_out": left_out}
+    return {"threads": THREADS, "pairs": pairs, "gil": gil, "rows": rows}
 
 
-def each_row(timers: list[SystemTimer], pairs: int, *, shared: bool) -> list[tuple[str, list[Loop]]]:
-    """A name, and the work of each thread."""
+def each_row(timers: list[SystemTimer], pairs: int) -> list[tuple[str, list[Loop]]]:
+    """Return a name and the work of each thread."""
     one = timers[0]
-    found: list[tuple[str, list[Loop]]] = [
+    return [
         ("a timer a thread", [lambda own=own: add_and_cancel(own, pairs) for own in timers]),
         ("one timer", [lambda: add_and_cancel(one, pairs)] * len(timers)),
         ("one timer, a thousand pending a thread", [lambda: cancel_later(one, pairs)] * len(timers)),
         ("one timer, its method looked up each time", [lambda: look_up_and_add(one, pairs)] * len(timers)),
         ("two looks at one object", [lambda: look_twice(one, pairs)] * len(timers)),
     ]
-    if shared:
-        found.insert(1, ("a timer a thread, one number", [lambda own=own: counted_pairs(own, pairs) for own in timers]))
-    return found
 
 
 def add_and_cancel(timer: SystemTimer, pairs: int) -> None:
@@ -87,14 +75,6 @@ def cancel_later(timer: SystemTimer, pairs: int) -> None:
 def look_up_and_add(timer: SystemTimer, pairs: int) -> None:
     for _ in repeat(None, pairs):
         timer.call_later(DELAY_S, int).cancel()
-
-
-def counted_pairs(timer: SystemTimer, pairs: int) -> None:
-    # Bound methods, so that the threads share no reference count.
-    call_later, step = timer.call_later, floors().NumberOfAll().step
-    for _ in repeat(None, pairs):
-        call_later(DELAY_S, int).cancel()
-        step()
 
 
 def look_twice(timer: SystemTimer, pairs: int) -> None:
@@ -129,5 +109,3 @@ def show(part: dict[str, Any], console: Console) -> None:
     headers = ["", "ns a pair, one thread", f"{part['threads']} threads do, times one"]
     rows = [[name, three(row["alone_ns"]), three(row["times"])] for name, row in part["rows"].items()]
     show_rows(title, headers, rows, console)
-    for reason in part["left_out"]:
-        console.print(reason, style="yellow")

@@ -1,46 +1,43 @@
 """The table behind the default wheel_size: the cost of expiry, memory, and the pauses of cascades by size."""
 
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
 
 from core import pause
-from core.operations import RANGE_MS, BulkLife, SingleLife, inputs_of
-from core.rounds import run
+from core.lives import RANGE_MS, BulkLife, SingleLife, inputs_of
 from hwheel import SystemTimer
-from implementations.wheel_bulk import WheelBulk
-from implementations.wheel_tasks import WheelTasks
-from lib.distribution import quantile
-from lib.table import show_rows, three
+from implementations.base import Implementation
+from implementations.wheel import WheelBulk, WheelTasks
+from lib.figures import quantile, show_rows, three
+from lib.settings import Settings
 
 SIZES = (4, 8, 16, 20, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 TASKS = 5  # the divisor of the number of timers if each is an object
 
 
-def measure(
-    timers: int, rounds: int, sizes: Sequence[int] = SIZES, on_turn: Callable[[str], object] = lambda turn: None
-) -> list[dict[str, Any]]:
+def measure(settings: Settings, on_turn: Callable[[str], object]) -> list[dict[str, Any]]:
     """Measure each size. Sizes take turns in each round."""
+    timers, figures = settings.wheel_timers, ("bulk_expire_ns", "add_cancel_ns", "expire_ns", "pause_us")
     rows: dict[int, dict[str, Any]] = {
-        size: {"wheel_size": size, "bulk_expire_ns": [], "add_cancel_ns": [], "expire_ns": [], "pause_us": []}
-        for size in sizes
+        size: {"wheel_size": size, "timers": timers, **{figure: [] for figure in figures}} for size in SIZES
     }
     inputs = inputs_of(timers)
     fewer = inputs_of(timers // TASKS)
-    for number in range(rounds):
+    for number in range(settings.rounds):
         for size, row in rows.items():
-            on_turn(f"round {number + 1} of {rounds}: wheel size {size}")
-            for key, operation, life in (
-                ("bulk_expire_ns", "bulk expire", BulkLife(bulk_of(size), inputs)),
-                ("add_cancel_ns", "add + cancel", SingleLife(tasks_of(size), fewer)),
+            on_turn(f"round {number + 1} of {settings.rounds}: wheel size {size}")
+            bulk, tasks = BulkLife(sized(WheelBulk, size), inputs), SingleLife(sized(WheelTasks, size), fewer)
+            for life, operations in (
+                (bulk, {"bulk expire": "bulk_expire_ns"}),
+                (tasks, {"add + cancel": "add_cancel_ns", "expire": "expire_ns"}),
             ):
-                seconds = run(life)
+                seconds = life.run()
                 life.check()
-                row[key].append(seconds[operation] / life.counts[operation] * 1e9)
-                if "expire" in seconds:
-                    row["expire_ns"].append(seconds["expire"] / life.counts["expire"] * 1e9)
+                for operation, figure in operations.items():
+                    row[figure].append(seconds[operation] / life.counts[operation] * 1e9)
                 life.close()
             during, _ = pause.adds_during_a_jump(inputs.delays_ms, RANGE_MS, size)
             row["pause_us"].append(quantile(during, 0.999))
@@ -65,28 +62,19 @@ def structure(size: int, delays_ms: Any) -> dict[str, Any]:
     return {"levels": stats.levels, "moves_a_timer": stats.cascaded / len(delays_ms), "wheel_bytes": wheel_bytes}
 
 
-def bulk_of(size: int) -> type[WheelBulk]:
-    """Return hwheel bulk with this wheel size."""
+def sized(make: Any, size: int) -> type[Implementation]:
+    """Return the implementation with this wheel size."""
 
-    class Sized(WheelBulk):
-        def __init__(self, pending: int, *, flowing: bool = False) -> None:
-            super().__init__(pending, flowing=flowing, wheel_size=size)
-
-    return Sized
-
-
-def tasks_of(size: int) -> type[WheelTasks]:
-    """Return hwheel with this wheel size."""
-
-    class Sized(WheelTasks):
-        def __init__(self, pending: int, *, flowing: bool = False) -> None:
-            super().__init__(pending, flowing=flowing, wheel_size=size)
+    class Sized(make):  # type: ignore[misc]
+        def __init__(self, pending: int) -> None:
+            super().__init__(pending, wheel_size=size)
 
     return Sized
 
 
-def show(part: list[dict[str, Any]], timers: int, console: Console) -> None:
+def show(part: list[dict[str, Any]], console: Console) -> None:
     """Print a row per size."""
+    timers = part[0]["timers"]
     rows = [
         [
             row["wheel_size"],

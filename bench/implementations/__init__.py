@@ -1,4 +1,4 @@
-"""The measured timers, each in its own file behind the interface in base.py."""
+"""The measured timers behind the interface in base.py."""
 
 from importlib import import_module
 
@@ -6,15 +6,14 @@ from implementations.base import Implementation
 
 # (module, class, distribution that it needs, if any)
 ALL = (
-    ("wheel_tasks", "WheelTasks", None),
-    ("wheel_bulk", "WheelBulk", None),
-    ("event_loops", "Asyncio", None),
+    ("wheel", "WheelTasks", None),
+    ("wheel", "WheelBulk", None),
+    ("standard", "Asyncio", None),
     ("uvloop_timers", "Uvloop", "uvloop"),
-    ("stdlib_sched", "Sched", None),
-    ("thread_timers", "Threads", None),
-    ("heap", "Heap", None),
+    ("standard", "Heap", None),
     ("sorted_list", "Sorted", "sortedcontainers"),
-    ("ap_scheduler", "ApScheduler", "apscheduler"),
+    ("standard", "Sched", None),
+    ("standard", "Threads", None),
 )
 
 

@@ -5,31 +5,24 @@ import time
 import uvloop
 from uvloop.loop import TimerHandle  # type: ignore[attr-defined]
 
-from implementations.event_loops import Loop
-
-ADD_S = 10e-6  # longer than an add
-NEAREST_S = 0.002  # a delay that rounds to zero has another class of handle, without TimerHandle.cancel
+from implementations.base import RealTime
+from implementations.standard import Loop
 
 
-class Uvloop(Loop):
-    """uvloop.Loop. Its clock cannot be set, so delays are shortened to twice the time of all adds.
-
-    We wait for the last deadline before expiry. No callback runs earlier, because the loop does not run.
-    """
+class Uvloop(Loop, RealTime):
+    """uvloop.Loop. Its clock cannot be set, so it waits for the last deadline before expiry."""
 
     name = "uvloop"
-    flow_clock = time.process_time  # the workload runs in real time
+    least_s, per_timer_s = 0.02, 10e-6
 
-    def __init__(self, pending: int, *, flowing: bool = False) -> None:
-        self.use(uvloop.new_event_loop(), TimerHandle.cancel)
-        if not flowing:
-            self.longest_s = max(0.005, pending * ADD_S)
-            self.delay_scale = self.longest_s / 100
-            self.delay_offset_s = NEAREST_S
+    def __init__(self, pending: int) -> None:
+        super().__init__(pending)
+        self.longest_s = max(0.005, pending * 2e-6)
+        self.delay_scale = self.longest_s / 100
+        self.loop = uvloop.new_event_loop()
+        self.add = self.loop.call_later  # type: ignore[method-assign]
+        self.cancel = TimerHandle.cancel  # type: ignore[method-assign, assignment]
 
     def before_expiry(self) -> None:
-        time.sleep(NEAREST_S + self.longest_s + 0.01)
-
-    def expire(self) -> None:
-        self.loop.call_soon(self.loop.stop)
-        self.loop.run_forever()
+        super().before_expiry()
+        time.sleep(self.delay_offset_s + self.longest_s + 0.01)

@@ -1,9 +1,11 @@
-"""The machine and the versions of a run, and the installed peers."""
+"""The machine and the versions of a run, the installed peers, and new interpreters for measurements."""
 
 import importlib.util
+import json
 import os
 import platform
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -13,7 +15,8 @@ from typing import Any
 import hwheel
 import hwheel_core
 
-PEERS = ("uvloop", "sortedcontainers", "apscheduler", "numpy", "cachetools", "expiringdict")
+BENCH = Path(__file__).parents[1]
+PEERS = ("uvloop", "sortedcontainers", "numpy", "cachetools", "expiringdict")
 
 
 def machine() -> dict[str, Any]:
@@ -60,7 +63,7 @@ def commit() -> str | None:
     try:
         return subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
-            cwd=Path(__file__).parent,
+            cwd=BENCH,
             capture_output=True,
             text=True,
             check=True,
@@ -73,3 +76,21 @@ def installed(makes: Sequence[Any]) -> tuple[list[Any], list[str]]:
     """Return the peers whose `module` is installed, and a note for each of the others."""
     found = [make for make in makes if make.module is None or importlib.util.find_spec(make.module)]
     return found, [f"{make.name} is left out: pip install {make.module}" for make in makes if make not in found]
+
+
+def isolated(module: str, function: str, *arguments: Any) -> Any:
+    """Return function(*arguments) of a new interpreter, with unused memory. Arguments and result must fit into JSON.
+
+    Raises:
+        RuntimeError: The call failed. The message is its output.
+    """
+    script = (
+        f"import json, sys; sys.path.insert(0, {str(BENCH)!r}); from {module} import {function} as work; "
+        "print(json.dumps(work(*json.loads(sys.argv[1]))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script, json.dumps(arguments)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{module}.{function}{arguments} failed:\n{done.stderr}")
+    return json.loads(done.stdout)

@@ -16,7 +16,6 @@ COLOURS = {  # the palette of Okabe and Ito, for color-blind readers
     "sortedcontainers": "#CC79A7",
     "sched": "#000000",
     "threading.Timer": "#7F7F7F",
-    "APScheduler": "#B8A600",
 }
 PANELS = (("add", "bulk add"), ("add + cancel", None), ("cancel", "bulk cancel"), ("expire", "bulk expire"))
 
@@ -61,7 +60,7 @@ def draw(result: dict[str, Any], out: Path) -> list[Path]:
             figure.text(
                 0.995,
                 -0.005,
-                f"hwheel {about['hwheel']} ({about['commit']}), {about['python']}, "
+                f"{result['settings']['name']} run of hwheel {about['hwheel']} ({about['commit']}), {about['python']}, "
                 f"{about['processors']} processors of {about['processor']}",
                 ha="right",
                 va="top",
@@ -75,14 +74,16 @@ def draw(result: dict[str, Any], out: Path) -> list[Path]:
 
 
 def cost(plt: Any, part: dict[str, Any]) -> Any:
-    """Plot the cost per timer by the number of pending timers."""
+    """Plot the cost per timer by the number of pending timers, without the garbage collector."""
     figure, axes = plt.subplots(2, 2, figsize=(9, 7.2), sharex=True, sharey=True)
     lines: dict[str, Any] = {}
+    of_operation: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for cell in part["cells"]:
+        if not cell["collector"]:
+            of_operation.setdefault((cell["implementation"], cell["operation"]), []).append(cell)
     for axis, operations in zip(axes.flat, PANELS, strict=True):
         for name, colour in COLOURS.items():
-            operation = operations[1 if name == "hwheel bulk" else 0]
-            cells = [cell for cell in part["cells"] if (cell["implementation"], cell["operation"]) == (name, operation)]
-            cells.sort(key=lambda cell: cell["pending"])
+            cells = of_operation.get((name, operations[name == "hwheel bulk"]), [])
             if cells:
                 sizes, ns = [cell["pending"] for cell in cells], [cell["ns"] for cell in cells]
                 [lines[name]] = axis.loglog(
@@ -103,7 +104,7 @@ def cost(plt: Any, part: dict[str, Any]) -> Any:
                     linewidth=0,
                 )
         axis.set_title(operations[0])
-    figure.supylabel("ns a timer", fontsize=9)
+    figure.supylabel("ns a timer, without the garbage collector", fontsize=9)
     figure.supxlabel("timers pending", fontsize=9)
     figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=5)
     return figure
@@ -113,8 +114,12 @@ def memory(plt: Any, part: list[dict[str, Any]]) -> Any:
     """Plot bytes per timer."""
     figure, axis = plt.subplots(figsize=(8, 3.8))
     rows = sorted(part, key=lambda row: row["allocated_bytes"], reverse=True)
+    most = max(row["timers"] for row in rows)
     bars = axis.barh(
-        [row["implementation"] for row in rows],
+        [
+            row["implementation"] if row["timers"] == most else f"{row['implementation']} ({row['timers']:,})"
+            for row in rows
+        ],
         [row["allocated_bytes"] for row in rows],
         color=[COLOURS[row["implementation"]] for row in rows],
     )
@@ -131,8 +136,8 @@ def memory(plt: Any, part: list[dict[str, Any]]) -> Any:
         ],
         padding=4,
     )
-    axis.set_xscale("log")
-    axis.set_xlim(10, max(row["allocated_bytes"] for row in rows) * 12)
+    axis.set_xlim(0, 1.3 * rows[0]["allocated_bytes"])
+    axis.set_title(f"{most:,} timers pending")
     axis.set_xlabel("bytes allocated a pending timer, without its callback")
     axis.grid(axis="y", visible=False)
     return figure
@@ -163,10 +168,9 @@ def lateness(plt: Any, part: list[dict[str, Any]]) -> Any:
 def pause(plt: Any, part: dict[str, Any]) -> Any:
     """Plot the share of slower adds by duration."""
     figure, axis = plt.subplots(figsize=(7, 4.2))
-    cascade = f"while {part['entries']:,} entries of one bucket cascade"
     for key, label, colour in (
         ("at_rest_us", "with nothing going on", "#7F7F7F"),
-        ("during_us", cascade, COLOURS["hwheel"]),
+        ("during_us", "while the entries of one bucket cascade", COLOURS["hwheel"]),
     ):
         took, shares = zip(*part[key]["curve"], strict=True)
         axis.loglog(took, shares, label=label, color=colour, linewidth=2)
@@ -174,14 +178,15 @@ def pause(plt: Any, part: dict[str, Any]) -> Any:
     axis.annotate("p99.9", (0.99, 0.001), xycoords=("axes fraction", "data"), ha="right", va="bottom", color="#666666")
     axis.set_xlabel("us for one add")
     axis.set_ylabel("share of adds that took longer")
-    axis.set_title("an add during a big cascade")
+    axis.set_title(f"an add during a cascade of {part['entries']:,} entries")
     axis.legend()
     return figure
 
 
 def wheel_sizes(plt: Any, part: list[dict[str, Any]]) -> Any:
     """Plot expiry, memory, and pauses by wheel size."""
-    figure, axes = plt.subplots(1, 3, figsize=(10, 3.6))
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.8))
+    figure.suptitle(f"{part[0]['timers']:,} timers over 100 s; tasks: {part[0]['timers'] // 5:,}", fontsize=9)
     sizes = [row["wheel_size"] for row in part]
     for key, label, colour in (
         ("bulk_expire_ns", "bulk", COLOURS["hwheel bulk"]),

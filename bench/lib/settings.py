@@ -13,12 +13,9 @@ class Settings:
     memory_timers: int
     wheel_timers: int  # for the table of wheel sizes
     pause_timers: int  # in the cascade during an add
-    connections: int  # of the workload
     lateness_rate: int  # timers a second
-    lateness_s: float  # total; whole seconds per round
+    lateness_s: float  # of each round; whole seconds
     lateness_rounds: int
-    idle_tasks: int
-    idle_s: float
     slack_connections: int
     slack_s: float  # for each slack
     container_entries: int
@@ -28,22 +25,19 @@ class Settings:
 
 # fmt: off
 FULL = Settings(
-    "full", sizes=(1_000, 10_000, 100_000, 1_000_000, 10_000_000), rounds=5, memory_timers=200_000,
-    wheel_timers=1_000_000, pause_timers=1_000_000, connections=2_000, lateness_rate=50_000,
-    lateness_s=20.0, lateness_rounds=5, idle_tasks=1_000_000, idle_s=10.0,
+    "full", sizes=(1_000, 10_000, 100_000, 1_000_000, 10_000_000), rounds=5, memory_timers=1_000_000,
+    wheel_timers=1_000_000, pause_timers=1_000_000, lateness_rate=50_000, lateness_s=4.0, lateness_rounds=5,
     slack_connections=10_000, slack_s=10.0, container_entries=1_000_000, group_timers=200_000, thread_pairs=500_000,
 )
 QUICK = Settings(
     "quick", sizes=(1_000, 10_000, 100_000), rounds=3, memory_timers=50_000,
-    wheel_timers=200_000, pause_timers=200_000, connections=200, lateness_rate=50_000, lateness_s=3.0,
-    lateness_rounds=3, idle_tasks=100_000, idle_s=2.0, slack_connections=10_000, slack_s=3.0, container_entries=100_000,
-    group_timers=50_000, thread_pairs=200_000,
+    wheel_timers=200_000, pause_timers=200_000, lateness_rate=50_000, lateness_s=1.0, lateness_rounds=3,
+    slack_connections=10_000, slack_s=3.0, container_entries=100_000, group_timers=50_000, thread_pairs=200_000,
 )
 TINY = Settings(
     "tiny", sizes=(100, 200), rounds=2, memory_timers=500,
-    wheel_timers=2_000, pause_timers=1_000_000, connections=5, lateness_rate=500, lateness_s=1.0,
-    lateness_rounds=1, idle_tasks=1_000, idle_s=0.1, slack_connections=500, slack_s=0.5, container_entries=500,
-    group_timers=500, thread_pairs=1_000,
+    wheel_timers=2_000, pause_timers=1_000_000, lateness_rate=500, lateness_s=1.0, lateness_rounds=1,
+    slack_connections=500, slack_s=0.5, container_entries=500, group_timers=500, thread_pairs=1_000,
 )
 # fmt: on
 

@@ -32,9 +32,8 @@ def test_all_implementations_run_the_same_timers(report):
     _, result = report
     checksums = {}
     for cell in result["operations"]["cells"]:
-        kind = "called" if "callback" in cell["operation"] else "bulk" if "bulk" in cell["operation"] else "single"
-        checksums.setdefault((cell["pending"], kind), set()).add(cell["checksum"])
-    assert {kind for _, kind in checksums} == {"single", "called", "bulk"}
+        checksums.setdefault((cell["pending"], "bulk" in cell["operation"]), set()).add(cell["checksum"])
+    assert len(checksums) == 2 * len(result["settings"]["sizes"])
     assert all(len(found) == 1 for found in checksums.values()), checksums
 
 
@@ -43,18 +42,28 @@ def test_every_supported_operation_is_measured(report, bench_on_path):
     from implementations.base import BULK, SINGLE
 
     _, result = report
-    measured = {(cell["implementation"], cell["operation"]) for cell in result["operations"]["cells"]}
+    measured = {
+        (cell["implementation"], cell["operation"], cell["collector"]) for cell in result["operations"]["cells"]
+    }
     for make in available()[0]:
-        wanted = {(make.name, operation) for operation in SINGLE + BULK if operation not in make.lacks}
+        wanted = {(make.name, one, collector) for one in SINGLE for collector in (False, True) if one not in make.lacks}
+        wanted |= {(make.name, one, False) for one in BULK if one not in make.lacks}
         assert wanted <= measured, make
 
 
-def test_the_workload_has_one_total(report):
-    _, result = report
-    assert len(result["workload"]) == len(
-        {cell["implementation"] for cell in result["operations"]["cells"] if cell["operation"] == "add"}
-    )
-    assert len({total["checksum"] for total in result["workload"]}) == 1
+def test_cancelled_timers_are_removed_between_bursts(bench_on_path):
+    """The cost of pairs includes the cleaning: at most half of all timers, and a burst, are cancelled ones."""
+    from core.lives import SingleLife, inputs_of
+    from implementations.base import BURST
+    from implementations.standard import Asyncio, Heap
+
+    for make, entries in ((Asyncio, lambda timer: timer.loop._scheduled), (Heap, lambda timer: timer.heap)):
+        life = SingleLife(make, inputs_of(2 * BURST))
+        life.add()
+        life.timer.drive(life.pairs())
+        assert life.counts["add + cancel"] == 5 * BURST
+        assert 2 * BURST <= len(entries(life.timer)) <= 5 * BURST + 1
+        life.close()
 
 
 def test_every_part_of_the_report_has_its_figures(report):
@@ -65,29 +74,23 @@ def test_every_part_of_the_report_has_its_figures(report):
     assert 20 in [row["wheel_size"] for row in result["wheel_sizes"]]
     settings = result["settings"]
     for row in result["lateness"]:
-        assert row["late_ms"]["count"] == row["rate"] * settings["lateness_s"] / settings["lateness_rounds"]
+        assert row["late_ms"]["count"] == row["rate"] * settings["lateness_s"]
         assert len(row["p99_ms"]) == settings["lateness_rounds"]
-    assert result["idle"]["wakeups"] == 0
     slacks = [row["slack_s"] for row in result["slack"]["rows"]]
     assert slacks[0] == 0 < slacks[-1] and all(row["wakeups_a_second"] >= 0 for row in result["slack"]["rows"])
-    ours = [cell for cell in result["containers"]["cells"] if cell["implementation"] == "hwheel.ExpiringDict"]
-    assert len(ours) == 4 and all(min(cell["ns"]) > 0 for cell in ours)
+    for part, name in (("containers", "hwheel.ExpiringDict"), ("queues", "hwheel.DelayQueue")):
+        ours = [cell for cell in result[part]["cells"] if cell["implementation"] == name]
+        assert len(ours) == 4 and all(min(cell["ns"]) > 0 for cell in ours)
+        assert result[part]["bytes"][name] > 0
     assert len(result["containers"]["expiry"]["hwheel.ExpiringDict"]) == settings["rounds"]
-    ours = [cell for cell in result["queues"]["cells"] if cell["implementation"] == "hwheel.DelayQueue"]
-    assert len(ours) == 4 and all(min(cell["ns"]) > 0 for cell in ours)
+    assert len(result["groups"]["ns"]) == 10
     assert all(len(ns) == settings["rounds"] for ns in result["groups"]["ns"].values())
     assert result["groups"]["bytes"]["plain"] < result["groups"]["bytes"]["grouped"]
     rows = result["threads"]["rows"]
-    assert len(rows) == 6 and all(min(row["times"]) > 0 for row in rows.values())
+    assert len(rows) == 5 and all(min(row["times"]) > 0 for row in rows.values())
     assert {len(row["times"]) for row in rows.values()} == {settings["rounds"]}
-    titles = ("growth", "workload", "memory", "how long one add takes", "wheel sizes", "lateness", "core is held to")
-    titles += (
-        "dicts that forget",
-        "queues whose items come out",
-        "idle connections",
-        "groups, and timers that are moved",
-        "pairs of add and cancel each",
-    )
+    titles = ("headlines", "memory", "how long one add takes", "wheel sizes", "lateness", "dicts that forget")
+    titles += ("queues whose items come out", "idle connections", "groups, and timers", "pairs of add and cancel each")
     assert [title for title in titles if title not in shown] == []
 
 
@@ -110,25 +113,19 @@ def test_a_missing_peer_is_left_out(report, tmp_path):
     assert "uvloop is left out" in notes and "pip install uvloop" in notes
 
 
-def test_kafkas_timer_is_left_out_without_java(tmp_path):
-    done = run(BENCH / "report.py", "--size", "tiny", "--only", "kafka", "--out", tmp_path, env={"PATH": str(tmp_path)})
-    assert done.returncode == 0, done.stderr
-    assert "Kafka's timer is left out: there is no java and no mvn" in done.stdout
-
-
 def test_measures_without_matplotlib(tmp_path):
     (tmp_path / "matplotlib.py").write_text("raise ImportError('No module named matplotlib')")
-    command = ("-P", BENCH / "report.py", "--size", "tiny", "--only", "idle", "--out", tmp_path / "out")
+    command = ("-P", BENCH / "report.py", "--size", "tiny", "--only", "groups", "--out", tmp_path / "out")
     done = run(*command, env={"PYTHONPATH": f"{tmp_path}:{BENCH}"})
     assert done.returncode == 0, done.stderr
     assert "pip install matplotlib" in done.stdout
-    assert json.loads((tmp_path / "out" / "bench.json").read_text())["idle"]["wakeups"] == 0
+    assert json.loads((tmp_path / "out" / "bench.json").read_text())["groups"]["ns"]
 
 
 def test_different_work_is_found(bench_on_path):
-    from core.operations import BulkLife, SingleLife, WrongWork
-    from core.rounds import turn
-    from implementations.heap import Heap
+    from core.lives import BulkLife, SingleLife, WrongWork
+    from core.operations import take_turn
+    from implementations.standard import Heap
 
     class Forgetful(Heap):
         def expire(self):
@@ -145,7 +142,7 @@ def test_different_work_is_found(bench_on_path):
 
     for make, life in ((Forgetful, SingleLife), (Hasty, SingleLife), (Disorderly, BulkLife)):
         with pytest.raises(WrongWork):
-            turn(make, life, 100)
+            take_turn((make, life, 100, False))
 
 
 def test_a_server_on_each_loop_answers_all_its_requests():

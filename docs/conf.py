@@ -1,5 +1,6 @@
 """Sphinx settings for `make docs`, which needs an installed hwheel and no network."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Union
@@ -64,6 +65,13 @@ def drop_signature(app, what, name, member, options, lines):
         del lines[0]
 
 
+def link_methods(app, what, name, member, options, lines):
+    """Turn ``name()`` and ``Class.name()`` into references. Sphinx shows those of other projects as code."""
+    for number, line in enumerate(lines):
+        lines[number] = re.sub(r"``?((?:[A-Z]\w+\.)?[a-z]\w*)\(\)``?", r":py:meth:`\1`", line)
+
+
 def setup(app):
-    """Register the hook with Sphinx."""
+    """Register the hooks with Sphinx."""
     app.connect("autodoc-process-docstring", drop_signature)
+    app.connect("autodoc-process-docstring", link_methods)

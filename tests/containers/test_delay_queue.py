@@ -6,7 +6,6 @@ import weakref
 
 import pytest
 
-from containers import take_due
 from hwheel import DelayQueue, SystemTimer, TimerClosed
 from hwheel.types import DelayKey, ShutDown
 
@@ -19,18 +18,6 @@ def test_get_returns_an_item_at_its_deadline_and_not_before(timer):
         q.get_nowait()
     timer.advance(0.001)
     assert q.get_nowait() == "a" and len(q) == 0 and q.empty()
-
-
-def test_remove_returns_the_item_once(timer):
-    q = DelayQueue(timer=timer)
-    a, b, c = q.put("a", 1), q.put("b", 1), q.put("c", 9)
-    timer.advance(1)
-    assert q.remove(b) == "b" and q.remove(c) == "c" and take_due(q) == ["a"]
-    for key in [a, b, c]:
-        assert (key.pending, key.item) == (False, None)
-        with pytest.raises(KeyError):
-            q.remove(key)
-        assert q.reset(key, 1) is False
 
 
 def test_key_of_another_queue_is_refused(timer):
@@ -60,32 +47,6 @@ def test_full_queue_refuses_items_until_there_is_room(timer):
     q.remove(first)
     q.put("c", 1)
     assert q.drain() == ["b", "c"]
-
-
-def test_shutdown_lets_pending_items_expire_first(timer):
-    q = DelayQueue(timer=timer)
-    q.put("a", 1)
-    b = q.put("b", 2)
-    q.shutdown()
-    with pytest.raises(ShutDown):
-        q.put("c", 1)
-    with pytest.raises(queue.Empty):
-        q.get_nowait()
-    assert q.reset(b, 1)
-    timer.advance(1)
-    assert taken_until_shut(q) == ["a", "b"]
-    with pytest.raises(ShutDown):
-        q.get()
-    q.shutdown()
-
-
-def taken_until_shut(q):
-    items = []
-    while True:
-        try:
-            items.append(q.get_nowait())
-        except ShutDown:
-            return items
 
 
 def test_immediate_shutdown_drops_pending_items(timer):

@@ -57,22 +57,6 @@ def test_on_expire_gets_expired_pairs_in_order_of_deadline(timer, make):
     assert calls == [[("a", "A"), ("b", "B")], [("c", "C"), ("d", "D")]]
 
 
-def test_on_expire_does_not_get_removed_replaced_or_evicted_pairs(timer, make):
-    calls = []
-    d = make(10, on_expire=calls.append, maxsize=3)
-    d.update(a=1, b=2, c=3)
-    d["d"] = 4  # evicts a
-    del d["b"]
-    assert d.pop("c") == 3
-    d["d"] = 5
-    timer.advance(10)
-    assert calls == [[("d", 5)]]
-    d.update(a=1, b=2)
-    d.clear()
-    timer.advance(10)
-    assert len(calls) == 1
-
-
 def test_expired_entries_are_invisible_before_the_reaper_runs(hand_clock):
     calls = []
     with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:

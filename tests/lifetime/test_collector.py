@@ -46,13 +46,6 @@ def test_a_million_pending_tasks_add_no_tracked_objects(make_timer):
     assert len(gc.get_objects()) - before < 1000
 
 
-def test_a_rescheduled_task_stays_untracked(make_timer):
-    timer = make_timer(wheel_size=4)
-    task = timer.call_later(3600, print, [], [])
-    assert task.reschedule(7200)
-    assert not gc.is_tracked(task)
-
-
 @pytest.mark.parametrize("cls", [TimerTask, Subclass])
 def test_tasks_that_close_returns_are_tracked_again(make_timer, cls):
     timer = make_timer(wheel_size=4)

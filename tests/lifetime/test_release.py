@@ -137,24 +137,6 @@ def test_the_task_is_released_before_its_callback_runs(make_by_hand, hand_clock,
     assert seen == [(None, None, None)]
 
 
-@pytest.mark.parametrize("ending", ["cancel", "expire"])
-def test_a_batch_releases_its_callback_with_its_last_timer(make_by_hand, hand_clock, no_gc, ending):
-    timer = make_by_hand()
-    thing = Thing()
-    alive = weakref.ref(thing)
-    batch = timer.call_many(array("q", [10, 20]), thing.method)
-    del thing
-    hand_clock.ms += 10
-    timer.advance_clock(0)
-    assert alive() is not None and batch.pending == 1
-    if ending == "cancel":
-        assert batch.cancel() == 1
-    else:
-        hand_clock.ms += 10
-        timer.advance_clock(0)
-    assert alive() is None and batch.callback is None
-
-
 def test_a_periodic_task_releases_its_callback_at_cancel(make_by_hand, hand_clock, no_gc):
     timer = make_by_hand()
     for in_the_callback in (False, True):

@@ -185,15 +185,6 @@ def test_cancel_after_the_completion_reports_no_error(purgatory):
     assert reported == []
 
 
-def test_asyncio_wait_for_cancels_the_wait(real_purgatory):
-    async def main():
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(real_purgatory.wait(["key"], lambda: False, 600), 0.01)
-        assert (real_purgatory.watched, real_purgatory.num_delayed) == (0, 0)
-
-    asyncio.run(main())
-
-
 def test_exception_of_the_predicate_is_raised_in_the_waiter(purgatory, errors):
     armed = []
 

@@ -5,22 +5,6 @@ import time
 import pytest
 
 
-def test_check_completes_an_operation_whose_condition_holds(purgatory, flagged):
-    first, second = flagged(), flagged()
-    assert purgatory.try_complete_else_watch(first, ["test1"]) is False
-    assert purgatory.check_and_complete("test1") == 0
-    assert purgatory.try_complete_else_watch(second, ["test2"]) is False
-    assert purgatory.check_and_complete("test2") == 0
-    first.completable = True
-    assert purgatory.check_and_complete("test2") == 0
-    assert purgatory.check_and_complete("test1") == 1
-    assert purgatory.check_and_complete("test1") == 0
-    second.completable = True
-    assert purgatory.check_and_complete("test2") == 1
-    assert purgatory.check_and_complete("test2") == 0
-    assert first.calls == second.calls == ["on_complete"]
-
-
 @pytest.mark.parametrize("given_timer", [False, True])
 def test_completed_operations_leave_the_timer_at_once_and_the_lists_at_a_check(
     make_purgatory, timer, flagged, given_timer

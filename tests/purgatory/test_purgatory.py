@@ -137,15 +137,6 @@ def test_cancelled_timeout_leaves_the_operation_watched(purgatory, timer, flagge
     assert purgatory.stats()[1:4] == (0, 1, 0)
 
 
-@pytest.mark.parametrize("delay_ms", [0, -5])
-def test_zero_timeout_expires_at_the_next_dispatch(purgatory, timer, flagged, delay_ms):
-    operation = flagged(delay_ms)
-    assert not purgatory.try_complete_else_watch(operation, ["key"])
-    assert not operation.is_completed
-    timer.advance(0)
-    assert operation.calls == ["on_complete", "on_expiration"]
-
-
 def test_close_returns_operations_by_deadline_and_leaves_the_timer_open(timer, flagged):
     purgatory = DelayedOperationPurgatory("closing", timer)
     other = timer.call_later(5, int)
@@ -201,14 +192,6 @@ def test_close_during_cancel_for_key_returns_each_operation_once(purgatory, flag
     assert not purgatory.try_complete_else_watch(operation, ["key"])
     returned.extend(purgatory.cancel_for_key("key"))
     assert returned == [operation]
-
-
-def test_close_drops_entries_of_completed_operations(purgatory, flagged):
-    operation = flagged()
-    assert not purgatory.try_complete_else_watch(operation, ["key", "other"])
-    operation.completable = True
-    assert purgatory.check_and_complete("key") == 1 and purgatory.watched == 1
-    assert purgatory.close() == [] and purgatory.watched == 0
 
 
 def test_owned_timer_has_the_name_and_is_closed_with_the_purgatory(flagged):

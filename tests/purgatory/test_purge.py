@@ -34,47 +34,6 @@ def test_completion_that_exceeds_the_interval_purges(make_purgatory, timer, flag
     assert purgatory.stats() == (0, 0, 15, 0, 45)
 
 
-def test_purge_interval_zero_purges_at_each_completion(make_purgatory, timer, flagged):
-    purgatory = make_purgatory(timer, purge_interval=0)
-    operations = [flagged(), flagged()]
-    for operation in operations:
-        purgatory.try_complete_else_watch(operation, ["a", "b"])
-    complete(operations[:1])
-    assert purgatory.watched == 2
-
-
-def test_timeouts_count_towards_the_purge_interval(make_purgatory, timer, flagged):
-    purgatory = make_purgatory(timer, purge_interval=10)
-    for delay_ms in range(1, 12):
-        purgatory.try_complete_else_watch(flagged(delay_ms), [delay_ms, "all"])
-    timer.advance(0.01)
-    assert purgatory.watched == 22
-    timer.advance(0.001)
-    assert purgatory.watched == 0
-    assert purgatory.stats() == (0, 0, 11, 11, 22)
-
-
-def test_purge_keeps_waiting_operations_in_order(make_purgatory, timer, flagged):
-    purgatory = make_purgatory(timer, purge_interval=0)
-    order = []
-
-    class Ordered(flagged):
-        def on_complete(self):
-            order.append(self.number)
-
-    operations = []
-    for number in range(10):
-        operations.append(Ordered())
-        operations[-1].number = number
-        purgatory.try_complete_else_watch(operations[-1], ["key"])
-    complete(operations[::3])
-    order.clear()
-    for operation in operations:
-        operation.completable = True
-    assert purgatory.check_and_complete("key") == 6
-    assert order == [1, 2, 4, 5, 7, 8]
-
-
 def test_keys_of_empty_lists_are_dropped(make_purgatory, timer, flagged):
     purgatory = make_purgatory(timer, purge_interval=10)
     for number in range(1000):

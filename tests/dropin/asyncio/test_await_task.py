@@ -161,21 +161,6 @@ def test_deleted_timer_ends_the_wait():
     on_loop(main())
 
 
-def test_await_in_virtual_time():
-    async def main():
-        timer = ManualTimer()
-        waiting = await until_awaited(timer.call_later(5, timer.time))
-        failing = await until_awaited(timer.call_later(5, fail))
-        timer.advance(10)
-        assert await waiting == 5
-        with pytest.raises(ZeroDivisionError):
-            await failing
-        assert await asyncio.wait_for(until_awaited(timer.call_later(1, int)), 5)
-        timer.close()
-
-    on_loop(main())
-
-
 def test_several_waiters_get_the_result_and_one_may_give_up():
     async def main():
         timer = ManualTimer()

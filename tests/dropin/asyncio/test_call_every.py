@@ -151,26 +151,6 @@ def test_ticks_do_not_drift(virtually):
     assert all(abs(at - (number + 1) / 3) < 0.0011 for number, at in enumerate(seen))
 
 
-def test_runs_never_overlap(run):
-    async def main():
-        inside, most, count = 0, 0, 0
-
-        async def slow():
-            nonlocal inside, most, count
-            inside += 1
-            most = max(most, inside)
-            await asyncio.sleep(0.007)
-            inside -= 1
-            count += 1
-
-        async with call_every(0.002, slow, missed_ticks="burst"):
-            while count < 5:
-                await asyncio.sleep(0.005)
-        return most
-
-    assert run(main()) == 1
-
-
 def test_exception_is_reported_and_does_not_end_the_series(virtually):
     async def main():
         async def fail():

@@ -1,8 +1,6 @@
 """Ctrl-C at any line of the drop-ins loses nothing and leaves no lock taken."""
 
-import signal
 import threading
-import time
 
 import pytest
 
@@ -54,33 +52,6 @@ def test_wait_of_a_latch():
         assert not other.is_alive()
 
     assert interrupt_each_line(scenario, LATCH) > 3
-
-
-def test_signals_during_the_wait_of_a_latch():
-    class Interrupted(Exception):
-        pass
-
-    def interrupt(*_):
-        raise Interrupted
-
-    usual = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        give_up = time.monotonic() + 2
-        while time.monotonic() < give_up:
-            latch = Latch()
-            setter = threading.Timer(0.0005, latch.set)
-            setter.start()
-            try:
-                signal.setitimer(signal.ITIMER_REAL, 0.0004)
-                latch.wait()
-                signal.setitimer(signal.ITIMER_REAL, 0)
-            except Interrupted:
-                pass
-            setter.join()
-            assert latch.wait(PATIENCE_S)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, usual)
 
 
 def test_a_pool_counts_its_threads_exactly():

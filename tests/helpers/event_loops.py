@@ -22,3 +22,17 @@ def loop_and_timers(kind, base=asyncio.SelectorEventLoop):
     """
     loop = (wheel_loop(base) if kind == "hwheel" else base)()
     return loop, Timeouts(loop) if kind == "Timeouts" else loop
+
+
+class LoopWithoutFiles(asyncio.BaseEventLoop):
+    """A loop that is its own selector. Subclasses have time() and select(timeout)."""
+
+    def __init__(self):
+        super().__init__()
+        self._selector = self
+
+    def _process_events(self, events):
+        pass
+
+    def _write_to_self(self):
+        pass

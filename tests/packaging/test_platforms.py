@@ -69,11 +69,8 @@ def test_no_other_file_depends_on_a_system_or_a_compiler():
     ("file", "line"),
     [
         ("native.h", "#include <sys/eventfd.h>"),
-        ("native.h", "static inline int leading(long x) { return __builtin_clzl(x); }"),
         ("native.h", "#ifdef __linux__\n#endif"),
-        ("_core.pxd", 'cdef extern from "<pthread.h>" nogil:\n    pass'),
         ("timer/ready.pxi", "from posix.unistd cimport close"),
-        ("timer/clock.pxi", "cdef timespec now"),
         ("loop/clock.pxi", "clock_gettime(1, NULL)"),
     ],
 )

@@ -5,7 +5,6 @@ than with asyncio by more than the resolution. `true_s` is the time that passes.
 changes while the loop waits.
 """
 
-import asyncio
 import math
 import sys
 from collections import deque
@@ -16,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import hwheel_core
-from event_loops import loop_and_timers
+from event_loops import LoopWithoutFiles, loop_and_timers
 from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
 from sampling import search_settings, seeded_random
 
@@ -32,16 +31,16 @@ class Seconds(float):
         return Seconds(float(self) + other)
 
 
-class MovedLoop(asyncio.BaseEventLoop):
-    """A loop without files that does not wait. `script` holds (true time, action)."""
+class MovedLoop(LoopWithoutFiles):
+    """A loop that does not wait. `script` holds (true time, action)."""
+
+    true_s = 1000.0
+    offset_s = 0.0
+    says = None  # instead of the time
 
     def __init__(self):
-        self.true_s = 1000.0
-        self.offset_s = 0.0
-        self.says = None  # instead of the time
-        self.script = deque()
         super().__init__()
-        self._selector = self
+        self.script = deque()
         self.set_exception_handler(self.note)
         self.errors = []
 
@@ -63,12 +62,6 @@ class MovedLoop(asyncio.BaseEventLoop):
         while self.script and self.script[0][0] <= self.true_s:
             self.script.popleft()[1]()
         return ()
-
-    def _process_events(self, events):
-        pass
-
-    def _write_to_self(self):
-        pass
 
     def run_until(self, true_s):
         self.script.append((true_s, int))

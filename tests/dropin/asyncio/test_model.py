@@ -7,13 +7,12 @@ All deadlines differ and are multiples of the tick. asyncio guarantees no order 
 the timers of one tick at the last of their deadlines.
 """
 
-import asyncio
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hwheel_core
+from event_loops import LoopWithoutFiles
 from hwheel.asyncio import wheel_loop
 from sampling import search_settings
 
@@ -35,13 +34,10 @@ def programs(*operations):
     return st.lists(st.lists(st.one_of(*operations), max_size=6), min_size=1, max_size=30)
 
 
-class JumpingLoop(asyncio.BaseEventLoop):
-    """A loop without files whose clock jumps to the next deadline when the loop is idle."""
+class JumpingLoop(LoopWithoutFiles):
+    """A loop whose clock jumps to the next deadline when the loop is idle."""
 
-    def __init__(self):
-        self.now = 1000.0
-        super().__init__()
-        self._selector = self
+    now = 1000.0
 
     def time(self):
         return self.now
@@ -50,12 +46,6 @@ class JumpingLoop(asyncio.BaseEventLoop):
         assert timeout is not None, "nothing to do, and nothing to wait for"
         self.now += timeout
         return ()
-
-    def _process_events(self, events):
-        pass
-
-    def _write_to_self(self):
-        pass
 
 
 WheelJumpingLoop = wheel_loop(JumpingLoop)

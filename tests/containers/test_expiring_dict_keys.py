@@ -136,6 +136,40 @@ def test_comparison_that_changes_the_dict_keeps_it_consistent(timer, make, seed)
     assert len(d) == 0 and [*d] == []
 
 
+def again(d, first):
+    del d[first]
+    d[first] = "again"
+
+
+@pytest.mark.parametrize(
+    "meddle",
+    [
+        lambda d, first: d.set(HookedKey(3), "by the comparison"),
+        lambda d, first: d.update({HookedKey(3): "by the comparison"} | {i: i for i in range(40)}),  # the table grows
+        lambda d, first: (d.update({i: i for i in range(40)}), again(d, first)),
+        again,
+    ],
+)
+@pytest.mark.parametrize("at", range(3))
+def test_key_is_present_once_although_a_comparison_changes_the_dict(make, meddle, at):
+    d = make(10)
+    first = HookedKey(1)
+    d[first] = "first"
+    d[HookedKey(2)] = "second"
+    comparisons = iter(range(100))
+
+    def meddle_once():
+        if next(comparisons) == at:
+            meddle(d, first)
+
+    for number in 3, 2:
+        comparisons = iter(range(100))
+        HookedKey.hook = meddle_once
+        d[HookedKey(number)] = "in the end"
+        HookedKey.hook = None
+        assert d.pop(HookedKey(number)) == "in the end" and HookedKey(number) not in d
+
+
 def test_setdefault_is_atomic_for_colliding_keys(make, many_switches):
     d = make(10)
     d[HookedKey(-1)] = None

@@ -11,12 +11,12 @@ from allocation_failures import END_S, FAR_MS, no_faults, print_nothing, scenari
 from hwheel import ManualTimer, TimerTask, TimingWheel
 
 
-def adds(name, add, *, to=lambda world: world.timer, runs=1):
+def adds(name, add, *, to=lambda world, ran: world.timer, runs=1):
     """Register a scenario for an add: the callback runs so many times, or never if the add raised."""
 
     def prepare(world):
         ran = deque()
-        operate = functools.partial(add, to(world), ran)
+        operate = functools.partial(add, to(world, ran), ran)
         world.later(0.002)
 
         def check(error):
@@ -47,7 +47,7 @@ adds("new_group", lambda timer, ran: timer.group().call_later(0.003, ran.append,
 
 
 def adds_to_group(name, add, runs=1):
-    adds(name, add, to=lambda world: world.timer.group(), runs=runs)
+    adds(name, add, to=lambda world, ran: world.timer.group(), runs=runs)
 
 
 adds_to_group("group_call_later", lambda group, ran: group.call_later(0.003, ran.append, 1))
@@ -56,18 +56,12 @@ adds_to_group("group_call_with_two", lambda group, ran: group.call_later(1, prin
 
 
 def adds_task(name, delay_ms):
-    def prepare(world):
-        ran = deque()
-        world.later(0.002)
-
-        def check(error):
-            world.timer.advance(END_S)
-            if len(ran) != (error is None):
-                yield f"it ran {len(ran)} times after {error!r}"
-
-        return functools.partial(world.timer.add, TimerTask(delay_ms, ran.append, 1)), check
-
-    scenario(prepare, name)
+    """Register a scenario for add() of a task that exists already."""
+    adds(
+        name,
+        lambda held, ran: held[0].add(held[1]),
+        to=lambda world, ran: (world.timer, TimerTask(delay_ms, ran.append, 1)),
+    )
 
 
 adds_task("add", 5)
@@ -91,24 +85,6 @@ def group_cancel(world):
 
 
 @scenario
-def group_call_every(world):
-    group, ran, made = world.timer.group(), deque(maxlen=3), [None]
-
-    def add():
-        made[0] = group.call_every(0.5, ran.append, 1)
-
-    def check(error):
-        if len(group) != (error is None):
-            yield f"{len(group)} in the group after {error!r}"
-        world.timer.advance(0.6)
-        if len(ran) != (error is None):
-            yield f"ran {len(ran)} times after {error!r}"
-        group.close()
-
-    return add, check
-
-
-@scenario
 def advance_group(world):
     """An expired task that cannot be dispatched without memory is a member of its group again."""
     group, ran = world.timer.group(), deque(maxlen=8)
@@ -125,16 +101,18 @@ def advance_group(world):
     return lambda: world.timer.advance(0.65), check
 
 
-def adds_periodic(name, **terms):
+def adds_periodic(name, *, in_group=False, **terms):
     def prepare(world):
-        ran = deque(maxlen=3)
+        ran, group = deque(maxlen=3), world.timer.group()
         world.later(0.002)
         made = [None]
 
         def add():
-            made[0] = world.timer.call_every(0.5, ran.append, 1, **terms)
+            made[0] = (group if in_group else world.timer).call_every(0.5, ran.append, 1, **terms)
 
         def check(error):
+            if len(group) != (in_group and error is None):
+                yield f"{len(group)} in the group after {error!r}"
             world.timer.advance(0.6)
             if len(ran) != (error is None):
                 yield f"ran {len(ran)} times after {error!r}"
@@ -147,6 +125,7 @@ def adds_periodic(name, **terms):
 
 
 adds_periodic("call_every")
+adds_periodic("group_call_every", in_group=True)
 adds_periodic("call_every_with_terms", slack=0.01, jitter=0.01, random=random.Random(7), max_lateness=1)
 
 

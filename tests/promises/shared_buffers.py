@@ -77,60 +77,40 @@ class AddCase(Case):
         batch.cancel()
 
 
-class CancelCase(Case):
-    def __init__(self, valid):
-        super().__init__(self.cancel, valid)
-        self.timer = hwheel.ManualTimer()
-        self.delays_ms = few()
+class BatchCase(Case):
+    """Calls use(batch, lent) with a new batch, whose timers stay pending if `keeps` is true."""
 
-    def cancel(self, indices):
-        batch = self.timer.call_many(self.delays_ms, list)
+    def __init__(self, use, valid, *, keeps=True):
+        super().__init__(self.change_batch, valid)
+        self.timer = hwheel.ManualTimer()
+        self.use, self.keeps = use, keeps
+
+    def change_batch(self, lent):
+        batch = self.timer.call_many(few(), list)
         try:
-            batch.cancel(indices)
+            self.use(batch, lent)
         finally:
             self.check()
             assert len(batch.indices()) == batch.pending
+            assert not self.keeps or batch.pending == ROWS
             batch.cancel()
 
 
-class RescheduleCase(Case):
-    """Changes either the indices or the delays of a batch."""
+def extend_case():
+    random = seeded_random(5)
 
-    def __init__(self, valid, *, of_delays):
-        super().__init__(self.reschedule, valid)
-        self.timer = hwheel.ManualTimer()
-        self.of_delays = of_delays
+    def extend(batch, delays_ms):
+        assert batch.extend(delays_ms) == range(ROWS, 2 * ROWS)
+        if random.random() < 0.5:
+            case.timer.advance(0.5)
+        assert batch.extend(delays_ms, list) == range(2 * ROWS, 3 * ROWS)
 
-    def reschedule(self, lent):
-        batch = self.timer.call_many(few(), list)
-        try:
-            if self.of_delays:
-                batch.reschedule(None, lent)
-            else:
-                batch.reschedule(lent, 7)
-        finally:
-            self.check()
-            assert len(batch.indices()) == batch.pending == ROWS
-            batch.cancel()
+    case = BatchCase(extend, few(), keeps=False)
+    return case
 
 
-class ExtendCase(Case):
-    def __init__(self):
-        super().__init__(self.extend, few())
-        self.timer = hwheel.ManualTimer()
-        self.random = seeded_random(5)
-
-    def extend(self, delays_ms):
-        batch = self.timer.call_many(few(), list)
-        try:
-            assert batch.extend(delays_ms) == range(ROWS, 2 * ROWS)
-            if self.random.random() < 0.5:
-                self.timer.advance(0.5)
-            assert batch.extend(delays_ms, list) == range(2 * ROWS, 3 * ROWS)
-        finally:
-            self.check()
-            assert len(batch.indices()) == batch.pending
-            batch.cancel()
+def cancel_case(indices):
+    return BatchCase(lambda batch, lent: batch.cancel(lent), indices, keeps=False)
 
 
 def lateness(counts):
@@ -176,11 +156,11 @@ def placed(times_ms):
 
 CASES = {
     "call_many": AddCase,
-    "extend": ExtendCase,
-    "cancel in order": lambda: CancelCase(ascending()),
-    "cancel anywhere": lambda: CancelCase(shuffled()),
-    "reschedule anywhere": lambda: RescheduleCase(shuffled(), of_delays=False),
-    "reschedule by delays": lambda: RescheduleCase(few(), of_delays=True),
+    "extend": extend_case,
+    "cancel in order": lambda: cancel_case(ascending()),
+    "cancel anywhere": lambda: cancel_case(shuffled()),
+    "reschedule anywhere": lambda: BatchCase(lambda batch, lent: batch.reschedule(lent, 7), shuffled()),
+    "reschedule by delays": lambda: BatchCase(lambda batch, lent: batch.reschedule(None, lent), few()),
     "survivors": lambda: Case(rows(hwheel_core.survivors), shuffled(), ones(), few()),
     "survivors, repeated rows": lambda: Case(rows(hwheel_core.survivors), few(), ones(), few(), few()),
     "group": lambda: Case(whole_groups, few(), shuffled()),

@@ -6,8 +6,6 @@ from array import array
 from collections import Counter
 from functools import partial
 
-import pytest
-
 import hwheel_core
 from hwheel import TimerBatch, TimerTask
 from sampling import seeded_random
@@ -166,31 +164,3 @@ def test_each_task_and_batch_index_has_exactly_one_outcome(make_timer, executor,
     assert stats.expired == len(ledger.ran) + sum(len(one.ran) for one in ledgers)
     assert stats.cancelled == len(ledger.cancelled) + sum(one.cancelled for one in ledgers)
     assert stats.added == stats.expired + stats.cancelled + len(task_tokens) + sum(map(len, remaining.values()))
-
-
-@pytest.mark.parametrize("cancel_at", ["the expiry", "a random time near the expiry"])
-def test_batch_cancelled_while_it_expires_has_one_outcome_for_each_index(
-    make_timer, executor, many_switches, cancel_at
-):
-    """Half of each batch expires while the whole batch is cancelled, and only the timer refers to the batch."""
-    dice = seeded_random(1)
-    reported = []
-    timer = make_timer(executor=executor, on_error=lambda source, error: reported.append(error))
-    ledgers = []
-    for _ in range(200):
-        ledger = BatchLedger(400)
-        batch = timer.call_many(array("q", [2] * 200 + [FAR_OFF_MS] * 200), ledger.on_due)
-        ledgers.append(ledger)
-        if cancel_at == "a random time near the expiry":
-            time.sleep(dice.uniform(0.0015, 0.0035))
-        else:
-            while batch.pending == 400:  # drops when the indices are taken, before the callback runs
-                pass
-        ledger.cancelled += batch.cancel()
-        del batch
-    timer.close()
-    if hasattr(executor, "shutdown"):
-        executor.shutdown(wait=True)
-    assert [len(one.ran) + one.cancelled for one in ledgers] == [400] * len(ledgers)
-    assert reported == []
-    assert len(timer) == 0

@@ -34,35 +34,10 @@ class Unusual:
         return self.answer
 
 
-class Raising(Future):
-    def add_done_callback(self, function):
-        raise OSError("no callbacks")
-
-
 def done_future():
     future = Future()
     future.set_result(None)
     return future
-
-
-def cancelled_future():
-    future = Future()
-    future.cancel()
-    return future
-
-
-@pytest.mark.parametrize("answer", [None, 5, "text", object(), done_future(), cancelled_future(), Raising()])
-def test_any_return_value_of_submit_is_accepted(make_timer, eventually, answer):
-    timer = make_timer(executor=Unusual(answer), on_error=lambda *_: None)
-    ran, every = [], []
-    for i in range(20):
-        timer.call_later(i / 1000, ran.append, i)
-    timer.call_many(array("q", [5, 6]), lambda indices: ran.extend(100 + i for i in indices))
-    periodic = timer.call_every(0.005, every.append, 1)
-    eventually(lambda: len(ran) == 22 and len(every) > 3)
-    assert sorted(ran) == [*range(20), 100, 101]
-    assert periodic.cancel()
-    assert timer.close() == []
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt, SystemExit, GeneratorExit])

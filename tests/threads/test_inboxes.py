@@ -28,38 +28,6 @@ def put_reaper_to_sleep(timer, until_s):
     return first
 
 
-@pytest.mark.parametrize("threads", [2, 3, 11])
-def test_tasks_of_one_tick_run_in_the_order_of_adds_across_threads(make_timer, ordered_executor, eventually, threads):
-    """Each add begins after the previous add, of another thread, has returned."""
-    timer = make_timer(executor=ordered_executor)
-    for lead_s in (0.3, 1.2, 5, 20):  # retried with more time on a busy machine
-        ran = []
-        when_s = timer.time() + lead_s
-        put_reaper_to_sleep(timer, when_s)
-        turns = deque(range(40 * threads))
-        may_go = [threading.Semaphore(0) for _ in range(threads)]
-
-        def add(number, when_s=when_s, ran=ran, turns=turns, may_go=may_go):
-            while True:
-                may_go[number].acquire()
-                if turns:
-                    turn = turns.popleft()
-                    timer.call_at(when_s, ran.append, turn)
-                    may_go[turn % 7 % threads].release()
-                else:
-                    for other in may_go:
-                        other.release()
-                    return
-
-        may_go[0].release()
-        run_concurrently(*[partial(add, number) for number in range(threads)])
-        if timer.time() < when_s:
-            break
-        timer = make_timer(executor=ordered_executor)
-    eventually(lambda: len(ran) == 40 * threads)
-    assert ran == [*range(40 * threads)]
-
-
 def test_adds_that_take_the_lock_run_after_earlier_adds(make_timer, eventually):
     """Adds to a group and reschedules take the lock, in contrast to plain adds of other threads."""
     timer = make_timer(executor="inline")

@@ -76,24 +76,6 @@ def test_reading_a_batch_while_it_is_cancelled_and_closed():
         assert left + sum(cancelled) == 2000
 
 
-def test_concurrent_advance_of_a_manual_timer_is_refused():
-    """The thread that was not refused runs everything."""
-    timer, ran, refused = ManualTimer(), [], []
-    for at in range(100):
-        timer.call_later(at / 1000, ran.append, at)
-
-    def advance():
-        try:
-            timer.advance(1)
-        except RuntimeError:
-            refused.append(True)
-
-    run_concurrently(advance, advance)
-    assert ran == [*range(100)]
-    assert len(refused) <= 1
-    timer.close()
-
-
 def test_overflow_wheel_is_the_same_object_in_all_threads():
     for _ in range(50):
         wheel, views = TimingWheel(1, 2), []

@@ -7,6 +7,7 @@ import warnings
 from array import array
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from hwheel import ExpiringDict, ManualTimer, SystemTimer, TimerBatch, TimerClosed, TimerTask, TimingWheel
@@ -36,6 +37,12 @@ MISSED = [(None, ValueError), ("SKIP", ValueError), (5, ValueError), (["skip"], 
 TIMEOUT = [(True, TypeError), ("5", TypeError), ([5], TypeError), (-1, ValueError), (-0.5, ValueError),
            (NAN, ValueError), (-INF, ValueError)]
 LATENESS = [*LENGTH_S[1:], (0, ValueError), (0.0, ValueError), (1e-12, ValueError)]     # None means no limit
+OTHER_BUFFERS = [(array("i", [5, 5]), TypeError), (np.zeros((2, 2), "q"), TypeError),
+                 (array("q", [5, 2**63 - 1]), OverflowError)]
+DELAYS_OF_TWO = [(1.5, TypeError), (np.float64(1.5), TypeError), ("5", TypeError), (True, TypeError), (None, TypeError),
+                 ([5, 5], TypeError), *OTHER_BUFFERS, (array("q", [5]), ValueError), (array("q", [5] * 3), ValueError),
+                 (TOO_LARGE, OverflowError), (2**63 - 1, OverflowError)]
+NO_CONTEXT = [(5, TypeError)]
 NO_SOURCE = [(5, TypeError), ("random", TypeError), (print, TypeError)]
 # fmt: on
 
@@ -75,6 +82,7 @@ class Stage:
         self.pending = self.timer.add(TimerTask(50, print))
         self.timer.call_later(7, print)
         self.batch = self.timer.call_many(array("q", [5, 500]), print)
+        self.group = self.timer.group()
         self.wheel = TimingWheel(start_ms=1000)
         self.in_wheel = TimerTask(30, print)
         self.wheel.add(self.in_wheel, 1030)
@@ -88,7 +96,8 @@ class Stage:
             self.timer.time(),
             self.timer.closed,
             self.timer.pending(),
-            list(self.batch.indices()),
+            (len(self.batch), list(self.batch.indices())),
+            len(self.group),
             self.wheel.snapshot(),
             len(self.wheel),
             self.wheel.next_expiration_ms,
@@ -126,7 +135,26 @@ CALLS = cases(
     ),
     ("call_every", "jitter", lambda stage, value: stage.timer.call_every(1, print, jitter=value), LENGTH_S),
     ("call_every", "random", lambda stage, value: stage.timer.call_every(1, print, random=value), NO_SOURCE),
+    *(
+        (f"group.{name}", argument, lambda stage, value, name=name: getattr(stage.group, name)(value, print), SECONDS)
+        for name, argument in [("call_later", "delay"), ("call_at", "when"), ("call_every", "interval")]
+    ),
+    *(
+        (f"group.{name}", "callback", lambda stage, value, name=name: getattr(stage.group, name)(1, value), CALLBACK)
+        for name in ("call_later", "call_at", "call_every")
+    ),
+    ("group.call_every", "interval", lambda stage, value: stage.group.call_every(value, print), [(0, ValueError)]),
+    (
+        "group.call_every",
+        "missed_ticks",
+        lambda stage, value: stage.group.call_every(1, print, missed_ticks=value),
+        MISSED,
+    ),
+    ("group.call_later", "context", lambda stage, value: stage.group.call_later(1, print, context=value), NO_CONTEXT),
     ("call_many", "delays_ms", lambda stage, value: stage.timer.call_many(value, print), BUFFER),
+    ("extend", "delays_ms", lambda stage, value: stage.batch.extend(value), [*BUFFER, *OTHER_BUFFERS]),
+    ("extend", "callback", lambda stage, value: stage.batch.extend(array("q", [5]), value), CALLBACK[1:]),
+    ("batch.reschedule", "delays_ms", lambda stage, value: stage.batch.reschedule([0, 1], value), DELAYS_OF_TWO),
     ("call_many", "callback", lambda stage, value: stage.timer.call_many(array("q", [5]), value), CALLBACK),
     ("advance", "seconds", lambda stage, value: stage.timer.advance(value), LENGTH_S),
     ("advance_to", "when", lambda stage, value: stage.timer.advance_to(value), LENGTH_S),

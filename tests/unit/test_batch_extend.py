@@ -128,32 +128,6 @@ def test_full_timer_refuses_the_whole_extension(ran):
     assert ran == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(
-    ("delays_ms", "callback", "error"),
-    [
-        (5, None, TypeError),
-        ("5", None, TypeError),
-        (None, None, TypeError),
-        ([5, 5], None, TypeError),
-        (array("i", [5, 5]), None, TypeError),
-        (np.zeros((2, 2), "q"), None, TypeError),
-        (array("q", [5, 2**63 - 1]), None, OverflowError),
-        (array("q", [5]), 5, TypeError),
-        (array("q", [5]), "print", TypeError),
-    ],
-)
-def test_bad_input_adds_nothing(ran, delays_ms, callback, error):
-    timer = ManualTimer(start_ms=1)
-    batch = timer.call_many(int64s(10, 20), ran.extend)
-    before = timer.stats()
-    with pytest.raises(error):
-        batch.extend(delays_ms, callback)
-    assert timer.stats() == before
-    assert (len(batch), batch.pending) == (2, 2)
-    timer.advance(1)
-    assert ran == [0, 1]
-
-
 def test_extend_after_close_is_refused():
     for timer in (ManualTimer(), SystemTimer(clock=lambda: 5.0)):
         batch = timer.call_many(int64s(1000, 500), print)

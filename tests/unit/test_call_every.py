@@ -267,14 +267,6 @@ def test_zero_jitter_draws_nothing(ran):
     task.cancel()
 
 
-@pytest.mark.parametrize("source", [5, "random", random.random, object()])
-def test_random_must_have_a_method_random(source):
-    timer = ManualTimer()
-    with pytest.raises(TypeError, match="must have a method random"):
-        timer.call_every(1, int, jitter=1, random=source)
-    assert len(timer) == 0
-
-
 def test_jitter_and_slack_together(ran):
     timer = ManualTimer()
     task = timer.call_every(0.1, times_of(timer, ran), jitter=0.04, slack=0.02, random=Draws(0.5))

@@ -129,41 +129,6 @@ def test_task_of_a_group_cannot_be_added_again():
     assert len(group) == len(timer) == 0
 
 
-@pytest.mark.parametrize("add", ["call_later", "call_at", "call_every"])
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ((None, print), TypeError),
-        (("1", print), TypeError),
-        ((True, print), TypeError),
-        ((float("nan"), print), ValueError),
-        ((float("inf"), print), ValueError),
-        ((1e300, print), OverflowError),
-        ((2**63, print), OverflowError),
-        ((1, None), TypeError),
-        ((1, "print"), TypeError),
-        ((1,), TypeError),
-        ((), TypeError),
-    ],
-)
-def test_bad_input_changes_nothing(add, arguments, error):
-    timer, group = timer_and_group()
-    with pytest.raises(error):
-        getattr(group, add)(*arguments)
-    assert (len(group), len(timer), timer.stats().added) == (0, 0, 0)
-
-
-def test_bad_keyword_changes_nothing():
-    timer, group = timer_and_group()
-    with pytest.raises(TypeError, match="context"):
-        group.call_later(1, print, context=5)
-    with pytest.raises(ValueError, match="missed"):
-        group.call_every(1, print, missed_ticks="never")
-    with pytest.raises(ValueError, match="interval"):
-        group.call_every(0, print)
-    assert len(group) == len(timer) == 0
-
-
 def test_callback_runs_in_the_given_context(ran):
     timer, group = timer_and_group()
     variable = ContextVar("variable", default="empty")

@@ -1,4 +1,4 @@
-"""Record a log of real HTTP requests on the loopback: requests.jsonl, for `hwheel demo --log` and `hwheel tune`.
+"""Record a log of real HTTP requests on the loopback: requests.jsonl, for `hwheel tune`.
 
     python examples/record_requests.py [--requests N] [--rate R] [--seed S] [--out FILE]
 

@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hwheel.cli.common import MAX_WHEEL_SIZE, CommandError, add_subcommand, positive_number, ratio, whole_number
@@ -15,12 +14,11 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from hwheel.cli.demo.drive import Request, Run, Workload
+    from hwheel.cli.demo.drive import Run, Workload
     from hwheel.cli.demo.engines import Engine
 
 ADD_PHASE_S = 7.0  # the whole demo takes about 20 s
 PEER_S = 1.0  # the time that a peer's workload is shortened to
-DEFAULTS = {"count": 200_000, "rate": None, "cancel_ratio": 0.95, "timeout_ms": [1000.0, 10_000.0], "seed": 0}
 
 DESCRIPTION = """\
 Runs request timeouts on a SystemTimer: requests start at a steady rate, and
@@ -37,12 +35,6 @@ examples:
   hwheel demo --cancel-ratio 0 --timeout-ms 100 2000   every timer expires
   hwheel demo --tick-ms 100 --wheel-size 20            a coarse, small wheel
   hwheel demo --live /tmp/demo.sock                    for hwheel top
-  hwheel demo --log examples/requests.jsonl            a recorded log
-
-A log has one request in each row, as JSON lines, CSV, or Parquet, with times
-in ms (see hwheel tune --help):
-  {"start": 12.5, "timeout": 500, "end": 20.1}   completed: cancels its timer
-  {"start": 14.0, "timeout": 500, "end": null}   never completed: expires
 """
 
 NOTES = """\
@@ -59,19 +51,17 @@ The peers ran an even sample of the requests, as large as each can handle, in
 
 
 def add_to(commands: Any) -> None:
-    """Add ``demo`` to the subcommands. No option of a workload has a default, because a log excludes the others."""
+    """Add ``demo`` to the subcommands."""
     help = "compare the timer with its peers on a real workload (about 20 s)"
     parser = add_subcommand(commands, "demo", run, help, (DESCRIPTION, EPILOG))
-    add = parser.add_argument_group("generated workload").add_argument
-    add("--count", metavar="N", type=whole_number(1), help="number of requests (default: 200,000)")
+    add = parser.add_argument_group("workload").add_argument
+    add("--count", metavar="N", type=whole_number(1), default=200_000, help="number of requests (default: 200,000)")
     add("--rate", metavar="R", type=positive_number, help=f"requests per second (default: count / {ADD_PHASE_S:g})")
-    add("--cancel-ratio", metavar="X", type=ratio, help="share of requests that complete in time (default: 0.95)")
-    text = "range of the timeouts (default: 1000 10000)"
-    add("--timeout-ms", metavar=("MIN", "MAX"), nargs=2, type=positive_number, help=text)
-    add("--seed", metavar="N", type=whole_number(0), help="random seed (default: 0)")
-    add = parser.add_argument_group("recorded workload").add_argument
-    add("--log", metavar="FILE", type=Path, help="log of requests")
-    add("--speed", metavar="N", type=positive_number, help="divide all times of the log by N (default: 1)")
+    text = "share of requests that complete in time (default: %(default)s)"
+    add("--cancel-ratio", metavar="X", type=ratio, default=0.95, help=text)
+    range_ms, text = [1000.0, 10_000.0], "range of the timeouts (default: 1000 10000)"
+    add("--timeout-ms", metavar=("MIN", "MAX"), nargs=2, type=positive_number, default=range_ms, help=text)
+    add("--seed", metavar="N", type=whole_number(0), default=0, help="random seed (default: %(default)s)")
     add = parser.add_argument_group("timer").add_argument
     add("--tick-ms", "--tick", metavar="MS", type=whole_number(1), default=1, help="tick (default: %(default)s)")
     size, text = whole_number(2, MAX_WHEEL_SIZE), "buckets per level (default: %(default)s)"
@@ -83,17 +73,7 @@ def add_to(commands: Any) -> None:
 
 
 def check_options(options: argparse.Namespace) -> None:
-    """Fill in the defaults of a generated workload. Raise CommandError if options contradict each other."""
-    if options.log:
-        for name in DEFAULTS:
-            if getattr(options, name) is not None:
-                raise CommandError(f"--{name.replace('_', '-')} cannot be used with --log")
-        return
-    if options.speed is not None:
-        raise CommandError("--speed needs --log")
-    for name, default in DEFAULTS.items():
-        if getattr(options, name) is None:
-            setattr(options, name, default)
+    """Set the rate if it was not given. Raise CommandError if options contradict each other."""
     if options.rate is None:
         options.rate = options.count / ADD_PHASE_S
     shortest_ms, longest_ms = options.timeout_ms
@@ -113,9 +93,8 @@ def run(options: argparse.Namespace) -> int:
     from hwheel.cli.demo.drive import Workload, account, generate
     from hwheel.cli.demo.engines import PEERS, WheelEngine
 
-    requests = read_log(options.log) if options.log else generate(options)
-    speed = options.speed or 1.0
-    workload = Workload(requests, speed)
+    requests = generate(options)
+    workload = Workload(requests)
     make_wheel = partial(WheelEngine, options.tick_ms, options.wheel_size)
     try:
         make_wheel().close()
@@ -128,31 +107,13 @@ def run(options: argparse.Namespace) -> int:
             runs = [drive_on(make_wheel, workload, progress)]
             for peer in PEERS if options.peers else []:
                 sample = requests[:: -(-len(requests) // peer.most)]
-                runs.append(drive_on(peer, Workload(sample, speed * max(1.0, workload.seconds / PEER_S)), progress))
+                runs.append(drive_on(peer, Workload(sample, speed=max(1.0, workload.seconds / PEER_S)), progress))
     print_table(runs, options.tick_ms, console)
     found = account(runs[0].deadlines, runs[0].runs, runs[0].cancels)
     ends = f"{len(requests):,} timers: {len(runs[0].cancels):,} cancelled, {len(runs[0].runs):,} ran"
     text = ", ".join(f"{name} {count:,}" for name, count in found._asdict().items())
     console.print(f"\n{ends}; [bold {'red' if any(found) else 'green'}]{text}[/]")
     return 1 if any(found) else 0
-
-
-def read_log(path: Path) -> "list[Request]":
-    """Read the requests of a log."""
-    require("hwheel demo --log", "tune", without=("rich", "matplotlib"))
-    from hwheel.cli.demo.drive import Request
-    from hwheel.logs.columns import LogColumns, LogError
-    from hwheel.logs.files import read_file
-    from hwheel.replay import NEVER
-
-    try:
-        log, _ = read_file(str(path), LogColumns())
-    except LogError as error:
-        raise CommandError(str(error)) from None
-    if not len(log):
-        raise CommandError(f"{path}: the log has no requests")
-    ends_ms = [None if end_ms == NEVER else end_ms for end_ms in log.ends_ms.tolist()]
-    return [*map(Request, log.starts_ms.tolist(), log.timeouts_ms.tolist(), ends_ms)]
 
 
 def serve(address: str | None) -> AbstractContextManager[object]:
@@ -190,13 +151,11 @@ def drive_on(make_engine: "Callable[[], Engine]", workload: "Workload", progress
 
 def headline(options: argparse.Namespace, workload: "Workload") -> str:
     """Describe the workload and how long it takes."""
-    text = f"{len(workload.timeouts_s):,} requests"
-    if options.log:
-        text += f" from {options.log}" + (f", {options.speed:g} times faster" if options.speed else "")
-    else:
-        shortest_s, longest_s = (ms / 1000 for ms in options.timeout_ms)
-        text += f" at {options.rate:,.0f} per second with timeouts of {shortest_s:g} to {longest_s:g} s"
-        text += f", of which {options.cancel_ratio:.0%} complete in time"
+    shortest_s, longest_s = (ms / 1000 for ms in options.timeout_ms)
+    text = (
+        f"{len(workload.timeouts_s):,} requests at {options.rate:,.0f} per second with timeouts of {shortest_s:g} to "
+        f"{longest_s:g} s, of which {options.cancel_ratio:.0%} complete in time"
+    )
     duration = f"{workload.seconds:.0f} s" + (", then the peers" if options.peers else "")
     return f"{text}; tick {options.tick_ms} ms, {options.wheel_size} buckets per level. About {duration}."
 

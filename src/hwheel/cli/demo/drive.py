@@ -29,24 +29,22 @@ class Workload:
     """The starts and completions of requests in order of time, with all times divided by ``speed``.
 
     Attributes:
-        timeouts_s: The timeout of each request, in order of the starts.
-        times_s: The time of each event, from 0.
+        timeouts_s: The timeout of each request.
+        times_s: The time of each event.
         events: ``(request, whether it completes)`` for each event.
     """
 
     def __init__(self, requests: list[Request], speed: float = 1.0) -> None:
-        requests = sorted(requests, key=lambda request: request.start_ms)
-        first_ms, ms = requests[0].start_ms, 1000.0 * speed
-        events = []
-        for index, request in enumerate(requests):
-            events.append(((request.start_ms - first_ms) / ms, False, index))
-            if request.end_ms is not None:
-                events.append(((request.end_ms - first_ms) / ms, True, index))
-        events.sort()
+        ms = 1000.0 * speed
+        starts = [(request.start_ms / ms, False, index) for index, request in enumerate(requests)]
+        ends = [
+            (request.end_ms / ms, True, index) for index, request in enumerate(requests) if request.end_ms is not None
+        ]
+        events = sorted(starts + ends)
         self.timeouts_s = [request.timeout_ms / ms for request in requests]
         self.times_s = [time_s for time_s, _, _ in events]
         self.events = [(index, completes) for _, completes, index in events]
-        self.seconds = max(request.start_ms + request.timeout_ms - first_ms for request in requests) / ms
+        self.seconds = max(request.start_ms + request.timeout_ms for request in requests) / ms
 
 
 def generate(options: Any) -> list[Request]:

@@ -23,8 +23,7 @@ with at least these columns:
   start    time of the start: a number of ms from any origin, or a timestamp
   timeout  a number of ms, or a duration
   end      time of the cancel, like start; null, or empty in CSV, for never
-hwheel.recorder writes such a log from a running program, and hwheel demo --log
-reads it.
+hwheel.recorder writes such a log from a running program.
 
 examples:
   hwheel tune log/                          a table and a recommendation

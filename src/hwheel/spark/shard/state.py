@@ -88,9 +88,7 @@ class ChunkMap:
 
 # --- the index --------------------------------------------------------------------------------------------------------
 
-FORMAT = 3  # 1 lacked the names of columns and the keys of delivered messages, 2 lacked checksums
-FORMAT_BY_ID = 4  # with by_id; versions of hwheel without by_id refuse it
-
+FORMAT = 4
 DAMAGED = "the index of a shard in the state of this checkpoint is damaged: its checksum does not match"
 
 
@@ -142,7 +140,7 @@ class ShardIndex:
     def to_json(self) -> str:
         """Serialize the index with its checksum."""
         fields = (
-            {"format": FORMAT if self.by_id is None else FORMAT_BY_ID}
+            {"format": FORMAT}
             | vars(self)
             | {
                 "placement": self.placement._asdict(),
@@ -153,8 +151,6 @@ class ShardIndex:
             }
         )
         del fields["delivered_until_ms"]
-        if self.by_id is None:
-            del fields["by_id"]
         return sealed(json.dumps(fields, separators=(",", ":"))[:-1])
 
     @classmethod
@@ -169,11 +165,11 @@ class ShardIndex:
         except (ValueError, TypeError, RecursionError):
             raise ValueError(DAMAGED) from None
         found = fields.pop("format", 1)
-        if found not in (FORMAT, FORMAT_BY_ID):
+        if found != FORMAT:
             raise ValueError(
                 f"the checkpoint was written by another version of hwheel: its state has format {found}, and this "
-                f"version reads {FORMAT} and {FORMAT_BY_ID}. Let the version that wrote it deliver its messages, and "
-                "start with a new checkpoint"
+                f"version reads {FORMAT}. Let the version that wrote it deliver its messages, and start with a new "
+                "checkpoint"
             )
         if sealed(text[:-SEAL_LENGTH]) != text:
             raise ValueError(DAMAGED)
@@ -188,7 +184,7 @@ class ShardIndex:
                 "buckets": entries_of(fields["buckets"]),
                 "delivered": delivered,
                 "delivered_until_ms": until_ms,
-                "by_id": ByIdEntries.of_fields(fields["by_id"]) if found == FORMAT_BY_ID else None,
+                "by_id": fields["by_id"] and ByIdEntries.of_fields(fields["by_id"]),
             }
         )
 

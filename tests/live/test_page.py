@@ -71,7 +71,7 @@ def test_the_page_uses_only_names_of_the_snapshot():
     from hwheel.live.snapshot import Sources, snapshot_of
 
     timer = ManualTimer()
-    snapshot = snapshot_of(Sources([timer]), 0.0)
+    snapshot = snapshot_of(Sources([timer]))
     (shown,) = snapshot["timers"]
     script = PAGE.partition("<script>")[2]
     known = {*snapshot, *shown, *shown["lateness"], *shown["levels"][0]}

@@ -6,15 +6,14 @@ import sys
 import threading
 from array import array
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 
 import hwheel.live
 from hwheel import ManualTimer, SystemTimer
-from hwheel.live.snapshot import Names, Snapshots, Sources
+from hwheel.live.snapshot import Names, Sources
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
-from servers import HTTP_TIMEOUT_S, http_request, live_snapshot
+from servers import http_request, live_snapshot
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Unix sockets")
 COUNTERS = ("added", "expired", "missed", "cancelled", "cascaded", "wakeups", "pending")
@@ -177,36 +176,6 @@ def test_metrics_without_prometheus_client_name_the_extra(serve, monkeypatch):
     answer = http_request(serve(ManualTimer()).address, "/metrics")
     assert answer.status == 501
     assert answer.body.decode().startswith("/metrics needs prometheus_client, which is not installed: pip install")
-
-
-def test_requests_during_a_snapshot_share_the_next_one(monkeypatch, eventually):
-    is_running, proceed = threading.Event(), threading.Event()
-    readings, taken = [], []
-
-    def monotonic():
-        readings.append(None)
-        return float(len(readings))
-
-    def snapshot_of(sources, now):
-        taken.append(now)
-        is_running.set()
-        proceed.wait(HTTP_TIMEOUT_S)
-        return {"number": len(taken)}
-
-    monkeypatch.setattr("hwheel.live.snapshot.time", SimpleNamespace(monotonic=monotonic))
-    monkeypatch.setattr("hwheel.live.snapshot.snapshot_of", snapshot_of)
-    snapshots = Snapshots(Sources([ManualTimer()]))
-    with ThreadPoolExecutor(6) as asking:
-        first = asking.submit(snapshots.take)
-        assert is_running.wait(HTTP_TIMEOUT_S)
-        others = [asking.submit(snapshots.take) for _ in range(5)]
-        try:
-            eventually(lambda: len(readings) == 2 + len(others))
-        finally:
-            proceed.set()
-        assert first.result() == {"number": 1}
-        assert [other.result() for other in others] == [{"number": 2}] * 5
-    assert snapshots.take() == {"number": 3}
 
 
 def test_snapshots_while_timers_work_and_close(serve, many_switches):

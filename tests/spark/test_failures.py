@@ -25,12 +25,6 @@ from hwheel.spark.deliver.sink import DirectoryTakenError
             "the checkpoint is incomplete",
             "a copy",
         ),
-        ("com.fasterxml.jackson.core.io.JsonEOFException: Unexpected end", "the checkpoint is incomplete", "a copy"),
-        (
-            "com.fasterxml.jackson.core.JsonParseException: Unexpected character",
-            "the checkpoint is incomplete",
-            "a copy",
-        ),
         ("[STDS_INVALID_OPTION_VALUE.WITH_MESSAGE] Invalid", "without hold_until_due", "of `hwheel deliver`"),
         ("[STDS_COMMITTED_BATCH_UNAVAILABLE] No committed", "has not completed a batch yet", "try again"),
         ("Python worker exited unexpectedly (crashed). Consider", "was killed or ran out of memory", "--files-a-batch"),

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any, Protocol
 
 from hwheel.extras import MissingExtraError
-from hwheel.live.snapshot import Snapshots
+from hwheel.live.snapshot import Sources, metrics_of, snapshot_of
 from hwheel.version import __version__
 
 PAGE = files("hwheel.live").joinpath("page.html").read_text("utf-8")
@@ -56,7 +56,7 @@ def host_is_ours(host: str | None, own: str) -> bool:
 class Server(Protocol):
     """The part of a server that its handlers use. host: None on a Unix socket."""
 
-    snapshots: Snapshots
+    sources: Sources
 
     @property
     def host(self) -> str | None: ...
@@ -77,10 +77,10 @@ class Handler(BaseHTTPRequestHandler):
         if path in ("/", "/index.html"):
             self.reply(200, "text/html", PAGE.encode())
         elif path == "/live.json":
-            self.reply(200, "application/json", json.dumps(self.server.snapshots.take()).encode())
+            self.reply(200, "application/json", json.dumps(snapshot_of(self.server.sources)).encode())
         elif path == "/metrics":
             try:
-                self.reply(200, "text/plain; version=0.0.4", self.server.snapshots.metrics())
+                self.reply(200, "text/plain; version=0.0.4", metrics_of(self.server.sources))
             except MissingExtraError as error:
                 self.reply(501, "text/plain", f"{error}\n".encode())
         else:

@@ -19,7 +19,7 @@ from typing import Self
 
 from hwheel.live.address import Address, Listener
 from hwheel.live.http_handler import Handler
-from hwheel.live.snapshot import Snapshots, Source, Sources
+from hwheel.live.snapshot import Source, Sources
 from hwheel.timers.lifecycle import follow_process
 
 MAX_CONNECTIONS = 100
@@ -80,7 +80,7 @@ class LiveServer:
     __module__ = "hwheel.live"
 
     def __init__(self, address: Address, *timers: Source) -> None:
-        self.snapshots = Snapshots(Sources(timers))
+        self.sources = Sources(timers)
         self._connections: dict[socket.socket, threading.Thread] = {}  # the oldest first
         self._closed = False
         self._thread = threading.Thread(target=self._accept, name="hwheel-live", daemon=True)

@@ -35,6 +35,7 @@ class Sources:
                 expected = "a SystemTimer, a ManualTimer, or a DelayedOperationPurgatory"
                 raise TypeError(f"expected {expected}, got {type(source).__name__}")
         self._given = [weakref.ref(source) for source in given] or None
+        self.lock = threading.Lock()  # one snapshot at a time, so that many clients do not slow down the timers
         self._timer_names: Names[BaseTimer] = Names()
         self._purgatory_names: Names[DelayedOperationPurgatory[Any]] = Names()
 
@@ -83,58 +84,42 @@ class Names(Generic[_Source]):
         return named
 
 
-class Snapshots:
-    """Takes snapshots, one at a time. All requests that wait during a snapshot share the next one."""
+def metrics_of(sources: Sources) -> bytes:
+    """Return the counters in Prometheus' text format. Raise MissingExtraError without prometheus_client."""
+    with needed_by("/metrics", "metrics"):
+        from prometheus_client import CollectorRegistry, generate_latest
+        from prometheus_client.core import Metric
+        from prometheus_client.registry import Collector
 
-    def __init__(self, sources: Sources) -> None:
-        self.sources = sources
-        self._lock = threading.Lock()
-        self._last: tuple[float, dict[str, Any]] = (-1.0, {})  # (start, snapshot)
+        from hwheel.metrics import purgatory_families, timer_families
 
-    def take(self) -> dict[str, Any]:
-        """Return a snapshot that was started after this call."""
-        requested = time.monotonic()
-        with self._lock:
-            if self._last[0] < requested:
-                started = time.monotonic()
-                self._last = started, snapshot_of(self.sources, started)
-            return self._last[1]
+    timers = {name: timer.stats() for name, timer in sources.timers().items()}
+    purgatories = {name: purgatory.stats() for name, purgatory in sources.purgatories().items()}
 
-    def metrics(self) -> bytes:
-        """Return the counters in Prometheus' text format. Raise MissingExtraError without prometheus_client."""
-        with needed_by("/metrics", "metrics"):
-            from prometheus_client import CollectorRegistry, generate_latest
-            from prometheus_client.core import Metric
-            from prometheus_client.registry import Collector
+    class Once(Collector):
+        def collect(self) -> Iterable[Metric]:
+            yield from timer_families(timers)
+            if purgatories:
+                yield from purgatory_families(purgatories)
 
-            from hwheel.metrics import purgatory_families, timer_families
-
-        timers = {name: timer.stats() for name, timer in self.sources.timers().items()}
-        purgatories = {name: purgatory.stats() for name, purgatory in self.sources.purgatories().items()}
-
-        class Once(Collector):
-            def collect(self) -> Iterable[Metric]:
-                yield from timer_families(timers)
-                if purgatories:
-                    yield from purgatory_families(purgatories)
-
-        registry = CollectorRegistry()
-        registry.register(Once())
-        return generate_latest(registry)
+    registry = CollectorRegistry()
+    registry.register(Once())
+    return generate_latest(registry)
 
 
-def snapshot_of(sources: Sources, now: float) -> dict[str, Any]:
+def snapshot_of(sources: Sources) -> dict[str, Any]:
     """Return a snapshot. docs/live.md describes the names."""
-    return {
-        "hwheel": __version__,
-        "pid": os.getpid(),
-        "program": program_name(),
-        "time": now,
-        "timers": [timer_snapshot(name, timer) for name, timer in sources.timers().items()],
-        "purgatories": [
-            {"name": name, **purgatory.stats()._asdict()} for name, purgatory in sources.purgatories().items()
-        ],
-    }
+    with sources.lock:
+        return {
+            "hwheel": __version__,
+            "pid": os.getpid(),
+            "program": program_name(),
+            "time": time.monotonic(),
+            "timers": [timer_snapshot(name, timer) for name, timer in sources.timers().items()],
+            "purgatories": [
+                {"name": name, **purgatory.stats()._asdict()} for name, purgatory in sources.purgatories().items()
+            ],
+        }
 
 
 def program_name() -> str:

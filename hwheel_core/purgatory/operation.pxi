@@ -223,7 +223,7 @@ if operation_purgatory_slot(<PyObject*>sample_operation)[0] != <PyObject*>sample
 sample_operation = None
 
 # These two slots depend on CPython's internals. tests/purgatory/test_references.py fails if CPython changes them:
-# - tp_new: test_attributes_need_no_dict, if object.__new__() no longer reserves room for attributes.
-# - tp_dealloc: test_an_unwatched_operation_is_released_by_its_user (debug build), if the operation leaks its watcher.
+# - tp_new: test_attributes_do_not_create_a_dict, if object.__new__() no longer reserves room for attributes.
+# - tp_dealloc: test_unwatched_operation_is_freed_with_its_last_reference (debug build), if the operation leaks its watcher.
 hw_set_new(<PyObject*>OperationCore, operation_new)
 hw_set_dealloc(<PyObject*>OperationCore, operation_dealloc)

@@ -10,6 +10,20 @@ from hwheel import ManualTimer
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 
 
+def test_unwatched_operation_is_freed_with_its_last_reference(purgatory, flagged):
+    operation = flagged()
+    purgatory.try_complete_else_watch(operation, ["a", "b"])
+    for key in "a", "b":
+        purgatory.cancel_for_key(key)
+    gone = weakref.ref(operation)
+    gc.disable()
+    try:
+        del operation
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
 def test_the_collector_frees_an_unclosed_purgatory(flagged):
     """The purgatory is in a cycle with its own operation, whose timeout was cancelled."""
     with ManualTimer() as timer:

@@ -17,7 +17,8 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has
 
 @pytest.fixture(params=[RLock, lambda: DelayedOperation(60_000).lock], ids=["RLock", "operation"])
 def lock(request):
-    return request.param()
+    yield request.param()
+    request.node.funcargs.pop("lock", None)  # pytest would keep the operation until after the check for leaked objects
 
 
 def test_arguments_and_errors_equal_those_of_threading(lock):

@@ -67,7 +67,7 @@ forks: release
 proof: release
 	$(IN_RELEASE) tools/proof $(ARGUMENTS)
 
-# make fuzz SECONDS=600 ARGUMENTS=wheel
+# make fuzz SECONDS=600 ARGUMENTS=plain
 fuzz: $(NOX_BIN)/nox
 	$(NOX) fuzz -- tools/fuzz --seconds $(or $(SECONDS),60) $(ARGUMENTS)
 

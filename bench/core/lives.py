@@ -133,7 +133,7 @@ class SingleLife(Life):
         tenth = len(inputs.cancelled)
         self.counts = {
             "add": inputs.pending,
-            "add + cancel": round(PAIRS_TO_CLEAN * inputs.pending) if make.leaves_cancelled else tenth,
+            "add + cancel": max(BURST, round(PAIRS_TO_CLEAN * inputs.pending) if make.leaves_cancelled else tenth),
             "reschedule": tenth,
             "cancel": tenth,
             "expire": inputs.pending - tenth,

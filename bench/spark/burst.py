@@ -15,54 +15,12 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from processes import Peaks, family
 
 A_FILE = 20_000
 PATIENCE_S = 1800
-
-
-@dataclass
-class Peaks:
-    """The peak memory in MB of Java, of one Python worker, and of all workers together."""
-
-    java: int = 0
-    worker: int = 0
-    workers: int = 0
-
-    def look(self, root: int) -> None:
-        java, workers = 0, []
-        for process in family(root):
-            try:
-                name = Path(f"/proc/{process}/comm").read_text().strip()
-                status = Path(f"/proc/{process}/status").read_text()
-            except OSError:  # the process has just ended
-                continue
-            # Without mapped files, whose memory the system can reclaim.
-            size = next((int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon")), 0) // 1024
-            if name == "java":
-                java = max(java, size)
-            elif process != root and name.startswith("python"):  # a child of Java shares its memory for a moment
-                workers.append(size)
-        self.java = max(self.java, java)
-        self.worker = max([self.worker, *workers])
-        self.workers = max(self.workers, sum(workers))
-
-
-def family(root: int) -> set[int]:
-    """Return a process and its descendants."""
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                text = (entry / "stat").read_text()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(text[text.rindex(")") + 2 :].split()[1])
-    found = {root}
-    while more := {process for process, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found
 
 
 def write_messages(place: Path, count: int, payload: int, due_ms: int) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from hwheel.spark import hold_until_due
 from job import NAMES, SCHEMA, Job, messages
-from processor_time import processor_seconds
+from processes import processor_seconds
 
 NAMED = {"cancel": "cancel", "replace": "replace"}
 BATCH = 50_000

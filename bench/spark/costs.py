@@ -1,4 +1,4 @@
-"""The cost of a batch, compared with a pass-through and Spark's deduplication, and the cost of delivery."""
+"""The cost of a batch: compared with other jobs, with distant due times, and with deliveries and cascades."""
 
 import statistics
 import time
@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from hwheel.spark import hold_until_due
-from job import NAMES, SCHEMA, Job, messages
-from processor_time import processor_seconds
+from job import NAMES, SCHEMA, START_MS, Job, messages
+from processes import processor_seconds
 
 SIZES = (50_000, 250_000)
 TINY = 2
@@ -23,6 +23,11 @@ TRIGGER_S = 0.25
 HELD = 8_000_000
 OUT = 500_000
 OUTS = 9
+TICK_MS, WHEEL_SIZE = 1000, 256
+DAY_MS = 86_400_000
+COUNT = 1_000_000
+BATCH = 250_000
+WHEEL_SIZES = (256, 1024, 4096)
 
 
 def deduplicated(frame: DataFrame) -> DataFrame:
@@ -143,3 +148,31 @@ def durations(progress: Any) -> dict[str, float]:
         "of it, state, a partition: load": of_state["customMetrics"]["rocksdbLoadLatencyMs"] / partitions,
         "of it, state, a partition: commit": of_state["commitTimeMs"] / partitions,
     }
+
+
+def cascade(spark: SparkSession, directory: Path) -> dict[str, object]:
+    """Let one full bucket of level 3 expire: all its messages are placed again, and none is delivered."""
+    width_ms = TICK_MS * WHEEL_SIZE**2
+    expiration_ms = (START_MS + 30 * DAY_MS) // width_ms * width_ms
+    job = Job(
+        spark,
+        directory,
+        partial(hold_until_due, **NAMES, wheel_size=WHEEL_SIZE),
+        expiration_ms + TICK_MS,
+        width_ms - 2 * TICK_MS,
+    )
+    job.ingest(COUNT // 2)
+    job.ingest(COUNT // 2)
+    seconds = job.batch(expiration_ms - job.now_ms)
+    job.stop()
+    return {"moved": COUNT, "s": round(seconds, 3), "messages/s": round(COUNT / seconds)}
+
+
+def month(spark: SparkSession, directory: Path, wheel_size: int) -> dict[str, object]:
+    """Run batches of messages that are due within a month."""
+    job = Job(spark, directory, partial(hold_until_due, **NAMES, wheel_size=wheel_size), START_MS + DAY_MS, 30 * DAY_MS)
+    job.ingest(COUNT)
+    seconds = sorted(job.ingest(BATCH) for _ in range(5))
+    job.stop()
+    median = seconds[len(seconds) // 2]
+    return {"messages/s": round(BATCH / median), "batch s": round(median, 3), "all": [round(one, 3) for one in seconds]}

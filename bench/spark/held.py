@@ -27,13 +27,13 @@ import pyarrow.parquet as pq
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from burst import Peaks
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.pending import messages as pending_messages
 from hwheel.spark.deliver.pending import rows_held
 from hwheel.spark.session.local import make_session
 from job import NAMES, SETTINGS, START_MS, Job
 from lib.machine import load_average, machine
+from processes import Peaks
 
 FILL_BATCH = 1_000_000
 SIZES = (50_000, 250_000)

@@ -1,4 +1,4 @@
-"""hwheel.spark.replay and the best equivalent queries of Spark SQL, in one run. See README.md.
+"""hwheel.spark.replay and the best equivalent query of Spark SQL, in one run. See README.md.
 
 python bench/spark/replay.py [--timers 16000000] [--rounds 3] [--only files shards sql]
 """
@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from hwheel.spark.replay import replay
 from hwheel.spark.session.local import make_session
 from lib.machine import machine
-from processor_time import processor_seconds
+from processes import processor_seconds
 
 START_MS = 1_795_176_000_000
 HOUR_MS = 3_600_000
@@ -31,8 +31,8 @@ FILES = 8
 WHEELS = 8
 SETTINGS = {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": str(WHEELS)}
 
-# The outcome of each timer with a tick of 1 ms, and for each shard the number of fired timers, of instants, and of
-# pending timers at the peak. SQL does not compute moves, their wake-ups, lateness, or the order within an instant.
+# The outcome of each timer with a tick of 1 ms, and for each shard the number of fired timers, and of pending timers at
+# the peak. SQL does not compute moves, wake-ups, lateness, or the order within an instant.
 TIMERS = f"""
     SELECT pmod(xxhash64(key), {WHEELS}) AS shard, start, end IS NULL OR end >= start + timeout AS fired,
            if(end IS NULL OR end >= start + timeout, start + timeout, end) AS at
@@ -40,25 +40,14 @@ TIMERS = f"""
 EVENTS = f"""
     SELECT shard, inline(array(struct(start AS t, 1L AS d, 0L AS f), struct(at AS t, -1L AS d, int(fired) AS f)))
     FROM ({TIMERS})"""
-INSTANTS = f"SELECT shard, t, sum(d) AS d, sum(f) AS f FROM ({EVENTS}) GROUP BY shard, t"
-SHARDS = "SELECT shard, max(pending) AS peak, sum(f) AS fired, count_if(f > 0) AS instants FROM ({}) GROUP BY shard"
-RUNNING = "sum(d) OVER (PARTITION BY shard ORDER BY t ROWS UNBOUNDED PRECEDING) AS pending"
-SQL = {
-    # Sum the events of each millisecond first, then use a window over the sums.
-    "group by": SHARDS.format(f"SELECT *, {RUNNING} FROM ({INSTANTS})"),
-    # Use a window over all events; an instant is counted at its last event.
-    "window": SHARDS.format(f"""
-        SELECT shard, if(last, pending, 0) AS pending, f, if(last, 1, 0) AS last FROM (
-            SELECT *, {RUNNING}, coalesce(lead(t) OVER (PARTITION BY shard ORDER BY t) > t, true) AS last
-            FROM ({EVENTS}))"""),
-    # Join the starts and ends of each millisecond.
-    "join": SHARDS.format(f"""
-        SELECT *, {RUNNING} FROM (
-            SELECT shard, t, coalesce(started, 0) - coalesce(ended, 0) AS d, coalesce(f, 0) AS f
-            FROM (SELECT shard, start AS t, count(*) AS started FROM ({TIMERS}) GROUP BY shard, start)
-            FULL OUTER JOIN (SELECT shard, at AS t, count(*) AS ended, count_if(fired) AS f FROM ({TIMERS})
-                             GROUP BY shard, at) USING (shard, t))"""),
-}
+# A window over all events, of which the last one of each instant has the number of pending timers.
+SQL = f"""
+    SELECT shard, max(pending) AS peak, sum(f) AS fired FROM (
+        SELECT shard, if(last, pending, 0) AS pending, f FROM (
+            SELECT *, sum(d) OVER (PARTITION BY shard ORDER BY t ROWS UNBOUNDED PRECEDING) AS pending,
+                   coalesce(lead(t) OVER (PARTITION BY shard ORDER BY t) > t, true) AS last
+            FROM ({EVENTS})))
+    GROUP BY shard"""
 
 
 def write_log(directory: Path, timers: int, in_order: bool) -> None:
@@ -96,27 +85,22 @@ def in_shards(spark: SparkSession, place: Path) -> int:
     return replay(str(place / "mixed"), key="key", wheels=WHEELS).costs[0].fired
 
 
-def in_sql(name: str) -> Callable[[SparkSession, Path], int]:
-    def run(spark: SparkSession, place: Path) -> int:
-        spark.read.parquet(str(place / "mixed")).createOrReplaceTempView("log")
-        rows = spark.sql(SQL[name]).collect()
-        assert len(rows) == WHEELS
-        return sum(row.fired for row in rows)
+def in_sql(spark: SparkSession, place: Path) -> int:
+    spark.read.parquet(str(place / "mixed")).createOrReplaceTempView("log")
+    rows = spark.sql(SQL).collect()
+    assert len(rows) == WHEELS
+    return sum(row.fired for row in rows)
 
-    return run
+
+WAYS: dict[str, Callable[[SparkSession, Path], int]] = {"files": in_files, "shards": in_shards, "sql, window": in_sql}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--timers", type=int, default=16_000_000, help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="+", default=["files", "shards", *(f"sql, {name}" for name in SQL)])
+    parser.add_argument("--only", nargs="+", choices=WAYS, default=[*WAYS])
     options = parser.parse_args()
-    ways: dict[str, Callable[[SparkSession, Path], int]] = {
-        "files": in_files,
-        "shards": in_shards,
-        **{f"sql, {name}": in_sql(name) for name in SQL},
-    }
     spark = make_session("local[2]", SETTINGS)
     found: dict[str, dict[str, list[float]]] = {name: {"s": [], "processor s": []} for name in options.only}
     with tempfile.TemporaryDirectory(prefix="hwheel-bench-") as directory:
@@ -127,7 +111,7 @@ def main() -> None:
         for number in range(options.rounds + 1):  # the first round starts workers and compiles; it is not counted
             for name in options.only:
                 began, used = time.perf_counter(), processor_seconds()
-                fired[name] = ways[name](spark, place)
+                fired[name] = WAYS[name](spark, place)
                 took, worked = round(time.perf_counter() - began, 2), round(processor_seconds() - used, 2)
                 print(f"round {number}: {name}: {took} s, {worked} processor s", file=sys.stderr, flush=True)
                 if number:

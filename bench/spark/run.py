@@ -19,8 +19,7 @@ from pyspark.sql import functions as F
 sys.path.append(str(Path(__file__).parents[1]))
 
 from by_id import by_id
-from costs import emission, parts, yardsticks
-from far import WHEEL_SIZES, cascade, month
+from costs import WHEEL_SIZES, cascade, emission, month, parts, yardsticks
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.pending import indexes, state
 from hwheel.spark.session.local import make_session
@@ -32,7 +31,7 @@ from one_timer import one_timer_a_message
 
 BATCH = 250_000
 SMALL_BATCH = 50_000
-FLAT_WHEEL_SIZE = 2**20  # one level is enough
+flat = partial(hold_until_due, **NAMES, wheel_size=2**20)  # one level is enough
 
 
 def fill(job: Job, pending: int) -> None:
@@ -62,11 +61,11 @@ def wheel(spark: SparkSession, directory: Path, pendings: list[int]) -> dict[str
     return found
 
 
-def other(spark: SparkSession, directory: Path, job: Job, size: int) -> dict[str, object]:
-    """Measure a slow processor with a few batches."""
+def other(job: Job) -> dict[str, object]:
+    """Measure a slow job with a few batches."""
     job.ingest(2000)
-    found: dict[str, object] = {f"{size:,} a batch": rate(size, batch_times(job, size, 3))}
-    found["emit"] = [emitted(*job.emit(min(size, job.pending // 3))) for _ in range(2)]
+    found: dict[str, object] = {f"{SMALL_BATCH:,} a batch": rate(SMALL_BATCH, batch_times(job, SMALL_BATCH, 3))}
+    found["emit"] = [emitted(*job.emit(min(SMALL_BATCH, job.pending // 3))) for _ in range(2)]
     job.stop()
     return found
 
@@ -111,22 +110,15 @@ def main() -> None:
     pendings = [count for count in (100_000, 1_000_000, 10_000_000) if count <= options.pending]
     with tempfile.TemporaryDirectory(prefix="hwheel-bench-") as place:
         runs: dict[str, Callable[[Path], object]] = {
-            "timers": lambda directory: other(
-                spark, directory, Job(spark, directory, one_timer_a_message), SMALL_BATCH
-            ),
-            "flat": lambda directory: other(
-                spark,
-                directory,
-                Job(spark, directory, partial(hold_until_due, **NAMES, wheel_size=FLAT_WHEEL_SIZE)),
-                SMALL_BATCH,
-            ),
+            "timers": lambda directory: other(Job(spark, directory, one_timer_a_message)),
+            "flat": lambda directory: other(Job(spark, directory, flat)),
             "wheel": lambda directory: wheel(spark, directory, pendings),
             "lag": lambda directory: [lags(spark, directory / str(i), *one) for i, one in enumerate(LAGS)],
-            "cascade": lambda directory: cascade(spark, directory),
+            "cascade": partial(cascade, spark),
             "by_id": lambda directory: by_id(spark, directory, min(options.pending, 1_000_000)),
-            "yardsticks": lambda directory: yardsticks(spark, directory),
-            "emission": lambda directory: emission(spark, directory),
-            "parts": lambda directory: parts(spark, directory),
+            "yardsticks": partial(yardsticks, spark),
+            "emission": partial(emission, spark),
+            "parts": partial(parts, spark),
             "month": lambda directory: {f"wheel size {size:,}": month(spark, directory, size) for size in WHEEL_SIZES},
         }
         print(json.dumps({"machine": machine(), "pyspark": spark.version}), flush=True)

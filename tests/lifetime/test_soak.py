@@ -8,7 +8,6 @@ from programs import output_of, run_python
 from sampling import SEED, scaled, search_seconds
 
 pytest.importorskip("numpy")
-pytest.importorskip("rich")
 pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc, signals, and fork")
 SOAK = Path(__file__).parents[2] / "tools" / "soak"
 QUIET = ["-P", "-W", "ignore::DeprecationWarning"]

@@ -1,4 +1,4 @@
-"""What became of every task, how late callbacks were, and how much memory the process uses."""
+"""The account of every task, and the memory of the process."""
 
 import os
 import threading
@@ -9,7 +9,6 @@ import numpy as np
 
 ROUNDING_S = 1e-6  # of deadlines as floats; a tick is a thousand times longer
 PATIENCE_S = 100
-LATENESS_BINS = 16  # powers of two of milliseconds; the last is 16 s and more
 FEWEST_SAMPLES = 20
 GROWTH_MB = 30  # a short run may grow by this much by chance
 GROWTH_SHARE = 0.1
@@ -64,11 +63,9 @@ class Account:
             self.early += 1
 
     def run_many(self, places, now_s):
-        """Do the same for an array of places. Return their deadlines."""
+        """Do the same for an array of places."""
         self.end_many(places)
-        deadlines = self._deadlines[places]
-        self.early += int(np.count_nonzero(now_s + ROUNDING_S < deadlines))
-        return deadlines
+        self.early += int(np.count_nonzero(now_s + ROUNDING_S < self._deadlines[places]))
 
     def expect(self, first, deadlines):
         """Set the deadlines of the places from ``first`` on."""
@@ -86,38 +83,11 @@ class Account:
         self._ends[begin:end] = 0
         used[:] = False
 
-    def close(self):
-        """Count the tasks that were not counted yet."""
-        self.settle(0, len(self.ends))
-
     @property
     def faults(self):
         """Return {fault: number of tasks}."""
         counts = {"lost": self.lost, "doubled": self.doubled, "early": self.early}
         return {fault: count for fault, count in counts.items() if count}
-
-
-class Lateness:
-    """A histogram of how late callbacks were. Threads may lose a count between them."""
-
-    def __init__(self):
-        self.counts = [0] * LATENESS_BINS
-
-    def add(self, late_s):
-        """Count one callback."""
-        self.counts[min(int(late_s * 1000).bit_length(), LATENESS_BINS - 1)] += late_s >= 0
-
-    def add_many(self, late_s):
-        """Count an array of callbacks."""
-        bins = np.clip(np.frexp(np.floor(np.maximum(late_s, 0) * 1000))[1], 0, LATENESS_BINS - 1)
-        for number, count in enumerate(np.bincount(bins, minlength=LATENESS_BINS)):
-            self.counts[number] += int(count)
-
-    def rows(self):
-        """Return (name of the bin, count) up to the last bin that is not empty."""
-        last = max((number for number, count in enumerate(self.counts) if count), default=0)
-        names = ["under 1 ms", *(f"{2 ** (number - 1):,} to {2**number:,} ms" for number in range(1, LATENESS_BINS))]
-        return [*zip(names, self.counts, strict=True)][: last + 1]
 
 
 class Samples:
@@ -146,8 +116,7 @@ class Samples:
     @property
     def faults(self):
         """Return {resource: growth} for growth beyond chance."""
-        growth_mb, more = self.growth(self.rss_mb), self.growth(self.descriptors)
-        limits = {"MB of memory grown": growth_mb > max(GROWTH_MB, GROWTH_SHARE * max(self.rss_mb, default=0))}
-        limits["descriptors grown"] = more > 5
-        values = {"MB of memory grown": round(growth_mb, 1), "descriptors grown": round(more, 1)}
-        return {fault: values[fault] for fault, exceeded in limits.items() if exceeded}
+        most_mb = max(GROWTH_MB, GROWTH_SHARE * max(self.rss_mb, default=0))
+        limits = {"MB of memory grown": (self.rss_mb, most_mb), "descriptors grown": (self.descriptors, 5)}
+        grown = {fault: self.growth(values) for fault, (values, most) in limits.items() if self.growth(values) > most}
+        return {fault: round(growth, 1) for fault, growth in grown.items()}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import children
-from accounting import Account, Lateness, Samples
+from accounting import Account, Samples
 from hwheel import SystemTimer, TimerClosed
 
 HANGS_S = 200
@@ -38,7 +38,7 @@ class Plan:
 
     @property
     def tasks_per_s(self):
-        """Each task is added and ends."""
+        """The number of new tasks. Each is added and ends."""
         return self.operations_per_s / 2
 
     @property
@@ -145,8 +145,6 @@ class Adder:
         """The callback."""
         now_s = self.clock.highest_s(jumps_back)
         self.account.run(place, now_s)
-        if self.timer.name != "jumping":
-            self.load.lateness.add(now_s - self.account.deadlines[place])
         if place % 10_100 == 0:
             self.counts["slow"] += 1
             time.sleep(SLOW_S)
@@ -208,8 +206,7 @@ class BatchCallback:
 
     def __call__(self, indices):
         now_s = time.monotonic()
-        deadlines = self.adder.account.run_many(self.first + np.array(indices), now_s)
-        self.adder.load.lateness.add_many(now_s - deadlines)
+        self.adder.account.run_many(self.first + np.array(indices), now_s)
 
 
 class Load:
@@ -219,7 +216,6 @@ class Load:
         self.plan, self.make_timer = plan, make_timer
         self.random = random.Random(plan.seed)
         self.account = Account(int(plan.pending * 8 + plan.tasks_per_s * 5) + 100_000)
-        self.lateness = Lateness()
         self.samples = Samples(max(0.3 * plan.seconds, 4 * plan.life_s))
         self.counts, self.faults, self.reported = Counter(), Counter(), []
         self.clock, self.pool = JumpingClock(), ThreadPoolExecutor(2)
@@ -285,9 +281,9 @@ class Load:
             faulthandler.dump_traceback_later(HANGS_S, exit=True)
 
     def _disturb(self, on_progress):
-        """Sample, let the clock jump, fork, and close timers, each at its interval, until the time is up."""
+        """Sample, let the clock jump, and fork, each at its interval, until the time is up."""
         gaps = {self._sample: max(0.2, self.plan.seconds / 500), self._jump: self.plan.jump_every_s}
-        gaps |= {self.forks.fork_and_wait: self.plan.fork_every_s, self._close_a_timer: 1.0}
+        gaps[self.forks.fork_and_wait] = self.plan.fork_every_s
         due_s = {action: self.seconds + gap for action, gap in gaps.items()}
         while self.seconds < self.plan.seconds or self.counts["forks"] < self.plan.forks:
             self._watch()
@@ -315,22 +311,6 @@ class Load:
     def _count_signal(self):
         self.counts["ran for signals"] += 1
 
-    def _close_a_timer(self):
-        """Create a timer with tasks, and close it in one of three ways."""
-        timer, account = self.timer("short-lived"), self.account
-        places = account.places(300)
-        for place in places:
-            delay = self.random.random() / 10
-            account.deadlines[place] = time.monotonic() + delay
-            timer.call_later(delay, lambda place: account.run(place, time.monotonic()), place)
-        time.sleep(0.03)
-        way = self.counts["timers closed"] % 3
-        if way == 2:
-            account.expect(places[0], np.zeros(len(places)))  # run_pending=True runs them early
-        for task in timer.drain() if way == 0 else timer.close(run_pending=way == 2):
-            account.end(task.args[0])
-        self.counts["timers closed"] += 1
-
     def _end(self):
         """End all pending tasks, check the counters of the timers, and close the account."""
         for name, adder in self.adders.items():
@@ -344,7 +324,7 @@ class Load:
             if stats.added != ended or stats.pending:
                 self.faults[f"the counters of {name} do not add up"] += 1
         self.pool.shutdown()
-        self.account.close()
+        self.account.settle(0, len(self.account.ends))
         self.counts["errors"] = sum(len(adder.failed) for adder in self.adders.values())
         if missing := self.counts["errors"] - len(self.reported):
             self.faults["errors not reported, or twice"] = missing

@@ -15,6 +15,7 @@ try:
 except ImportError as missing:
     sys.exit(f"{missing}. The benchmarks need: pip install --group bench (make bench does that)")
 
+sys.path.insert(0, str(Path(__file__).parent))
 from containers import delaying, expiring
 from core import groups, headlines, lateness, memory, operations, pause, slack, threads, wheel_sizes
 from lib.machine import load_average, machine

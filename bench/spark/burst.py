@@ -17,6 +17,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
 from processes import Peaks, family
 
 A_FILE = 20_000

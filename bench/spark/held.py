@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-sys.path.append(str(Path(__file__).parents[1]))
+sys.path.extend(map(str, Path(__file__).parents[:2]))
 
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.pending import messages as pending_messages

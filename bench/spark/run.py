@@ -16,7 +16,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-sys.path.append(str(Path(__file__).parents[1]))
+sys.path.extend(map(str, Path(__file__).parents[:2]))
 
 from by_id import by_id
 from costs import WHEEL_SIZES, cascade, emission, month, parts, yardsticks

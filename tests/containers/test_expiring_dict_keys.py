@@ -162,6 +162,8 @@ def test_key_is_present_once_although_a_comparison_changes_the_dict(make, meddle
         if next(comparisons) == at:
             meddle(d, first)
 
+    HookedKey.hook = meddle_once
+    assert HookedKey(2) in d
     for number in 3, 2:
         comparisons = iter(range(100))
         HookedKey.hook = meddle_once

@@ -6,9 +6,9 @@ import queue
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-import hwheel_core
 from hwheel import DelayQueue, ManualTimer, SystemTimer
 from hwheel.types import ShutDown
+from invariants import check_invariants
 from sampling import search_settings
 
 delays_ms = st.integers(-5, 40) | st.integers(0, 5000) | st.sampled_from([0, 0, 64, 4096, 10**7, 10**12])
@@ -153,8 +153,7 @@ class DelayQueueMachine(RuleBasedStateMachine):
         for key, item in self.keys[-3:]:
             assert key.pending == (item in self.model.live) and key.item == (item if key.pending else None)
         assert len(self.timer) == 0  # no thread waits
-        if hwheel_core.DEBUG:
-            hwheel_core.debug_check(self.queue)
+        check_invariants(self.queue)
 
     def teardown(self):
         if hasattr(self, "timer"):

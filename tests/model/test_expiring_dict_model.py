@@ -3,8 +3,8 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-import hwheel_core
 from hwheel import ExpiringDict, ManualTimer
+from invariants import check_invariants
 from sampling import search_settings
 
 keys = st.integers(0, 6)
@@ -125,8 +125,7 @@ class ExpiringDictMachine(RuleBasedStateMachine):
             assert round(self.dict.expires_in(key) * 1000) == entry[1] - self.model.now_ms
         assert self.reported == (self.model.expired if self.reports else [])
         assert bool(self.model.entries) <= len(self.timer) <= 1
-        if hwheel_core.DEBUG:
-            hwheel_core.debug_check(self.dict)
+        check_invariants(self.dict)
 
 
 TestExpiringDict = ExpiringDictMachine.TestCase

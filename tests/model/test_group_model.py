@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import hwheel_core
 from hwheel import ManualTimer, TimerClosed
+from invariants import check_invariants
 
 GROUPS = 3
 numbers = st.integers(0, 10_000)
@@ -118,8 +118,7 @@ def test_groups_agree_with_a_dict(script):
         assert ran == model.ran and len(timer) == len(model.deadlines)
         for group in groups[:GROUPS]:
             assert len(group) == len(model.members(group))
-            if hwheel_core.DEBUG:
-                hwheel_core.debug_check(group)
+            check_invariants(group)
     assert all(task.pending == (number in model.deadlines) for number, task in enumerate(tasks))
     timer.close()
     assert all(len(group) == 0 for group in groups[:GROUPS])

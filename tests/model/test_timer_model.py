@@ -10,8 +10,8 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-import hwheel_core
 from hwheel import ManualTimer, TimerTask
+from invariants import check_invariants
 from reach import LAST_MS, Reach, any_one, as_seconds_can_say, in_seconds, near, reaches, starts
 from sampling import search_settings
 
@@ -444,8 +444,7 @@ class TimerMachine(RuleBasedStateMachine):
 
     @invariant()
     def core_invariants_hold(self):
-        if hwheel_core.DEBUG:
-            hwheel_core.debug_check(self.timer)
+        check_invariants(self.timer)
 
 
 TestTimer = TimerMachine.TestCase

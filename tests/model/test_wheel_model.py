@@ -9,8 +9,8 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-import hwheel_core
 from hwheel import TimerTask, TimingWheel
+from invariants import check_invariants
 from reach import LAST_MS, any_one, as_seconds_can_say, in_seconds, near, reaches, starts
 from sampling import search_settings
 
@@ -266,8 +266,7 @@ class WheelMachine(RuleBasedStateMachine):
 
     @invariant()
     def core_invariants_hold(self):
-        if hwheel_core.DEBUG:
-            hwheel_core.debug_check(self.wheel)
+        check_invariants(self.wheel)
 
 
 TestWheel = WheelMachine.TestCase

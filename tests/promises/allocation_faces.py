@@ -3,12 +3,12 @@
 import asyncio
 from collections import deque
 
-import hwheel_core
 from allocation_failures import FAR_MS, print_nothing, scenario
 from containers import take_due
 from hwheel import DelayQueue, ExpiringDict
 from hwheel.asyncio import new_event_loop
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+from invariants import check_invariants
 
 # --- purgatory ------------------------------------------------------------------------------------------------------
 
@@ -93,8 +93,7 @@ class LoopCase:
                 continue
         if sorted(self.ran) != sorted(calls):
             yield f"ran {sorted(self.ran)}, expected {sorted(calls)}"
-        if hwheel_core.DEBUG:
-            hwheel_core.debug_check(self.loop._wheel_timers)
+        check_invariants(self.loop._wheel_timers)
         for handle in self.handles:
             handle.cancel()
         self.loop.close()
@@ -168,8 +167,7 @@ class DictCase:
     def faults(self, world, keys):
         if sorted(self.dict) != sorted(keys):
             yield f"keys {sorted(self.dict)}, expected {sorted(keys)}"
-        if hwheel_core.DEBUG:
-            hwheel_core.debug_check(self.dict)
+        check_invariants(self.dict)
         world.timer.advance(FAR_MS)
         found = sorted(key for those in self.expired for key, _ in those)
         if found != sorted(keys) or len(self.dict):
@@ -258,8 +256,7 @@ class QueueCase:
         self.keys = [self.queue.put(number, 1 + number) for number in range(4)]
 
     def faults(self, world, items):
-        if hwheel_core.DEBUG:
-            hwheel_core.debug_check(self.queue)
+        check_invariants(self.queue)
         world.timer.advance(FAR_MS)
         found = take_due(self.queue)
         if sorted(found) != sorted(items) or len(self.queue):

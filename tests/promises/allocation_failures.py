@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import hwheel_core
 from hwheel import ManualTimer
+from invariants import check_invariants
 
 FAR_MS = 10**9  # a new wheel has too few levels for this delay
 END_S = 10**8  # later than every deadline
@@ -57,8 +58,7 @@ class World:
 
     def faults(self):
         """Run all tasks with memory available again, and yield the faults."""
-        if hwheel_core.DEBUG:
-            hwheel_core.debug_check(self.timer)
+        check_invariants(self.timer)
         self.timer.advance(END_S)
         runs = Counter(self.ran)
         if wrong := [number for number in self.must_run if runs[number] != 1 and not self.tasks[number].cancelled]:

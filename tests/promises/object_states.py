@@ -124,12 +124,13 @@ def wheels(cls):
     return {"new": cls, "full": full, "overflow wheel": lambda: full().overflow_wheel}
 
 
+def timer_states(new):
+    return {"new": new, "busy": lambda: busy(new()), "closed": lambda: after(busy(new()), "close")}
+
+
 @factories_of("ManualTimer")
 def manual_timers(cls):
-    return {
-        "new": cls,
-        "busy": lambda: busy(cls()),
-        "closed": lambda: after(busy(cls()), "close"),
+    return timer_states(cls) | {
         "initialized twice": lambda: failed_init(cls(), "again"),
         "init failed": lambda: failed_init(bare(cls), 5),
     }
@@ -155,12 +156,7 @@ def recorder():
 
 @factories_of("RecordingTimer")
 def recording_timers(cls):
-    return {
-        "new": lambda: cls(recorder()),
-        "busy": lambda: busy(cls(recorder())),
-        "closed": lambda: after(busy(cls(recorder())), "close"),
-        "init failed": lambda: failed_init(bare(cls), 5),
-    }
+    return timer_states(lambda: cls(recorder())) | {"init failed": lambda: failed_init(bare(cls), 5)}
 
 
 class EngineStub:
@@ -175,11 +171,7 @@ class EngineStub:
 
 @factories_of("_EngineTimer")
 def engine_timers(cls):
-    return {
-        "new": lambda: cls(EngineStub()),
-        "busy": lambda: busy(cls(EngineStub())),
-        "closed": lambda: after(busy(cls(EngineStub())), "close"),
-    }
+    return timer_states(lambda: cls(EngineStub()))
 
 
 # --- tasks, batches, groups ----------------------------------------------------------------------------------------

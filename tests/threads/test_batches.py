@@ -11,6 +11,7 @@ import pytest
 
 import hwheel_core
 from hwheel import ManualTimer, SystemTimer, TimerClosed
+from invariants import check_invariants
 from sampling import scaled, seeded_random
 from threads import errors_in_threads, run_concurrently
 
@@ -48,8 +49,7 @@ def test_extended_batch_runs_or_cancels_each_index_once(make_timer, executor, ma
                 cancelled.append(batch.cancel())
             else:
                 assert len(batch.indices()) <= len(batch)
-            if hwheel_core.DEBUG:
-                hwheel_core.debug_check(timer)
+            check_invariants(timer)
 
     errors = errors_in_threads([lambda seed=seed: work(seed) for seed in range(THREADS)])
     returned = timer.close()
@@ -80,8 +80,7 @@ def test_concurrent_extends_get_disjoint_indices(many_switches):
                 ranges.append(batch.extend(array("q", range(count)), ran.extend))
 
         assert errors_in_threads([lambda: extend(5000), lambda: extend(7), lambda: extend(9000)]) == []
-        if hwheel_core.DEBUG:
-            hwheel_core.debug_check(timer)
+        check_invariants(timer)
         assert sorted(index for one in ranges for index in one) == list(range(len(batch)))
         due_ms = {index: delay_ms for one in ranges for delay_ms, index in enumerate(one)}
         timer.advance(10)

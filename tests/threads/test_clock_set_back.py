@@ -5,7 +5,7 @@ from array import array
 
 import pytest
 
-import hwheel_core
+from invariants import check_invariants
 from sampling import seeded_random
 from waiting import eventually
 
@@ -265,8 +265,7 @@ def set_back_with_one_pending(make_timer, hand_clock, wheel, delay_ms, back_ms):
     timer.call_later(tick_ms / 1000, ran.append, "new")
     needed, _ = levels_that_reach(bucket_end_ms, hand_clock.ms, tick_ms, wheel_size)
     assert timer.stats().levels == max(levels, needed)
-    if hwheel_core.DEBUG:
-        hwheel_core.debug_check(timer)
+    check_invariants(timer)
     hand_clock.ms = due_ms - due_ms % tick_ms - 1
     timer.advance_clock(0)
     assert ran == ["new"]

@@ -6,8 +6,8 @@ from array import array
 from collections import Counter
 from functools import partial
 
-import hwheel_core
 from hwheel import TimerBatch, TimerTask
+from invariants import check_invariants
 from sampling import seeded_random
 from threads import run_concurrently
 
@@ -62,8 +62,7 @@ def play(timer, ledger, shared, seed, end):
 def check_repeatedly(timer, end):
     while time.monotonic() < end:
         time.sleep(0.05)
-        if hwheel_core.DEBUG:
-            hwheel_core.debug_check(timer)
+        check_invariants(timer)
 
 
 def play_round(timer, seconds, seed):

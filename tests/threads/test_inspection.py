@@ -44,17 +44,6 @@ def inspect_repeatedly():
     assert errors == []
 
 
-def test_batch_cancelled_during_inspection(make_timer, inspect_repeatedly):
-    """Inspection walks a long bucket from its end while the cancels walk it from its beginning."""
-    timer = make_timer(executor="inline")
-    seen = inspect_repeatedly(timer)
-    for _ in range(15):
-        batch = timer.call_many(array("q", [FAR_S * 1000]) * 100_000, len)
-        assert batch.cancel() == 100_000
-    assert max(seen) <= 100_000
-    assert count_pending(timer._occupancy(COLUMNS)) == 0
-
-
 def test_tasks_cancelled_and_moved_during_inspection(make_timer, inspect_repeatedly, soak_seconds, many_switches):
     timer = make_timer(executor="inline")
     seen = inspect_repeatedly(timer)

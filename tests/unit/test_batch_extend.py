@@ -7,17 +7,12 @@ from array import array
 import numpy as np
 import pytest
 
-import hwheel_core
 from hwheel import ManualTimer, SystemTimer, TimerClosed, TimerFull
+from invariants import check_invariants
 
 
 def int64s(*values):
     return array("q", values)
-
-
-def check(timer):
-    if hwheel_core.DEBUG:
-        hwheel_core.debug_check(timer)
 
 
 class Callback:
@@ -59,12 +54,12 @@ def test_each_index_of_a_grown_batch_is_a_timer(length, steps):
     for count in steps:
         first = len(batch)
         assert batch.extend(array("q", range(first + 1, first + count + 1)), callback) == range(first, first + count)
-    check(timer)
+    check_invariants(timer)
     length += sum(steps)
     every_third = array("q", range(0, length, 3))
     assert batch.cancel(every_third) == len(every_third)
     assert batch.reschedule(array("q", range(length)), length + 5) == length - len(every_third)
-    check(timer)
+    check_invariants(timer)
     assert list(batch.indices()) == [i for i in range(length) if i % 3]
     timer.advance((length + 5) / 1000)
     assert callback.ran == [i for i in range(length) if i % 3]
@@ -169,7 +164,7 @@ def test_repeated_extension_of_an_undispatched_batch(length):
         chosen = dice.integers(0, len(batch), 1 + length // 20)
         batch.cancel(chosen)
         cancelled.update(chosen.tolist())
-        check(timer)
+        check_invariants(timer)
     timer.advance(0)
     assert callback.ran == [index for index in range(len(batch)) if index not in cancelled]
 
@@ -192,7 +187,7 @@ def test_comparing_callbacks_can_change_the_batch():
     timer, first = ManualTimer(), Callback()
     batch = timer.call_many(int64s(5), first)
     assert batch.extend(int64s(5), Callback()) == range(2, 3)
-    check(timer)
+    check_invariants(timer)
     assert (Callback.compared, list(batch.indices())) == (1, [1, 2])
     assert batch.cancel() == 2
 

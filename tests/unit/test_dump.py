@@ -122,18 +122,6 @@ def test_task_without_callback_and_partial_are_restored():
 # --- overdue tasks -------------------------------------------------------------------------------------------------
 
 
-def test_overdue_tasks_run_at_once_in_order():
-    old = ManualTimer()
-    for delay in (30, 10, 20, 100):
-        old.call_later(delay, note, delay)
-    new, loaded = reload(old, 60)
-    assert [task.delay_ms for task in loaded.tasks] == [-50_000, -40_000, -30_000, 40_000] and loaded.overdue == []
-    new.advance(0)
-    assert RAN == [(10,), (20,), (30,)]
-    new.advance(40)
-    assert RAN[3:] == [(100,)]
-
-
 def test_overdue_return_returns_tasks_without_adding_them():
     old = ManualTimer()
     for delay in (30, 10, 60, 60.0005):

@@ -9,7 +9,7 @@ import pytest
 
 import dumps
 from dumps import NOW, RAN, full_timer, note
-from hwheel import DumpError, ManualTimer, SystemTimer, TimerClosed, TimerFull
+from hwheel import DumpError, ManualTimer, SystemTimer, TimerFull
 from hwheel.timers.dump import HEAD, MAGIC, VERSION
 
 # --- malformed dumps --------------------------------------------------------------------------------------------------
@@ -177,14 +177,6 @@ def test_max_pending_refuses_the_whole_dump():
     timer = ManualTimer(max_pending=5)
     assert len(timer.load(data, now=NOW).tasks) == 5
     timer.close()
-
-
-def test_closed_timer_refuses_a_dump():
-    data = full_timer().dump(now=NOW)
-    timer = ManualTimer()
-    timer.close()
-    with pytest.raises(TimerClosed):
-        timer.load(data)
 
 
 def test_now_defaults_to_the_time_of_day():

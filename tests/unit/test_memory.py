@@ -1,5 +1,8 @@
-"""The memory of wheels and batches: no write outside it, and all of it is released."""
+"""The memory of wheels and batches: no write outside it, no leak, and no allocation under the lock."""
 
+import sys
+import threading
+import time
 import tracemalloc
 from array import array
 
@@ -137,3 +140,36 @@ def test_failed_allocation_releases_its_neighbors(grow):
         tracemalloc.stop()
     assert refused >= 2
     assert wheel.add(TimerTask(0), 5 * wheel_size)
+
+
+LARGE = 2**20
+
+
+def longest_wait(timer, thread):
+    """Return the longest wait for the timer's lock while the thread ran, and the thread's run time."""
+    start = before = time.perf_counter()
+    longest = 0.0
+    thread.start()
+    while thread.is_alive():
+        timer.stats()
+        now = time.perf_counter()
+        longest, before = max(longest, now - before), now
+    return longest, time.perf_counter() - start
+
+
+def test_level_is_allocated_outside_the_lock():
+    # A level of 128 MB is written; the lock is held for a fraction of that time.
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        shares = []
+        for _ in range(5):
+            timer = ManualTimer(wheel_size=LARGE)
+            thread = threading.Thread(target=timer.call_later, args=(LARGE * 2 / 1000, int))
+            longest, whole = longest_wait(timer, thread)
+            assert timer.stats().levels == 2
+            timer.close()
+            shares.append(longest / whole)
+    finally:
+        sys.setswitchinterval(before)
+    assert min(shares) < 0.4

@@ -6,8 +6,8 @@ from array import array
 import numpy as np
 import pytest
 
-import hwheel_core
 from hwheel import ManualTimer, SystemTimer, TimerFull, TimerTask
+from invariants import check_invariants
 
 
 def test_reschedule_of_a_task_that_is_not_pending_returns_false():
@@ -29,11 +29,6 @@ def test_reschedule_of_a_task_that_is_not_pending_returns_false():
 
 def int64s(*values):
     return array("q", values)
-
-
-def check(timer):
-    if hwheel_core.DEBUG:
-        hwheel_core.debug_check(timer)
 
 
 @pytest.mark.parametrize("make", [list, tuple, lambda values: array("q", values), np.array, iter])
@@ -68,7 +63,7 @@ def test_repeated_moves_of_an_undispatched_batch(ran, length):
     for _ in range(50):
         chosen = dice.permutation(length)[: 1 + length // 2]
         assert batch.reschedule(chosen, 0) == len(chosen)
-        check(timer)
+        check_invariants(timer)
     assert (batch.pending, list(batch.indices())) == (length, list(range(length)))
     timer.advance(0)
     assert sorted(ran) == list(range(length))

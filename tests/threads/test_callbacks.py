@@ -181,9 +181,9 @@ def test_on_error_uses_the_timer(make_timer, executor, eventually, act):
     assert {*reported} == {every}
 
 
-@pytest.mark.parametrize("second", [Unusual("second"), SystemExit("second")], ids=["unusual", "exit"])
-def test_exception_in_on_error_goes_to_excepthook(make_timer, executor, monkeypatch, eventually, second):
-    reported = []
+@pytest.mark.parametrize("kind", [Unusual, SystemExit])
+def test_exception_in_on_error_goes_to_excepthook(make_timer, executor, monkeypatch, eventually, kind):
+    reported, second = [], kind("second")
     monkeypatch.setattr(threading, "excepthook", reported.append)
     timer = make_timer(executor=executor, on_error=lambda task, error: fail(second))
     done = threading.Event()

@@ -115,10 +115,13 @@ def test_the_citation_agrees_with_the_project():
     assert all(f"- name: {author['name']}\n" in citation for author in PROJECT["authors"])
 
 
-def test_every_url_of_the_project_is_in_its_repository():
+def test_every_url_of_the_project_is_its_site_or_in_its_repository():
+    owner, name = REPOSITORY.removeprefix("https://github.com/").split("/")
+    site = f"https://{owner}.github.io/{name}/"
+    assert PROJECT["urls"]["Documentation"] == site and f'html_baseurl = "{site}stable/"' in text("docs/conf.py")
     tree = re.compile(rf"{re.escape(REPOSITORY)}/(?:blob|tree)/main/(.*)")
     for url in PROJECT["urls"].values():
-        assert f"{url}/".startswith(f"{REPOSITORY}/"), url
+        assert url == site or f"{url}/".startswith(f"{REPOSITORY}/"), url
         if page := tree.fullmatch(url):
             assert (ROOT / page[1]).exists(), url
 

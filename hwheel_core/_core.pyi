@@ -1,11 +1,12 @@
 """Types of the compiled core. The docstrings are in the compiled classes."""
 
 from array import array
-from asyncio import AbstractEventLoop, Handle, TimerHandle
+from asyncio import AbstractEventLoop, Future, Handle, Task, TimerHandle
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Iterator, Mapping
 from contextvars import Context
 from traceback import StackSummary
+from types import TracebackType
 from typing import (
     Any,
     Final,
@@ -18,6 +19,7 @@ from typing import (
     SupportsIndex,
     TypeAlias,
     TypeVarTuple,
+    final,
     overload,
 )
 
@@ -74,6 +76,7 @@ class TimerTask(Generic[_Result_co]):
     @property
     def pending(self) -> bool: ...
     @property
+    def touch(self) -> bool: ...
     def expired(self) -> bool: ...
     @property
     def cancelled(self) -> bool: ...
@@ -364,6 +367,33 @@ class LoopTimers:
 def set_loop_handle_class(cls: type[TimerHandle]) -> None: ...
 def set_loop_call_class(cls: type[Handle]) -> None: ...
 def set_loop_clock(function: Callable[[Any], float], names: Mapping[str, Any]) -> None: ...
+
+def set_loop_tasks(
+    running_loop: Callable[[], AbstractEventLoop | None],
+    current: Callable[[AbstractEventLoop], Task[Any] | None] | None,
+    tasks: Mapping[AbstractEventLoop, Task[Any]] | None,
+    task_class: type[Task[Any]],
+    future_class: type[Future[Any]],
+) -> None: ...
+def set_loop_timeouts(
+    cancelled_error: type[BaseException], expired: Callable[[Awaitable[Any]], Coroutine[Any, Any, Any]]
+) -> None: ...
+
+@final
+class Timeout:
+    def __init__(self, when: float | None) -> None: ...
+    def when(self) -> float | None: ...
+    def reschedule(self, when: float | None) -> None: ...
+    def expired(self) -> bool: ...
+    def __aenter__(self) -> Awaitable[Self]: ...
+    def __aexit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Awaitable[None]: ...
+
+def timeout(delay: float | None) -> Timeout: ...
+def idle_timeout(delay: float) -> Timeout: ...
+def timeout_at(when: float | None) -> Timeout: ...
+def wait_for(fut: Awaitable[_T], timeout: float | None) -> Coroutine[Any, Any, _T]: ...
 
 loop_call_later: Callable[..., TimerHandle]
 loop_call_at: Callable[..., TimerHandle]

@@ -21,6 +21,19 @@ static inline void hw_set_dealloc(PyObject *type, destructor dealloc) { ((PyType
 
 static inline void hw_set_name(PyObject *type, const char *name) { ((PyTypeObject *)type)->tp_name = name; }
 
+/* The C function of a method without arguments of a static type, or NULL. */
+static inline PyCFunction hw_method_function(PyObject *type, const char *name)
+{
+    PyObject *found = PyDict_GetItemString(((PyTypeObject *)type)->tp_dict, name);
+    if (found == NULL || !Py_IS_TYPE(found, &PyMethodDescr_Type))
+        return NULL;
+    PyMethodDef *method = ((PyMethodDescrObject *)found)->d_method;
+    return method->ml_flags == METH_NOARGS ? method->ml_meth : NULL;
+}
+
+/* Only for a class with __await__. */
+static inline void hw_set_send(PyObject *type, void *send) { ((PyTypeObject *)type)->tp_as_async->am_send = (sendfunc)send; }
+
 static inline void hw_set_new(PyObject *type, PyObject *(*make)(PyObject *, PyObject *, PyObject *))
 {
     ((PyTypeObject *)type)->tp_new = (newfunc)make;
@@ -228,6 +241,11 @@ static inline int hw_thread_number(void)
         number = (int)hw_atomic_add(&last, 1);
     return number;
 }
+
+/* The LoopTimers of the wheel loop that runs in this thread, or NULL. */
+static HW_PER_THREAD PyObject *hw_running;
+static inline PyObject *hw_running_get(void) { return hw_running; }
+static inline void hw_running_set(PyObject *timers) { hw_running = timers; }
 
 /* A counter that is changed under the GIL, or atomically without one. */
 #ifdef Py_GIL_DISABLED

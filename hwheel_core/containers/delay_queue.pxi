@@ -275,7 +275,7 @@ cdef class DelayQueueCore(ContainerCore):
             waiters_notify_taken(self)
 
 
-cdef bint wait_for(object waiter, object timeout, double give_up) except -1:
+cdef bint waiter_wait(object waiter, object timeout, double give_up) except -1:
     """Wait for a waiter's release. Returns False on a timeout."""
     if timeout is None:
         return waiter.acquire()
@@ -343,7 +343,7 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
                 if found is not NOT_THERE:
                     return found
                 try:
-                    woken = wait_for(waiter, timeout, give_up)
+                    woken = waiter_wait(waiter, timeout, give_up)
                     # A signal may have arrived after the wake-up. Its handler must run now: if it ran after this function
                     # returns, its exception would lose the item.
                     PyErr_CheckSignals()

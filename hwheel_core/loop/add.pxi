@@ -118,6 +118,7 @@ cdef inline object timers_call_later(LoopTimers self, object delay, object callb
 
 cdef inline object timers_call_at(LoopTimers self, object when, object callback, tuple args, object context):
     cdef double now
+    cdef object handle
     if when is None:
         raise TypeError("when cannot be None")
     if self.asking:
@@ -128,7 +129,10 @@ cdef inline object timers_call_at(LoopTimers self, object when, object callback,
     except Exception:
         # The loop's own call_at needs no clock.
         return timers_ask_loop(self, when, callback, args, context)
-    return timers_add(self, now, when, callback, args, context)
+    handle = timers_add(self, now, when, callback, args, context)
+    if type(when) is int and type(handle) is LoopHandle:
+        (<LoopHandle>handle).when_is_int = fabs((<LoopHandle>handle).deadline) < MAX_EXACT_INT
+    return handle
 
 
 cdef bint timers_move(LoopTimers self, LoopHandle handle, double now, double when) except -1:
@@ -162,6 +166,7 @@ cdef Status timers_place(Timer* timer, LoopHandle handle, int64_t tick, double a
     if status == OK:
         handle.deadline = when
         handle.added = added
+        handle.when_is_int = False
         handle.offered = False
     lock_release(timer)
     return status

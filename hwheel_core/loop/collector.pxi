@@ -31,6 +31,8 @@ cdef inline void handle_show(LoopHandle self) noexcept:
         PyObject_GC_Track(<PyObject*>self)
         if self.arguments:
             gc_track(self.arguments)
+        if type(self.callback_) is Timeout:
+            gc_track(self.callback_)
         if PyContext_CheckExact(self.context):
             gc_track(self.context)
 

@@ -8,6 +8,8 @@ cdef enum:
 
 cdef double LAST_TICK = 1 << 50         # 8,700 years; also used for math.inf
 
+cdef double MAX_EXACT_INT = 1 << 53     # smaller ints are exact as a double
+
 cdef Py_ssize_t loop_entry_offset = 0   # of LoopHandle.task
 
 cdef LoopHandle sample_handle = LoopHandle.__new__(LoopHandle)

@@ -14,6 +14,10 @@ cdef inline bint is_timer_handle(object other):
     return type(other) is LoopHandle or (loop_handle_class is not None and isinstance(other, loop_handle_class))
 
 
+cdef inline object handle_when(LoopHandle self):
+    return <int64_t>self.deadline if self.when_is_int else self.deadline
+
+
 cdef bint handle_equals(LoopHandle self, object other) except -1:
     return self is other or (
         self.deadline == other._when and self.callback_ == other._callback and self.arguments == other._args
@@ -53,7 +57,7 @@ cdef class LoopHandle:
 
     def when(self):
         """Return the deadline, in seconds on the clock of ``loop.time()``. Also valid after the call."""
-        return self.deadline
+        return handle_when(self)
 
     @property
     def deadline(self):
@@ -167,7 +171,7 @@ cdef class LoopHandle:
 
     @property
     def _when(self):
-        return self.deadline
+        return handle_when(self)
 
     @property
     def _callback(self):

@@ -15,7 +15,9 @@ cdef inline bint handle_call(LoopHandle handle) except False:
     with cython.critical_section(handle.timers):
         callback = handle.callback_
         arguments = handle.arguments
-    if arguments is not None:           # not cancelled by another thread
+    if type(callback) is Timeout:
+        timeout_expire(<Timeout>callback)
+    elif arguments is not None:         # not cancelled by another thread
         callback(*arguments)
     return True
 
@@ -54,7 +56,7 @@ cdef bint handle_report_outside(LoopTimers self, LoopHandle handle, object error
 cdef inline bint handle_run(LoopTimers self, LoopHandle handle, bint enter) except False:
     """Call the callback and report its exception. Only SystemExit and KeyboardInterrupt end the pass. enter: the context."""
     try:
-        if not enter:
+        if not enter or handle.context is None:
             handle_call(handle)
         elif PyContext_CheckExact(handle.context):
             PyContext_Enter(handle.context)

@@ -7,18 +7,21 @@
 
 cdef class LoopTimers
 
+cdef class Timeout
+
 cdef class LoopHandle:
     cdef Task task
     cdef double deadline        # seconds on the loop's clock
     cdef double first_deadline  # hashed, because a hash must not change when the handle moves
     cdef double added           # when the handle was added or last moved, on the loop's clock
     cdef LoopTimers timers
-    cdef object callback_       # None once it has run or is cancelled
+    cdef object callback_       # None once it has run or is cancelled; a Timeout: the handle is its timer
     cdef tuple arguments
-    cdef object context
+    cdef object context         # None for a Timeout: its callback runs no code of the program
     cdef object source_traceback
     cdef str shown              # repr() of a handle that was cancelled in debug mode
     cdef bint is_cancelled
+    cdef bint when_is_int       # call_at() was given an int, which when() returns
     cdef bint offered           # the loop was asked to call it, and it has not moved since: see run.pxi
     cdef object __weakref__
 
@@ -54,6 +57,7 @@ cdef class LoopTimers:
     cdef int early_times        # early wake-ups in a row at that time
     cdef int64_t behind         # handles added before the wheel's clock: see clock.pxi
     cdef bint unsorted          # Timer.ready may be out of order
+    cdef object running_mark    # asyncio's own object for "this loop runs in this thread": see running.pxi
     cdef int hides              # nested run() calls; while positive, handles are hidden from the collector
     cdef Entry idle             # in the list of loops that are not running: see collector.pxi
     cdef bint interrupted       # the last run() ended with an exception
@@ -63,3 +67,29 @@ cdef class LoopTimers:
 cdef class LoopCall:
     cdef LoopHandle handle
     cdef object callback
+
+cdef enum TimeoutState:
+    TIMEOUT_CREATED
+    TIMEOUT_ACTIVE
+    TIMEOUT_EXPIRING            # the task is cancelled, but the block has not ended yet
+    TIMEOUT_EXPIRED
+    TIMEOUT_FINISHED
+
+cdef enum TimeoutStep:          # what an await of the Timeout does
+    STEP_NONE
+    STEP_ENTER
+    STEP_EXIT
+
+cdef class Timeout:
+    cdef TimeoutState state
+    cdef TimeoutStep step       # set by __aenter__() and __aexit__()
+    cdef object error_type      # of STEP_EXIT
+    cdef object error
+    cdef int cancelling         # task.cancelling() when the block was entered
+    cdef double when_s          # the deadline on the loop's clock
+    cdef object given           # the deadline as given; NotImplemented: build it from when_s; None: no deadline
+    cdef double delay_s         # of an idle_timeout()
+    cdef bint starts_on_entry   # True: an idle_timeout(), whose deadline is delay_s after entering
+    cdef object task            # the asyncio task, while the block runs
+    cdef object handle          # the timer, or the call in the next pass; None: neither
+    cdef object __weakref__

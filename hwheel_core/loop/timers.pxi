@@ -144,9 +144,12 @@ cdef class LoopTimers:
 
         Compiled, because an interrupt between two lines of Python could leave them hidden.
         """
+        cdef PyObject* outer
         if self.interrupted:
             timers_recover(self)
         timers_stop_idling(self)
+        outer = hw_running_get()
+        hw_running_set(<PyObject*>self)
         self.hides += 1
         try:
             run_loop()
@@ -154,6 +157,8 @@ cdef class LoopTimers:
             self.interrupted = True
             raise
         finally:
+            hw_running_set(outer)
+            self.running_mark = None
             self.hides -= 1
             if self.hides == 0:         # positive: a running loop was asked to run again, and refused
                 timers_start_idling(self)

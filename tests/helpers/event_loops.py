@@ -36,3 +36,17 @@ class LoopWithoutFiles(asyncio.BaseEventLoop):
 
     def _write_to_self(self):
         pass
+
+
+class JumpingLoop(LoopWithoutFiles):
+    """A loop whose clock jumps to the next deadline when the loop is idle."""
+
+    now = 1000.0
+
+    def time(self):
+        return self.now
+
+    def select(self, timeout):
+        assert timeout is not None, "nothing to do, and nothing to wait for"
+        self.now += timeout
+        return ()

@@ -18,6 +18,7 @@ from hwheel.asyncio.loop_class import wheel_loop
 from hwheel.asyncio.periodic import PeriodicCall, call_every
 from hwheel.asyncio.timeouts import Timeouts
 from hwheel_core import LoopHandle as TimerHandle
+from hwheel_core import Timeout, idle_timeout, timeout, timeout_at, wait_for
 
 if TYPE_CHECKING:
     from hwheel.asyncio.policy import EventLoopPolicy, install
@@ -28,12 +29,17 @@ __all__ = [
     "EventLoopPolicy",
     "PeriodicCall",
     "QueueShutDown",
+    "Timeout",
     "TimerHandle",
     "Timeouts",
     "call_every",
+    "idle_timeout",
     "install",
     "new_event_loop",
     "run",
+    "timeout",
+    "timeout_at",
+    "wait_for",
     "wheel_loop",
 ]
 

@@ -1,9 +1,39 @@
-"""Timeouts: a wheel for the deadlines of any event loop, for deadlines that move often."""
+"""Timeouts: asyncio's timeout() and wait_for() compiled, and a wheel for the deadlines of any event loop."""
 
 import asyncio
-from typing import Self
+from asyncio import tasks
+from collections.abc import Awaitable
+from typing import Self, TypeVar
 
 from hwheel.asyncio.timers import WheelTimers
+from hwheel_core import set_loop_tasks, set_loop_timeouts
+
+_T = TypeVar("_T")
+
+
+async def _wait_for_expired(awaitable: Awaitable[_T]) -> _T:
+    """Return the awaitable's result if it is available; otherwise cancel the awaitable, and wait for its end."""
+    future = asyncio.ensure_future(awaitable)
+    if future.done():
+        return future.result()
+    future.cancel()
+    await asyncio.wait([future])
+    try:
+        return future.result()
+    except asyncio.CancelledError as error:
+        raise TimeoutError from error
+
+
+# Before Python 3.12, current_task() is not compiled, and reading its dict is faster.
+_COMPILED = getattr(asyncio.current_task, "__module__", None) == "_asyncio"
+set_loop_tasks(
+    asyncio._get_running_loop,
+    asyncio.current_task if _COMPILED else None,
+    None if _COMPILED else tasks._current_tasks,  # type: ignore[attr-defined]
+    asyncio.Task,
+    asyncio.Future,
+)
+set_loop_timeouts(asyncio.CancelledError, _wait_for_expired)
 
 
 class Timeouts(WheelTimers):

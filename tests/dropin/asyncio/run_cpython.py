@@ -1,6 +1,8 @@
-"""Run one module of CPython's test.test_asyncio with each of its event loops on the wheel.
+"""Run one module of CPython's test.test_asyncio with its event loops on the wheel, or with hwheel's timeouts, or with both.
 
-    python run_cpython.py test_tasks [name part ...]
+    python run_cpython.py loops test_tasks [name part ...]
+    python run_cpython.py timeouts test_timeouts
+    python run_cpython.py loops,timeouts test_timeouts
 
 Replace the names that the module uses before importing it. Print one line of JSON: the number of tests, and the outcome
 of each test that did not pass.
@@ -14,6 +16,7 @@ import sys
 import unittest
 import warnings
 
+import hwheel.asyncio
 from hwheel.asyncio import EventLoop, wheel_loop
 from hwheel.asyncio.timers import WheelTimers
 
@@ -42,9 +45,19 @@ def swap_names():
         asyncio.DefaultEventLoopPolicy._loop_factory = EventLoop
 
 
-def main(module_name, parts):
+def swap_timeouts():
+    for name in ("timeout", "timeout_at", "Timeout"):
+        setattr(asyncio, name, getattr(hwheel.asyncio, name))
+        setattr(asyncio.timeouts, name, getattr(hwheel.asyncio, name))
+    asyncio.wait_for = asyncio.tasks.wait_for = hwheel.asyncio.wait_for
+
+
+def main(swaps, module_name, parts):
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores SIGINT
-    swap_names()
+    if "loops" in swaps:
+        swap_names()
+    if "timeouts" in swaps:
+        swap_timeouts()
     count_wakeups()
     module = importlib.import_module(f"test.test_asyncio.{module_name}")
     suite = unittest.defaultTestLoader.loadTestsFromModule(module)
@@ -69,4 +82,4 @@ def short(test):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1].split(","), sys.argv[2], sys.argv[3:])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hwheel_core
-from event_loops import LoopWithoutFiles
+from event_loops import JumpingLoop
 from hwheel.asyncio import wheel_loop
 from sampling import search_settings
 
@@ -32,20 +32,6 @@ work = st.tuples(st.just("work"), st.none(), st.integers(1, 3000).map(lambda tic
 def programs(*operations):
     """Generate the operations of each callback. Callback 0 runs first."""
     return st.lists(st.lists(st.one_of(*operations), max_size=6), min_size=1, max_size=30)
-
-
-class JumpingLoop(LoopWithoutFiles):
-    """A loop whose clock jumps to the next deadline when the loop is idle."""
-
-    now = 1000.0
-
-    def time(self):
-        return self.now
-
-    def select(self, timeout):
-        assert timeout is not None, "nothing to do, and nothing to wait for"
-        self.now += timeout
-        return ()
 
 
 WheelJumpingLoop = wheel_loop(JumpingLoop)

@@ -1,0 +1,96 @@
+# The running loop of this thread, and its current task.
+#
+# Up to Python 3.13, asyncio.get_running_loop() makes a system call, because after a fork the loop of the parent does not
+# run in the child. asyncio keeps a new object in the thread's dict for each run of a loop. The core keeps a reference to that
+# object: as long as it is in the dict, the same loop is running. In the child of a fork the reference is dropped.
+
+cdef extern from "Python.h":
+    PyObject* PyThreadState_GetDict()
+
+cdef object get_running_loop = None     # asyncio._get_running_loop
+cdef object current_task = None         # asyncio.current_task, where it is compiled (from Python 3.12 on)
+cdef dict current_tasks = None          # elsewhere: asyncio's dict of loops and their current tasks
+cdef object asyncio_task = None         # asyncio.Task
+cdef object asyncio_future = None       # asyncio.Future
+cdef PyCFunction asyncio_cancelling = NULL      # its method cancelling(), if it is compiled
+cdef str NAME_RUNNING_MARK = "__asyncio_running_event_loop__"
+cdef str NAME_WHEEL_TIMERS = "_wheel_timers"
+
+
+def set_loop_tasks(running_loop, current, tasks, task_class, future_class):
+    """Set what the core needs to know of asyncio's tasks.
+
+    Args:
+        running_loop: A function that returns the running loop of this thread, or None.
+        current: A compiled function that returns the current task of a loop, or None.
+        tasks: If ``current`` is None: a dict of loops and their current tasks.
+        task_class: asyncio.Task.
+        future_class: asyncio.Future.
+    """
+    global get_running_loop, current_task, current_tasks, asyncio_task, asyncio_future, asyncio_cancelling
+    get_running_loop = running_loop
+    current_task = current
+    current_tasks = tasks
+    asyncio_task = task_class
+    asyncio_future = future_class
+    asyncio_cancelling = hw_method_function(<PyObject*>task_class, "cancelling")
+
+
+cdef inline PyObject* running_mark() noexcept:
+    """Return asyncio's object for the loop that runs in this thread, a borrowed reference; NULL if there is none."""
+    cdef PyObject* names = PyThreadState_GetDict() if PY_VERSION_HEX < 0x030E0000 else NULL
+    return NULL if names is NULL else PyDict_GetItem(<object>names, NAME_RUNNING_MARK)
+
+
+cdef inline object loop_running():
+    """Return the running loop."""
+    cdef PyObject* running = hw_running_get()
+    cdef PyObject* mark
+    if running is not NULL:
+        mark = running_mark()
+        if mark is not NULL and mark is <PyObject*>(<LoopTimers>running).running_mark:
+            return (<LoopTimers>running).loop
+    loop = get_running_loop()
+    if loop is None:
+        raise RuntimeError("no running event loop")
+    if running is not NULL and (<LoopTimers>running).loop is loop and mark is not NULL:
+        (<LoopTimers>running).running_mark = <object>mark
+    return loop
+
+
+def forget_running_loop():
+    """In the child of a fork: the loop of the parent does not run here."""
+    hw_running_set(NULL)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_running_loop)
+
+
+cdef inline object loop_current_task(object loop):
+    """Return the task that the loop runs, or None."""
+    return current_tasks.get(loop) if current_task is None else current_task(loop)
+
+
+cdef inline int task_cancelling(object task) except -1:
+    """Return task.cancelling(), for asyncio's own class without a lookup."""
+    if asyncio_cancelling is not NULL and type(task) is asyncio_task:
+        return asyncio_cancelling(<PyObject*>task, NULL)
+    return task.cancelling()
+
+
+cdef inline bint timers_take_timeouts(LoopTimers self, object loop):
+    """Return True if a timer of this loop may go into the wheel directly: no debug mode, no override of call_at()."""
+    return self.loop is loop and not self.debug and not self.asking and timers_use_own_calls(self)
+
+
+cdef inline LoopTimers loop_wheel(object loop):
+    """Return the LoopTimers of the loop, or None if timers have to go through call_at()."""
+    cdef PyObject* running = hw_running_get()
+    if running is not NULL and (<LoopTimers>running).loop is loop:
+        found = <object>running
+    else:
+        found = getattr(loop, NAME_WHEEL_TIMERS, None)
+        if not isinstance(found, LoopTimers):
+            return None
+    return <LoopTimers>found if timers_take_timeouts(<LoopTimers>found, loop) else None

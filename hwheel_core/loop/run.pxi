@@ -8,6 +8,15 @@ cdef enum:
     RUN_LIMIT = 64              # most callbacks per pass
 
 
+cdef bint timeout_expire(Timeout self) except False:
+    """Cancel the task. The timer of a Timeout does this."""
+    if self.state == TIMEOUT_ACTIVE:
+        self.handle = None
+        self.task.cancel()
+        self.state = TIMEOUT_EXPIRING
+    return True
+
+
 cdef inline bint handle_call(LoopHandle handle) except False:
     # Own references, because the callback may cancel its handle.
     cdef object callback

@@ -77,15 +77,6 @@ cdef bint timeout_set(Timeout self, double when_s, object given) except False:
     return True
 
 
-cdef bint timeout_expire(Timeout self) except False:
-    """Cancel the task. The timer calls this."""
-    if self.state == TIMEOUT_ACTIVE:
-        self.handle = None
-        self.task.cancel()
-        self.state = TIMEOUT_EXPIRING
-    return True
-
-
 cdef bint timeout_touch(Timeout self) except False:
     """Move the deadline to the full delay from now."""
     cdef LoopHandle handle

@@ -1,4 +1,4 @@
-"""Run one module of CPython's test.test_asyncio with its event loops on the wheel, or with hwheel's timeouts, or with both.
+"""Run one module of CPython's test.test_asyncio with its loops on the wheel, with hwheel's timeouts, or both.
 
     python run_cpython.py loops test_tasks [name part ...]
     python run_cpython.py timeouts test_timeouts

@@ -1,4 +1,4 @@
-"""CPython's tests of asyncio, as installed with the interpreter, with each loop on the wheel, and with hwheel's timeouts.
+"""CPython's own tests of asyncio, with each loop on the wheel, and with hwheel's timeouts.
 
 Tests that cannot apply are listed here. A listed test that passes is a failure, and so is an unlisted one that fails.
 """

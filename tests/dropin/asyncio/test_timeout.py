@@ -357,7 +357,7 @@ def test_an_idle_timeout_needs_a_positive_delay(wrong):
         idle_timeout(wrong)
 
 
-# --- wait_for() ---------------------------------------------------------------------------------------------------------
+# --- wait_for() ------------------------------------------------------------------------------------------------------
 
 
 def test_wait_for_returns_results_and_raises_exceptions(run):

@@ -1,5 +1,5 @@
-"""Random programs with nested timeouts: the same events at the same times with asyncio.timeout() and hwheel.asyncio.timeout(),
-on a stock loop and on the wheel. The clock is simulated.
+"""Random programs with nested timeouts: asyncio.timeout() and hwheel.asyncio.timeout() give the same events at the same
+times, on a stock loop and on the wheel. The clock is simulated.
 
 Cancellation, expiry, and completion meet in one pass of the loop, because all times are multiples of a few ticks.
 """

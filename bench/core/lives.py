@@ -17,6 +17,7 @@ from implementations.base import BURST, Implementation
 RANGE_MS = 100_000
 PAIR_DELAY_S = 30.0
 PAIRS_TO_CLEAN = 2.5  # per pending timer: enough that cancelled timers are removed twice
+MOST_PAIRS = 100_000  # of implementations that remove a timer when it is cancelled
 SEED = 20
 
 
@@ -131,9 +132,10 @@ class SingleLife(Life):
         self.moves = [*zip(inputs.moved, self._delays_s(inputs.moved_to_s), strict=True)]
         [self.pair_delay_s] = self._delays_s([PAIR_DELAY_S])
         tenth = len(inputs.cancelled)
+        pairs = PAIRS_TO_CLEAN * inputs.pending if make.leaves_cancelled else min(inputs.pending, MOST_PAIRS)
         self.counts = {
             "add": inputs.pending,
-            "add + cancel": max(BURST, round(PAIRS_TO_CLEAN * inputs.pending) if make.leaves_cancelled else tenth),
+            "add + cancel": max(BURST, round(pairs)),
             "reschedule": tenth,
             "cancel": tenth,
             "expire": inputs.pending - tenth,

@@ -93,17 +93,13 @@ cdef TimerBatch timer_batch_add(BaseTimer owner, object delays_ms, object callba
         batch_set_callback(self, callback)
         Py_INCREF(self)                 # the timer's
     try:
-        while True:
-            with nogil:
-                status = batch_extend(self.batch, NULL, delays, at, 0)
-            if status != NOT_YET or not timer_make_room(timer, None, status, &at.when_due):
-                break
+        with nogil:
+            status = batch_extend(self.batch, NULL, delays, at, 0)
         if status != OK:
             status_raise(timer, status)
     except:
         timer_batch_release(self, &release)
         raise
-    timer_heed_clock(timer, &now)
     return self
 
 
@@ -141,7 +137,7 @@ cdef object timer_batch_extend(TimerBatch self, object delays_ms, object callbac
     cdef Delays delays = delays_of(buffer)
     cdef Timer* timer = self.batch.timer
     cdef BaseTimer owner
-    cdef BatchRoom room
+    cdef BatchMemory memory
     cdef Instant now
     cdef Placement at
     cdef object added = None
@@ -155,18 +151,17 @@ cdef object timer_batch_extend(TimerBatch self, object delays_ms, object callbac
     core_ready(owner)
     timer_read_clock(timer, &now)
     placement_set_or_raise(&at, timer, &now, delays)
-    memset(&room, 0, sizeof(BatchRoom))
+    memset(&memory, 0, sizeof(BatchMemory))
     try:
         while added is None:
-            added = timer_batch_try(self, &room, delays, callback, &at)
+            added = timer_batch_try(self, &memory, delays, callback, &at)
     finally:
         with nogil:
-            batch_room_free(&room)
-    timer_heed_clock(timer, &now)
+            batch_memory_free(&memory)
     return added
 
 
-cdef object timer_batch_try(TimerBatch self, BatchRoom* room, Delays delays, object callback, Placement* at):
+cdef object timer_batch_try(TimerBatch self, BatchMemory* memory, Delays delays, object callback, Placement* at):
     """Add all timers and return the range of their indices. Return None if the process was forked in between: in the child no
     thread holds the batch."""
     cdef Timer* timer = self.batch.timer
@@ -185,18 +180,18 @@ cdef object timer_batch_try(TimerBatch self, BatchRoom* room, Delays delays, obj
                 first = hw_peek64(&self.batch.length)
                 added = range(first, first + delays.count)      # allocated before any timer is added
             with nogil:
-                status = batch_extend(self.batch, room, delays, at[0], first)
+                status = batch_extend(self.batch, memory, delays, at[0], first)
             if status == OK:
                 return added
-            if status == NEEDS_ROOM:
+            if status == NEEDS_MEMORY:
                 with nogil:
-                    have_memory = batch_room_make(room)
+                    have_memory = batch_memory_new(memory)
                 if not have_memory:
                     raise MemoryError
             elif status == TRY_AGAIN:
                 if not hw_peek(&self.batch.is_listed):
                     return None
-            elif not timer_make_room(timer, None, status, &at.when_due):
+            else:
                 status_raise(timer, status)
     finally:
         timer_batch_let_go(self)
@@ -238,12 +233,8 @@ cdef int64_t timer_batch_reschedule(TimerBatch self, Indices indices, Delays del
     cdef Status status
     timer_read_clock(timer, &now)
     placement_set_or_raise(&at, timer, &now, delays)
-    while True:
-        with nogil:
-            status = batch_reschedule(self.batch, indices, delays, at, &moved)
-        if status != NOT_YET or not timer_make_room(timer, None, status, &at.when_due):
-            break
+    with nogil:
+        status = batch_reschedule(self.batch, indices, delays, at, &moved)
     if status != OK:
         status_raise(timer, status)
-    timer_heed_clock(timer, &now)
     return moved

@@ -61,7 +61,7 @@ cdef inline int64_t batch_waiting(const Batch* self) noexcept nogil:
 
 cdef inline bint batch_due_is_full(const Batch* self, int64_t more) noexcept nogil:
     """Return True if `due` has no room for all timers in the wheel and `more` new ones."""
-    return self.due_end + self.pending - batch_waiting(self) + more > self.due_room
+    return self.due_end + self.pending - batch_waiting(self) + more > self.due_capacity
 
 
 cdef inline void batch_skip_gaps(Batch* self) noexcept nogil:
@@ -99,14 +99,14 @@ cdef Batch* batch_new() noexcept nogil:
     return <Batch*>PyMem_RawCalloc(1, sizeof(Batch))
 
 
-cdef Part* part_new(int64_t room, int64_t due_room) noexcept nogil:
-    """Return a part followed by `due_room` Dues, or NULL if there is no memory. `room` is at most MAX_BATCH_LENGTH + SLOT."""
-    cdef size_t size = PART_HEAD + room * sizeof(Entry) + due_room * sizeof(Due)
+cdef Part* part_new(int64_t capacity, int64_t due_capacity) noexcept nogil:
+    """Return a part followed by `due_capacity` Dues, or NULL if there is no memory. `capacity` is at most MAX_BATCH_LENGTH + SLOT."""
+    cdef size_t size = PART_HEAD + capacity * sizeof(Entry) + due_capacity * sizeof(Due)
     cdef Part* self = <Part*>block_new(1, size, False)
     if self is NULL:
         return NULL
     memset(self, 0, sizeof(Part))
-    self.room = room
+    self.capacity = capacity
     hw_advise_huge(self, size)
     return self
 
@@ -121,22 +121,22 @@ cdef void batch_append_part(Batch* self, Part* part) noexcept nogil:
     else:
         part.prev.next = part
     self.last_part = part
-    self.end += part.room
+    self.end += part.capacity
 
 
 cdef bint batch_prepare(Batch* self, int64_t length) noexcept nogil:
     """Allocate a new batch's entries and its `due` in one block. Return False if there is no memory."""
     # A timer that is moved after it expired leaves a gap in `due` and later needs another place there (batch_close_gaps).
-    cdef int64_t due_room = length + length // 8 + DUE_SPARE
+    cdef int64_t due_capacity = length + length // 8 + DUE_SPARE
     cdef Part* part
     if length == 0:
         return True
-    part = part_new(length, due_room)
+    part = part_new(length, due_capacity)
     if part is NULL:
         return False
     batch_append_part(self, part)
     self.due = <Due*>part_entry(part, length)
-    self.due_room = due_room
+    self.due_capacity = due_capacity
     return True
 
 
@@ -166,13 +166,13 @@ cdef void batch_leave_parts(Batch* self, void** blocks) noexcept nogil:
     self.table = NULL
     self.due = NULL
     self.due_block = NULL
-    self.table_room = self.due_room = self.due_begin = self.due_end = self.due_cancelled = 0
+    self.table_capacity = self.due_capacity = self.due_begin = self.due_end = self.due_cancelled = 0
     self.origin = self.end = self.length
 
 
 cdef void batch_remove_part_locked(Batch* self, Part* part) noexcept nogil:
     cdef int64_t slot = (part.first - self.origin) >> SLOT_BITS
-    cdef int64_t end = (part.first + part.room - self.origin) >> SLOT_BITS
+    cdef int64_t end = (part.first + part.capacity - self.origin) >> SLOT_BITS
     memset(self.table + slot, 0, (end - slot) * sizeof(Part*))
     if part.prev is NULL:
         self.parts = part.next
@@ -189,7 +189,7 @@ cdef inline void batch_part_release_locked(Batch* self, int64_t index) noexcept 
     """Count out a timer of a batch with a table, and remove its part if that was the last one of a full part."""
     cdef Part* part = batch_part(self, index)
     part.pending -= 1
-    if part.pending == 0 and part.first + part.room <= self.length:
+    if part.pending == 0 and part.first + part.capacity <= self.length:
         batch_remove_part_locked(self, part)
 
 
@@ -241,9 +241,9 @@ cdef void batch_let_go_locked(Batch* self, BatchRelease* release) noexcept nogil
     batch_finish_locked(self, release)
 
 
-# --- room for more -----------------------------------------------------------------------------------------------
+# --- memory for more ---------------------------------------------------------------------------------------------
 #
-# batch_has_room_locked computes the sizes under the lock, batch_room_make allocates after it, and the caller tries again.
+# batch_has_memory_locked computes the sizes under the lock, batch_memory_new allocates after it, and the caller tries again.
 
 
 cdef inline int64_t slots_up(int64_t count) noexcept nogil:
@@ -256,28 +256,28 @@ cdef int64_t batch_table_origin(const Batch* self) noexcept nogil:
     The first part of a batch may end anywhere, and the next slot begins there. All other parts fill their slots.
     """
     if self.table is NULL:
-        return self.parts.first + self.parts.room - slots_up(self.parts.room)
+        return self.parts.first + self.parts.capacity - slots_up(self.parts.capacity)
     return self.origin + (((self.end if self.parts is NULL else self.parts.first) - self.origin) >> SLOT_BITS << SLOT_BITS)
 
 
-cdef int64_t batch_part_wanted(const Batch* self, int64_t count, const BatchRoom* room) noexcept nogil:
+cdef int64_t batch_part_wanted(const Batch* self, int64_t count, const BatchMemory* memory) noexcept nogil:
     """Return the size of the part that `count` more timers need, or 0 if they need none."""
     cdef int64_t more = count - (self.end - self.length)
     cdef int64_t wanted = more + min((self.length - self.origin) // 8, PART_SPARE_MOST)
     if more <= 0:
         return 0
-    if room.part is not NULL and room.part_room >= more:
-        return room.part_room
+    if memory.part is not NULL and memory.part_capacity >= more:
+        return memory.part_capacity
     return slots_up(wanted if wanted <= MAX_BATCH_LENGTH else more)
 
 
-cdef int64_t batch_table_wanted(const Batch* self, int64_t part_room) noexcept nogil:
+cdef int64_t batch_table_wanted(const Batch* self, int64_t part_capacity) noexcept nogil:
     """Return the size of the table that a batch with another part needs, or 0 if the present one suffices."""
-    if part_room == 0 or (self.parts is NULL and self.table is NULL):
+    if part_capacity == 0 or (self.parts is NULL and self.table is NULL):
         return 0
-    if self.table is not NULL and (self.end + part_room - self.origin) >> SLOT_BITS <= self.table_room:
+    if self.table is not NULL and (self.end + part_capacity - self.origin) >> SLOT_BITS <= self.table_capacity:
         return 0
-    return (self.end + part_room - batch_table_origin(self)) >> SLOT_BITS
+    return (self.end + part_capacity - batch_table_origin(self)) >> SLOT_BITS
 
 
 cdef int64_t batch_due_wanted(const Batch* self, int64_t count, bint gets_table) noexcept nogil:
@@ -287,34 +287,36 @@ cdef int64_t batch_due_wanted(const Batch* self, int64_t count, bint gets_table)
     # With a table the first part may be freed on its own, so `due` moves out of its block.
     if not batch_due_is_full(self, count) and not (gets_table and self.due_block is NULL):
         return 0
-    return least if least > self.due_room or self.due_block is NULL else 0
+    return least if least > self.due_capacity or self.due_block is NULL else 0
 
 
-cdef bint batch_has_room_locked(const Batch* self, int64_t count, BatchRoom* room) noexcept nogil:
-    """Return True if `count` more timers fit with the memory in `room`; otherwise write the wanted sizes there."""
-    cdef int64_t part_room = batch_part_wanted(self, count, room)
-    cdef int64_t table_room = batch_table_wanted(self, part_room)
-    cdef int64_t due_room = batch_due_wanted(self, count, table_room != 0)
-    if ((part_room == 0 or (room.part is not NULL and room.part_room == part_room))
-            and (due_room == 0 or (room.due is not NULL and room.due_room >= due_room))
-            and (table_room == 0 or (room.table is not NULL and room.table_room >= table_room))):
+cdef bint batch_has_memory_locked(const Batch* self, int64_t count, BatchMemory* memory) noexcept nogil:
+    """Return True if `count` more timers fit with this memory; otherwise write the wanted sizes there."""
+    cdef int64_t part_capacity = batch_part_wanted(self, count, memory)
+    cdef int64_t table_capacity = batch_table_wanted(self, part_capacity)
+    cdef int64_t due_capacity = batch_due_wanted(self, count, table_capacity != 0)
+    if ((part_capacity == 0 or (memory.part is not NULL and memory.part_capacity == part_capacity))
+            and (due_capacity == 0 or (memory.due is not NULL and memory.due_capacity >= due_capacity))
+            and (table_capacity == 0 or (memory.table is not NULL and memory.table_capacity >= table_capacity))):
         # Another thread may have extended the batch first. Memory that is no longer needed stays unused.
-        room.part_room = part_room
-        room.due_room = room.due_room if due_room else 0
-        room.table_room = room.table_room if table_room else 0
+        memory.part_capacity = part_capacity
+        memory.due_capacity = memory.due_capacity if due_capacity else 0
+        memory.table_capacity = memory.table_capacity if table_capacity else 0
         return True
-    room.part_room, room.due_room, room.table_room = part_room, due_room + due_room // 8, table_room + table_room // 2
+    memory.part_capacity = part_capacity
+    memory.due_capacity = due_capacity + due_capacity // 8
+    memory.table_capacity = table_capacity + table_capacity // 2
     return False
 
 
 cdef void batch_enter_part_locked(Batch* self, Part* part) noexcept nogil:
     """Write a part to the table."""
     cdef int64_t slot
-    for slot in range((part.first - self.origin) >> SLOT_BITS, (part.first + part.room - self.origin) >> SLOT_BITS):
+    for slot in range((part.first - self.origin) >> SLOT_BITS, (part.first + part.capacity - self.origin) >> SLOT_BITS):
         self.table[slot] = part
 
 
-cdef void batch_set_table_locked(Batch* self, Part** table, int64_t room) noexcept nogil:
+cdef void batch_set_table_locked(Batch* self, Part** table, int64_t capacity) noexcept nogil:
     """Install a zeroed table. From then on each part counts its pending timers."""
     cdef Part* part = self.parts
     cdef int64_t origin = batch_table_origin(self)
@@ -322,36 +324,36 @@ cdef void batch_set_table_locked(Batch* self, Part** table, int64_t room) noexce
         part.pending = self.pending + self.returning
     self.origin = origin
     self.table = table
-    self.table_room = room
+    self.table_capacity = capacity
     while part is not NULL:
         batch_enter_part_locked(self, part)
         part = part.next
     part = self.parts
-    if part is not NULL and part.pending == 0 and part.first + part.room <= self.length:
+    if part is not NULL and part.pending == 0 and part.first + part.capacity <= self.length:
         batch_remove_part_locked(self, part)    # all were cancelled while the batch was held
 
 
-cdef void batch_take_room_locked(Batch* self, int64_t count, BatchRoom* room) noexcept nogil:
-    """Install the memory after batch_has_room_locked. `room` keeps the memory to be freed."""
+cdef void batch_take_memory_locked(Batch* self, int64_t count, BatchMemory* memory) noexcept nogil:
+    """Install the memory after batch_has_memory_locked. `memory` keeps what is to be freed."""
     cdef void* due_block = self.due_block
     cdef Part** table = self.table
-    if room.table_room:
-        batch_set_table_locked(self, room.table, room.table_room)
-        room.table = table
-    if room.due_room:
-        batch_close_gaps(self, room.due)
-        self.due_block, self.due_room = room.due, room.due_room
-        room.due = <Due*>due_block
+    if memory.table_capacity:
+        batch_set_table_locked(self, memory.table, memory.table_capacity)
+        memory.table = table
+    if memory.due_capacity:
+        batch_close_gaps(self, memory.due)
+        self.due_block, self.due_capacity = memory.due, memory.due_capacity
+        memory.due = <Due*>due_block
     elif batch_due_is_full(self, count):
         batch_close_gaps(self, self.due)
-    if room.part_room:
-        batch_append_part(self, room.part)
+    if memory.part_capacity:
+        batch_append_part(self, memory.part)
         if self.table is not NULL:
-            batch_enter_part_locked(self, room.part)
-        room.part = NULL
+            batch_enter_part_locked(self, memory.part)
+        memory.part = NULL
 
 
-cdef void batch_room_free(BatchRoom* self) noexcept nogil:
+cdef void batch_memory_free(BatchMemory* self) noexcept nogil:
     block_free(self.part)
     block_free(self.due)
     block_free(self.table)
@@ -360,14 +362,14 @@ cdef void batch_room_free(BatchRoom* self) noexcept nogil:
     self.table = NULL
 
 
-cdef bint batch_room_make(BatchRoom* self) noexcept nogil:
+cdef bint batch_memory_new(BatchMemory* self) noexcept nogil:
     """Allocate the wanted sizes, and free what was there. Return False if there is no memory."""
-    batch_room_free(self)
-    if self.part_room:
-        self.part = part_new(self.part_room, 0)
-    if self.due_room:
-        self.due = <Due*>block_new(self.due_room, sizeof(Due), False)
-    if self.table_room:
-        self.table = <Part**>block_new(self.table_room, sizeof(Part*), True)
-    return ((self.part is not NULL or self.part_room == 0) and (self.due is not NULL or self.due_room == 0)
-            and (self.table is not NULL or self.table_room == 0))
+    batch_memory_free(self)
+    if self.part_capacity:
+        self.part = part_new(self.part_capacity, 0)
+    if self.due_capacity:
+        self.due = <Due*>block_new(self.due_capacity, sizeof(Due), False)
+    if self.table_capacity:
+        self.table = <Part**>block_new(self.table_capacity, sizeof(Part*), True)
+    return ((self.part is not NULL or self.part_capacity == 0) and (self.due is not NULL or self.due_capacity == 0)
+            and (self.table is not NULL or self.table_capacity == 0))

@@ -1,7 +1,6 @@
 # Many timers of a batch at once: added, moved, cancelled, listed, taken. Each loop releases the lock every BATCH_SLICE entries.
 #
-# While timers are placed, Timer.adding keeps the timer from being closed or forked and the wheel's clock from being set
-# back. So the levels that exist when such a loop begins suffice until its end.
+# While timers are placed, Timer.adding keeps the timer from being closed or forked.
 
 
 cdef enum:
@@ -90,12 +89,12 @@ cdef int64_t batch_cancel(Batch* self, Indices indices, BatchRelease* release) n
     return cancelled
 
 
-cdef int64_t batch_list(Batch* self, int64_t* indices_out, int64_t room) noexcept nogil:
-    """Write the indices of the pending timers, ascending. Return their number, or -1 if there is too little room."""
+cdef int64_t batch_list(Batch* self, int64_t* indices_out, int64_t limit) noexcept nogil:
+    """Write the indices of the pending timers, ascending. Return their number, or -1 if there are more than `limit`."""
     cdef const Entry* entry
     cdef int64_t count = 0, index
     batch_lock(self)
-    if self.pending > room:
+    if self.pending > limit:
         count = -1
     elif self.pending:
         for index in range(max(<int64_t>0, self.origin), self.length):
@@ -212,7 +211,6 @@ cdef int64_t placement_set(Placement* self, const Timer* timer, const Instant* n
     cdef int64_t longest_ms = delays_longest(delays)
     cdef int64_t i, delay_ms
     cdef bint fits
-    self.when_due = ASK_WHEN_DUE if timer.clock == CLOCK_KIND_CALLABLE else TAKE_DUE
     self.now_ms = self.base_ms = self.last_ms = now.ms
     if longest_ms == 0:
         return -1
@@ -250,7 +248,7 @@ cdef void batch_count_in_locked(Batch* self, int64_t count) noexcept nogil:
     cdef Part* part
     while self.table is not NULL and left:
         part = batch_part(self, first)
-        here = min(left, part.first + part.room - first)
+        here = min(left, part.first + part.capacity - first)
         part.pending += here
         first += here
         left -= here
@@ -267,7 +265,7 @@ cdef void batch_link_slice_locked(Batch* self, Delays delays, Placement at, int6
     cdef Part* part = batch_part(self, first + begin)
     cdef Entry* entry
     for i in range(begin, slice_end(begin, delays.count)):
-        if first + i == part.first + part.room:
+        if first + i == part.first + part.capacity:
             part = part.next
         entry = part_entry(part, first + i)
         entry.place = <int32_t>(first + i - part.first)
@@ -276,33 +274,33 @@ cdef void batch_link_slice_locked(Batch* self, Delays delays, Placement at, int6
         timer_wake_reaper_locked(timer)
 
 
-cdef Status batch_admit_locked(Batch* self, BatchRoom* room, int64_t first, int64_t count) noexcept nogil:
+cdef Status batch_admit_locked(Batch* self, BatchMemory* memory, int64_t first, int64_t count) noexcept nogil:
     """Return OK if `count` timers from index `first` on can be added; then the batch has the memory for them."""
-    if room is NULL:
+    if memory is NULL:
         return OK
     if self.adding or self.length != first or not self.is_listed:
         return TRY_AGAIN
-    if not batch_has_room_locked(self, count, room):
-        return NEEDS_ROOM
-    batch_take_room_locked(self, count, room)
+    if not batch_has_memory_locked(self, count, memory):
+        return NEEDS_MEMORY
+    batch_take_memory_locked(self, count, memory)
     return OK
 
 
-cdef Status batch_extend(Batch* self, BatchRoom* room, Delays delays, Placement at, int64_t first) noexcept nogil:
+cdef Status batch_extend(Batch* self, BatchMemory* memory, Delays delays, Placement at, int64_t first) noexcept nogil:
     """Add a timer for each delay, from index `first` on: all of them, or none.
 
-    room: NULL for a new batch, which batch_prepare has given its memory.
+    memory: NULL for a new batch, which batch_prepare has given its memory.
 
-    Returns OK; CLOSED; FULL; NOT_YET; NEEDS_ROOM; NEEDS_LEVEL: there is no memory for a level; TRY_AGAIN: the batch has grown
+    Returns OK; CLOSED; FULL; NEEDS_MEMORY; NEEDS_LEVEL: there is no memory for a level; TRY_AGAIN: the batch has grown
     since, or no thread holds it.
     """
     cdef Timer* timer = self.timer
     cdef int64_t i = 0
     cdef Status status
     batch_lock(self)
-    status = timer_admit(timer, delays.count, &at)
+    status = timer_admit(timer, delays.count, at.last_ms)
     if status == OK:
-        status = batch_admit_locked(self, room, first, delays.count)
+        status = batch_admit_locked(self, memory, first, delays.count)
     if status != OK or delays.count == 0:
         lock_release(timer)
         return status
@@ -354,14 +352,14 @@ cdef int64_t batch_move_slice_locked(Batch* self, Indices indices, Delays delays
 cdef Status batch_reschedule(Batch* self, Indices indices, Delays delays, Placement at, int64_t* moved_out) noexcept nogil:
     """Move the named timers that are pending, each by the delay at the same position.
 
-    Returns OK; or NOT_YET, or NEEDS_LEVEL if there is no memory for a level: then no timer was moved.
+    Returns OK; or NEEDS_LEVEL if there is no memory for a level: then no timer was moved.
     """
     cdef Timer* timer = self.timer
     cdef int64_t i = 0
     cdef Status status
     moved_out[0] = 0
     batch_lock(self)
-    status = timer_reach(timer, &at)
+    status = timer_reach(timer, at.last_ms)
     if status != OK:
         lock_release(timer)
         return status

@@ -31,7 +31,7 @@ cdef struct Part:
     Part* prev              # in the order of the indices
     Part* next
     int64_t first           # index of the first entry
-    int64_t room            # number of entries; a multiple of SLOT for every part but the first of a batch
+    int64_t capacity        # number of entries; a multiple of SLOT for every part but the first of a batch
     int64_t pending         # of the batch's `pending`; counted while the batch has a table
 
 cdef enum:
@@ -44,12 +44,12 @@ cdef struct Batch:
     Part* last_part
     void* over              # parts to be freed once `holders` is 0 (block_leave)
     Part** table            # from an index, counted from `origin`, to its part or to NULL. NULL: `parts` holds all entries
-    int64_t table_room      # slots
+    int64_t table_capacity      # slots
     int64_t origin          # no lower index is pending; with a table the index of its first slot, which may be negative
     int64_t end             # first index without an entry; entries from `length` on are not in use yet
     Due* due                # the expired timers, in order; always has room for every timer that is still in the wheel
     void* due_block         # memory of `due`; NULL: it follows the entries of the first part
-    int64_t due_room
+    int64_t due_capacity
     int64_t due_begin       # the first that the executor has not taken
     int64_t due_end
     int64_t due_cancelled   # between due_begin and due_end
@@ -67,13 +67,13 @@ cdef struct Batch:
     int64_t holders         # threads that need the batch listed and its memory intact: one that has taken a head and not
                             # yet the timers, or one that extends the batch
 
-cdef struct BatchRoom:
+cdef struct BatchMemory:
     # Memory for a batch_extend, allocated before the lock is taken: the wanted sizes and the blocks.
-    int64_t part_room
+    int64_t part_capacity
     Part* part
-    int64_t due_room
+    int64_t due_capacity
     Due* due
-    int64_t table_room
+    int64_t table_capacity
     Part** table
 
 cdef struct BatchRelease:
@@ -97,4 +97,3 @@ cdef struct Placement:
     int64_t now_ms          # expiration of a delay of zero or less
     int64_t base_ms         # what to add to a positive delay
     int64_t last_ms         # latest expiration; the wheel gets a level for it before the first timer is linked
-    WhenDue when_due

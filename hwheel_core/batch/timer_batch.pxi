@@ -67,17 +67,17 @@ cdef class TimerBatch:
         O(n) in the length of the batch, from its first pending timer on. Adds to the timer wait meanwhile. Thread-safe.
         """
         cdef array.array found
-        cdef int64_t room, count
+        cdef int64_t capacity, count
         with cython.critical_section(self):
             if self.remaining is not None:
                 return array.copy(self.remaining)
         while True:
-            room = hw_peek64(&self.batch.pending) if self.batch.timer is not NULL else 0
-            found = array.clone(INT64, room, False)
-            if room == 0:
+            capacity = hw_peek64(&self.batch.pending) if self.batch.timer is not NULL else 0
+            found = array.clone(INT64, capacity, False)
+            if capacity == 0:
                 return found
             with nogil:
-                count = batch_list(self.batch, <int64_t*>found.data.as_longlongs, room)
+                count = batch_list(self.batch, <int64_t*>found.data.as_longlongs, capacity)
             if count >= 0:
                 array.resize(found, count)
                 return found
@@ -204,24 +204,24 @@ cdef class TimerBatch:
 # --- handing out -------------------------------------------------------------------------------------------------
 
 
-cdef array.array timer_batch_room(TimerBatch self, array.array before):
+cdef array.array timer_batch_array(TimerBatch self, array.array before):
     """Return an array with the items of `before` and room for the expired timers of a batch whose head was taken.
 
     If there is no memory, the batch is put back.
     """
-    cdef array.array room
+    cdef array.array target
     cdef int64_t limit, count = 0 if before is None else len(before)
     lock_with_gil(self.batch.timer)
     limit = self.batch.due_end - self.batch.due_begin
     lock_release(self.batch.timer)
     try:
-        room = array.clone(INT64, count + limit, False)
+        target = array.clone(INT64, count + limit, False)
     except:
         timer_batch_put_back(self)
         raise
     if count:
-        memcpy(room.data.as_longlongs, before.data.as_longlongs, count * sizeof(int64_t))
-    return room
+        memcpy(target.data.as_longlongs, before.data.as_longlongs, count * sizeof(int64_t))
+    return target
 
 
 cdef bint timer_batch_put_back(TimerBatch self) except False:
@@ -244,15 +244,15 @@ cdef bint array_shorten(array.array numbers, int64_t count) except False:
     return True
 
 
-cdef array.array timer_batch_take(TimerBatch self, array.array room, const Instant* now):
+cdef array.array timer_batch_take(TimerBatch self, array.array target, const Instant* now):
     """Take the expired timers of a batch whose head was taken, as far as there is room."""
-    cdef int64_t taken, limit = len(room)
+    cdef int64_t taken, limit = len(target)
     cdef BatchRelease release = BatchRelease(NULL, False)
     with nogil:
-        taken = batch_take(self.batch, <int64_t*>room.data.as_longlongs, limit, now, &release)
+        taken = batch_take(self.batch, <int64_t*>target.data.as_longlongs, limit, now, &release)
     timer_batch_release(self, &release)
-    array_shorten(room, taken)
-    return room
+    array_shorten(target, taken)
+    return target
 
 
 # --- close() -----------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ cdef bint timer_batch_return(TimerBatch self, list returned) except False:
     """Move the expired timers of a batch whose head was taken to `remaining`, and list the batch once in `returned`, which has
     room."""
     cdef array.array before = self.remaining
-    cdef array.array indices = timer_batch_room(self, before)
+    cdef array.array indices = timer_batch_array(self, before)
     cdef object callback = batch_callback(self)     # a returned batch keeps it
     cdef int64_t count = 0 if before is None else len(before)
     cdef int64_t taken, limit = len(indices) - count
@@ -290,7 +290,7 @@ cdef bint timer_batch_return(TimerBatch self, list returned) except False:
             self.remaining = indices
             self.callback_ = callback
         if before is None:
-            list_fill_room(returned, self)
+            list_fill(returned, self)
     timer_batch_release(self, &release)
     return True
 

@@ -4,7 +4,7 @@
 
 # Places a column of times as wheel/ places single entries. tests/model/test_columns.py compares the two.
 
-cdef void grid_init(Grid* self, int64_t now_ms, int64_t tick_ms, int64_t wheel_size) noexcept nogil:
+cdef void bare_wheel_init(BareWheel* self, int64_t now_ms, int64_t tick_ms, int64_t wheel_size) noexcept nogil:
     """Compute all possible levels. The interval of the last one exceeds 64 bits."""
     cdef int64_t interval_ms
     cdef bint is_last = False
@@ -18,7 +18,7 @@ cdef void grid_init(Grid* self, int64_t now_ms, int64_t tick_ms, int64_t wheel_s
         tick_ms = interval_ms
 
 
-cdef void grid_place(const Grid* self, const int64_t* times_ms, int64_t count, int64_t* levels_out,
+cdef void bare_wheel_place(const BareWheel* self, const int64_t* times_ms, int64_t count, int64_t* levels_out,
                      int64_t* buckets_ms_out) noexcept nogil:
     cdef int64_t i, time_ms, ahead_ms, tick_ms
     cdef int32_t level

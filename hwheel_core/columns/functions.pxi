@@ -9,13 +9,13 @@ cdef Columns int64_columns(tuple sources, str name):
     cdef Columns self = Columns.__new__(Columns)
     cdef Int64Buffer column
     if not 0 < len(sources) <= 8:
-        raise ValueError(f"{name} must be from 1 to 8 columns, not {len(sources)}")
+        raise ValueError(f"{name} must be from 1 to 8 columns, got {len(sources)}")
     self.buffers = []
     self.width = 0
     for source in sources:
         column = int64_contiguous(source, name)
         if self.width and column.count != self.count:
-            raise ValueError(f"{name} must have the same length, not {self.count} and {column.count}")
+            raise ValueError(f"{name} must have the same length, got {self.count} and {column.count}")
         self.count = column.count
         self.buffers.append(column)
         self.data[self.width] = <const int64_t*>column.data
@@ -23,7 +23,7 @@ cdef Columns int64_columns(tuple sources, str name):
     return self
 
 
-cdef array.array int64_room(int64_t count):
+cdef array.array int64_array(int64_t count):
     cdef array.array room = array.clone(array.array("q"), count, zero=False)
     hw_advise_huge(room.data.as_voidptr, count * sizeof(int64_t))
     return room
@@ -67,20 +67,17 @@ def place(times_ms, now_ms, tick_ms, wheel_size):
     cdef int64_t now = integer_argument(now_ms, "now_ms")
     cdef int64_t tick = integer_argument(tick_ms, "tick_ms")
     cdef int64_t size = integer_argument(wheel_size, "wheel_size")
-    cdef Grid grid
-    if tick < 1:
-        raise ValueError(f"tick_ms must be at least 1, not {tick}")
-    if not 2 <= size <= MAX_WHEEL_SIZE:
-        raise ValueError(f"wheel_size must be from 2 to {MAX_WHEEL_SIZE}, not {size}")
+    cdef BareWheel grid
+    wheel_check_size(tick, size)
     if now < 0:
-        raise ValueError(f"now_ms must not be negative, not {now}")
-    cdef array.array levels = int64_room(times.count)
-    cdef array.array buckets = int64_room(times.count)
+        raise ValueError(f"now_ms must not be negative, got {now}")
+    cdef array.array levels = int64_array(times.count)
+    cdef array.array buckets = int64_array(times.count)
     cdef int64_t* levels_out = <int64_t*>levels.data.as_longlongs
     cdef int64_t* buckets_out = <int64_t*>buckets.data.as_longlongs
     with nogil:
-        grid_init(&grid, now, tick, size)
-        grid_place(&grid, times.data[0], times.count, levels_out, buckets_out)
+        bare_wheel_init(&grid, now, tick, size)
+        bare_wheel_place(&grid, times.data[0], times.count, levels_out, buckets_out)
     return levels, buckets
 
 
@@ -106,8 +103,8 @@ def group(*columns):
     """
     cdef Columns rows = int64_columns(columns, "columns")
     cdef size_t slots = rowset_slots(rows.count)
-    cdef array.array order = int64_room(rows.count)
-    cdef array.array starts = int64_room(rows.count + 1)
+    cdef array.array order = int64_array(rows.count)
+    cdef array.array starts = int64_array(rows.count + 1)
     cdef int64_t* order_out = <int64_t*>order.data.as_longlongs
     cdef int64_t* starts_out = <int64_t*>starts.data.as_longlongs
     cdef int64_t* group_of = NULL
@@ -147,7 +144,7 @@ def order_by(*columns):
     array('q', [1, 2, 0])
     """
     cdef Columns rows = int64_columns(columns, "columns")
-    cdef array.array result = int64_room(rows.count)
+    cdef array.array result = int64_array(rows.count)
     cdef int64_t* result_out = <int64_t*>result.data.as_longlongs
     cdef KeyedRow* order = <KeyedRow*>int64_memory(2 * rows.count, False)
     cdef KeyedRow* spare = NULL
@@ -195,9 +192,9 @@ def survivors(order, tombstones, *columns):
     cdef int64_t count, bad_row = 0
     cdef RowSet row_set
     if flags.count != rows.count:
-        raise ValueError(f"tombstones must have the length of the columns, {rows.count}, not {flags.count}")
+        raise ValueError(f"tombstones must have the length of the columns, {rows.count}, got {flags.count}")
     cdef size_t slots = rowset_slots(rows.count)
-    cdef array.array result = int64_room(order_rows.count)
+    cdef array.array result = int64_array(order_rows.count)
     cdef int64_t* result_out = <int64_t*>result.data.as_longlongs
     row_set.columns = rows.data
     row_set.column_count = rows.width
@@ -210,6 +207,6 @@ def survivors(order, tombstones, *columns):
     finally:
         PyMem_RawFree(row_set.slots)
     if count < 0:
-        raise IndexError(f"order must have row numbers from 0 to {rows.count - 1}, not {bad_row}")
+        raise IndexError(f"order must have row numbers from 0 to {rows.count - 1}, got {bad_row}")
     array.resize(result, count)
     return result

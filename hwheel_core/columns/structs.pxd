@@ -7,7 +7,7 @@ cdef class Columns:
     cdef int width
     cdef int64_t count
 
-cdef struct Grid:
+cdef struct BareWheel:
     # The levels of a wheel without their buckets.
     int64_t tick_ms[64]         # MAX_LEVELS
     uint64_t interval_ms[64]    # UINT64_MAX beyond 64 bits

@@ -50,7 +50,7 @@ cdef const char* dict_check(ExpiringDictCore self) noexcept:
         in_order += 1
         entry = entry.newer
     if table.slots is not NULL:
-        if table_length(table) > table.room:
+        if table_length(table) > table.capacity:
             return "a table is longer than its memory"
         for slot in range(table_length(table)):
             entry = table.slots[slot]

@@ -15,7 +15,7 @@ cdef bint container_check_new(ContainerCore self) except False:
 cdef bint container_set_up(ContainerCore self, object timer) except False:
     container_check_new(self)
     if not isinstance(timer, BaseTimer):
-        raise TypeError(f"timer must be a SystemTimer or a ManualTimer, not {type(timer).__name__}")
+        raise TypeError(f"timer must be a SystemTimer or a ManualTimer, got {type(timer).__name__}")
     core_set_up(timer)
     if hw_peek(&(<BaseTimer>timer).timer.closed):
         raise TimerClosed("the timer is closed")
@@ -50,10 +50,7 @@ cdef bint container_begin(ContainerCore self, int64_t now_ms) except False:
         return True
     elif self.pending == 0:
         wheel_set_clocks(wheel, now_ms)
-    elif now_ms < wheel.levels[0].current_time_ms:
-        if self.timer.timer.clock == CLOCK_KIND_CALLABLE:
-            container_set_back(self, now_ms)
-    elif not wheel_is_advancing(wheel):
+    elif now_ms > wheel.levels[0].current_time_ms and not wheel_is_advancing(wheel):
         # If nothing is due yet, the clock can move to now, and new entries go into a finer level.
         first = queue_first(wheel)
         if first is NULL or first.entries.expiration_ms > now_ms:
@@ -65,18 +62,6 @@ cdef bint container_begin(ContainerCore self, int64_t now_ms) except False:
 cdef bint container_grow(ContainerCore self) except False:
     if not wheel_make_level(self.wheel):
         raise MemoryError
-    return True
-
-
-cdef bint container_set_back(ContainerCore self, int64_t now_ms) except False:
-    """Handle a callable clock that was set back, as timer_set_back does. O(pending)."""
-    cdef Entry early
-    while not wheel_reaches_from(self.wheel, now_ms, self.wheel.levels[0].current_time_ms):
-        container_grow(self)
-    list_init(&early)
-    list_move_to_end(&self.due, &early)
-    wheel_set_back(self.wheel, now_ms, &early)
-    list_move_to_end(&early, &self.due)
     return True
 
 
@@ -101,33 +86,11 @@ cdef inline bint container_is_armed(ContainerCore self, int64_t at_ms) noexcept:
             and hw_peek64(&task.entry.expiration_ms) - timer.round_up_ms <= at_ms)
 
 
-cdef void alarm_set_delay(Deadline* deadline, int64_t at_ms) noexcept:
-    """Set the delay from `now` until at_ms."""
-    deadline.delay.ms = at_ms - deadline.now.ms
-    deadline.delay.ns = -deadline.now.ns
-    if deadline.delay.ns < 0:
-        deadline.delay.ns += NS_PER_MS
-        deadline.delay.ms -= 1
-
-
-cdef bint alarm_move(ContainerAlarm self, Timer* timer, Deadline* deadline) except False:
-    """Move a pending alarm. `now` must be the reading that gave `delay`: a later one would set the alarm a little too late,
-    and the caller's loop would not end."""
-    deadline_set_or_raise(deadline, timer)
-    task_move(timer, self, deadline)
-    return True
-
-
-cdef bint alarm_add(ContainerAlarm self, BaseTimer core, Deadline* deadline, bint by_last_reading) except False:
+cdef bint alarm_add(ContainerAlarm self, BaseTimer core, Deadline* deadline) except False:
     """Add an alarm that is not pending. If another thread adds it at the same moment, this does nothing."""
     task_claim(self, core.timer)
     try:
-        if by_last_reading:
-            deadline_set_or_raise(deadline, core.timer)
-            hw_poke64(&self.task.deadline_ms, deadline.deadline_ms)
-            task_schedule(core.timer, self, deadline.expiration_ms, TAKE_DUE)
-        else:
-            core_schedule(core, self, deadline)
+        core_schedule(core, self, deadline)
     except ValueError:
         if task_state(&self.task) == TASK_NEW:
             raise
@@ -157,15 +120,14 @@ cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* last_r
             return True
         if hw_peek(&core.timer.closed) and not hw_peek(&core.timer.finishing):
             raise TimerClosed("the timer is closed")
-        alarm_set_delay(&deadline, at_ms)
+        deadline_delay_until(&deadline, at_ms, 0)
         if task_state(&self.alarm.task) == TASK_CANCELLED:         # by a fork, for example
             self.alarm = alarm_new(self)
         if task_state(&self.alarm.task) != TASK_PENDING:
-            alarm_add(self.alarm, core, &deadline, last_reading is not NULL)
-        elif last_reading is NULL:
-            alarm_move(self.alarm, core.timer, &deadline)
+            alarm_add(self.alarm, core, &deadline)
         else:
-            task_cancel(self.alarm)
+            deadline_set_or_raise(&deadline, core.timer)
+            task_move(core.timer, self.alarm, &deadline)
 
 
 cdef bint container_next_ms(ContainerCore self, int64_t* next_ms_out) noexcept:
@@ -223,7 +185,7 @@ cdef class ContainerAlarm(TimerTask):
             timer = <Timer*>self.task.owner
             if timer is not NULL:
                 lock_with_gil(timer)
-                alarm_over_locked(timer)
+                alarm_has_run_locked(timer)
                 lock_release(timer)
 
 

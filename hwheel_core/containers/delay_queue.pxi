@@ -268,8 +268,8 @@ cdef class DelayQueueCore(ContainerCore):
 
     @cython.critical_section
     def _after_fork(self, bint keeps):
-        self.getters = waiters_after_fork(self.getters)
-        self.putters = waiters_after_fork(self.putters)
+        self.getters = []               # their threads do not exist in the child
+        self.putters = []
         if not keeps:
             items_empty(self)
             waiters_notify_taken(self)

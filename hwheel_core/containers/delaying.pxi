@@ -36,16 +36,11 @@ cdef enum:
     WAKE_TRIES = 3
 
 
-cdef bint waiters_enter(list waiters, object waiter) except False:
-    waiters.append((PyThread_get_thread_ident(), waiter))
-    return True
-
-
 cdef bint waiters_leave(list waiters, object waiter) noexcept:
     """Remove a waiter. Returns False if it is not in the list, because it was released or never entered."""
     cdef Py_ssize_t i
     for i in range(len(waiters)):
-        if (<tuple>waiters[i])[1] is waiter:
+        if waiters[i] is waiter:
             del waiters[i]
             return True
     return False
@@ -59,7 +54,7 @@ cdef bint waiters_wake(ContainerCore self, list waiters, Py_ssize_t count) excep
     """
     cdef object interruption = None
     while count > 0 and waiters:
-        waiter = (<tuple>waiters.pop(0))[1]
+        waiter = waiters.pop(0)
         for _ in range(WAKE_TRIES):
             try:
                 if waiter.release() is not False:   # False: its event loop is closed
@@ -73,16 +68,6 @@ cdef bint waiters_wake(ContainerCore self, list waiters, Py_ssize_t count) excep
         else:
             self.timer._report_error(self.alarm, interruption)
     return True
-
-
-cdef list waiters_after_fork(list waiters):
-    """Return the waiters of the thread that forked, inside a signal handler; no other thread exists in the child."""
-    cdef object forker = threading.main_thread().ident
-    cdef list here = []
-    for one in waiters:
-        if one[0] == forker:
-            here.append(one)
-    return here
 
 
 cdef bint waiters_give_up(DelayQueueCore self, list waiters, object waiter) except False:
@@ -166,7 +151,6 @@ cdef bint items_place(DelayQueueCore self, DelayKey key, const Instant* delay, b
         if hw_peek(&timer.closed):
             raise TimerClosed("the timer is closed")
         timer_read_clock(timer, &deadline.now)
-        timer_heed_clock(timer, &deadline.now)
         if not is_new:
             if key.queue != <uintptr_t><void*>self:
                 return False
@@ -208,7 +192,7 @@ cdef DelayKey items_put(DelayQueueCore self, object item, object delay, object w
     if items_place(self, key, &length, True):
         return key
     if waiter is not None:
-        waiters_enter(self.putters, waiter)
+        self.putters.append(waiter)
         try:
             if items_place(self, key, &length, True):
                 waiters_leave(self.putters, waiter)
@@ -230,7 +214,7 @@ cdef object items_take_due(DelayQueueCore self, bint waits):
     while True:
         container_ready(self)
         timer_read_clock(self.timer.timer, &now)
-        if list_is_empty(&self.due) or self.timer.timer.clock == CLOCK_KIND_CALLABLE:
+        if list_is_empty(&self.due):
             items_advance(self, &now)
         if not list_is_empty(&self.due):
             item = items_unlink(self, entry_key(self.due.next))
@@ -250,7 +234,7 @@ cdef object items_take(DelayQueueCore self, object waiter):
     """Remove and return the first due item; NOT_THERE: nothing is due, and the waiter, if there is one, waits."""
     item = items_take_due(self, False)
     if item is NOT_THERE and waiter is not None:
-        waiters_enter(self.getters, waiter)
+        self.getters.append(waiter)
         try:
             item = items_take_due(self, True)
         except:

@@ -11,7 +11,7 @@ cdef inline int64_t entry_deadline_ms(ExpiringDictCore self, const DictEntry* en
 cdef int64_t ttl_argument(object ttl) except -1:
     cdef int64_t ttl_ms = whole_milliseconds(ttl, "ttl")
     if ttl_ms == 0:
-        raise ValueError(f"ttl must be positive, but is {ttl!r}")
+        raise ValueError(f"ttl must be positive, got {ttl!r}")
     return ttl_ms
 
 
@@ -50,15 +50,14 @@ cdef inline bint dict_find(ExpiringDictCore self, object key, const Instant* now
             and entry_deadline_ms(self, found_out[0]) > now.ms)
 
 
-cdef DictEntry* dict_make_room(ExpiringDictCore self, const Instant* now) noexcept:
+cdef DictEntry* dict_evict(ExpiringDictCore self, const Instant* now) noexcept:
     """Remove an expired entry that is found at once, else the oldest one. Returns the entry for the caller to drop, or NULL."""
     cdef int budget = SLICE
     cdef DictEntry* oldest = self.table.order.newer
     if entry_deadline_ms(self, oldest) <= now.ms:
         return dict_expire_early(self, oldest)
-    if now.ms >= self.wheel.levels[0].current_time_ms:      # setting the clock back could need memory
-        if container_advance(self, now.ms, &budget):
-            return dict_expire_early(self, <DictEntry*>self.due.next)
+    if container_advance(self, now.ms, &budget):
+        return dict_expire_early(self, <DictEntry*>self.due.next)
     dict_take_out(self, oldest)
     return oldest
 
@@ -97,7 +96,6 @@ cdef bint dict_find_for_put(ExpiringDictCore self, object key, Put* put) except 
         if hw_peek(&self.timer.timer.closed):
             raise TimerClosed("the timer is closed")
         timer_read_clock(self.timer.timer, &put.now)
-        timer_heed_clock(self.timer.timer, &put.now)
         if not table_find(&self.table, key, put.hash, &put.entry):
             put.entry = NULL
             return True
@@ -172,7 +170,7 @@ cdef bint dict_insert(ExpiringDictCore self, object key, object value, Put* put)
         PyMem_Free(entry)
         raise MemoryError
     if self.table.count >= self.max_entries:
-        dropped = dict_make_room(self, &put.now)
+        dropped = dict_evict(self, &put.now)
         # The wheel may have advanced and dequeued the empty bucket. Its levels exist, so this cannot fail.
         container_reserve(self, &put.now, put.expiration_ms, &put.bucket, &at_ms)
     Py_INCREF(key)                      # both are dropped by entry_drop
@@ -321,7 +319,7 @@ cdef tuple dict_new_pair(list pairs):
     """Create the pair for the next report, untracked until it is filled, and reserve room for it in the list."""
     cdef tuple pair = PyTuple_New(2)
     PyObject_GC_UnTrack(<PyObject*>pair)
-    list_make_room(pairs)
+    list_reserve(pairs)
     return pair
 
 
@@ -347,7 +345,7 @@ cdef void pair_fill(list pairs, tuple pair, DictEntry* entry) noexcept:
     Py_INCREF(value)
     PyTuple_SET_ITEM(pair, 1, value)
     PyObject_GC_Track(<PyObject*>pair)
-    list_fill_room(pairs, pair)
+    list_fill(pairs, pair)
 
 
 cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) except -1:
@@ -403,7 +401,7 @@ cdef bint dict_expire(ExpiringDictCore self) except False:
                 self.expiring = self.generation + 1
                 timer_read_clock(self.timer.timer, &now)
                 more = dict_take_turn(self, &now, pairs)
-            list_drop_room(pairs)
+            list_unreserve(pairs)
             callback = self.on_expire_
             if pairs and callback is not None:
                 callback(pairs)

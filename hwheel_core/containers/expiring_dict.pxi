@@ -26,13 +26,9 @@ cdef class ExpiringDictCore(ContainerCore):
 
     def _set_up(self, ttl, maxsize, refresh, on_expire, timer):
         cdef int64_t ttl_ms = ttl_argument(ttl)
-        cdef int64_t max_entries = INT64_MAX
-        if maxsize is not None:
-            max_entries = integer_argument(maxsize, "maxsize")
-            if max_entries < 1:
-                raise ValueError(f"maxsize must be at least 1, not {max_entries}")
+        cdef int64_t max_entries = limit_argument(maxsize, "maxsize")
         if on_expire is not None and not PyCallable_Check(on_expire):
-            raise TypeError(f"on_expire must be callable, not {type(on_expire).__name__}")
+            raise TypeError(f"on_expire must be callable, got {type(on_expire).__name__}")
         refreshes = bool(refresh)
         container_check_new(self)
         self.default_ttl_ms = ttl_ms

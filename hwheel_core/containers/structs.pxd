@@ -30,7 +30,7 @@ cdef struct DictTable:
     DictEntry** slots
     uint64_t mask           # there are mask + 1 + split slots
     uint64_t split
-    uint64_t room           # allocated slots
+    uint64_t capacity       # allocated slots
     uint64_t version        # changes with every chain
     int64_t count
     DictEntry order
@@ -69,6 +69,6 @@ cdef class DelayKey:
 cdef class DelayQueueCore(ContainerCore):
     cdef int64_t max_entries    # maxsize
     cdef bint shut
-    cdef list getters           # [(thread, waiter)] that wait for a due item, first come first
-    cdef list putters           # [(thread, waiter)] that wait for room
+    cdef list getters           # waiters for a due item, first come first served
+    cdef list putters           # waiters for room
     cdef tuple errors           # the exception classes for an empty queue, a full one, one that is shut down

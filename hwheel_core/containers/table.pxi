@@ -36,16 +36,16 @@ cdef bint table_make(DictTable* self) noexcept nogil:
         self.slots = <DictEntry**>PyMem_RawCalloc(MIN_TABLE_SLOTS, sizeof(DictEntry*))
         self.mask = MIN_TABLE_SLOTS - 1
         self.split = 0
-        self.room = MIN_TABLE_SLOTS
+        self.capacity = MIN_TABLE_SLOTS
     return self.slots is not NULL
 
 
-cdef bint table_resize(DictTable* self, uint64_t room) noexcept nogil:
-    cdef DictEntry** slots = <DictEntry**>PyMem_RawRealloc(self.slots, room * sizeof(DictEntry*))
+cdef bint table_resize(DictTable* self, uint64_t capacity) noexcept nogil:
+    cdef DictEntry** slots = <DictEntry**>PyMem_RawRealloc(self.slots, capacity * sizeof(DictEntry*))
     if slots is NULL:
         return False
     self.slots = slots
-    self.room = room
+    self.capacity = capacity
     return True
 
 
@@ -55,7 +55,7 @@ cdef void table_grow(DictTable* self) noexcept nogil:
     cdef DictEntry** low
     cdef DictEntry** high_end
     cdef DictEntry* entry
-    if last == self.room and not table_resize(self, 2 * self.room):
+    if last == self.capacity and not table_resize(self, 2 * self.capacity):
         return
     low = &self.slots[self.split]
     high_end = &self.slots[last]
@@ -86,8 +86,8 @@ cdef void table_shrink(DictTable* self) noexcept nogil:
     while end[0] is not NULL:
         end = &end[0].chain
     end[0] = self.slots[self.split + self.mask + 1]
-    if 4 * table_length(self) <= self.room:
-        table_resize(self, self.room >> 1)
+    if 4 * table_length(self) <= self.capacity:
+        table_resize(self, self.capacity >> 1)
 
 
 cdef inline void table_add(DictTable* self, DictEntry* entry) noexcept nogil:

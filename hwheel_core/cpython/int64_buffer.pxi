@@ -32,7 +32,7 @@ cdef Int64Buffer int64_buffer(object source, str name):
         arrow_buffer(self, source, name)
     else:
         raise TypeError(f"{name} must be a one-dimensional buffer of int64 (a NumPy or Arrow array, array.array('q', ...)), "
-                        f"not {type(source).__name__}")
+                        f"got {type(source).__name__}")
     return self
 
 
@@ -64,7 +64,7 @@ cdef bint arrow_buffer(Int64Buffer self, object source, str name) except False:
         raise ValueError(f"{name} is not a valid Arrow array: it has {self.count} items, but no memory for them")
     bits = <const char*>column.buffers[0]
     if column.null_count > 0 and bits is NULL:
-        raise ValueError(f"{name} must not contain nulls, but has {column.null_count}")
+        raise ValueError(f"{name} must not contain nulls, got {column.null_count}")
     if column.null_count != 0 and bits is not NULL:
         for i in range(column.offset, end):
             if not (bits[i >> 3] >> (i & 7)) & 1:
@@ -98,7 +98,7 @@ cdef Int64Buffer int64_indices(object source):
             numbers = iter(source)
         except TypeError:
             raise TypeError("indices must be a one-dimensional buffer of int64 or an iterable of int, "
-                            f"not {type(source).__name__}") from None
+                            f"got {type(source).__name__}") from None
         numbers = list(numbers)         # an exception of the iterator is raised unchanged
         try:
             values = array.array("q", numbers)

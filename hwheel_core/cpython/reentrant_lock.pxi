@@ -2,6 +2,9 @@
 # object. A waiter waits on a threading.Lock of its own, as in threading.Condition: without the GIL, with a timeout, and
 # interruptible by signals. Python code uses the class RLock at the end.
 #
+# threading.RLock instead would cost each operation of a purgatory an object of 64 bytes and about 0.2 us (creation, acquire, and
+# release), and the child of a fork a list of all locks to repair.
+#
 # A waiter enters `waiting` before it tries the lock once more, and an owner releases the lock before it checks `waiting`. One
 # of them sees the other, so no wake-up is lost. A woken thread does not own the lock: it tries again. If it leaves instead,
 # because of its timeout or an exception of a signal handler, it wakes the next waiter.
@@ -17,10 +20,6 @@ cdef object make_lock = threading.Lock
 cdef uintptr_t forks = 0            # the process generation: forks from the first process to this one
 cdef uintptr_t forker = 0           # the thread that forked; only this one may hold locks of an earlier generation
 cdef uintptr_t forker_since = 0     # its first generation; locks of earlier ones belonged to another thread
-
-# {thread: its waiters, the innermost last}. A signal handler may fork while its thread waits. In the child the owner of the
-# lock does not exist, so the fork handler wakes these waiters.
-cdef dict waiters_of_threads = {}
 
 
 cdef void relocks_after_fork_in_child() noexcept nogil:
@@ -85,17 +84,14 @@ cdef bint relock_acquire_within(ReentrantLock* lock, bint blocking, double timeo
 cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
     """Wait for the lock. Return False after `timeout` seconds; a negative timeout means no limit."""
     cdef object waiter = make_lock()
-    cdef list waiting = []
-    cdef list mine = waiters_of_threads.setdefault(PyThread_get_thread_ident(), [])
+    cdef list waiting = relock_waiting(lock, True)
     cdef double give_up = 0
     cdef bint taken = False
     waiter.acquire()
     if timeout >= 0:
         give_up = time.monotonic() + timeout
-    mine.append(waiter)
     try:
         while True:
-            waiting = relock_waiting(lock, True)        # a new list, if this thread forked in a signal handler
             waiting.append(waiter)
             taken = relock_try(lock)
             if taken:
@@ -108,9 +104,6 @@ cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
             # and raised an exception, the caller would not know that it holds the lock.
             PyErr_CheckSignals()
     finally:
-        mine.pop()
-        if not mine:
-            waiters_of_threads.pop(PyThread_get_thread_ident(), None)
         try:
             waiting.remove(waiter)
         except ValueError:              # the previous owner has removed it, to wake this thread
@@ -162,10 +155,7 @@ cdef inline void relock_free(ReentrantLock* lock) noexcept:
 
 
 cdef class RLock:
-    """A threading.RLock that stays usable in the child of a fork, even of a fork in a signal handler during a wait.
-
-    In the child it is free, unless the thread that forked holds it.
-    """
+    """A threading.RLock that stays usable in the child of a fork: free there, unless the thread that forked holds it."""
 
     def __dealloc__(self):
         relock_free(&self.mutex)
@@ -197,18 +187,5 @@ cdef class RLock:
         return hw_load(&self.mutex.process) != forks and relock_renew(&self.mutex)
 
 
-def wake_waits_of_forking_thread():
-    """In the child of a fork in a signal handler, make the interrupted waits of this thread try their locks again."""
-    mine = waiters_of_threads.get(PyThread_get_thread_ident())
-    waiters_of_threads.clear()
-    if mine:
-        waiters_of_threads[PyThread_get_thread_ident()] = mine
-        for waiter in mine:
-            if waiter.locked():
-                waiter.release()
-
-
 if hw_at_fork(NULL, NULL, relocks_after_fork_in_child) != 0:
     raise MemoryError
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=wake_waits_of_forking_thread)

@@ -113,8 +113,7 @@ cdef inline TimerTask group_add_call(TimerGroup self, Deadline* deadline, object
     task = group_task_new(self.group, timer, callback, args, count)
     task.task.delay_ms = deadline_delay_ms(deadline)
     task.task.deadline_ms = deadline.deadline_ms
-    task_link_member(timer, task, deadline.expiration_ms, timer_when_due(timer, deadline))
-    timer_heed_clock(timer, &deadline.now)
+    task_link_member(timer, task, deadline.expiration_ms, TAKE_DUE)
     return task
 
 

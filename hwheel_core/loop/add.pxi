@@ -39,7 +39,7 @@ cdef inline bint timers_check_open(LoopTimers self) except False:
     return True
 
 
-cdef bint timers_make_room(Timer* timer, Status status) noexcept:
+cdef bint timers_add_level(Timer* timer, Status status) noexcept:
     """Add a level if that is missing, keeping the GIL. Returns False if it is not, or without memory."""
     return status == NEEDS_LEVEL and timer_grow(timer)
 
@@ -68,7 +68,7 @@ cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except F
         lock_release(timer)
         if status == OK:
             break
-        if not timers_make_room(timer, status):
+        if not timers_add_level(timer, status):
             Py_DECREF(handle)
             raise MemoryError
     try:
@@ -144,7 +144,7 @@ cdef bint timers_move(LoopTimers self, LoopHandle handle, double now, double whe
     timers_note_tick(self, tick, now)
     while True:
         status = timers_place(timer, handle, tick, now, when)
-        if not timers_make_room(timer, status):
+        if not timers_add_level(timer, status):
             break
     if status == NEEDS_LEVEL:
         raise MemoryError
@@ -162,7 +162,7 @@ cdef Status timers_place(Timer* timer, LoopHandle handle, int64_t tick, double a
     """Move a pending handle."""
     cdef Status status
     lock_with_gil(timer)
-    status = task_reschedule_locked(timer, &handle.task, tick, 0, 0, TAKE_DUE)
+    status = task_reschedule_locked(timer, &handle.task, tick, 0, 0)
     if status == OK:
         handle.deadline = when
         handle.added = added

@@ -91,11 +91,11 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
 # --- checking the operations of a key --------------------------------------------------------------------------------
 
 
-cdef Seen* seen_new(PurgatoryCore self, object key, Py_ssize_t* count_out) except? NULL:
+cdef CheckedNode* checked_new(PurgatoryCore self, object key, Py_ssize_t* count_out) except? NULL:
     """Return the nodes on a key's list and their number. If there are none, return NULL and leave count_out unchanged."""
     cdef WatchList watch_list
     cdef WatchNode* node
-    cdef Seen* seen = NULL
+    cdef CheckedNode* checked = NULL
     cdef Py_ssize_t count = 0
     key_hash(key)
     relock_acquire(&self.mutex, self)
@@ -106,54 +106,54 @@ cdef Seen* seen_new(PurgatoryCore self, object key, Py_ssize_t* count_out) excep
     if watch_list is None:
         return NULL
     with cython.critical_section(self):
-        seen = <Seen*>PyMem_Malloc((watch_list.length + 1) * sizeof(Seen))
-        if seen is not NULL:
+        checked = <CheckedNode*>PyMem_Malloc((watch_list.length + 1) * sizeof(CheckedNode))
+        if checked is not NULL:
             node = watch_list.head.next
             while node is not &watch_list.head:
-                hw_count_add(&node.watcher.references, 1)       # both are dropped by seen_free
+                hw_count_add(&node.watcher.references, 1)       # both are dropped by checked_free
                 Py_XINCREF(<PyObject*>node.watcher.operation)
-                seen[count] = Seen(node, <PyObject*>node.watcher.operation, False)
+                checked[count] = CheckedNode(node, <PyObject*>node.watcher.operation, False)
                 count += 1
                 node = node.next
-    if seen is NULL:
+    if checked is NULL:
         raise MemoryError
     if count == 0:
-        PyMem_Free(seen)
+        PyMem_Free(checked)
         return NULL
     count_out[0] = count
-    return seen
+    return checked
 
 
-cdef bint seen_unlink_completed(PurgatoryCore self, Seen* seen, Py_ssize_t count) except False:
+cdef bint checked_unlink_completed(PurgatoryCore self, CheckedNode* checked, Py_ssize_t count) except False:
     """Remove the nodes of completed operations from a key's list."""
     cdef WatchList watch_list = None
     cdef Py_ssize_t i
     with cython.critical_section(self):
         for i in range(count):
-            if not seen[i].waits and seen[i].node.next is not NULL:
-                watch_list = <WatchList>seen[i].node.watch_list
-                node_unlink(seen[i].node)
+            if not checked[i].waits and checked[i].node.next is not NULL:
+                watch_list = <WatchList>checked[i].node.watch_list
+                node_unlink(checked[i].node)
     if watch_list is not None and hw_peek64(&watch_list.length) == 0:
         purgatory_drop_list(self, watch_list)
     return True
 
 
-cdef void seen_free(Seen* seen, Py_ssize_t count) noexcept:
-    """Drop the references that seen_new took. This may free operations."""
+cdef void checked_free(CheckedNode* checked, Py_ssize_t count) noexcept:
+    """Drop the references that checked_new took. This may free operations."""
     cdef Py_ssize_t i
     for i in range(count):
-        watcher_release(seen[i].node.watcher)
-        Py_XDECREF(seen[i].operation)
-    PyMem_Free(seen)
+        watcher_release(checked[i].node.watcher)
+        Py_XDECREF(checked[i].operation)
+    PyMem_Free(checked)
 
 
-cdef object seen_check(PurgatoryCore self, Seen* seen, int64_t* completed, object interrupt):
+cdef object checked_check(PurgatoryCore self, CheckedNode* checked, int64_t* completed, object interrupt):
     """Check one operation. Report an Exception to the timer; return any other exception, or `interrupt` if that is set."""
     cdef OperationCore operation
     cdef bint done
-    if seen.operation is NULL:
+    if checked.operation is NULL:
         return interrupt
-    operation = <OperationCore>seen.operation
+    operation = <OperationCore>checked.operation
     try:
         done = operation_check(operation)
     except BaseException as error:
@@ -165,7 +165,7 @@ cdef object seen_check(PurgatoryCore self, Seen* seen, int64_t* completed, objec
     if done:
         completed[0] += 1
     else:
-        seen.waits = not hw_peek(&operation.completed)
+        checked.waits = not hw_peek(&operation.completed)
     return interrupt
 
 
@@ -188,7 +188,7 @@ cdef class PurgatoryCore:
         cdef Watcher* watcher
         cdef WatchList watch_list
         lists, self.lists = self.lists or {}, {}
-        self._left = {}
+        self._to_return = {}
         for watch_list in lists.values():
             for operation in purgatory_empty_list(self, watch_list):
                 watcher = operation_take_watcher(operation)
@@ -224,7 +224,7 @@ cdef class PurgatoryCore:
         O(keys). Thread-safe; one thread adds an operation.
         """
         if not isinstance(operation, OperationCore):
-            raise TypeError(f"operation must be a DelayedOperation, not {type(operation).__name__}")
+            raise TypeError(f"operation must be a DelayedOperation, got {type(operation).__name__}")
         return purgatory_add(self, operation, keys, True)
 
     def _add(self, OperationCore operation not None, keys, *, bint delayed):
@@ -253,19 +253,19 @@ cdef class PurgatoryCore:
         cdef Py_ssize_t i, count = 0
         cdef int64_t completed = 0
         cdef object interrupt = None
-        cdef Seen* seen = seen_new(self, key, &count)
+        cdef CheckedNode* checked = checked_new(self, key, &count)
         if count == 0:
             return 0
         try:
             for i in range(count):
-                interrupt = seen_check(self, &seen[i], &completed, interrupt)
+                interrupt = checked_check(self, &checked[i], &completed, interrupt)
             try:
-                seen_unlink_completed(self, seen, count)
+                checked_unlink_completed(self, checked, count)
             finally:
                 if interrupt is not None:
                     raise interrupt
         finally:
-            seen_free(seen, count)
+            checked_free(checked, count)
         return completed
 
     def purge(self):
@@ -302,7 +302,7 @@ cdef class PurgatoryCore:
     # --- services for hwheel.purgatory ---------------------------------------------------------------------------
 
     def _take(self, key):
-        """Remove a key's list and return its operations. `_left` keeps each until close() or cancel_for_key() returns it."""
+        """Remove a key's list and return its operations. `_to_return` keeps each until close() or cancel_for_key() returns it."""
         cdef WatchList watch_list
         relock_acquire(&self.mutex, self)
         try:
@@ -313,15 +313,15 @@ cdef class PurgatoryCore:
             return []
         taken = purgatory_empty_list(self, watch_list)
         for operation in taken:
-            self._left[id(operation)] = operation
+            self._to_return[id(operation)] = operation
         return taken
 
     def _withdraw_all(self):
-        """Withdraw all operations and record them in `_left`. May be called again after an interruption."""
+        """Withdraw all operations and record them in `_to_return`. May be called again after an interruption."""
         cdef WatchList watch_list
         while (waiting := purgatory_operations(self)):
             for operation in waiting:
-                self._withdraw(operation, self._left)
+                self._withdraw(operation, self._to_return)
         # The lists now hold only nodes of completed operations.
         relock_acquire(&self.mutex, self)
         try:

@@ -39,7 +39,7 @@ cdef struct Watcher:
     int32_t linked          # nodes that are in lists
     int delayed             # counted in PurgatoryCore.delayed
 
-cdef struct Seen:
+cdef struct CheckedNode:
     # A node that a check has found.
     WatchNode* node         # holds a reference to its watcher
     PyObject* operation     # holds a reference; NULL: completed before the check
@@ -65,7 +65,7 @@ cdef class PurgatoryCore:
     cdef public int64_t purge_interval
     cdef ReentrantLock mutex
     cdef dict lists                 # {key: WatchList}, without empty lists
-    cdef public dict _left          # {id: operation} that the next close() or cancel_for_key() returns
+    cdef public dict _to_return          # {id: operation} that the next close() or cancel_for_key() returns
     cdef int64_t forgotten          # keys removed from the dict since the dict was created
     cdef int64_t delayed            # operations whose timeout is pending
     cdef int64_t completed

@@ -49,7 +49,7 @@ def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_e
         raise OverflowError(f"a log must have at most {MAX_BATCH_LENGTH:,} rows, got {count:,}")
     wheel_check_arguments(tick, size, 0)
     outcomes = array.clone(INT8, count, False)
-    at_ms = int64_room(count)
+    at_ms = int64_array(count)
     first_ms = column_at(&log.starts_ms, 0) if count else 0
     if first_ms < 0:
         raise ValueError(f"starts_ms[0] is negative: {first_ms}")
@@ -100,7 +100,7 @@ def lateness_of(histogram):
     cdef int i
     cdef bint possible
     if counts.count != LATENESS_BUCKETS + 1 or counts.stride != sizeof(int64_t):
-        raise ValueError(f"a histogram of lateness must have {LATENESS_BUCKETS + 1} items, not {counts.count}")
+        raise ValueError(f"a histogram of lateness must have {LATENESS_BUCKETS + 1} items, got {counts.count}")
     lateness.max_us = hw_read(counts.data + LATENESS_BUCKETS * sizeof(int64_t))
     lateness.count = 0
     possible = lateness.max_us >= 0

@@ -81,14 +81,14 @@ cdef bint core_take_resting(BaseTimer self, list not_run) except False:
     cdef Deadline deadline
     for task in timer_resting(timer):
         timer_read_clock(timer, &deadline.now)
-        list_make_room(not_run)
+        list_reserve(not_run)
         try:
             periodic_next(task, &deadline.now, 0, &deadline.delay)     # without jitter, which load() draws
             deadline_set_or_raise(&deadline, timer)
             if task_take_resting(timer, task, deadline.deadline_ms):
-                list_fill_room(not_run, task)
+                list_fill(not_run, task)
         finally:
-            list_drop_room(not_run)
+            list_unreserve(not_run)
     return True
 
 
@@ -123,8 +123,9 @@ cdef bint periodic_set_record(PeriodicTask self, tuple periodic, object random, 
     return True
 
 
-cdef bint core_load_records(BaseTimer self, list records, list tasks, const Instant* now, Placement* at) except False:
-    """Append a task for each record, and set its times."""
+cdef int64_t core_load_records(BaseTimer self, list records, list tasks, const Instant* now) except -1:
+    """Append a task for each record, set its times, and return the latest expiration."""
+    cdef int64_t last_ms = now.ms
     cdef TimerTask task
     cdef Deadline deadline
     deadline.now = now[0]
@@ -138,14 +139,14 @@ cdef bint core_load_records(BaseTimer self, list records, list tasks, const Inst
         task.task.delay_ms = deadline_delay_ms(&deadline)
         task.task.deadline_ms = deadline.deadline_ms
         task.task.entry.expiration_ms = deadline.expiration_ms
-        at.last_ms = max(at.last_ms, deadline.expiration_ms)
-    return True
+        last_ms = max(last_ms, deadline.expiration_ms)
+    return last_ms
 
 
-cdef bint core_add_all(BaseTimer self, list tasks, Task** pointers, Placement* at) except False:
+cdef bint core_add_all(BaseTimer self, list tasks, Task** pointers, int64_t last_ms) except False:
     """Add new tasks of this timer: all of them, or none and an exception. pointers: room for all."""
     cdef Timer* timer = self.timer
-    cdef Status status = NOT_YET
+    cdef Status status = NEEDS_LEVEL
     cdef TimerTask task
     cdef int64_t count = len(tasks), i
     for i in range(count):
@@ -154,11 +155,8 @@ cdef bint core_add_all(BaseTimer self, list tasks, Task** pointers, Placement* a
         task_untrack(task)
         Py_INCREF(task)                 # the wheel's, as in task_link
     try:
-        while True:
-            with nogil:
-                status = tasks_add(timer, pointers, count, at)
-            if status != NOT_YET or not timer_make_room(timer, None, status, &at.when_due):
-                break
+        with nogil:
+            status = tasks_add(timer, pointers, count, last_ms)
     finally:
         if status != OK:
             for task in tasks:
@@ -176,17 +174,15 @@ cdef bint core_add_records(BaseTimer self, list records, list tasks) except Fals
     """
     cdef Task** pointers = NULL
     cdef Instant now
-    cdef Placement at
+    cdef int64_t last_ms
     core_ready(self)
     timer_read_clock(self.timer, &now)
-    placement_set(&at, self.timer, &now, Delays(NULL, 0, 0))
-    core_load_records(self, records, tasks, &now, &at)
+    last_ms = core_load_records(self, records, tasks, &now)
     pointers = <Task**>PyMem_RawMalloc((len(tasks) + 1) * sizeof(Task*))
     if pointers is NULL:
         raise MemoryError
     try:
-        core_add_all(self, tasks, pointers, &at)
+        core_add_all(self, tasks, pointers, last_ms)
     finally:
         PyMem_RawFree(pointers)
-    timer_heed_clock(self.timer, &now)
     return True

@@ -4,17 +4,10 @@
 # the callers of timer_take_next, timer_return_ready). A task never holds the wheel, only the Timer struct.
 
 
-cdef bint timer_make_room(Timer* timer, TimerTask self, Status status, WhenDue* when_due) except -1:
-    """Resolve NEEDS_LEVEL, NOT_YET or DISOWNED. Return True if the caller shall try again, False for any other status."""
+cdef bint timer_resolve(Timer* timer, TimerTask self, Status status) except -1:
+    """Resolve NEEDS_LEVEL or DISOWNED. Return True if the caller shall try again, False for any other status."""
     cdef bint have_memory = True
-    cdef Instant now
-    if status == NOT_YET:
-        timer_read_clock(timer, &now)
-        timer_heed_clock(timer, &now)
-        when_due[0] = TAKE_DUE          # this reading decides
-        with nogil:
-            have_memory = timer_set_back(timer, now.ms)
-    elif status == NEEDS_LEVEL:
+    if status == NEEDS_LEVEL:
         with nogil:
             have_memory = timer_grow(timer)
     elif status == DISOWNED:
@@ -71,7 +64,7 @@ cdef Status task_link_or_fail(Timer* timer, TimerTask self, int64_t expiration_m
                               Status status) except STATUS_ERROR:
     """Finish task_link after a first attempt with this status."""
     try:
-        while status == TRY_AGAIN or timer_make_room(timer, self, status, &when_due):
+        while status == TRY_AGAIN or timer_resolve(timer, self, status):
             with nogil:
                 lock_wait(timer)
                 status = task_enter_locked(timer, &self.task, expiration_ms, when_due)
@@ -107,19 +100,17 @@ cdef bint task_reschedule(Timer* timer, TimerTask self, const Instant* delay) ex
 
 cdef bint task_move(Timer* timer, TimerTask self, const Deadline* deadline) except -1:
     """Move a pending task to a deadline that is set. Return False if it is not pending."""
-    cdef WhenDue when_due = timer_when_due(timer, deadline)
     cdef Status status
     while True:
         if lock_try(timer):
-            status = task_move_locked(timer, &self.task, deadline, when_due)
+            status = task_move_locked(timer, &self.task, deadline)
             lock_release(timer)
         else:
             with nogil:
                 lock_wait(timer)
-                status = task_move_locked(timer, &self.task, deadline, when_due)
+                status = task_move_locked(timer, &self.task, deadline)
                 lock_release(timer)
-        if not timer_make_room(timer, self, status, &when_due):
-            timer_heed_clock(timer, &deadline.now)
+        if not timer_resolve(timer, self, status):
             return status == OK
 
 

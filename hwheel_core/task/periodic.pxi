@@ -188,7 +188,6 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
     makes up for each one, "delay" waits a whole interval from now.
     """
     cdef Deadline deadline
-    cdef WhenDue when_due
     cdef object failed
     cdef bint back
     try:
@@ -196,12 +195,9 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
         if not deadline_set(&deadline, timer) or not deadline_postpone(&deadline, timer, &self.terms.slack):
             raise OverflowError("the deadline of the next run does not fit into 64 bits of milliseconds")
         hw_poke64(&self.task.deadline_ms, deadline.deadline_ms)
-        # ASK_WHEN_DUE would read a failing clock again.
-        when_due = timer_when_due(timer, &deadline) if failed is None else TAKE_DUE
-        back = task_schedule(timer, self, deadline.expiration_ms, when_due) == OK
+        back = task_schedule(timer, self, deadline.expiration_ms, TAKE_DUE) == OK
     except TimerClosed:
         return periodic_end(timer, self)
-    timer_heed_clock(timer, &deadline.now)
     if failed is not None:
         raise failed
     return back

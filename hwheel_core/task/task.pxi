@@ -93,15 +93,15 @@ cdef inline Status task_enter_locked(Timer* timer, Task* task, int64_t expiratio
     return task_add_locked(timer, task, expiration_ms, when_due)
 
 
-cdef Status tasks_add(Timer* timer, Task** tasks, int64_t count, const Placement* at) noexcept nogil:
-    """Add new tasks in order, each by its own entry.expiration_ms: all of them, or none.
+cdef Status tasks_add(Timer* timer, Task** tasks, int64_t count, int64_t last_ms) noexcept nogil:
+    """Add new tasks in order, each by its own entry.expiration_ms, at most last_ms: all of them, or none.
 
-    Returns OK, CLOSED, FULL, NOT_YET, or NEEDS_LEVEL if there is no memory for a level.
+    Returns OK, CLOSED, FULL, or NEEDS_LEVEL if there is no memory for a level.
     """
     cdef Status status
     cdef int64_t i
     lock_wait(timer)
-    status = timer_admit(timer, count, at)
+    status = timer_admit(timer, count, last_ms)
     if status == OK:
         for i in range(count):
             task_add_locked(timer, tasks[i], tasks[i].entry.expiration_ms, TAKE_DUE)
@@ -136,7 +136,7 @@ cdef Status task_cancel_locked(Timer* self, Task* task) noexcept nogil:
 
 
 cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_ms, int64_t delay_ms,
-                                   int64_t deadline_ms, WhenDue when_due) noexcept nogil:
+                                   int64_t deadline_ms) noexcept nogil:
     """Move a pending task to the end of its new tick."""
     cdef Bucket* bucket
     cdef AddStatus status
@@ -145,8 +145,6 @@ cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_m
     status = wheel_reserve_bucket(&self.wheel, expiration_ms, &bucket)
     if status == ADD_NEEDS_LEVEL:
         return NEEDS_LEVEL
-    if status == ADD_DUE and when_due == ASK_WHEN_DUE:
-        return NOT_YET
     wheel_remove(&self.wheel, &task.entry)
     hw_poke64(&task.entry.expiration_ms, expiration_ms)
     hw_poke64(&task.delay_ms, delay_ms)
@@ -159,9 +157,9 @@ cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_m
     return OK
 
 
-cdef inline Status task_move_locked(Timer* self, Task* task, const Deadline* deadline, WhenDue when_due) noexcept nogil:
+cdef inline Status task_move_locked(Timer* self, Task* task, const Deadline* deadline) noexcept nogil:
     """task_reschedule_locked to a deadline that is set."""
-    return task_reschedule_locked(self, task, deadline.expiration_ms, deadline_delay_ms(deadline), deadline.deadline_ms, when_due)
+    return task_reschedule_locked(self, task, deadline.expiration_ms, deadline_delay_ms(deadline), deadline.deadline_ms)
 
 
 # --- handing out -------------------------------------------------------------------------------------------------
@@ -187,7 +185,7 @@ cdef inline void task_take_locked(Timer* self, Task* task, const Instant* now) n
         elif task_flags(task) & TASK_MEMBER:
             group_leave_locked(task)
         else:
-            self.ringing += 1
+            self.alarms_running += 1
 
 
 cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
@@ -208,10 +206,10 @@ cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
     return entry
 
 
-cdef inline void alarm_over_locked(Timer* self) noexcept nogil:
+cdef inline void alarm_has_run_locked(Timer* self) noexcept nogil:
     """Count an alarm that has run."""
-    if self.ringing > 0:                # 0 if the alarm was taken before a fork
-        self.ringing -= 1
+    if self.alarms_running > 0:                # 0 if the alarm was taken before a fork
+        self.alarms_running -= 1
 
 
 cdef bint task_put_back_locked(Timer* self, Task* task) noexcept nogil:
@@ -223,7 +221,7 @@ cdef bint task_put_back_locked(Timer* self, Task* task) noexcept nogil:
     hw_bump(&self.pending, 1)
     self.expired -= 1
     if task_flags(task) & TASK_ALARM:
-        alarm_over_locked(self)
+        alarm_has_run_locked(self)
     list_push(&self.ready, &task.entry)
     if task_flags(task) & TASK_MEMBER:
         group_join_locked(task)

@@ -14,8 +14,7 @@ cdef inline bint core_schedule(BaseTimer self, TimerTask task, Deadline* deadlin
     elif task_state(&task.task) == TASK_PENDING:
         raise ValueError("the task is pending already")
     hw_poke64(&task.task.deadline_ms, deadline.deadline_ms)
-    task_schedule(self.timer, task, deadline.expiration_ms, timer_when_due(self.timer, deadline))
-    timer_heed_clock(self.timer, &deadline.now)
+    task_schedule(self.timer, task, deadline.expiration_ms, TAKE_DUE)
     return True
 
 
@@ -26,9 +25,7 @@ cdef inline TimerTask core_add_call(BaseTimer self, Deadline* deadline, object c
     task = task_new(self.timer, callback, args, count)
     task.task.delay_ms = deadline_delay_ms(deadline)
     task.task.deadline_ms = deadline.deadline_ms
-    task_link(self.timer, task, deadline.expiration_ms, timer_when_due(self.timer, deadline),
-              deadline.now.ms * NS_PER_MS + deadline.now.ns)
-    timer_heed_clock(self.timer, &deadline.now)
+    task_link(self.timer, task, deadline.expiration_ms, TAKE_DUE, deadline.now.ms * NS_PER_MS + deadline.now.ns)
     return task
 
 

@@ -18,7 +18,7 @@ cdef int64_t integer_argument(object value, str name) except? -1:
         if not overflow:
             return number
     if isinstance(value, bool) or not PyIndex_Check(value):
-        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+        raise TypeError(f"{name} must be an int, got {type(value).__name__}")
     value = PyNumber_Index(value)
     if not -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
         raise OverflowError(f"{name} does not fit into 64 bits: {value}")
@@ -32,7 +32,7 @@ cdef int64_t milliseconds_argument(object value, str name) except? -1:
     finite_argument(value, name)
     value = ceil(<double>value)
     if not -9.2e18 < value < 9.2e18:
-        raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {value!r}")
+        return milliseconds_overflow(name, value)
     return <int64_t><double>value
 
 
@@ -41,7 +41,7 @@ cdef double finite_argument(object value, str name) except? -1:
     if isnan(number):
         raise ValueError(f"{name} is not a number (NaN)")
     if isinf(number):
-        raise ValueError(f"{name} must be finite, not {number}")
+        raise ValueError(f"{name} must be finite, got {number}")
     return number
 
 
@@ -56,7 +56,7 @@ def check_timeout(timeout):
     if timeout != timeout:
         raise ValueError("timeout is not a number (NaN)")
     if timeout < 0:
-        raise ValueError(f"timeout must not be negative, but is {timeout}")
+        raise ValueError(f"timeout must not be negative, got {timeout}")
     return timeout
 
 
@@ -66,42 +66,52 @@ cdef bint seconds_argument(object value, str name, Instant* length_out) except F
     The result is exact to the nanosecond, or to the precision of a float. A value within rounding error of a whole millisecond
     becomes that millisecond.
     """
-    cdef double seconds, exact_ms, nearest_ms
-    cdef bint is_whole
     cdef long long number
     cdef int overflow = 0
-    cdef int64_t ns
     if PyFloat_CheckExact(value):
-        seconds = PyFloat_AS_DOUBLE(value)
-    elif PyLong_CheckExact(value):
-        number = PyLong_AsLongLongAndOverflow(value, &overflow)
-        if overflow or hw_mul_overflows(number, 1000, &length_out.ms):
-            raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {value!r}")
-        length_out.ns = 0
-        return True
-    else:
-        # NumPy converts its bools, strings, and complex numbers to float on request.
-        kind = getattr(getattr(value, "dtype", None), "kind", "f")
-        if value is None or isinstance(value, (bool, str, bytes, bytearray)) or kind not in ("i", "u", "f"):
-            raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
-        if PyIndex_Check(value) and kind != "f":
-            return seconds_argument(PyNumber_Index(value), name, length_out)
-        try:
-            seconds = value
-        except TypeError:
-            raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}") from None
-        except OverflowError:
-            raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {value!r}") from None
+        return seconds_convert(PyFloat_AS_DOUBLE(value), name, length_out)
+    if not PyLong_CheckExact(value):
+        return seconds_argument(seconds_number(value, name), name, length_out)
+    number = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow or hw_mul_overflows(number, 1000, &length_out.ms):
+        return milliseconds_overflow(name, value)
+    length_out.ns = 0
+    return True
+
+
+cdef bint milliseconds_overflow(str name, object value) except False:
+    raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {value!r}")
+
+
+cdef object seconds_number(object value, str name):
+    """Convert a number of any other type to an int or a float."""
+    # NumPy converts its bools, strings, and complex numbers to float on request.
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    if value is None or isinstance(value, (bool, str, bytes, bytearray)) or kind not in ("i", "u", "f"):
+        raise TypeError(f"{name} must be a number of seconds, got {type(value).__name__}")
+    if PyIndex_Check(value) and kind != "f":
+        return PyNumber_Index(value)
+    try:
+        return <double>value
+    except TypeError:
+        raise TypeError(f"{name} must be a number of seconds, got {type(value).__name__}") from None
+    except OverflowError:
+        milliseconds_overflow(name, value)
+
+
+cdef inline bint seconds_convert(double seconds, str name, Instant* length_out) except False:
+    cdef double exact_ms, nearest_ms
+    cdef bint is_whole
+    cdef int64_t ns
     if not -EXACT_NS_S < seconds < EXACT_NS_S:
         finite_argument(seconds, name)
         exact_ms = seconds * 1e3
         if not -9223372036854775808.0 <= exact_ms < 9223372036854775808.0:
-            raise OverflowError(f"{name} does not fit into 64 bits of milliseconds: {value!r}")
+            return milliseconds_overflow(name, seconds)
         nearest_ms = floor(exact_ms + 0.5)
         is_whole = fabs(exact_ms - nearest_ms) <= fabs(exact_ms) * TWO_LAST_PLACES
         if is_whole or not -MOST_NS_S < seconds < MOST_NS_S:
-            length_out.ms = <int64_t>(nearest_ms if is_whole else ceil(exact_ms))
-            length_out.ns = 0
+            length_out[0] = Instant(<int64_t>(nearest_ms if is_whole else ceil(exact_ms)), 0)
             return True
     ns = hw_round(seconds * 1e9)
     length_out.ms = ns // NS_PER_MS
@@ -133,7 +143,7 @@ cdef bint instant_set_ns(Instant* instant_out, object ns) except False:
     return True
 
 
-def ceil_milliseconds(seconds, name):
+cpdef int64_t ceil_milliseconds(object seconds, str name) except? -1:
     """Convert seconds to milliseconds, rounded up as deadlines are."""
     cdef Instant length
     seconds_argument(seconds, name, &length)
@@ -142,27 +152,31 @@ def ceil_milliseconds(seconds, name):
 
 cdef int64_t whole_milliseconds(object seconds, str name) except? -1:
     """Convert a non-negative number of seconds to milliseconds, rounded up as deadlines are."""
-    cdef Instant length
-    seconds_argument(seconds, name, &length)
-    if length.ms < 0:
-        raise ValueError(f"{name} must not be negative, but is {seconds}")
-    return length.ms + (length.ns != 0)
+    cdef int64_t ms = ceil_milliseconds(seconds, name)
+    if ms < 0 or (ms == 0 and seconds < 0):
+        raise ValueError(f"{name} must not be negative, got {seconds}")
+    return ms
 
 
 cdef bint callback_argument(object callback) except False:
     if not PyCallable_Check(callback):
-        raise TypeError(f"callback must be callable, not {type(callback).__name__}")
+        raise TypeError(f"callback must be callable, got {type(callback).__name__}")
+    return True
+
+
+cdef bint wheel_check_size(int64_t tick_ms, int64_t wheel_size) except False:
+    if tick_ms < 1:
+        raise ValueError(f"tick_ms must be at least 1, got {tick_ms}")
+    if not 2 <= wheel_size <= MAX_WHEEL_SIZE:
+        raise ValueError(f"wheel_size must be from 2 to {MAX_WHEEL_SIZE}, got {wheel_size}")
     return True
 
 
 cdef bint wheel_check_arguments(int64_t tick_ms, int64_t wheel_size, int64_t start_ms) except False:
     cdef int64_t interval
-    if tick_ms < 1:
-        raise ValueError(f"tick_ms must be at least 1, not {tick_ms}")
-    if not 2 <= wheel_size <= MAX_WHEEL_SIZE:
-        raise ValueError(f"wheel_size must be from 2 to {MAX_WHEEL_SIZE}, not {wheel_size}")
+    wheel_check_size(tick_ms, wheel_size)
     if start_ms < 0:
-        raise ValueError(f"start_ms must not be negative, but is {start_ms}")
+        raise ValueError(f"start_ms must not be negative, got {start_ms}")
     if hw_mul_overflows(tick_ms, wheel_size, &interval):
         raise OverflowError(f"tick_ms * wheel_size does not fit into 64 bits: {tick_ms} * {wheel_size}")
     return True

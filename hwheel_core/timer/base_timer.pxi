@@ -476,12 +476,12 @@ cdef class BaseTimer:
 
         Both are read at one moment, because an alarm alternates between the two.
         """
-        cdef int64_t pending, ringing
+        cdef int64_t pending, alarms_running
         core_set_up(self)
         lock_with_gil(self.timer)
-        pending, ringing = self.timer.pending, self.timer.ringing
+        pending, alarms_running = self.timer.pending, self.timer.alarms_running
         lock_release(self.timer)
-        return pending, ringing
+        return pending, alarms_running
 
     def _make_all_ready(self):
         """Make everything that is pending ready now, in order."""

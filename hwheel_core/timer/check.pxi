@@ -48,12 +48,12 @@ cdef const char* batch_parts_check(const Batch* self) noexcept nogil:
     cdef int64_t pending = 0, index
     while part is not NULL:
         pending += part.pending
-        index = min(part.first + part.room, self.length) - 1
+        index = min(part.first + part.capacity, self.length) - 1
         if batch_part(self, part.first) is not part or batch_part(self, index) is not part:
             return "a part of a batch is at a wrong index"
         if part.batch is not self or (part.next is NULL) != (part is self.last_part):
             return "a part refers to a wrong batch"
-        if self.table is not NULL and part.pending == 0 and part.first + part.room <= self.length:
+        if self.table is not NULL and part.pending == 0 and part.first + part.capacity <= self.length:
             return "a part of a batch is kept although none of its entries is pending"
         part = part.next
     if self.table is not NULL and pending != self.pending and not self.timer.closed:
@@ -75,13 +75,12 @@ cdef const char* inboxes_check_locked(const Timer* timer) noexcept nogil:
     return NULL
 
 
-cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
-    """What is wrong, or NULL."""
+cdef const char* wheel_check_locked(const Timer* timer, int64_t* total) noexcept nogil:
+    """Check the levels and the delay queue, and add the number of entries to `total`."""
     cdef const Wheel* wheel = &timer.wheel
     cdef const Level* level
-    cdef const Batch* batch = timer.batches
     cdef const char* fault
-    cdef int64_t total = 0, length, at
+    cdef int64_t length
     cdef int32_t i, k
     for k in range(wheel.level_count):
         level = &wheel.levels[k]
@@ -95,49 +94,67 @@ cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
             fault = bucket_check(timer, level, &level.buckets[i], &length)
             if fault is not NULL:
                 return fault
-            total += length
+            total[0] += length
     for i in range(1, wheel.queue_length):
         if queue_before(wheel.queue[i], wheel.queue[(i - 1) >> 1]):
             return "the delay queue is out of order"
     for i in range(wheel.queue_length):
         if wheel.queue[i].queue_index != i:
             return "a queued bucket has a wrong queue_index"
-    fault = inboxes_check_locked(timer)
+    return NULL
+
+
+cdef const char* batch_check(const Batch* self, int64_t* total) noexcept nogil:
+    """Check a batch, and add the number of its pending entries that are in no list to `total`."""
+    cdef const Entry* entry
+    cdef int64_t cancelled = 0, at
+    for at in range(self.due_begin, self.due_end):
+        if self.due[at].index == DUE_CANCELLED:
+            cancelled += 1
+            continue
+        entry = batch_entry(self, self.due[at].index)
+        if not batch_is_due(self, entry):
+            return "an expired timer of a batch has a wrong due_index"
+        if entry_is_linked(entry) != self.due[at].is_head:
+            return "an entry is linked in `ready` but is not the head of a run, or the reverse"
+        total[0] -= self.due[at].is_head
+    if batch_waiting(self) and not self.holders and not self.due[self.due_begin].is_head:
+        return "a batch has expired timers but no head in `ready`"
+    if cancelled != self.due_cancelled:
+        return "the count of timers that were cancelled after they expired is wrong"
+    if self.due_begin > self.due_end or batch_due_is_full(self, 0):
+        return "the `due` array of a batch is out of bounds"
+    total[0] += batch_waiting(self) + self.adding
+    return batch_parts_check(self)
+
+
+cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
+    """Return the first fault of a timer, or NULL."""
+    cdef const Entry* lists[3]
+    cdef const Batch* batch = timer.batches
+    cdef const char* fault
+    cdef int64_t total = 0, length
+    cdef int i
+    fault = wheel_check_locked(timer, &total)
     if fault is NULL:
-        fault = list_check(&wheel.flush, &length)
-        total += length
-    if fault is NULL:
-        fault = list_check(&wheel.due, &length)
-        total += length
-    if fault is NULL:
-        fault = list_check(&timer.ready, &length)
-        total += length
+        fault = inboxes_check_locked(timer)
+    lists = [&timer.wheel.flush, &timer.wheel.due, &timer.ready]
+    for i in range(3):
+        if fault is NULL:
+            fault = list_check(lists[i], &length)
+            total += length
     while batch is not NULL and fault is NULL:
-        length = 0
-        for at in range(batch.due_begin, batch.due_end):
-            if batch.due[at].index == DUE_CANCELLED:
-                length += 1
-            elif not batch_is_due(batch, batch_entry(batch, batch.due[at].index)):
-                return "an expired timer of a batch has a wrong due_index"
-            elif entry_is_linked(batch_entry(batch, batch.due[at].index)) != batch.due[at].is_head:
-                return "an entry is linked in `ready` but is not the head of a run, or the reverse"
-            total -= batch.due[at].is_head
-        if batch_waiting(batch) and not batch.holders and not batch.due[batch.due_begin].is_head:
-            return "a batch has expired timers but no head in `ready`"
-        if length != batch.due_cancelled:
-            return "the count of timers that were cancelled after they expired is wrong"
-        if batch.due_begin > batch.due_end or batch_due_is_full(batch, 0):
-            return "the `due` array of a batch is out of bounds"
-        fault = batch_parts_check(batch)
-        total += batch_waiting(batch) + batch.adding
+        fault = batch_check(batch, &total)
         batch = batch.next
-    if fault is NULL and wheel.bookmarks is not NULL:
+    if fault is not NULL:
+        return fault
+    if timer.wheel.bookmarks is not NULL:
         return "a bookmark was left behind"       # checks do not run while a thread counts
-    if fault is NULL and total != timer.pending:
+    if total != timer.pending:
         return "the count of pending timers is wrong"
-    if fault is NULL and timer.added != timer.expired + timer.cancelled + timer.returned + timer.pending:
+    if timer.added != timer.expired + timer.cancelled + timer.returned + timer.pending:
         return "the counters do not add up"
-    return fault
+    return NULL
 
 
 cdef const char* group_check_locked(const Group* self, const Timer* timer) noexcept nogil:

@@ -19,6 +19,10 @@ cdef inline bint instant_add(const Instant* start, const Instant* length, Instan
                 or (ns >= NS_PER_MS and hw_add_overflows(end_out.ms, 1, &end_out.ms)))
 
 
+cdef inline bint instant_before(const Instant* self, const Instant* other) noexcept nogil:
+    return self.ms < other.ms or (self.ms == other.ms and self.ns < other.ns)
+
+
 cdef int64_t instant_until_ns(const Instant* now, int64_t time_ms) noexcept nogil:
     """Return the nanoseconds from `now` to a time: 0 if it has passed, -1 (never) if it is centuries away."""
     if time_ms <= now.ms:

@@ -16,6 +16,17 @@ cdef inline bint deadline_is_now(const Deadline* self) noexcept nogil:
     return self.delay.ms < 0 or (self.delay.ms == 0 and self.delay.ns == 0)
 
 
+cdef inline bint deadline_delay_until(Deadline* self, int64_t ms, int32_t ns) noexcept nogil:
+    """Set `delay` to the delay from `now` until a time. Return False if it does not fit into 64 bits."""
+    if hw_add_overflows(ms, -self.now.ms, &self.delay.ms):
+        return False
+    self.delay.ns = ns - self.now.ns
+    if self.delay.ns < 0:
+        self.delay.ns += NS_PER_MS
+        self.delay.ms -= 1
+    return True
+
+
 cdef inline bint deadline_set(Deadline* self, const Timer* timer) noexcept nogil:
     """Set deadline_ms and expiration_ms from `now` and `delay`. Return False if they exceed 64 bits.
 

@@ -63,7 +63,7 @@ cdef void after_fork_in_child() noexcept nogil:
         timer.reaper_until_ms = INT64_MIN
         timer.sleepers = timer.woken = 0
         timer.has_worker = False
-        timer.reaping = timer.ringing = 0
+        timer.reaping = timer.alarms_running = 0
         timer.roles[ROLE_REAPER] = timer.roles[ROLE_EXECUTOR] = ROLE_FREE
         hw_poke(&timer.started, False)
         timer.wheel.bookmarks = NULL    # of threads of the parent

@@ -16,7 +16,7 @@ cdef list core_not_run(BaseTimer self):
     """Return the list of tasks that close() has collected so far."""
     if self.not_run is None:
         self.not_run = []
-    list_drop_room(self.not_run)        # in the child of a fork: of a thread of the parent
+    list_unreserve(self.not_run)        # in the child of a fork: of a thread of the parent
     return self.not_run
 
 
@@ -114,7 +114,7 @@ cdef bint handed_take_next(HandedOut self) except -1:
         batch = <TimerBatch>entry_batch(entry).object
         self.source = batch
         self.callback = batch_callback(batch)   # first: taking the last index may release it
-        self.indices = timer_batch_room(batch, None)
+        self.indices = timer_batch_array(batch, None)
         try:
             self.args = (self.indices,)
         except:
@@ -259,13 +259,13 @@ cdef bint handed_take_back(HandedOut self) except -1:
         return False
     not_run = core_not_run(self.timer)
     try:
-        list_make_room(not_run)
+        list_reserve(not_run)
         if handed_set_back(self):
-            list_fill_room(not_run, source)
+            list_fill(not_run, source)
         else:
-            list_drop_room(not_run)
+            list_unreserve(not_run)
     except MemoryError:
-        list_drop_room(not_run)
+        list_unreserve(not_run)
         self.is_finished = self.begun = False
         raise
     handed_count_returned(self)

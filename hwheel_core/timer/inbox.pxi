@@ -35,7 +35,7 @@ cdef bint inbox_add(Timer* timer, Task* task, int64_t expiration_ms, int64_t add
     for i in range(INBOXES):
         box = &boxes[(first + i) & (INBOXES - 1)]
         if hw_mutex_trylock(&box.lock):
-            taken = box.from_ms <= expiration_ms < box.until_ms and box.length < INBOX_ROOM
+            taken = box.from_ms <= expiration_ms < box.until_ms and box.length < INBOX_CAPACITY
             if taken:
                 inbox_append(timer, box, task, expiration_ms, added_ns)
             hw_mutex_unlock(&box.lock)

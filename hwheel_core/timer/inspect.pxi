@@ -43,14 +43,14 @@ cdef void list_inspect_locked(const Entry* head, const Bucket* bucket, Sighting*
 cdef Sighting* sightings_new_locked(Timer* timer) except NULL:
     """Take the lock, and return room for all tasks that are pending then."""
     cdef Sighting* sightings
-    cdef int64_t room
+    cdef int64_t capacity
     while True:
-        room = hw_peek64(&timer.pending)
-        sightings = <Sighting*>PyMem_RawMalloc((room + 1) * sizeof(Sighting))
+        capacity = hw_peek64(&timer.pending)
+        sightings = <Sighting*>PyMem_RawMalloc((capacity + 1) * sizeof(Sighting))
         if sightings is NULL:
             raise MemoryError
         lock_with_gil(timer)
-        if timer.pending <= room:
+        if timer.pending <= capacity:
             return sightings
         lock_release(timer)
         PyMem_RawFree(sightings)

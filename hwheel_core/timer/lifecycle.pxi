@@ -61,14 +61,14 @@ cdef bint core_start_role(BaseTimer self, int role, object start) except False:
 
 cdef bint core_reap(BaseTimer self, int64_t generation) except -1:
     """Wait as the reaper. Return True to dispatch the ready entries, False to end the thread."""
-    cdef Instant now
+    cdef Reading reading
     cdef ReapStatus status
     core_set_up(self)
     while not hw_flag(&self.timer.stopping) and self.timer.generation == generation:
         if self.timer.clock == CLOCK_KIND_CALLABLE:
-            timer_read_clock(self.timer, &now)
+            timer_read_callable(self.timer, &reading)
             with nogil:
-                status = timer_reap(self.timer, &now, -1, False, NULL)
+                status = timer_reap(self.timer, &reading, -1, False, NULL)
         else:
             # Keep the GIL if there is something to do at once. A thread that waits for the GIL may request it after 5 ms, and
             # each release in between restarts that interval.
@@ -86,6 +86,7 @@ cdef bint core_reap(BaseTimer self, int64_t generation) except -1:
 cdef bint core_advance_clock(BaseTimer self, int64_t timeout_ns) except -1:
     """Do one step of the reaper in the caller's thread. Return True if a bucket was taken or an entry is ready."""
     cdef Instant start, now
+    cdef Reading reading
     cdef int64_t left_ns = timeout_ns
     cdef void* interruption = hw_interruption()
     cdef ReapStatus status
@@ -93,9 +94,9 @@ cdef bint core_advance_clock(BaseTimer self, int64_t timeout_ns) except -1:
     clock_read(CLOCK_KIND_MONOTONIC, &start)
     while True:
         if self.timer.clock == CLOCK_KIND_CALLABLE:
-            timer_read_clock(self.timer, &now)
+            timer_read_callable(self.timer, &reading)
             with nogil:
-                status = timer_reap(self.timer, &now, left_ns, True, interruption)
+                status = timer_reap(self.timer, &reading, left_ns, True, interruption)
         else:
             with nogil:
                 status = timer_reap(self.timer, NULL, left_ns, True, interruption)

@@ -3,10 +3,12 @@
 
 
 cdef bint timer_read_clock(Timer* timer, Instant* now_out) except False:
+    cdef Reading reading
     if timer.clock <= CLOCK_KIND_BOOTTIME:
         clock_read(timer.clock, now_out)
     elif timer.clock == CLOCK_KIND_CALLABLE:
-        timer_read_callable(timer, now_out)
+        timer_read_callable(timer, &reading)
+        now_out[0] = reading.now
     else:
         lock_with_gil(timer)
         if timer.clock == CLOCK_KIND_MANUAL:
@@ -17,27 +19,43 @@ cdef bint timer_read_clock(Timer* timer, Instant* now_out) except False:
     return True
 
 
-cdef bint timer_read_callable(Timer* timer, Instant* now_out) except False:
+cdef bint timer_read_callable(Timer* timer, Reading* reading_out) except False:
+    """Read a callable clock.
+
+    The reaper sleeps for the difference to its own reading. If the clock was set forward since, only another reading can notice,
+    so this wakes a reaper that sleeps for a time that has come.
+    """
     cdef object clock = None
-    cdef double ms
     lock_with_gil(timer)
     if timer.clock_object is not NULL:
         clock = <object>timer.clock_object
     lock_release(timer)
     if clock is None:
         raise TimerClosed("the timer is closed")
-    value = clock()
+    clock_argument(clock(), &reading_out.shown)
+    lock_with_gil(timer)
+    if instant_before(&timer.manual_now, &reading_out.shown):
+        timer.manual_now = reading_out.shown
+    reading_out.now = timer.manual_now
+    if timer.reaper_until_ms <= reading_out.now.ms:
+        timer_wake_reaper_locked(timer)
+    lock_release(timer)
+    return True
+
+
+cdef bint clock_argument(object value, Instant* time_out) except False:
+    """Convert the milliseconds that a callable clock returned."""
+    cdef double ms
     if isinstance(value, float):
         ms = finite_argument(value, "the clock's time")
         if not -9.2e18 < ms < 9.2e18:
             raise OverflowError(f"the clock's time does not fit into 64 bits of milliseconds: {ms}")
-        now_out.ms = <int64_t>floor(ms)
-        now_out.ns = <int32_t>((ms - floor(ms)) * 1e6)
+        time_out.ms = <int64_t>floor(ms)
+        time_out.ns = <int32_t>((ms - floor(ms)) * 1e6)
     else:
-        now_out.ms = integer_argument(value, "the clock's time")
-        now_out.ns = 0
-    if now_out.ms < 0:
-        raise ValueError(f"the clock's time must not be negative, but is {value}")
+        time_out[0] = Instant(integer_argument(value, "the clock's time"), 0)
+    if time_out.ms < 0:
+        raise ValueError(f"the clock's time must not be negative, got {value}")
     return True
 
 
@@ -50,27 +68,6 @@ cdef void timer_drop_clock(Timer* timer) noexcept:
     lock_release(timer)
     if clock is not NULL:
         Py_DECREF(<object>clock)        # the reference of BaseTimer.__init__
-
-
-cdef inline WhenDue timer_when_due(const Timer* timer, const Deadline* deadline) noexcept nogil:
-    """Return the treatment of a due entry: if a callable clock was set back, "due" by the wheel's clock may be wrong."""
-    if timer.clock == CLOCK_KIND_CALLABLE and not deadline_is_now(deadline):
-        return ASK_WHEN_DUE
-    return TAKE_DUE
-
-
-cdef inline void timer_heed_clock(Timer* timer, const Instant* now) noexcept:
-    """Wake the reaper if an add has read, from a callable clock, a time that it is sleeping for.
-
-    The reaper sleeps for the difference to its own reading. If the clock was set forward since, only an add can notice. This also
-    covers a reaper that has read the clock and is about to sleep.
-    """
-    if timer.clock == CLOCK_KIND_CALLABLE:
-        lock_with_gil(timer)
-        if timer.reaper_until_ms <= now.ms:
-            timer.heeded_ms = max(timer.heeded_ms, now.ms)      # the add with the older reading may come second
-            timer_wake_reaper_locked(timer)
-        lock_release(timer)
 
 
 # --- deadlines ---------------------------------------------------------------------------------------------------
@@ -90,12 +87,8 @@ cdef inline bint deadline_count_from_now(Deadline* self, Timer* timer, object wh
     Neither is beyond a quarter of the 64-bit range, or the sum is refused later.
     """
     timer_read_clock(timer, &self.now)
-    if hw_add_overflows(self.delay.ms, -self.now.ms, &self.delay.ms):
-        raise OverflowError(f"when does not fit into 64 bits of milliseconds: {when!r}")
-    self.delay.ns -= self.now.ns
-    if self.delay.ns < 0:
-        self.delay.ns += NS_PER_MS
-        self.delay.ms -= 1
+    if not deadline_delay_until(self, self.delay.ms, self.delay.ns):
+        return milliseconds_overflow("when", when)
     if self.delay.ms > WARN_AHEAD_MS and timer.clock <= CLOCK_KIND_BOOTTIME:
         warn_far_ahead(self, when)
     return True

@@ -101,30 +101,13 @@ cdef void batch_be_next_locked(Batch* self) noexcept nogil:
         list_push(&self.timer.ready, batch_entry(self, first.index))
 
 
-cdef void run_take_early(Batch* self, int64_t at, int64_t now_ms, Entry* early_out) noexcept nogil:
-    """Undo batch_make_ready for the timers, of the run with its head at index `at`, that are not due at now_ms.
-
-    Usually these are the last ones of the run. But timers that were put back come before those that have expired since the
-    clock was set back.
-    """
-    cdef int64_t end = at + 1
-    cdef Due* due
-    cdef Entry* entry
-    while end < self.due_end and not self.due[end].is_head:
-        end += 1
-    while at < end:
-        due = &self.due[at]
-        if due.index != DUE_CANCELLED and wheel_tick(&self.timer.wheel, due.expiration_ms) > now_ms:
-            entry = batch_entry(self, due.index)
-            batch_leave_due(self, entry)
-            entry.expiration_ms = due.expiration_ms
-            list_append(early_out, entry)
-        at += 1
-    while self.due_end > self.due_begin and self.due[self.due_end - 1].index == DUE_CANCELLED:
-        self.due_end -= 1
-        self.due_cancelled -= 1
-    if batch_due_is_full(self, 0):          # a gap in front has shortened the usable part of `due`
-        batch_close_gaps(self, self.due)
+cdef int64_t timer_ready_tick_locked(const Timer* self) noexcept nogil:
+    """Return the tick of the first entry in `ready`, which is not empty."""
+    cdef const Entry* entry = self.ready.next
+    cdef int64_t expiration_ms = entry.expiration_ms
+    if entry.place != ENTRY_OF_TASK:
+        expiration_ms = entry_batch(entry).due[entry.due_index].expiration_ms
+    return wheel_tick(&self.wheel, expiration_ms)
 
 
 # --- insertion ---------------------------------------------------------------------------------------------------
@@ -167,8 +150,6 @@ cdef Status timer_insert_locked(Timer* self, Entry* entry, WhenDue when_due) noe
         return NEEDS_LEVEL
     if when_due == REFUSE_DUE:
         return WAS_DUE
-    if when_due == ASK_WHEN_DUE:
-        return NOT_YET
     # The entry comes after the entries of this tick that are due already. During a cascade more of them may follow, so the
     # cascade moves the tick to `ready`.
     idle = wheel_is_idle(&self.wheel)

@@ -14,14 +14,10 @@
 
 
 cdef int64_t timer_take_role(Timer* self, int role) noexcept nogil:
-    """Give a role to the calling thread and return the generation of the process. Return -1 if the role is not available.
-
-    Without a waker no thread takes a role, because nothing could wake it. This happens if a signal handler forks after the
-    waker was opened and before the thread was started. The add in the child then starts over with another thread.
-    """
+    """Give a role to the calling thread and return the generation of the process. Return -1 if the role is not available."""
     cdef int64_t generation = -1
     lock_wait(self)
-    if self.roles[role] != ROLE_TAKEN and not self.stopping and hw_waker_is_open(&self.waker):
+    if self.roles[role] != ROLE_TAKEN and not self.stopping:
         self.roles[role] = ROLE_TAKEN
         generation = self.generation
     lock_release(self)
@@ -68,7 +64,7 @@ cdef void timer_not_started(Timer* self, int role, uintptr_t me) noexcept nogil:
 
 cdef struct ReapWait:
     # The arguments of timer_reap.
-    const Instant* reading  # of a clock that only Python code can read; NULL: timer_reap reads the timer's clock
+    const Reading* reading  # of a callable clock; NULL: timer_reap reads the timer's clock
     int64_t limit_ns        # the longest wait; -1: unlimited
     Instant start           # of the wait, on the monotonic clock
     bint once
@@ -92,16 +88,6 @@ cdef inline void timer_end_sleep_locked(Timer* self) noexcept nogil:
         if self.woken:
             self.woken = False
             hw_waker_calm(&self.waker)
-
-
-cdef inline bint timer_clock_has_reached_locked(Timer* self, int64_t until_ms) noexcept nogil:
-    """Return True if an add has read, from a callable clock, a time of at least until_ms since the last call.
-
-    The reading is then forgotten, because the clock may be set back; the caller reads the clock itself.
-    """
-    cdef int64_t heeded_ms = self.heeded_ms
-    self.heeded_ms = INT64_MIN
-    return heeded_ms >= until_ms
 
 
 cdef int64_t reap_left_ns(const ReapWait* wait) noexcept nogil:
@@ -130,8 +116,10 @@ cdef ReapStatus timer_sleep_locked(Timer* self, const ReapWait* wait, Instant* n
         if wait.reading is NULL:
             clock_read(self.clock, now)
     next_ms = timer_sleep_until_locked(self)
-    if wait.reading is not NULL and timer_clock_has_reached_locked(self, next_ms):
-        return REAP_LOOK
+    if wait.reading is not NULL:
+        if self.manual_now.ms > wait.reading.now.ms:
+            return REAP_LOOK            # another thread has read a later time since
+        now[0] = wait.reading.shown     # a clock that went back has to catch up first
     timer_begin_sleep_locked(self, next_ms)
     lock_release(self)
     woken = timer_sleep(self, now, next_ms, left_ns, wait.interruption)
@@ -170,7 +158,7 @@ cdef ReapStatus timer_reap_locked(Timer* self, const ReapWait* wait) noexcept no
         if wait.reading is NULL:
             clock_read(self.clock, &now)
         else:
-            now = self.manual_now = wait.reading[0]
+            now = wait.reading.now
         status = timer_reap_due_locked(self, wait, &now)
         if status == REAP_NOTHING:
             status = timer_sleep_locked(self, wait, &now)
@@ -192,11 +180,11 @@ cdef bint timer_is_ready_at_once(Timer* self) noexcept nogil:
     return ready
 
 
-cdef ReapStatus timer_reap(Timer* self, const Instant* reading, int64_t limit_ns, bint once,
+cdef ReapStatus timer_reap(Timer* self, const Reading* reading, int64_t limit_ns, bint once,
                            void* interruption) noexcept nogil:
     """Wait for due buckets and take them, until the caller has something to do.
 
-    reading: a reading of a clock that only Python code can read; NULL: the timer's own clock.
+    reading: of a callable clock; NULL: read the timer's own clock.
     limit_ns: the longest wait; -1: unlimited.
     once: return after the first bucket, even if another thread dispatches its entries.
     interruption: for hw_waker_sleep.

@@ -45,7 +45,7 @@ cdef inline bint core_run_entry(BaseTimer self, Entry* entry, const Instant* now
     if entry.place != ENTRY_OF_TASK:
         batch = <TimerBatch>entry_batch(entry).object
         callback = batch_callback(batch)    # first: taking the last index may release it
-        indices = timer_batch_take(batch, timer_batch_room(batch, None), now)
+        indices = timer_batch_take(batch, timer_batch_array(batch, None), now)
         if len(indices):
             try:
                 callback(indices)

@@ -9,14 +9,9 @@ cdef bint core_set_up(BaseTimer self) except False:
 
 cdef inline bint core_ready(BaseTimer self) except False:
     """Start the threads before an add, unless they run already."""
-    cdef int64_t generation
     if self.timer is NULL or not hw_peek(&self.timer.started):
         core_set_up(self)
-        while True:
-            generation = self.timer.generation
-            self._start_threads()
-            if self.timer.generation == generation:
-                break                   # otherwise a signal handler has forked, and this is the child: start its threads
+        self._start_threads()
     return True
 
 
@@ -26,41 +21,57 @@ cdef bint core_check_new(BaseTimer self) except False:
     return True
 
 
+cdef int32_t clock_kind(object clock) except -1:
+    cdef dict kinds = {"monotonic": CLOCK_KIND_MONOTONIC, "boottime": CLOCK_KIND_BOOTTIME, "manual": CLOCK_KIND_MANUAL}
+    if not isinstance(clock, str) or clock not in kinds:
+        if callable(clock):
+            return CLOCK_KIND_CALLABLE
+        raise ValueError(f'clock must be "monotonic", "boottime" or a callable returning milliseconds, got {clock!r}')
+    if clock == "boottime" and not HW_HAS_BOOTTIME:
+        raise ValueError('there is no "boottime" clock on this platform')
+    return kinds[clock]
+
+
+cdef int64_t limit_argument(object limit, str name) except -1:
+    """Convert a positive int; None: no limit, INT64_MAX."""
+    cdef int64_t count = INT64_MAX
+    if limit is not None:
+        count = integer_argument(limit, name)
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1, got {count}")
+    return count
+
+
+cdef bint timer_start_clock(Timer* timer, object clock, object start_ms) except False:
+    """Set the clocks of the wheel of a new timer."""
+    cdef Instant now
+    if timer.clock == CLOCK_KIND_CALLABLE:
+        Py_INCREF(clock)
+        timer.clock_object = <void*>clock       # dropped by timer_drop_clock
+        timer.manual_now = Instant(0, 0)        # no reading yet
+    if timer.clock != CLOCK_KIND_MANUAL:
+        timer_read_clock(timer, &now)
+        timer.manual_now = now
+        if start_ms is None:
+            wheel_advance_clock(&timer.wheel, now.ms)
+            timer.wheel.taken_ms = timer.wheel.levels[0].current_time_ms
+        elif start_ms > now.ms:
+            raise ValueError(f"start_ms is ahead of the clock: {start_ms} > {now.ms}")
+    return True
+
+
 cdef bint core_make(BaseTimer self, object tick_ms, object wheel_size, object start_ms, object clock, bint never_early,
                     object max_pending) except False:
     """Set up a timer. clock: "monotonic", "boottime", "manual", or a callable that returns milliseconds."""
-    cdef dict kinds = {"monotonic": CLOCK_KIND_MONOTONIC, "boottime": CLOCK_KIND_BOOTTIME,
-                       "manual": CLOCK_KIND_MANUAL}
     cdef int32_t kind
+    cdef int64_t limit
     cdef Timer* timer
-    cdef Instant now
-    cdef int64_t limit = INT64_MAX
     core_check_new(self)
-    if isinstance(clock, str) and clock in kinds:
-        kind = kinds[clock]
-    elif callable(clock):
-        kind = CLOCK_KIND_CALLABLE
-    else:
-        raise ValueError(f'clock must be "monotonic", "boottime" or a callable returning milliseconds, not {clock!r}')
-    if kind == CLOCK_KIND_BOOTTIME and not HW_HAS_BOOTTIME:
-        raise ValueError('there is no "boottime" clock on this platform')
-    if max_pending is not None:
-        limit = integer_argument(max_pending, "max_pending")
-        if limit < 1:
-            raise ValueError(f"max_pending must be at least 1, not {limit}")
+    kind = clock_kind(clock)
+    limit = limit_argument(max_pending, "max_pending")
     timer = timer_from_arguments(tick_ms, wheel_size, 0 if start_ms is None else start_ms, kind, never_early)
     try:
-        if kind == CLOCK_KIND_CALLABLE:
-            Py_INCREF(clock)
-            timer.clock_object = <void*>clock       # dropped by timer_drop_clock
-        if kind != CLOCK_KIND_MANUAL:
-            timer_read_clock(timer, &now)
-            timer.manual_now = now
-            if start_ms is None:
-                wheel_advance_clock(&timer.wheel, now.ms)
-                timer.wheel.taken_ms = timer.wheel.levels[0].current_time_ms
-            elif start_ms > now.ms:
-                raise ValueError(f"start_ms is ahead of the clock: {start_ms} > {now.ms}")
+        timer_start_clock(timer, clock, start_ms)
         core_check_new(self)        # the conversion of an argument may have run Python code that did it
     except:
         timer_drop_clock(timer)

@@ -77,6 +77,11 @@ cdef struct Instant:
     int64_t ms
     int32_t ns
 
+cdef struct Reading:
+    # A reading of a callable clock.
+    Instant now             # the timer's time: a clock that goes back stands still until it has caught up
+    Instant shown           # what the clock showed
+
 cdef struct Deadline:
     # A deadline on its way from the caller into the wheel.
     Instant now             # reading of the timer's clock
@@ -86,7 +91,7 @@ cdef struct Deadline:
 
 cdef enum:
     INBOXES = 8
-    INBOX_ROOM = 128
+    INBOX_CAPACITY = 128
     INBOX_REFERENCES = 128  # number of references that a thread takes at once
 
 cdef struct Letter:
@@ -106,7 +111,7 @@ cdef struct Inbox:
     int64_t added
     int64_t cancelled
     int64_t references      # spare references to the timer, for tasks that are created. No lock: see timer_keep
-    Letter letters[128]     # INBOX_ROOM
+    Letter letters[128]     # INBOX_CAPACITY
     char after[64]
 
 cdef struct Timer:
@@ -133,7 +138,6 @@ cdef struct Timer:
     int64_t missed          # expired tasks that were too late to run
     Lateness lateness
     int64_t reaper_until_ms # the latest end of a sleep; INT64_MAX: forever; INT64_MIN: no thread needs a wake-up
-    int64_t heeded_ms       # of a callable clock: the latest reading by an add since the last sleep began; INT64_MIN: none
     int64_t added_before_sleep  # value of `added` when the last sleep began
     int32_t sleepers        # threads that sleep until then, or are about to return from that sleep
     int woken               # `waker` is signaled, until the last sleeper has returned
@@ -141,7 +145,7 @@ cdef struct Timer:
     int never_early         # constant
     int64_t round_up_ms     # added to a deadline so that its tick does not begin before it; constant
     void* clock_object      # CLOCK_KIND_CALLABLE: a reference to the callable; NULL once closed
-    Instant manual_now      # CLOCK_KIND_MANUAL: the time; CLOCK_KIND_CALLABLE: the reading of the last cascade
+    Instant manual_now      # CLOCK_KIND_MANUAL: the time; CLOCK_KIND_CALLABLE: the latest reading so far
     hw_waker waker          # constant while any thread is reaping
     int reaping             # number of threads inside timer_reap
     int has_worker          # a thread that waits on `work` runs the callbacks, not the reaper
@@ -152,7 +156,7 @@ cdef struct Timer:
     uintptr_t starters[2]   # the thread that is starting a thread for the role
     int closed              # adds are refused ...
     int finishing           # ... except alarms of containers, between drain() and close()
-    int ringing             # alarms of containers that have expired and may still be set again
+    int alarms_running             # alarms of containers that have expired and may still be set again
     int hurried             # close() runs pending tasks before their deadline
     int stopping            # threads must end now
     int dumping             # dump() will write the tasks that close() takes out, including those of call_every under way
@@ -176,8 +180,7 @@ cdef enum Status:
     OK
     WAS_DUE                 # a TimingWheel does not accept a task that is due
     NEEDS_LEVEL             # call timer_grow, then try again
-    NEEDS_ROOM              # call batch_room_make, then try again
-    NOT_YET                 # due by the wheel's clock, perhaps not by the timer's: call timer_set_back, then try again
+    NEEDS_MEMORY              # call batch_memory_new, then try again
     CLOSED
     GROUP_CLOSED
     FULL
@@ -192,7 +195,6 @@ cdef enum WhenDue:
     # The treatment of an entry that is due when it is added.
     REFUSE_DUE              # the caller keeps it: WAS_DUE
     TAKE_DUE                # it goes to `ready`
-    ASK_WHEN_DUE            # NOT_YET: the clock may have been set back since the last advance
 
 cdef enum ReapStatus:
     REAP_READY              # this thread must hand out the entries of `ready`

@@ -57,49 +57,26 @@ cdef Entry* timer_take(Timer* timer, Instant* now) noexcept:
     return entry
 
 
-cdef Entry* timer_take_by_callable(Timer* timer, Instant* now_out) except? NULL:
-    """Take the next ready entry of a timer with a callable clock, which may have been set back since the last cascade.
-
-    Entries that are not due any more go back into the wheel. The clock is Python code that may change the timer, so the first
-    entry is looked up again after the reading.
-    """
-    cdef Instant now
-    cdef Entry* entry
-    cdef bint is_ready, have_memory
-    while not hw_flag(&timer.stopping):
-        if hw_peek(&timer.hurried):
-            return timer_take(timer, now_out)
-        lock_with_gil(timer)
-        is_ready = not list_is_empty(&timer.ready)
-        lock_release(timer)
-        if not is_ready:
-            break
-        try:
-            timer_read_clock(timer, &now)
-        except TimerClosed:
-            return timer_take(timer, now_out)
-        lock_with_gil(timer)
-        timer.manual_now = now
-        if list_is_empty(&timer.ready) or timer_hand_out_tick_locked(timer) <= now.ms:
-            entry = timer_take_ahead_locked(timer, now_out)
-            lock_release(timer)
-            return entry
-        lock_release(timer)
-        with nogil:
-            have_memory = timer_set_back(timer, now.ms)
-        if not have_memory:
-            raise MemoryError
-    return NULL
+cdef bint timer_read_if_ready(Timer* timer) except False:
+    """Read a callable clock if an entry is ready, for its lateness."""
+    cdef Reading reading
+    cdef bint is_ready
+    lock_with_gil(timer)
+    is_ready = not list_is_empty(&timer.ready) and timer.clock_object is not NULL
+    lock_release(timer)
+    if is_ready and not hw_peek(&timer.hurried):
+        timer_read_callable(timer, &reading)
+    return True
 
 
 cdef inline Entry* timer_take_next(Timer* timer, Instant* now_out) except? NULL:
     """Take the next entry to dispatch, and the time. Return NULL if nothing is ready or the timer is stopping."""
     if hw_flag(&timer.stopping):
         return NULL
-    if timer.clock == CLOCK_KIND_CALLABLE:
-        return timer_take_by_callable(timer, now_out)
     if timer.clock <= CLOCK_KIND_BOOTTIME:
         clock_read(timer.clock, now_out)
+    elif timer.clock == CLOCK_KIND_CALLABLE:
+        timer_read_if_ready(timer)
     return timer_take(timer, now_out)
 
 
@@ -130,7 +107,7 @@ cdef bint timer_return_ready(Timer* timer, list given_back) except False:
     cdef TimerTask task
     cdef TimerBatch batch
     while True:
-        list_make_room(given_back)
+        list_reserve(given_back)
         try:
             lock_with_gil(timer)
             entry = timer_take_ahead_locked(timer, NULL)
@@ -143,11 +120,11 @@ cdef bint timer_return_ready(Timer* timer, list given_back) except False:
             else:
                 task = entry_task(entry)
                 task_track(task)
-                list_fill_room(given_back, task)
+                list_fill(given_back, task)
                 Py_DECREF(task)             # the wheel's reference, from task_schedule
                 task_notify(task, None, None, True)
         finally:
-            list_drop_room(given_back)
+            list_unreserve(given_back)
 
 
 cdef bint timer_return_all(Timer* timer, list given_back) except False:

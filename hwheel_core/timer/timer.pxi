@@ -29,7 +29,6 @@ cdef Timer* timer_new(int64_t tick_ms, int32_t wheel_size, int64_t start_ms, int
     self.references = 1
     self.max_pending = INT64_MAX
     self.reaper_until_ms = INT64_MIN
-    self.heeded_ms = INT64_MIN
     self.clock = clock
     self.never_early = never_early
     self.round_up_ms = tick_ms - 1 if never_early else 0
@@ -124,27 +123,24 @@ cdef bint timer_grow(Timer* self) noexcept nogil:
     return True
 
 
-cdef Status timer_reach(Timer* self, const Placement* at) noexcept nogil:
+cdef Status timer_reach(Timer* self, int64_t last_ms) noexcept nogil:
     """Ensure that there is a level for the latest of many timers. The caller holds the lock, which is released to add a level.
 
-    Returns OK, NOT_YET, or NEEDS_LEVEL if there is no memory for a level.
+    Returns OK, or NEEDS_LEVEL if there is no memory for a level.
     """
     cdef bint have_memory
-    while True:
-        if at.when_due == ASK_WHEN_DUE and at.now_ms < self.wheel.levels[0].current_time_ms:
-            return NOT_YET
-        if wheel_reaches(&self.wheel, at.last_ms):
-            return OK
+    while not wheel_reaches(&self.wheel, last_ms):
         lock_release(self)
         have_memory = timer_grow(self)
         lock_wait(self)
         if not have_memory:
             return NEEDS_LEVEL
+    return OK
 
 
-cdef Status timer_admit(Timer* self, int64_t count, const Placement* at) noexcept nogil:
+cdef Status timer_admit(Timer* self, int64_t count, int64_t last_ms) noexcept nogil:
     """Return OK if `count` timers can be added, or the reason why not. The caller holds the lock, as for timer_reach."""
-    cdef Status status = timer_reach(self, at)
+    cdef Status status = timer_reach(self, last_ms)
     if self.closed:
         return CLOSED
     if count > self.max_pending - self.pending - self.resting_count:

@@ -124,18 +124,18 @@ cdef class TimingWheel:
             timer_advance(self.timer, now)
         while True:
             try:
-                list_make_room(due)
+                list_reserve(due)
             except MemoryError:
                 if due:
                     return due          # the rest comes with the next poll
                 raise
             entry = timer_take_until(self.timer, &instant)
             if entry is NULL:
-                list_drop_room(due)
+                list_unreserve(due)
                 return due
             task = entry_task(entry)
             task_track(task)
-            list_fill_room(due, task)
+            list_fill(due, task)
             Py_DECREF(task)             # the wheel's reference, from task_schedule
 
     @property

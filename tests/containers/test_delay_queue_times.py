@@ -8,8 +8,7 @@ import tracemalloc
 import pytest
 
 from containers import take_due
-from hwheel import DelayQueue, SystemTimer
-from sampling import seeded_random
+from hwheel import DelayQueue
 
 
 @pytest.fixture
@@ -104,28 +103,6 @@ def test_deadlines_at_the_edges_of_levels_are_exact(timer, q, delay_ms):
         assert take_due(q) == ["a"], start
         timer.advance(0.001)
         assert take_due(q) == ["b"]
-
-
-def test_deadlines_are_exact_after_the_clock_was_set_back(hand_clock):
-    """A bucket of the second level spans 64 ms, and the whole level spans 4096 ms."""
-    chance = seeded_random(64)
-    with SystemTimer(clock=hand_clock, executor="inline", reaper=False) as timer:
-        for number in range(300):
-            q = DelayQueue(timer=timer)
-            hand_clock.ms = begin_ms = chance.randrange(10**7, 10**8)
-            due_ms = begin_ms + chance.randrange(64, 4096)
-            q.put("a", (due_ms - begin_ms) / 1000)
-            if number % 2:
-                hand_clock.ms = due_ms - due_ms % 64 - 4096 + chance.randrange(64)  # just before the reach of the level
-            else:
-                hand_clock.ms -= chance.randrange(1, 64**3)
-            q.put("b", 0.001)
-            hand_clock.ms += 1
-            assert take_due(q) == ["b"]
-            hand_clock.ms = due_ms - 1
-            assert take_due(q) == []
-            hand_clock.ms += 1
-            assert take_due(q) == ["a"]
 
 
 def test_key_of_a_removed_item_never_names_another(timer, q):

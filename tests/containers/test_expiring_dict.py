@@ -177,7 +177,7 @@ BAD = [
     (float("inf"), ValueError, "finite"),
     (-1, ValueError, "negative"),
     (-1e-12, ValueError, "ttl must"),
-    (0, ValueError, "ttl must be positive, but is 0"),
+    (0, ValueError, "ttl must be positive, got 0"),
     (0.0, ValueError, "positive"),
     (True, TypeError, "bool"),
     ("10", TypeError, "str"),
@@ -291,26 +291,6 @@ def test_expiry_is_within_a_tick_of_the_timer(tick_ms, never_early):
     assert 1.507 - early / 1000 <= calls[0] <= 1.507 + tick_ms / 1000
 
 
-def test_clock_set_back_makes_nothing_early(hand_clock):
-    calls = []
-    with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:
-        d = ExpiringDict(10, timer=timer, on_expire=calls.append)
-        d["a"] = 1
-        d.set("far", 9, ttl=100_000)
-        hand_clock.ms += 9_000
-        timer.advance_clock(0)
-        hand_clock.ms -= 500_000
-        d["b"] = 2
-        assert d.expires_in("b") == 10 and d.expires_in("a") == 501
-        hand_clock.ms += 10_000
-        timer.advance_clock(0)
-        assert calls == [[("b", 2)]] and d.keys() == {"a", "far"}
-        hand_clock.ms += 491_000
-        timer.advance_clock(0)
-        timer.advance_clock(0)
-        assert calls == [[("b", 2)], [("a", 1)]] and d.keys() == {"far"}
-
-
 @pytest.mark.parametrize("put", [lambda d: d.set("b", 2, ttl=7200), lambda d: d.touch("b"), lambda d: d["b"]])
 def test_set_and_touch_notice_a_clock_set_forward(hand_clock, put):
     calls = []
@@ -321,25 +301,6 @@ def test_set_and_touch_notice_a_clock_set_forward(hand_clock, put):
         hand_clock.ms += 3_600_000
         put(d)
         eventually(lambda: calls == [[("a", 1)]])
-
-
-def test_clock_set_back_during_on_expire_postpones_the_other_entries(hand_clock):
-    d = None
-
-    def setting_back(pairs):
-        calls.append(pairs)
-        hand_clock.ms -= 1000
-
-    calls = []
-    with SystemTimer(clock=hand_clock, reaper=False, executor="inline") as timer:
-        d = ExpiringDict(10, timer=timer, on_expire=setting_back)
-        d.update({i: i for i in range(3000)})
-        hand_clock.ms += 10_000
-        timer.advance_clock(0)
-        assert [len(call) for call in calls] == [2048] and len(d) == 952
-        hand_clock.ms += 1000
-        timer.advance_clock(0)
-        assert [len(call) for call in calls] == [2048, 952] and len(d) == 0
 
 
 def test_error_in_on_expire_is_reported_by_the_timer_and_loses_nothing(timer, make):

@@ -120,11 +120,6 @@ class DelayQueueMachine(RuleBasedStateMachine):
             self.timer.advance(ms / 1000)
         self.model.now_ms += ms
 
-    @rule(ms=st.integers(1, 50) | st.integers(1, 10**5))
-    def set_back(self, ms):
-        if not self.is_manual:  # only a callable clock can go back
-            self.model.now_ms = max(0, self.model.now_ms - ms)
-
     @rule()
     def drain(self):
         assert self.queue.drain() == self.model.drain()

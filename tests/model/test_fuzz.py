@@ -18,8 +18,6 @@ import plain_faults
 
 TOOLS = Path(__file__).parents[2] / "tools"
 TARGETS = sorted(path.stem for path in (TOOLS / "fuzz" / "targets").glob("*.py"))
-# A batch lost a timer that was put back behind one that was not due any more, because the clock had been set back.
-REGRESSION = bytes.fromhex("d260d407e3e60100000c195dba58190100000c0c0c0c0c")
 
 
 def target(name):
@@ -56,14 +54,11 @@ def run_plain(program, *arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200, env=environment)
 
 
-def test_plain_half_agrees_with_the_model(plain_program, tmp_path):
+def test_plain_half_agrees_with_the_model(plain_program):
     done = run_plain(plain_program, "random", 0, sampling.SEED or 1, sampling.scaled(10_000))
     assert (done.returncode, done.stderr) == (0, "")
     inputs, operations = (int(words.split()[0]) for words in done.stdout.split(", "))
     assert inputs == sampling.scaled(10_000) and operations > 100 * inputs
-    regression = tmp_path / "regression"
-    regression.write_bytes(REGRESSION)
-    assert run_plain(plain_program, "inputs", 0, regression).returncode == 0
 
 
 @pytest.mark.parametrize("fault", plain_faults.FAULTS)

@@ -250,7 +250,7 @@ def test_drain_does_not_wait_for_cancelled_tasks():
     assert timer.drain() == [] and time.monotonic() - begin < 60
 
 
-def test_clock_set_back_during_drain_runs_nothing_early():
+def test_clock_that_goes_back_during_drain_runs_nothing_early():
     now = [1000.0]
     timer, ran = SystemTimer(executor="inline", reaper=False, clock=lambda: now[0]), []
     timer.call_later(0.05, lambda: ran.append(now[0]))

@@ -81,17 +81,6 @@ def test_cascades_during_inspection(make_timer, inspect_repeatedly, hand_clock, 
     assert seen and count_pending(timer._occupancy(COLUMNS)) == 0
 
 
-def test_clock_set_back_during_inspection(make_timer, inspect_repeatedly, hand_clock):
-    timer = make_timer(executor="inline", clock=hand_clock, reaper=False, wheel_size=8)
-    inspect_repeatedly(timer)
-    for _ in range(30):
-        timer.call_many(array("q", range(1_000, 3_000)), len)
-        hand_clock.ms -= 700
-        timer.call_later(1, int)
-    timer.advance_clock(0)
-    assert count_pending(timer._occupancy(COLUMNS)) == len(timer)
-
-
 def test_adds_proceed_during_inspection(make_timer):
     """Inspection of a million timers does not hold the lock all the time."""
     timer = make_timer(executor="inline")

@@ -124,5 +124,5 @@ def test_invalid_columns(starts, timeouts, ends, order, error, text):
 
 
 def test_histogram_of_another_length():
-    with pytest.raises(ValueError, match="a histogram of lateness must have [0-9]+ items, not 3"):
+    with pytest.raises(ValueError, match="a histogram of lateness must have [0-9]+ items, got 3"):
         lateness_of(array("q", [1, 2, 3]))

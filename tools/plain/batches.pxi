@@ -56,10 +56,7 @@ cdef void life_add_batch(Life* self, int slot, Tape* tape, int64_t reach_ms) noe
         should = CLOSED
     elif count > self.timer.max_pending - self.model.pending - self.model.resting:
         should = FULL
-    while True:
-        status = batch_extend(batch, NULL, delays, at, 0)
-        if status != NOT_YET or not life_make_room(self, status, &at.when_due):
-            break
+    status = batch_extend(batch, NULL, delays, at, 0)
     check_same("status of an add of a batch", status, should)
     if status != OK:
         life_free_batch(batch)
@@ -128,10 +125,7 @@ cdef void life_move_batch(Life* self, int slot, Tape* tape, int64_t reach_ms, bi
     named = Indices(NULL, count)
     if not all:
         named.data = indices
-    while True:
-        status = batch_reschedule(batch, named, delays, at, &moved)
-        if status != NOT_YET or not life_make_room(self, status, &at.when_due):
-            break
+    status = batch_reschedule(batch, named, delays, at, &moved)
     check_same("status of a reschedule of a batch", status, OK)
     for i in range(count):
         index = i if all else indices[i]

@@ -20,10 +20,6 @@ cdef bint life_begin_take(Life* self, Holder* holder, bint returned) noexcept no
     cdef Entry* entry
     cdef Batch* batch
     cdef int i
-    while timer.clock == CLOCK_KIND_CALLABLE and not returned and not list_is_empty(&timer.ready):
-        if timer_hand_out_tick_locked(timer) <= self.now.ms:
-            break
-        life_follow_back(self)          # the clock was set back: timer_take_by_callable
     lock_wait(timer)
     entry = timer_take_locked(timer, NULL if returned else &self.now)
     lock_release(timer)

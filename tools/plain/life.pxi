@@ -37,7 +37,6 @@ cdef extern from "plain.h" nogil:
     void model_let_go(Model*, int)
     int model_advance(Model*, int64_t)
     void model_advance_some(Model*, int64_t, int64_t)
-    void model_set_back(Model*, int64_t, int64_t)
     int model_next(const Model*)
     int model_of_slot(const Model*, int, int*)
     int model_pending_of(const Model*, int)
@@ -197,40 +196,20 @@ cdef void life_check_all(Life* self) noexcept nogil:
 # --- the clock ---------------------------------------------------------------------------------------------------
 
 
-cdef WhenDue life_when_due(const Life* self, bint is_later) noexcept nogil:
-    return ASK_WHEN_DUE if self.timer.clock == CLOCK_KIND_CALLABLE and is_later else TAKE_DUE
-
-
-cdef void life_follow_back(Life* self) noexcept nogil:
-    """Do what timer_make_room does for NOT_YET: follow a clock that was set back."""
-    cdef int64_t taken_ms = self.timer.wheel.taken_ms
-    if timer_is_ahead_locked(self.timer, self.now.ms):
-        model_set_back(&self.model, self.now.ms, taken_ms)
-        self.is_complete = True
-    check(timer_set_back(self.timer, self.now.ms), "memory for a clock that was set back", 0, 1)
-    check(life_clock(self) <= self.now.ms, "clock of the wheel after it was set back", life_clock(self), self.now.ms)
-    check(not timer_is_ahead_locked(self.timer, self.now.ms), "expired entries ahead of the clock", 1, 0)
-
-
-cdef bint life_make_room(Life* self, Status status, WhenDue* due) noexcept nogil:
-    """Do what timer_make_room does, without Python."""
-    if status == NOT_YET:
-        due[0] = TAKE_DUE
-        life_follow_back(self)
-        return True
+cdef bint life_resolve(Life* self, Status status) noexcept nogil:
+    """Do what timer_resolve does, without Python."""
     return status == NEEDS_LEVEL and timer_grow(self.timer)
 
 
-cdef void life_heed_advance(Life* self, bint whole, int64_t taken_ms) noexcept nogil:
-    """Update the model after an advance or a slice of it. `taken_ms` is the wheel's before it."""
+cdef void life_heed_advance(Life* self, bint whole) noexcept nogil:
+    """Update the model after an advance or a slice of it."""
     cdef int64_t ready
     if self.is_complete and whole:
         model_advance(&self.model, self.now.ms)
     else:
-        # Only the core knows how many entries a slice has moved. Which ones and in which order is checked. The slice can
-        # belong to an advance to a later time, from before the clock was set back.
+        # Only the core knows how many entries a slice has moved. Which ones and in which order is checked.
         ready = life_count_ready(self) - model_count(&self.model, READY) - model_count(&self.model, HELD)
-        model_advance_some(&self.model, ready, max(self.now.ms, taken_ms))
+        model_advance_some(&self.model, ready, self.now.ms)
         if whole:
             check_same("late timers", model_advance(&self.model, self.now.ms), 0)
     self.is_complete = wheel_is_idle(&self.timer.wheel) and (self.is_complete or whole)
@@ -242,7 +221,7 @@ cdef void life_move_clock(Life* self, int64_t ahead_ms) noexcept nogil:
 
 
 cdef void life_advance(Life* self, int64_t ahead_ms, int64_t how) noexcept nogil:
-    cdef int64_t taken_ms = self.timer.wheel.taken_ms
+    cdef Reading reading
     cdef ReapStatus status
     life_move_clock(self, ahead_ms)
     if how % 4 == 0 and self.timer.clock == CLOCK_KIND_MANUAL:
@@ -250,28 +229,22 @@ cdef void life_advance(Life* self, int64_t ahead_ms, int64_t how) noexcept nogil
     elif how % 4 == 1 and self.timer.clock == CLOCK_KIND_WHEEL:
         timer_advance_clock(self.timer, self.now.ms)
     elif how % 4 == 2 and self.timer.clock == CLOCK_KIND_CALLABLE:
-        status = timer_reap(self.timer, &self.now, 0, True, NULL)
+        reading = Reading(self.now, self.now)
+        status = timer_reap(self.timer, &reading, 0, True, NULL)
         check(status == REAP_READY or status == REAP_TAKEN or status == REAP_NOTHING, "result of timer_reap", status, REAP_READY)
     else:
         timer_advance(self.timer, self.now.ms)
-    life_heed_advance(self, True, taken_ms)
+    life_heed_advance(self, True)
 
 
 cdef void life_step(Life* self, int64_t ahead_ms) noexcept nogil:
     """Run one slice of an advance."""
-    cdef int64_t taken_ms = self.timer.wheel.taken_ms
     cdef bint more
     life_move_clock(self, ahead_ms)
     lock_wait(self.timer)
     more = timer_step_locked(self.timer, self.now.ms)
     lock_release(self.timer)
-    life_heed_advance(self, not more, taken_ms)
-
-
-cdef void life_set_back(Life* self, int64_t by_ms) noexcept nogil:
-    """Set the clock back without telling the timer."""
-    if self.timer.clock == CLOCK_KIND_CALLABLE:
-        self.now.ms = max(0, self.now.ms - by_ms)
+    life_heed_advance(self, not more)
 
 
 # --- adds --------------------------------------------------------------------------------------------------------

@@ -126,26 +126,6 @@ void model_advance_some(Model *self, int64_t count, int64_t latest_ms)
         make_ready(self, found[i]);
 }
 
-void model_set_back(Model *self, int64_t now_ms, int64_t taken_ms)
-{
-    Expected *ready[TIMERS];
-    int count = 0;
-    model_advance(self, taken_ms);
-    for (Expected *timer = self->timers; timer < self->timers + TIMERS; timer++) {
-        if (timer->where == READY && timer->own_ms > now_ms) {
-            int at = count++;
-            for (; at > 0 && timer->order < ready[at - 1]->order; at--)
-                ready[at] = ready[at - 1];
-            ready[at] = timer;
-        }
-    }
-    while (count-- > 0) { /* from the last on, so that the first is before all others */
-        ready[count]->where = WAITING;
-        ready[count]->comes_ms = ready[count]->own_ms;
-        ready[count]->order = --self->first;
-    }
-}
-
 int model_next(const Model *self)
 {
     int next = -1;

@@ -54,8 +54,6 @@ int model_advance(Model *self, int64_t until_ms);
 /* The next `count` timers become ready; none of them expires after `latest_ms`. */
 void model_advance_some(Model *self, int64_t count, int64_t latest_ms);
 
-/* The clock is set back to `now_ms`, after all timers until `taken_ms` became ready. */
-void model_set_back(Model *self, int64_t now_ms, int64_t taken_ms);
 
 int model_next(const Model *self);                           /* the first ready timer; -1: none */
 int model_of_slot(const Model *self, int slot, int *timers); /* the ready and held timers of a batch, in order; returns their number */

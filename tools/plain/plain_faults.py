@@ -38,22 +38,11 @@ FAULTS = {
         "    if following < self.due_end and not self.due[following].is_head:\n",
         "    if planted_fault != NUMBER and following < self.due_end and not self.due[following].is_head:\n",
     ),
-    "ignores a clock that is set back": (
-        "            timer_take_early_locked(self, now_ms, &pending)\n",
-        "            if planted_fault != NUMBER:\n"
-        "                timer_take_early_locked(self, now_ms, &pending)\n"
-        "            else:\n"
-        "                now_ms = INT64_MAX\n",
-    ),
     "ignores the cancel of an expired batch entry": (
         "        batch_leave_due(self, entry)\n        return True\n    if entry_is_linked(entry):\n        if self.",
         "        if planted_fault != NUMBER:\n"
         "            batch_leave_due(self, entry)\n"
         "        return True\n    if entry_is_linked(entry):\n        if self.",
-    ),
-    "reserves no room for entries that expire again": (
-        "    if batch_due_is_full(self, 0):          # a gap",
-        "    if planted_fault != NUMBER and batch_due_is_full(self, 0):          # a gap",
     ),
     "counts a task twice that is put back": (
         "    self.expired -= 1\n    if task_flags(task) & TASK_ALARM",

@@ -85,9 +85,7 @@ cdef void life_do(Life* self, Tape* tape) noexcept nogil:
         life_hand_out(self, tape_byte(tape) & 7, False)
     elif what == 12:
         life_use_holder(self, tape, odd)
-    elif what == 13:
-        life_set_back(self, tape_ms(tape, reach_ms))
-    elif what == 14:
+    elif what == 13 or what == 14:
         life_advance(self, tape_ms(tape, reach_ms), odd)
         life_hand_out(self, 0, False)
     else:
@@ -103,7 +101,7 @@ cdef void life_end(Life* self, bint returned) noexcept nogil:
         timer_close(self.timer, False)
     self.now.ms = INT64_MAX
     timer_advance(self.timer, INT64_MAX)
-    life_heed_advance(self, True, INT64_MAX)
+    life_heed_advance(self, True)
     life_hand_out(self, 0, returned)
     life_check(self)
     life_check_all(self)

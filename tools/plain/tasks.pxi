@@ -31,14 +31,13 @@ cdef void life_add_task(Life* self, Tape* tape, int64_t reach_ms, int64_t odd) n
     cdef Deadline deadline
     cdef bint fits
     cdef Status status, should
-    cdef WhenDue due
+    cdef WhenDue due = TAKE_DUE
     if odd == 1:
         slack.ms = tape_ms(tape, reach_ms)
     elif odd == 2:
         delay.ns = 1 + tape_byte(tape) * 3921
     elif odd == 3:
         delay.ms = -delay.ms
-    due = life_when_due(self, delay.ms > 0 or (delay.ms == 0 and delay.ns > 0))
     if self.timer.clock == CLOCK_KIND_WHEEL and odd != 3:
         due = REFUSE_DUE
     deadline.now, deadline.delay = self.now, delay
@@ -58,7 +57,7 @@ cdef void life_add_task(Life* self, Tape* tape, int64_t reach_ms, int64_t odd) n
             should = WAS_DUE
         status = task_enter_locked(self.timer, task, expiration_ms, due)
         lock_release(self.timer)
-        if not life_make_room(self, status, &due):
+        if not life_resolve(self, status):
             break
     check_same("status of an add", status, should)
     if status == OK:
@@ -88,7 +87,7 @@ cdef void life_add_tasks(Life* self, Tape* tape, int64_t reach_ms) noexcept nogi
     cdef Instant delay
     cdef Deadline deadline
     cdef int i = tape_byte(tape) % TASKS, k
-    cdef Placement at = Placement(self.now.ms, self.now.ms, self.now.ms, life_when_due(self, True))
+    cdef int64_t last_ms = self.now.ms
     cdef Status status, should
     for k in range(8):
         i = (i + 1) % TASKS
@@ -103,7 +102,7 @@ cdef void life_add_tasks(Life* self, Tape* tape, int64_t reach_ms) noexcept nogi
         life_task(self, i).entry.expiration_ms = deadline.expiration_ms
         model_tick(&self.model, self.now.ms, self.now.ns, delay.ms, 0, 0, &own_ms[count])
         life_task(self, i).deadline_ms = deadline.deadline_ms
-        at.last_ms = max(at.last_ms, life_task(self, i).entry.expiration_ms)
+        last_ms = max(last_ms, life_task(self, i).entry.expiration_ms)
         chosen[count] = life_task(self, i)
         count += 1
     should = OK
@@ -111,10 +110,7 @@ cdef void life_add_tasks(Life* self, Tape* tape, int64_t reach_ms) noexcept nogi
         should = CLOSED
     elif count > self.timer.max_pending - self.model.pending - self.model.resting:
         should = FULL
-    while True:
-        status = tasks_add(self.timer, chosen, count, &at)
-        if status != NOT_YET or not life_make_room(self, status, &at.when_due):
-            break
+    status = tasks_add(self.timer, chosen, count, last_ms)
     check_same("status of an add of many", status, should)
     if status == OK:
         for n in range(count):
@@ -147,7 +143,6 @@ cdef void life_move_task(Life* self, Tape* tape, int64_t reach_ms) noexcept nogi
     cdef Instant delay = Instant(tape_ms(tape, reach_ms), 0)
     cdef int64_t own_ms = 0
     cdef Deadline deadline
-    cdef WhenDue due = life_when_due(self, delay.ms > 0)
     cdef Status status
     deadline.now, deadline.delay = self.now, delay
     if not deadline_set(&deadline, self.timer):
@@ -155,9 +150,9 @@ cdef void life_move_task(Life* self, Tape* tape, int64_t reach_ms) noexcept nogi
     model_tick(&self.model, self.now.ms, self.now.ns, delay.ms, 0, 0, &own_ms)
     while True:
         lock_wait(self.timer)
-        status = task_move_locked(self.timer, life_task(self, i), &deadline, due)
+        status = task_move_locked(self.timer, life_task(self, i), &deadline)
         lock_release(self.timer)
-        if not life_make_room(self, status, &due):
+        if not life_resolve(self, status):
             break
     check_same("status of a reschedule", status, OK if self.model.timers[i].where else NOT_PENDING)
     if status == OK:

@@ -84,13 +84,8 @@ cdef void scene_now(Scene* self, Instant* now) noexcept nogil:
         clock_read(self.timer.clock, now)
 
 
-cdef bint scene_make_room(Scene* self, Status status, WhenDue* due) noexcept nogil:
-    """Do what timer_make_room does, without Python."""
-    cdef Instant now
-    if status == NOT_YET:
-        scene_now(self, &now)
-        due[0] = TAKE_DUE
-        return timer_set_back(self.timer, now.ms)
+cdef bint scene_resolve(Scene* self, Status status) noexcept nogil:
+    """Do what timer_resolve does, without Python."""
     return status == NEEDS_LEVEL and timer_grow(self.timer)
 
 
@@ -104,13 +99,12 @@ cdef void scene_change_task(Scene* self, uint64_t* chance) noexcept nogil:
     cdef Instant now, delay = Instant(draw_delay(chance), 0)
     cdef Deadline deadline
     cdef int64_t deadline_ms, expiration_ms
-    cdef WhenDue due = ASK_WHEN_DUE if timer.clock == CLOCK_KIND_CALLABLE and delay.ms else TAKE_DUE
     cdef Status status = TRY_AGAIN
     scene_now(self, &now)
     deadline.now, deadline.delay = now, delay
     deadline_set(&deadline, timer)
     deadline_ms, expiration_ms = deadline.deadline_ms, deadline.expiration_ms
-    while status == TRY_AGAIN or scene_make_room(self, status, &due):
+    while status == TRY_AGAIN or scene_resolve(self, status):
         if not lock_try(timer):
             lock_wait(timer)
         if what < 4:
@@ -118,11 +112,11 @@ cdef void scene_change_task(Scene* self, uint64_t* chance) noexcept nogil:
                 task.state = TASK_NEW               # reuse the memory for a new task
             if task.state != TASK_PENDING:
                 task.deadline_ms = deadline_ms
-            status = task_add_locked(timer, task, expiration_ms, due)
+            status = task_add_locked(timer, task, expiration_ms, TAKE_DUE)
         elif what < 6:
             status = task_cancel_locked(timer, task)
         else:
-            status = task_reschedule_locked(timer, task, expiration_ms, delay.ms, deadline_ms, due)
+            status = task_reschedule_locked(timer, task, expiration_ms, delay.ms, deadline_ms)
         lock_release(timer)
 
 
@@ -152,7 +146,6 @@ cdef void scene_call(Scene* self, Task* task, uint64_t* chance) noexcept nogil:
     cdef Instant now, delay = Instant(draw_delay(chance), 0)
     cdef Deadline deadline
     cdef int64_t expiration_ms
-    cdef WhenDue due = TAKE_DUE
     cdef Status status = TRY_AGAIN
     scene_now(self, &now)
     task.owner = <uintptr_t>timer
@@ -162,9 +155,9 @@ cdef void scene_call(Scene* self, Task* task, uint64_t* chance) noexcept nogil:
     task.deadline_ms, expiration_ms = deadline.deadline_ms, deadline.expiration_ms
     if inbox_add(timer, task, expiration_ms, now.ms * NS_PER_MS + now.ns):
         return
-    while status == TRY_AGAIN or scene_make_room(self, status, &due):
+    while status == TRY_AGAIN or scene_resolve(self, status):
         lock_wait(timer)
-        status = task_add_locked(timer, task, expiration_ms, due)
+        status = task_add_locked(timer, task, expiration_ms, TAKE_DUE)
         lock_release(timer)
 
 
@@ -248,10 +241,7 @@ cdef Shared* scene_add_batch(Scene* self, uint64_t* chance, const int64_t* delay
     batch.timer = self.timer
     scene_now(self, &now)
     placement_set(&at, self.timer, &now, delays)
-    while True:
-        status = batch_extend(batch, NULL, delays, at, 0)
-        if status != NOT_YET or not scene_make_room(self, status, &at.when_due):
-            break
+    status = batch_extend(batch, NULL, delays, at, 0)
     if status != OK:
         shared.references = 1
         shared_release(shared)
@@ -261,14 +251,14 @@ cdef Shared* scene_add_batch(Scene* self, uint64_t* chance, const int64_t* delay
 
 cdef void scene_extend_batch(Scene* self, Shared* shared, uint64_t* chance, const int64_t* delays_ms) noexcept nogil:
     cdef Batch* batch = shared.batch
-    cdef BatchRoom room
+    cdef BatchMemory memory
     cdef int64_t count = 1 + <int64_t>draw(chance, SCENE_LONGEST), first
     cdef Delays delays = Delays(<const char*>delays_ms, sizeof(int64_t), count)
     cdef BatchRelease release = BatchRelease(NULL, False)
     cdef Instant now
     cdef Placement at
     cdef Status status = TRY_AGAIN
-    memset(&room, 0, sizeof(BatchRoom))
+    memset(&memory, 0, sizeof(BatchMemory))
     scene_now(self, &now)
     placement_set(&at, self.timer, &now, delays)
     lock_wait(self.timer)
@@ -280,12 +270,12 @@ cdef void scene_extend_batch(Scene* self, Shared* shared, uint64_t* chance, cons
             first = shared_length(shared)
             if first > MOST_OF_A_BATCH:
                 break
-        elif status == NEEDS_ROOM:
-            batch_room_make(&room)
-        elif status != NOT_YET or not scene_make_room(self, status, &at.when_due):
+        elif status == NEEDS_MEMORY:
+            batch_memory_new(&memory)
+        else:
             break
-        status = batch_extend(batch, &room, delays, at, first)
-    batch_room_free(&room)
+        status = batch_extend(batch, &memory, delays, at, first)
+    batch_memory_free(&memory)
     lock_wait(self.timer)
     batch_let_go_locked(batch, &release)
     lock_release(self.timer)
@@ -328,10 +318,7 @@ cdef void scene_change_batch(Scene* self, uint64_t* chance) noexcept nogil:
         named.count = count
         if what != 7:
             named.data = indices
-        while True:
-            status = batch_reschedule(shared.batch, named, delays, at, &moved)
-            if status != NOT_YET or not scene_make_room(self, status, &at.when_due):
-                break
+        status = batch_reschedule(shared.batch, named, delays, at, &moved)
     if shared is not NULL:
         shared_release(shared)
 
@@ -384,12 +371,14 @@ cdef bint scene_take(Scene* self, uint64_t* chance) noexcept nogil:
 cdef public void scene_reap(Scene* self, uint64_t chance) noexcept nogil:
     """Run the reaper; with a clock set by hand it also dispatches."""
     cdef Instant now
+    cdef Reading reading
     cdef ReapStatus status
     cdef int64_t generation = timer_take_role(self.timer, ROLE_REAPER)
     while not hw_flag(&self.timer.stopping):
         if self.timer.clock == CLOCK_KIND_CALLABLE:
             scene_now(self, &now)
-            status = timer_reap(self.timer, &now, NS_PER_MS, True, NULL)
+            reading = Reading(now, now)
+            status = timer_reap(self.timer, &reading, NS_PER_MS, True, NULL)
         else:
             timer_is_ready_at_once(self.timer)
             status = timer_reap(self.timer, NULL, -1, False, NULL)
@@ -410,7 +399,7 @@ cdef public void scene_execute(Scene* self, uint64_t chance) noexcept nogil:
 
 
 cdef public void scene_inspect(Scene* self, uint64_t chance) noexcept nogil:
-    """Measure the buckets, try to start a reaper, and set the clock by hand forward and back."""
+    """Measure the buckets, try to start a reaper, and set the clock by hand forward."""
     cdef Occupancy* occupancy
     cdef int64_t next_ms = 0
     cdef bint ask_again
@@ -427,7 +416,7 @@ cdef public void scene_inspect(Scene* self, uint64_t chance) noexcept nogil:
         PyMem_RawFree(occupancy)
         if timer_start_role(self.timer, ROLE_REAPER, 1 + chance % 2, True, &ask_again):
             timer_not_started(self.timer, ROLE_REAPER, 1 + chance % 2)
-        hw_store(&self.hand_ms, hw_load(&self.hand_ms) + 5 - draw(&chance, 8))
+        hw_store(&self.hand_ms, hw_load(&self.hand_ms) + draw(&chance, 3))
 
 
 # --- the end -----------------------------------------------------------------------------------------------------

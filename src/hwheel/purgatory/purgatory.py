@@ -181,14 +181,14 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], Generic[Operation]):
         """
         self._closed = True
         self._withdraw_all()
-        for operation in [*self._left.values()]:
+        for operation in [*self._to_return.values()]:
             self._withdraw(operation)  # left behind by an interrupted cancel_for_key()
             if operation.expired or operation.is_completed or not operation._is_returned_by_close():
-                self._left.pop(id(operation), None)
+                self._to_return.pop(id(operation), None)
         self._forget_completed()
         if self._owns_timer:
             self.timer.close()
-        return self._claim_returned(sorted(self._left.values(), key=lambda operation: operation.deadline_ms or 0))
+        return self._claim_returned(sorted(self._to_return.values(), key=lambda operation: operation.deadline_ms or 0))
 
     def __enter__(self) -> Self:
         return self
@@ -209,11 +209,11 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], Generic[Operation]):
         try:
             for operation in waiting:
                 mine.append(operation)
-                if self._left.pop(id(operation), None) is None:
+                if self._to_return.pop(id(operation), None) is None:
                     mine.pop()
             return mine
         except BaseException:
-            self._left.update((id(operation), operation) for operation in mine)
+            self._to_return.update((id(operation), operation) for operation in mine)
             raise
 
     def _after_fork_in_child(self) -> None:

@@ -30,9 +30,9 @@ class SystemTimer(BaseTimer):
             thread, in order; a slow callback delays the next one. A ``concurrent.futures.Executor``, or any object
             with a ``submit()``: each task is submitted, in order; ``close()`` does not shut the executor down.
         clock: ``"monotonic"``, ``"boottime"`` (which includes the time that the machine sleeps), or a callable that
-            returns milliseconds. A callable is read at each add and each dispatch. While it is behind real time, no
-            task runs early; after it was set back, the next add places all pending tasks again, O(pending). A clock
-            that was set forward takes effect at the next add, or when the reaper wakes up.
+            returns milliseconds. A callable is read at each add and each dispatch. If it goes back, the timer's time
+            stands still until the clock has caught up. A clock that was set forward takes effect at the next add, or
+            when the reaper wakes up.
         never_early: Round deadlines up to the next tick. False: round down, as Kafka does.
         max_pending: Refuse to hold more pending timers than this, with TimerFull. Default: no limit.
         on_error: Called as ``on_error(task_or_batch, exception)`` for an exception in a callback, in the thread that
@@ -174,8 +174,8 @@ class SystemTimer(BaseTimer):
         """Return True while drain() has something to wait for."""
         while True:
             added = self.stats().added
-            pending, ringing = self._outstanding()
-            if pending > 0 or ringing == 0:
+            pending, alarms_running = self._outstanding()
+            if pending > 0 or alarms_running == 0:
                 return pending > 0
             if self._dispatcher.may_run_more(self):
                 return True

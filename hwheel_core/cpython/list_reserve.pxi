@@ -2,16 +2,16 @@
 # allocation failure cannot lose the item. Until then the list has a None in its place.
 
 
-cdef bint list_make_room(list items) except False:
+cdef bint list_reserve(list items) except False:
     items.append(None)
     return True
 
 
-cdef inline void list_fill_room(list items, object item) noexcept:
+cdef inline void list_fill(list items, object item) noexcept:
     items[len(items) - 1] = item
 
 
-cdef void list_drop_room(list items) noexcept:
+cdef void list_unreserve(list items) noexcept:
     """Remove the None if it was not replaced. (list.pop() may allocate memory for a smaller list.)"""
     cdef Py_ssize_t length = len(items)
     if length and items[length - 1] is None:

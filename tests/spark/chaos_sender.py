@@ -142,6 +142,8 @@ class FileSender(Sender):
             "cut.json.gz": gzipped[: self.chance.randrange(20, len(gzipped) - 8)],
             "plain.json.gz": plain,
             "cut.json.bz2": bzipped[: self.chance.randrange(20, len(bzipped) - 8)],
+            "frame.json.lz4": b"\x04\x22\x4d\x18" + gzipped,  # magic numbers of the commands lz4 and snzip
+            "frame.json.snappy": b"\xff\x06\x00\x00sNaPpY" + gzipped,
         }
         return [*kinds.items()][self.bad_files % len(kinds)]
 

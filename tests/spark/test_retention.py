@@ -1,14 +1,20 @@
 """When files may be deleted: input files by `--clean-source`, output files by the rule of the docs."""
 
+import bz2
 import gzip
 import json
 import os
 
-from deliveries import ids_in, json_rows, put_lines
+from deliveries import file_letters, ids_in, json_rows, put_lines
 from hwheel.spark.deliver.checkpoint import MESSAGES
 from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.input_files import SourceCleaner, SourceLog
 
+NO_BZIP2 = "the file cannot be read: its name says bzip2, but its content is not"
+NOT_HADOOPS = (
+    "the file cannot be read: it is not in Hadoop's format of this name, which differs from the format of the "
+    "commands lz4 and snzip"
+)
 DELETE = {"clean_source": "delete"}
 OFTEN = {"dead_letters_every": "300 milliseconds"}
 
@@ -19,6 +25,42 @@ def names_in(directory):
 
 def message(id):
     return {"id": id, "key": id, "due": 1000}
+
+
+def message_bytes(id):
+    return json.dumps(message(id)).encode() + b"\n"
+
+
+def test_files_of_a_wrong_format_are_kept_and_reported(deliveries, tmp_path):
+    """Spark reads them without an error, and finds nothing in them."""
+    source = tmp_path / "in"
+    packed = bz2.compress(message_bytes("packed"))
+    unreadable = {
+        "line.json.bz2": message_bytes("bad"),
+        "gz [1] \u00e4%.bz2": gzip.compress(message_bytes("bad")),
+        "cut.bz2": packed[:6],
+        "line.lz4": message_bytes("bad"),
+        "line.snappy": message_bytes("bad"),
+    }
+    readable = {
+        "packed.bz2": packed,
+        "two.bz2": packed + bz2.compress(message_bytes("two")),
+        "empty.bz2": bz2.compress(b""),
+        "nothing.bz2": b"",
+    }
+    for name, content in (unreadable | readable).items():
+        put_lines(source, name, content)
+    delivery = deliveries.start(**DELETE, **OFTEN)
+    deliveries.tend(delivery, lambda: names_in(source) == sorted(unreadable))
+    deliveries.tend(delivery, lambda: len(delivery.notices) == len(unreadable))
+    delivery.stop()
+    assert ids_in(tmp_path / "out") == ["packed", "two"]
+    reasons = {name: NO_BZIP2 if name.endswith(".bz2") else NOT_HADOOPS for name in unreadable}
+    assert file_letters(tmp_path / "dead") == reasons
+
+    put_lines(source, "b.json", message("b"))
+    assert deliveries.run(lambda _: names_in(source) == sorted(unreadable), **DELETE, **OFTEN) == []
+    assert file_letters(tmp_path / "dead") == reasons
 
 
 def test_files_are_archived_after_both_queries_have_read_them(deliveries, tmp_path):

@@ -4,18 +4,24 @@ import gzip
 import json
 import os
 import re
+import signal
 from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import functions as F
 
-from deliveries import file_letters, first_batches_done, ids_in, put_lines
+import chaos
+from deliveries import file_letters, first_batches_done, ids_in, json_rows, put_lines, wait_until
+from hwheel.spark.deliver import delivery as delivery_module
+from hwheel.spark.deliver import trial_reading, unreadable_files
 from hwheel.spark.deliver.delivery import STARTS, Delivery, QueryRun
 from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.failures import Failure
 from hwheel.spark.deliver.source import SCHEMA
-from hwheel.spark.deliver.unreadable_files import ListDamagedError, UnreadableFiles, why_unreadable
+from hwheel.spark.deliver.trial_reading import unreadable_among, why_unreadable
+from hwheel.spark.deliver.unreadable_files import ListDamagedError, UnreadableFiles
 from hwheel.spark.session.conf import FILES_BY_A_JOB, set_up_local_input
+from local_spark import needs_java
 
 BAD = b'{"id": "bad", "due": 1000}'
 
@@ -33,6 +39,8 @@ def test_each_unreadable_file_is_left_out_and_reported_once(deliveries, tmp_path
     put_lines(source, "none.json", b"{}")
     for directory in ("sub", "value=1"):
         put_lines(source / directory, "a.json", {"id": "in a subdirectory", "due": 1000})
+    with open(os.fsencode(source) + b"/\xff.json", "w") as file:
+        file.write('{"id": "not text", "due": 1000}')
 
     notices = deliveries.run()
     assert ids_in(tmp_path / "out") == ["good", "one"], "the readable half of a file is not delivered"
@@ -44,26 +52,77 @@ def test_each_unreadable_file_is_left_out_and_reported_once(deliveries, tmp_path
         "plain.json.gz": "the file cannot be read: not a gzip file",
     }
     assert file_letters(tmp_path / "dead") == letters
-    assert len(notices) == 3
+    assert len(notices) == 4
+    (no_text,) = (notice for notice in notices if notice.startswith("\\xff.json is not read: Java ignores it"))
     pattern = r"file:.*cannot be read and is left out: .*\nrepair it and move it in"
-    assert all(re.match(pattern, notice) for notice in notices)
+    assert all(notice == no_text or re.match(pattern, notice) for notice in notices)
 
     put_lines(source, "more.json", {"id": "more", "due": 1000})
-    assert deliveries.run(lambda delivery: delivery.sink.rows) == [], "a restart does not repeat the reports"
+    assert deliveries.run(lambda delivery: delivery.sink.rows) == [no_text], "a restart does not repeat the reports"
     assert ids_in(tmp_path / "out") == ["good", "more", "one"]
     assert file_letters(tmp_path / "dead") == letters
 
 
-def test_interrupted_delivery_reports_the_rest_of_the_unreadable_files(deliveries, tmp_path):
-    for i in range(5):
+@pytest.fixture
+def starts(monkeypatch):
+    """A list that grows with each start of a query."""
+    starts, started = [], delivery_module.started
+    monkeypatch.setattr(delivery_module, "started", lambda *given: starts.append(given) or started(*given))
+    return starts
+
+
+def test_interrupted_search_is_completed_by_the_next_start_in_few_batches(deliveries, starts, tmp_path, monkeypatch):
+    for i in range(10):
         put_lines(tmp_path / "in", f"plain \u00e4{i}.json.gz", BAD)
+        put_lines(tmp_path / "in", f"10:{i}.json", BAD)
         put_lines(tmp_path / "in", f"good{i}.json", {"id": f"good{i}", "due": 1000})
-    first = deliveries.run(lambda delivery: len(delivery.notices) >= 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(unreadable_files, "SEARCH_S", 0.0)  # each call of tend() finds one file
+        first = deliveries.run(lambda delivery: len(delivery.notices) >= 3)
+    assert len(first) == len(file_letters(tmp_path / "dead")) == 3
+    starts.clear()
     second = deliveries.run()
-    assert len({*first, *second}) == 5
+    assert len(starts) < 10
+    assert len(first + second) == len({*first, *second}) == 20
     letters = file_letters(tmp_path / "dead")
-    assert len(letters) == 5 and all("the file cannot be read" in reason for reason in letters.values())
-    assert ids_in(tmp_path / "out") == [f"good{i}" for i in range(5)]
+    assert len(letters) == 20 and all("the file cannot be read" in reason for reason in letters.values())
+    assert ids_in(tmp_path / "out") == [f"good{i}" for i in range(10)]
+
+
+def test_many_unreadable_parquet_files_cost_few_batches(spark, deliveries, starts, tmp_path):
+    good = spark.createDataFrame([(f"good{i}", "k", 1000, None, "p") for i in range(10)], SCHEMA)
+    good.repartition(10).write.parquet(str(tmp_path / "in"))
+    good.withColumn("due", F.lit("soon")).repartition(10).write.mode("append").parquet(str(tmp_path / "in"))
+    deliveries.run(format="parquet")
+    assert len(starts) < 10
+    out, dead = (spark.read.parquet(str(tmp_path / name)).collect() for name in ("out", "dead"))
+    assert sorted(row.id for row in out) == [f"good{i}" for i in range(10)]
+    files = [row.file for row in dead]
+    assert len(files) == len({*files}) > 5 and all("the file cannot be read" in row.reason for row in dead)
+
+
+def test_search_by_halves_finds_every_unreadable_file(spark, tmp_path, monkeypatch):
+    names = [f"{i}.json" for i in range(100)]
+    for bad in (0, 1, 50, 98, 99):
+        names[bad] += ".gz"
+    for name in names:
+        (tmp_path / name).write_text("{}")
+    names[40:40] = ["10:30.json", "gone.json"]
+    urls = [f"file://{tmp_path}/{name}" for name in names]
+    tried = []
+    reading_fails = trial_reading.reading_fails
+
+    def counted(spark, files, *how):
+        tried.append(len(files))
+        return reading_fails(spark, files, *how)
+
+    monkeypatch.setattr(trial_reading, "reading_fails", counted)
+    found = [url for url, failure in unreadable_among(spark, urls, "text", SCHEMA)]
+    assert sorted(found) == sorted(url for url in urls if re.search("gz|:30|gone", url))
+    assert len(tried) < 45, "two readings for each file that Spark names, and halvings for the other two"
+    tried.clear()
+    assert [*unreadable_among(spark, [url for url in urls if url not in found], "text", SCHEMA)] == [] and tried == [95]
+    assert [*unreadable_among(spark, [], "text", SCHEMA)] == []
 
 
 def test_many_local_files_are_listed_without_a_spark_job(spark, deliveries, tmp_path):
@@ -105,6 +164,32 @@ def test_parquet_files_of_other_types_are_left_out(spark, deliveries, tmp_path):
     assert not_utf8 == "not UTF-8" and letters[not_utf8].id == "latin"
     assert "the file cannot be read" in unreadable and "due" in unreadable
     assert letters[unreadable].file.endswith(".parquet")
+
+
+@pytest.mark.slow
+@needs_java
+def test_file_that_needs_more_memory_than_java_has_is_left_out(tmp_path):
+    """Hadoop's .lz4 format differs from that of the lz4 command, and its reader takes other bytes for a length."""
+    put_lines(tmp_path / "in", "packed.json.lz4", bytes.fromhex("04224d186440a71a00000080") + b'{"id": "a"}' * 9)
+    put_lines(tmp_path / "in", "_hidden.lz4", bytes.fromhex("04224d186440a71a"))
+    put_lines(tmp_path / "in", "good.json", {"id": "good", "due": 1000})
+    job = chaos.Job(tmp_path)
+    job.start()
+    try:
+
+        def check():
+            assert job.process.poll() is None, (tmp_path / "log").read_text()
+
+        wait_until(lambda: json_rows(tmp_path / "out") and first_batches_done(tmp_path / "state"), check)
+        assert job.stop(signal.SIGTERM) == 0
+    finally:
+        if job.process.poll() is None:
+            job.kill()
+    assert ids_in(tmp_path / "out") == ["good"]
+    ((name, reason),) = file_letters(tmp_path / "out-dead-letters").items()
+    assert name == "packed.json.lz4" and "differs from the format of the command" in reason
+    log = (tmp_path / "log").read_text()
+    assert log.count("packed.json.lz4 cannot be read and is left out: ") == 1 and "hidden" not in log
 
 
 def test_readable_file_is_not_blamed(spark, tmp_path):

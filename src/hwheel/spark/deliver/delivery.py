@@ -14,12 +14,12 @@ from pyspark.sql.types import StructType
 from hwheel.spark.deliver.checkpoint import DEAD_LETTERS, MESSAGES, begin_next_batch, keep_outputs
 from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, Failure, failure_of
-from hwheel.spark.deliver.input_files import SourceCleaner
+from hwheel.spark.deliver.input_files import IgnoredNames, SourceCleaner, SourceLog
 from hwheel.spark.deliver.settings import DeliverySettings
 from hwheel.spark.deliver.sink import DirectorySink, Sink, TopicSink, dead_records, header_records, json_records
 from hwheel.spark.deliver.source import FILE, RECORD, REPLACE, UNREADABLE, Source
 from hwheel.spark.deliver.topic import Topic, is_topic
-from hwheel.spark.deliver.unreadable_files import LeavingOut, UnreadableFiles, letter_name
+from hwheel.spark.deliver.unreadable_files import LeavingOut, Search, SilentFiles, UnreadableFiles, letter_name
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import dead_letters, hold_until_due
 from hwheel.spark.session.conf import set_up_local_checkpoint, set_up_local_input
@@ -29,10 +29,6 @@ STARTS = 10
 SECONDS = (
     "messages were delivered at once because their due times, read as milliseconds, are in 1970: they seem "
     "to be seconds\nsend milliseconds, or use --due-unit s with a new checkpoint and output"
-)
-LEFT_OUT = (
-    "{file} cannot be read and is left out: {reason}\n"
-    "repair it and move it in under another name; the dead letters have its name"
 )
 
 
@@ -135,19 +131,45 @@ class QueryRun:
 
 
 @dataclass
+class InputWatch:
+    """Checks the input directory while the queries run."""
+
+    ignored: IgnoredNames
+    silent: SilentFiles | None
+    left_out: UnreadableFiles
+    cleaner: SourceCleaner | None = None
+
+    def notices(self) -> list[str]:
+        """Check and clean the directory; return notices for the user."""
+        return [
+            *self.ignored.notices(),
+            *(left_out_notice(file, reason) for file, reason in (self.silent.find() if self.silent else [])),
+            *(self.cleaner.clean() if self.cleaner else []),
+        ]
+
+    def names_to_keep(self) -> set[str]:
+        """Return the names of files that are unreadable or still to check, so that they must not be removed."""
+        names = {unquote(steps_of(file)[-1]) for file in self.left_out.names()}
+        return names | {*(self.silent.take_up() if self.silent else [])}
+
+
+@dataclass
 class Delivery:
     """A running delivery.
 
     Args:
+        input: Checks the input directory. None for a topic.
         notices: Messages for the user, of two lines each, about problems that do not stop the delivery.
+        search: A search for unreadable files after a failure. It serves both queries.
     """
 
     message_run: QueryRun
     letter_run: QueryRun
     leaving_out: LeavingOut | None = None
-    cleaner: SourceCleaner | None = None
+    input: InputWatch | None = None
     due_unit: str = "ms"
     notices: list[str] = field(default_factory=list)
+    search: Search | None = None
 
     @property
     def messages(self) -> StreamingQuery:
@@ -162,9 +184,9 @@ class Delivery:
         return self.letter_run.sink
 
     def tend(self) -> Failure | None:
-        """Restart queries after temporary faults, clean the input, and collect notices. Call this repeatedly.
+        """Restart queries after temporary faults, check the input, and collect notices. Call this repeatedly.
 
-        Unreadable files are left out.
+        Unreadable files are left out. A search for many of them takes several calls.
 
         Returns:
             The failure of a query that must not restart.
@@ -174,19 +196,24 @@ class Delivery:
                 return failure
         if self.sink.like_seconds and self.due_unit == "ms":
             self.notify(SECONDS)
-        for notice in self.cleaner.clean() if self.cleaner else ():
+        for notice in self.input.notices() if self.input else ():
             self.notify(notice)
         return None
 
     def recovered(self, run: QueryRun, failure: Failure) -> bool:
-        """Restart a query that has ended, without the file at fault if there is one. Return False to give up."""
-        found = self.leaving_out.after(run.name, failure) if self.leaving_out else None
-        if found is not None:
-            self.notify(LEFT_OUT.format(file=found[0], reason=found[1]))
-        elif not run.may_restart(failure):
+        """Restart a query that has ended, or continue the search for the files at fault. Return False to give up."""
+        if self.search is None:
+            self.search = Search(run.name, self.leaving_out.after(run.name, failure) if self.leaving_out else iter(()))
+        if self.search.query != run.name or not self.search.step(self.notify_left_out):
+            return True
+        found, self.search = self.search.found, None
+        if not found and not run.may_restart(failure):
             return False
         run.restart()
         return True
+
+    def notify_left_out(self, file: str, reason: str) -> None:
+        self.notify(left_out_notice(file, reason))
 
     def notify(self, notice: str) -> None:
         """Add a notice, unless it was given before."""
@@ -208,6 +235,13 @@ class Delivery:
         return None if found is None else str(found)
 
 
+def left_out_notice(file: str, reason: str) -> str:
+    return (
+        f"{file} cannot be read and is left out: {reason}\n"
+        "repair it and move it in under another name; the dead letters have its name"
+    )
+
+
 # --- the start --------------------------------------------------------------------------------------------------------
 
 
@@ -219,6 +253,7 @@ def start_delivery(spark: SparkSession, settings: DeliverySettings) -> Delivery:
         ListDamagedError: The list of unreadable files is damaged.
     """
     places = settings.places
+    letters_every_s = duration_ms(settings.dead_letters_every, "dead_letters_every") / 1000
     checkpoint = Directory(spark, places.checkpoint)
     directory = None if is_topic(places.source) else Directory(spark, places.source)
     set_up_session(spark, settings, checkpoint, directory)
@@ -230,14 +265,15 @@ def start_delivery(spark: SparkSession, settings: DeliverySettings) -> Delivery:
     frames = Frames(source, left_out)
     queries = {name: checkpoint.child_directory(name) for name in (MESSAGES, DEAD_LETTERS)}
     letter_sink = sink_at(spark, places.dead_letters, settings, dead_records, one_file=True)
-    cleaner = None
-    if directory is not None and settings.clean_source is not None:
-        cleaner = source_cleaner(settings, directory, [*queries.values()], left_out)
+    leaving_out = LeavingOut(source, left_out, queries, FileLetters(frames, letter_sink).send)
+    watch = None
+    if directory is not None:
+        watch = input_watch(settings, directory, leaving_out, letters_every_s)
     return Delivery(
         message_run(frames, queries[MESSAGES]),
         letter_run(frames, queries[DEAD_LETTERS], letter_sink),
-        LeavingOut(source, left_out, FileLetters(frames, letter_sink).send),
-        cleaner,
+        leaving_out,
+        watch,
         settings.wheel.due_unit,
     )
 
@@ -295,22 +331,29 @@ def sink_at(
     return DirectorySink(place, settings.format, one_file)
 
 
-def source_cleaner(
-    settings: DeliverySettings, directory: Directory, queries: list[Directory], left_out: UnreadableFiles
-) -> SourceCleaner:
-    """Return the cleaner of the input directory, which keeps unreadable files; create the archive."""
-    archive = None
-    if settings.places.archive is not None:
-        archive = Directory(directory.spark, settings.places.archive)
-        archive.make()
-    return SourceCleaner(
-        directory,
-        archive,
-        queries,
-        lambda: {unquote(steps_of(file)[-1]) for file in left_out.reasons},
-        duration_ms(settings.dead_letters_every, "dead_letters_every") / 1000,
-        None if settings.forget_files is None else duration_ms(settings.forget_files, "forget_files"),
-    )
+def input_watch(
+    settings: DeliverySettings, directory: Directory, leaving_out: LeavingOut, every_s: float
+) -> InputWatch:
+    """Return the checks of the input directory."""
+    spark, queries, left_out = directory.spark, leaving_out.queries, leaving_out.files
+    silent = None
+    if settings.file_format == "text":
+        log = SourceLog(queries[MESSAGES], steps_of(directory.url))
+        silent = SilentFiles(spark, log, left_out, leaving_out.leave_out, every_s)
+    watch = InputWatch(IgnoredNames(directory, every_s), silent, left_out)
+    if settings.clean_source is not None:
+        archive, forget = settings.places.archive, settings.forget_files
+        watch.cleaner = SourceCleaner(
+            directory,
+            None if archive is None else Directory(spark, archive),
+            [*queries.values()],
+            watch.names_to_keep,
+            every_s,
+            None if forget is None else duration_ms(forget, "forget_files"),
+        )
+        if watch.cleaner.archive is not None:
+            watch.cleaner.archive.make()
+    return watch
 
 
 def started(frame: DataFrame, sink: Sink, checkpoint: str, trigger: str) -> StreamingQuery:

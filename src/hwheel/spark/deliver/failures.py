@@ -33,8 +33,7 @@ KNOWN = [
         r"OutOfMemoryError|GC overhead limit",
         "Java ran out of memory",
         "start again with more memory: --conf spark.driver.memory=4g, or on a cluster --conf spark.executor.memory=4g; "
-        "--files-a-batch or --offsets-a-batch makes batches smaller; take files of the commands lz4 and snzip out of "
-        "the input",
+        "--files-a-batch or --offsets-a-batch makes batches smaller",
     ),
     (
         r"KAFKA_DATA_LOSS|OffsetOutOfRange|Some data may have been lost",

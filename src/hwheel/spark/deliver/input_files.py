@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ class Entry(NamedTuple):
     """A file in the log."""
 
     offset: int
+    url: str
     name: str
     changed_ms: int
 
@@ -36,7 +38,7 @@ class SourceLog:
 
     query: Directory
     steps: list[str]
-    through: int = -1  # the offset up to which more() has read
+    through: int = -1  # the offset up to which newly_done() has read
     newest_ms: int = 0  # the latest modification time of these files
 
     def more(self, present: Mapping[str, int]) -> dict[str, int]:
@@ -44,14 +46,25 @@ class SourceLog:
 
         A file with another modification time is a new file, which no query has read.
         """
-        done, found = self.offset_of("commits"), {}
-        for entry in self.entries(self.through, done) if done > self.through else ():
-            if self.through < entry.offset <= done:
-                self.newest_ms = max(self.newest_ms, entry.changed_ms)
-                if present.get(entry.name) == entry.changed_ms:
-                    found[entry.name] = entry.changed_ms
+        found = {}
+        for entry in self.newly_done():
+            self.newest_ms = max(self.newest_ms, entry.changed_ms)
+            if present.get(entry.name) == entry.changed_ms:
+                found[entry.name] = entry.changed_ms
+        return found
+
+    def newly_done(self) -> list[Entry]:
+        """Return the files of the batches that have completed since the last call."""
+        done = self.offset_of("commits")
+        entries = self.entries(self.through, done) if done > self.through else ()
+        found = [entry for entry in entries if self.through < entry.offset <= done]
         self.through = max(self.through, done)
         return found
+
+    def last_files(self) -> list[str]:
+        """Return the URLs of the files of the last batch, if it has begun and has not completed."""
+        done, begun = self.offset_of("commits"), self.offset_of("offsets")
+        return [entry.url for entry in self.entries(done, begun) if done < entry.offset <= begun]
 
     def offset_of(self, log: str) -> int:
         """Return the offset at which the last batch of a log ends, or -1."""
@@ -83,7 +96,7 @@ class SourceLog:
                 found = json.loads(line)
                 *above, last = steps_of(found["path"])
                 if [unquote(step) for step in above] == self.steps:
-                    yield Entry(int(found["batchId"]), unquote(last), int(found["timestamp"]))
+                    yield Entry(int(found["batchId"]), found["path"], unquote(last), int(found["timestamp"]))
 
 
 # --- cleanup ----------------------------------------------------------------------------------------------------------
@@ -157,3 +170,37 @@ class SourceCleaner:
         # A file that is found once may still be part of a running batch.
         yield from (TOO_OLD.format(name=name) for name in sorted(too_old & self.too_old) if name[0] not in "._")
         self.too_old = too_old
+
+
+# --- names that Java cannot read --------------------------------------------------------------------------------------
+
+NOT_TEXT = "{name} is not read: Java ignores it, because its name is not text in the encoding of this system\nrename it"
+
+
+@dataclass
+class IgnoredNames:
+    """Finds input files on a local disk that Java ignores because their names are not valid text. Python lists them."""
+
+    source: Directory
+    every_s: float
+    next_look_s: float = 0.0
+
+    def notices(self) -> list[str]:
+        """Return notices for the user if ``every_s`` has passed."""
+        if self.source.local_path is None or time.monotonic() < self.next_look_s:
+            return []
+        self.next_look_s = time.monotonic() + self.every_s
+        try:
+            names = sorted(os.listdir(self.source.local_path))
+        except OSError:  # Spark reports it
+            return []
+        return [NOT_TEXT.format(name=printable(name)) for name in names if not is_text(name) and name[0] not in "._"]
+
+
+def is_text(name: str) -> bool:
+    """Return True if Python had to escape no byte of a name."""
+    return not any("\udc80" <= character <= "\udcff" for character in name)
+
+
+def printable(name: str) -> str:
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")

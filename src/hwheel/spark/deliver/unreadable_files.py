@@ -2,28 +2,39 @@
 
 A file is read completely or not at all, because a repeated batch must have the same messages. So if a file cannot be
 read, its batch fails, the checkpoint stores the name of the file, and the batch runs again without it, now and after
-any crash. The dead letters report the file and the reason. Each such file costs a restart of the query.
+any crash. The dead letters report the file and the reason.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import unquote
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
-from hwheel.spark.deliver.directory import Directory
-from hwheel.spark.deliver.failures import FROM_JAVA, Failure, failure_of
+from hwheel.spark.deliver.checkpoint import last_batch
+from hwheel.spark.deliver.directory import Directory, steps_of
+from hwheel.spark.deliver.failures import FROM_JAVA, Failure
+from hwheel.spark.deliver.input_files import Entry, SourceLog
 from hwheel.spark.deliver.source import Source
+from hwheel.spark.deliver.topic import is_topic
+from hwheel.spark.deliver.trial_reading import (
+    as_in_logs,
+    changed_ms,
+    may_read_as_nothing,
+    not_in_blocks,
+    reads_as_nothing,
+    unreadable_among,
+    why_unreadable,
+)
 from hwheel_core import HwheelError
 
 LIST = "unreadable-files.json"
-GLOB = re.compile(r"([\\*?\[\]{},])")
+SEARCH_S = 1.0  # the duration of one step of a search
+LOOK_S = 1.0  # the duration of one step of SilentFiles
 
 
 class ListDamagedError(HwheelError, ValueError):
@@ -81,82 +92,152 @@ def letter_name(file: str) -> str:
 
 
 @dataclass
-class LeavingOut:
-    """Leaves out the files that make a query fail.
+class Search:
+    """A search for the files that made a query fail. It runs in steps, because many files can take minutes.
 
     Args:
+        query: The name of the query.
+        files: Yields each file with the reason.
+    """
+
+    query: str
+    files: Iterator[tuple[str, str]]
+    found: int = 0
+
+    def step(self, report: Callable[[str, str], None]) -> bool:
+        """Search for SEARCH_S, and report each file that is found. Return True at the end."""
+        until = time.monotonic() + SEARCH_S
+        for file, reason in self.files:
+            self.found += 1
+            report(file, reason)
+            if time.monotonic() >= until:
+                return False
+        return True
+
+
+@dataclass
+class LeavingOut:
+    """Finds and leaves out the files that make a query fail.
+
+    Args:
+        queries: The checkpoints of the queries by name.
         send_letter: Writes a dead letter for a file and a reason. After a crash it is called again.
     """
 
     source: Source
     files: UnreadableFiles
+    queries: Mapping[str, Directory]
     send_letter: Callable[[str, str], None]
     left_out: set[tuple[str, str]] = field(default_factory=set)  # (query, file): the query runs without the file
+    failed_before: dict[str, int] = field(default_factory=dict)  # the batch of each query that failed last
 
-    def after(self, query: str, failure: Failure) -> tuple[str, str] | None:
-        """Leave out the file that made a query fail. Return it with the reason, or None if no file is at fault."""
-        file = as_in_logs(failure.file or "")
-        if not file or (query, file) in self.left_out or (reason := self.leave_out(file)) is None:
-            return None
-        self.left_out.add((query, file))
-        return file, reason
+    def __post_init__(self) -> None:
+        self.known = {*self.files.reasons}
 
-    def leave_out(self, file: str) -> str | None:
-        """Leave out a file and return the reason, or return None if the file itself is not at fault."""
+    def after(self, query: str, failure: Failure) -> Iterator[tuple[str, str]]:
+        """Leave out the files that made a query fail; yield each with the reason.
+
+        Spark names one file, and the batch without it reads all other files again. With a thousand unreadable files,
+        that would take hours. So when the same batch fails a second time, a trial read covers all its files.
+        """
+        any_found = False
+        for file in [as_in_logs(failure.file)] if failure.file else self.suspects():
+            if (query, file) not in self.left_out and (reason := self.leave_out(file)) is not None:
+                any_found = True
+                self.left_out.add((query, file))
+                yield file, reason
+        if not any_found or not self.fails_again(query):
+            return
+        for file, trial in self.others(query):
+            reason = self.leave_out(file, trial)
+            if reason is None:  # the fault may be in the disk or the network, so all trial reads are doubtful
+                return
+            self.left_out.add((query, file))
+            yield file, reason
+
+    def leave_out(self, file: str, trial: Failure | None = None) -> str | None:
+        """Leave out a file and return the reason, or return None if the file itself is not at fault.
+
+        Args:
+            trial: The failure of a trial read.
+        """
         if file in self.files.reasons:  # the other query has left it out after this query had started
             return self.files.reasons[file]
         source = self.source
-        reason = why_unreadable(source.spark, file, source.settings.file_format, source.schema)
+        reason = why_unreadable(source.spark, file, source.settings.file_format, source.schema, trial)
         if reason is not None:
             self.send_letter(file, reason)
             self.files.add(file, reason)
         return reason
 
+    def suspects(self) -> list[str]:
+        """Return the files that can make a query fail with an error that names no file."""
+        if is_topic(self.source.place) or self.source.settings.file_format != "text":
+            return []
+        return [file for file in not_in_blocks(self.directory()) if file not in self.known]
 
-# --- one file ---------------------------------------------------------------------------------------------------------
+    def fails_again(self, query: str) -> bool:
+        """Return True if the failed batch is the one that failed the last time."""
+        before, batch = self.failed_before.get(query), last_batch(self.queries[query], "offsets")
+        self.failed_before[query] = batch
+        return before == batch
+
+    def others(self, query: str) -> Iterator[tuple[str, Failure]]:
+        """Yield the files of the failed batch whose trial read fails, without those that are left out already."""
+        batch = SourceLog(self.queries[query], steps_of(self.directory().url)).last_files()
+        files = {*batch} - {*self.files.reasons} - {*self.suspects()}
+        source = self.source
+        return unreadable_among(source.spark, sorted(files), source.settings.file_format, source.schema)
+
+    def directory(self) -> Directory:
+        return Directory(self.source.spark, self.source.place)
 
 
-def as_in_logs(file: str) -> str:
-    """Return a URL in the form of a query's log, which has file:///a for file:/a."""
-    return re.sub("^file:/+", "file:///", file)
+# --- without a failure ------------------------------------------------------------------------------------------------
 
 
-def why_unreadable(spark: SparkSession, file: str, format: str, schema: str) -> str | None:
-    """Return why a file can never be read, or None if it may be readable later.
+@dataclass
+class SilentFiles:
+    """Finds input files that Spark reads as empty, without an error, because their name does not match their content.
 
-    If the bytes of a file are not accessible, the fault may be in the disk or the network. If the file can be read now,
-    the fault was temporary.
+    An example is a gzip file with the name .bz2. Such files are checked after the query has read them.
+
+    Args:
+        log: The log of the query that reads the files. No other reader may use this object.
+        leave_out: Leaves out a file and returns the reason, or returns None.
     """
-    jvm: Any = spark._jvm
-    session: Any = spark._jsparkSession
-    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file))
-    files = path.getFileSystem(session.sessionState().newHadoopConf())
-    try:
-        if not files.exists(path):
-            return "it was taken away before it was read" if files.exists(path.getParent()) else None
-        stream = files.open(path)
+
+    spark: SparkSession
+    log: SourceLog
+    left_out: UnreadableFiles
+    leave_out: Callable[[str], str | None]
+    every_s: float
+    next_look_s: float = 0.0
+    waiting: deque[Entry] = field(default_factory=deque)  # files to check
+
+    def find(self) -> Iterator[tuple[str, str]]:
+        """Check files for LOOK_S if ``every_s`` has passed; yield those that are left out, with the reasons."""
+        now = time.monotonic()
+        if now < self.next_look_s:
+            return
+        self.next_look_s = now + self.every_s
         try:
-            stream.transferTo(jvm.java.io.OutputStream.nullOutputStream())
-        finally:
-            stream.close()
-    except IllegalArgumentException:
-        if ":" not in path.getName():
-            raise
-        return "its name has a colon, which Hadoop's local file system does not allow"
-    except Py4JJavaError:
-        return None
-    failure = reading_fails(spark, file, format, schema)
-    return failure.what.removeprefix(f"{failure.file} cannot be read: ") if failure and failure.file else None
+            self.take_up()
+            while self.waiting and time.monotonic() < now + LOOK_S:
+                entry = self.waiting[0]
+                file = as_in_logs(entry.url)
+                if file not in self.left_out.reasons and self.is_silent(file, entry.changed_ms):
+                    if (reason := self.leave_out(file)) is not None:
+                        yield file, reason
+                self.waiting.popleft()
+        except (*FROM_JAVA, ValueError, KeyError):  # the file or the log may be accessible the next time
+            self.waiting.rotate(-1)
 
+    def is_silent(self, file: str, read_ms: int) -> bool:
+        """Return True if a file reads as empty and has not been replaced since the query read it."""
+        return reads_as_nothing(self.spark, file) and changed_ms(self.spark, file) == read_ms
 
-def reading_fails(spark: SparkSession, file: str, format: str, schema: str) -> Failure | None:
-    """Read a file to its end; return the failure, or None."""
-    reader = spark.read.format(format)
-    if format != "text":
-        reader = reader.schema(schema)
-    try:
-        pattern = GLOB.sub(r"\\\1", unquote(file))  # matches only this file
-        reader.load(pattern).write.format("noop").mode("overwrite").save()
-    except FROM_JAVA as error:
-        return failure_of(error)
-    return None
+    def take_up(self) -> list[str]:
+        """Add the files that have been read since the last call; return the names of all files to check."""
+        self.waiting += [entry for entry in self.log.newly_done() if may_read_as_nothing(entry.name)]
+        return [entry.name for entry in self.waiting]

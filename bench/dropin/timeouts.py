@@ -1,4 +1,4 @@
-"""timeout() and wait_for() of asyncio and of hwheel.asyncio, on stock loops and on loops with their timers on the wheel.
+"""timeout() and wait_for() of asyncio and of hwheel.asyncio, on stock loops and on loops with timers on the wheel.
 
     python bench/dropin/timeouts.py
 

@@ -65,6 +65,16 @@ cdef class TimerBatch:
         They are ascending. After close() they are the indices of the returned timers, in the order of their deadlines.
 
         O(n) in the length of the batch, from its first pending timer on. Adds to the timer wait meanwhile. Thread-safe.
+
+        Example:
+            >>> from array import array
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> batch = timer.call_many(array("q", [10, 20, 30]), print)
+            >>> batch.cancel([1])
+            1
+            >>> list(batch.indices())
+            [0, 2]
         """
         cdef array.array found
         cdef int64_t capacity, count
@@ -96,6 +106,14 @@ cdef class TimerBatch:
             IndexError: An index is negative or not less than `len(batch)`. No timer was cancelled.
 
         O(1) per index. Releases the GIL. Thread-safe.
+
+        Example:
+            >>> from array import array
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> batch = timer.call_many(array("q", [10, 20, 30]), print)
+            >>> batch.cancel([0, 1]), batch.cancel([0]), batch.cancel()
+            (2, 0, 1)
         """
         cdef Int64Buffer buffer = None if indices is None else timer_batch_indices(self, indices)
         cdef Indices named = timer_batch_named(self, buffer)

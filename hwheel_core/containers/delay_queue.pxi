@@ -25,7 +25,17 @@ cdef class DelayKey:
         return hw_peek64(&self.deadline_ms) / 1000.0
 
     def remaining(self):
-        """Return the seconds until the deadline; 0.0 if it has passed or the item has left the queue."""
+        """Return the seconds until the deadline; 0.0 if it has passed or the item has left the queue.
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> timer = ManualTimer()
+            >>> queue = DelayQueue(timer=timer)
+            >>> key = queue.put("send", 5)
+            >>> timer.advance(2)
+            >>> key.remaining()
+            3.0
+        """
         cdef Instant now
         if hw_load(&self.queue) == 0:
             return 0.0
@@ -98,6 +108,14 @@ cdef class DelayQueueCore(ContainerCore):
             TimerClosed: The timer is closed.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> timer = ManualTimer()
+            >>> queue = DelayQueue(timer=timer)
+            >>> key = queue.put_nowait("send", 5)
+            >>> key.item, key.deadline
+            ('send', 5.0)
         """
         key = items_put(self, item, delay, None)
         if key is None:
@@ -113,6 +131,15 @@ cdef class DelayQueueCore(ContainerCore):
             hwheel.types.ShutDown: The queue is shut down and empty. In hwheel.asyncio: QueueShutDown.
 
         O(1), plus O(levels) for each item that moved since the last call. Thread-safe.
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> timer = ManualTimer()
+            >>> queue = DelayQueue(timer=timer)
+            >>> key = queue.put("send", 5)
+            >>> timer.advance(5)
+            >>> queue.get_nowait()
+            'send'
         """
         item = items_take(self, None)
         if item is NOT_THERE:
@@ -134,6 +161,14 @@ cdef class DelayQueueCore(ContainerCore):
             TypeError, ValueError, OverflowError, TimerClosed: As in ``put_nowait()``.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> timer = ManualTimer()
+            >>> queue = DelayQueue(timer=timer)
+            >>> key = queue.put("send", 5)
+            >>> queue.reset(key, 60), key.deadline
+            (True, 60.0)
         """
         cdef Instant length
         seconds_argument(delay, "delay", &length)
@@ -147,6 +182,14 @@ cdef class DelayQueueCore(ContainerCore):
             KeyError: The item has left the queue, or was never in this one.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> timer = ManualTimer()
+            >>> queue = DelayQueue(timer=timer)
+            >>> key = queue.put("send", 5)
+            >>> queue.remove(key), len(queue)
+            ('send', 0)
         """
         container_ready(self)
         if key.queue != <uintptr_t><void*>self:
@@ -160,6 +203,14 @@ cdef class DelayQueueCore(ContainerCore):
         """Return the key of the next item, due or not; None if the queue is empty.
 
         O(1) if an item is due; otherwise O(items of the earliest bucket). Thread-safe.
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> timer = ManualTimer()
+            >>> queue = DelayQueue(timer=timer)
+            >>> key = queue.put("send", 5)
+            >>> queue.peek() is key
+            True
         """
         cdef Instant now
         container_ready(self)
@@ -173,7 +224,17 @@ cdef class DelayQueueCore(ContainerCore):
 
     @cython.critical_section
     def drain(self):
-        """Remove all items, due or not, and return them as a list in order. O(n). Thread-safe."""
+        """Remove all items, due or not, and return them as a list in order. O(n). Thread-safe.
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> timer = ManualTimer()
+            >>> queue = DelayQueue(timer=timer)
+            >>> for delay in 5, 2:
+            ...     key = queue.put(f"{delay} s", delay)
+            >>> queue.drain()
+            ['2 s', '5 s']
+        """
         items = items_empty(self)
         waiters_notify_taken(self)
         return items
@@ -190,6 +251,16 @@ cdef class DelayQueueCore(ContainerCore):
             immediate: Drop the remaining items.
 
         Thread-safe.
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> timer = ManualTimer()
+            >>> queue = DelayQueue(timer=timer)
+            >>> key = queue.put("send", 5)
+            >>> queue.shutdown()
+            >>> timer.advance(5)
+            >>> queue.get()
+            'send'
         """
         cdef bint at_once = bool(immediate)
         dropped = None
@@ -212,17 +283,42 @@ cdef class DelayQueueCore(ContainerCore):
         return True
 
     def qsize(self):
-        """Return the number of items, due or not. O(1)."""
+        """Return the number of items, due or not. O(1).
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> timer = ManualTimer()
+            >>> queue = DelayQueue(timer=timer)
+            >>> key = queue.put("send", 5)
+            >>> queue.qsize()
+            1
+        """
         container_ready(self)
         return hw_peek64(&self.pending)
 
     def empty(self):
-        """Return True if the queue holds no items. O(1)."""
+        """Return True if the queue holds no items. O(1).
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> timer = ManualTimer()
+            >>> queue = DelayQueue(timer=timer)
+            >>> queue.empty()
+            True
+        """
         container_ready(self)
         return hw_peek64(&self.pending) == 0
 
     def full(self):
-        """Return True if the queue has no room. O(1)."""
+        """Return True if the queue has no room. O(1).
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> timer = ManualTimer()
+            >>> queue = DelayQueue(timer=timer)
+            >>> queue.full()
+            False
+        """
         container_ready(self)
         return hw_peek64(&self.pending) >= self.max_entries
 
@@ -306,6 +402,14 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
             Exception: As in ``put_nowait()``.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> timer = ManualTimer()
+            >>> queue = DelayQueue(timer=timer)
+            >>> key = queue.put("send", 5)
+            >>> key.remaining()
+            5.0
         """
         return self._wait(bool(block), timeout, True, item, delay)
 
@@ -323,6 +427,15 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
             TimerClosed: The timer is closed, so it could not wake a waiting thread.
 
         O(1), plus O(levels) for each item that moved since the last call. Thread-safe.
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> timer = ManualTimer()
+            >>> queue = DelayQueue(timer=timer)
+            >>> key = queue.put("send", 5)
+            >>> timer.advance(5)
+            >>> queue.get()
+            'send'
         """
         return self._wait(bool(block), timeout, False, None, None)
 

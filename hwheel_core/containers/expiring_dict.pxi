@@ -87,6 +87,14 @@ cdef class ExpiringDictCore(ContainerCore):
             TimerClosed: The timer is closed. After any error the dict is unchanged.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ExpiringDict, ManualTimer
+            >>> timer = ManualTimer()
+            >>> sessions = ExpiringDict(30, timer=timer)
+            >>> sessions.set("ada", "tea", ttl=10)
+            >>> sessions.expires_in("ada")
+            10.0
         """
         dict_put(self, key, value, 0 if ttl is None else ttl_argument(ttl), PUT_SET)
 
@@ -106,13 +114,32 @@ cdef class ExpiringDictCore(ContainerCore):
             TypeError, ValueError, OverflowError, TimerClosed: As in ``set()``.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ExpiringDict, ManualTimer
+            >>> timer = ManualTimer()
+            >>> sessions = ExpiringDict(30, timer=timer)
+            >>> sessions["ada"] = "tea"
+            >>> timer.advance(20)
+            >>> sessions.touch("ada"), sessions.expires_in("ada"), sessions.touch("bob")
+            (True, 30.0, False)
         """
         return dict_put(self, key, None, 0 if ttl is None else ttl_argument(ttl), PUT_TOUCH) is not NOT_THERE
 
     @cython.always_allow_keywords(True)
     @cython.critical_section
     def expires_in(self, key):
-        """Return the seconds until a key expires, or None if it is missing. O(1). Thread-safe."""
+        """Return the seconds until a key expires, or None if it is missing. O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ExpiringDict, ManualTimer
+            >>> timer = ManualTimer()
+            >>> sessions = ExpiringDict(30, timer=timer)
+            >>> sessions["ada"] = "tea"
+            >>> timer.advance(20)
+            >>> sessions.expires_in("ada")
+            10.0
+        """
         cdef Instant now
         cdef DictEntry* entry = NULL
         container_ready(self)
@@ -123,7 +150,16 @@ cdef class ExpiringDictCore(ContainerCore):
 
     @cython.critical_section
     def get(self, key, default=None, /):
-        """Return the key's value, or ``default`` if the key is missing. O(1). Thread-safe."""
+        """Return the key's value, or ``default`` if the key is missing. O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ExpiringDict, ManualTimer
+            >>> timer = ManualTimer()
+            >>> sessions = ExpiringDict(30, timer=timer)
+            >>> sessions["ada"] = "tea"
+            >>> sessions.get("ada"), sessions.get("bob", "nothing")
+            ('tea', 'nothing')
+        """
         value = dict_get(self, key)
         return default if value is NOT_THERE else value
 
@@ -135,6 +171,14 @@ cdef class ExpiringDictCore(ContainerCore):
             KeyError: The key is missing, and no default is given.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ExpiringDict, ManualTimer
+            >>> timer = ManualTimer()
+            >>> sessions = ExpiringDict(30, timer=timer)
+            >>> sessions["ada"] = "tea"
+            >>> sessions.pop("ada"), sessions.pop("ada", None)
+            ('tea', None)
         """
         if len(default) > 1:
             raise TypeError(f"pop expected at most 2 arguments, got {1 + len(default)}")
@@ -153,6 +197,15 @@ cdef class ExpiringDictCore(ContainerCore):
             KeyError: The dict is empty.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ExpiringDict, ManualTimer
+            >>> timer = ManualTimer()
+            >>> sessions = ExpiringDict(30, timer=timer)
+            >>> sessions["ada"] = "tea"
+            >>> sessions["bob"] = "jam"
+            >>> sessions.popitem()
+            ('bob', 'jam')
         """
         cdef Instant now
         cdef DictEntry* entry
@@ -179,6 +232,13 @@ cdef class ExpiringDictCore(ContainerCore):
             ttl: As in ``set()``, for a missing key.
 
         O(1). Thread-safe: one atomic step.
+
+        Example:
+            >>> from hwheel import ExpiringDict, ManualTimer
+            >>> timer = ManualTimer()
+            >>> sessions = ExpiringDict(30, timer=timer)
+            >>> sessions.setdefault("ada", "tea", ttl=10), sessions.setdefault("ada", "jam")
+            ('tea', 'tea')
         """
         return dict_put(self, key, default, 0 if ttl is None else ttl_argument(ttl), PUT_DEFAULT)
 
@@ -192,7 +252,17 @@ cdef class ExpiringDictCore(ContainerCore):
 
     @cython.critical_section
     def clear(self):
-        """Remove all entries, without a call of ``on_expire``. O(n). Thread-safe."""
+        """Remove all entries, without a call of ``on_expire``. O(n). Thread-safe.
+
+        Example:
+            >>> from hwheel import ExpiringDict, ManualTimer
+            >>> timer = ManualTimer()
+            >>> sessions = ExpiringDict(30, timer=timer)
+            >>> sessions["ada"] = "tea"
+            >>> sessions.clear()
+            >>> len(sessions)
+            0
+        """
         dict_clear(self)
 
     def _pairs(self):

@@ -236,6 +236,14 @@ cdef class TimerGroup:
             TypeError, ValueError, OverflowError, TimerFull: As for the timer's method.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> connection = timer.group()
+            >>> task = connection.call_later(30, print, "idle")
+            >>> timer.advance(30)
+            idle
         """
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)
@@ -245,7 +253,16 @@ cdef class TimerGroup:
         return group_call_later(self, delay, callback, hw_tuple_items(<PyObject*>args), len(args))
 
     def call_at(self, when, callback, *args, slack=0, max_lateness=None, context=None):
-        """Call `callback(*args)` at a time on the timer's clock. Same as the timer's `call_at`, for a task of this group."""
+        """Call `callback(*args)` at a time on the timer's clock. Same as the timer's `call_at`, for a task of this group.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> connection = timer.group()
+            >>> task = connection.call_at(30, print, "idle")
+            >>> timer.advance_to(30)
+            idle
+        """
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)
         if terms_are_asked_for(slack, max_lateness):
@@ -255,7 +272,19 @@ cdef class TimerGroup:
 
     def call_every(self, interval, callback, *args, missed_ticks="skip", slack=0, jitter=0, random=None, max_lateness=None,
                    context=None):
-        """Call `callback(*args)` every `interval` seconds. Same as the timer's `call_every`, for a task of this group."""
+        """Call `callback(*args)` every `interval` seconds. Same as the timer's `call_every`, for a task of this group.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> connection = timer.group()
+            >>> task = connection.call_every(10, print, "ping")
+            >>> timer.advance(20)
+            ping
+            ping
+            >>> connection.cancel()
+            1
+        """
         cdef GroupPeriodicTask task
         group_ready(self)
         task = GroupPeriodicTask.__new__(GroupPeriodicTask)
@@ -277,12 +306,29 @@ cdef class TimerGroup:
             The number of timers that this call kept from running (again).
 
         O(len(group)), independent of the number of timers in the timer. Thread-safe.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> connection = timer.group()
+            >>> tasks = [connection.call_later(30, print) for _ in range(3)]
+            >>> connection.cancel(), len(connection)
+            (3, 0)
         """
         group_ready(self)
         return group_cancel(self, False)
 
     def close(self):
-        """Refuse new timers, and cancel all present ones. Return their number. May be called again."""
+        """Refuse new timers, and cancel all present ones. Return their number. May be called again.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> connection = timer.group()
+            >>> task = connection.call_later(30, print)
+            >>> connection.close(), connection.closed
+            (1, True)
+        """
         group_ready(self)
         return group_cancel(self, True)
 

@@ -63,6 +63,14 @@ cdef class TimerTask:
 
         Raises:
             RuntimeError: The callback has run already or was released by cancel().
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> task = timer.call_later(30, print, "late")
+            >>> for returned in timer.close():
+            ...     returned.run()
+            late
         """
         cdef object callback, arguments
         cdef int32_t flags
@@ -91,6 +99,13 @@ cdef class TimerTask:
             True if this call kept the task from running (again), False if it is too late.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> task = timer.call_later(30, print)
+            >>> task.cancel(), task.cancel()
+            (True, False)
         """
         return task_cancel(self)
 
@@ -123,6 +138,14 @@ cdef class TimerTask:
             TypeError, ValueError, OverflowError: As for `call_later`. The task keeps its deadline.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> task = timer.call_later(30, print, "idle")
+            >>> timer.advance(20)
+            >>> task.reschedule(30), task.deadline
+            (True, 50.0)
         """
         cdef Instant length
         cdef Timer* timer
@@ -160,6 +183,14 @@ cdef class TimerTask:
             Exception: The timer's clock is a callable and raised this.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> task = timer.call_later(30, print)
+            >>> timer.advance(10)
+            >>> task.remaining()
+            20.0
         """
         cdef Timer* timer = <Timer*>hw_load(&self.task.owner)
         cdef Instant now

@@ -38,6 +38,13 @@ cdef class BaseTimer:
             TimerFull: ``max_pending`` timers are pending.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ManualTimer, TimerTask
+            >>> timer = ManualTimer()
+            >>> task = timer.add(TimerTask(1500, print, "hello"))
+            >>> timer.advance(1.5)
+            hello
         """
         cdef Deadline deadline
         cdef int64_t deadline_before
@@ -115,6 +122,13 @@ cdef class BaseTimer:
             The errors of call_later().
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> task = timer.call_at(timer.time() + 2, print, "two seconds")
+            >>> timer.advance(2)
+            two seconds
         """
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)
@@ -149,6 +163,16 @@ cdef class BaseTimer:
             TimerFull: ``max_pending`` timers are pending.
 
         O(1) for each run. Thread-safe.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> task = timer.call_every(10, lambda: print(timer.time()))
+            >>> timer.advance(25)
+            10.0
+            20.0
+            >>> task.cancel()
+            True
         """
         cdef PeriodicTask task = PeriodicTask.__new__(PeriodicTask)
         periodic_set_interval(task, interval, missed_ticks)
@@ -179,12 +203,30 @@ cdef class BaseTimer:
             TimerFull: More than ``max_pending`` timers would be pending. Nothing was added.
 
         O(1) for each delay. Thread-safe.
+
+        Example:
+            >>> from array import array
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> batch = timer.call_many(array("q", [20, 10]), lambda indices: print(list(indices)))
+            >>> timer.advance(0.02)
+            [1]
+            [0]
         """
         core_ready(self)
         return timer_batch_add(self, delays_ms, callback)
 
     def group(self):
-        """Return a new TimerGroup: timers that can be cancelled together, such as those of one connection. O(1)."""
+        """Return a new TimerGroup: timers that can be cancelled together, such as those of one connection. O(1).
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> connection = timer.group()
+            >>> task = connection.call_later(30, print, "idle")
+            >>> connection.cancel()
+            1
+        """
         return core_group(self)
 
     # --- inspection ----------------------------------------------------------------------------------------------
@@ -199,19 +241,45 @@ cdef class BaseTimer:
         return True
 
     def pending(self):
-        """Return the pending tasks in the order in which they will run, without batches. O(n log n). Thread-safe."""
+        """Return the pending tasks in the order in which they will run, without batches. O(n log n). Thread-safe.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> later, sooner = timer.call_later(2, print), timer.call_later(1, print)
+            >>> timer.pending() == [sooner, later]
+            True
+        """
         core_set_up(self)
         return timer_pending(self.timer)
 
     def time(self):
-        """Return the time on the timer's clock in seconds. By default this is the clock of ``time.monotonic()``."""
+        """Return the time on the timer's clock in seconds. By default this is the clock of ``time.monotonic()``.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> timer.advance(1.5)
+            >>> timer.time()
+            1.5
+        """
         cdef Instant now
         core_set_up(self)
         timer_read_clock(self.timer, &now)
         return (<object>now.ms * NS_PER_MS + now.ns) / 1e9
 
     def stats(self):
-        """Return a TimerStats with all counters, read at one moment. O(1). Thread-safe."""
+        """Return a TimerStats with all counters, read at one moment. O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> task = timer.call_later(1, print, "ran")
+            >>> timer.advance(1)
+            ran
+            >>> timer.stats().added, timer.stats().expired, timer.stats().pending
+            (1, 1, 0)
+        """
         core_set_up(self)
         *counters, missed, p50, p99, worst = core_counters(self)
         return TimerStats(*counters, Lateness_(p50, p99, worst), missed)
@@ -278,6 +346,15 @@ cdef class BaseTimer:
             once; its ``indices()`` are those that had not run.
 
         O(pending). Thread-safe.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> task = timer.call_later(30, print, "save")
+            >>> timer.close() == [task]
+            True
+            >>> task.run()
+            save
         """
         timeout = check_timeout(timeout)
         if self.timer is NULL or not core_begin_close(self):
@@ -298,6 +375,16 @@ cdef class BaseTimer:
             TimerClosed: The timer is closed.
 
         O(pending). Thread-safe.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> task = timer.call_later(30, print, "restored")
+            >>> data = timer.dump(now=1000)
+            >>> restarted = ManualTimer()
+            >>> loaded = restarted.load(data, now=1010)
+            >>> restarted.advance(20)
+            restored
         """
         # The bytes reach the caller without passing through Python code, where an interruption could lose them.
         timeout = check_timeout(timeout)

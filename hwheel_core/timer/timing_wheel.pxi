@@ -71,6 +71,14 @@ cdef class TimingWheel:
             ValueError: The task is pending, belongs to another timer, or has a callback and has expired.
 
         O(levels). Thread-safe.
+
+        Example:
+            >>> from hwheel import TimerTask, TimingWheel
+            >>> wheel = TimingWheel(tick_ms=1, wheel_size=4)
+            >>> wheel.add(TimerTask(5), 5)
+            True
+            >>> len(wheel)
+            1
         """
         cdef int64_t expiration = integer_argument(expiration_ms, "expiration_ms")
         cdef int64_t deadline_before = hw_peek64(&task.task.deadline_ms)
@@ -98,6 +106,13 @@ cdef class TimingWheel:
         the next poll() of their time. Unlike Kafka's, this moves tasks down from the buckets that the clocks pass.
 
         O(levels), plus the cost of poll() for the tasks that are due or move down. Thread-safe.
+
+        Example:
+            >>> from hwheel import TimerTask, TimingWheel
+            >>> wheel = TimingWheel(tick_ms=1, wheel_size=4)
+            >>> wheel.advance_clock(3)
+            >>> wheel.current_time_ms
+            3
         """
         cdef int64_t time = integer_argument(time_ms, "time_ms")
         timing_wheel_itself(self)
@@ -113,6 +128,15 @@ cdef class TimingWheel:
         allocation the list is shorter, and the next poll() returns the rest.
 
         O(levels) for each task over its whole life. Thread-safe: each task is returned to one caller.
+
+        Example:
+            >>> from hwheel import TimerTask, TimingWheel
+            >>> wheel = TimingWheel(tick_ms=1, wheel_size=4)
+            >>> wheel.add(TimerTask(5, print, "five"), 5)
+            True
+            >>> for task in wheel.poll(5):
+            ...     task.run()
+            five
         """
         cdef int64_t now = integer_argument(now_ms, "now_ms")
         cdef Instant instant = Instant(now, 0)
@@ -215,6 +239,14 @@ cdef class TimingWheel:
         """Return a WheelSnapshot of all levels, their buckets, and the delay queue; of a view, from its level upward.
 
         O(wheel_size * levels + pending). Thread-safe; concurrent adds wait.
+
+        Example:
+            >>> from hwheel import TimerTask, TimingWheel
+            >>> wheel = TimingWheel(tick_ms=1, wheel_size=4)
+            >>> wheel.add(TimerTask(5), 5)
+            True
+            >>> [level.tick_ms for level in wheel.snapshot().levels]
+            [1, 4]
         """
         timing_wheel_set_up(self)
         return timer_snapshot(self.timer, self.depth)

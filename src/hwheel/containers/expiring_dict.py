@@ -74,19 +74,55 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
         self._set_up(ttl, maxsize, refresh, on_expire, shared_timer("expiring") if timer is None else timer)
 
     def keys(self) -> KeysView[_K]:
-        """Return a view of the keys. Each use of the view sees a snapshot."""
+        """Return a view of the keys. Each use of the view sees a snapshot.
+
+        Example:
+            >>> from hwheel import ExpiringDict, ManualTimer
+            >>> timer = ManualTimer()
+            >>> sessions = ExpiringDict(30, timer=timer)
+            >>> sessions["ada"] = "tea"
+            >>> list(sessions.keys())
+            ['ada']
+        """
         return _Keys(self)
 
     def values(self) -> ValuesView[_V]:
-        """Return a view of the values. Each use of the view sees a snapshot."""
+        """Return a view of the values. Each use of the view sees a snapshot.
+
+        Example:
+            >>> from hwheel import ExpiringDict, ManualTimer
+            >>> timer = ManualTimer()
+            >>> sessions = ExpiringDict(30, timer=timer)
+            >>> sessions["ada"] = "tea"
+            >>> list(sessions.values())
+            ['tea']
+        """
         return _Values(self)
 
     def items(self) -> ItemsView[_K, _V]:
-        """Return a view of the ``(key, value)`` pairs. Each use of the view sees a snapshot."""
+        """Return a view of the ``(key, value)`` pairs. Each use of the view sees a snapshot.
+
+        Example:
+            >>> from hwheel import ExpiringDict, ManualTimer
+            >>> timer = ManualTimer()
+            >>> sessions = ExpiringDict(30, timer=timer)
+            >>> sessions["ada"] = "tea"
+            >>> list(sessions.items())
+            [('ada', 'tea')]
+        """
         return _Items(self)
 
     def update(self, other: Any = (), /, **values: Any) -> None:
-        """Set the pairs of a mapping or an iterable, and the keywords, as ``dict.update()`` does."""
+        """Set the pairs of a mapping or an iterable, and the keywords, as ``dict.update()`` does.
+
+        Example:
+            >>> from hwheel import ExpiringDict, ManualTimer
+            >>> timer = ManualTimer()
+            >>> sessions = ExpiringDict(30, timer=timer)
+            >>> sessions.update({"ada": "tea"}, bob="jam")
+            >>> len(sessions)
+            2
+        """
         # Looking up each key of another ExpiringDict could fail, because entries expire, and could renew them.
         super().update(other._pairs() if isinstance(other, ExpiringDict) else other, **values)
 
@@ -94,6 +130,15 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
         """Return an ExpiringDict with the same settings, timer, and entries.
 
         Each entry keeps its deadline and its time to live. O(n). Thread-safe.
+
+        Example:
+            >>> from hwheel import ExpiringDict, ManualTimer
+            >>> timer = ManualTimer()
+            >>> sessions = ExpiringDict(30, timer=timer)
+            >>> sessions["ada"] = "tea"
+            >>> timer.advance(10)
+            >>> sessions.copy().expires_in("ada")
+            20.0
         """
         copied = self._empty_copy()
         for entry in self._entries():

@@ -69,6 +69,13 @@ class ManualTimer(BaseTimer):
             RuntimeError: The clock is being advanced already, by another thread or by the caller of this callback.
 
         O(1) for each tick in which a task runs.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> task = timer.call_later(1, print, "one second")
+            >>> timer.advance(1)
+            one second
         """
         self._advance_by(seconds)
 
@@ -78,6 +85,13 @@ class ManualTimer(BaseTimer):
         Raises:
             ValueError: That time has passed.
             RuntimeError: As for ``advance()``.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> timer.advance_to(60)
+            >>> timer.time()
+            60.0
         """
         self._advance_to(when)
 

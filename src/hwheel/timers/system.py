@@ -107,6 +107,14 @@ class SystemTimer(BaseTimer):
         Raises:
             TimerClosed: The timer is closed.
             RuntimeError: The timer has a reaper thread.
+
+        Example:
+            >>> from hwheel import SystemTimer
+            >>> with SystemTimer(executor="inline", reaper=False) as timer:
+            ...     task = timer.call_later(0.01, print, "ran in this thread")
+            ...     while task.pending:
+            ...         found = timer.advance_clock(1000)
+            ran in this thread
         """
         if self.closed:
             raise TimerClosed("the timer is closed")
@@ -132,6 +140,15 @@ class SystemTimer(BaseTimer):
 
         Raises:
             RuntimeError: This is called in a callback of the timer, for which it would have to wait.
+
+        Example:
+            >>> from hwheel import SystemTimer
+            >>> timer = SystemTimer()
+            >>> task = timer.call_later(0.01, int)
+            >>> timer.drain()
+            []
+            >>> task.expired
+            True
         """
         deadline = deadline_after(check_timeout(timeout))
         has_more = len(self) > 0  # also raises if __init__ was not called
@@ -163,6 +180,15 @@ class SystemTimer(BaseTimer):
             TimerClosed, TimerFull: The timer is closed, or would hold too many timers.
 
         O(n) for n tasks. Thread-safe.
+
+        Example:
+            >>> from hwheel import SystemTimer
+            >>> with SystemTimer() as timer:
+            ...     task = timer.call_later(30, print, "restored")
+            ...     data = timer.dump()
+            >>> with SystemTimer() as restarted:
+            ...     len(restarted.load(data).tasks)
+            1
         """
         return load_timer(self, data, overdue, now)
 

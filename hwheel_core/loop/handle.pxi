@@ -48,15 +48,43 @@ cdef class LoopHandle:
         return LoopHandle if loop_handle_class is None else loop_handle_class
 
     def cancel(self):
-        """Cancel the call, if it has not run, and release the callback and its arguments at once. O(1)."""
+        """Cancel the call, if it has not run, and release the callback and its arguments at once. O(1).
+
+        Example:
+            >>> import hwheel.asyncio
+            >>> loop = hwheel.asyncio.new_event_loop()
+            >>> handle = loop.call_later(30, print, "no data")
+            >>> handle.cancel()
+            >>> handle.cancelled()
+            True
+            >>> loop.close()
+        """
         handle_cancel(self)
 
     def cancelled(self):
-        """Return True if the call was cancelled."""
+        """Return True if the call was cancelled.
+
+        Example:
+            >>> import hwheel.asyncio
+            >>> loop = hwheel.asyncio.new_event_loop()
+            >>> handle = loop.call_later(30, print, "no data")
+            >>> handle.cancelled()
+            False
+            >>> loop.close()
+        """
         return self.is_cancelled
 
     def when(self):
-        """Return the deadline, in seconds on the clock of ``loop.time()``. Also valid after the call."""
+        """Return the deadline, in seconds on the clock of ``loop.time()``. Also valid after the call.
+
+        Example:
+            >>> import hwheel.asyncio
+            >>> loop = hwheel.asyncio.new_event_loop()
+            >>> handle = loop.call_at(loop.time() + 30, print, "no data")
+            >>> handle.when() > loop.time()
+            True
+            >>> loop.close()
+        """
         return handle_when(self)
 
     @property
@@ -65,13 +93,33 @@ cdef class LoopHandle:
         return self.deadline
 
     def remaining(self):
-        """Return the seconds until the deadline; 0.0 if it has passed or the call is not pending."""
+        """Return the seconds until the deadline; 0.0 if it has passed or the call is not pending.
+
+        Example:
+            >>> import hwheel.asyncio
+            >>> loop = hwheel.asyncio.new_event_loop()
+            >>> handle = loop.call_later(30, print, "no data")
+            >>> round(handle.remaining())
+            30
+            >>> loop.close()
+        """
         if self.timers is None or self.timers.loop is None or task_state(&self.task) != TASK_PENDING:
             return 0.0
         return max(0.0, self.deadline - timers_time(self.timers))
 
     def get_context(self):
-        """Return the contextvars.Context in which the callback runs."""
+        """Return the contextvars.Context in which the callback runs.
+
+        Example:
+            >>> import contextvars
+            >>> import hwheel.asyncio
+            >>> loop = hwheel.asyncio.new_event_loop()
+            >>> context = contextvars.copy_context()
+            >>> handle = loop.call_later(30, print, "no data", context=context)
+            >>> handle.get_context() is context
+            True
+            >>> loop.close()
+        """
         handle_show(self)
         return self.context
 

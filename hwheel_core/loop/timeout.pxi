@@ -169,7 +169,17 @@ cdef class Timeout:
         self.given = when
 
     def when(self):
-        """Return the deadline on the clock of ``loop.time()``, or None."""
+        """Return the deadline on the clock of ``loop.time()``, or None.
+
+        Example:
+            >>> import asyncio
+            >>> import hwheel.asyncio
+            >>> async def main():
+            ...     async with hwheel.asyncio.timeout(30) as limit:
+            ...         return round(limit.when() - asyncio.get_running_loop().time())
+            >>> hwheel.asyncio.run(main())
+            30
+        """
         return self.when_s if self.given is NotImplemented else self.given
 
     def reschedule(self, when):
@@ -183,6 +193,16 @@ cdef class Timeout:
             RuntimeError: The block is not running, or the timeout has expired.
 
         O(1).
+
+        Example:
+            >>> import asyncio
+            >>> import hwheel.asyncio
+            >>> async def main():
+            ...     async with hwheel.asyncio.timeout(30) as limit:
+            ...         limit.reschedule(limit.when() + 30)
+            ...         return round(limit.when() - asyncio.get_running_loop().time())
+            >>> hwheel.asyncio.run(main())
+            60
         """
         cdef double when_s
         if self.state != TIMEOUT_ACTIVE:
@@ -202,13 +222,34 @@ cdef class Timeout:
             RuntimeError: The timeout was not created by ``idle_timeout()``.
 
         O(1). Creates no object on a wheel loop.
+
+        Example:
+            >>> import hwheel.asyncio
+            >>> async def main():
+            ...     async with hwheel.asyncio.idle_timeout(30) as idle:
+            ...         return idle.touch()
+            >>> hwheel.asyncio.run(main())
+            True
         """
         if not self.starts_on_entry:
             raise RuntimeError("only timeouts of idle_timeout() can be touched: use reschedule()")
         return self.state == TIMEOUT_ACTIVE and timeout_touch(self)
 
     def expired(self):
-        """Return True if the deadline has passed while the block was running."""
+        """Return True if the deadline has passed while the block was running.
+
+        Example:
+            >>> import asyncio
+            >>> import hwheel.asyncio
+            >>> async def main():
+            ...     try:
+            ...         async with hwheel.asyncio.timeout(0.01) as limit:
+            ...             await asyncio.sleep(60)
+            ...     except TimeoutError:
+            ...         return limit.expired()
+            >>> hwheel.asyncio.run(main())
+            True
+        """
         return self.state == TIMEOUT_EXPIRING or self.state == TIMEOUT_EXPIRED
 
     def __repr__(self):
@@ -371,6 +412,15 @@ def timeout_at(when):
 
     Raises:
         TypeError: ``when`` is not a number.
+
+    Example:
+        >>> import asyncio
+        >>> import hwheel.asyncio
+        >>> async def main():
+        ...     async with hwheel.asyncio.timeout_at(asyncio.get_running_loop().time() + 30):
+        ...         return await asyncio.sleep(0.01, "done")
+        >>> hwheel.asyncio.run(main())
+        'done'
     """
     return Timeout(when)
 

@@ -104,13 +104,34 @@ cdef class LoopTimers:
             RuntimeError: The loop is closed.
 
         O(1). Not thread-safe, as in asyncio: call it in the loop's thread.
+
+        Example:
+            >>> import asyncio
+            >>> from hwheel.asyncio import Timeouts
+            >>> async def main():
+            ...     with Timeouts() as timeouts:
+            ...         timeouts.call_later(0.01, print, "no data")
+            ...         await asyncio.sleep(0.05)
+            >>> asyncio.run(main())
+            no data
         """
         if not timers_use_own_calls(self):
             return timers_delegate(self, genuine_call_later, NAME_CALL_LATER, (delay, callback, *args), context)
         return timers_call_later(self, delay, callback, args, context)
 
     def call_at(self, when, callback, *args, context=None):
-        """Call ``callback(*args)`` at a time on the clock of ``loop.time()``; otherwise as ``call_later()``."""
+        """Call ``callback(*args)`` at a time on the clock of ``loop.time()``; otherwise as ``call_later()``.
+
+        Example:
+            >>> import asyncio
+            >>> from hwheel.asyncio import Timeouts
+            >>> async def main():
+            ...     with Timeouts() as timeouts:
+            ...         handle = timeouts.call_at(asyncio.get_running_loop().time() + 30, print, "no data")
+            ...         return round(handle.remaining())
+            >>> asyncio.run(main())
+            30
+        """
         if not timers_use_own_calls(self):
             return timers_delegate(self, genuine_call_at, NAME_CALL_AT, (when, callback, *args), context)
         return timers_call_at(self, when, callback, args, context)
@@ -123,7 +144,19 @@ cdef class LoopTimers:
         return True
 
     def close(self):
-        """Drop all pending handles and the loop. Further calls raise RuntimeError."""
+        """Drop all pending handles and the loop. Further calls raise RuntimeError.
+
+        Example:
+            >>> import asyncio
+            >>> from hwheel.asyncio import Timeouts
+            >>> async def main():
+            ...     timeouts = Timeouts()
+            ...     timeouts.call_later(30, print, "no data")
+            ...     timeouts.close()
+            ...     return len(timeouts)
+            >>> asyncio.run(main())
+            0
+        """
         with cython.critical_section(self):
             wakeup, loop, base = self.wakeup, self.loop, self.base
             self.loop = None

@@ -117,6 +117,16 @@ cdef class OperationCore(TimerTask):
 
         O(1), plus a purge every ``purge_interval`` completions. Thread-safe. Waits while another thread holds the
         operation's lock, so ``try_complete()`` must not call it for another operation.
+
+        Example:
+            >>> from hwheel.purgatory import DelayedOperation
+            >>> class Order(DelayedOperation):
+            ...     def on_complete(self):
+            ...         print("withdrawn")
+            >>> order = Order(60_000)
+            >>> order.force_complete(), order.force_complete()
+            withdrawn
+            (True, False)
         """
         cdef Watcher* watcher
         if hw_peek(&self.completed):
@@ -149,6 +159,17 @@ cdef class OperationCore(TimerTask):
             Exception: An exception of ``try_complete()`` or ``on_complete()``.
 
         Thread-safe.
+
+        Example:
+            >>> from hwheel.purgatory import DelayedOperation
+            >>> class Order(DelayedOperation):
+            ...     def try_complete(self):
+            ...         return self.force_complete()
+            ...     def on_complete(self):
+            ...         print("shipped")
+            >>> Order(60_000).safe_try_complete()
+            shipped
+            True
         """
         return operation_check(self)
 
@@ -169,6 +190,15 @@ cdef class OperationCore(TimerTask):
             Exception: An exception of ``try_complete()``, ``on_complete()``, or ``action()``.
 
         Thread-safe.
+
+        Example:
+            >>> from hwheel.purgatory import DelayedOperation
+            >>> class Order(DelayedOperation):
+            ...     def try_complete(self):
+            ...         return False
+            >>> Order(60_000).safe_try_complete_or_else(lambda: print("not paid yet"))
+            not paid yet
+            False
         """
         return operation_check_or_else(self, action, None, NULL, None)
 

@@ -222,6 +222,17 @@ cdef class PurgatoryCore:
             Exception: An exception of the operation's methods. After any error the operation is not watched.
 
         O(keys). Thread-safe; one thread adds an operation.
+
+        Example:
+            >>> from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+            >>> class Order(DelayedOperation):
+            ...     def try_complete(self):
+            ...         return False
+            >>> with DelayedOperationPurgatory("orders") as orders:
+            ...     orders.try_complete_else_watch(Order(60_000), ["tea", "jam"])
+            ...     orders.watched
+            False
+            2
         """
         if not isinstance(operation, OperationCore):
             raise TypeError(f"operation must be a DelayedOperation, got {type(operation).__name__}")
@@ -249,6 +260,21 @@ cdef class PurgatoryCore:
             KeyboardInterrupt, SystemExit: Raised by an operation, after all others have been checked.
 
         O(operations watched for the key). Thread-safe.
+
+        Example:
+            >>> from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+            >>> stock = {"tea": 0}
+            >>> class Order(DelayedOperation):
+            ...     def try_complete(self):
+            ...         return stock["tea"] > 0 and self.force_complete()
+            ...     def on_complete(self):
+            ...         print("shipped")
+            >>> with DelayedOperationPurgatory("orders") as orders:
+            ...     completed = orders.try_complete_else_watch(Order(60_000), ["tea"])
+            ...     stock["tea"] = 5
+            ...     orders.check_and_complete("tea")
+            shipped
+            1
         """
         cdef Py_ssize_t i, count = 0
         cdef int64_t completed = 0
@@ -277,6 +303,20 @@ cdef class PurgatoryCore:
             The number of entries removed.
 
         O(keys of the operations completed since the last purge). Thread-safe.
+
+        Example:
+            >>> from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+            >>> class Order(DelayedOperation):
+            ...     def try_complete(self):
+            ...         return False
+            ...     def on_complete(self):
+            ...         print("withdrawn")
+            >>> with DelayedOperationPurgatory("orders") as orders:
+            ...     order = Order(60_000)
+            ...     completed = orders.try_complete_else_watch(order, ["tea", "jam"])
+            ...     order.force_complete(), orders.purge()
+            withdrawn
+            (True, 2)
         """
         cdef Watcher* first
         cdef Watcher* watcher

@@ -120,6 +120,15 @@ cdef class TimerTask:
             RuntimeError: The task had begun to run before, and its result was not kept.
 
         Thread-safe: any thread may run the task, and several coroutines may wait for it.
+
+        Example:
+            >>> import asyncio
+            >>> from hwheel import SystemTimer
+            >>> async def main():
+            ...     with SystemTimer() as timer:
+            ...         return await timer.call_later(0.01, sum, [1, 2])
+            >>> asyncio.run(main())
+            3
         """
         return task_wait(self)
 

@@ -65,7 +65,16 @@ class TimerCollector(Collector):
         self._timers = _by_name(timers, BaseTimer)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the current counters. Called by prometheus_client."""
+        """Yield the current counters. Called by prometheus_client.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> from hwheel.metrics import TimerCollector
+            >>> timer = ManualTimer("requests")
+            >>> added = next(TimerCollector(timer).collect())
+            >>> added.name, added.samples[0].value
+            ('hwheel_timer_added', 0)
+        """
         return timer_families({name: timer.stats() for name, timer in self._timers.items()})
 
 
@@ -85,7 +94,16 @@ class PurgatoryCollector(Collector):
         self._purgatories = _by_name(purgatories, DelayedOperationPurgatory)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the current counters. Called by prometheus_client."""
+        """Yield the current counters. Called by prometheus_client.
+
+        Example:
+            >>> from hwheel.metrics import PurgatoryCollector
+            >>> from hwheel.purgatory import DelayedOperationPurgatory
+            >>> with DelayedOperationPurgatory("fetch") as purgatory:
+            ...     completed = next(PurgatoryCollector(purgatory).collect())
+            >>> completed.name, completed.samples[0].value
+            ('hwheel_purgatory_completed', 0)
+        """
         return purgatory_families({name: purgatory.stats() for name, purgatory in self._purgatories.items()})
 
 

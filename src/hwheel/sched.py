@@ -103,6 +103,14 @@ class scheduler:
             ValueError: `time` is not equal to itself, like NaN, so it has no place in any order.
 
         O(log n). Thread-safe.
+
+        Example:
+            >>> import time
+            >>> from hwheel import sched
+            >>> scheduler = sched.scheduler()
+            >>> event = scheduler.enterabs(time.monotonic() + 0.01, 1, print, ("hello",))
+            >>> scheduler.run()
+            hello
         """
         if time != time:
             raise ValueError(f"time must not be {time!r}")
@@ -136,7 +144,15 @@ class scheduler:
         argument: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Event:
-        """Enter an event at ``timefunc() + delay``. See enterabs()."""
+        """Enter an event at ``timefunc() + delay``. See enterabs().
+
+        Example:
+            >>> from hwheel import sched
+            >>> scheduler = sched.scheduler()
+            >>> event = scheduler.enter(0.01, 1, print, ("hello",))
+            >>> scheduler.run()
+            hello
+        """
         return self.enterabs(self.timefunc() + delay, priority, action, argument, kwargs)
 
     def cancel(self, event: Event) -> None:
@@ -146,6 +162,13 @@ class scheduler:
             ValueError: This event is not in the queue: it has run, is running, or was cancelled.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import sched
+            >>> scheduler = sched.scheduler()
+            >>> event = scheduler.enter(30, 1, print, ("no answer",))
+            >>> scheduler.cancel(event)
+            >>> scheduler.run()
         """
         try:
             number = event.sequence
@@ -162,7 +185,15 @@ class scheduler:
             raise
 
     def empty(self) -> bool:
-        """Return True if no event is pending. O(1)."""
+        """Return True if no event is pending. O(1).
+
+        Example:
+            >>> from hwheel import sched
+            >>> scheduler = sched.scheduler()
+            >>> event = scheduler.enter(30, 1, print, ("no answer",))
+            >>> scheduler.empty()
+            False
+        """
         return not self._events
 
     def run(self, blocking: bool = True) -> Any:
@@ -178,6 +209,15 @@ class scheduler:
             With ``blocking=False``, the delay until the next event, or None if there is no event.
 
         O(log n) for each event.
+
+        Example:
+            >>> from hwheel import sched
+            >>> scheduler = sched.scheduler(lambda: 100)
+            >>> event = scheduler.enterabs(90, 1, print, ("overdue",))
+            >>> event = scheduler.enterabs(130, 1, print, ("later",))
+            >>> scheduler.run(blocking=False)
+            overdue
+            30
         """
         delayfunc = self.delayfunc
         timefunc = self.timefunc

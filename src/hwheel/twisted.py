@@ -43,6 +43,14 @@ class WheelDelayedCall(DelayedCall):
             TypeError, ValueError: ``secondsFromNow`` is not a number; the call is unchanged.
 
         O(1), earlier or later.
+
+        Example:
+            >>> import hwheel.twisted
+            >>> reactor = hwheel.twisted.install()
+            >>> call = reactor.callLater(30, print, "idle")
+            >>> call.reset(60)
+            >>> round(call.getTime() - reactor.seconds())
+            60
         """
         self._check_active()
         self._move(self.seconds() + secondsFromNow, secondsFromNow)
@@ -58,6 +66,14 @@ class WheelDelayedCall(DelayedCall):
             TypeError, ValueError: ``secondsLater`` is not a number; the call is unchanged.
 
         O(1).
+
+        Example:
+            >>> import hwheel.twisted
+            >>> reactor = hwheel.twisted.install()
+            >>> call = reactor.callLater(30, print, "idle")
+            >>> call.delay(10)
+            >>> round(call.getTime() - reactor.seconds())
+            40
         """
         self._check_active()
         time = self.time + secondsLater
@@ -125,6 +141,14 @@ class WheelReactor(AsyncioSelectorReactor):
             The handle of the call.
 
         O(1).
+
+        Example:
+            >>> import hwheel.twisted
+            >>> reactor = hwheel.twisted.install()
+            >>> call = reactor.callLater(0.01, print, "hello")
+            >>> stop = reactor.callLater(0.02, reactor.stop)
+            >>> reactor.run()
+            hello
         """
         assert delay >= 0, f"{delay} is not greater than or equal to 0 seconds"
         seconds = self.seconds
@@ -138,7 +162,15 @@ class WheelReactor(AsyncioSelectorReactor):
         return call
 
     def getDelayedCalls(self) -> list[Any]:
-        """Return the pending calls in the order in which they were added."""
+        """Return the pending calls in the order in which they were added.
+
+        Example:
+            >>> import hwheel.twisted
+            >>> reactor = hwheel.twisted.install()
+            >>> calls = [reactor.callLater(30, print), reactor.callLater(20, print)]
+            >>> reactor.getDelayedCalls() == calls
+            True
+        """
         return [*self._wheel_calls]
 
     def _cancelCallLater(self, delayedCall: DelayedCall) -> None:
@@ -147,11 +179,28 @@ class WheelReactor(AsyncioSelectorReactor):
         del self._wheel_calls[delayedCall]
 
     def timeout(self) -> float | None:
-        """Return None, because the loop knows when to wake up."""
+        """Return None, because the loop knows when to wake up.
+
+        Example:
+            >>> import hwheel.twisted
+            >>> reactor = hwheel.twisted.install()
+            >>> call = reactor.callLater(30, print)
+            >>> reactor.timeout() is None
+            True
+        """
         return None
 
     def stop(self) -> None:
-        """Stop the reactor after the shutdown triggers have run."""
+        """Stop the reactor after the shutdown triggers have run.
+
+        Example:
+            >>> import hwheel.twisted
+            >>> reactor = hwheel.twisted.install()
+            >>> call = reactor.callLater(0.01, reactor.stop)
+            >>> reactor.run()
+            >>> reactor.running
+            False
+        """
         PosixReactorBase.stop(self)
         self._asyncioEventloop.call_soon(self.runUntilCurrent)  # notices that the reactor was stopped
 
@@ -171,6 +220,13 @@ def install(eventloop: AbstractEventLoop | None = None) -> WheelReactor:
 
     Raises:
         twisted.internet.error.ReactorAlreadyInstalledError: The process already has a reactor.
+
+    Example:
+        >>> import hwheel.twisted
+        >>> reactor = hwheel.twisted.install()
+        >>> from twisted.internet import reactor as installed
+        >>> installed is reactor
+        True
     """
     reactor = WheelReactor(eventloop)
     installReactor(reactor)  # type: ignore[no-untyped-call]

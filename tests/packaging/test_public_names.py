@@ -4,6 +4,7 @@ import copy
 import doctest
 import importlib
 import inspect
+import operator
 import pickle
 import pkgutil
 import pydoc
@@ -12,6 +13,7 @@ import sys
 import warnings
 from array import array
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -29,13 +31,21 @@ MODULES = {
     "hwheel.live": 7,
     "hwheel.metrics": 10,
     "hwheel.purgatory": 13,
-    "hwheel.recorder": 0,
+    "hwheel.recorder": 2,
     "hwheel.replay": 5,
     "hwheel.sched": 10,
     "hwheel.spark": 0,
     "hwheel.threading": 0,
     "hwheel.twisted": 0,
 }
+INSTALLS_ONCE = {"hwheel.twisted"}  # a reactor, once in a process
+RUN_EXAMPLE = """
+import doctest, importlib, operator, sys
+member = operator.attrgetter(sys.argv[2])(importlib.import_module(sys.argv[1]))
+test = doctest.DocTestParser().get_doctest(member.__doc__, {}, sys.argv[2], None, 0)
+assert test.examples and doctest.DocTestRunner().run(test).failed == 0
+"""
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 HOMES = {"hwheel.threading": "hwheel"}  # of classes that two modules export
 
 
@@ -60,9 +70,49 @@ def test_a_class_lives_in_the_module_that_users_import_it_from(module):
             assert pickle.loads(pickle.dumps(public)) is public
 
 
-def test_examples_in_docstrings(module):
+def test_examples_in_docstrings(module, tmp_path, monkeypatch):
+    if module.__name__ in INSTALLS_ONCE:
+        pytest.skip("the examples of the reference run in a process each")
+    monkeypatch.chdir(tmp_path)
     result = doctest.testmod(module)
     assert result.failed == 0 and result.attempted >= MODULES[module.__name__]
+
+
+def listed_callables():
+    """Return (module, name) of every function and method that the reference lists."""
+    directive = re.compile(r" *\.\. (?:py:)?(module|automodule|autoclass|autofunction|automethod):: ([\w.]+)")
+    listed = []
+    for page in sorted(REFERENCE.glob("*.md")):
+        module_name = class_name = ""
+        for kind, name in directive.findall(page.read_text("utf-8")):
+            if kind.endswith("module"):
+                module_name = name
+            elif kind == "autoclass":
+                class_name = name
+            else:
+                listed.append((module_name, name if kind == "autofunction" else f"{class_name}.{name}"))
+    return listed
+
+
+def test_the_reference_lists_functions_and_methods():
+    assert len(listed_callables()) >= 125
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(("module_name", "name"), listed_callables())
+def test_every_listed_function_and_method_has_an_example(module_name, name, tmp_path, monkeypatch):
+    """doctest.testmod() finds neither methods of compiled or private modules nor inherited ones."""
+    try:
+        member = operator.attrgetter(name)(importlib.import_module(module_name))
+    except ImportError as error:
+        pytest.skip(str(error))
+    test = doctest.DocTestParser().get_doctest(member.__doc__, {}, f"{module_name}.{name}", None, 0)
+    assert test.examples
+    if module_name in INSTALLS_ONCE:
+        output_of("-W", "ignore", "-c", RUN_EXAMPLE, module_name, name, cwd=tmp_path)
+        return
+    monkeypatch.chdir(tmp_path)
+    assert doctest.DocTestRunner().run(test).failed == 0
 
 
 def test_every_public_class_and_method_has_a_docstring(module):

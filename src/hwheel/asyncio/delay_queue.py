@@ -68,6 +68,17 @@ class DelayQueue(DelayQueueCore[_T]):
 
         Raises:
             Exception: As in ``put_nowait()``, except QueueFull.
+
+        Example:
+            >>> import asyncio
+            >>> from hwheel import ManualTimer
+            >>> from hwheel.asyncio import DelayQueue
+            >>> async def main():
+            ...     queue = DelayQueue(timer=ManualTimer())
+            ...     key = await queue.put("send", 5)
+            ...     return key.remaining()
+            >>> asyncio.run(main())
+            5.0
         """
         while True:
             waiter = _Waiter()
@@ -82,6 +93,19 @@ class DelayQueue(DelayQueueCore[_T]):
         Raises:
             QueueShutDown: The queue is shut down and empty.
             TimerClosed: The timer is closed, so it could not wake a waiting task.
+
+        Example:
+            >>> import asyncio
+            >>> from hwheel import ManualTimer
+            >>> from hwheel.asyncio import DelayQueue
+            >>> async def main():
+            ...     timer = ManualTimer()
+            ...     queue = DelayQueue(timer=timer)
+            ...     await queue.put("send", 5)
+            ...     timer.advance(5)
+            ...     return await queue.get()
+            >>> asyncio.run(main())
+            'send'
         """
         while True:
             waiter = _Waiter()

@@ -61,6 +61,15 @@ class PeriodicCall:
 
         Returns:
             False if the periodic call was already cancelled.
+
+        Example:
+            >>> import asyncio
+            >>> from hwheel.asyncio import call_every
+            >>> async def main():
+            ...     beat = call_every(30, print, "beat")
+            ...     return beat.cancel(), beat.cancel()
+            >>> asyncio.run(main())
+            (True, False)
         """
         if self._cancelled:
             return False

@@ -42,6 +42,15 @@ def serve(address: Address, *timers: Source) -> "LiveServer":
         OSError: The address cannot be used: another program listens there, the file is not a socket, or the directory
             does not exist.
         TypeError, ValueError: An argument is invalid.
+
+    Example:
+        >>> from hwheel import ManualTimer
+        >>> from hwheel.live import serve
+        >>> timer = ManualTimer("requests")
+        >>> with serve(0, timer) as server:
+        ...     host, port = server.address
+        >>> host
+        '127.0.0.1'
     """
     return LiveServer(address, *timers)
 
@@ -120,6 +129,13 @@ class LiveServer:
         """Close the server: remove the socket's file, free the port, end all threads, and disconnect clients.
 
         Idempotent; a further call continues a close() that was interrupted.
+
+        Example:
+            >>> from hwheel.live import serve
+            >>> server = serve(0)
+            >>> server.close()
+            >>> server.closed
+            True
         """
         self._closed = True
         self._listener.remove_file()

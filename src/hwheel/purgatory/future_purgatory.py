@@ -127,6 +127,15 @@ class DelayedFuturePurgatory:
             TimerClosed, TimerFull, OverflowError: As in ``DelayedOperationPurgatory.try_complete_else_watch()``.
 
         O(futures), including all later checks. Thread-safe.
+
+        Example:
+            >>> from concurrent.futures import Future
+            >>> from hwheel.purgatory import DelayedFuturePurgatory
+            >>> answer = Future()
+            >>> with DelayedFuturePurgatory() as purgatory:
+            ...     operation = purgatory.try_complete_else_watch(30_000, [answer], lambda: print("answered"))
+            ...     answer.set_result("yes")
+            answered
         """
         awaited = tuple(futures)
         for future in awaited:
@@ -147,7 +156,16 @@ class DelayedFuturePurgatory:
             raise
 
     def close(self) -> list[DelayedFuture]:
-        """Close the purgatory, as ``DelayedOperationPurgatory.close()``, and return the waiting operations."""
+        """Close the purgatory, as ``DelayedOperationPurgatory.close()``, and return the waiting operations.
+
+        Example:
+            >>> from concurrent.futures import Future
+            >>> from hwheel.purgatory import DelayedFuturePurgatory
+            >>> purgatory = DelayedFuturePurgatory()
+            >>> operation = purgatory.try_complete_else_watch(30_000, [Future()], print)
+            >>> purgatory.close() == [operation]
+            True
+        """
         return self.purgatory.close()
 
     @property

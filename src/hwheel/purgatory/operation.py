@@ -84,15 +84,49 @@ class DelayedOperation(OperationCore):
 
         The purgatory calls this under ``lock`` when the operation is added and whenever one of its keys is checked. It
         must not wait for anything.
+
+        Example:
+            >>> from hwheel.purgatory import DelayedOperation
+            >>> class Order(DelayedOperation):
+            ...     paid = False
+            ...     def try_complete(self):
+            ...         return self.paid and self.force_complete()
+            >>> Order(60_000).try_complete()
+            False
         """
         raise NotImplementedError(f"{type(self).__name__} must override try_complete()")
 
     def on_complete(self) -> None:
-        """Finish the operation. Called once, under ``lock``, in the thread that completes the operation."""
+        """Finish the operation. Called once, under ``lock``, in the thread that completes the operation.
+
+        Example:
+            >>> from hwheel.purgatory import DelayedOperation
+            >>> class Order(DelayedOperation):
+            ...     def on_complete(self):
+            ...         print("shipped")
+            >>> Order(60_000).force_complete()
+            shipped
+            True
+        """
         raise NotImplementedError(f"{type(self).__name__} must override on_complete()")
 
     def on_expiration(self) -> None:
-        """Handle a timeout. Called under ``lock`` after ``on_complete()``, even if that raised."""
+        """Handle a timeout. Called under ``lock`` after ``on_complete()``, even if that raised.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> from hwheel.purgatory import DelayedOperation
+            >>> class Order(DelayedOperation):
+            ...     def on_complete(self):
+            ...         print("completed")
+            ...     def on_expiration(self):
+            ...         print("no payment within a minute")
+            >>> timer = ManualTimer()
+            >>> order = timer.add(Order(60_000))
+            >>> timer.advance(60)
+            completed
+            no payment within a minute
+        """
 
     # --- for callers ---------------------------------------------------------------------------------------------
 

@@ -105,6 +105,17 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], Generic[Operation]):
             The operations that were watched for the key.
 
         O(operations watched for the key). Thread-safe.
+
+        Example:
+            >>> from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+            >>> class Order(DelayedOperation):
+            ...     def try_complete(self):
+            ...         return False
+            >>> with DelayedOperationPurgatory("orders") as orders:
+            ...     order = Order(60_000)
+            ...     completed = orders.try_complete_else_watch(order, ["tea"])
+            ...     orders.cancel_for_key("tea") == [order]
+            True
         """
         waiting = self._take(key)
         for operation in waiting:
@@ -131,6 +142,20 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], Generic[Operation]):
             TimeoutError: The timeout has passed, and a last call of the predicate was also false.
             TimerClosed: The purgatory is closed, or was closed during the wait.
             Exception: An exception of the predicate, in whichever thread the predicate was called.
+
+        Example:
+            >>> import asyncio
+            >>> from hwheel.purgatory import DelayedOperationPurgatory
+            >>> stock = {"tea": 0}
+            >>> async def main():
+            ...     with DelayedOperationPurgatory("orders") as orders:
+            ...         waiting = asyncio.create_task(orders.wait(["tea"], lambda: stock["tea"], timeout=30))
+            ...         await asyncio.sleep(0)
+            ...         stock["tea"] = 5
+            ...         orders.check_and_complete("tea")
+            ...         return await waiting
+            >>> asyncio.run(main())
+            5
         """
         from hwheel.purgatory.asyncio_wait import wait  # importing asyncio is slow
 
@@ -144,7 +169,18 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], Generic[Operation]):
         return self._counters()[0]
 
     def stats(self) -> PurgatoryStats:
-        """Return the counters. O(keys)."""
+        """Return the counters. O(keys).
+
+        Example:
+            >>> from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+            >>> class Order(DelayedOperation):
+            ...     def try_complete(self):
+            ...         return False
+            >>> with DelayedOperationPurgatory("orders") as orders:
+            ...     completed = orders.try_complete_else_watch(Order(60_000), ["tea"])
+            ...     orders.stats()
+            PurgatoryStats(watched=1, delayed=1, completed=0, expired=0, purged=0)
+        """
         return PurgatoryStats(*self._counters())
 
     # --- life cycle ----------------------------------------------------------------------------------------------
@@ -160,6 +196,19 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], Generic[Operation]):
 
         Raises:
             RuntimeError: The timer has a reaper, or is a ManualTimer, which has its own ``advance()``.
+
+        Example:
+            >>> from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+            >>> class Order(DelayedOperation):
+            ...     def try_complete(self):
+            ...         return False
+            ...     def on_complete(self):
+            ...         print("given up")
+            >>> with DelayedOperationPurgatory("orders", reaper=False) as orders:
+            ...     completed = orders.try_complete_else_watch(Order(10), ["tea"])
+            ...     while orders.num_delayed:
+            ...         expired = orders.advance_clock(1000)
+            given up
         """
         if not isinstance(self.timer, SystemTimer):
             raise RuntimeError("the purgatory's timer is a ManualTimer; call its advance() instead")
@@ -178,6 +227,16 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], Generic[Operation]):
 
         Returns:
             The operations that were waiting, in order of their deadlines. They are not completed.
+
+        Example:
+            >>> from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
+            >>> class Order(DelayedOperation):
+            ...     def try_complete(self):
+            ...         return False
+            >>> orders, order = DelayedOperationPurgatory("orders"), Order(60_000)
+            >>> completed = orders.try_complete_else_watch(order, ["tea"])
+            >>> orders.close() == [order]
+            True
         """
         self._closed = True
         self._withdraw_all()

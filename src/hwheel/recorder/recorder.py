@@ -87,7 +87,16 @@ class Recorder:
         self._thread.start()
 
     def record(self, row: Row) -> None:
-        """Add an ended timer to the queue, or count it as dropped. Never blocks."""
+        """Add an ended timer to the queue, or count it as dropped. Never blocks.
+
+        Example:
+            >>> from hwheel.recorder import Recorder, RecordingTimer
+            >>> with Recorder("log") as recorder, RecordingTimer(recorder) as timer:
+            ...     timer.call_later(30, print, "no answer").cancel()  # calls recorder.record()
+            True
+            >>> recorder.stats().recorded
+            1
+        """
         if self._closed or self._queue.qsize() >= self._capacity:
             with self._counting:
                 self._dropped += 1
@@ -95,13 +104,30 @@ class Recorder:
             self._queue.put(row)
 
     def stats(self) -> RecorderStats:
-        """Return the counters. Rows that are recorded but not written are in memory."""
+        """Return the counters. Rows that are recorded but not written are in memory.
+
+        Example:
+            >>> from hwheel.recorder import Recorder, RecordingTimer
+            >>> with Recorder("log") as recorder, RecordingTimer(recorder) as timer:
+            ...     timer.call_later(30, print, "no answer").cancel()
+            True
+            >>> recorder.stats()
+            RecorderStats(recorded=1, dropped=0, written=1, files=1)
+        """
         with self._counting:
             recorded = self._taken + len(self._rows) + self._queue.qsize()
             return RecorderStats(recorded, self._dropped, self._written, self._writer.files)
 
     def close(self) -> None:
-        """Write the remaining rows and end the thread. Idempotent."""
+        """Write the remaining rows and end the thread. Idempotent.
+
+        Example:
+            >>> from hwheel.recorder import Recorder
+            >>> recorder = Recorder("log")
+            >>> recorder.close()
+            >>> recorder.stats().files
+            0
+        """
         self._closed = True
         if self._thread is not threading.current_thread() and self._thread.is_alive():
             self._queue.put(None)  # once more, if an earlier close() was interrupted

@@ -83,7 +83,7 @@ class RecordingTimer(SystemTimer):
     As fast as ``SystemTimer``, plus about 3 us per timer. Thread-safe.
 
     >>> from hwheel.recorder import Recorder, RecordingTimer
-    >>> with Recorder("log") as recorder, RecordingTimer(recorder) as timer:    # doctest: +SKIP
+    >>> with Recorder("log") as recorder, RecordingTimer(recorder) as timer:
     ...     timer.call_later(30, print, "no answer").cancel()
     True
     """

@@ -105,6 +105,12 @@ class Log:
             TypeError, ValueError: An argument is invalid, as in SystemTimer.
 
         O(1) per timer. Releases the GIL.
+
+        Example:
+            >>> from hwheel.replay import Log, NEVER
+            >>> log = Log(starts_ms=[0, 0], timeouts_ms=[25, 30], ends_ms=[NEVER, 12])
+            >>> log.replay(tick_ms=10).at_ms.tolist(), log.replay(tick_ms=1).at_ms.tolist()
+            ([30, 12], [25, 12])
         """
         timeouts = self.timeouts_ms
         if timeout_ms is not None:

@@ -83,6 +83,12 @@ def hold_until_due(
 
     A batch costs O(messages in and out), plus one state call for each bucket touched. The number of pending messages
     does not matter. With by_id, each cancelled or replaced id reads one of 256 parts of the index.
+
+    Example:
+        >>> from hwheel.spark import hold_until_due
+        >>> reminders = spark.readStream.schema(schema).json("inbox")  # doctest: +SKIP
+        >>> messages = hold_until_due(reminders, id="id", key="user", due="due")  # doctest: +SKIP
+        >>> query = messages.writeStream.format("console").start()  # doctest: +SKIP
     """
     columns = MessageColumns(id, key, due, cancel, replace, unreadable, by_id)
     tick_ms = duration_ms(tick, "tick")
@@ -167,6 +173,11 @@ def dead_letters(
 
     Raises:
         TypeError, ValueError: As in ``hold_until_due()``.
+
+    Example:
+        >>> from hwheel.spark import dead_letters
+        >>> reminders = spark.read.schema(schema).json("inbox")  # doctest: +SKIP
+        >>> dead_letters(reminders, id="id", key="user", due="due").select("id", "reason").show()  # doctest: +SKIP
     """
     columns = MessageColumns(id, key, due, cancel, replace, unreadable, by_id)
     columns.check(df)

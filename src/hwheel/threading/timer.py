@@ -103,6 +103,13 @@ class Timer(threading.Timer):
             TypeError, ValueError, OverflowError: `interval` is not a valid number of seconds. The timer is unchanged.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import Timer
+            >>> timer = Timer(0.01, print, ["hello"])
+            >>> timer.start()
+            >>> timer.join()
+            hello
         """
         if self._task is not None:
             raise RuntimeError("threads can only be started once")
@@ -129,6 +136,14 @@ class Timer(threading.Timer):
         """Prevent the call of the function, unless it has begun. A timer can be cancelled before its start.
 
         O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import Timer
+            >>> timer = Timer(30, print, ["no answer"])
+            >>> timer.start()
+            >>> timer.cancel()
+            >>> timer.is_alive()
+            False
         """
         self._is_finished = True
         task = self._task
@@ -141,7 +156,20 @@ class Timer(threading.Timer):
             self._finished.set()
 
     def run(self) -> None:
-        """Wait and call the function in this thread. For subclasses whose run() calls this one."""
+        """Wait and call the function in this thread. For subclasses whose run() calls this one.
+
+        Example:
+            >>> from hwheel import Timer
+            >>> class LoggedTimer(Timer):
+            ...     def run(self):
+            ...         super().run()
+            ...         print("over")
+            >>> timer = LoggedTimer(0.01, print, ["hello"])
+            >>> timer.start()
+            >>> timer.join()
+            hello
+            over
+        """
         self.finished.wait(self.interval)
         if not self.finished.is_set():
             self.function(*self.args, **self.kwargs)
@@ -155,6 +183,15 @@ class Timer(threading.Timer):
 
         Raises:
             RuntimeError: The timer has not been started, or its own function makes this call.
+
+        Example:
+            >>> from hwheel import Timer
+            >>> timer = Timer(30, print, ["no answer"])
+            >>> timer.start()
+            >>> timer.join(timeout=0.01)
+            >>> timer.is_alive()
+            True
+            >>> timer.cancel()
         """
         if self._task is None:
             raise RuntimeError("cannot join thread before it is started")
@@ -163,7 +200,15 @@ class Timer(threading.Timer):
         self._wait_until_over(timeout)
 
     def is_alive(self) -> bool:
-        """Return True if the timer is pending or its function is running."""
+        """Return True if the timer is pending or its function is running.
+
+        Example:
+            >>> from hwheel import Timer
+            >>> timer = Timer(30, print, ["no answer"])
+            >>> timer.is_alive(), timer.start(), timer.is_alive()
+            (False, None, True)
+            >>> timer.cancel()
+        """
         task = self._task  # read once, like _runner below: a start() that fails in another thread resets it
         if task is None or task.cancelled or self._over:
             return False

@@ -74,6 +74,12 @@ def replay(
     A worker keeps its part in memory: about 150 bytes for each row.
 
     O(1) for each timer and combination, after a sort.
+
+    Example:
+        >>> from hwheel.spark.replay import replay
+        >>> study = replay("log", ticks=[1, 10, 100])  # doctest: +SKIP
+        >>> for costs in study.costs:  # doctest: +SKIP
+        ...     print(costs.tick_ms, costs.wakeups, costs.lateness.max)
     """
     grid = Grid.checked(ticks, wheel_sizes, timeouts)
     columns = LogColumns(start, timeout, end)
@@ -141,6 +147,11 @@ def outcomes(
     Rows are replayed in chunks in the order of arrival, because no outcome depends on another timer.
 
     O(1) for each timer.
+
+    Example:
+        >>> from hwheel.spark.replay import outcomes
+        >>> log = spark.read.parquet("log")  # doctest: +SKIP
+        >>> outcomes(log, tick=10).groupBy("outcome").count().show()  # doctest: +SKIP
     """
     [(tick_ms, size, timeout_ms)] = Grid.checked([tick], [wheel_size], [timeout_for_all])
     columns = LogColumns(start, timeout, end)

@@ -432,6 +432,36 @@ def timer_handles(cls):
     }
 
 
+@factories_of("Timeout")
+def loop_timeouts(cls):
+    def used(make, seconds, *, leave):
+        """Return a timeout whose block has run for so many seconds on a loop that is closed now."""
+
+        async def main():
+            limit = make()
+            await limit.__aenter__()
+            try:
+                await asyncio.sleep(seconds)
+            except asyncio.CancelledError:
+                asyncio.current_task().uncancel()
+            if leave:
+                await limit.__aexit__(None, None, None)
+            return limit
+
+        return hwheel.asyncio.run(main())
+
+    return {
+        "created": lambda: cls(1.0),
+        "never": lambda: cls(None),
+        "idle": lambda: hwheel.asyncio.idle_timeout(1.0),
+        "entering": lambda: after(cls(1.0), "__aenter__"),
+        "active": lambda: used(lambda: hwheel.asyncio.timeout(3600), 0, leave=False),
+        "active and idle": lambda: used(lambda: hwheel.asyncio.idle_timeout(3600), 0, leave=False),
+        "expiring": lambda: used(lambda: hwheel.asyncio.timeout(0.001), 60, leave=False),
+        "finished": lambda: used(lambda: hwheel.asyncio.timeout(3600), 0, leave=True),
+    }
+
+
 # --- purgatory -----------------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,5 @@
-"""The example programs of the drop-ins, and the examples in docstrings of hwheel.asyncio."""
+"""The example programs of the drop-ins, and the names of hwheel.asyncio."""
 
-import doctest
-import importlib
 import importlib.util
 import re
 from pathlib import Path
@@ -43,19 +41,6 @@ def test_idle_timeout_example_drops_all_idle_connections():
         assert int(early) + int(late) == 100
         assert int(early) >= 10 or int(late) > 90  # on a slow machine idle connections may last until the end
         assert still_open == "0"
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("module", ["hwheel.asyncio.loop", "hwheel.asyncio.loop_class"])
-def test_docstring_examples(module):
-    result = doctest.testmod(importlib.import_module(module))
-    assert result.attempted >= 3 and result.failed == 0
-
-
-def test_docstring_examples_of_compiled_classes():
-    tests = doctest.DocTestFinder().find(hwheel.asyncio.TimerHandle, "TimerHandle", globs={})
-    (example,) = [test for test in tests if test.examples]
-    assert doctest.DocTestRunner().run(example).failed == 0
 
 
 def test_import_does_not_load_the_policy():

@@ -73,11 +73,9 @@ class DelayQueue(DelayQueueCore[_T]):
             >>> import asyncio
             >>> from hwheel import ManualTimer
             >>> from hwheel.asyncio import DelayQueue
-            >>> async def main():
-            ...     queue = DelayQueue(timer=ManualTimer())
-            ...     key = await queue.put("send", 5)
-            ...     return key.remaining()
-            >>> asyncio.run(main())
+            >>> queue = DelayQueue(timer=ManualTimer())
+            >>> key = asyncio.run(queue.put("send", 5))
+            >>> key.remaining()
             5.0
         """
         while True:
@@ -98,13 +96,11 @@ class DelayQueue(DelayQueueCore[_T]):
             >>> import asyncio
             >>> from hwheel import ManualTimer
             >>> from hwheel.asyncio import DelayQueue
-            >>> async def main():
-            ...     timer = ManualTimer()
-            ...     queue = DelayQueue(timer=timer)
-            ...     await queue.put("send", 5)
-            ...     timer.advance(5)
-            ...     return await queue.get()
-            >>> asyncio.run(main())
+            >>> timer = ManualTimer()
+            >>> queue = DelayQueue(timer=timer)
+            >>> key = queue.put_nowait("send", 5)
+            >>> timer.advance(5)
+            >>> asyncio.run(queue.get())
             'send'
         """
         while True:

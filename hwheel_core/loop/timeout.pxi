@@ -384,7 +384,7 @@ def idle_timeout(delay):
     >>> import asyncio
     >>> import hwheel.asyncio
     >>> async def main():
-    ...     async with hwheel.asyncio.idle_timeout(0.05) as idle:
+    ...     async with hwheel.asyncio.idle_timeout(1) as idle:
     ...         for _ in range(10):
     ...             await asyncio.sleep(0.01)
     ...             idle.touch()

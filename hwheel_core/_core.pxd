@@ -50,7 +50,7 @@ cdef extern from "native.h" nogil:      # documented in platform/platform.h
     bint hw_waker_open(hw_waker*, bint)
     void hw_waker_close(hw_waker*)
     void hw_waker_wake(hw_waker*)
-    void hw_waker_calm(hw_waker*)
+    void hw_waker_clear(hw_waker*)
     int hw_waker_sleep(hw_waker*, int64_t, int64_t, void*)
     void hw_pause()
     void hw_advise_huge(void*, size_t)

@@ -76,7 +76,7 @@ static inline uint64_t hw_type_version(PyTypeObject *type)
 /* True if a type finds attributes in the standard way, without __getattribute__ or __getattr__. */
 static inline int hw_finds_as_usual(PyTypeObject *type) { return type->tp_getattro == PyObject_GenericGetAttr; }
 
-/* Look an attribute up in a type and its bases. Returns a new reference, or NULL. */
+/* Look an attribute up in a type and its bases. Return a new reference, or NULL. */
 static inline PyObject *hw_type_lookup(PyObject *type, PyObject *name)
 {
 #ifdef Py_GIL_DISABLED
@@ -142,7 +142,7 @@ static inline PyObject *hw_method(PyMethodDef *method, const char *name, void *f
 }
 
 /* Replace a method with *args by a function with the calling convention METH_FASTCALL. Cython creates a tuple of the arguments for
- * each call of the method. Name, docstring, and signature stay. Returns the old method, a borrowed reference that lives as long
+ * each call of the method. Name, docstring, and signature stay. Return the old method, a borrowed reference that lives as long
  * as the process, for calls with keywords. */
 static inline PyObject *hw_speed_up(PyObject *type, const char *name, PyMethodDef *fast, void *function)
 {

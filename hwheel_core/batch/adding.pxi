@@ -126,7 +126,7 @@ cdef object timer_batch_hold(TimerBatch self, object callback):
 cdef bint timer_batch_let_go(TimerBatch self) except False:
     cdef BatchRelease release = BatchRelease(NULL, False)
     lock_with_gil(self.batch.timer)
-    batch_let_go_locked(self.batch, &release)
+    batch_unhold_locked(self.batch, &release)
     lock_release(self.batch.timer)
     return timer_batch_release(self, &release)
 

@@ -143,7 +143,7 @@ cdef bint batch_prepare(Batch* self, int64_t length) noexcept nogil:
 # --- freeing -----------------------------------------------------------------------------------------------------
 
 
-cdef void batch_leave_over(Batch* self, void** blocks) noexcept nogil:
+cdef void batch_free_parts(Batch* self, void** blocks) noexcept nogil:
     """Pass parts without pending timers on to be freed, unless a holder may still read them without the lock."""
     cdef void* following
     while self.over is not NULL and self.holders == 0:
@@ -160,7 +160,7 @@ cdef void batch_leave_parts(Batch* self, void** blocks) noexcept nogil:
         block_leave(self.parts, blocks)
         self.parts = following
     self.last_part = NULL
-    batch_leave_over(self, blocks)
+    batch_free_parts(self, blocks)
     block_leave(self.table, blocks)
     block_leave(self.due_block, blocks)
     self.table = NULL
@@ -222,7 +222,7 @@ cdef void batch_finish_locked(Batch* self, BatchRelease* release) noexcept nogil
 
 
 cdef bint batch_hold_locked(Batch* self) noexcept nogil:
-    """Keep a batch in Timer.batches until batch_let_go_locked.
+    """Keep a batch in Timer.batches until batch_unhold_locked.
 
     Return True if it was not there: then the caller's reference to the object becomes the timer's.
     """
@@ -233,11 +233,11 @@ cdef bint batch_hold_locked(Batch* self) noexcept nogil:
     return True
 
 
-cdef void batch_let_go_locked(Batch* self, BatchRelease* release) noexcept nogil:
+cdef void batch_unhold_locked(Batch* self, BatchRelease* release) noexcept nogil:
     """Undo batch_hold_locked."""
     if self.holders > 0:                # 0 in the child of a fork
         self.holders -= 1
-    batch_leave_over(self, &release.blocks)
+    batch_free_parts(self, &release.blocks)
     batch_finish_locked(self, release)
 
 

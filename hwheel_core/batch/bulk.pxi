@@ -14,7 +14,7 @@ cdef inline int64_t slice_end(int64_t begin, int64_t count) noexcept nogil:
 
 
 cdef void batch_lock(Batch* self) noexcept nogil:
-    """Take the timer's lock once all entries are linked. An on_error handler can reach a batch before that."""
+    """Take the lock, and wait until batch_extend has linked all entries. An on_error handler can run earlier."""
     lock_wait(self.timer)
     while self.adding:
         lock_yield(self.timer)
@@ -23,18 +23,18 @@ cdef void batch_lock(Batch* self) noexcept nogil:
 # --- by index ----------------------------------------------------------------------------------------------------
 
 
-cdef inline Entry* batch_named(const Batch* self, Indices indices, int64_t i) noexcept nogil:
+cdef inline Entry* batch_entry_at(const Batch* self, Indices indices, int64_t i) noexcept nogil:
     """Return the entry of the i-th index, or NULL. Another thread may have changed the buffer since it was checked."""
     return batch_entry(self, i if indices.data is NULL else hw_read(&indices.data[i]))
 
 
-cdef inline void batch_prefetch_named(const Batch* self, Indices indices, int64_t i) noexcept nogil:
+cdef inline void batch_prefetch_at(const Batch* self, Indices indices, int64_t i) noexcept nogil:
     """Fetch entries ahead: a random index costs three cache misses."""
     cdef const Entry* entry
     if i + PREFETCH_ENTRY < indices.count:
-        hw_prefetch(batch_named(self, indices, i + PREFETCH_ENTRY))
+        hw_prefetch(batch_entry_at(self, indices, i + PREFETCH_ENTRY))
     if i + PREFETCH_LINKS < indices.count:
-        entry = batch_named(self, indices, i + PREFETCH_LINKS)
+        entry = batch_entry_at(self, indices, i + PREFETCH_LINKS)
         if entry is not NULL:
             hw_prefetch(entry.prev)
             hw_prefetch(entry.next)
@@ -59,8 +59,8 @@ cdef int64_t batch_cancel_slice_locked(Batch* self, Indices indices, int64_t beg
     cdef Entry* entry
     cdef int64_t i, cancelled = 0
     for i in range(begin, slice_end(begin, indices.count)):
-        batch_prefetch_named(self, indices, i)
-        entry = batch_named(self, indices, i)
+        batch_prefetch_at(self, indices, i)
+        entry = batch_entry_at(self, indices, i)
         if entry is not NULL and batch_cancel_one_locked(self, entry):
             cancelled += 1
             if self.table is not NULL:
@@ -83,7 +83,7 @@ cdef int64_t batch_cancel(Batch* self, Indices indices, BatchRelease* release) n
         i = slice_end(i, indices.count)
         if i < indices.count and self.pending:
             lock_yield(self.timer)
-    batch_leave_over(self, &release.blocks)
+    batch_free_parts(self, &release.blocks)
     batch_finish_locked(self, release)
     lock_release(self.timer)
     return cancelled
@@ -109,10 +109,10 @@ cdef int64_t batch_list(Batch* self, int64_t* indices_out, int64_t limit) noexce
 # --- taking expired timers ---------------------------------------------------------------------------------------
 
 
-cdef inline void batch_count_out_locked(Batch* self, int64_t count, bint returned) noexcept nogil:
+cdef inline void batch_count_taken_locked(Batch* self, int64_t count, bint by_close) noexcept nogil:
     hw_bump(&self.pending, -count)
     hw_bump(&self.timer.pending, -count)
-    if returned:
+    if by_close:
         self.timer.returned += count
         self.returning += count
     else:
@@ -154,10 +154,10 @@ cdef int64_t batch_take(Batch* self, int64_t* indices_out, int64_t limit, const 
                         BatchRelease* release) noexcept nogil:
     """Take the expired timers of a batch, in order, after timer_take_locked has taken its head.
 
-    now: when they are handed out; NULL: close() takes them. Then `release` is not used, and indices_out stays in its place
-    until batch_returned_locked.
+    now: The hand-out time, or NULL for close(). For close(), `release` is unused. The caller keeps indices_out valid until
+    batch_returned_locked.
 
-    Returns the number taken, at most `limit`.
+    Return the number taken, at most `limit`.
     """
     cdef int64_t taken = 0, count
     lock_wait(self.timer)
@@ -165,12 +165,12 @@ cdef int64_t batch_take(Batch* self, int64_t* indices_out, int64_t limit, const 
         self.returned = indices_out
     while taken < limit and self.due_begin < self.due_end:
         count = batch_take_slice_locked(self, indices_out + taken, min(limit - taken, BATCH_SLICE), now)
-        batch_count_out_locked(self, count, now is NULL)
+        batch_count_taken_locked(self, count, now is NULL)
         taken += count
         if taken < limit and self.due_begin < self.due_end:
             lock_yield(self.timer)
     if now is not NULL:
-        batch_let_go_locked(self, release)
+        batch_unhold_locked(self, release)
     lock_release(self.timer)
     return taken
 
@@ -178,21 +178,22 @@ cdef int64_t batch_take(Batch* self, int64_t* indices_out, int64_t limit, const 
 cdef void batch_put_back_locked(Batch* self, BatchRelease* release) noexcept nogil:
     """Undo timer_take_locked: the batch is first in Timer.ready again, if timers still wait."""
     batch_be_next_locked(self)
-    batch_let_go_locked(self, release)
+    batch_unhold_locked(self, release)
 
 
 cdef void batch_returned_locked(Batch* self, BatchRelease* release) noexcept nogil:
     """Finish a batch_take for close()."""
     self.returned = NULL
     self.returning = 0
-    batch_let_go_locked(self, release)
+    batch_unhold_locked(self, release)
 
 
 # --- placing -----------------------------------------------------------------------------------------------------
 
 
 cdef int64_t delays_longest(Delays self) noexcept nogil:
-    """Return the maximum, or 0 if that is negative. Four chains, because each maximum waits for the one before."""
+    """Return the maximum, or 0 if that is negative."""
+    # Use four independent maxima, because each max() depends on the one before it.
     cdef const char* data = self.data
     cdef int64_t a = 0, b = 0, c = 0, d = 0, i
     for i in range(0, self.count - 3, 4):
@@ -222,7 +223,7 @@ cdef int64_t placement_set(Placement* self, const Timer* timer, const Instant* n
         delay_ms = hw_read(delays.data + i * delays.stride)
         if delay_ms > 0 and not (fits and not hw_add_overflows(self.base_ms, delay_ms, &self.last_ms)):
             return i
-    return 0        # another thread has changed the buffer since
+    return 0        # no delay overflows now: another thread changed the buffer; report the first
 
 
 cdef inline int64_t placement_delay_ms(Placement self, Delays delays, int64_t i) noexcept nogil:
@@ -291,7 +292,7 @@ cdef Status batch_extend(Batch* self, BatchMemory* memory, Delays delays, Placem
 
     memory: NULL for a new batch, which batch_prepare has given its memory.
 
-    Returns OK; CLOSED; FULL; NEEDS_MEMORY; NEEDS_LEVEL: there is no memory for a level; TRY_AGAIN: the batch has grown
+    Return OK; CLOSED; FULL; NEEDS_MEMORY; NEEDS_LEVEL: there is no memory for a level; TRY_AGAIN: the batch has grown
     since, or no thread holds it.
     """
     cdef Timer* timer = self.timer
@@ -339,8 +340,8 @@ cdef int64_t batch_move_slice_locked(Batch* self, Indices indices, Delays delays
     cdef int64_t i, wake_ms = INT64_MAX, moved = 0
     cdef Entry* entry
     for i in range(begin, slice_end(begin, indices.count)):
-        batch_prefetch_named(self, indices, i)
-        entry = batch_named(self, indices, i)
+        batch_prefetch_at(self, indices, i)
+        entry = batch_entry_at(self, indices, i)
         if entry is not NULL and batch_take_off_locked(self, entry):
             wake_ms = min(wake_ms, timer_place_locked(timer, entry, at, placement_delay_ms(at, delays, i)))
             moved += 1
@@ -352,7 +353,7 @@ cdef int64_t batch_move_slice_locked(Batch* self, Indices indices, Delays delays
 cdef Status batch_reschedule(Batch* self, Indices indices, Delays delays, Placement at, int64_t* moved_out) noexcept nogil:
     """Move the named timers that are pending, each by the delay at the same position.
 
-    Returns OK; or NEEDS_LEVEL if there is no memory for a level: then no timer was moved.
+    Return OK; or NEEDS_LEVEL if there is no memory for a level: then no timer was moved.
     """
     cdef Timer* timer = self.timer
     cdef int64_t i = 0

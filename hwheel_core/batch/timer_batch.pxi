@@ -62,7 +62,7 @@ cdef class TimerBatch:
     def indices(self):
         """Return the indices of the pending timers as an `array("q")`.
 
-        They are ascending. After close() they are the indices of the returned timers, in the order of their deadlines.
+        Before close(), the indices are ascending. After close(), they are those of the returned timers, in order of deadline.
 
         O(n) in the length of the batch, from its first pending timer on. Adds to the timer wait meanwhile. Thread-safe.
 
@@ -102,7 +102,7 @@ cdef class TimerBatch:
             The number of timers that this call kept from running.
 
         Raises:
-            TypeError: `indices` is neither.
+            TypeError: `indices` is neither a buffer of int64 nor an iterable of int.
             IndexError: An index is negative or not less than `len(batch)`. No timer was cancelled.
 
         O(1) per index. Releases the GIL. Thread-safe.
@@ -287,8 +287,7 @@ cdef bint timer_batch_keep(TimerBatch self, array.array indices) except -1:
 
 
 cdef bint timer_batch_return(TimerBatch self, list returned) except False:
-    """Move the expired timers of a batch whose head was taken to `remaining`, and list the batch once in `returned`, which has
-    room."""
+    """Move the taken timers of a batch to `remaining`. List the batch in `returned` once; the list has room."""
     cdef array.array before = self.remaining
     cdef array.array indices = timer_batch_array(self, before)
     cdef object callback = batch_callback(self)     # a returned batch keeps it

@@ -87,30 +87,30 @@ typedef struct hwheel_api {
     uint32_t size;      /* sizeof(hwheel_api) */
 
     /* Create an empty wheel with its clock at `now`. tick: at least 1. wheel_size: buckets per level, 2 to 1048576, or 0
-     * for 512. Returns NULL if an argument is out of range or memory is exhausted. */
+     * for 512. Return NULL if an argument is out of range or memory is exhausted. */
     hwheel_wheel *(*create)(int64_t tick, int32_t wheel_size, int64_t now);
 
     /* Free the wheel. It does not touch pending entries, whose memory may be freed already; call `clear` first if you will
-     * use them again. Returns HWHEEL_OK or HWHEEL_BUSY. */
+     * use them again. Return HWHEEL_OK or HWHEEL_BUSY. */
     int (*destroy)(hwheel_wheel *wheel);
 
     /* Allocate memory in advance: afterwards, no add or move to at most `delay` after the last advance returns
-     * HWHEEL_NO_MEMORY. Returns HWHEEL_OK, HWHEEL_NO_MEMORY, or HWHEEL_BAD_TIME. */
+     * HWHEEL_NO_MEMORY. Return HWHEEL_OK, HWHEEL_NO_MEMORY, or HWHEEL_BAD_TIME. */
     int (*reserve)(hwheel_wheel *wheel, int64_t delay);
 
-    /* Add an entry. Returns HWHEEL_OK, HWHEEL_NO_MEMORY, HWHEEL_BAD_TIME, or HWHEEL_PENDING. */
+    /* Add an entry. Return HWHEEL_OK, HWHEEL_NO_MEMORY, HWHEEL_BAD_TIME, or HWHEEL_PENDING. */
     int (*add)(hwheel_wheel *wheel, hwheel_entry *entry, int64_t deadline);
 
-    /* Move a pending entry of this wheel to another deadline, behind all entries of that tick. Returns HWHEEL_OK; or
+    /* Move a pending entry of this wheel to another deadline, behind all entries of that tick. Return HWHEEL_OK; or
      * HWHEEL_NO_MEMORY, HWHEEL_BAD_TIME, or HWHEEL_NOT_PENDING, and then nothing has changed. */
     int (*move)(hwheel_wheel *wheel, hwheel_entry *entry, int64_t deadline);
 
-    /* Cancel an entry of this wheel. Returns 1 if this call cancelled it, 0 if it is not pending. */
+    /* Cancel an entry of this wheel. Return 1 if this call cancelled it, 0 if it is not pending. */
     int (*cancel)(hwheel_wheel *wheel, hwheel_entry *entry);
 
     /* Advance the clock to `now` and call all due entries in order. limit: the most entries to call or to move to finer
      * buckets, after which `next` returns the present time if more are due; 0: no limit. A time before the last advance
-     * has no effect. Returns the number of calls, HWHEEL_BAD_TIME, or HWHEEL_BUSY. */
+     * has no effect. Return the number of calls, HWHEEL_BAD_TIME, or HWHEEL_BUSY. */
     int64_t (*advance)(hwheel_wheel *wheel, int64_t now, int32_t limit);
 
     /* Return the time for the next advance: at most the first deadline, rounded up to a tick. It can be earlier, because
@@ -124,10 +124,10 @@ typedef struct hwheel_api {
     int64_t (*now)(const hwheel_wheel *wheel);
 
     /* Remove all pending entries in their order, and call `each` for each of them instead of its own callback; NULL: no
-     * calls. Entries added by `each` stay. Returns the number of removed entries, or HWHEEL_BUSY. */
+     * calls. Entries added by `each` stay. Return the number of removed entries, or HWHEEL_BUSY. */
     int64_t (*clear)(hwheel_wheel *wheel, hwheel_callback each);
 
-    /* For tests: check every link and counter. Returns NULL, or a text that describes the fault, such as an entry whose
+    /* For tests: check every link and counter. Return NULL, or a text that describes the fault, such as an entry whose
      * memory was overwritten while it was pending. */
     const char *(*check)(const hwheel_wheel *wheel);
 } hwheel_api;

@@ -198,7 +198,7 @@ cdef int64_t open_wheel_clear(hwheel_wheel* wheel, hwheel_callback each) noexcep
     list_move_to_end(&self.running, &cleared)
     # As in advance: behind the rest of an interrupted tick.
     list_move_to_end(&self.late, &self.wheel.due if wheel_is_advancing(&self.wheel) else &cleared)
-    wheel_empty(&self.wheel, &cleared)
+    wheel_drain(&self.wheel, &cleared)
     wheel_set_clocks(&self.wheel, self.now)
     while not list_is_empty(&cleared):
         open_wheel_call_first(self, &cleared, open_wheel_call_nothing if each is NULL else each)

@@ -86,11 +86,11 @@ cdef inline bint container_is_armed(ContainerCore self, int64_t at_ms) noexcept:
             and hw_peek64(&task.entry.expiration_ms) - timer.round_up_ms <= at_ms)
 
 
-cdef bint alarm_add(ContainerAlarm self, BaseTimer core, Deadline* deadline) except False:
+cdef bint alarm_add(ContainerAlarm self, BaseTimer timer, Deadline* deadline) except False:
     """Add an alarm that is not pending. If another thread adds it at the same moment, this does nothing."""
-    task_claim(self, core.timer)
+    task_claim(self, timer.timer)
     try:
-        core_schedule(core, self, deadline)
+        core_schedule(timer, self, deadline)
     except ValueError:
         if task_state(&self.task) == TASK_NEW:
             raise
@@ -105,33 +105,33 @@ cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* last_r
     Foreign code may run inside and add earlier entries, which count on the alarm as it was before it was moved here.
     Therefore each round asks the wheel again for its next deadline.
     """
-    cdef BaseTimer core = self.timer
+    cdef BaseTimer timer = self.timer
     cdef Deadline deadline
     cdef int64_t next_ms
     while True:
-        core_ready(core)
+        core_ready(timer)
         if last_reading is NULL:
-            timer_read_clock(core.timer, &deadline.now)
+            timer_read_clock(timer.timer, &deadline.now)
             if container_next_ms(self, &next_ms):
                 at_ms = min(at_ms, next_ms)
         else:
             deadline.now = last_reading[0]
         if container_is_armed(self, max(at_ms, deadline.now.ms)):
             return True
-        if hw_peek(&core.timer.closed) and not hw_peek(&core.timer.finishing):
+        if hw_peek(&timer.timer.closed) and not hw_peek(&timer.timer.finishing):
             raise TimerClosed("the timer is closed")
         deadline_delay_until(&deadline, at_ms, 0)
         if task_state(&self.alarm.task) == TASK_CANCELLED:         # by a fork, for example
             self.alarm = alarm_new(self)
         if task_state(&self.alarm.task) != TASK_PENDING:
-            alarm_add(self.alarm, core, &deadline)
+            alarm_add(self.alarm, timer, &deadline)
         else:
-            deadline_set_or_raise(&deadline, core.timer)
-            task_move(core.timer, self.alarm, &deadline)
+            deadline_set_or_raise(&deadline, timer.timer)
+            task_move(timer.timer, self.alarm, &deadline)
 
 
 cdef bint container_next_ms(ContainerCore self, int64_t* next_ms_out) noexcept:
-    """Find the next time at which the wheel has work. Returns False if it is empty."""
+    """Find the next time at which the wheel has work. Return False if it is empty."""
     return self.wheel is not NULL and self.pending and wheel_next(self.wheel, next_ms_out)
 
 

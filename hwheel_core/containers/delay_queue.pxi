@@ -69,7 +69,7 @@ cdef class DelayQueueCore(ContainerCore):
     def __dealloc__(self):
         container_disarm(self)
         if self.pending:
-            wheel_empty(self.wheel, &self.due)
+            wheel_drain(self.wheel, &self.due)
             while not list_is_empty(&self.due):
                 items_unlink(self, entry_key(self.due.next))
         container_free(self)
@@ -119,7 +119,7 @@ cdef class DelayQueueCore(ContainerCore):
         """
         key = items_put(self, item, delay, None)
         if key is None:
-            raise self.errors[1]()
+            raise self.errors[QUEUE_FULL]()
         return key
 
     @cython.critical_section
@@ -143,7 +143,7 @@ cdef class DelayQueueCore(ContainerCore):
         """
         item = items_take(self, None)
         if item is NOT_THERE:
-            raise self.errors[0]()
+            raise self.errors[QUEUE_EMPTY]()
         return item
 
     @cython.critical_section
@@ -235,7 +235,7 @@ cdef class DelayQueueCore(ContainerCore):
             >>> queue.drain()
             ['2 s', '5 s']
         """
-        items = items_empty(self)
+        items = items_drain(self)
         waiters_notify_taken(self)
         return items
 
@@ -267,7 +267,7 @@ cdef class DelayQueueCore(ContainerCore):
         container_ready(self)
         self.shut = True
         if at_once:
-            dropped = items_empty(self)
+            dropped = items_drain(self)
             container_disarm(self)
         waiters_wake(self, self.putters, len(self.putters))
         waiters_wake(self, self.getters, len(self.getters))
@@ -352,7 +352,7 @@ cdef class DelayQueueCore(ContainerCore):
     def _give_up(self, waiter):
         """Remove a waiter that stops waiting, and pass on a wake-up that it has received."""
         container_ready(self)
-        if not waiters_leave(self.getters, waiter) and not waiters_leave(self.putters, waiter):
+        if not waiters_remove(self.getters, waiter) and not waiters_remove(self.putters, waiter):
             waiters_wake(self, self.getters, 1)
             waiters_wake(self, self.putters, 1)
 
@@ -367,12 +367,12 @@ cdef class DelayQueueCore(ContainerCore):
         self.getters = []               # their threads do not exist in the child
         self.putters = []
         if not keeps:
-            items_empty(self)
+            items_drain(self)
             waiters_notify_taken(self)
 
 
 cdef bint waiter_wait(object waiter, object timeout, double give_up) except -1:
-    """Wait for a waiter's release. Returns False on a timeout."""
+    """Wait for a waiter's release. Return False on a timeout."""
     if timeout is None:
         return waiter.acquire()
     return waiter.acquire(True, min(max(0.0, give_up - time.monotonic()), threading.TIMEOUT_MAX))
@@ -462,15 +462,15 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
                     PyErr_CheckSignals()
                 except:
                     with cython.critical_section(self):
-                        waiters_give_up(self, self.putters if puts else self.getters, waiter)
+                        waiters_remove_or_wake(self, self.putters if puts else self.getters, waiter)
                     raise
                 if not woken:
                     with cython.critical_section(self):
-                        waiters_leave(self.putters if puts else self.getters, waiter)
+                        waiters_remove(self.putters if puts else self.getters, waiter)
                     found = blocking_try(self, puts, item, delay, None)
                     break
         if found is NOT_THERE:
-            raise self.errors[1 if puts else 0]()
+            raise self.errors[QUEUE_FULL if puts else QUEUE_EMPTY]()
         return found
 
 

@@ -11,7 +11,8 @@ cdef inline DelayKey entry_key(const Entry* entry):
 cdef inline object key_item(DelayKey self, bint take_out):
     """Return the item, and with take_out remove it from the key.
 
-    Without a GIL a mutex guards it, not the key's critical section: entering that could suspend the queue's own.
+    Without a GIL the mutex `orphans`, which also guards other short reads, guards the item. The key's critical section cannot:
+    entering it could suspend the queue's own.
     """
     cdef object item
     if HW_FREE_THREADED:
@@ -34,10 +35,13 @@ cdef inline object key_item(DelayKey self, bint take_out):
 
 cdef enum:
     WAKE_TRIES = 3
+    QUEUE_EMPTY = 0             # indices in DelayQueueCore.errors
+    QUEUE_FULL = 1
+    QUEUE_SHUT_DOWN = 2
 
 
-cdef bint waiters_leave(list waiters, object waiter) noexcept:
-    """Remove a waiter. Returns False if it is not in the list, because it was released or never entered."""
+cdef bint waiters_remove(list waiters, object waiter) noexcept:
+    """Remove a waiter. Return False if it is not in the list, because it was released or never entered."""
     cdef Py_ssize_t i
     for i in range(len(waiters)):
         if waiters[i] is waiter:
@@ -70,9 +74,9 @@ cdef bint waiters_wake(ContainerCore self, list waiters, Py_ssize_t count) excep
     return True
 
 
-cdef bint waiters_give_up(DelayQueueCore self, list waiters, object waiter) except False:
+cdef bint waiters_remove_or_wake(DelayQueueCore self, list waiters, object waiter) except False:
     """Remove a waiter that stops waiting. If it was released, release another one instead."""
-    if not waiters_leave(waiters, waiter):
+    if not waiters_remove(waiters, waiter):
         waiters_wake(self, waiters, 1)
     return True
 
@@ -90,7 +94,7 @@ cdef bint waiters_notify_taken(DelayQueueCore self) except False:
 
 
 cdef bint items_advance(DelayQueueCore self, const Instant* now) except -1:
-    """Move all due items to `due`. Returns True if the GIL was released in between, so that anything may have changed."""
+    """Move all due items to `due`. Return True if the GIL was released in between, so that anything may have changed."""
     cdef int64_t end_ns
     cdef int budget = SLICE
     cdef bint released = False
@@ -113,8 +117,8 @@ cdef bint items_advance(DelayQueueCore self, const Instant* now) except -1:
                 end_ns = monotonic_ns() + TURN_NS
 
 
-cdef bint items_is_armed(DelayQueueCore self, const Instant* now) except -1:
-    """Set the alarm for the next item. Returns False if that ran foreign code, so that anything may have changed."""
+cdef bint items_arm(DelayQueueCore self, const Instant* now) except -1:
+    """Set the alarm for the next item. Return False if foreign code ran; then check the queue again."""
     cdef int64_t next_ms = 0
     if not container_next_ms(self, &next_ms):
         return True
@@ -139,7 +143,7 @@ cdef object items_unlink(DelayQueueCore self, DelayKey key):
 
 
 cdef bint items_place(DelayQueueCore self, DelayKey key, const Instant* delay, bint is_new) except -1:
-    """Add a new key, or move an existing one. Returns False if a new one finds no room, or an existing one has left the queue."""
+    """Add a new key, or move an existing one. Return False if a new one finds no room, or an existing one has left the queue."""
     cdef Timer* timer
     cdef Deadline deadline
     cdef int64_t at_ms
@@ -155,7 +159,7 @@ cdef bint items_place(DelayQueueCore self, DelayKey key, const Instant* delay, b
             if key.queue != <uintptr_t><void*>self:
                 return False
         elif self.shut:
-            raise self.errors[2]("the queue is shut down")
+            raise self.errors[QUEUE_SHUT_DOWN]("the queue is shut down")
         elif self.pending >= self.max_entries:
             return False
         deadline_set_or_raise(&deadline, timer)
@@ -195,16 +199,16 @@ cdef DelayKey items_put(DelayQueueCore self, object item, object delay, object w
         self.putters.append(waiter)
         try:
             if items_place(self, key, &length, True):
-                waiters_leave(self.putters, waiter)
+                waiters_remove(self.putters, waiter)
                 return key
         except:
-            waiters_give_up(self, self.putters, waiter)
+            waiters_remove_or_wake(self, self.putters, waiter)
             raise
     key.item_ = None
     return None
 
 
-# --- get, peek, drain ------------------------------------------------------------------------------------------------
+# --- take and drain --------------------------------------------------------------------------------------------------
 
 
 cdef object items_take_due(DelayQueueCore self, bint waits):
@@ -221,12 +225,12 @@ cdef object items_take_due(DelayQueueCore self, bint waits):
             waiters_notify_taken(self)
             return item
         if self.shut and self.pending == 0:
-            raise self.errors[2]("the queue is shut down")
+            raise self.errors[QUEUE_SHUT_DOWN]("the queue is shut down")
         if not waits:
             return NOT_THERE
         if hw_peek(&self.timer.timer.closed):
             raise TimerClosed("the timer is closed, so a waiter would never wake up")
-        if items_is_armed(self, &now):
+        if items_arm(self, &now):
             return NOT_THERE
 
 
@@ -238,10 +242,10 @@ cdef object items_take(DelayQueueCore self, object waiter):
         try:
             item = items_take_due(self, True)
         except:
-            waiters_give_up(self, self.getters, waiter)
+            waiters_remove_or_wake(self, self.getters, waiter)
             raise
         if item is not NOT_THERE:
-            waiters_leave(self.getters, waiter)
+            waiters_remove(self.getters, waiter)
     return item
 
 
@@ -267,7 +271,7 @@ cdef DelayKey items_earliest(DelayQueueCore self):
     return None if best is NULL else entry_key(best)
 
 
-cdef list items_empty(DelayQueueCore self):
+cdef list items_drain(DelayQueueCore self):
     """Remove and return all items in order."""
     cdef list items
     cdef Py_ssize_t count, at
@@ -281,13 +285,16 @@ cdef list items_empty(DelayQueueCore self):
             break
     if count == 0:
         return items
-    wheel_empty(self.wheel, &self.due)
+    wheel_drain(self.wheel, &self.due)
     wheel_set_clocks(self.wheel, now.ms)
     for at in range(count):
         item = items_unlink(self, entry_key(self.due.next))
         Py_INCREF(item)                 # the list's
         PyList_SET_ITEM(items, at, item)
     return items
+
+
+# --- alarm -----------------------------------------------------------------------------------------------------------
 
 
 cdef bint items_on_alarm(DelayQueueCore self) except False:

@@ -33,7 +33,7 @@ cdef inline void dict_take_out(ExpiringDictCore self, DictEntry* entry) noexcept
 cdef inline DictEntry* dict_expire_early(ExpiringDictCore self, DictEntry* entry) noexcept:
     """Unlink an entry that is found expired before the alarm has run; queue it for on_expire if there is one.
 
-    Returns the entry if the caller has to drop it, else NULL.
+    Return the entry if the caller has to drop it, else NULL.
     """
     if self.on_expire_ is None:
         dict_take_out(self, entry)
@@ -51,7 +51,7 @@ cdef inline bint dict_find(ExpiringDictCore self, object key, const Instant* now
 
 
 cdef DictEntry* dict_evict(ExpiringDictCore self, const Instant* now) noexcept:
-    """Remove an expired entry that is found at once, else the oldest one. Returns the entry for the caller to drop, or NULL."""
+    """Remove an expired entry that is found at once, else the oldest one. Return the entry for the caller to drop, or NULL."""
     cdef int budget = SLICE
     cdef DictEntry* oldest = self.table.order.newer
     if entry_deadline_ms(self, oldest) <= now.ms:
@@ -113,7 +113,7 @@ cdef bint dict_find_for_put(ExpiringDictCore self, object key, Put* put) except 
 cdef bint dict_prepare_put(ExpiringDictCore self, object key, int64_t ttl_ms, Put* put) except -1:
     """Find the entry, compute its deadline, reserve its bucket, and set the alarm.
 
-    Returns False if nothing is to be changed. After True, no foreign code has run since the entry was found.
+    Return False if nothing is to be changed. After True, no foreign code has run since the entry was found.
     """
     cdef Deadline deadline
     cdef int64_t at_ms
@@ -141,7 +141,7 @@ cdef bint dict_prepare_put(ExpiringDictCore self, object key, int64_t ttl_ms, Pu
 
 
 cdef object dict_renew(ExpiringDictCore self, object value, Put* put):
-    """Move an existing entry, with a new value if put.kind is PUT_SET or PUT_COPY. Returns the value that is present afterwards."""
+    """Move an existing entry, with a new value if put.kind is PUT_SET or PUT_COPY. Return the value that is present afterwards."""
     cdef DictEntry* entry = put.entry
     cdef object old_value = None
     wheel_remove(self.wheel, &entry.entry)
@@ -192,7 +192,7 @@ cdef object dict_put(ExpiringDictCore self, object key, object value, int64_t tt
                      int64_t expiration_ms=0):
     """Set or renew an entry. ttl_ms 0: the dict's default; for PUT_TOUCH the entry's own. expiration_ms: for PUT_COPY.
 
-    Returns the value that is present afterwards, or NOT_THERE.
+    Return the value that is present afterwards, or NOT_THERE.
     """
     cdef Put put
     put.kind = kind
@@ -349,7 +349,7 @@ cdef void pair_fill(list pairs, tuple pair, DictEntry* entry) noexcept:
 
 
 cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) except -1:
-    """Take expired entries for at most TURN_NS; append the pairs for on_expire to `pairs`. Returns True if more are due."""
+    """Take expired entries for at most TURN_NS; append the pairs for on_expire to `pairs`. Return True if more are due."""
     cdef int64_t end_ns = monotonic_ns() + TURN_NS
     cdef int budget = SLICE
     cdef int64_t taken = 0

@@ -31,7 +31,7 @@ cdef inline uint64_t table_length(const DictTable* self) noexcept nogil:
 
 
 cdef bint table_make(DictTable* self) noexcept nogil:
-    """Allocate the slots if needed. Returns False without memory."""
+    """Allocate the slots if needed. Return False without memory."""
     if self.slots is NULL:
         self.slots = <DictEntry**>PyMem_RawCalloc(MIN_TABLE_SLOTS, sizeof(DictEntry*))
         self.mask = MIN_TABLE_SLOTS - 1

@@ -145,7 +145,7 @@ cdef TimerTask group_call_at(TimerGroup self, object when, object callback, PyOb
 cdef Member* group_cancel_slice_locked(Group* self, Timer* timer, int64_t last, int64_t* count_out) noexcept:
     """Cancel the first GROUP_SLICE members, up to the number `last`.
 
-    Returns them as a chain through `prev`. The caller drops one reference of each.
+    Return them as a chain through `prev`. The caller drops one reference of each.
     """
     cdef Member* first = NULL
     cdef Member* end = NULL

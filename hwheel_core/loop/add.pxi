@@ -40,7 +40,7 @@ cdef inline bint timers_check_open(LoopTimers self) except False:
 
 
 cdef bint timers_add_level(Timer* timer, Status status) noexcept:
-    """Add a level if that is missing, keeping the GIL. Returns False if it is not, or without memory."""
+    """Add a level if that is missing, keeping the GIL. Return False if it is not, or without memory."""
     return status == NEEDS_LEVEL and timer_grow(timer)
 
 

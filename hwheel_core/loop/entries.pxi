@@ -6,7 +6,7 @@
 cdef enum:
     TICKS_PER_S = 4096
 
-cdef double LAST_TICK = 1 << 50         # 8,700 years; also used for math.inf
+cdef double LAST_LOOP_TICK = 1 << 50         # 8,700 years; also used for math.inf
 
 cdef double MAX_EXACT_INT = 1 << 53     # smaller ints are exact as a double
 
@@ -19,14 +19,14 @@ sample_handle = None
 
 cdef inline int64_t tick_of(double time_s) noexcept nogil:
     cdef double ticks = floor(time_s * TICKS_PER_S)
-    if not ticks < LAST_TICK:           # also NaN
-        ticks = LAST_TICK
+    if not ticks < LAST_LOOP_TICK:           # also NaN
+        ticks = LAST_LOOP_TICK
     return <int64_t>ticks if ticks > 0 else 0       # a negative time is always due
 
 
 cdef inline bint tick_is_clamped(int64_t tick) noexcept nogil:
     """Return True if the tick stands for all times before or after the range of ticks."""
-    return tick <= 0 or tick >= LAST_TICK
+    return tick <= 0 or tick >= LAST_LOOP_TICK
 
 
 cdef inline int64_t entry_tick(const Entry* self) noexcept nogil:

@@ -39,7 +39,7 @@ cdef bint timers_take_due(LoopTimers self, double now, double wakeup_s) except F
 
 
 cdef bint timers_begin_pass(LoopTimers self, double wakeup_s, bint soon) except -1:
-    """Move due handles to `running`. Returns False if it is too early; another wake-up is set then."""
+    """Move due handles to `running`. Return False if it is too early; another wake-up is set then."""
     cdef double now = timers_time(self)
     if isnan(now):
         if isinf(wakeup_s):

@@ -1,15 +1,14 @@
 # Running due handles.
 #
-# They wait in `running`, and a wake-up is set before each callback: for the next pass while `running` is not empty, for the
-# next deadline otherwise. So a callback that runs the loop itself continues with the rest, and a callback that leaves the
-# loop with an exception delays nothing else.
+# Due handles wait in `running`. Before each callback, the pass requests a wake-up: for the next pass while `running` is not
+# empty, otherwise for the next deadline. So a nested loop, or the next pass after an exception, runs the rest.
 
 cdef enum:
     RUN_LIMIT = 64              # most callbacks per pass
 
 
 cdef bint timeout_expire(Timeout self) except False:
-    """Cancel the task. The timer of a Timeout does this."""
+    """Cancel the task of an active Timeout. Its handle calls this when it expires."""
     if self.state == TIMEOUT_ACTIVE:
         self.handle = None
         self.task.cancel()
@@ -17,7 +16,8 @@ cdef bint timeout_expire(Timeout self) except False:
     return True
 
 
-cdef inline bint handle_call(LoopHandle handle) except False:
+cdef inline bint handle_call(LoopHandle handle, object run) except False:
+    """Call the callback, inside `run` if that is not None."""
     # Own references, because the callback may cancel its handle.
     cdef object callback
     cdef tuple arguments
@@ -26,8 +26,12 @@ cdef inline bint handle_call(LoopHandle handle) except False:
         arguments = handle.arguments
     if type(callback) is Timeout:
         timeout_expire(<Timeout>callback)
-    elif arguments is not None:         # not cancelled by another thread
+    elif arguments is None:             # cancelled by another thread
+        pass
+    elif run is None:
         callback(*arguments)
+    else:
+        run(callback, *arguments)
     return True
 
 
@@ -63,18 +67,21 @@ cdef bint handle_report_outside(LoopTimers self, LoopHandle handle, object error
 
 
 cdef inline bint handle_run(LoopTimers self, LoopHandle handle, bint enter) except False:
-    """Call the callback and report its exception. Only SystemExit and KeyboardInterrupt end the pass. enter: the context."""
+    """Call the callback and report its exception. Only SystemExit and KeyboardInterrupt end the pass.
+
+    enter: True to enter the handle's context for the call.
+    """
     try:
         if not enter or handle.context is None:
-            handle_call(handle)
+            handle_call(handle, None)
         elif PyContext_CheckExact(handle.context):
             PyContext_Enter(handle.context)
             try:
-                handle_call(handle)
+                handle_call(handle, None)
             finally:
                 PyContext_Exit(handle.context)
         else:
-            handle.context.run(handle.callback_, *handle.arguments)
+            handle_call(handle, handle.context.run)
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -87,7 +94,7 @@ cdef inline bint handle_run(LoopTimers self, LoopHandle handle, bint enter) exce
 
 
 cdef bint handle_run_once(LoopHandle handle, bint enter) except False:
-    """Remove a pending handle and run it. enter: enter its context for the call."""
+    """Remove a pending handle and run it. enter: True to enter its context for the call."""
     cdef LoopTimers timers = handle.timers
     cdef Timer* timer = timers.timer
     lock_with_gil(timer)
@@ -106,7 +113,7 @@ cdef bint handle_run_once(LoopHandle handle, bint enter) except False:
 
 
 cdef inline bint timers_keep_wakeup(LoopTimers self) except -1:
-    """Set the wake-up needed before the next callback of `running`. Returns False if `running` is empty."""
+    """Set the wake-up needed before the next callback of `running`. Return False if `running` is empty."""
     if list_is_empty(&self.running):
         return False
     if self.running.next.next is &self.running:
@@ -159,8 +166,8 @@ cdef bint timers_run(LoopTimers self) except False:
 # If a program observes what a loop calls, each callback becomes a call of the loop itself: in asyncio's debug mode, which
 # times each call, and if asyncio.Handle._run is replaced. Reports about slow callbacks then name the right callback.
 #
-# An interrupted loop may lose such a call or make it twice. So the handle stays in the wheel's list `offered` until it is
-# called, and it is called once. A handle that moves in the meantime is not called. A call that is overdue counts as lost and
+# An interrupted loop may lose such a call or make it twice. So the handle stays in `LoopTimers.offered` until the loop calls
+# it. Each handle is called once. A handle that moves in the meantime is not called. A call that is overdue counts as lost and
 # is requested again.
 
 
@@ -177,7 +184,8 @@ cdef void handle_move_between(LoopTimers self, LoopHandle handle, Entry* target,
 cdef void timers_take_back_offered(LoopTimers self) noexcept:
     """Move offered handles back to the front of `running`."""
     lock_with_gil(self.timer)
-    list_move_to_end(&self.running, &self.offered)      # behind the offered ones, which are first
+    # Append `running` to `offered`, then move all back.
+    list_move_to_end(&self.running, &self.offered)
     list_move_to_end(&self.offered, &self.running)
     lock_release(self.timer)
 

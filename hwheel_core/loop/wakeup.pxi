@@ -167,7 +167,7 @@ cdef double timers_next_locked(LoopTimers self) noexcept:
     bucket = queue_first(&self.timer.wheel)
     if bucket is NULL:
         return INFINITY
-    if bucket.level == 1 and entry_tick(&bucket.entries) < LAST_TICK:
+    if bucket.level == 1 and entry_tick(&bucket.entries) < LAST_LOOP_TICK:
         return handles_latest(&bucket.entries)
     return <double>entry_tick(&bucket.entries) / TICKS_PER_S
 

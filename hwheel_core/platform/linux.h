@@ -21,29 +21,29 @@ static inline void hw_clock_read(int boottime, int64_t *ms_out, int32_t *ns_out)
 }
 
 typedef struct {
-    int wake;  /* readable from _wake until _calm */
-    int alarm; /* readable from a time on CLOCK_BOOTTIME on, so that a wait ends when the machine resumes; -1: none */
+    int wake_fd; /* readable after hw_waker_wake, until hw_waker_clear */
+    int alarm;   /* readable from a time on CLOCK_BOOTTIME on, so that a wait ends when the machine resumes; -1: none */
 } hw_waker;
 
-static inline void hw_waker_init(hw_waker *self) { self->wake = self->alarm = -1; }
+static inline void hw_waker_init(hw_waker *self) { self->wake_fd = self->alarm = -1; }
 
-static inline int hw_waker_is_open(const hw_waker *self) { return self->wake >= 0; }
+static inline int hw_waker_is_open(const hw_waker *self) { return self->wake_fd >= 0; }
 
 static inline void hw_waker_close(hw_waker *self)
 {
-    if (self->wake >= 0)
-        close(self->wake);
+    if (self->wake_fd >= 0)
+        close(self->wake_fd);
     if (self->alarm >= 0)
         close(self->alarm);
     hw_waker_init(self);
 }
 
-/* Returns false if no descriptor is available. Descriptors that are open already stay open. */
+/* Return false if no descriptor is available. Descriptors that are open already stay open. */
 static inline int hw_waker_open(hw_waker *self, int boottime)
 {
-    if (self->wake < 0)
-        self->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (self->wake < 0)
+    if (self->wake_fd < 0)
+        self->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (self->wake_fd < 0)
         return 0;
     if (boottime && self->alarm < 0)
         self->alarm = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
@@ -60,15 +60,15 @@ static inline void hw_waker_drain(int fd)
 static inline void hw_waker_wake(hw_waker *self)
 {
     uint64_t one = 1;
-    while (write(self->wake, &one, sizeof one) < 0 && errno == EINTR)
+    while (write(self->wake_fd, &one, sizeof one) < 0 && errno == EINTR)
         ;
 }
 
-static inline void hw_waker_calm(hw_waker *self) { hw_waker_drain(self->wake); }
+static inline void hw_waker_clear(hw_waker *self) { hw_waker_drain(self->wake_fd); }
 
 static inline int hw_waker_sleep(hw_waker *self, int64_t timeout_ns, int64_t alarm_ms, void *interruption)
 {
-    struct pollfd fds[2] = {{self->wake, POLLIN, 0}, {self->alarm, POLLIN, 0}};
+    struct pollfd fds[2] = {{self->wake_fd, POLLIN, 0}, {self->alarm, POLLIN, 0}};
     struct timespec timeout = {timeout_ns / 1000000000, timeout_ns % 1000000000};
     int woken;
     (void)interruption;
@@ -82,8 +82,8 @@ static inline int hw_waker_sleep(hw_waker *self, int64_t timeout_ns, int64_t ala
     return woken;
 }
 
-/* Huge pages save page faults on the first writes, and TLB misses when a cascade accesses a block at random. Only whole huge pages
- * inside the block are requested. */
+/* Huge pages save page faults on first writes. They also save TLB misses when a cascade reads a block in random order.
+ * Request only whole huge pages inside the block. */
 static inline void hw_advise_huge(void *block, size_t size)
 {
 #ifdef MADV_HUGEPAGE

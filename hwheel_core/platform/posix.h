@@ -68,7 +68,7 @@ static inline void hw_waker_wake(hw_waker *self)
         ;
 }
 
-static inline void hw_waker_calm(hw_waker *self)
+static inline void hw_waker_clear(hw_waker *self)
 {
     char bytes[64];
     while (read(self->fds[0], bytes, sizeof bytes) == sizeof bytes)

@@ -73,33 +73,33 @@ static inline int64_t hw_clock_ns(void)
 #define HW_HAS_BOOTTIME 0
 
 typedef struct {
-    HANDLE wake; /* an event, set from _wake until _calm */
+    HANDLE wake_event; /* set after hw_waker_wake, until hw_waker_clear */
 } hw_waker;
 
-static inline void hw_waker_init(hw_waker *self) { self->wake = NULL; }
+static inline void hw_waker_init(hw_waker *self) { self->wake_event = NULL; }
 
-static inline int hw_waker_is_open(const hw_waker *self) { return self->wake != NULL; }
+static inline int hw_waker_is_open(const hw_waker *self) { return self->wake_event != NULL; }
 
 static inline void hw_waker_close(hw_waker *self)
 {
-    if (self->wake != NULL)
-        CloseHandle(self->wake);
-    self->wake = NULL;
+    if (self->wake_event != NULL)
+        CloseHandle(self->wake_event);
+    self->wake_event = NULL;
 }
 
 static inline int hw_waker_open(hw_waker *self, int boottime)
 {
     (void)boottime;
-    if (self->wake == NULL)
-        self->wake = CreateEventW(NULL, TRUE, FALSE, NULL);
-    return self->wake != NULL;
+    if (self->wake_event == NULL)
+        self->wake_event = CreateEventW(NULL, TRUE, FALSE, NULL);
+    return self->wake_event != NULL;
 }
 
-static inline void hw_waker_wake(hw_waker *self) { SetEvent(self->wake); }
+static inline void hw_waker_wake(hw_waker *self) { SetEvent(self->wake_event); }
 
-static inline void hw_waker_calm(hw_waker *self) { ResetEvent(self->wake); }
+static inline void hw_waker_clear(hw_waker *self) { ResetEvent(self->wake_event); }
 
-/* Create a timer in steps of 100 ns, for a duration if `steps` is negative, otherwise for a time on the system's clock. Returns NULL
+/* Create a timer in steps of 100 ns, for a duration if `steps` is negative, otherwise for a time on the system's clock. Return NULL
  * on failure. Each sleeper has its own. */
 static inline HANDLE hw_win32_timer(int64_t steps)
 {
@@ -129,7 +129,7 @@ static inline int64_t hw_win32_system_time(int64_t steps_from_now)
 static inline int hw_waker_sleep(hw_waker *self, int64_t timeout_ns, int64_t alarm_ms, void *interruption)
 {
     const int64_t long_wait = 10000000; /* a second */
-    HANDLE handles[4] = {self->wake, NULL, NULL, NULL};
+    HANDLE handles[4] = {self->wake_event, NULL, NULL, NULL};
     DWORD count = 1, first_timer, event, timeout_ms = INFINITE;
     (void)alarm_ms;
     if (interruption != NULL)

@@ -120,7 +120,7 @@ cdef bint purgatory_drop_list(PurgatoryCore self, WatchList watch_list) except F
 cdef object purgatory_unlink_watcher(PurgatoryCore self, Watcher* watcher, int64_t* removed, object first_error):
     """Remove all nodes of a watcher from their lists and add their number to `removed`.
 
-    Returns `first_error`, or the first exception that a key's comparison raised: an error keeps no other node in a list.
+    Return `first_error`, or the first exception that a key's comparison raised: an error keeps no other node in a list.
     """
     cdef WatchList watch_list
     cdef Py_ssize_t i
@@ -243,7 +243,7 @@ cdef bint purgatory_end_watch(PurgatoryCore self, OperationCore operation, Watch
 
 
 cdef bint purgatory_unwatch(PurgatoryCore self, OperationCore operation, Watcher* watcher) except -1:
-    """Separate an operation from its watcher. Returns False if they were separated before."""
+    """Separate an operation from its watcher. Return False if they were separated before."""
     cdef Watcher* own = NULL
     with cython.critical_section(self):
         if watcher.operation is NULL:
@@ -261,7 +261,7 @@ cdef bint purgatory_unwatch(PurgatoryCore self, OperationCore operation, Watcher
 cdef bint purgatory_withdraw(PurgatoryCore self, OperationCore operation, Watcher* watcher, dict left) except -1:
     """Stop watching an operation that is not completed, and cancel its timeout. `left`: a dict that records it, or None.
 
-    The caller holds a reference to the watcher. Returns False if the operation was not watched any more.
+    The caller holds a reference to the watcher. Return False if the operation was not watched any more.
     """
     if not purgatory_unwatch(self, operation, watcher):
         return False

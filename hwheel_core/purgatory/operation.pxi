@@ -2,7 +2,7 @@
 
 
 cdef bint operation_check(OperationCore self) except -1:
-    """Call try_complete() under the lock, without waiting for it. Returns True if this call completed the operation."""
+    """Call try_complete() under the lock, without waiting for it. Return True if this call completed the operation."""
     cdef bint done
     while not hw_peek(&self.completed):
         if not relock_try(&self.mutex):

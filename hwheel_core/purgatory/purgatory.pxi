@@ -33,7 +33,7 @@ cdef bint purgatory_start_delay(PurgatoryCore self, OperationCore operation, Wat
 
 cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Watcher* watcher, tuple keys,
                                 bint delayed) except -1:
-    """Check the operation and watch it with a new watcher. Returns True if it completed here."""
+    """Check the operation and watch it with a new watcher. Return True if it completed here."""
     try:
         if operation_check_or_else(operation, None, self, watcher, keys):
             purgatory_finish_checks(self, operation, watcher)
@@ -374,7 +374,7 @@ cdef class PurgatoryCore:
     def _withdraw(self, OperationCore operation not None, dict left=None):
         """Stop watching an operation that is not completed, and cancel its timeout.
 
-        `left`: a dict that records the operation in the same step. Returns False if it was not watched any more.
+        `left`: a dict that records the operation in the same step. Return False if it was not watched any more.
         """
         cdef bint withdrawn = False
         cdef Watcher* watcher = NULL

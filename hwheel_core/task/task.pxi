@@ -96,7 +96,7 @@ cdef inline Status task_enter_locked(Timer* timer, Task* task, int64_t expiratio
 cdef Status tasks_add(Timer* timer, Task** tasks, int64_t count, int64_t last_ms) noexcept nogil:
     """Add new tasks in order, each by its own entry.expiration_ms, at most last_ms: all of them, or none.
 
-    Returns OK, CLOSED, FULL, or NEEDS_LEVEL if there is no memory for a level.
+    Return OK, CLOSED, FULL, or NEEDS_LEVEL if there is no memory for a level.
     """
     cdef Status status
     cdef int64_t i
@@ -115,7 +115,7 @@ cdef Status tasks_add(Timer* timer, Task** tasks, int64_t count, int64_t last_ms
 cdef Status task_cancel_locked(Timer* self, Task* task) noexcept nogil:
     """Cancel a task.
 
-    Returns OK if it was pending: then the caller drops the wheel's reference. WAS_CANCELLED if a new task or a running task of
+    Return OK if it was pending: then the caller drops the wheel's reference. WAS_CANCELLED if a new task or a running task of
     call_every will not run (again). NOT_PENDING if it is too late.
     """
     if task.state == TASK_PENDING:

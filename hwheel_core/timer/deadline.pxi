@@ -11,8 +11,8 @@ cdef inline int64_t deadline_delay_ms(const Deadline* self) noexcept nogil:
     return self.delay.ms + (1 if self.delay.ns else 0)
 
 
-cdef inline bint deadline_is_now(const Deadline* self) noexcept nogil:
-    """Return True for a delay of zero or less."""
+cdef inline bint deadline_has_no_delay(const Deadline* self) noexcept nogil:
+    """Return True if the delay is zero or negative."""
     return self.delay.ms < 0 or (self.delay.ms == 0 and self.delay.ns == 0)
 
 
@@ -34,7 +34,7 @@ cdef inline bint deadline_set(Deadline* self, const Timer* timer) noexcept nogil
     added for that tick before.
     """
     cdef Instant deadline
-    if deadline_is_now(self):
+    if deadline_has_no_delay(self):
         self.deadline_ms = self.now.ms + self.delay.ms
         self.expiration_ms = self.now.ms
         return True

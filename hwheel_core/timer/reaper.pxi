@@ -87,7 +87,7 @@ cdef inline void timer_end_sleep_locked(Timer* self) noexcept nogil:
         self.reaper_until_ms = INT64_MIN
         if self.woken:
             self.woken = False
-            hw_waker_calm(&self.waker)
+            hw_waker_clear(&self.waker)
 
 
 cdef int64_t reap_left_ns(const ReapWait* wait) noexcept nogil:

@@ -21,7 +21,7 @@
 #
 # Without a GIL, an added task may wait in an inbox, which has a lock of its own: see inbox.pxi.
 #
-# Order of acquisition: registry, turnstile, lock, locks of inboxes, orphans. A thread holds at most a turnstile and its lock,
+# Order of acquisition, as in docs/locks.md: registry, turnstile, lock, locks of inboxes, orphans. A thread holds at most a turnstile and its lock,
 # or a lock and the locks of its inboxes. Only the fork handlers hold all of them.
 #
 # Rules under `lock`:

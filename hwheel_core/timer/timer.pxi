@@ -126,7 +126,7 @@ cdef bint timer_grow(Timer* self) noexcept nogil:
 cdef Status timer_reach(Timer* self, int64_t last_ms) noexcept nogil:
     """Ensure that there is a level for the latest of many timers. The caller holds the lock, which is released to add a level.
 
-    Returns OK, or NEEDS_LEVEL if there is no memory for a level.
+    Return OK, or NEEDS_LEVEL if there is no memory for a level.
     """
     cdef bint have_memory
     while not wheel_reaches(&self.wheel, last_ms):

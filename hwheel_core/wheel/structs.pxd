@@ -10,8 +10,8 @@ cdef extern from *:
     };
     """
     cdef struct Entry:
-        # A node of a circular doubly linked list; a list is an Entry that is its own head. A cascade touches nothing else: the
-        # 32 bytes of two entries fill a cache line. The pairs share memory: an entry never needs both at once.
+        # A node of a circular doubly linked list; a list is an Entry that is its own head. A cascade touches nothing else.
+        # An entry has 32 bytes, so two entries fill a cache line. The pairs share memory: an entry never needs both at once.
         Entry* prev
         Entry* next             # NULL while the entry is in no list
         int64_t expiration_ms   # decides the bucket: the deadline, rounded up where the timer is never early
@@ -43,7 +43,7 @@ cdef struct Bucket:
     int16_t level           # from 1, as in Kafka's documentation
     int16_t recent_index    # where in `recent` the next append goes
     Lead pushed             # for pushes to the front
-    uint32_t recent[16]     # entry_number of the last HINT_DISTANCE appends
+    uint32_t recent[16]     # HINT_DISTANCE: entry_number of the last appends
 
 cdef struct Level:
     int64_t current_time_ms

@@ -235,7 +235,7 @@ cdef bint wheel_is_idle(Wheel* self) noexcept nogil:
     return bucket is NULL or bucket.entries.expiration_ms > self.taken_ms
 
 
-cdef void wheel_empty(Wheel* self, Entry* emptied_out) noexcept nogil:
+cdef void wheel_drain(Wheel* self, Entry* emptied_out) noexcept nogil:
     """Move all entries to a list, in order. The clocks end at the end of time: call wheel_set_clocks."""
     cdef int budget = 0
     cdef StepStatus status = STEP_MORE
@@ -255,7 +255,7 @@ cdef void wheel_set_back(Wheel* self, int64_t time_ms, Entry* pending) noexcept 
     cdef Entry* entry
     cdef Entry* following
     cdef Bucket* bucket = NULL
-    wheel_empty(self, pending)
+    wheel_drain(self, pending)
     wheel_set_clocks(self, time_ms)
     entry = pending.next
     while entry is not pending:

@@ -14,10 +14,11 @@ from hwheel.spark.deliver.checkpoint import (
     OUTPUTS,
     CheckpointInUseError,
     begin_next_batch,
+    check_and_store_outputs,
     check_logs,
-    keep_outputs,
     last_batch,
     only_job,
+    stored_outputs,
 )
 from hwheel.spark.deliver.directory import Directory, DirectoryError
 from hwheel.spark.deliver.settings import CheckpointOptionsError, WheelOptions, kept_options
@@ -144,11 +145,23 @@ def test_second_job_on_a_checkpoint_is_refused(spark, state, tmp_path):
         pass
 
 
+def test_crash_while_outputs_are_stored_keeps_the_stored_ones(state, tmp_path, monkeypatch):
+    def crash(*_):
+        raise SystemExit
+
+    check_and_store_outputs(state, {MESSAGES: str(tmp_path / "old")}, {MESSAGES: "--to"})
+    stored = stored_outputs(state)
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(Directory, "write", crash)
+        check_and_store_outputs(state, {MESSAGES: str(tmp_path / "new")}, {MESSAGES: "--to"})
+    assert stored_outputs(state) == stored != {}
+
+
 def test_interrupted_batch_is_not_repeated_into_another_output(state, tmp_path):
     old, new, offsets = (tmp_path / name for name in ("old", "new", f"state/{MESSAGES}/offsets"))
 
     def start_at(output):
-        keep_outputs(state, {MESSAGES: str(output)}, {MESSAGES: "--to"})
+        check_and_store_outputs(state, {MESSAGES: str(output)}, {MESSAGES: "--to"})
 
     for directory in (old, offsets, offsets.parent / "commits"):
         directory.mkdir(parents=True)

@@ -48,7 +48,7 @@ void model_hold(Model *self, int timer);
 /* The held timers of a batch are ready again, before all others. */
 void model_let_go(Model *self, int slot);
 
-/* All timers until a time become ready, in order. Returns their number. */
+/* All timers until a time become ready, in order. Return their number. */
 int model_advance(Model *self, int64_t until_ms);
 
 /* The next `count` timers become ready; none of them expires after `latest_ms`. */

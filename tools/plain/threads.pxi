@@ -277,7 +277,7 @@ cdef void scene_extend_batch(Scene* self, Shared* shared, uint64_t* chance, cons
         status = batch_extend(batch, &memory, delays, at, first)
     batch_memory_free(&memory)
     lock_wait(self.timer)
-    batch_let_go_locked(batch, &release)
+    batch_unhold_locked(batch, &release)
     lock_release(self.timer)
     shared_ended(shared, &release)
 

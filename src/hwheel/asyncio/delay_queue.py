@@ -137,7 +137,7 @@ class _Waiter:
         self.future: asyncio.Future[Any] = self.loop.create_future()
 
     def release(self) -> bool:
-        """Wake the coroutine. Returns False if its loop is closed."""
+        """Wake the coroutine. Return False if its loop is closed."""
         try:
             self.loop.call_soon_threadsafe(self._wake)
             return True

@@ -12,7 +12,7 @@ from hwheel.asyncio import EventLoop, Timeouts
 from systems import FREE_THREADED
 
 needs_untracking = pytest.mark.skipif(
-    FREE_THREADED, reason="without a GIL all handles are tracked, see loop/at_rest.pxi"
+    FREE_THREADED, reason="without a GIL all handles are tracked, see loop/collector.pxi"
 )
 
 

@@ -219,6 +219,22 @@ def test_context_may_be_any_object_with_run():
     loop.close()
 
 
+def test_handle_that_is_cancelled_on_the_way_into_its_context_does_not_run():
+    class Cancels:
+        @property
+        def run(self):
+            handle.cancel()
+            passed.append(True)
+            return lambda callback, *args: callback(*args)
+
+    loop, passed, ran, errors = EventLoop(), [], [], []
+    loop.set_exception_handler(lambda _, context: errors.append(context))
+    handle = loop.call_later(0.001, ran.append, 1, context=Cancels())
+    run_until(loop, passed, 1)
+    assert (ran, errors) == ([], [])
+    loop.close()
+
+
 def test_recursive_call_at():
     class Rounds(asyncio.SelectorEventLoop):
         rounding = False

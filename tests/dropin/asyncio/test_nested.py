@@ -171,6 +171,6 @@ def test_refused_second_run_leaves_handles_untracked():
 
     with asyncio.Runner(loop_factory=EventLoop) as runner:
         hidden, *handles = runner.run(main())
-        assert hidden == [FREE_THREADED] * 2  # tracked without a GIL, see loop/at_rest.pxi
+        assert hidden == [FREE_THREADED] * 2  # tracked without a GIL, see loop/collector.pxi
         gc.collect()
         assert [gc.is_tracked(handle) for handle in handles] == [True, True]

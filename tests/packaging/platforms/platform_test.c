@@ -179,14 +179,14 @@ static void test_sleeps(void)
     thread_join(other);
     ms = sleep_ms(60000 * MS, INT64_MAX, &woken);
     check(woken > 0 && ms < 30000, "a wake-up also ends the next sleep");
-    hw_waker_calm(&waker);
+    hw_waker_clear(&waker);
     ms = sleep_ms(50 * MS, INT64_MAX, &woken);
-    check(woken == 0 && ms >= 30, "until hw_waker_calm()");
+    check(woken == 0 && ms >= 30, "until hw_waker_clear()");
     hw_waker_wake(&waker);
     hw_waker_wake(&waker);
-    hw_waker_calm(&waker);
+    hw_waker_clear(&waker);
     ms = sleep_ms(50 * MS, INT64_MAX, &woken);
-    check(woken == 0 && ms >= 30, "hw_waker_calm() clears two wake-ups");
+    check(woken == 0 && ms >= 30, "hw_waker_clear() clears two wake-ups");
 
     for (int i = 0; i < 3; i++)
         others[i] = thread_start(sleep_forever);
@@ -196,13 +196,13 @@ static void test_sleeps(void)
     for (int i = 0; i < 3; i++)
         thread_join(others[i]);
     check(sleepers_woken == 3, "one wake-up ends the sleeps of three threads");
-    hw_waker_calm(&waker);
+    hw_waker_clear(&waker);
 
     other = thread_start(wake_later);
     ms = sleep_ms(INT64_MAX, INT64_MAX, &woken);
     check(woken > 0 && ms < 30000, "a wake-up ends a sleep of centuries");
     thread_join(other);
-    hw_waker_calm(&waker);
+    hw_waker_clear(&waker);
 
     if (HW_HAS_BOOTTIME) {
         int64_t now_ms;

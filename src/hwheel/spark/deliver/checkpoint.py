@@ -84,7 +84,7 @@ def check_logs(checkpoint: Directory) -> None:
 def only_job(checkpoint: Directory) -> Iterator[None]:
     """Lock the checkpoint. The system releases the lock when the process ends.
 
-    Only local file systems have this lock, and Windows does not. Elsewhere, the second job stops when it logs a batch
+    The lock works on local file systems, but not on Windows. Elsewhere, the second job stops when it logs a batch
     that the first one has logged.
 
     Raises:
@@ -113,34 +113,34 @@ def only_job(checkpoint: Directory) -> Iterator[None]:
 # --- outputs ----------------------------------------------------------------------------------------------------------
 
 
-def keep_outputs(checkpoint: Directory, places: dict[str, str], options: dict[str, str]) -> None:
+def check_and_store_outputs(checkpoint: Directory, destinations: dict[str, str], options: dict[str, str]) -> None:
     """Compare the outputs of the queries with those stored in the checkpoint, then store them.
 
     A job may write to a new place, unless an interrupted batch has files in the old place: Spark repeats the batch, so
     its messages would be in both. The queries must not be running.
 
     Args:
-        places: The output of each query, by its directory in the checkpoint.
+        destinations: The output of each query, by its directory in the checkpoint.
         options: The command line option of each output.
 
     Raises:
         BatchElsewhereError: An interrupted batch has files in another place.
     """
     spark = checkpoint.spark
-    urls = {query: place if is_topic(place) else Directory(spark, place).url for query, place in places.items()}
+    urls = {query: to if is_topic(to) else Directory(spark, to).url for query, to in destinations.items()}
     stored = stored_outputs(checkpoint)
-    for query, before in stored.items():
-        if query in urls and before != urls[query] and not is_topic(before):
+    for query, stored_url in stored.items():
+        if query in urls and stored_url != urls[query] and not is_topic(stored_url):
             logs = checkpoint.child_directory(query)
             begun = last_batch(logs, "offsets")
-            if begun > last_batch(logs, "commits") and has_files_of(Directory(spark, before), begun):
+            if begun > last_batch(logs, "commits") and has_files_of(Directory(spark, stored_url), begun):
                 raise BatchElsewhereError(
-                    f"batch {begun} was interrupted and has files in {before}; its messages would appear again in "
-                    f"{places[query]}\nuse {options[query]} {before} until a batch completes, or move its files"
+                    f"batch {begun} was interrupted and has files in {stored_url}; its messages would appear again in "
+                    f"{destinations[query]}\n"
+                    f"use {options[query]} {stored_url} until a batch completes, or move its files"
                 )
     if stored != urls:
         checkpoint.make()
-        checkpoint.delete(OUTPUTS)
         checkpoint.write(OUTPUTS, json.dumps(urls))
 
 
@@ -155,6 +155,6 @@ def stored_outputs(checkpoint: Directory) -> dict[str, str]:
     return {str(query): str(url) for query, url in found.items()} if isinstance(found, dict) else {}
 
 
-def has_files_of(place: Directory, batch: int) -> bool:
+def has_files_of(output: Directory, batch: int) -> bool:
     """Return True if an output has files of a batch."""
-    return place.exists() and any(name.startswith(f"{batch:09d}-") for name in place.changed_ms())
+    return output.exists() and any(name.startswith(f"{batch:09d}-") for name in output.changed_ms())

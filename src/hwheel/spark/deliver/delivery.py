@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from hwheel.spark.deliver.checkpoint import DEAD_LETTERS, MESSAGES, begin_next_batch, keep_outputs
+from hwheel.spark.deliver.checkpoint import DEAD_LETTERS, MESSAGES, begin_next_batch, check_and_store_outputs
 from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, Failure, failure_of
 from hwheel.spark.deliver.input_files import IgnoredNames, SourceCleaner, SourceLog
@@ -258,7 +258,7 @@ def start_delivery(spark: SparkSession, settings: DeliverySettings) -> Delivery:
     directory = None if is_topic(places.source) else Directory(spark, places.source)
     set_up_session(spark, settings, checkpoint, directory)
     outputs = {MESSAGES: places.to, DEAD_LETTERS: places.dead_letters}
-    keep_outputs(checkpoint, outputs, {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"})
+    check_and_store_outputs(checkpoint, outputs, {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"})
 
     left_out = UnreadableFiles(checkpoint)
     source = Source(spark, settings)

@@ -22,7 +22,7 @@ RESTORE = "restore the checkpoint from a copy, or start with a new checkpoint an
 FROM_JAVA = (PySparkException, Py4JJavaError)
 
 # A pattern that is searched for in all messages of an exception, the fault, and the remedy. The first match counts.
-KNOWN = [
+KNOWN_FAILURES = [
     (r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming jobs detected", OTHER_JOB, ONE_JOB),
     (
         r"No space left on device|Disk quota exceeded",
@@ -116,7 +116,7 @@ def failure_of(error: BaseException | JavaObject) -> Failure:
                 file,
             )
     said = one_line(innermost_message(chain) if chain else last_of_traceback(str(error)))
-    for pattern, what, advice in KNOWN:
+    for pattern, what, advice in KNOWN_FAILURES:
         if re.search(pattern, details):
             return Failure(what.format(said=said), advice.format(said=said), details)
     return Failure(said, GO_ON, details)

@@ -14,55 +14,72 @@ def debug_live():
     return live[LIVE_TIMERS], live[LIVE_TASKS], live[LIVE_BATCHES], live[LIVE_WATCHERS]
 
 
+cdef const char* container_check(ContainerCore self) except? NULL:
+    """Return a fault, or NULL."""
+    with cython.critical_section(self):
+        container_ready(self)
+        if isinstance(self, ExpiringDictCore):
+            return dict_check(self)
+        if isinstance(self, DelayQueueCore):
+            return delay_queue_check(self)
+    return NULL
+
+
+cdef const char* timer_group_check(TimerGroup self) except? NULL:
+    """Return a fault, or NULL."""
+    cdef const char* fault
+    group_ready(self)
+    lock_with_gil(self.timer.timer)
+    fault = group_check_locked(self.group, self.timer.timer)
+    lock_release(self.timer.timer)
+    return fault
+
+
+cdef const char* loop_timers_check(LoopTimers self) noexcept:
+    """Return a fault, or NULL."""
+    cdef Timer* timer = self.timer
+    cdef int64_t running = 0, offered = 0
+    cdef const char* fault
+    lock_with_gil(timer)
+    fault = list_check(&self.running, &running)
+    if fault is NULL:
+        fault = list_check(&self.offered, &offered)
+    if fault is NULL:
+        # A pass has taken these entries out of the wheel, and has not run them yet.
+        hw_bump(&timer.pending, -(running + offered))
+        timer.expired += running + offered
+        fault = timer_check_locked(timer)
+        hw_bump(&timer.pending, running + offered)
+        timer.expired -= running + offered
+    lock_release(timer)
+    return fault
+
+
+cdef const char* timer_check(Timer* self) noexcept:
+    """Return a fault, or NULL."""
+    cdef const char* fault
+    lock_with_gil(self)
+    fault = timer_check_locked(self)
+    lock_release(self)
+    return fault
+
+
 def debug_check(timer):
     """Raise AssertionError if an invariant of a TimingWheel, timer, group, or container is violated."""
-    cdef Timer* checked
-    cdef Entry* running = NULL
-    cdef Entry* offered = NULL
-    cdef int64_t length = 0, offered_length = 0
     cdef const char* fault = NULL
     debug_only()
     if isinstance(timer, ContainerCore):
-        with cython.critical_section(timer):
-            container_ready(timer)
-            if isinstance(timer, ExpiringDictCore):
-                fault = dict_check(timer)
-            elif isinstance(timer, DelayQueueCore):
-                fault = delay_queue_check(timer)
-        if fault is not NULL:
-            raise AssertionError(fault.decode())
-        return
-    if isinstance(timer, TimerGroup):
-        group_ready(timer)
-        lock_with_gil((<TimerGroup>timer).timer.timer)
-        fault = group_check_locked((<TimerGroup>timer).group, (<TimerGroup>timer).timer.timer)
-        lock_release((<TimerGroup>timer).timer.timer)
-        if fault is not NULL:
-            raise AssertionError(fault.decode())
-        return
-    if isinstance(timer, TimingWheel):
-        timing_wheel_set_up(timer)
-        checked = (<TimingWheel>timer).timer
+        fault = container_check(timer)
+    elif isinstance(timer, TimerGroup):
+        fault = timer_group_check(timer)
     elif isinstance(timer, LoopTimers):
-        checked = (<LoopTimers>timer).timer
-        running = &(<LoopTimers>timer).running
-        offered = &(<LoopTimers>timer).offered
+        fault = loop_timers_check(timer)
+    elif isinstance(timer, TimingWheel):
+        timing_wheel_set_up(timer)
+        fault = timer_check((<TimingWheel>timer).timer)
     else:
         core_set_up(<BaseTimer?>timer)
-        checked = (<BaseTimer>timer).timer
-    lock_with_gil(checked)
-    if running is not NULL:
-        fault = list_check(running, &length)
-        if fault is NULL:
-            fault = list_check(offered, &offered_length)
-        length += offered_length
-        hw_bump(&checked.pending, -length)       # entries that a pass of the loop has taken out and not run yet
-        checked.expired += length
-    if fault is NULL:
-        fault = timer_check_locked(checked)
-    hw_bump(&checked.pending, length)
-    checked.expired -= length
-    lock_release(checked)
+        fault = timer_check((<BaseTimer>timer).timer)
     if fault is not NULL:
         raise AssertionError(fault.decode())
 

@@ -1,4 +1,4 @@
-"""The exceptions of hwheel, besides TypeError, ValueError, and OverflowError."""
+"""The exceptions of hwheel other than TypeError, ValueError, and OverflowError."""
 
 import sys
 

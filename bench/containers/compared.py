@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from lib.figures import Cell, ratios, three
+from lib.figures import Cell, median_and_range, ratios
 
 
 def processor_ns(work: Callable[[], object], count: int) -> float:
@@ -50,6 +50,6 @@ def rows_of(part: dict[str, Any], ours: str, operations: Sequence[str]) -> list[
             if cell is None:
                 row.append("–")
             else:
-                row.append(three(cell.ns if name == ours else ratios(cell, cells[operation, ours])))
+                row.append(median_and_range(cell.ns if name == ours else ratios(cell, cells[operation, ours])))
         rows.append([*row, taken])
     return rows

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from containers.compared import bytes_each, measure_operations, processor_ns, rows_of
 from hwheel import ExpiringDict, ManualTimer
-from lib.figures import show_rows, three
+from lib.figures import median_and_range, show_rows
 from lib.machine import installed, isolated
 from lib.settings import Settings
 
@@ -185,7 +185,10 @@ def show(part: dict[str, Any], console: Console) -> None:
     """Print a table of operations, and one of expiry."""
     title = f"dicts that forget, {part['entries']:,} entries, keys in random order"
     show_rows(title, ["", *OPERATIONS, "bytes an entry"], rows_of(part, Ours.name, OPERATIONS), console)
-    rows = [[name, *(three([one[key] for one in found]) for key in EXPIRY)] for name, found in part["expiry"].items()]
+    rows = [
+        [name, *(median_and_range([one[key] for one in found]) for key in EXPIRY)]
+        for name, found in part["expiry"].items()
+    ]
     show_rows("all of them expire at once, beside a thread that looks", ["", *EXPIRY.values()], rows, console)
     for note in part["left_out"]:
         console.print(note, style="yellow")

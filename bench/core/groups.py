@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from hwheel import ManualTimer
-from lib.figures import show_rows, three
+from lib.figures import median_and_range, show_rows
 from lib.settings import Settings
 
 DELAYS_S = 1000
@@ -102,9 +102,9 @@ def bytes_a_task(timers: int, grouped: bool) -> float:
 
 def show(part: dict[str, Any], console: Console) -> None:
     """Print steps, bytes, and the ratio of bulk move to bulk cancel in the same rounds."""
-    rows: list[list[object]] = [[name, three(ns)] for name, ns in part["ns"].items()]
+    rows: list[list[object]] = [[name, median_and_range(ns)] for name, ns in part["ns"].items()]
     rows += [[f"{name}: bytes", count] for name, count in part["bytes"].items()]
     pairs = zip(part["ns"]["batch: reschedule, random order"], part["ns"]["batch: cancel, random order"], strict=True)
-    rows.append(["batch: a move, times a cancel", three([moved / cancelled for moved, cancelled in pairs])])
+    rows.append(["batch: a move, times a cancel", median_and_range([moved / cancelled for moved, cancelled in pairs])])
     title = f"groups, and timers that are moved at once, {part['timers']:,} of each"
     show_rows(title, ["step", "ns a timer"], rows, console)

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from core.operations import cells_of
-from lib.figures import Cell, ratios, show_rows, three
+from lib.figures import Cell, median_and_range, ratios, show_rows
 
 PAIR = "add + cancel"
 PEERS = ("asyncio", "uvloop", "heapq", "sortedcontainers")
@@ -43,11 +43,13 @@ def headline_size(cells: dict[tuple[str, str, int], Cell]) -> int:
 def of_pairs(fair: dict[Any, Cell], usual: dict[Any, Cell], size: int) -> Iterator[list[object]]:
     yield [
         f"{PAIR}, {size:,} pending: {OURS}, ns",
-        *(three(cells[PAIR, OURS, size].ns) for cells in (fair, usual)),
+        *(median_and_range(cells[PAIR, OURS, size].ns) for cells in (fair, usual)),
     ]
     for name in PEERS:
         if (PAIR, name, size) in fair:
-            pairs = (three(ratios(cells[PAIR, name, size], cells[PAIR, OURS, size])) for cells in (fair, usual))
+            pairs = (
+                median_and_range(ratios(cells[PAIR, name, size], cells[PAIR, OURS, size])) for cells in (fair, usual)
+            )
             yield [f"  {name}, times that", *pairs]
 
 
@@ -59,7 +61,10 @@ def of_others(fair: dict[Any, Cell], usual: dict[Any, Cell], size: int) -> Itera
         *((operation, "hwheel bulk") for operation in ("bulk add", "bulk cancel", "bulk expire")),
     ):
         of_both = [cells.get((operation, name, size)) for cells in (fair, usual)]
-        yield [f"{operation}, {size:,} timers: {OURS}, ns", *(three(cell.ns) if cell else "–" for cell in of_both)]
+        yield [
+            f"{operation}, {size:,} timers: {OURS}, ns",
+            *(median_and_range(cell.ns) if cell else "–" for cell in of_both),
+        ]
 
 
 def of_memory(part: list[dict[str, Any]]) -> Iterator[list[object]]:

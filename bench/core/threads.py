@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from hwheel import SystemTimer
-from lib.figures import show_rows, three
+from lib.figures import median_and_range, show_rows
 from lib.settings import Settings
 
 THREADS = 2
@@ -107,5 +107,7 @@ def show(part: dict[str, Any], console: Console) -> None:
     gil = "with" if part["gil"] else "without"
     title = f"{part['threads']} threads, {gil} a GIL, {part['pairs']:,} pairs of add and cancel each"
     headers = ["", "ns a pair, one thread", f"{part['threads']} threads do, times one"]
-    rows = [[name, three(row["alone_ns"]), three(row["times"])] for name, row in part["rows"].items()]
+    rows = [
+        [name, median_and_range(row["alone_ns"]), median_and_range(row["times"])] for name, row in part["rows"].items()
+    ]
     show_rows(title, headers, rows, console)

@@ -11,7 +11,7 @@ from core.lives import RANGE_MS, BulkLife, SingleLife, inputs_of
 from hwheel import SystemTimer
 from implementations.base import Implementation
 from implementations.wheel import WheelBulk, WheelTasks
-from lib.figures import quantile, show_rows, three
+from lib.figures import median_and_range, quantile, show_rows
 from lib.settings import Settings
 
 SIZES = (4, 8, 16, 20, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -80,11 +80,11 @@ def show(part: list[dict[str, Any]], console: Console) -> None:
             row["wheel_size"],
             row["levels"],
             row["moves_a_timer"],
-            three(row["bulk_expire_ns"]),
-            three(row["expire_ns"]),
-            three(row["add_cancel_ns"]),
+            median_and_range(row["bulk_expire_ns"]),
+            median_and_range(row["expire_ns"]),
+            median_and_range(row["add_cancel_ns"]),
             row["wheel_bytes"] / 1024,
-            three(row["pause_us"]),
+            median_and_range(row["pause_us"]),
         ]
         for row in part
     ]

@@ -64,7 +64,7 @@ class Asyncio(Loop):
         self.loop.time = lambda: end
 
 
-WHEN, CALLBACK, ARGUMENT = 0, 2, 3
+CALLBACK, ARGUMENT = 2, 3  # positions in an entry of the heap
 
 
 class Heap(Implementation):

@@ -65,7 +65,7 @@ def text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def three(values: Sequence[float]) -> str:
+def median_and_range(values: Sequence[float]) -> str:
     """Format median (minimum–maximum)."""
     return f"{figure(median(values))} ({figure(min(values))}–{figure(max(values))})"
 

@@ -28,8 +28,7 @@ import pyarrow.parquet as pq
 sys.path.extend(map(str, Path(__file__).parents[:2]))
 
 from hwheel.spark import hold_until_due
-from hwheel.spark.deliver.pending import messages as pending_messages
-from hwheel.spark.deliver.pending import rows_held
+from hwheel.spark.deliver.pending import matching_rows, rows_held
 from hwheel.spark.session.local import make_session
 from job import NAMES, SETTINGS, START_MS, Job
 from lib.machine import load_average, machine
@@ -191,7 +190,7 @@ def asked(place: Path) -> dict[str, object]:
     held = rows_held(spark, checkpoint)
     rows_s = time.perf_counter() - begun
     begun = time.perf_counter()
-    one = pending_messages(spark, checkpoint, id="m000000500000", most=1)
+    one = matching_rows(spark, checkpoint, id="m000000500000", most=1)
     one_s = time.perf_counter() - begun
     spark.stop()
     return {"held": held, "s": round(rows_s, 1), "one by its id": len(one), "s of it": round(one_s, 1)} | looks.found()

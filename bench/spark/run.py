@@ -21,7 +21,7 @@ sys.path.extend(map(str, Path(__file__).parents[:2]))
 from by_id import by_id
 from costs import WHEEL_SIZES, cascade, emission, month, parts, yardsticks
 from hwheel.spark import hold_until_due
-from hwheel.spark.deliver.pending import indexes, state
+from hwheel.spark.deliver.pending import indexes, state_variable
 from hwheel.spark.session.local import make_session
 from job import NAMES, PAYLOAD, SETTINGS, Job
 from lag import SETTINGS as LAGS
@@ -81,7 +81,9 @@ def emitted(count: int, seconds: float) -> dict[str, object]:
 
 def state_size(spark: SparkSession, checkpoint: str, pending: int) -> dict[str, float]:
     """Return the bytes of a message in chunks and index, and its overhead."""
-    chunks = state(spark, checkpoint, "buckets").agg(F.sum(F.length("user_map_value.rows")), F.count("*")).first()
+    chunks = (
+        state_variable(spark, checkpoint, "buckets").agg(F.sum(F.length("user_map_value.rows")), F.count("*")).first()
+    )
     assert chunks is not None
     index = sum(len(one.to_json()) for one in indexes(spark, checkpoint))
     own = len("m000000000000") + len("user-000000") + len(PAYLOAD) + 8

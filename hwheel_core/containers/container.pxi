@@ -185,7 +185,7 @@ cdef class ContainerAlarm(TimerTask):
             timer = <Timer*>self.task.owner
             if timer is not NULL:
                 lock_with_gil(timer)
-                alarm_has_run_locked(timer)
+                alarm_uncount_locked(timer)
                 lock_release(timer)
 
 

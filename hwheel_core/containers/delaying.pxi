@@ -142,35 +142,42 @@ cdef object items_unlink(DelayQueueCore self, DelayKey key):
 # --- put and reset ---------------------------------------------------------------------------------------------------
 
 
+cdef bint items_admit(DelayQueueCore self, DelayKey key, bint is_new) except -1:
+    """Return False if a new key finds no room, or an existing one has left the queue."""
+    if not is_new:
+        return key.queue == <uintptr_t><void*>self
+    if self.shut:
+        raise self.errors[QUEUE_SHUT_DOWN]("the queue is shut down")
+    return self.pending < self.max_entries
+
+
+cdef bint items_reserve(DelayQueueCore self, Deadline* deadline, Bucket** bucket_out) except -1:
+    """Find the bucket for a deadline, NULL if it is due, and set the alarm. Return False if foreign code may have run."""
+    cdef int64_t at_ms
+    deadline_set_or_raise(deadline, self.timer.timer)
+    container_reserve(self, &deadline.now, deadline.expiration_ms, bucket_out, &at_ms)
+    if bucket_out[0] is NULL:
+        return not items_advance(self, &deadline.now)       # a due item goes behind all items that are due already
+    if self.getters and not container_is_armed(self, at_ms):
+        container_arm(self, at_ms)
+        return False
+    return True
+
+
 cdef bint items_place(DelayQueueCore self, DelayKey key, const Instant* delay, bint is_new) except -1:
     """Add a new key, or move an existing one. Return False if a new one finds no room, or an existing one has left the queue."""
-    cdef Timer* timer
     cdef Deadline deadline
-    cdef int64_t at_ms
     cdef Bucket* bucket = NULL
     deadline.delay = delay[0]
     while True:
         container_ready(self)
-        timer = self.timer.timer
-        if hw_peek(&timer.closed):
+        if hw_peek(&self.timer.timer.closed):
             raise TimerClosed("the timer is closed")
-        timer_read_clock(timer, &deadline.now)
-        if not is_new:
-            if key.queue != <uintptr_t><void*>self:
-                return False
-        elif self.shut:
-            raise self.errors[QUEUE_SHUT_DOWN]("the queue is shut down")
-        elif self.pending >= self.max_entries:
+        timer_read_clock(self.timer.timer, &deadline.now)
+        if not items_admit(self, key, is_new):
             return False
-        deadline_set_or_raise(&deadline, timer)
-        container_reserve(self, &deadline.now, deadline.expiration_ms, &bucket, &at_ms)
-        if bucket is NULL:
-            if items_advance(self, &deadline.now):   # a due item goes behind all items that are due already
-                continue
-        elif self.getters and not container_is_armed(self, at_ms):
-            container_arm(self, at_ms)
-            continue
-        break
+        if items_reserve(self, &deadline, &bucket):
+            break
     # No foreign code runs from here to the end.
     if is_new:
         Py_INCREF(key)                  # the queue's reference; dropped by items_unlink

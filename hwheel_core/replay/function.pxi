@@ -4,6 +4,18 @@ cdef ReplayColumn replay_column(Int64Buffer buffer) noexcept:
     return ReplayColumn(buffer.data, buffer.stride)
 
 
+cdef bint replay_raise_if_failed(const Replay* self, ReplayStatus status, int64_t row) except False:
+    if status == REPLAY_NO_MEMORY:
+        raise MemoryError
+    if status == REPLAY_UNSORTED:
+        raise ValueError(f"starts_ms is not ascending at row {row}")
+    if status == REPLAY_BAD_ORDER:
+        raise ValueError(f"end_order[{self.ended}] is not a row, or not in order of ends_ms")
+    if status == REPLAY_OVERFLOW:
+        raise OverflowError(f"the times of row {row} do not fit into 64 bits of milliseconds")
+    return True
+
+
 def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_end=None):
     """Replay a log of timers on a wheel in virtual time.
 
@@ -62,14 +74,7 @@ def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_e
             self.at_ms = <int64_t*>at_ms.data.as_longlongs
             if replay_init(self, count, tick, <int32_t>size, first_ms):
                 status = replay_run(self, &log, first_ms, never, &row)
-        if status == REPLAY_NO_MEMORY:
-            raise MemoryError
-        if status == REPLAY_UNSORTED:
-            raise ValueError(f"starts_ms is not ascending at row {row}")
-        if status == REPLAY_BAD_ORDER:
-            raise ValueError(f"end_order[{self.ended}] is not a row, or not in order of ends_ms")
-        if status == REPLAY_OVERFLOW:
-            raise OverflowError(f"the times of row {row} do not fit into 64 bits of milliseconds")
+        replay_raise_if_failed(self, status, row)
         return outcomes, at_ms, (self.fired, self.wakeups, self.wheel.cascaded, self.peak, self.wheel.level_count,
                                  lateness_histogram(&self.lateness))
     finally:

@@ -182,7 +182,7 @@ cdef object periodic_delay(Timer* timer, PeriodicTask self, Deadline* deadline):
 
 
 cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
-    """Add a task for its next run. Return False if it was cancelled or the timer closed meanwhile.
+    """Add a task for its next run. Return False if it was cancelled or the timer closed in the meantime.
 
     A run that takes longer than the interval misses ticks of the grid: "skip" continues at the next tick in the future, "burst"
     makes up for each one, "delay" waits a whole interval from now.

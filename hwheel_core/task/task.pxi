@@ -206,7 +206,7 @@ cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
     return entry
 
 
-cdef inline void alarm_has_run_locked(Timer* self) noexcept nogil:
+cdef inline void alarm_uncount_locked(Timer* self) noexcept nogil:
     """Count an alarm that has run."""
     if self.alarms_running > 0:                # 0 if the alarm was taken before a fork
         self.alarms_running -= 1
@@ -221,7 +221,7 @@ cdef bint task_put_back_locked(Timer* self, Task* task) noexcept nogil:
     hw_bump(&self.pending, 1)
     self.expired -= 1
     if task_flags(task) & TASK_ALARM:
-        alarm_has_run_locked(self)
+        alarm_uncount_locked(self)
     list_push(&self.ready, &task.entry)
     if task_flags(task) & TASK_MEMBER:
         group_join_locked(task)

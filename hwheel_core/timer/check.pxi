@@ -158,7 +158,7 @@ cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
 
 
 cdef const char* group_check_locked(const Group* self, const Timer* timer) noexcept nogil:
-    """What is wrong with a group of this timer, or NULL."""
+    """Return the fault of a group of this timer, or NULL."""
     cdef const Member* member = self.members.next
     cdef const Task* task
     cdef int64_t count = 0, number = 0

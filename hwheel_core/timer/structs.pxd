@@ -21,8 +21,8 @@
 #
 # Without a GIL, an added task may wait in an inbox, which has a lock of its own: see inbox.pxi.
 #
-# Order of acquisition, as in docs/locks.md: registry, turnstile, lock, locks of inboxes, orphans. A thread holds at most a turnstile and its lock,
-# or a lock and the locks of its inboxes. Only the fork handlers hold all of them.
+# Order of acquisition, as in docs/locks.md: registry, turnstile, lock, locks of inboxes, orphans. A thread holds at most a
+# turnstile and its lock, or a lock and the locks of its inboxes. Only the fork handlers hold all of them.
 #
 # Rules under `lock`:
 #   - No Python code, no callback, no reference count that reaches zero, no allocation, no free, no wait. Allocate before taking

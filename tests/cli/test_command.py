@@ -18,10 +18,6 @@ from programs import output_of
 WITHOUT_RICH = "import sys; sys.modules['rich'] = None; from hwheel.__main__ import main; sys.exit(main())"
 
 
-def run(*arguments, cwd):
-    return subprocess.run([sys.executable, "-P", *arguments], capture_output=True, text=True, cwd=cwd, timeout=60)
-
-
 def refused(capsys, *arguments):
     """Return the one line on standard error of a command that fails."""
     try:
@@ -36,9 +32,7 @@ def refused(capsys, *arguments):
 
 
 def test_the_version_names_the_build_and_the_interpreter(tmp_path):
-    done = run("-m", "hwheel", "--version", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    version, core, python = done.stdout.splitlines()
+    version, core, python = output_of("-m", "hwheel", "--version", cwd=tmp_path).splitlines()
     assert version == f"hwheel {hwheel.__version__}"
     kind = "debug" if hwheel_core.DEBUG else "release"
     assert re.fullmatch(rf"core: {kind} build, \w.* with -O2 -pthread.*, Cython 3\.\d+\.\d+", core)
@@ -63,9 +57,7 @@ def test_without_a_command_help_goes_to_stderr_with_status_2(capsys):
 
 
 def test_without_rich_trace_json_works(tmp_path):
-    done = run("-c", WITHOUT_RICH, "trace", "--json", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(json.loads(done.stdout)["steps"]) == 19
+    assert len(json.loads(output_of("-c", WITHOUT_RICH, "trace", "--json", cwd=tmp_path))["steps"]) == 19
 
 
 @pytest.mark.parametrize(
@@ -138,7 +130,7 @@ def test_a_bad_option_is_one_line_and_status_2(arguments, text, capsys):
 
 
 @pytest.mark.parametrize("verbose", [False, True])
-def test_an_unexpected_error_is_two_lines_without_a_traceback(verbose, capsys, monkeypatch):
+def test_only_verbose_shows_the_traceback_of_an_unexpected_error(verbose, capsys, monkeypatch):
     def fail(options):
         raise RuntimeError("the reason\nin full\n\nand a dump")
 
@@ -150,6 +142,6 @@ def test_an_unexpected_error_is_two_lines_without_a_traceback(verbose, capsys, m
     assert ("Traceback" in done.err) == verbose and (len(lines) > 2) == verbose and done.out == ""
 
 
-def test_run_by_its_path_it_imports_the_standard_library():
+def test_running_main_by_path_does_not_shadow_the_standard_library():
     path = Path(hwheel.__file__).with_name("__main__.py")
     assert hwheel.__version__ in output_of(str(path), "--version")

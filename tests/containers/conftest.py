@@ -26,7 +26,7 @@ def timer(request):
 def make(timer):
     """make(ttl, **options): an ExpiringDict on the ManualTimer, whose invariants a debug build checks at the end."""
     made = []
-    usual = [timer]
+    usual = [timer]  # a list, so that teardown can drop the last reference before the leak check
 
     def make_dict(ttl=10, **options):
         made.append(hwheel.ExpiringDict(ttl, timer=options.pop("timer", usual[0]), **options))

@@ -12,7 +12,7 @@ import pytest
 
 from hwheel.spark.deliver.checkpoint import MESSAGES
 from hwheel.spark.deliver.delivery import start_delivery
-from hwheel.spark.deliver.pending import messages
+from hwheel.spark.deliver.pending import matching_rows
 from hwheel.spark.deliver.settings import DeliverySettings, Places, WheelOptions
 from hwheel.spark.deliver.sink import TopicSink
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic
@@ -157,7 +157,7 @@ def test_records_with_headers_and_binary_values(broker, spark, deliver, read, tm
         ]
     )
     wait_for((tmp_path / "state" / MESSAGES / "commits" / "0").exists, delivery)
-    (far,) = messages(spark, str(tmp_path / "state" / MESSAGES), "far")
+    (far,) = matching_rows(spark, str(tmp_path / "state" / MESSAGES), "far")
     assert (far["key"], far["payload"]) == ("\\xff\0k", ["\\xfe later"])
 
 
@@ -180,7 +180,7 @@ def test_replace_header(broker, spark, deliver, read, tmp_path):
     delivery = deliver(source, to, dead, kafka, replace(WHEEL, source="a topic with headers", by_id=True))
     (out,) = read(to).until(lambda found: len(found) >= 1, failing(delivery))
     (malformed,) = read(dead).until(lambda found: len(found) >= 1, failing(delivery))
-    held = messages(spark, str(tmp_path / "state" / MESSAGES), "m1")
+    held = matching_rows(spark, str(tmp_path / "state" / MESSAGES), "m1")
     assert (out.key(), out.value(), headers_of(out)["due"]) == (b"k", b"the last word", str(now_ms + 2000))
     assert "replace" not in headers_of(out)
     assert (malformed.value(), headers_of(malformed)["reason"]) == (b"neither", "replace is neither true nor false")

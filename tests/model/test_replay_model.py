@@ -1,8 +1,6 @@
 """Replays compared with a ManualTimer that runs the same log."""
 
 import numpy as np
-import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,40 +58,6 @@ def test_one_timeout_for_all_timers():
     assert log.replay().outcomes.tolist() == [CANCELLED, CANCELLED]
     shorter = log.replay(timeout_ms=400)
     assert (shorter.outcomes.tolist(), shorter.at_ms.tolist()) == ([FIRED, FIRED], [400, 410])
-
-
-def test_arrow_nulls_mean_never_cancelled():
-    log = Log(pa.array([0, 0]), pa.array([5, 5]), pa.array([3, None]))
-    assert log.replay().at_ms.tolist() == [3, 5]
-
-
-@pytest.mark.parametrize(
-    ("starts", "timeouts", "ends", "error", "text"),
-    [
-        ([0], [1, 2], [3], ValueError, "the same length"),
-        ([5, -1], [1, 1], [NEVER] * 2, ValueError, r"starts_ms\[1\] is negative"),
-        ([0.5], [1], [NEVER], TypeError, "integers"),
-        ([[0]], [1], [NEVER], TypeError, "one column"),
-        (pa.array([None, 1]), [1, 1], [NEVER] * 2, ValueError, "starts_ms has nulls"),
-    ],
-)
-def test_invalid_columns(starts, timeouts, ends, error, text):
-    with pytest.raises(error, match=text):
-        Log(starts, timeouts, ends)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        ({"tick_ms": 0}, ValueError, "tick_ms must be at least 1"),
-        ({"wheel_size": 1}, ValueError, "wheel_size must be from 2"),
-        ({"tick_ms": True}, TypeError, "tick_ms must be an int"),
-        ({"timeout_ms": 2**63 - 1}, OverflowError, "row 1 do not fit"),
-    ],
-)
-def test_invalid_settings(arguments, error, text):
-    with pytest.raises(error, match=text):
-        Log([0, 1], [1, 1], [NEVER] * 2).replay(**arguments)
 
 
 def test_many_rows_in_any_order():

@@ -124,7 +124,7 @@ def test_measures_without_matplotlib(tmp_path):
 
 def test_different_work_is_found(bench_on_path):
     from core.lives import BulkLife, SingleLife, WrongWork
-    from core.operations import take_turn
+    from core.operations import Trial, run_trial
     from implementations.standard import Heap
 
     class Forgetful(Heap):
@@ -142,7 +142,7 @@ def test_different_work_is_found(bench_on_path):
 
     for make, life in ((Forgetful, SingleLife), (Hasty, SingleLife), (Disorderly, BulkLife)):
         with pytest.raises(WrongWork):
-            take_turn((make, life, 100, False))
+            run_trial(Trial(make, life, 100, collector=False))
 
 
 def test_a_server_on_each_loop_answers_all_its_requests():

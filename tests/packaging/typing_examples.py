@@ -89,7 +89,7 @@ def look(wheel: TimingWheel) -> int | None:
     return wheel.next_expiration_ms
 
 
-def test_in_virtual_time() -> None:
+def virtual_time() -> None:
     timer = ManualTimer(on_error="raise")
     task = timer.call_later(30, print, "half a minute")
     timer.advance(29.999)

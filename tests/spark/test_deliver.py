@@ -18,7 +18,7 @@ from hwheel.spark.deliver.checkpoint import MESSAGES
 from hwheel.spark.deliver.delivery import STARTS, Delivery, QueryRun
 from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.failures import WORKER_KILLED, WORKER_LATE
-from hwheel.spark.deliver.pending import EDGES_MS, LATER, histogram, messages, rows_held
+from hwheel.spark.deliver.pending import EDGES_MS, LATER, histogram, matching_rows, rows_held
 from hwheel.spark.deliver.settings import DeliverySettings, Places
 from hwheel.spark.deliver.sink import BatchNotWrittenError, DirectorySink
 from hwheel.spark.deliver.source import SCHEMA, Source
@@ -82,9 +82,9 @@ def test_parquet_delivery_and_its_counts(spark, deliveries, tmp_path, capsys):
     assert {name: count for name, count in by_due.items() if count} == {"within an hour": 19, "later": 1}
     far3 = {"id": "far3", "key": "k", "due": now_ms + 3_000_003, "payload": ["payload 3"], "cancelled": False}
     far3["tick"] = -(-far3["due"] // 1000) * 1000
-    assert messages(spark, checkpoint, "far3") == [far3] * 2
-    assert [row["cancelled"] for row in messages(spark, checkpoint, "far7")] == [False, False, True]
-    assert messages(spark, checkpoint, "unknown") == []
+    assert matching_rows(spark, checkpoint, "far3") == [far3] * 2
+    assert [row["cancelled"] for row in matching_rows(spark, checkpoint, "far7")] == [False, False, True]
+    assert matching_rows(spark, checkpoint, "unknown") == []
     assert delivery.error() is None
     delivery.stop()
 

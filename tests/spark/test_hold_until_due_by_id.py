@@ -5,7 +5,7 @@ from collections import Counter
 
 from clocked_query import SCHEMA, ClockedQuery
 from hwheel.spark import dead_letters, hold_until_due
-from hwheel.spark.deliver.pending import histogram, messages
+from hwheel.spark.deliver.pending import histogram, matching_rows
 from shard_model import PlainModel, Record
 
 START_MS = 1_795_176_000_000
@@ -47,7 +47,7 @@ def history(chance, batches):
 
 def held_messages(spark, checkpoint):
     """Return (id, key, due) of the messages that will go out, as `hwheel pending` shows them."""
-    rows = messages(spark, checkpoint)
+    rows = matching_rows(spark, checkpoint)
     cancelled = {(row["id"], row["key"], row["tick"]) for row in rows if row["cancelled"]}
     return {
         (row["id"], row["key"], row["due"]) for row in rows if (row["id"], row["key"], row["tick"]) not in cancelled

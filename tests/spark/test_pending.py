@@ -16,7 +16,7 @@ from hwheel.cli.deliver.counts import Counts
 from hwheel.cli.main import main
 from hwheel.cli.pending import due_before_ms, show_histogram, show_messages, watch
 from hwheel.spark import hold_until_due
-from hwheel.spark.deliver.pending import histogram, messages, rows_held
+from hwheel.spark.deliver.pending import histogram, matching_rows, rows_held
 from hwheel.spark.deliver.source import SCHEMA
 from hwheel.spark.session import local
 from hwheel.spark.shard import state
@@ -50,7 +50,7 @@ def held_directory(spark, tmp_path_factory):
 
 def test_checkpoint_path_with_special_characters(spark, held_directory):
     assert rows_held(spark, str(held_directory)) == 1
-    assert [row["id"] for row in messages(spark, str(held_directory), "m1")] == ["m1"]
+    assert [row["id"] for row in matching_rows(spark, str(held_directory), "m1")] == ["m1"]
     assert sum(histogram(spark, str(held_directory), 0).values()) == 1
 
 
@@ -62,7 +62,7 @@ def test_one_column_as_both_key_and_id_or_due(spark, tmp_path, key):
     checkpoint = hold_one_batch(spark, tmp_path, rows, schema, id="name", key=key, due="due")
     counts = histogram(spark, checkpoint, far_ms)
     assert {name: count for name, count in counts.items() if count} == {"due already": 1, "within a minute": 1}
-    (row,) = messages(spark, checkpoint, "b")
+    (row,) = matching_rows(spark, checkpoint, "b")
     shown = {"id": "b", "key": "b" if key == "name" else str(far_ms + 1), "due": far_ms + 1, "payload": ["p", "q"]}
     assert {name: row[name] for name in shown} == shown and not row["cancelled"]
 
@@ -93,36 +93,36 @@ def test_histogram_counts_messages_that_will_go_out(spark, binary_ids):
 
 def test_messages_by_binary_id_and_key(spark, binary_ids):
     checkpoint, far_ms = binary_ids
-    found = [(row["key"], row["cancelled"]) for row in messages(spark, checkpoint, "x")]
+    found = [(row["key"], row["cancelled"]) for row in matching_rows(spark, checkpoint, "x")]
     expected = [("al", False)] * 2 + [("bob", False), ("bob", True)] + [(None, False)] * 2
     assert sorted(found, key=str) == sorted(expected, key=str)
-    assert [row["key"] for row in messages(spark, checkpoint, "\\xff")] == ["\\xfe"] * 2
+    assert [row["key"] for row in matching_rows(spark, checkpoint, "\\xff")] == ["\\xfe"] * 2
     # As the command line passes the byte.
-    assert [row["key"] for row in messages(spark, checkpoint, os.fsdecode(b"\xff"))] == ["\\xfe"]
-    of_bob = messages(spark, checkpoint, key="bob")
+    assert [row["key"] for row in matching_rows(spark, checkpoint, os.fsdecode(b"\xff"))] == ["\\xfe"]
+    of_bob = matching_rows(spark, checkpoint, key="bob")
     assert [(row["id"], row["cancelled"]) for row in of_bob] == [("x", False), ("x", True)]
     # A message and its cancel are shown together, wherever in the tick they are due.
-    before = messages(spark, checkpoint, key="\\xfe", before_ms=far_ms)
+    before = matching_rows(spark, checkpoint, key="\\xfe", before_ms=far_ms)
     assert [(row["id"], row["due"] - far_ms, row["cancelled"]) for row in before] == [
         ("gone", 0, False),
         ("gone", -1, True),
     ]
-    every = messages(spark, checkpoint, key="\\xfe")
+    every = matching_rows(spark, checkpoint, key="\\xfe")
     assert every[:2] == before and len(every) == 4
-    assert messages(spark, checkpoint, key="\\xfe", most=3) == every[:3]
-    assert messages(spark, checkpoint, "x", "\\xfe") == messages(spark, checkpoint, key="unknown") == []
+    assert matching_rows(spark, checkpoint, key="\\xfe", most=3) == every[:3]
+    assert matching_rows(spark, checkpoint, "x", "\\xfe") == matching_rows(spark, checkpoint, key="unknown") == []
 
 
 def test_status_is_1_if_no_message_will_go_out(spark, binary_ids, capsys):
     checkpoint, _ = binary_ids
     options = SimpleNamespace(id="?", key=None, json=False, most=100, prog="hwheel pending")
-    of_x = messages(spark, checkpoint, "x")
+    of_x = matching_rows(spark, checkpoint, "x")
     assert show_messages(of_x, options) == 0
     assert show_messages([row for row in of_x if row["key"] == "bob"], options) == 1
-    assert show_messages(messages(spark, checkpoint, "gone"), options) == 1
+    assert show_messages(matching_rows(spark, checkpoint, "gone"), options) == 1
     assert capsys.readouterr().out.count("cancel x  key bob") == 2
     options.most = 3
-    assert show_messages(messages(spark, checkpoint, key="\\xfe", most=4), options) == 0
+    assert show_messages(matching_rows(spark, checkpoint, key="\\xfe", most=4), options) == 0
     shown = capsys.readouterr()
     assert shown.out.count("\n") == 3 and shown.err == "hwheel pending: there are more; --most N shows more\n"
 

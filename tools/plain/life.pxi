@@ -44,7 +44,7 @@ cdef extern from "plain.h" nogil:
     int64_t model_earliest(const Model*)
 
 cdef public int64_t life_operations = 0         # of the present input
-cdef public int planted_fault = 0               # the fault of faults.py that is active; 0: none
+cdef public int planted_fault = 0               # the fault of plain_faults.py that is active; 0: none
 
 cdef enum:
     HOLDERS = 3

@@ -4,7 +4,7 @@
  *   plain random FAULT SEED COUNT     the same on COUNT random inputs
  *   plain threads SECONDS SEED        threads over two timers, for a sanitizer to watch
  *
- * FAULT is the number of a planted fault of faults.py; 0 is none. Compiled with LIBFUZZER, it has libFuzzer's entry points
+ * FAULT is the number of a planted fault of plain_faults.py; 0 is none. Compiled with LIBFUZZER, it has libFuzzer's entry points
  * in place of main(). */
 #include "plain_core.c"
 #include <inttypes.h>

@@ -1,3 +1,3 @@
-/* Headers that the driver needs beside those of the core. */
+/* Headers of the driver: the core's and the model's. */
 #include "native.h"
 #include "model.h"

@@ -98,11 +98,11 @@ def state_place(spark: "SparkSession", checkpoint: str) -> str:
 
 def show(spark: "SparkSession", place: str, options: argparse.Namespace, every_s: float | None) -> int:
     """Show messages or counts. Return the exit status."""
-    from hwheel.spark.deliver.pending import histogram, messages
+    from hwheel.spark.deliver.pending import histogram, matching_rows
 
     if options.id is not None or options.key is not None:
         before_ms = due_before_ms(options.due_before, now_ms())
-        return show_messages(messages(spark, place, options.id, options.key, before_ms, options.most + 1), options)
+        return show_messages(matching_rows(spark, place, options.id, options.key, before_ms, options.most + 1), options)
 
     def count() -> None:
         at_ms = now_ms()

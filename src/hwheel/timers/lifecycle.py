@@ -23,10 +23,10 @@ def follow_process(follower: Any) -> None:
     number = next(_numbers)
     forget = _followers.pop  # bound now, because a module's names may be gone at exit
 
-    def is_gone(_: Any) -> None:
+    def on_gone(_: Any) -> None:
         forget(number, None)
 
-    _followers[number] = weakref.ref(follower, is_gone)
+    _followers[number] = weakref.ref(follower, on_gone)
 
 
 def followers() -> list[Any]:

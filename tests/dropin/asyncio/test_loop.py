@@ -13,12 +13,22 @@ import pytest
 
 import hwheel.asyncio
 from hwheel.asyncio import EventLoop, wheel_loop
+from programs import output_of
 from sampling import seeded_random
 from systems import CLASSES_ARE_IMMORTAL
 
 
 def nothing(*args):
     pass
+
+
+def test_import_does_not_load_the_policy():
+    output_of("-W", "error", "-c", "import hwheel.asyncio, sys; assert 'hwheel.asyncio.policy' not in sys.modules")
+
+
+def test_unknown_attribute_of_the_package():
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        hwheel.asyncio.nothing  # noqa: B018
 
 
 def run_until(loop, ran, count):

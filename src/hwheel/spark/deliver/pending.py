@@ -33,10 +33,15 @@ EDGES_MS = {
 }
 LATER = "later"
 
+# Temporary directories with a link to a checkpoint, by checkpoint path.
+LINKS: dict[str, TemporaryDirectory[str]] = {}
+
 
 @dataclass(frozen=True)
 class Decoder:
-    """Decode the chunks of buckets inside mapInArrow. Ids and keys become bytes, which are equal only if they are.
+    """Decode the chunks of buckets inside mapInArrow.
+
+    Encode ids and keys as bytes. Different ids or keys never have equal bytes.
 
     Args:
         payload: Columns of the message to add as text, with the names p0, p1, ...
@@ -82,10 +87,7 @@ def shown(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-links: dict[str, TemporaryDirectory[str]] = {}  # directories with a link to a checkpoint, by its path
-
-
-def readable(spark: SparkSession, checkpoint: str) -> str:
+def readable_path(spark: SparkSession, checkpoint: str) -> str:
     """Return a path at which Spark's state reader finds a checkpoint.
 
     The reader takes an encoded URL for a path. So a local checkpoint whose URL has %20 or the like gets a link.
@@ -94,30 +96,33 @@ def readable(spark: SparkSession, checkpoint: str) -> str:
     place = directory.local_path
     if place is None or directory.encoded_url == directory.url:
         return checkpoint
-    if place not in links:
-        links[place] = TemporaryDirectory(prefix="hwheel-")
-        os.symlink(place, f"{links[place].name}/checkpoint")
-    return f"{links[place].name}/checkpoint"
+    if place not in LINKS:
+        LINKS[place] = TemporaryDirectory(prefix="hwheel-")
+        os.symlink(place, f"{LINKS[place].name}/checkpoint")
+    return f"{LINKS[place].name}/checkpoint"
 
 
-def state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
+def state_variable(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
     """Return a state variable of the query, as of its last committed batch."""
     _ = spark.streams  # starts the coordinator of state stores; Spark 4.1 needs it here, but does not start it
-    return spark.read.format("statestore").option("stateVarName", variable).load(readable(spark, checkpoint))
+    return spark.read.format("statestore").option("stateVarName", variable).load(readable_path(spark, checkpoint))
 
 
 def indexes(spark: SparkSession, checkpoint: str) -> list[ShardIndex]:
     """Return the indexes of all shards that have state."""
-    return [ShardIndex.from_json(row.json) for row in state(spark, checkpoint, "index").select("value.json").collect()]
+    return [
+        ShardIndex.from_json(row.json)
+        for row in state_variable(spark, checkpoint, "index").select("value.json").collect()
+    ]
 
 
 def rows_held(spark: SparkSession, checkpoint: str) -> int:
-    """Count the rows in buckets: messages, and duplicates and cancels that have not met them yet. Reads no bucket."""
+    """Count all stored rows: messages, duplicates, and cancels. Reads no bucket."""
     return sum(entry.rows for index in indexes(spark, checkpoint) for entry in index.buckets.values())
 
 
 def rows_by_due(spark: SparkSession, checkpoint: str, now_ms: int) -> dict[str, int]:
-    """Count the same rows by the time until their bucket expires. Reads no bucket."""
+    """Count all stored rows by the time until their bucket expires. Reads no bucket."""
     counts = dict.fromkeys([*EDGES_MS, LATER], 0)
     edges = [*EDGES_MS.values()]
     for index in indexes(spark, checkpoint):
@@ -133,12 +138,12 @@ def records(spark: SparkSession, checkpoint: str, payload: tuple[str, ...] = ())
         return None
     index = found[0]  # all shards have the same schema, tick, and names
     decoder = Decoder(bytes(index.arrow_schema.serialize()), index.placement.tick_ms, index.names, payload)
-    chunks = state(spark, checkpoint, "buckets").select(F.col("user_map_value.rows").alias("rows"))
+    chunks = state_variable(spark, checkpoint, "buckets").select(F.col("user_map_value.rows").alias("rows"))
     return chunks.mapInArrow(decoder, ", ".join([DECODED, *[f"p{number} string" for number in range(len(payload))]]))
 
 
 def without_replaced(rows: DataFrame) -> DataFrame:
-    """Remove the rows that a later replacement makes irrelevant: replaced messages, and cancels before it."""
+    """Remove messages that a later message with the same id replaces, and the cancels before it."""
     together = Window.partitionBy(*IDENTITY)
     replacing = F.max(F.when(F.col("by_id") & ~F.col("cancelled"), F.col("sequence"))).over(together)
     cancel = F.max(F.when(F.col("cancelled"), F.col("sequence"))).over(together)
@@ -163,15 +168,15 @@ def histogram(spark: SparkSession, checkpoint: str, now_ms: int, before_ms: int 
     messages = by_identity.agg(F.max("cancelled").alias("cancelled"), F.min("due").alias("due"))
     if before_ms is not None:
         messages = messages.where(F.col("due") < before_ms)
-    name = F.lit(LATER)
-    for label, edge_ms in reversed(EDGES_MS.items()):
-        name = F.when(F.col("due") <= now_ms + edge_ms, label).otherwise(name)
-    for row in messages.where("not cancelled").groupBy(name.alias("when")).count().collect():
+    label = F.lit(LATER)
+    for text, edge_ms in reversed(EDGES_MS.items()):
+        label = F.when(F.col("due") <= now_ms + edge_ms, text).otherwise(label)
+    for row in messages.where("not cancelled").groupBy(label.alias("when")).count().collect():
         counts[row["when"]] = row["count"]
     return counts
 
 
-def messages(
+def matching_rows(
     spark: SparkSession,
     checkpoint: str,
     id: str | None = None,
@@ -179,12 +184,13 @@ def messages(
     before_ms: int | None = None,
     most: int | None = None,
 ) -> list[dict[str, object]]:
-    """Return the rows in buckets with an id, with a key, or with an earlier due time.
+    """Return the stored rows that match all given filters.
 
     The earliest due time is first. Rows with equal id, key, and tick are together, in order of arrival.
 
     Args:
         id, key: As text. Bytes that are not UTF-8 are written with backslash escapes, as in the result.
+        before_ms: Only rows whose group (equal id, key, and tick) is first due earlier.
         most: The maximum number of rows.
 
     Returns:

@@ -86,15 +86,15 @@ cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
     cdef object waiter = make_lock()
     cdef list waiting = relock_waiting(lock, True)
     cdef double give_up = 0
-    cdef bint taken = False
+    cdef bint locked = False
     waiter.acquire()
     if timeout >= 0:
         give_up = time.monotonic() + timeout
     try:
         while True:
             waiting.append(waiter)
-            taken = relock_try(lock)
-            if taken:
+            locked = relock_try(lock)
+            if locked:
                 return True
             if timeout < 0:
                 waiter.acquire()
@@ -107,7 +107,7 @@ cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
         try:
             waiting.remove(waiter)
         except ValueError:              # the previous owner has removed it, to wake this thread
-            if not taken:
+            if not locked:
                 relock_wake(waiting)
 
 

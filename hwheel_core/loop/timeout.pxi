@@ -306,9 +306,9 @@ cdef object timeout_step(Timeout self):
 
 cdef int timeout_send(PyObject* self, PyObject* value, PyObject** result) except -1:
     """The am_send slot: return PYGEN_RETURN with the result."""
-    taken = timeout_step(<Timeout>self)
-    Py_INCREF(taken)                    # the caller's reference
-    result[0] = <PyObject*>taken
+    returned = timeout_step(<Timeout>self)
+    Py_INCREF(returned)                    # the caller's reference
+    result[0] = <PyObject*>returned
     return 0
 
 

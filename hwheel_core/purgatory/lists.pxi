@@ -149,7 +149,7 @@ cdef bint purgatory_leave_lists(PurgatoryCore self, Watcher* watcher) except Fal
     return True
 
 
-cdef object purgatory_empty_list(PurgatoryCore self, WatchList watch_list):
+cdef object purgatory_drain_list(PurgatoryCore self, WatchList watch_list):
     """Empty a list that is no longer in the dict and return its operations."""
     cdef list taken = []
     cdef WatchNode* node

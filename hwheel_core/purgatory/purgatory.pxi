@@ -190,7 +190,7 @@ cdef class PurgatoryCore:
         lists, self.lists = self.lists or {}, {}
         self._to_return = {}
         for watch_list in lists.values():
-            for operation in purgatory_empty_list(self, watch_list):
+            for operation in purgatory_drain_list(self, watch_list):
                 watcher = operation_take_watcher(operation)
                 if watcher is not NULL:
                     watcher_drop_operation(watcher)
@@ -351,7 +351,7 @@ cdef class PurgatoryCore:
             relock_release(&self.mutex)
         if watch_list is None:
             return []
-        taken = purgatory_empty_list(self, watch_list)
+        taken = purgatory_drain_list(self, watch_list)
         for operation in taken:
             self._to_return[id(operation)] = operation
         return taken
@@ -369,7 +369,7 @@ cdef class PurgatoryCore:
         finally:
             relock_release(&self.mutex)
         for watch_list in lists.values():           # purge() reaches a list from its nodes, so none may stay
-            purgatory_empty_list(self, watch_list)
+            purgatory_drain_list(self, watch_list)
 
     def _withdraw(self, OperationCore operation not None, dict left=None):
         """Stop watching an operation that is not completed, and cancel its timeout.

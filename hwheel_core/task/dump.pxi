@@ -61,17 +61,17 @@ cdef bint core_close_if_writable(BaseTimer self) except -1:
 
 cdef bint task_take_resting(Timer* timer, TimerTask task, int64_t deadline_ms) noexcept:
     """Cancel a task of call_every that cannot return to a closed timer. Return False if it was cancelled before."""
-    cdef bint taken
+    cdef bint was_resting
     lock_with_gil(timer)
-    taken = task_state(&task.task) == TASK_EXPIRED
-    if taken:
+    was_resting = task_state(&task.task) == TASK_EXPIRED
+    if was_resting:
         hw_poke(&task.task.state, TASK_CANCELLED)
         hw_poke64(&task.task.deadline_ms, deadline_ms)
         task_rest_no_more_locked(timer, &task.task)
         if task_flags(&task.task) & TASK_MEMBER:
             group_leave_locked(&task.task)
     lock_release(timer)
-    return taken
+    return was_resting
 
 
 cdef bint core_take_resting(BaseTimer self, list not_run) except False:

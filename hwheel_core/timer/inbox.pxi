@@ -28,18 +28,18 @@ cdef bint inbox_add(Timer* timer, Task* task, int64_t expiration_ms, int64_t add
     cdef Inbox* boxes = <Inbox*>hw_load(&timer.inboxes)
     cdef Inbox* box
     cdef int32_t first, i
-    cdef bint taken
+    cdef bint fits
     if boxes is NULL:
         return False
     first = hw_thread_number()
     for i in range(INBOXES):
         box = &boxes[(first + i) & (INBOXES - 1)]
         if hw_mutex_trylock(&box.lock):
-            taken = box.from_ms <= expiration_ms < box.until_ms and box.length < INBOX_CAPACITY
-            if taken:
+            fits = box.from_ms <= expiration_ms < box.until_ms and box.length < INBOX_CAPACITY
+            if fits:
                 inbox_append(timer, box, task, expiration_ms, added_ns)
             hw_mutex_unlock(&box.lock)
-            return taken
+            return fits
     return False
 
 
@@ -116,7 +116,7 @@ cdef void inboxes_release(Timer* timer, int held) noexcept nogil:
             hw_mutex_unlock(&boxes[i].lock)
 
 
-cdef void inboxes_empty_locked(Timer* timer) noexcept nogil:
+cdef void inboxes_drain_locked(Timer* timer) noexcept nogil:
     """Move all letters into the wheel, in the order in which they were added."""
     cdef int held = inboxes_hold_locked(timer)
     inboxes_move_locked(timer, held)
@@ -185,7 +185,7 @@ cdef void inboxes_open_locked(Timer* timer) noexcept nogil:
         boxes[i].from_ms = from_ms
         boxes[i].until_ms = until_ms
         hw_mutex_unlock(&boxes[i].lock)
-    inboxes_empty_locked(timer)
+    inboxes_drain_locked(timer)
 
 
 cdef bint inboxes_wanted(Timer* timer) noexcept nogil:

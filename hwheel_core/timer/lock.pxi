@@ -18,7 +18,7 @@ cdef inline bint lock_try(Timer* timer) noexcept nogil:
 cdef inline void lock_entered(Timer* timer) noexcept nogil:
     """Empty the inboxes. Every thread calls this as soon as it has the lock."""
     if HW_INBOXES and hw_peek(&timer.mail):
-        inboxes_empty_locked(timer)
+        inboxes_drain_locked(timer)
 
 
 cdef void lock_wait(Timer* timer) noexcept nogil:

@@ -135,16 +135,16 @@ cdef ReapStatus timer_sleep_locked(Timer* self, const ReapWait* wait, Instant* n
 
 cdef ReapStatus timer_reap_due_locked(Timer* self, const ReapWait* wait, Instant* now) noexcept nogil:
     """Take the due buckets. Return REAP_NOTHING if there are none, REAP_AGAIN after taking some."""
-    cdef bint taken = timer_is_due_locked(self, now.ms)
-    while taken and not self.stopping and timer_step_locked(self, now.ms):
+    cdef bint is_due = timer_is_due_locked(self, now.ms)
+    while is_due and not self.stopping and timer_step_locked(self, now.ms):
         lock_yield(self)
-    if taken and self.stopping:
+    if is_due and self.stopping:
         return REAP_STOPPED
     if not self.has_worker and not list_is_empty(&self.ready):
         return REAP_READY
     if self.draining:
         return REAP_STOPPED
-    if taken:
+    if is_due:
         return REAP_TAKEN if wait.once else REAP_AGAIN
     return REAP_NOTHING
 

@@ -256,7 +256,7 @@ def mail(timer: Timer) -> int:
 
 
 def go_on(timer: Timer, hold: Hold, rules: Rules) -> Iterator[tuple[str, Timer]]:
-    """inboxes_open_locked and inboxes_empty_locked, one inbox per step."""
+    """inboxes_open_locked and inboxes_drain_locked, one inbox per step."""
     if hold.opening >= 0:
         number = hold.opening
         start = opens_from(timer, hold.work, rules)

@@ -14,7 +14,7 @@
  *   HW_HAS_BOOTTIME         1 if the system has a clock that includes system sleep, and a wait on it ends when the machine
  *                           resumes.
  *   hw_waker                An object that several threads sleep on. _wake wakes all of them, and also threads that begin to
- *                           sleep later, until _calm. Only the last sleeper to return calls _calm.
+ *                           sleep later, until _clear. Only the last sleeper to return calls _clear.
  *   hw_waker_sleep          Sleeps until _wake, for at most timeout_ns (-1: unlimited), or until alarm_ms on the clock that
  *                           includes system sleep (INT64_MAX: no alarm), if the waker was opened for that. It may return early;
  *                           the caller checks the clock. Return a positive number after a wake-up, 0 after the timeout, and a

@@ -29,7 +29,7 @@ static inline void hw_clock_read(int boottime, int64_t *ms_out, int32_t *ns_out)
 }
 
 typedef struct {
-    int fds[2]; /* a pipe: read end, write end; it holds data from _wake until _calm */
+    int fds[2]; /* a pipe: read end, write end; it holds data after hw_waker_wake, until hw_waker_clear */
 } hw_waker;
 
 static inline void hw_waker_init(hw_waker *self) { self->fds[0] = self->fds[1] = -1; }

@@ -17,7 +17,7 @@
  *                           sleep later, until _clear. Only the last sleeper to return calls _clear.
  *   hw_waker_sleep          Sleeps until _wake, for at most timeout_ns (-1: unlimited), or until alarm_ms on the clock that
  *                           includes system sleep (INT64_MAX: no alarm), if the waker was opened for that. It may return early;
- *                           the caller checks the clock. Return a positive number after a wake-up, 0 after the timeout, and a
+ *                           the caller checks the clock. Returns a positive number after a wake-up, 0 after the timeout, and a
  *                           negative number after a signal or if `interruption` is set.
  *   hw_interruption         The argument of hw_waker_sleep on systems where signals do not end a wait: the event that Ctrl-C
  *                           sets, if this is the thread that handles signals; otherwise NULL. Requires the GIL.

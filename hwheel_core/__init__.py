@@ -45,14 +45,13 @@ try:
         place,
         replay,
         set_loop_call_class,
+        set_loop_cancelled_error,
         set_loop_clock,
         set_loop_handle_class,
         set_loop_tasks,
-        set_loop_timeouts,
         survivors,
         timeout,
         timeout_at,
-        wait_for,
     )
 except ModuleNotFoundError as error:
     if error.name != "hwheel_core._core":
@@ -118,11 +117,10 @@ __all__ = [
     "loop_call_at",
     "loop_call_later",
     "set_loop_call_class",
+    "set_loop_cancelled_error",
     "set_loop_clock",
     "set_loop_handle_class",
     "set_loop_tasks",
-    "set_loop_timeouts",
     "timeout",
     "timeout_at",
-    "wait_for",
 ]

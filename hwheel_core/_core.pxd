@@ -118,7 +118,7 @@ cdef extern from "native.h":
     void hw_set_name(PyObject*, const char*)
     PyObject* hw_running_get()
     void hw_running_set(PyObject*)
-    void hw_set_send(PyObject*, void*)
+    void hw_set_await(PyObject*, void*, void*)
     ctypedef object (*PyCFunction)(PyObject*, PyObject*)
     PyCFunction hw_method_function(PyObject*, const char*)
     void hw_set_dealloc(PyObject*, void (*)(PyObject*) noexcept)

@@ -31,8 +31,12 @@ static inline PyCFunction hw_method_function(PyObject *type, const char *name)
     return method->ml_flags == METH_NOARGS ? method->ml_meth : NULL;
 }
 
-/* Only for a class with __await__. */
-static inline void hw_set_send(PyObject *type, void *send) { ((PyTypeObject *)type)->tp_as_async->am_send = (sendfunc)send; }
+/* For a class with __await__ and __next__: how an await asks for the result. */
+static inline void hw_set_await(PyObject *type, void *send, void *next)
+{
+    ((PyTypeObject *)type)->tp_as_async->am_send = (sendfunc)send;
+    ((PyTypeObject *)type)->tp_iternext = (iternextfunc)next;
+}
 
 static inline void hw_set_new(PyObject *type, PyObject *(*make)(PyObject *, PyObject *, PyObject *))
 {

@@ -79,12 +79,13 @@ cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except F
     return True
 
 
-cdef inline object timers_add(LoopTimers self, double now, double when, object callback, tuple args, object context):
+cdef inline object timers_add(LoopTimers self, double now, double when, object given, object callback, tuple args,
+                              object context):
     cdef LoopHandle handle
     if self.debug:
         self._check_call(callback)
     if not when > now or now < 0:       # also NaN: the loop decides
-        return timers_ask_loop(self, when, callback, args, context)
+        return timers_ask_loop(self, when if given is None else given, callback, args, context)
     handle = LoopHandle.__new__(LoopHandle)
     handle.timers = self
     handle.deadline = when
@@ -112,8 +113,8 @@ cdef inline object timers_call_later(LoopTimers self, object delay, object callb
     timers_check_open(self)
     now = timers_time(self)
     if PyFloat_CheckExact(delay):
-        return timers_add(self, now, now + PyFloat_AS_DOUBLE(delay), callback, args, context)
-    return timers_add(self, now, now + delay, callback, args, context)
+        return timers_add(self, now, now + PyFloat_AS_DOUBLE(delay), None, callback, args, context)
+    return timers_add(self, now, now + delay, None, callback, args, context)
 
 
 cdef inline object timers_call_at(LoopTimers self, object when, object callback, tuple args, object context):
@@ -129,7 +130,7 @@ cdef inline object timers_call_at(LoopTimers self, object when, object callback,
     except Exception:
         # The loop's own call_at needs no clock.
         return timers_ask_loop(self, when, callback, args, context)
-    handle = timers_add(self, now, when, callback, args, context)
+    handle = timers_add(self, now, when, when, callback, args, context)
     if type(when) is int and type(handle) is LoopHandle:
         (<LoopHandle>handle).when_is_int = fabs((<LoopHandle>handle).deadline) < MAX_EXACT_INT
     return handle
@@ -140,6 +141,7 @@ cdef bint timers_move(LoopTimers self, LoopHandle handle, double now, double whe
     cdef int64_t tick = tick_of(when)
     cdef double when_before = handle.deadline
     cdef double added_before = handle.added
+    cdef bint was_int = handle.when_is_int
     cdef Status status
     timers_note_tick(self, tick, now)
     while True:
@@ -153,6 +155,7 @@ cdef bint timers_move(LoopTimers self, LoopHandle handle, double now, double whe
             timers_want_wakeup(self, tick, when, now)
         except:
             timers_place(timer, handle, tick_of(when_before), added_before, when_before)    # its level exists
+            handle.when_is_int = was_int
             timers_ensure_wakeup(self)
             raise
     return status == OK

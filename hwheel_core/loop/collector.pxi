@@ -31,7 +31,7 @@ cdef inline void handle_show(LoopHandle self) noexcept:
         PyObject_GC_Track(<PyObject*>self)
         if self.arguments:
             gc_track(self.arguments)
-        if type(self.callback_) is Timeout:
+        if self.context is None and type(self.callback_) is Timeout:
             gc_track(self.callback_)
         if PyContext_CheckExact(self.context):
             gc_track(self.context)

@@ -6,18 +6,18 @@
 
 cdef extern from "Python.h":
     PyObject* PyThreadState_GetDict()
+    void PyErr_SetObject(PyObject*, PyObject*)
 
 cdef object get_running_loop = None     # asyncio._get_running_loop
 cdef object current_task = None         # asyncio.current_task, where it is compiled (from Python 3.12 on)
 cdef dict current_tasks = None          # elsewhere: asyncio's dict of loops and their current tasks
 cdef object asyncio_task = None         # asyncio.Task
-cdef object asyncio_future = None       # asyncio.Future
 cdef PyCFunction asyncio_cancelling = NULL      # its method cancelling(), if it is compiled
 cdef str NAME_RUNNING_MARK = "__asyncio_running_event_loop__"
 cdef str NAME_WHEEL_TIMERS = "_wheel_timers"
 
 
-def set_loop_tasks(running_loop, current, tasks, task_class, future_class):
+def set_loop_tasks(running_loop, current, tasks, task_class):
     """Set what the core needs to know of asyncio's tasks.
 
     Args:
@@ -25,14 +25,12 @@ def set_loop_tasks(running_loop, current, tasks, task_class, future_class):
         current: A compiled function that returns the current task of a loop, or None.
         tasks: If ``current`` is None: a dict of loops and their current tasks.
         task_class: asyncio.Task.
-        future_class: asyncio.Future.
     """
-    global get_running_loop, current_task, current_tasks, asyncio_task, asyncio_future, asyncio_cancelling
+    global get_running_loop, current_task, current_tasks, asyncio_task, asyncio_cancelling
     get_running_loop = running_loop
     current_task = current
     current_tasks = tasks
     asyncio_task = task_class
-    asyncio_future = future_class
     asyncio_cancelling = hw_method_function(<PyObject*>task_class, "cancelling")
 
 
@@ -72,7 +70,7 @@ cdef inline object loop_current_task(object loop):
     return current_tasks.get(loop) if current_task is None else current_task(loop)
 
 
-cdef inline int task_cancelling(object task) except -1:
+cdef inline object task_cancelling(object task):
     """Return task.cancelling(), for asyncio's own class without a lookup."""
     if asyncio_cancelling is not NULL and type(task) is asyncio_task:
         return asyncio_cancelling(<PyObject*>task, NULL)

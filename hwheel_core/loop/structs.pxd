@@ -15,9 +15,9 @@ cdef class LoopHandle:
     cdef double first_deadline  # hashed, because a hash must not change when the handle moves
     cdef double added           # when the handle was added or last moved, on the loop's clock
     cdef LoopTimers timers
-    cdef object callback_       # None once it has run or is cancelled; a Timeout: the handle is its timer
+    cdef object callback_       # None once it has run or is cancelled
     cdef tuple arguments
-    cdef object context         # None for a Timeout: its callback runs no code of the program
+    cdef object context         # None: the handle of a Timeout, which cancels a task and runs no other code
     cdef object source_traceback
     cdef str shown              # repr() of a handle that was cancelled in debug mode
     cdef bint is_cancelled
@@ -75,21 +75,20 @@ cdef enum TimeoutState:
     TIMEOUT_EXPIRED
     TIMEOUT_FINISHED
 
-cdef enum TimeoutStep:          # what an await of the Timeout does
-    STEP_NONE
-    STEP_ENTER
-    STEP_EXIT
-
 cdef class Timeout:
     cdef TimeoutState state
-    cdef TimeoutStep step       # set by __aenter__() and __aexit__()
-    cdef object error_type      # of STEP_EXIT
-    cdef object error
-    cdef int cancelling         # task.cancelling() when the block was entered
+    cdef object cancelling      # task.cancelling() when the block was entered
     cdef double when_s          # the deadline on the loop's clock
     cdef object given           # the deadline as given; NotImplemented: build it from when_s; None: no deadline
     cdef double delay_s         # of an idle_timeout()
     cdef bint starts_on_entry   # True: an idle_timeout(), whose deadline is delay_s after entering
     cdef object task            # the asyncio task, while the block runs
     cdef object handle          # the timer, or the call in the next pass; None: neither
+    cdef double timer_s         # the time at which that calls
     cdef object __weakref__
+
+cdef class TimeoutStep:         # what __aenter__() and __aexit__() return; an await enters or leaves
+    cdef Timeout timeout        # None once awaited
+    cdef bint enters
+    cdef object error_type
+    cdef object error

@@ -1,22 +1,20 @@
-# timeout(), Timeout, and wait_for(): asyncio's timeouts, compiled.
+# timeout(), timeout_at(), idle_timeout(), and Timeout: asyncio's timeouts, compiled.
 #
-# They behave as the classes and functions of the same names in CPython's newest asyncio/timeouts.py and asyncio/tasks.py, on
-# every version of Python. On a wheel loop the timer goes into the wheel without a Python call; on other loops call_at() takes it.
+# They behave as the classes and functions of the same names in CPython's newest asyncio/timeouts.py, on every version
+# of Python. On a wheel loop the timer goes into the wheel without a Python call; on other loops call_at() takes it.
 #
-# Entering and leaving creates no coroutine, and no other object: __aenter__() and __aexit__() return the Timeout itself, whose
-# am_send slot does the work and returns the result at once.
+# Entering and leaving creates no coroutine: __aenter__() and __aexit__() return a TimeoutStep, whose am_send slot does the work
+# and returns the result at once.
 
 cdef object CancelledError = None       # asyncio's
-cdef object wait_for_expired = None     # a coroutine function: wait_for() with a timeout of zero or less
 
 cdef tuple TIMEOUT_STATES = ("created", "active", "expiring", "expired", "finished")
 
 
-def set_loop_timeouts(cancelled_error, expired):
-    """Set asyncio.CancelledError, and a coroutine function for ``wait_for()`` with a timeout of zero or less."""
-    global CancelledError, wait_for_expired
-    CancelledError = cancelled_error
-    wait_for_expired = expired
+def set_loop_cancelled_error(cls):
+    """Set asyncio.CancelledError, which the core does not import."""
+    global CancelledError
+    CancelledError = cls
 
 
 # --- the timer of a timeout --------------------------------------------------------------------------------------------
@@ -30,23 +28,26 @@ cdef object timers_add_timeout(LoopTimers self, double now, double when_s, Timeo
     handle.added = now
     handle.callback_ = timeout
     handle.arguments = ()
-    if self.hides:
-        handle_hide(handle, False)
-        if not HW_FREE_THREADED:
-            PyObject_GC_UnTrack(<PyObject*>timeout)     # handle_show() tracks it again
     with cython.critical_section(self):
         timers_check_open(self)
         timers_insert(self, handle, now)
+    if self.hides and not HW_FREE_THREADED and task_state(&handle.task) == TASK_PENDING:
+        handle_hide(handle, False)
+        PyObject_GC_UnTrack(<PyObject*>timeout)     # handle_show() tracks both again
     return handle
 
 
-cdef object timeout_new_timer(Timeout self, object loop, double when_s, object given):
-    """Return a new timer for a deadline, or None if there is no deadline."""
+cdef object timeout_new_timer(Timeout self, double when_s, object given, object task):
+    """Return a new timer for a deadline, or None if there is no deadline.
+
+    For a task of another class, the loop calls the timer in a copy of the context, as asyncio does.
+    """
     cdef LoopTimers timers
     cdef double now
     if given is None:
         return None
-    timers = loop_wheel(loop)
+    loop = loop_running()
+    timers = loop_wheel(loop) if type(task) is asyncio_task else None
     now = timers_time(timers) if timers is not None else loop.time()
     if when_s <= now:
         return loop.call_soon(self._on_timeout)
@@ -69,9 +70,10 @@ cdef inline bint timeout_disarm(Timeout self) except False:
 
 cdef bint timeout_set(Timeout self, double when_s, object given) except False:
     """Replace the deadline and the timer of a running block. After an error nothing has changed."""
-    handle = timeout_new_timer(self, loop_running(), when_s, given)
+    handle = timeout_new_timer(self, when_s, given, self.task)
     timeout_disarm(self)
     self.handle = handle
+    self.timer_s = when_s
     self.when_s = when_s
     self.given = given
     return True
@@ -80,18 +82,21 @@ cdef bint timeout_set(Timeout self, double when_s, object given) except False:
 cdef bint timeout_touch(Timeout self) except False:
     """Move the deadline to the full delay from now."""
     cdef LoopHandle handle
-    cdef double now
+    cdef double now, when_s
     loop = loop_running()
-    if type(self.handle) is LoopHandle:
+    if type(self.handle) is LoopHandle and (<LoopHandle>self.handle).timers.loop is loop:
         handle = <LoopHandle>self.handle
-        if handle.callback_ is self and handle.timers.loop is loop:
-            now = timers_time(handle.timers)
-            with cython.critical_section(handle.timers):
-                timers_move(handle.timers, handle, now, now + self.delay_s)
-            self.when_s = now + self.delay_s
-            return True
-    # The loop's own timer stays, and sets another one when it fires too early.
-    self.when_s = <double>loop.time() + self.delay_s
+        now = timers_time(handle.timers)
+        when_s = now + self.delay_s
+        with cython.critical_section(handle.timers):
+            timers_move(handle.timers, handle, now, when_s)
+    else:
+        when_s = <double>loop.time() + self.delay_s
+        # A timer of the loop itself cannot move. If it is early, it stays, and sets another one when it fires.
+        if self.handle is None or self.timer_s > when_s:
+            return timeout_set(self, when_s, NotImplemented)
+    self.when_s = when_s
+    self.given = NotImplemented
     return True
 
 
@@ -105,11 +110,16 @@ cdef object timeout_enter(Timeout self):
     if task is None:
         raise RuntimeError("Timeout should be used inside a task")
     self.cancelling = task_cancelling(task)
-    if self.starts_on_entry:
-        self.when_s = <double>loop.time() + self.delay_s
-    self.handle = timeout_new_timer(self, loop, self.when_s, self.given)
-    self.task = task
     self.state = TIMEOUT_ACTIVE
+    try:
+        if self.starts_on_entry:
+            self.when_s = <double>loop.time() + self.delay_s
+        self.handle = timeout_new_timer(self, self.when_s, self.given, task)
+    except:
+        self.state = TIMEOUT_CREATED
+        raise
+    self.timer_s = self.when_s
+    self.task = task
     return self
 
 
@@ -132,7 +142,7 @@ cdef bint timeout_exit(Timeout self, object error_type, object error) except Fal
                     for inner in error.exceptions:
                         timeout_name_cause(inner)
     else:
-        raise RuntimeError("Timeout has not been entered")
+        raise RuntimeError(f"Cannot leave a {TIMEOUT_STATES[self.state]} Timeout")
     return True
 
 
@@ -171,6 +181,8 @@ cdef class Timeout:
     def when(self):
         """Return the deadline on the clock of ``loop.time()``, or None.
 
+        An ``idle_timeout()`` has no deadline before it is entered.
+
         Example:
             >>> import asyncio
             >>> import hwheel.asyncio
@@ -180,8 +192,11 @@ cdef class Timeout:
             >>> hwheel.asyncio.run(main())
             30
         """
+        if self.starts_on_entry and self.state == TIMEOUT_CREATED:
+            return None
         return self.when_s if self.given is NotImplemented else self.given
 
+    @cython.always_allow_keywords(True)
     def reschedule(self, when):
         """Move the deadline.
 
@@ -260,60 +275,75 @@ cdef class Timeout:
         return f"<Timeout [{TIMEOUT_STATES[self.state]}]{info}>"
 
     def __aenter__(self):
-        self.step = STEP_ENTER
-        return self
+        cdef TimeoutStep step = TimeoutStep.__new__(TimeoutStep)
+        step.timeout = self
+        step.enters = True
+        return step
 
-    def __aexit__(self, error_type, error, traceback):
-        self.step = STEP_EXIT
-        self.error_type = error_type
-        self.error = error
-        return self
-
-    def __await__(self):
-        if self.step == STEP_NONE:
-            raise TypeError("object Timeout can't be used in 'await' expression")
-        return self
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        raise StopIteration(timeout_step(self))
+    def __aexit__(self, exc_type, exc_val, exc_tb):
+        cdef TimeoutStep step = TimeoutStep.__new__(TimeoutStep)
+        step.timeout = self
+        step.error_type = exc_type
+        step.error = exc_val
+        return step
 
     def _on_timeout(self):
         if self.starts_on_entry and self.state == TIMEOUT_ACTIVE:
             loop = loop_running()
             if self.when_s > loop.time():       # touched since the loop's timer was set
                 self.handle = loop.call_at(self.when_s, self._on_timeout)
+                self.timer_s = self.when_s
                 return
         timeout_expire(self)
 
 
-cdef object timeout_step(Timeout self):
+hw_set_name(<PyObject*>Timeout, "hwheel.asyncio.Timeout")
+
+
+cdef object step_take(TimeoutStep self):
     """Enter or leave, and return the result of the await."""
-    cdef TimeoutStep step = self.step
-    cdef object error_type, error
-    self.step = STEP_NONE
-    if step == STEP_ENTER:
-        return timeout_enter(self)
-    if step == STEP_NONE:
-        raise RuntimeError("cannot await __aenter__() or __aexit__() twice")
-    error_type, self.error_type = self.error_type, None
-    error, self.error = self.error, None
-    timeout_exit(self, error_type, error)
+    cdef Timeout timeout = self.timeout
+    if timeout is None:
+        raise RuntimeError("cannot reuse already awaited __aenter__() or __aexit__()")
+    self.timeout = None
+    if self.enters:
+        return timeout_enter(timeout)
+    timeout_exit(timeout, self.error_type, self.error)
     return None
 
 
-cdef int timeout_send(PyObject* self, PyObject* value, PyObject** result) except -1:
-    """The am_send slot: return PYGEN_RETURN with the result."""
-    returned = timeout_step(<Timeout>self)
+cdef int step_send(PyObject* self, PyObject* value, PyObject** result) except -1:
+    """The am_send slot, which Python 3.11 calls: return PYGEN_RETURN with the result."""
+    returned = step_take(<TimeoutStep>self)
     Py_INCREF(returned)                    # the caller's reference
     result[0] = <PyObject*>returned
     return 0
 
 
-hw_set_name(<PyObject*>Timeout, "hwheel.asyncio.Timeout")
-hw_set_send(<PyObject*>Timeout, <void*>timeout_send)
+cdef PyObject* step_next(PyObject* self) except? NULL:
+    """The tp_iternext slot, which later versions call. NULL without an exception means StopIteration(None)."""
+    taken = step_take(<TimeoutStep>self)
+    if taken is not None:
+        PyErr_SetObject(<PyObject*>StopIteration, <PyObject*>taken)     # unlike `raise`, without a traceback
+    return NULL
+
+
+@cython.final
+@cython.freelist(8)
+cdef class TimeoutStep:
+    """The awaitable that ``Timeout.__aenter__()`` and ``__aexit__()`` return. It is done at once."""
+
+    def __await__(self):
+        return self
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        raise StopIteration(step_take(self))
+
+
+hw_set_await(<PyObject*>TimeoutStep, <void*>step_send, <void*>step_next)
 
 
 # --- functions ---------------------------------------------------------------------------------------------------------
@@ -334,6 +364,7 @@ cdef Timeout timeout_after(object delay):
     return timeout
 
 
+@cython.always_allow_keywords(True)
 def timeout(delay):
     """Return a context manager that cancels its block after ``delay`` seconds, as ``asyncio.timeout()``.
 
@@ -366,6 +397,7 @@ def timeout(delay):
     return timeout_after(delay)
 
 
+@cython.always_allow_keywords(True)
 def idle_timeout(delay):
     """Return a context manager that cancels its block if it is not touched for ``delay`` seconds.
 
@@ -401,6 +433,7 @@ def idle_timeout(delay):
     return timeout
 
 
+@cython.always_allow_keywords(True)
 def timeout_at(when):
     """Return a context manager that cancels its block at a time of ``loop.time()``, as ``asyncio.timeout_at()``.
 
@@ -423,43 +456,3 @@ def timeout_at(when):
         'done'
     """
     return Timeout(when)
-
-
-async def wait_for(fut, timeout):
-    """Wait for an awaitable, and cancel it after ``timeout`` seconds, as ``asyncio.wait_for()`` from Python 3.12 on.
-
-    A coroutine runs in the current task. Before Python 3.12, ``asyncio.wait_for()`` creates a task for it.
-
-    Args:
-        fut: An awaitable: a coroutine, a future, a task.
-        timeout: Seconds from now. Zero or less: return the result if it is available, otherwise cancel the awaitable. None:
-            wait without a limit.
-
-    Returns:
-        The awaitable's result, also if it returns one although it is cancelled.
-
-    Raises:
-        TimeoutError: The time is up.
-        RuntimeError: No task is running.
-
-    >>> import asyncio
-    >>> import hwheel.asyncio
-    >>> hwheel.asyncio.run(hwheel.asyncio.wait_for(asyncio.sleep(0.01, "done"), 10))
-    'done'
-    """
-    cdef Timeout limit
-    if timeout is not None and timeout <= 0:
-        return await wait_for_expired(fut)
-    if timeout is None:
-        return await fut
-    if (type(fut) is asyncio_future or type(fut) is asyncio_task) and fut.done():
-        return fut.result()
-    limit = timeout_after(timeout)
-    timeout_enter(limit)
-    try:
-        result = await fut
-    except BaseException as error:
-        timeout_exit(limit, type(error), error)
-        raise
-    timeout_exit(limit, None, None)
-    return result

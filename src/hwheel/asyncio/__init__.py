@@ -16,9 +16,9 @@ from hwheel.asyncio.delay_queue import DelayQueue, QueueShutDown
 from hwheel.asyncio.loop import EventLoop, new_event_loop, run
 from hwheel.asyncio.loop_class import wheel_loop
 from hwheel.asyncio.periodic import PeriodicCall, call_every
-from hwheel.asyncio.timeouts import Timeouts
+from hwheel.asyncio.timeouts import Timeouts, wait_for
 from hwheel_core import LoopHandle as TimerHandle
-from hwheel_core import Timeout, idle_timeout, timeout, timeout_at, wait_for
+from hwheel_core import Timeout, idle_timeout, timeout, timeout_at
 
 if TYPE_CHECKING:
     from hwheel.asyncio.policy import EventLoopPolicy, install

@@ -6,24 +6,49 @@ from collections.abc import Awaitable
 from typing import Self, TypeVar
 
 from hwheel.asyncio.timers import WheelTimers
-from hwheel_core import set_loop_tasks, set_loop_timeouts
+from hwheel_core import set_loop_cancelled_error, set_loop_tasks
+from hwheel_core import timeout as limited
 
 _T = TypeVar("_T")
 
 
-async def _wait_for_expired(awaitable: Awaitable[_T]) -> _T:
-    """Return the awaitable's result if it is available; otherwise cancel the awaitable, and wait for its end."""
-    future = asyncio.ensure_future(awaitable)
-    if future.done():
-        return future.result()
-    future.cancel()
-    await asyncio.wait([future])
-    try:
-        return future.result()
-    except asyncio.CancelledError as error:
-        raise TimeoutError from error
+async def wait_for(fut: Awaitable[_T], timeout: float | None) -> _T:  # noqa: ASYNC109 (the parameters are asyncio's)
+    """Wait for an awaitable, and cancel it after ``timeout`` seconds, as ``asyncio.wait_for()`` from Python 3.12 on.
+
+    A coroutine runs in the current task. Before Python 3.12, ``asyncio.wait_for()`` creates a task for it.
+
+    Args:
+        fut: An awaitable: a coroutine, a future, a task.
+        timeout: Seconds from now. Zero or less: return the result if it is available, otherwise cancel the awaitable.
+            None: wait without a limit.
+
+    Returns:
+        The awaitable's result, also if it returns one although it is cancelled.
+
+    Raises:
+        TimeoutError: The time is up.
+        RuntimeError: No task is running.
+
+    >>> import asyncio
+    >>> import hwheel.asyncio
+    >>> hwheel.asyncio.run(hwheel.asyncio.wait_for(asyncio.sleep(0.01, "done"), 10))
+    'done'
+    """
+    if timeout is not None and timeout <= 0:
+        future = asyncio.ensure_future(fut)
+        if future.done():
+            return future.result()
+        future.cancel()
+        await asyncio.wait([future])
+        try:
+            return future.result()
+        except asyncio.CancelledError as error:
+            raise TimeoutError from error
+    async with limited(timeout):
+        return await fut
 
 
+wait_for.__module__ = "hwheel.asyncio"
 # Before Python 3.12, current_task() is not compiled, and reading its dict is faster.
 _COMPILED = getattr(asyncio.current_task, "__module__", None) == "_asyncio"
 set_loop_tasks(
@@ -31,9 +56,8 @@ set_loop_tasks(
     asyncio.current_task if _COMPILED else None,
     None if _COMPILED else tasks._current_tasks,  # type: ignore[attr-defined]
     asyncio.Task,
-    asyncio.Future,
 )
-set_loop_timeouts(asyncio.CancelledError, _wait_for_expired)
+set_loop_cancelled_error(asyncio.CancelledError)
 
 
 class Timeouts(WheelTimers):

@@ -10,7 +10,7 @@ from traceback import StackSummary
 from types import FrameType
 from typing import Any
 
-from hwheel_core import LoopHandle, LoopTimers, set_loop_call_class, set_loop_clock, set_loop_handle_class
+from hwheel_core import LoopHandle, LoopTimers, Timeout, set_loop_call_class, set_loop_clock, set_loop_handle_class
 
 set_loop_handle_class(asyncio.TimerHandle)
 set_loop_call_class(asyncio.Handle)
@@ -44,7 +44,8 @@ class WheelTimers(LoopTimers):
     def _source(self, handle: LoopHandle) -> str:
         """Return asyncio's description of a callback; from Python 3.13 on with arguments only in debug mode."""
         options = {"debug": self.debug} if KNOWS_DEBUG else {}
-        return str(format_helpers._format_callback_source(handle._callback, handle._args or (), **options))
+        callback = handle._callback._on_timeout if isinstance(handle._callback, Timeout) else handle._callback
+        return str(format_helpers._format_callback_source(callback, handle._args or (), **options))
 
     def _report(self, handle: LoopHandle, error: BaseException) -> None:
         """Pass an exception in a callback to the loop's exception handler."""

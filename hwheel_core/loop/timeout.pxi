@@ -369,7 +369,7 @@ def timeout(delay):
     """Return a context manager that cancels its block after ``delay`` seconds, as ``asyncio.timeout()``.
 
     The block ends with CancelledError at its next await; outside it becomes TimeoutError. On a wheel loop, entering and leaving
-    takes about a tenth of the time of asyncio's.
+    takes a tenth of the time of asyncio's on CPython 3.11, and a third on 3.13.
 
     Args:
         delay: Seconds from now. Zero or less: cancel the block at its first await that suspends. None: no timeout.

@@ -199,8 +199,8 @@ timer = ManualTimer()
 q = DelayQueue(1, timer=timer)
 main = threading.main_thread().ident
 for _ in range(5):
-    threading.Timer(0.05, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
     try:
+        threading.Timer(0.05, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
         q.get()
     except KeyboardInterrupt:
         pass
@@ -208,8 +208,8 @@ for _ in range(5):
         raise AssertionError
 q.put("a", 0)
 for _ in range(3):
-    threading.Timer(0.05, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
     try:
+        threading.Timer(0.05, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
         q.put("b", 0)
     except KeyboardInterrupt:
         pass

@@ -12,7 +12,7 @@ from hwheel_core import timeout as limited
 _T = TypeVar("_T")
 
 
-async def wait_for(fut: Awaitable[_T], timeout: float | None) -> _T:  # noqa: ASYNC109 (the parameters are asyncio's)
+async def wait_for(fut: Awaitable[_T], timeout: float | None) -> _T:
     """Wait for an awaitable, and cancel it after ``timeout`` seconds, as ``asyncio.wait_for()`` from Python 3.12 on.
 
     A coroutine runs in the current task. Before Python 3.12, ``asyncio.wait_for()`` creates a task for it.

@@ -4,6 +4,7 @@ CPython's own tests of these classes run in test_cpython.py.
 """
 
 import asyncio
+import contextvars
 import gc
 import inspect
 import math
@@ -187,6 +188,77 @@ def test_an_exception_in_consequence_of_the_timeout_names_it(run):
     run(main())
 
 
+def test_arguments_by_keyword(run):
+    async def main():
+        async with timeout(delay=NEVER_S) as limit:
+            limit.reschedule(when=None)
+        async with timeout_at(when=None), idle_timeout(delay=NEVER_S):
+            pass
+        limit = timeout(None)
+        await limit.__aenter__()
+        await limit.__aexit__(exc_type=None, exc_val=None, exc_tb=None)
+
+    run(main())
+
+
+def test_entering_and_leaving_can_be_awaited_later(run):
+    async def main():
+        limit = timeout(NEVER_S)
+        entering = limit.__aenter__()
+        leaving = limit.__aexit__(None, None, None)
+        assert await entering is limit
+        assert await leaving is None
+        for used in (entering, leaving):
+            with pytest.raises(RuntimeError, match="already awaited"):
+                await used
+
+    run(main())
+
+
+def test_tasks_of_other_classes(run):
+    """Their methods may return anything, and cancel() sees the context of the block."""
+    variable = contextvars.ContextVar("variable", default="unset")
+    seen = []
+
+    class OddTask(asyncio.Task):
+        def cancelling(self):
+            return -1
+
+        def uncancel(self):
+            return super().uncancel() - 1
+
+        def cancel(self, msg=None):
+            seen.append(variable.get())
+            return super().cancel(msg)
+
+    async def block():
+        variable.set("set")
+        await expire(timeout(0.01))
+
+    async def main():
+        await OddTask(block(), loop=asyncio.get_running_loop())
+        assert seen == ["set"]
+
+    run(main())
+
+
+def test_a_timeout_is_no_callback(run):
+    """Only its own timer expires it."""
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        reports = []
+        loop.set_exception_handler(lambda loop, context: reports.append(context["exception"]))
+        async with timeout(NEVER_S) as limit:
+            loop.call_later(0.001, limit)
+            await asyncio.sleep(0.02)
+        assert not limit.expired()
+        assert [type(error) for error in reports] == [TypeError]
+        loop.set_exception_handler(None)  # holds this frame
+
+    run(main())
+
+
 # --- a timeout created elsewhere than entered ------------------------------------------------------------------------
 
 
@@ -274,6 +346,7 @@ def test_an_overridden_call_at_sees_timeouts():
 # --- the garbage collector --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="only with a GIL")
 def test_pending_timeouts_are_hidden_from_the_collector():
     async def block(entered):
         async with timeout(NEVER_S) as limit:
@@ -338,9 +411,26 @@ def test_touching_an_idle_timeout_keeps_it(run):
     run(main())
 
 
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("moved_to_s", [None, 1000, 0.5])
+def test_touch_overrides_a_reschedule(run, moved_to_s, debug):
+    async def main():
+        loop = asyncio.get_running_loop()
+        with pytest.raises(TimeoutError):
+            async with idle_timeout(0.05) as idle:
+                idle.reschedule(None if moved_to_s is None else loop.time() + moved_to_s)
+                start = loop.time()
+                assert idle.touch()
+                assert start + 0.04 < idle.when() < start + 0.2
+                await asyncio.sleep(NEVER_S)
+
+    run(main(), debug=debug)
+
+
 def test_an_idle_timeout_begins_at_its_entry(run):
     async def main():
         idle = idle_timeout(0.05)
+        assert idle.when() is None
         await asyncio.sleep(0.1)
         async with idle:
             await asyncio.sleep(0)
@@ -390,6 +480,27 @@ def test_wait_for_cancels_what_is_late(run):
                 await wait_for(asyncio.sleep(NEVER_S), delay)
         with pytest.raises(TypeError):
             await wait_for(asyncio.get_running_loop().create_future(), "1")
+
+    run(main())
+
+
+def test_wait_for_needs_a_task():
+    done = asyncio.Future(loop=asyncio.new_event_loop())
+    done.set_result(None)
+    for seconds in (1, None):
+        awaited = wait_for(done, seconds)
+        with pytest.raises(RuntimeError):
+            awaited.send(None)
+    done.get_loop().close()
+
+
+def test_the_stack_of_a_task_in_wait_for(run):
+    async def main():
+        task = asyncio.create_task(wait_for(asyncio.sleep(NEVER_S), NEVER_S))
+        await asyncio.sleep(0)
+        assert task.get_stack()
+        task.cancel()
+        await asyncio.wait([task])
 
     run(main())
 

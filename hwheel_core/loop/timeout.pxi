@@ -314,9 +314,9 @@ cdef object step_take(TimeoutStep self):
 
 cdef int step_send(PyObject* self, PyObject* value, PyObject** result) except -1:
     """The am_send slot, which Python 3.11 calls: return PYGEN_RETURN with the result."""
-    returned = step_take(<TimeoutStep>self)
-    Py_INCREF(returned)                    # the caller's reference
-    result[0] = <PyObject*>returned
+    taken = step_take(<TimeoutStep>self)
+    Py_INCREF(taken)                    # the caller's reference
+    result[0] = <PyObject*>taken
     return 0
 
 

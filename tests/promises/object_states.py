@@ -454,11 +454,26 @@ def loop_timeouts(cls):
         "created": lambda: cls(1.0),
         "never": lambda: cls(None),
         "idle": lambda: hwheel.asyncio.idle_timeout(1.0),
-        "entering": lambda: after(cls(1.0), "__aenter__"),
         "active": lambda: used(lambda: hwheel.asyncio.timeout(3600), 0, leave=False),
         "active and idle": lambda: used(lambda: hwheel.asyncio.idle_timeout(3600), 0, leave=False),
         "expiring": lambda: used(lambda: hwheel.asyncio.timeout(0.001), 60, leave=False),
         "finished": lambda: used(lambda: hwheel.asyncio.timeout(3600), 0, leave=True),
+    }
+
+
+@factories_of("TimeoutStep")
+def timeout_steps(cls):
+    def awaited(step):
+        try:
+            next(step)
+        except (StopIteration, RuntimeError):  # no loop is running
+            return step
+        raise AssertionError("a step suspended")
+
+    return {
+        "entering": lambda: hwheel.asyncio.timeout_at(1.0).__aenter__(),
+        "leaving": lambda: hwheel.asyncio.timeout_at(1.0).__aexit__(ValueError, ValueError(), None),
+        "awaited": lambda: awaited(hwheel.asyncio.timeout_at(1.0).__aenter__()),
     }
 
 

@@ -368,11 +368,10 @@ def set_loop_call_class(cls: type[Handle]) -> None: ...
 def set_loop_clock(function: Callable[[Any], float], names: Mapping[str, Any]) -> None: ...
 def set_loop_tasks(
     running_loop: Callable[[], AbstractEventLoop | None],
-    current: Callable[[AbstractEventLoop], Task[Any] | None] | None,
-    tasks: Mapping[AbstractEventLoop, Task[Any]] | None,
+    current: Callable[[AbstractEventLoop], Task[Any] | None],
     task_class: type[Task[Any]],
+    cancelled_error: type[BaseException],
 ) -> None: ...
-def set_loop_cancelled_error(cls: type[BaseException]) -> None: ...
 
 @final
 class Timeout:

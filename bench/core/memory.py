@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from core.lives import inputs_of
+from core.trials import inputs_of
 from implementations import available
 from lib.figures import show_rows
 from lib.machine import isolated

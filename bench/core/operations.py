@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from core.lives import BulkLife, Life, SingleLife, garbage_collector, inputs_of
+from core.trials import BulkLife, Life, SingleLife, garbage_collector, inputs_of
 from implementations import available
 from implementations.base import BULK, SINGLE, Implementation, TooSlow
 from lib.figures import Cell, median_and_range, ratios, show_rows

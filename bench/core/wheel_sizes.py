@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from core import pause
-from core.lives import RANGE_MS, BulkLife, SingleLife, inputs_of
+from core.trials import RANGE_MS, BulkLife, SingleLife, inputs_of
 from hwheel import SystemTimer
 from implementations.base import Implementation
 from implementations.wheel import WheelBulk, WheelTasks

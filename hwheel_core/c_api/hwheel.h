@@ -109,7 +109,7 @@ typedef struct hwheel_api {
     int (*cancel)(hwheel_wheel *wheel, hwheel_entry *entry);
 
     /* Advance the clock to `now` and call all due entries in order. limit: the most entries to call or to move to finer
-     * buckets, after which `next` returns the present time if more are due; 0: no limit. A time before the last advance
+     * buckets; 0: no limit. If more are due after that, `next` returns the present time. A time before the last advance
      * has no effect. Return the number of calls, HWHEEL_BAD_TIME, or HWHEEL_BUSY. */
     int64_t (*advance)(hwheel_wheel *wheel, int64_t now, int32_t limit);
 

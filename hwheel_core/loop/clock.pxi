@@ -4,8 +4,8 @@
 # replaced, the core reads the clock directly. The same holds for the loop's call_later and call_at and for
 # asyncio.Handle._run: only a replacement has to be called.
 #
-# Each clock reading and each add checks this, because tests (freezegun, time-machine, mocks) replace any of these at any
-# moment: time() on the loop or its class, the loop's class, time.monotonic, or the name `time` in asyncio's module. The check
+# Each clock reading and each add checks this, because tests (freezegun, time-machine, mocks) replace them at any moment. They
+# replace time() on the loop or its class, the loop's class, time.monotonic, or the name `time` in asyncio's module. The check
 # is cheap, because CPython numbers the versions of types and, up to 3.12, of dicts.
 
 cdef extern from "Python.h":

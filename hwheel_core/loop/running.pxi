@@ -6,32 +6,31 @@
 
 cdef extern from "Python.h":
     PyObject* PyThreadState_GetDict()
-    void PyErr_SetObject(PyObject*, PyObject*)
 
 cdef object get_running_loop = None     # asyncio._get_running_loop
-cdef object current_task = None         # asyncio.current_task, where it is compiled (from Python 3.12 on)
-cdef dict current_tasks = None          # elsewhere: asyncio's dict of loops and their current tasks
+cdef object current_task = None         # a compiled function: loop -> task that the loop runs, or None
 cdef object asyncio_task = None         # asyncio.Task
 cdef PyCFunction asyncio_cancelling = NULL      # its method cancelling(), if it is compiled
+cdef object CancelledError = None       # asyncio.CancelledError
 cdef str NAME_RUNNING_MARK = "__asyncio_running_event_loop__"
 cdef str NAME_WHEEL_TIMERS = "_wheel_timers"
 
 
-def set_loop_tasks(running_loop, current, tasks, task_class):
-    """Set what the core needs to know of asyncio's tasks.
+def set_loop_tasks(running_loop, current, task_class, cancelled_error):
+    """Set the names of asyncio that timeouts need.
 
     Args:
         running_loop: A function that returns the running loop of this thread, or None.
-        current: A compiled function that returns the current task of a loop, or None.
-        tasks: If ``current`` is None: a dict of loops and their current tasks.
+        current: A function that returns the current task of a loop, or None.
         task_class: asyncio.Task.
+        cancelled_error: asyncio.CancelledError.
     """
-    global get_running_loop, current_task, current_tasks, asyncio_task, asyncio_cancelling
+    global get_running_loop, current_task, asyncio_task, asyncio_cancelling, CancelledError
     get_running_loop = running_loop
     current_task = current
-    current_tasks = tasks
     asyncio_task = task_class
     asyncio_cancelling = hw_method_function(<PyObject*>task_class, "cancelling")
+    CancelledError = cancelled_error
 
 
 cdef inline PyObject* running_mark() noexcept:
@@ -63,11 +62,6 @@ def forget_running_loop():
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forget_running_loop)
-
-
-cdef inline object loop_current_task(object loop):
-    """Return the task that the loop runs, or None."""
-    return current_tasks.get(loop) if current_task is None else current_task(loop)
 
 
 cdef inline object task_cancelling(object task):

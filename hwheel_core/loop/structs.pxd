@@ -80,8 +80,7 @@ cdef class Timeout:
     cdef object cancelling      # task.cancelling() when the block was entered
     cdef double when_s          # the deadline on the loop's clock
     cdef object given           # the deadline as given; NotImplemented: build it from when_s; None: no deadline
-    cdef double delay_s         # of an idle_timeout()
-    cdef bint starts_on_entry   # True: an idle_timeout(), whose deadline is delay_s after entering
+    cdef double delay_s         # of an idle_timeout(), whose deadline is this time after the entry; otherwise 0
     cdef object task            # the asyncio task, while the block runs
     cdef object handle          # the timer, or the call in the next pass; None: neither
     cdef double timer_s         # the time at which that calls

@@ -6,15 +6,10 @@
 # Entering and leaving creates no coroutine: __aenter__() and __aexit__() return a TimeoutStep, whose am_send slot does the work
 # and returns the result at once.
 
-cdef object CancelledError = None       # asyncio's
+cdef extern from "Python.h":
+    void PyErr_SetObject(PyObject*, PyObject*)
 
 cdef tuple TIMEOUT_STATES = ("created", "active", "expiring", "expired", "finished")
-
-
-def set_loop_cancelled_error(cls):
-    """Set asyncio.CancelledError, which the core does not import."""
-    global CancelledError
-    CancelledError = cls
 
 
 # --- the timer of a timeout --------------------------------------------------------------------------------------------
@@ -106,13 +101,13 @@ cdef object timeout_enter(Timeout self):
     if self.state != TIMEOUT_CREATED:
         raise RuntimeError("Timeout has already been entered")
     loop = loop_running()
-    task = loop_current_task(loop)
+    task = current_task(loop)
     if task is None:
         raise RuntimeError("Timeout should be used inside a task")
     self.cancelling = task_cancelling(task)
     self.state = TIMEOUT_ACTIVE
     try:
-        if self.starts_on_entry:
+        if self.delay_s:
             self.when_s = <double>loop.time() + self.delay_s
         self.handle = timeout_new_timer(self, self.when_s, self.given, task)
     except:
@@ -192,7 +187,7 @@ cdef class Timeout:
             >>> hwheel.asyncio.run(main())
             30
         """
-        if self.starts_on_entry and self.state == TIMEOUT_CREATED:
+        if self.delay_s and self.state == TIMEOUT_CREATED:
             return None
         return self.when_s if self.given is NotImplemented else self.given
 
@@ -246,7 +241,7 @@ cdef class Timeout:
             >>> hwheel.asyncio.run(main())
             True
         """
-        if not self.starts_on_entry:
+        if not self.delay_s:
             raise RuntimeError("only timeouts of idle_timeout() can be touched: use reschedule()")
         return self.state == TIMEOUT_ACTIVE and timeout_touch(self)
 
@@ -288,7 +283,7 @@ cdef class Timeout:
         return step
 
     def _on_timeout(self):
-        if self.starts_on_entry and self.state == TIMEOUT_ACTIVE:
+        if self.delay_s and self.state == TIMEOUT_ACTIVE:
             loop = loop_running()
             if self.when_s > loop.time():       # touched since the loop's timer was set
                 self.handle = loop.call_at(self.when_s, self._on_timeout)
@@ -339,7 +334,7 @@ cdef class TimeoutStep:
     def __iter__(self):
         return self
 
-    def __next__(self):
+    def __next__(self):                 # for explicit calls: an await uses the slots below
         raise StopIteration(step_take(self))
 
 
@@ -347,22 +342,6 @@ hw_set_await(<PyObject*>TimeoutStep, <void*>step_send, <void*>step_next)
 
 
 # --- functions ---------------------------------------------------------------------------------------------------------
-
-cdef Timeout timeout_after(object delay):
-    cdef Timeout timeout = Timeout.__new__(Timeout)
-    cdef LoopTimers timers
-    loop = loop_running()
-    if delay is None:
-        return timeout
-    timers = loop_wheel(loop)
-    if timers is not None and (PyFloat_CheckExact(delay) or type(delay) is int):
-        timeout.when_s = timers_time(timers) + <double>delay
-        timeout.given = NotImplemented
-    else:
-        timeout.given = loop.time() + delay
-        timeout.when_s = timeout.given
-    return timeout
-
 
 @cython.always_allow_keywords(True)
 def timeout(delay):
@@ -394,7 +373,19 @@ def timeout(delay):
     >>> hwheel.asyncio.run(main())
     'too slow'
     """
-    return timeout_after(delay)
+    cdef Timeout timeout = Timeout.__new__(Timeout)
+    cdef LoopTimers timers
+    loop = loop_running()
+    if delay is None:
+        return timeout
+    timers = loop_wheel(loop)
+    if timers is not None and (PyFloat_CheckExact(delay) or type(delay) is int):
+        timeout.when_s = timers_time(timers) + <double>delay
+        timeout.given = NotImplemented
+    else:
+        timeout.given = loop.time() + delay
+        timeout.when_s = timeout.given
+    return timeout
 
 
 @cython.always_allow_keywords(True)
@@ -428,7 +419,6 @@ def idle_timeout(delay):
     timeout.delay_s = delay
     if not 0 < timeout.delay_s < INFINITY:
         raise ValueError(f"delay must be positive and finite, got {delay!r}")
-    timeout.starts_on_entry = True
     timeout.given = NotImplemented
     return timeout
 

@@ -32,8 +32,8 @@ def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_e
     Returns:
         ``(outcomes, at_ms, costs)``. outcomes is an array("b"): 0 for a timer that fired, 1 for one that was cancelled.
         at_ms is an array("q") with the times. costs is ``(fired, wakeups, cascaded, peak, levels, lateness)``: wake-ups
-        of the reaper, moves to a finer level, the most pending timers, the levels, and a histogram of lateness for
-        ``lateness_of``, which can be added to those of other logs.
+        of the reaper, moves to a finer level, the most pending timers, the levels, and a histogram of lateness. The
+        histogram is for ``lateness_of``, and can be added to those of other logs.
 
     Raises:
         TypeError: A column is not a buffer of int64.

@@ -68,8 +68,8 @@ class scheduler:
     # _events changes only by atomic operations, and cancel() takes no lock: the thread that pops an event out of
     # _events owns it, in cancel() or in run(). Keys without an event are harmless.
     #
-    # No wake-up is lost, not even from a signal handler in the middle of run(). run() first registers as a sleeper,
-    # then checks the queue again, then notes the event that it waits for, and then checks that this is still pending.
+    # No wake-up is lost, not even from a signal handler in the middle of run(). run() registers as a sleeper before it
+    # checks the queue again. It notes the event that it waits for before it checks that the event is still pending.
     # enter() and cancel() first change the queue and then wake the sleepers, each by a lock that remembers the wake-up.
 
     def __init__(

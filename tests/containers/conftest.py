@@ -3,7 +3,7 @@
 import pytest
 
 import hwheel
-import hwheel_core
+from invariants import check_invariants
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -36,6 +36,5 @@ def make(timer):
     yield make_dict
     usual.clear()
     while made:
-        if hwheel_core.DEBUG:
-            hwheel_core.debug_check(made[-1])
+        check_invariants(made[-1])
         made.pop()

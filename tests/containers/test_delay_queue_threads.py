@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-import hwheel_core
 from containers import take_due
 from hwheel import DelayQueue, ManualTimer, SystemTimer
 from hwheel.types import ShutDown
+from invariants import check_invariants
 from waiting import eventually
 
 
@@ -157,8 +157,7 @@ def test_each_item_reaches_one_of_many_threads_and_none_is_early(make_timer):
         assert not thread.is_alive()
     assert sorted(item[:2] for item in got) == sorted((number, i) for number in range(3) for i in range(500))
     assert early == [] and put == []
-    if hwheel_core.DEBUG:
-        hwheel_core.debug_check(q)
+    check_invariants(q)
 
 
 @pytest.mark.parametrize("fork", ["drop", "keep"])

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-import hwheel_core
 from containers import HookedKey
+from invariants import check_invariants
 from threads import errors_in_threads
 
 
@@ -127,8 +127,7 @@ def test_comparison_that_changes_the_dict_keeps_it_consistent(timer, make, seed)
             chance.choice(USES)(d, HookedKey(chance.randrange(8)))
         except KeyError:
             pass
-        if hwheel_core.DEBUG:
-            hwheel_core.debug_check(d)
+        check_invariants(d)
         numbers = [key.number for key in d if isinstance(key, HookedKey)]
         assert len(numbers) == len({*numbers}), "each key is there once"
     HookedKey.hook = None
@@ -220,8 +219,7 @@ def test_finalizer_of_a_value_may_use_the_dict(timer, make, how):
     else:
         d.update({i: i for i in range(5)})
     assert len(ends) == 1 and "other" not in d
-    if hwheel_core.DEBUG:
-        hwheel_core.debug_check(d)
+    check_invariants(d)
 
 
 def test_finalizer_of_a_key_during_a_search_may_use_the_dict(make):
@@ -250,8 +248,7 @@ def test_finalizer_of_a_key_during_a_search_may_use_the_dict(make):
     del dies
     d[Other()] = 1
     assert len(d) == 101
-    if hwheel_core.DEBUG:
-        hwheel_core.debug_check(d)
+    check_invariants(d)
 
 
 def test_clear_terminates_although_finalizers_add_entries(make):

@@ -53,7 +53,7 @@ def test_every_supported_operation_is_measured(report, bench_on_path):
 
 def test_cancelled_timers_are_removed_between_bursts(bench_on_path):
     """The cost of pairs includes the cleaning: at most half of all timers, and a burst, are cancelled ones."""
-    from core.lives import SingleLife, inputs_of
+    from core.trials import SingleLife, inputs_of
     from implementations.base import BURST
     from implementations.standard import Asyncio, Heap
 
@@ -123,7 +123,7 @@ def test_measures_without_matplotlib(tmp_path):
 
 
 def test_different_work_is_found(bench_on_path):
-    from core.lives import BulkLife, SingleLife, WrongWork
+    from core.trials import BulkLife, SingleLife, WrongWork
     from core.operations import Trial, run_trial
     from implementations.standard import Heap
 

@@ -145,7 +145,7 @@ class PeriodicCall:
     def _ended(self, run: "asyncio.Task[None]") -> None:
         self._run = None
         if run.cancelled():
-            # A cancel from outside, such as that of asyncio.run() at its end, ends the periodic call, too.
+            # If other code cancels the run, as asyncio.run() does at its end, the periodic call ends.
             self._cancelled = self._cancelled or run.cancelling() > 0
         else:
             error = run.exception()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import Self, TypeVar
 
 from hwheel.asyncio.timers import WheelTimers
-from hwheel_core import set_loop_cancelled_error, set_loop_tasks
+from hwheel_core import set_loop_tasks
 from hwheel_core import timeout as limited
 
 _T = TypeVar("_T")
@@ -49,15 +49,14 @@ async def wait_for(fut: Awaitable[_T], timeout: float | None) -> _T:
 
 
 wait_for.__module__ = "hwheel.asyncio"
-# Before Python 3.12, current_task() is not compiled, and reading its dict is faster.
-_COMPILED = getattr(asyncio.current_task, "__module__", None) == "_asyncio"
+
+_is_compiled = getattr(asyncio.current_task, "__module__", None) == "_asyncio"  # from Python 3.12 on
 set_loop_tasks(
     asyncio._get_running_loop,
-    asyncio.current_task if _COMPILED else None,
-    None if _COMPILED else tasks._current_tasks,  # type: ignore[attr-defined]
+    asyncio.current_task if _is_compiled else tasks._current_tasks.get,  # type: ignore[attr-defined]
     asyncio.Task,
+    asyncio.CancelledError,
 )
-set_loop_cancelled_error(asyncio.CancelledError)
 
 
 class Timeouts(WheelTimers):

@@ -4,8 +4,8 @@ import contextlib
 
 import pytest
 
-import hwheel_core
 from hwheel.asyncio import EventLoop, wheel_loop
+from invariants import check_invariants
 
 with contextlib.suppress(ImportError):
     import uvloop
@@ -40,8 +40,7 @@ def loop_class(request, skip_without_uvloop):
 def loop(loop_class):
     loop = loop_class()
     yield loop
-    if hwheel_core.DEBUG:
-        hwheel_core.debug_check(loop._wheel_timers)
+    check_invariants(loop._wheel_timers)
     loop.close()
 
 

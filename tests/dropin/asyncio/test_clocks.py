@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import hwheel_core
 from event_loops import LoopWithoutFiles, loop_and_timers
 from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
+from invariants import check_invariants
 from sampling import search_settings, seeded_random
 
 RESOLUTION_S = 1 / 4096
@@ -444,8 +445,7 @@ def test_timers_added_one_turn_after_cancels_are_punctual(seed):
         deadlines = [loop.time() + chance.uniform(0, reach_s) for _ in range(10)]
         for when in deadlines:
             loop.call_at(when, ran_one, when)
-            if hwheel_core.DEBUG:
-                hwheel_core.debug_check(loop._wheel_timers)
+            check_invariants(loop._wheel_timers)
         loop.run_until(max(deadlines) + 2 * RESOLUTION_S)
         assert ran == sorted(deadlines)
         ran.clear()

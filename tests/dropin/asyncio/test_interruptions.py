@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-import hwheel_core
 from event_loops import loop_and_timers
 from hwheel.asyncio import EventLoop, Timeouts
 from interrupts import interrupt_each_line
+from invariants import check_invariants
 from sampling import search_seconds, seeded_random
 
 # asyncio's code of one iteration, and ours
@@ -58,8 +58,7 @@ def test_interrupt_at_any_line_runs_each_timer_once(debug):
         yield run
         run_until_count(loop, ran, 7)
         assert sorted(ran) == list(range(7))
-        if hwheel_core.DEBUG:
-            hwheel_core.debug_check(loop._wheel_timers)
+        check_invariants(loop._wheel_timers)
         loop.close()
 
     assert interrupt_each_line(scenario, FILES) > 50
@@ -282,6 +281,5 @@ def test_random_signals_run_each_timer_once(debug):
     assert numbers <= set(ran), "lost"
     assert not cancelled & set(ran), "cancelled"
     assert interrupted
-    if hwheel_core.DEBUG:
-        hwheel_core.debug_check(loop._wheel_timers)
+    check_invariants(loop._wheel_timers)
     loop.close()

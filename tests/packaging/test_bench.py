@@ -123,8 +123,8 @@ def test_measures_without_matplotlib(tmp_path):
 
 
 def test_different_work_is_found(bench_on_path):
-    from core.trials import BulkLife, SingleLife, WrongWork
     from core.operations import Trial, run_trial
+    from core.trials import BulkLife, SingleLife, WrongWork
     from implementations.standard import Heap
 
     class Forgetful(Heap):

@@ -28,6 +28,12 @@ from hwheel.spark.worker import Packer, partition_of, shard_labels, unpack
         ("0 seconds", 0),
         (timedelta(seconds=1.5), 1500),
         ("2 weeks", 1_209_600_000),
+        ("10m", 600_000),
+        ("10 min", 600_000),
+        ("5 secs", 5000),
+        ("2hrs", 7_200_000),
+        ("1w", 604_800_000),
+        ("250 MS", 250),
     ],
 )
 def test_durations(text, ms):
@@ -35,11 +41,17 @@ def test_durations(text, ms):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1", "second", "-1 second", "1.5 s", "1 month", timedelta(microseconds=1), timedelta(-1)]
+    "text",
+    ["", "1", "second", "-1 second", "1.5 s", "1 month", "5 ss", "5 hs", timedelta(microseconds=1), timedelta(-1)],
 )
 def test_error_of_a_malformed_duration_names_the_argument(text):
     with pytest.raises(ValueError, match="dedup must be"):
         duration_ms(text, "dedup")
+
+
+def test_capital_m_is_refused_because_it_may_mean_minutes_or_months():
+    with pytest.raises(ValueError, match="tick must have a unit with one meaning, not '10M': \"min\" is minutes"):
+        duration_ms("10M", "tick")
 
 
 @pytest.mark.parametrize("text", ["1 month", "3 Months", "2 years", "1 quarter"])

@@ -3,21 +3,18 @@
 import re
 from datetime import timedelta
 
-UNITS_MS = {
-    "millisecond": 1,
-    "ms": 1,
-    "second": 1000,
-    "s": 1000,
-    "minute": 60_000,
-    "min": 60_000,
-    "hour": 3_600_000,
-    "h": 3_600_000,
-    "day": 86_400_000,
-    "d": 86_400_000,
-    "week": 604_800_000,
+NAMES_OF_UNITS = {
+    1: "ms msec msecs millisecond milliseconds",
+    1000: "s sec secs second seconds",
+    60_000: "m min mins minute minutes",
+    3_600_000: "h hr hrs hour hours",
+    86_400_000: "d day days",
+    604_800_000: "w week weeks",
 }
+UNITS_MS = {name: length_ms for length_ms, names in NAMES_OF_UNITS.items() for name in names.split()}
 
-CALENDAR_UNITS = ("month", "quarter", "year")  # Spark's intervals allow them, but their length varies
+# Spark's intervals allow them, but their length varies.
+CALENDAR_UNITS = ("mo", "mon", "month", "months", "q", "quarter", "quarters", "y", "yr", "yrs", "year", "years")
 
 
 def duration_ms(duration: str | timedelta, name: str) -> int:
@@ -27,7 +24,7 @@ def duration_ms(duration: str | timedelta, name: str) -> int:
     600000
 
     Args:
-        duration: A string such as "10 minutes", "1 second", or "250 ms", or a timedelta.
+        duration: A string such as "10 minutes", "10m", "1 second", or "250 ms", or a timedelta.
         name: The name of the argument, for error messages.
 
     Raises:
@@ -40,10 +37,12 @@ def duration_ms(duration: str | timedelta, name: str) -> int:
         return int(milliseconds)
     if not isinstance(duration, str):
         raise TypeError(f'{name} must be a str like "10 minutes" or a timedelta, not {type(duration).__name__}')
-    parts = re.fullmatch(r"\s*(\d+)\s*([a-z]+?)s?\s*", duration.lower())
-    unit = parts and (UNITS_MS.get(parts[2]) or UNITS_MS.get(parts[2] + "s"))
-    if parts and parts[2] in CALENDAR_UNITS:
+    parts = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]+)\s*", duration, re.ASCII)
+    if parts and parts[2] == "M":
+        raise ValueError(f'{name} must have a unit with one meaning, not {duration!r}: "min" is minutes')
+    if parts and parts[2].lower() in CALENDAR_UNITS:
         raise ValueError(f"{name} must be a fixed length, not {duration!r}: use days or hours")
-    if not parts or not unit:
+    unit_ms = UNITS_MS.get(parts[2].lower()) if parts else None
+    if not parts or unit_ms is None:
         raise ValueError(f'{name} must be a number and a unit, like "10 minutes" or "250 ms", not {duration!r}')
-    return int(parts[1]) * unit
+    return int(parts[1]) * unit_ms

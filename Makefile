@@ -57,12 +57,12 @@ search: debug
 
 # Timers under load, with an account of every task: make soak MINUTES=60 PENDING=1000000 RATE=200000
 soak: release
-	$(IN_RELEASE) tools/soak --seed $(HWHEEL_SEED) load --minutes $(or $(MINUTES),60) --pending $(or $(PENDING),1000000) \
+	$(IN_RELEASE) tools/soak --seed $(HWHEEL_SEED) --minutes $(or $(MINUTES),60) --pending $(or $(PENDING),1000000) \
 		--rate $(or $(RATE),200000)
 
-# Forks and exits under load: make forks FORKS=1000 EXITS=200
+# Forks under load, and exits of the children: make forks FORKS=1000
 forks: release
-	$(IN_RELEASE) tools/soak --seed $(HWHEEL_SEED) ends --forks $(or $(FORKS),1000) --exits $(or $(EXITS),200)
+	$(IN_RELEASE) tools/soak --seed $(HWHEEL_SEED) --minutes 0 --pending 5000 --rate 20000 --forks $(or $(FORKS),1000)
 
 proof: release
 	$(IN_RELEASE) tools/proof $(ARGUMENTS)

@@ -15,9 +15,10 @@ IMPORTS = f"import sys; sys.path.insert(0, {str(SOAK)!r})\n"
 
 WRONG_TIMERS = """
 import itertools
+from functools import partial
 import numpy as np
 from hwheel import SystemTimer
-from load import BatchCallback, Load, Plan
+from load import Load, Plan
 
 count = itertools.count(1)
 
@@ -30,13 +31,7 @@ class Loses(SystemTimer):
 
 class LosesInBatches(SystemTimer):
     def call_many(self, delays, callback):
-        if isinstance(callback, BatchCallback):
-            callback.__class__ = LosesFirst
-        return super().call_many(delays, callback)
-
-class LosesFirst(BatchCallback):
-    def __call__(self, indices):
-        super().__call__(indices[1:])
+        return super().call_many(delays, partial(lambda first, indices: callback(indices[1:]), *callback.args))
 
 class Doubles(SystemTimer):
     def call_later(self, delay, callback, *args):
@@ -64,11 +59,21 @@ for timer, faults in expected.items():
 """
 
 
+def soak(*, minutes=0.0, forks=0, patience_s=200):
+    options = ["--seed", SEED or 1, "--minutes", minutes, "--pending", 20_000, "--rate", 20_000, "--forks", forks]
+    return output_of(*QUIET, SOAK, *options, patience_s=patience_s)
+
+
 def test_load_finds_nothing():
-    options = ["--minutes", search_seconds(4) / 60, "--pending", 20_000, "--rate", 20_000]
-    out = output_of(*QUIET, SOAK, "--seed", SEED or 1, "load", *options)
+    out = soak(minutes=search_seconds(4) / 60)
     assert out.splitlines()[0] == f"seed {SEED or 1}"
     assert "nothing found" in out, out
+
+
+def test_forks_find_nothing():
+    forks = scaled(36)
+    out = soak(forks=forks, patience_s=100 + 3 * forks)
+    assert f"{forks:,} forks" in out and "nothing found" in out, out
 
 
 def test_load_finds_wrong_timers():
@@ -85,7 +90,7 @@ class Loses(hwheel.SystemTimer):
         return super().call_later(delay, lambda *_: None, *args)
 
 hwheel.SystemTimer = Loses
-sys.argv = ["soak", "--seed", "1", "load", "--minutes", "0.02", "--pending", "1000", "--rate", "5000"]
+sys.argv = ["soak", "--seed", "1", "--minutes", "0.02", "--pending", "1000", "--rate", "5000"]
 runpy.run_path({str(SOAK)!r}, run_name="__main__")
 """
     ended = run_python(*QUIET, "-c", program)
@@ -94,28 +99,16 @@ runpy.run_path({str(SOAK)!r}, run_name="__main__")
 
 def test_memory_growth_is_found():
     program = """
-from accounting import Samples
+from accounting import growth
 
-def faults(rss_mb, descriptors):
-    samples = Samples(10)
-    samples.seconds = [float(second) for second in range(100)]
-    samples.rss_mb = [rss_mb(second) for second in range(100)]
-    samples.descriptors = [descriptors(second) for second in range(100)]
-    return {*samples.faults}
+def faults(mb, descriptors):
+    return {*growth([(second, 5, mb(second), descriptors(second)) for second in range(100)])}
 
 assert faults(lambda s: 100 + s % 7, lambda s: 10 + s % 2) == set()
-assert faults(lambda s: min(s, 10) * 100, lambda s: min(s, 10) * 5) == set()
 assert faults(lambda s: 100 + s, lambda s: 10) == {"MB of memory grown"}
 assert faults(lambda s: 100, lambda s: 10 + s // 5) == {"descriptors grown"}
 """
     assert output_of("-P", "-c", IMPORTS + program) == ""
-
-
-def test_forks_and_exits_find_nothing():
-    forks, exits = scaled(27), scaled(12)
-    options = ["--seed", SEED or 1, "ends", "--forks", forks, "--exits", exits]
-    out = output_of("-P", SOAK, *options, patience_s=100 + 3 * (forks + exits))
-    assert out.count("nothing found") == 2, out
 
 
 def test_a_child_that_hangs_or_has_another_status_is_found():
@@ -133,19 +126,3 @@ assert load.faults == {"child, hangs: hangs": 3, "child, wrong: status 4": 1}, l
     ended = run_python(*QUIET, "-c", IMPORTS + program)
     assert (ended.status, ended.out) == (0, ""), ended
     assert "most recent call first" in ended.err, "no stacks of the child that hangs"
-
-
-def test_an_exit_that_hangs_or_has_another_status_is_found():
-    program = f"""
-import children
-
-command = [sys.executable, "-P", {str(SOAK)!r}, "--seed", "1", "exit"]
-assert children.fault_of_exit(command, "return") == ""
-children.PROGRAM_EXITS["return"] = (None, 7)
-assert children.fault_of_exit(command, "return").startswith("status 0")
-children.PATIENCE_S = 3
-hanging = [sys.executable, "-X", "faulthandler", "-c", "import threading; threading.Event().wait()"]
-fault = children.fault_of_exit(hanging, "return")
-assert fault.startswith("hangs") and "threading.py" in fault, fault
-"""
-    assert output_of("-P", "-c", IMPORTS + program) == ""

@@ -3,6 +3,8 @@
 import os
 import threading
 import time
+from array import array
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,8 @@ import numpy as np
 ROUNDING_S = 1e-6  # of deadlines as floats; a tick is a thousand times longer
 PATIENCE_S = 100
 FEWEST_SAMPLES = 20
-GROWTH_MB = 30  # a short run may grow by this much by chance
-GROWTH_SHARE = 0.1
+GROWTH_MB, GROWTH_SHARE = 30, 0.1  # a run may grow by the larger of both by chance
+MORE_DESCRIPTORS = 5
 
 
 class Account:
@@ -24,13 +26,11 @@ class Account:
     """
 
     def __init__(self, places):
-        self.ends = bytearray(places)
-        self.deadlines = memoryview(np.full(places, 0.0)).cast("B").cast("d")
-        self.added = self.lost = self.doubled = self.early = 0
-        self._ends = np.frombuffer(self.ends, np.uint8)
-        self._deadlines = np.asarray(self.deadlines)
+        self.ends, self.deadlines = bytearray(places), array("d", bytes(8 * places))
+        self._ends, self._deadlines = np.frombuffer(self.ends, np.uint8), np.frombuffer(self.deadlines)
         self._used = np.full(places, False)
-        self._next = 0
+        self.added = self._next = 0
+        self.faults = Counter()
         self._make_lock()
         os.register_at_fork(after_in_child=self._make_lock)
 
@@ -40,32 +40,27 @@ class Account:
     def places(self, count):
         """Return places for so many new tasks."""
         with self._lock:
-            if self._next + count > len(self.ends):
-                self._next = 0
-            first, self._next = self._next, self._next + count
-            self.settle(first, first + count, PATIENCE_S)
-            self._used[first : first + count] = True
+            first = self._next if self._next + count <= len(self.ends) else 0
+            self._next = first + count
+            self.settle(first, self._next, PATIENCE_S)
+            self._used[first : self._next] = True
             self.added += count
         return range(first, first + count)
 
-    def end(self, place):
-        """Record that a task was cancelled or returned."""
-        self.ends[place] += 1
-
-    def end_many(self, places):
-        """Do the same for an array of places."""
+    def end(self, places):
+        """Record that the task in this place, or those in an array of places, were cancelled or returned."""
         np.add.at(self._ends, places, 1)
 
     def run(self, place, now_s):
         """Record that a task runs now."""
         self.ends[place] += 1
         if now_s + ROUNDING_S < self.deadlines[place]:
-            self.early += 1
+            self.faults["early"] += 1
 
     def run_many(self, places, now_s):
         """Do the same for an array of places."""
-        self.end_many(places)
-        self.early += int(np.count_nonzero(now_s + ROUNDING_S < self._deadlines[places]))
+        self.end(places)
+        self._count("early", now_s + ROUNDING_S < self._deadlines[places])
 
     def expect(self, first, deadlines):
         """Set the deadlines of the places from ``first`` on."""
@@ -73,50 +68,32 @@ class Account:
 
     def settle(self, begin, end, patience_s=0):
         """Count what became of the tasks in these places, after waiting for those that are pending, and clear them."""
-        used = self._used[begin:end]
-        give_up = time.monotonic() + patience_s
+        used, give_up = self._used[begin:end], time.monotonic() + patience_s
         while (self._ends[begin:end][used] == 0).any() and time.monotonic() < give_up:
             time.sleep(0.01)
         ends = self._ends[begin:end][used]
-        self.lost += int(np.count_nonzero(ends == 0))
-        self.doubled += int(np.count_nonzero(ends > 1))
+        self._count("lost", ends == 0)
+        self._count("doubled", ends > 1)
         self._ends[begin:end] = 0
         used[:] = False
 
-    @property
-    def faults(self):
-        """Return {fault: number of tasks}."""
-        counts = {"lost": self.lost, "doubled": self.doubled, "early": self.early}
-        return {fault: count for fault, count in counts.items() if count}
+    def _count(self, fault, tasks):
+        if count := int(np.count_nonzero(tasks)):
+            self.faults[fault] += count
 
 
-class Samples:
-    """Memory in MB and open file descriptors over time. Nothing is judged before the warm-up has passed."""
+def sample():
+    """Return the memory of this process in MB, and the number of its open file descriptors."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6, len(os.listdir("/proc/self/fd"))
 
-    def __init__(self, warm_up_s):
-        self.warm_up_s = warm_up_s
-        self.begin = time.monotonic()
-        self.seconds, self.rss_mb, self.descriptors = [], [], []
 
-    def take(self):
-        """Record the present values."""
-        self.seconds.append(time.monotonic() - self.begin)
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        self.rss_mb.append(pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
-        self.descriptors.append(len(os.listdir("/proc/self/fd")))
-
-    def growth(self, values):
-        """Return the growth since the warm-up along a fitted line; 0 if there are too few samples."""
-        warm = int(np.searchsorted(self.seconds, self.warm_up_s))
-        if len(values) - warm < FEWEST_SAMPLES:
-            return 0.0
-        slope = float(np.polyfit(self.seconds[warm:], values[warm:], 1)[0])
-        return slope * (self.seconds[-1] - self.seconds[warm])
-
-    @property
-    def faults(self):
-        """Return {resource: growth} for growth beyond chance."""
-        most_mb = max(GROWTH_MB, GROWTH_SHARE * max(self.rss_mb, default=0))
-        limits = {"MB of memory grown": (self.rss_mb, most_mb), "descriptors grown": (self.descriptors, 5)}
-        grown = {fault: self.growth(values) for fault, (values, most) in limits.items() if self.growth(values) > most}
-        return {fault: round(growth, 1) for fault, growth in grown.items()}
+def growth(samples):
+    """Return {resource: growth} for what grew beyond chance along a line fitted to (s, pending, MB, descriptors)."""
+    rows = np.array(samples)
+    if len(rows) < FEWEST_SAMPLES:
+        return {}
+    grown_mb, descriptors = np.polyfit(rows[:, 0], rows[:, 2:], 1)[0] * (rows[-1, 0] - rows[0, 0])
+    limit_mb = max(GROWTH_MB, GROWTH_SHARE * rows[:, 2].max())
+    found = {"MB of memory grown": (grown_mb, limit_mb), "descriptors grown": (descriptors, MORE_DESCRIPTORS)}
+    return {fault: round(float(grown), 1) for fault, (grown, limit) in found.items() if grown > limit}

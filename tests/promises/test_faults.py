@@ -1,4 +1,4 @@
-"""Faulty executors, threads, and clocks, buffers that change, and process pools.
+"""Faulty thread starts and clocks, buffers that change, and process pools.
 
 No fault may lose a task or run it twice or early, and the timer must go on or can be closed. By default each test tries
 a sample; HWHEEL_SOAK_SECONDS=1 tries everything.
@@ -20,17 +20,12 @@ from sampling import at_least, sample, search_seconds
 NO_FAULTS = (0, "", "")
 
 
-@pytest.mark.parametrize("name", sample(at_least(32, fault_injection.EXECUTORS), 3))
-def test_later_tasks_run_despite_a_faulty_executor(find_faults, name):
-    assert find_faults("fault_injection", "with_executor", name) == NO_FAULTS
-
-
 @pytest.mark.parametrize("name", sample(at_least(20, fault_injection.STARTS), 5))
 def test_only_the_add_that_could_not_start_a_thread_raises(find_faults, name):
     assert find_faults("fault_injection", "without_thread", name) == NO_FAULTS
 
 
-@pytest.mark.parametrize("case", sample(at_least(74, faulty_clocks.CASES), 5))
+@pytest.mark.parametrize("case", sample(at_least(42, faulty_clocks.CASES), 5))
 def test_a_timer_keeps_its_promises_on_a_faulty_clock(find_faults, case):
     assert find_faults("faulty_clocks", "run", case) == NO_FAULTS
 

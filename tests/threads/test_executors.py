@@ -1,5 +1,6 @@
 """Executors of the caller, also faulty ones: the reaper survives, each task runs once, and errors are reported."""
 
+import asyncio
 import gc
 import math
 import threading
@@ -18,14 +19,19 @@ PATIENCE_S = 60
 
 
 class Unusual:
-    """An executor that runs each call in a thread and returns `answer`, or raises `before` or `after` the run."""
+    """An executor that runs each call in a thread and returns `answer`. It raises `before` or `after` the run.
 
-    def __init__(self, answer=None, *, before=None, after=None):
-        self.answer, self.before, self.after = answer, before, after
+    With a `lost`, it runs nothing and returns that instead.
+    """
+
+    def __init__(self, answer=None, *, before=None, after=None, lost=None):
+        self.answer, self.before, self.after, self.lost = answer, before, after, lost
 
     def submit(self, function, *args):
         if self.before is not None:
             raise self.before
+        if self.lost is not None:
+            return self.lost
         thread = threading.Thread(target=function, args=args)
         thread.start()
         thread.join(PATIENCE_S)
@@ -34,10 +40,57 @@ class Unusual:
         return self.answer
 
 
-def done_future():
+def future_after(method=None, *args):
+    """Return a future after calling a method of it."""
     future = Future()
-    future.set_result(None)
+    if method is not None:
+        getattr(future, method)(*args)
     return future
+
+
+class FutureWithoutCallbacks(Future):
+    def add_done_callback(self, function):
+        raise RuntimeError("no callbacks")
+
+
+CLOSED_LOOP = asyncio.new_event_loop()
+CLOSED_LOOP.close()
+ANSWERS = {
+    "None": None,
+    "int": 7,
+    "not hashable": [],
+    "one future for all": Future(),
+    "done": future_after("set_result", None),
+    "failed": future_after("set_exception", OSError("failed")),
+    "cancelled": future_after("cancel"),
+    "asyncio": asyncio.Future(loop=CLOSED_LOOP),
+    "no callbacks": FutureWithoutCallbacks(),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_calls_that_have_run_before_submit_returns_run_once_whatever_it_returns(make_timer, eventually, answer):
+    ran, reported = [], []
+    timer = make_timer(executor=Unusual(answer), on_error=lambda *error: reported.append(error))
+    tasks = [timer.call_later(0.001, ran.append, i) for i in range(3)]
+    timer.call_many(array("q", [1, 1]), lambda indices: ran.extend(10 + i for i in indices))
+    every = timer.call_every(0.005, ran.append, "every")
+    eventually(lambda: ran.count("every") > 1)
+    assert every.cancel() and timer.close(run_pending=True) == []
+    assert [n for n in ran if n != "every"] == [0, 1, 2, 10, 11] and not any(task.pending for task in tasks)
+    assert bool(reported) == (answer is ANSWERS["no callbacks"])
+
+
+@pytest.mark.parametrize("answer", ["failed", "cancelled"])
+def test_each_task_that_an_executor_loses_is_reported_and_later_tasks_run(make_timer, eventually, answer):
+    executor, reported, ran = Unusual(lost=ANSWERS[answer]), [], []
+    timer = make_timer(executor=executor, on_error=lambda source, error: reported.append(source))
+    lost = [timer.call_later(0.001, ran.append, 1), timer.call_many(array("q", [1, 1]), ran.extend)]
+    eventually(lambda: len(reported) == 2)
+    executor.lost = None
+    timer.call_later(0.001, ran.append, "later")
+    eventually(lambda: ran == ["later"])
+    assert {*map(id, reported)} == {*map(id, lost)}
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, KeyboardInterrupt, SystemExit, GeneratorExit])
@@ -369,7 +422,7 @@ def test_close_does_not_wait_for_a_done_future_that_ran_in_another_process(make_
         def submit(self, function, *args):
             if futures:
                 function(*args)
-                return done_future()
+                return future_after("set_result", None)
             futures.append(Future())
             return futures[0]
 

@@ -39,7 +39,7 @@ def test_the_version_names_the_build_and_the_interpreter(tmp_path):
     assert re.fullmatch(rf"python: CPython {re.escape(platform.python_version())} with(out)? the GIL, \w+ \w+", python)
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["trace"], ["tune"], ["deliver"], ["pending"], ["top"]])
+@pytest.mark.parametrize("command", [[], ["demo"], ["run"], ["trace"], ["tune"], ["deliver"], ["pending"], ["top"]])
 def test_help_has_examples_and_fits_80_columns(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as stop:

@@ -18,7 +18,7 @@ ROOMS = {
                "twisted", "sched", "purgatory", "metrics", "live", "replay", "logs", "recorder", "tune", "spark", "cli",
                "__main__"],
     "hwheel.spark": ["durations", "arrow", "message", "shard", "session", "worker", "hold", FACE, "deliver", "replay"],
-    "hwheel.cli": [FACE, "common", "demo", "trace", "tune", "deliver", "pending", "top", "main"],
+    "hwheel.cli": [FACE, "common", "demo", "run", "trace", "tune", "deliver", "pending", "top", "main"],
 }
 # debug.pxi checks the structs of every room, so it is the last layer.
 CORE_LAYERS = [["wheel"], ["cpython"], ["timer", "task", "batch", "group"], ["loop"], ["purgatory"], ["containers"],

@@ -4,7 +4,7 @@ import argparse
 import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NoReturn
 
 from hwheel_core import HwheelError
@@ -106,6 +106,20 @@ def add_spark_options(add: Callable[..., object]) -> None:
     """Add the options of a Spark session. add: the method ``add_argument`` of a parser or group."""
     add("--master", metavar="URL", help="Spark master (default: local[*], or that of spark-submit)")
     add("--conf", metavar="NAME=VALUE", action="append", default=[], help="Spark setting; can be repeated")
+
+
+def serve_live(address: str | None) -> AbstractContextManager[object]:
+    """Serve snapshots for ``hwheel top`` until the context manager or the program ends."""
+    if address is None:
+        return nullcontext()
+    import hwheel.live
+
+    try:
+        return hwheel.live.serve(int(address) if address.isdecimal() else address)
+    except OSError as error:
+        raise CommandError(f"--live: {error.filename}: {error.strerror}") from None
+    except ValueError as error:
+        raise CommandError(f"--live: {error}") from None
 
 
 # --- option types -----------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The parser of the whole command line, and the exit status.
 
-Exit status:
+Exit status, except that of `hwheel run`:
     0: success.
     1: a demo lost, doubled, or hurried a timer; a query failed; the requested message is not pending; or the program
        that ``top`` watched has ended.
@@ -22,6 +22,7 @@ from hwheel.cli import pending
 from hwheel.cli.common import CommandError, Parser
 from hwheel.cli.deliver import command as deliver_command
 from hwheel.cli.demo import command as demo_command
+from hwheel.cli.run import command as run_command
 from hwheel.cli.top import command as top_command
 from hwheel.cli.trace import command as trace_command
 from hwheel.cli.tune import command as tune_command
@@ -43,6 +44,7 @@ examples:
   hwheel trace                           seven tasks travel down a wheel
   hwheel trace --tick 20 --wheel-size 10 --delays 5 23 230
   hwheel tune log/ --out report          find a good tick, wheel size, timeout
+  hwheel run server.py                   a program with its timers on the wheel
   hwheel top /tmp/app.sock               watch the timers of a running program
   hwheel deliver --from in --to out --checkpoint state
                                          deliver messages when they are due
@@ -75,10 +77,11 @@ def make_parser() -> Parser:
     parser.add_argument("--version", action="version", version=version_text())
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (demo_command, trace_command, tune_command, deliver_command, pending, top_command):
+    for command in (demo_command, run_command, trace_command, tune_command, deliver_command, pending, top_command):
         command.add_to(commands)
-    for subparser in commands.choices.values():
-        subparser.add_argument("--verbose", action="store_true", help="show the details of errors")
+    for name, subparser in commands.choices.items():
+        if name != "run":
+            subparser.add_argument("--verbose", action="store_true", help="show the details of errors")
     return parser
 
 
@@ -89,9 +92,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.run is None:
         parser.print_help(sys.stderr)
         return 2
+    status: int
+    if options.run is run_command.run:
+        status = options.run(options)  # outside of the `try`: the program's output and errors are its own
+        return status
     replace_unencodable(sys.stdout)
     try:
-        status: int = options.run(options)
+        status = options.run(options)
         if sys.stdout is not None:  # None if the parent process closed it
             sys.stdout.flush()
         return status

@@ -2,10 +2,11 @@
 
 import argparse
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hwheel.cli import common
 from hwheel.cli.common import MAX_WHEEL_SIZE, CommandError, add_subcommand, positive_number, ratio, whole_number
 from hwheel.extras import require
 from hwheel_core import DEFAULT_WHEEL_SIZE
@@ -101,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
     except (ValueError, OverflowError) as error:
         raise CommandError(str(error)) from None
     console = Console(highlight=False)
-    with serve(options.live):
+    with common.serve_live(options.live):
         console.print(headline(options, workload))
         with progress_on(console) as progress:
             runs = [drive_on(make_wheel, workload, progress)]
@@ -114,20 +115,6 @@ def run(options: argparse.Namespace) -> int:
     text = ", ".join(f"{name} {count:,}" for name, count in found._asdict().items())
     console.print(f"\n{ends}; [bold {'red' if any(found) else 'green'}]{text}[/]")
     return 1 if any(found) else 0
-
-
-def serve(address: str | None) -> AbstractContextManager[object]:
-    """Serve snapshots for ``hwheel top`` while the demo runs."""
-    if address is None:
-        return nullcontext()
-    import hwheel.live
-
-    try:
-        return hwheel.live.serve(int(address) if address.isdecimal() else address)
-    except OSError as error:
-        raise CommandError(f"--live: {error.filename}: {error.strerror}") from None
-    except ValueError as error:
-        raise CommandError(f"--live: {error}") from None
 
 
 def drive_on(make_engine: "Callable[[], Engine]", workload: "Workload", progress: "Progress") -> "Run":

@@ -79,6 +79,6 @@ cdef const char* delay_queue_check(DelayQueueCore self) noexcept:
         if entry_key(entry).queue != <uintptr_t><void*>self:
             return "an item refers to another queue"
         entry = entry.next
-    if self.getters and container_next_ms(self, &next_ms) and not container_is_armed(self, INT64_MAX) and not self.timer.closed:
+    if lines_wait(self.getters) and container_next_ms(self, &next_ms) and not container_is_armed(self, INT64_MAX) and not self.timer.closed:
         return "a queue with waiters has no alarm"
     return NULL

@@ -12,13 +12,19 @@ cdef bint container_check_new(ContainerCore self) except False:
     return True
 
 
+cdef inline bint timer_check_open(const Timer* timer) except False:
+    """Raise TimerClosed if the timer was closed, except by the exit of the interpreter."""
+    if hw_peek(&timer.closed) and not hw_peek(&timer.exiting):
+        raise TimerClosed("the timer is closed")
+    return True
+
+
 cdef bint container_set_up(ContainerCore self, object timer) except False:
     container_check_new(self)
     if not isinstance(timer, BaseTimer):
         raise TypeError(f"timer must be a SystemTimer or a ManualTimer, got {type(timer).__name__}")
     core_set_up(timer)
-    if hw_peek(&(<BaseTimer>timer).timer.closed):
-        raise TimerClosed("the timer is closed")
+    timer_check_open((<BaseTimer>timer).timer)
     list_init(&self.due)
     self.alarm = alarm_new(self)
     self.generation = (<BaseTimer>timer).timer.generation
@@ -77,10 +83,10 @@ cdef ContainerAlarm alarm_new(ContainerCore container):
 
 
 cdef inline bint container_is_armed(ContainerCore self, int64_t at_ms) noexcept:
-    """Return True if the alarm runs by at_ms, or if the thread that takes expired entries will set it."""
+    """Return True if the alarm runs by at_ms, if the thread that takes expired entries will set it, or if no alarm can run."""
     cdef const Timer* timer = self.timer.timer
     cdef const Task* task = &self.alarm.task
-    if self.expiring == self.generation + 1:
+    if self.expiring == self.generation + 1 or hw_peek(&timer.exiting):
         return True
     return (task_state(task) == TASK_PENDING and not hw_peek(&timer.forked)
             and hw_peek64(&task.entry.expiration_ms) - timer.round_up_ms <= at_ms)

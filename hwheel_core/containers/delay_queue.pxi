@@ -81,20 +81,21 @@ cdef class DelayQueueCore(ContainerCore):
         container_check_new(self)
         self.max_entries = max_entries if max_entries > 0 else INT64_MAX
         self.errors = errors
-        self.getters = []
-        self.putters = []
+        self.getters = Line.__new__(Line)
+        self.putters = Line.__new__(Line)
+        self.joiners = Line.__new__(Line)
         container_set_up(self, timer)
 
     # --- one item ------------------------------------------------------------------------------------------------
 
     @cython.always_allow_keywords(True)
     @cython.critical_section
-    def put_nowait(self, item, delay):
+    def put_nowait(self, item, delay=0):
         """Add an item that becomes available after ``delay`` seconds.
 
         Args:
             item: Any object.
-            delay: Seconds from now. Zero or less: available at once, behind the items that are due already.
+            delay: Seconds from now. Zero, the default, or less: at once, behind the items that are due already.
 
         Returns:
             The item's key, for ``reset()`` and ``remove()``.
@@ -117,7 +118,7 @@ cdef class DelayQueueCore(ContainerCore):
             >>> key.item, key.deadline
             ('send', 5.0)
         """
-        key = items_put(self, item, delay, None)
+        key = items_put(self, item, delay, None, False)
         if key is None:
             raise self.errors[QUEUE_FULL]()
         return key
@@ -141,7 +142,7 @@ cdef class DelayQueueCore(ContainerCore):
             >>> queue.get_nowait()
             'send'
         """
-        item = items_take(self, None)
+        item = items_take(self, None, False)
         if item is NOT_THERE:
             raise self.errors[QUEUE_EMPTY]()
         return item
@@ -195,7 +196,7 @@ cdef class DelayQueueCore(ContainerCore):
         if key.queue != <uintptr_t><void*>self:
             raise KeyError(key)
         item = items_unlink(self, key)
-        waiters_notify_taken(self)
+        items_left(self)
         return item
 
     @cython.critical_section
@@ -220,6 +221,30 @@ cdef class DelayQueueCore(ContainerCore):
             return entry_key(self.due.next)
         return None if self.pending == 0 else items_earliest(self)
 
+    @cython.critical_section
+    def task_done(self):
+        """Confirm that an item which ``get()`` has returned is done, for ``join()``.
+
+        Raises:
+            ValueError: All items that ``get()`` has returned are confirmed already.
+
+        O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> queue = DelayQueue(timer=ManualTimer())
+            >>> key = queue.put("send")
+            >>> queue.get()
+            'send'
+            >>> queue.task_done()
+            >>> queue.join()
+        """
+        container_ready(self)
+        if self.taken == 0:
+            raise ValueError("task_done() was called more often than get() has returned an item")
+        self.taken -= 1
+        items_left(self)
+
     # --- all items -----------------------------------------------------------------------------------------------
 
     @cython.critical_section
@@ -236,7 +261,7 @@ cdef class DelayQueueCore(ContainerCore):
             ['2 s', '5 s']
         """
         items = items_drain(self)
-        waiters_notify_taken(self)
+        items_left(self)
         return items
 
     @cython.always_allow_keywords(True)
@@ -269,8 +294,14 @@ cdef class DelayQueueCore(ContainerCore):
         if at_once:
             dropped = items_drain(self)
             container_disarm(self)
-        waiters_wake(self, self.putters, len(self.putters))
-        waiters_wake(self, self.getters, len(self.getters))
+        items_left(self)
+
+    def __enter__(self):
+        container_ready(self)
+        return self
+
+    def __exit__(self, *exc_info):
+        self.shutdown()
 
     # --- size ----------------------------------------------------------------------------------------------------
 
@@ -336,25 +367,32 @@ cdef class DelayQueueCore(ContainerCore):
     # --- for hwheel.asyncio --------------------------------------------------------------------------------------
 
     @cython.critical_section
-    def _put_or_wait(self, item, delay, waiter):
-        """Return the key; None: there is no room, and waiter.release() is called when there may be."""
+    def _put_or_wait(self, item, delay, waiter, bint is_back=False):
+        """Return the key; None: waiter.release() is called when it is its turn and there is room. Then call this with is_back."""
         container_ready(self)
-        return items_put(self, item, delay, waiter)
+        return items_put(self, item, delay, waiter, is_back)
 
     @cython.critical_section
-    def _get_or_wait(self, waiter):
-        """Return the first due item; the waiter: nothing is due, and waiter.release() is called when an item may be."""
+    def _get_or_wait(self, waiter, bint is_back=False):
+        """Return the first due item; the waiter: its release() is called when it is its turn. Then call this with is_back."""
         container_ready(self)
-        item = items_take(self, waiter)
+        item = items_take(self, waiter, is_back)
         return waiter if item is NOT_THERE else item
 
     @cython.critical_section
-    def _give_up(self, waiter):
-        """Remove a waiter that stops waiting, and pass on a wake-up that it has received."""
+    def _join_or_wait(self, waiter):
+        """Return True if all items are done; False: waiter.release() is called when they are."""
         container_ready(self)
-        if not waiters_remove(self.getters, waiter) and not waiters_remove(self.putters, waiter):
-            waiters_wake(self, self.getters, 1)
-            waiters_wake(self, self.putters, 1)
+        if self.pending == 0 and self.taken == 0:
+            return True
+        self.joiners.waiting.append(waiter)
+        return False
+
+    @cython.critical_section
+    def _give_up(self, waiter, int purpose):
+        """Remove a waiter that stops waiting, and serve the next one. purpose: 0 for items, 1 for room, 2 for the end."""
+        container_ready(self)
+        waiter_give_up(self, waiter, purpose)
 
     # --- hooks of ContainerCore ----------------------------------------------------------------------------------
 
@@ -364,11 +402,12 @@ cdef class DelayQueueCore(ContainerCore):
 
     @cython.critical_section
     def _after_fork(self, bint keeps):
-        self.getters = []               # their threads do not exist in the child
-        self.putters = []
+        self.getters = Line.__new__(Line)       # the threads of the others do not exist in the child
+        self.putters = Line.__new__(Line)
+        self.joiners = Line.__new__(Line)
+        self.taken = 0
         if not keeps:
             items_drain(self)
-            waiters_notify_taken(self)
 
 
 cdef bint waiter_wait(object waiter, object timeout, double give_up) except -1:
@@ -385,12 +424,12 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
     """
 
     @cython.always_allow_keywords(True)
-    def put(self, item, delay, block=True, timeout=None):
+    def put(self, item, delay=0, block=True, timeout=None):
         """Wait for room if the queue is full, then add an item.
 
         Args:
             item: Any object.
-            delay: Seconds until the item becomes available.
+            delay: Seconds until the item becomes available. Default: at once.
             block: Wait for room.
             timeout: The longest wait in seconds; None: no limit.
 
@@ -439,47 +478,73 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
         """
         return self._wait(bool(block), timeout, False, None, None)
 
+    def join(self):
+        """Wait until the queue is empty and ``task_done()`` was called for each item that ``get()`` has returned.
+
+        Items that ``remove()``, ``drain()``, or ``shutdown(True)`` has removed are done.
+
+        Example:
+            >>> from hwheel import DelayQueue, ManualTimer
+            >>> queue = DelayQueue(timer=ManualTimer())
+            >>> queue.remove(queue.put("send", 5))
+            'send'
+            >>> queue.join()
+        """
+        waiter = make_lock()
+        waiter.acquire()
+        if not self._join_or_wait(waiter):
+            blocking_wait(self, FOR_THE_END, waiter, None, 0)
+
     def _wait(self, bint block, timeout, bint puts, item, delay):
         cdef double give_up = 0
-        cdef bint woken
-        cdef list waiters
+        cdef bint is_back = False
         timeout = check_timeout(timeout)
         container_ready(self)
-        found = blocking_try(self, puts, item, delay, None)
+        found = NOT_THERE
+        if not block or line_is_idle(self.putters if puts else self.getters):
+            found = blocking_try(self, puts, item, delay, None, False)
         if found is NOT_THERE and block:
             if timeout is not None:
                 give_up = time.monotonic() + timeout
             waiter = make_lock()
             waiter.acquire()
             while True:
-                found = blocking_try(self, puts, item, delay, waiter)
+                found = blocking_try(self, puts, item, delay, waiter, is_back)
                 if found is not NOT_THERE:
                     return found
-                try:
-                    woken = waiter_wait(waiter, timeout, give_up)
-                    # A signal may have arrived after the wake-up. Its handler must run now: if it ran after this function
-                    # returns, its exception would lose the item.
-                    PyErr_CheckSignals()
-                except:
-                    with cython.critical_section(self):
-                        waiters_remove_or_wake(self, self.putters if puts else self.getters, waiter)
-                    raise
-                if not woken:
-                    with cython.critical_section(self):
-                        waiters_remove(self.putters if puts else self.getters, waiter)
-                    found = blocking_try(self, puts, item, delay, None)
+                if not blocking_wait(self, FOR_ROOM if puts else FOR_ITEMS, waiter, timeout, give_up):
+                    found = blocking_try(self, puts, item, delay, None, False)
                     break
+                is_back = True
         if found is NOT_THERE:
             raise self.errors[QUEUE_FULL if puts else QUEUE_EMPTY]()
         return found
 
 
-cdef object blocking_try(DelayQueueCore self, bint puts, object item, object delay, object waiter):
+cdef object blocking_try(DelayQueueCore self, bint puts, object item, object delay, object waiter, bint is_back):
     with cython.critical_section(self):
         if not puts:
-            return items_take(self, waiter)
-        key = items_put(self, item, delay, waiter)
+            return items_take(self, waiter, is_back)
+        key = items_put(self, item, delay, waiter, is_back)
     return NOT_THERE if key is None else key
+
+
+cdef bint blocking_wait(DelayQueueCore self, int purpose, object waiter, object timeout, double give_up) except -1:
+    """Wait until the waiter is called. Return False on a timeout; it has then left its line."""
+    cdef bint called
+    try:
+        called = waiter_wait(waiter, timeout, give_up)
+        # A signal may have arrived after the wake-up. Its handler must run now: if it ran after get() returns, its exception
+        # would lose the item.
+        PyErr_CheckSignals()
+    except:
+        with cython.critical_section(self):
+            waiter_give_up(self, waiter, purpose)
+        raise
+    if not called:
+        with cython.critical_section(self):
+            waiter_give_up(self, waiter, purpose)
+    return called
 
 
 # Cython's tp_clear would also clear the timer and the lists, which every method needs. Nothing visible to the collector leads

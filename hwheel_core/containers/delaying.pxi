@@ -29,64 +29,161 @@ cdef inline object key_item(DelayKey self, bint take_out):
 #
 # A waiter has a release(): a threading.Lock, or an object that wakes a coroutine.
 #
-# A waiter enters the list before it checks the queue again. A thread that has something for it removes it from the list and
-# releases it. So no wake-up is lost. A released waiter has no claim on an item: it checks again.
-# If it leaves instead, because of its timeout or an exception, it releases another waiter.
+# Waiters are served in the order in which they came. Threads form one line, and the coroutines of each event loop another, so a
+# loop that stands still holds up no other line. A line is called in waves: when nobody in it is called, as many of its first
+# waiters are called (released) as there are items. A newcomer joins the end of the line while another waiter in it waits or is called.
+# The items belong to all lines: a called waiter whose item another line has taken goes back to the front.
+#
+# A waiter enters its line before it checks the queue again. A thread that has something for it calls it. So no wake-up is lost.
+# The next wave begins when the last called waiter has come back, with an item or because of its timeout or an exception.
 
 cdef enum:
     WAKE_TRIES = 3
+    FOR_ITEMS = 0               # purposes of waiters
+    FOR_ROOM = 1
+    FOR_THE_END = 2             # join()
     QUEUE_EMPTY = 0             # indices in DelayQueueCore.errors
     QUEUE_FULL = 1
     QUEUE_SHUT_DOWN = 2
 
 
-cdef bint waiters_remove(list waiters, object waiter) noexcept:
-    """Remove a waiter. Return False if it is not in the list, because it was released or never entered."""
-    cdef Py_ssize_t i
-    for i in range(len(waiters)):
-        if waiters[i] is waiter:
-            del waiters[i]
+@cython.final
+@cython.no_gc_clear         # the queue needs its lines to the end
+cdef class Line:
+    def __cinit__(self):
+        self.waiting = []
+
+
+cdef inline bint line_is_idle(Line self) noexcept:
+    return self.called == 0 and not self.waiting
+
+
+cdef bint lines_wait(Line self) noexcept:
+    """Return True if anyone waits in one of the lines."""
+    while self is not None:
+        if self.waiting:
             return True
+        self = self.next
     return False
 
 
-cdef bint waiters_wake(ContainerCore self, list waiters, Py_ssize_t count) except False:
-    """Release up to `count` waiters. An exception in release() is not raised here: the caller must not lose its item.
+cdef Line line_of(Line first, object waiter):
+    """Return the line of a waiter. Drop lines of other loops that are idle."""
+    cdef object loop = getattr(waiter, "loop", None)
+    cdef Line before = first
+    cdef Line line
+    if loop is None:
+        return first
+    while before.next is not None:
+        line = before.next
+        if line.loop is loop:
+            return line
+        if line_is_idle(line):
+            before.next = line.next
+        else:
+            before = line
+    line = Line.__new__(Line)           # may run the garbage collector, and with it foreign code: `before` may have left
+    line.loop = loop
+    line.next = first.next
+    first.next = line
+    return line
 
-    A signal handler may raise inside release(), and then the waiter may not have been woken, so the call is repeated.
-    Releasing a coroutine's waiter twice does no harm, and a Lock's release() cannot be interrupted.
+
+cdef inline bint line_is_first(Line self, object waiter) noexcept:
+    return self.called == 0 and len(self.waiting) > 0 and self.waiting[0] is waiter
+
+
+cdef bint line_leave(Line self, object waiter) noexcept:
+    """Record that a waiter has come back or stops waiting. Return True if it was called."""
+    cdef Py_ssize_t i
+    for i in range(len(self.waiting)):
+        if self.waiting[i] is waiter:
+            del self.waiting[i]
+            return False
+    if self.called > 0:                 # 0 in the child of a fork
+        self.called -= 1
+    return True
+
+
+cdef bint waiter_release(ContainerCore queue, object waiter) except -1:
+    """Release a waiter. Return False if its event loop is closed.
+
+    An exception in release() is not raised here: the caller must not lose its item. A signal handler may raise inside release(),
+    and then the waiter may not have been woken, so the call is repeated. Releasing a coroutine's waiter twice does no harm, and
+    a Lock's release() cannot be interrupted.
     """
     cdef object interruption = None
-    while count > 0 and waiters:
-        waiter = waiters.pop(0)
-        for _ in range(WAKE_TRIES):
-            try:
-                if waiter.release() is not False:   # False: its event loop is closed
-                    count -= 1
-                break
-            except BaseException as error:
-                interruption = error
+    cdef bint released = True
+    for _ in range(WAKE_TRIES):
+        try:
+            released = waiter.release() is not False
+            break
+        except BaseException as error:
+            interruption = error
     if interruption is not None:
         if isinstance(interruption, KeyboardInterrupt):
             _thread.interrupt_main()                # raise it again once the caller has stored its item
         else:
-            self.timer._report_error(self.alarm, interruption)
+            queue.timer._report_error(queue.alarm, interruption)
+    return released
+
+
+cdef bint line_call(DelayQueueCore queue, Line self, Py_ssize_t count) except False:
+    """Call the first `count` waiters."""
+    while count > 0 and self.waiting:
+        waiter = self.waiting.pop(0)
+        self.called += 1
+        if waiter_release(queue, waiter):
+            count -= 1
+        else:
+            self.called -= 1
     return True
 
 
-cdef bint waiters_remove_or_wake(DelayQueueCore self, list waiters, object waiter) except False:
-    """Remove a waiter that stops waiting. If it was released, release another one instead."""
-    if not waiters_remove(waiters, waiter):
-        waiters_wake(self, waiters, 1)
+cdef bint getters_serve(DelayQueueCore self) except False:
+    """Begin the next wave of each line for which an item is due. After a shutdown of an empty queue, call all."""
+    cdef Line line = self.getters
+    cdef const Entry* entry
+    cdef Py_ssize_t count
+    while line is not None:
+        count = 0
+        if self.shut and self.pending == 0:
+            count = len(line.waiting)
+        elif line.called == 0:
+            entry = self.due.next
+            while entry is not &self.due and count < len(line.waiting):
+                count += 1
+                entry = entry.next
+        line_call(self, line, count)
+        line = line.next
     return True
 
 
-cdef bint waiters_notify_taken(DelayQueueCore self) except False:
-    """Release waiters after items have left the queue."""
-    if self.putters:
-        waiters_wake(self, self.putters, 1 if self.max_entries == INT64_MAX else max(0, self.max_entries - self.pending))
-    if self.shut and self.pending == 0 and self.getters:
-        waiters_wake(self, self.getters, len(self.getters))
+cdef bint putters_serve(DelayQueueCore self) except False:
+    """Begin the next wave of each line if there is room. After a shutdown, call all."""
+    cdef Line line = self.putters
+    while line is not None:
+        if self.shut or line.called == 0:
+            line_call(self, line, len(line.waiting) if self.shut else max(0, self.max_entries - self.pending))
+        line = line.next
+    return True
+
+
+cdef bint waiter_give_up(DelayQueueCore self, object waiter, int purpose) except False:
+    """Remove a waiter that stops waiting, and serve the next one."""
+    if purpose == FOR_THE_END:
+        line_leave(self.joiners, waiter)
+        return True
+    line_leave(line_of(self.putters if purpose == FOR_ROOM else self.getters, waiter), waiter)
+    return putters_serve(self) if purpose == FOR_ROOM else getters_serve(self)
+
+
+cdef bint items_left(DelayQueueCore self) except False:
+    """Serve the lines after items have left the queue, or after a shutdown."""
+    putters_serve(self)
+    getters_serve(self)
+    if self.pending == 0 and self.taken == 0:
+        line_call(self, self.joiners, len(self.joiners.waiting))
     return True
 
 
@@ -158,7 +255,7 @@ cdef bint items_reserve(DelayQueueCore self, Deadline* deadline, Bucket** bucket
     container_reserve(self, &deadline.now, deadline.expiration_ms, bucket_out, &at_ms)
     if bucket_out[0] is NULL:
         return not items_advance(self, &deadline.now)       # a due item goes behind all items that are due already
-    if self.getters and not container_is_armed(self, at_ms):
+    if lines_wait(self.getters) and not container_is_armed(self, at_ms):
         container_arm(self, at_ms)
         return False
     return True
@@ -171,8 +268,7 @@ cdef bint items_place(DelayQueueCore self, DelayKey key, const Instant* delay, b
     deadline.delay = delay[0]
     while True:
         container_ready(self)
-        if hw_peek(&self.timer.timer.closed):
-            raise TimerClosed("the timer is closed")
+        timer_check_open(self.timer.timer)
         timer_read_clock(self.timer.timer, &deadline.now)
         if not items_admit(self, key, is_new):
             return False
@@ -188,29 +284,52 @@ cdef bint items_place(DelayQueueCore self, DelayKey key, const Instant* delay, b
     hw_poke64(&key.deadline_ms, max(deadline.deadline_ms, deadline.now.ms))
     container_link(self, &key.entry, bucket)
     if bucket is NULL:
-        waiters_wake(self, self.getters, 1)
+        getters_serve(self)
     return True
 
 
-cdef DelayKey items_put(DelayQueueCore self, object item, object delay, object waiter):
-    """Add an item and return its key; None: the queue is full, and the waiter, if there is one, waits for room."""
+cdef DelayKey items_try_put(DelayQueueCore self, DelayKey key, const Instant* delay, object waiter, bint is_back):
+    """items_put for a new key. Return None if the waiter waits."""
+    cdef Line line
+    if waiter is None or is_back or line_is_idle(line_of(self.putters, waiter)):
+        if items_place(self, key, delay, True):
+            return key
+    if waiter is None:
+        return None
+    line = line_of(self.putters, waiter)    # the line may have been dropped meanwhile
+    line.waiting.insert(0 if is_back else len(line.waiting), waiter)
+    try:
+        if (self.shut or line_is_first(line, waiter)) and items_place(self, key, delay, True):
+            line_leave(line, waiter)
+            return key
+    except:
+        line_leave(line, waiter)
+        raise
+    return None
+
+
+cdef DelayKey items_put(DelayQueueCore self, object item, object delay, object waiter, bint is_back):
+    """Add an item and return its key. None: the queue is full, or others are first in the line that the waiter has joined.
+
+    waiter: of a caller that waits for room. is_back: it was called, and goes to the front if it has to wait again.
+    """
     cdef Instant length
     cdef DelayKey key = DelayKey.__new__(DelayKey)
     seconds_argument(delay, "delay", &length)
     container_ready(self)
     key.item_ = item
     key.timer = self.timer
-    if items_place(self, key, &length, True):
-        return key
-    if waiter is not None:
-        self.putters.append(waiter)
+    if waiter is None:
+        if items_place(self, key, &length, True):
+            return key
+    else:
+        if is_back:
+            line_leave(line_of(self.putters, waiter), waiter)
         try:
-            if items_place(self, key, &length, True):
-                waiters_remove(self.putters, waiter)
+            if items_try_put(self, key, &length, waiter, is_back) is not None:
                 return key
-        except:
-            waiters_remove_or_wake(self, self.putters, waiter)
-            raise
+        finally:
+            putters_serve(self)
     key.item_ = None
     return None
 
@@ -218,42 +337,74 @@ cdef DelayKey items_put(DelayQueueCore self, object item, object delay, object w
 # --- take and drain --------------------------------------------------------------------------------------------------
 
 
-cdef object items_take_due(DelayQueueCore self, bint waits):
-    """Remove and return the first due item, or return NOT_THERE. waits: a waiter has entered the list and needs the alarm."""
+cdef bint may_wait(DelayQueueCore self) except -1:
+    """Return True if an alarm can wake a waiter. At the interpreter's exit, a daemon thread may wait for its end."""
+    cdef Timer* timer = self.timer.timer
+    if not hw_peek(&timer.closed):
+        return True
+    return hw_peek(&timer.exiting) and threading.current_thread() is not threading.main_thread()
+
+
+cdef object items_take_due(DelayQueueCore self, Line line, object waiter):
+    """Remove and return the first due item, or return NOT_THERE.
+
+    line: of a waiter that gets an item only if it is the first, and otherwise needs the alarm; None: there is no waiter.
+    """
     cdef Instant now
-    cdef int budget
     while True:
         container_ready(self)
         timer_read_clock(self.timer.timer, &now)
         if list_is_empty(&self.due):
             items_advance(self, &now)
         if not list_is_empty(&self.due):
+            if line is not None and not line_is_first(line, waiter):
+                return NOT_THERE
             item = items_unlink(self, entry_key(self.due.next))
-            waiters_notify_taken(self)
+            self.taken += 1
+            items_left(self)
             return item
         if self.shut and self.pending == 0:
             raise self.errors[QUEUE_SHUT_DOWN]("the queue is shut down")
-        if not waits:
+        if line is None:
             return NOT_THERE
-        if hw_peek(&self.timer.timer.closed):
+        if not may_wait(self):
             raise TimerClosed("the timer is closed, so a waiter would never wake up")
         if items_arm(self, &now):
             return NOT_THERE
 
 
-cdef object items_take(DelayQueueCore self, object waiter):
-    """Remove and return the first due item; NOT_THERE: nothing is due, and the waiter, if there is one, waits."""
-    item = items_take_due(self, False)
-    if item is NOT_THERE and waiter is not None:
-        self.getters.append(waiter)
-        try:
-            item = items_take_due(self, True)
-        except:
-            waiters_remove_or_wake(self, self.getters, waiter)
-            raise
+cdef object items_try_take(DelayQueueCore self, object waiter, bint is_back):
+    """items_take for a waiter."""
+    cdef Line line
+    if is_back or line_is_idle(line_of(self.getters, waiter)):
+        item = items_take_due(self, None, None)
         if item is not NOT_THERE:
-            waiters_remove(self.getters, waiter)
+            return item
+    line = line_of(self.getters, waiter)    # the line may have been dropped meanwhile
+    line.waiting.insert(0 if is_back else len(line.waiting), waiter)
+    try:
+        item = items_take_due(self, line, waiter)
+    except:
+        line_leave(line, waiter)
+        raise
+    if item is not NOT_THERE:
+        line_leave(line, waiter)
     return item
+
+
+cdef object items_take(DelayQueueCore self, object waiter, bint is_back):
+    """Remove and return the first due item. NOT_THERE: nothing is due, or others are first in the line that the waiter has joined.
+
+    waiter: of a caller that waits. is_back: it was called, and goes to the front if it has to wait again.
+    """
+    if waiter is None:
+        return items_take_due(self, None, None)
+    if is_back:
+        line_leave(line_of(self.getters, waiter), waiter)
+    try:
+        return items_try_take(self, waiter, is_back)
+    finally:
+        getters_serve(self)
 
 
 cdef DelayKey items_earliest(DelayQueueCore self):
@@ -305,11 +456,9 @@ cdef list items_drain(DelayQueueCore self):
 
 
 cdef bint items_on_alarm(DelayQueueCore self) except False:
-    """Release as many getters as there are due items."""
+    """Call as many getters as there are due items."""
     cdef Instant now
-    cdef Py_ssize_t count = 0
     cdef int64_t next_ms = 0
-    cdef const Entry* entry
     container_ready(self)
     if self.expiring == self.generation + 1:
         return True
@@ -317,13 +466,9 @@ cdef bint items_on_alarm(DelayQueueCore self) except False:
     try:
         timer_read_clock(self.timer.timer, &now)
         items_advance(self, &now)
-        entry = self.due.next
-        while entry is not &self.due and count < len(self.getters):
-            count += 1
-            entry = entry.next
-        waiters_wake(self, self.getters, count)
+        getters_serve(self)
     finally:
         self.expiring = 0
-        if self.getters and container_next_ms(self, &next_ms):
+        if lines_wait(self.getters) and container_next_ms(self, &next_ms):
             container_arm_again(self, next_ms)
     return True

@@ -93,8 +93,7 @@ cdef bint dict_find_for_put(ExpiringDictCore self, object key, Put* put) except 
     cdef DictEntry* dropped
     while True:
         container_ready(self)
-        if hw_peek(&self.timer.timer.closed):
-            raise TimerClosed("the timer is closed")
+        timer_check_open(self.timer.timer)
         timer_read_clock(self.timer.timer, &put.now)
         if not table_find(&self.table, key, put.hash, &put.entry):
             put.entry = NULL

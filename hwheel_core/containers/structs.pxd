@@ -66,9 +66,18 @@ cdef class DelayKey:
     cdef BaseTimer timer        # of the queue
     cdef uintptr_t queue        # the DelayQueueCore that holds it, not a reference; 0: none
 
+cdef class Line:
+    # Consumers or producers that wait: all threads, or the coroutines of one event loop. See delaying.pxi.
+    cdef object loop            # None: threads
+    cdef list waiting           # those not called yet, first come first served
+    cdef Py_ssize_t called      # number of those that were called and have not come back
+    cdef Line next              # also valid in a line that has left the chain
+
 cdef class DelayQueueCore(ContainerCore):
     cdef int64_t max_entries    # maxsize
     cdef bint shut
-    cdef list getters           # waiters for a due item, first come first served
-    cdef list putters           # waiters for room
+    cdef Line getters           # the line of threads, and behind it those of event loops; for a due item
+    cdef Line putters           # the same for room
+    cdef Line joiners           # all callers of join()
+    cdef int64_t taken          # items that get() has returned and task_done() has not confirmed
     cdef tuple errors           # the exception classes for an empty queue, a full one, one that is shut down

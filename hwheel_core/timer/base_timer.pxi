@@ -334,8 +334,9 @@ cdef class BaseTimer:
     def close(self, *, run_pending=False, timeout=None):
         """Refuse new timers, end the threads, and return the tasks and batches that had not run.
 
-        Inside a callback, close() does not wait for that callback. A second close() returns an empty list. If a close() was
-        interrupted, or a callback raised in it, the next one continues and returns what the first one would have.
+        Inside a callback, close() waits for no callback. Calls that wait in the queue of an executor still run there. A second
+        close() returns an empty list. If a close() was interrupted, or a callback raised in it, the next one continues and
+        returns what the first one would have.
 
         Args:
             run_pending: First run everything that is pending on the executor, before its deadline.
@@ -552,6 +553,13 @@ cdef class BaseTimer:
         with nogil:
             first = timer_close(self.timer, finishing)
         return first
+
+    def _close_at_exit(self):
+        """Refuse adds, but let containers accept entries without an alarm, as a dict does while the interpreter exits."""
+        core_set_up(self)
+        if not hw_peek(&self.timer.closed):
+            hw_poke(&self.timer.exiting, True)
+        self._close()
 
     def _is_finishing(self):
         """Return True between _close(True) and _close()."""

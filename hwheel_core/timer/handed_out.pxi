@@ -321,6 +321,17 @@ cdef class HandedOut:
         """True if the run has begun or was taken back."""
         return handed_is_begun(self)
 
+    @property
+    def is_running(self):
+        """True from the beginning to the end of the run. For a run in another process, the executor's future says so."""
+        if self.is_finished or handed_is_begun(self):
+            return not self.is_finished
+        future = self.future
+        try:
+            return future is not None and bool(future.running())
+        except Exception:
+            return False                    # not every future has this method
+
     def answer(self, result, error):
         """Pass the result of a run in another process to coroutines that await the task. Return False if there are none."""
         callback = self.callback

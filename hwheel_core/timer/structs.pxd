@@ -155,6 +155,7 @@ cdef struct Timer:
     int roles[2]            # RoleState of each role
     uintptr_t starters[2]   # the thread that is starting a thread for the role
     int closed              # adds are refused ...
+    int exiting             # closed because the interpreter exits: containers still accept entries, which no alarm expires
     int finishing           # ... except alarms of containers, between drain() and close()
     int alarms_running             # alarms of containers that have expired and may still be set again
     int hurried             # close() runs pending tasks before their deadline

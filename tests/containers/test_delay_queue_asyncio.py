@@ -220,6 +220,75 @@ def test_waiter_of_a_closed_loop_takes_no_wake_up(timer):
     waits._log_destroy_pending = False
 
 
+@pytest.mark.parametrize("for_room", [False, True])
+def test_waiter_of_a_loop_that_stands_still_holds_up_no_other(timer, for_room):
+    """The other loop is not closed: it may run again, and its coroutine then takes its turn."""
+    q = DelayQueue(1, timer=timer)
+    if for_room:
+        q.put_nowait("first")
+    use = (lambda item: q.put(item)) if for_room else (lambda item: q.get())
+    still = asyncio.new_event_loop()
+    stands = still.create_task(use("late"))
+    still.run_until_complete(asyncio.sleep(0))
+
+    async def main():
+        task = asyncio.create_task(use("b"))
+        await settled()
+        if for_room:
+            assert q.get_nowait() == "first"
+        else:
+            q.put_nowait("a")
+        await asyncio.wait_for(task, 30)
+
+    run(main())
+    if for_room:
+        assert q.get_nowait() == "b"
+    else:
+        q.put_nowait("late")
+    still.run_until_complete(asyncio.wait_for(stands, 30))
+    assert q.drain() == (["late"] if for_room else [])
+    still.close()
+
+
+def test_consumers_of_one_loop_are_served_in_turn(timer):
+    async def main():
+        q, got = DelayQueue(timer=timer), [0] * 8
+
+        async def consume(number):
+            while await q.get() is not None:
+                got[number] += 1
+
+        tasks = [asyncio.create_task(consume(number)) for number in range(8)]
+        await settled()
+        for i in range(800):
+            q.put_nowait(i)
+        for _ in tasks:
+            q.put_nowait(None)
+        await asyncio.gather(*tasks)
+        assert got == [100] * 8
+
+    run(main())
+
+
+def test_join_waits_for_task_done_of_each_item(timer):
+    async def main():
+        q = DelayQueue(timer=timer)
+        await q.put("a")
+        cancelled, task = asyncio.create_task(q.join()), asyncio.create_task(q.join())
+        await settled()
+        cancelled.cancel()
+        assert await q.get() == "a" and await settled(task) == [False]
+        q.task_done()
+        await task
+        await q.join()
+        with q, pytest.raises(ValueError, match="more often"):
+            q.task_done()
+        with pytest.raises(QueueShutDown):
+            await q.put("b")
+
+    run(main())
+
+
 def test_closed_timer_refuses_put_and_waiting(timer):
     async def main():
         q = DelayQueue(timer=timer)

@@ -76,6 +76,61 @@ def test_waiting_put_is_woken_by_every_method_that_makes_room(timer):
     assert isinstance(answers[0], ShutDown) and q.drain() == ["a"]
 
 
+def test_consumers_are_served_in_turn(timer):
+    """Each consumer comes back at once and holds the GIL. Without an order, one of them takes nearly all items."""
+    q, got = DelayQueue(timer=timer), [0] * 8
+
+    def consume(number):
+        while q.get() is not None:
+            got[number] += 1
+
+    threads = [threading.Thread(target=consume, args=(number,), daemon=True) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    q.put("far", 3600)
+    for number in range(8):  # one after another gets an item and waits again, so all of them have come
+        eventually(lambda number=number: sum(got) == number)
+        q.put(number)
+    for i in range(4000):
+        q.put(i, 1)
+    timer.advance(1)
+    eventually(lambda: sum(got) == 4008)
+    for _ in threads:
+        q.put(None)
+    for thread in threads:
+        thread.join(60)
+    assert min(got) > 250, got
+
+
+def test_waiters_are_called_in_order_and_newcomers_do_not_overtake_them(timer):
+    class Waiter:
+        def __init__(self, name):
+            self.name = name
+
+        def release(self):
+            called.append(self.name)
+
+    called = []
+    q, [a, b, c, newcomer] = DelayQueue(timer=timer), map(Waiter, "abcn")
+    for waiter in a, b, c:
+        assert q._get_or_wait(waiter) is waiter
+    q.put(1)
+    q.put(2)
+    assert called == ["a"]  # 2 waits for the end of the wave
+    assert q._get_or_wait(newcomer) is newcomer and called == ["a"]
+    assert q._get_or_wait(a, True) == 1 and called == ["a", "b"]
+    assert q._get_or_wait(a) is a
+    q.put(3)
+    assert q.get_nowait() == 2  # does not wait, so it does not queue up either
+    q._give_up(b, 0)
+    assert called == ["a", "b", "c"] and q.get_nowait() == 3
+    assert q._get_or_wait(c, True) is c  # its item is gone, so it is the first again
+    for item in 4, 5, 6:
+        q.put(item)
+    assert [q._get_or_wait(c, True), q._get_or_wait(newcomer, True), q._get_or_wait(a, True)] == [4, 5, 6]
+    assert called == ["a", "b", "c", "c", "n", "a"]
+
+
 def test_after_shutdown_one_waiter_gets_the_last_item_and_the_others_an_error():
     with SystemTimer() as timer:
         q = DelayQueue(timer=timer)
@@ -190,6 +245,45 @@ timer.close()
     )
 
 
+def test_join_waits_for_task_done_of_each_item(timer):
+    q = DelayQueue(timer=timer)
+    q.join()
+    removed = q.put("removed", 5)
+    q.put("a")
+    thread, answers = waiting(q.join)
+    assert q.get() == "a"
+    q.remove(removed)
+    thread.join(0.05)
+    assert thread.is_alive()
+    q.task_done()
+    thread.join(30)
+    assert answers == [None]
+    with pytest.raises(ValueError, match="more often"):
+        q.task_done()
+
+
+@pytest.mark.parametrize("end", [lambda q: q.drain(), lambda q: q.shutdown(immediate=True)])
+def test_items_that_are_dropped_are_done(timer, end):
+    q = DelayQueue(timer=timer)
+    q.put("a")
+    q.put("b", 5)
+    thread, answers = waiting(q.join)
+    thread.join(0.02)
+    end(q)
+    thread.join(30)
+    assert answers == [None]
+
+
+def test_with_block_shuts_the_queue_down(timer):
+    with DelayQueue(timer=timer) as q:
+        q.put("a")
+    with pytest.raises(ShutDown):
+        q.put("b")
+    assert q.get() == "a"
+    with pytest.raises(ShutDown):
+        q.get()
+
+
 def test_ctrl_c_in_a_wait_loses_no_item_and_no_wake_up(ends_well):
     ends_well(
         """
@@ -206,10 +300,10 @@ for _ in range(5):
     else:
         raise AssertionError
 q.put("a", 0)
-for _ in range(3):
+for wait in [lambda: q.put("b", 0), q.join, lambda: q.put("b", 0)]:
     try:
         threading.Timer(0.05, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
-        q.put("b", 0)
+        wait()
     except KeyboardInterrupt:
         pass
     else:

@@ -76,3 +76,62 @@ asyncio.run(main())
 q.put_nowait("after it", 0.001)
 """
     )
+
+
+def test_containers_are_usable_while_the_interpreter_exits(run_script):
+    """Exit handlers run after hwheel's if they were registered before its import. Daemon threads still run then."""
+    ended = run_script(
+        """
+import atexit
+from hwheel import DelayQueue, ExpiringDict, TimerClosed
+from hwheel.timers import lifecycle
+used = threading.Event()
+
+def use():
+    sessions["b"] = queue.put("b", 0)
+    assert sessions.setdefault("c", 1) == 1 and sessions.touch("a") and sorted(sessions) == ["a", "b", "c"]
+    assert ExpiringDict(60)._pairs() == [] and queue.get() == "b"
+
+def thread():
+    finished.wait(60)
+    use()
+    used.set()
+    DelayQueue().get()  # waits for the end
+
+def at_exit():
+    finished.set()
+    assert used.wait(60)
+    use()
+    try:
+        queue.get()
+    except TimerClosed:  # nothing would wake the main thread
+        os._exit(5)
+
+finished = threading.Event()
+atexit.unregister(lifecycle._notify)
+atexit.register(at_exit)
+atexit.register(lifecycle._notify, "_at_exit")
+sessions, queue = ExpiringDict(60), DelayQueue()
+sessions["a"] = 1
+threading.Thread(target=thread, daemon=True).start()
+"""
+    )
+    assert ended == (5, "", "")
+
+
+def test_containers_of_a_closed_timer_refuse_entries_also_at_exit(ends_well):
+    ends_well(
+        """
+from hwheel import ExpiringDict, TimerClosed
+timer = SystemTimer()
+sessions = ExpiringDict(60, timer=timer)
+timer.close()
+timer._at_exit()
+try:
+    sessions["a"] = 1
+except TimerClosed:
+    pass
+else:
+    raise AssertionError
+"""
+    )

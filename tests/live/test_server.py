@@ -183,6 +183,21 @@ def test_a_silent_client_is_disconnected(path, monkeypatch, eventually):
         eventually(lambda: len(threads()) == 1)
 
 
+def test_a_client_that_reads_slowly_but_steadily_gets_the_whole_answer(address, monkeypatch):
+    patience_s = Handler.timeout / 5
+    monkeypatch.setattr("hwheel.live.http_handler.Handler.timeout", patience_s)
+    page = os.urandom(4_000_000).hex()
+    monkeypatch.setattr("hwheel.live.http_handler.PAGE", page)
+    with hwheel.live.serve(address, ManualTimer()) as server, open_connection(server.address) as client:
+        client.sendall(b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        begin, said = time.monotonic(), bytearray()
+        while piece := client.recv(100_000):
+            said += piece
+            if time.monotonic() < begin + 3 * patience_s:
+                time.sleep(patience_s / 20)
+    assert len(said) > len(page)
+
+
 def test_beyond_the_limit_the_oldest_client_is_disconnected(path, monkeypatch, eventually):
     monkeypatch.setattr("hwheel.live.http_handler.Handler.timeout", 600)
     with ExitStack() as stack, hwheel.live.serve(path, ManualTimer()) as server:

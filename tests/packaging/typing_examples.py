@@ -180,6 +180,10 @@ def retry(timer: BaseTimer) -> str:
     next_one = retries.peek()
     if next_one is not None and next_one.item is not None:
         print(next_one.item.upper(), next_one.deadline + 1, next_one.pending, moved, len(retries), retries.full())
+    with retries:
+        retries.put("at once")
+        retries.task_done()
+        retries.join()
     left: list[str] = retries.drain()
     retries.shutdown(immediate=True)
     return retries.remove(key) + retries.get(timeout=5) + retries.get_nowait() + left[0]
@@ -192,3 +196,5 @@ async def poll(timer: BaseTimer) -> None:
     async for number in polls:
         print(number + 1)
     print(await polls.get() + 1)
+    polls.task_done()
+    await polls.join()

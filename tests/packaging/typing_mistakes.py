@@ -157,7 +157,7 @@ def remember(seen: ExpiringDict[str, int], timer: BaseTimer) -> None:
 
 
 async def poll(retries: DelayQueue[str], polls: hwheel.asyncio.DelayQueue[int], key: DelayKey[str]) -> None:
-    retries.put("send again")  # error
+    retries.put()  # error
     retries.put(5, 1)  # error
     retries.put("send again", "1")  # error
     retries.reset("send again", 1)  # error

@@ -8,6 +8,7 @@ crash fails, a hang fails after PATIENCE_S with a traceback, and so does a broke
 debug build. The output names each call before it is made. The last line says how many calls were made.
 """
 
+import contextlib
 import faulthandler
 import gc
 import os
@@ -26,7 +27,7 @@ from object_states import LoopStub, bare, busy, classes, ignore, states_of
 
 PATIENCE_S = 15
 # These methods wait for work. They return if their timer is stopped or their queue is shut down.
-BLOCKING = {"_reap", "_await_work", "_advance_clock", "advance_clock", "drain", "get", "put", "_wait"}
+BLOCKING = {"_reap", "_await_work", "_advance_clock", "advance_clock", "drain", "get", "put", "join", "_wait"}
 # fmt: off
 OF_OBJECT = {"__init__", "__repr__", "__str__", "__hash__", "__eq__", "__lt__", "__le__", "__ne__", "__reduce__",
              "__reduce_ex__", "__sizeof__", "__dir__", "__format__"}
@@ -116,6 +117,9 @@ class Caller:
                 thing._stop(False)
             if name in BLOCKING and isinstance(thing, hwheel_core.DelayQueueCore):
                 thing.shutdown(immediate=True)
+                with contextlib.suppress(ValueError):
+                    while True:
+                        thing.task_done()
             if callable(getattr(type(thing), name)):
                 getattr(thing, name)(*values)
             else:

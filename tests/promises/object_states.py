@@ -30,6 +30,7 @@ INTERNAL = {
     "DelayQueueCore",
     "ExpiringDictCore",
     "Int64Buffer",
+    "Line",
     "LoopCall",
     "WatchList",
 }

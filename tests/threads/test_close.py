@@ -2,6 +2,7 @@
 
 import threading
 from array import array
+from concurrent.futures import Future
 
 import pytest
 
@@ -9,6 +10,19 @@ from hwheel import TimerClosed
 from threads import run_concurrently
 
 PATIENCE_S = 60
+
+
+class LosesTasks:
+    def submit(self, function, *args):
+        """Run nothing."""
+
+
+class ReturnsFuture:
+    def __init__(self, future):
+        self.future = future
+
+    def submit(self, function, *args):
+        return self.future
 
 
 def threads_of(timer):
@@ -128,11 +142,11 @@ def test_close_with_a_timeout_does_not_wait_for_a_blocked_callback(make_timer, o
     assert ran == ["blocked", 0, "periodic"]
 
 
-@pytest.mark.parametrize("executor", [None, "inline"])
-def test_close_without_a_timeout_waits_for_the_running_callback(make_timer, executor):
+@pytest.mark.parametrize("add", ["call_later", "call_every"])
+def test_close_without_a_timeout_waits_for_the_running_callback(make_timer, executor, add):
     timer = make_timer(executor=executor)
     entered, release = threading.Event(), threading.Event()
-    timer.call_later(0, lambda: (entered.set(), release.wait(PATIENCE_S)))
+    getattr(timer, add)(0.001, lambda: (entered.set(), release.wait(PATIENCE_S)))
     assert entered.wait(PATIENCE_S)
     closing = threading.Thread(target=timer.close)
     closing.start()
@@ -141,6 +155,36 @@ def test_close_without_a_timeout_waits_for_the_running_callback(make_timer, exec
         assert closing.is_alive()
     finally:
         release.set()
+    closing.join(PATIENCE_S)
+    assert not closing.is_alive()
+
+
+def test_close_does_not_wait_for_a_task_that_an_executor_has_not_begun(make_timer, eventually):
+    timer, lost = make_timer(executor=LosesTasks()), []
+    task = timer.call_later(0.001, lost.append, 1)
+    eventually(lambda: task.expired)
+    assert timer.close() == [] and lost == []
+
+
+def test_close_in_a_callback_of_a_pool_does_not_wait_for_itself(make_timer, pool, eventually):
+    timer, closed = make_timer(executor=pool), []
+    later = timer.call_later(3600, print)
+    timer.call_later(0.001, lambda: closed.append(timer.close()))
+    eventually(lambda: closed == [[later]])
+
+
+def test_close_waits_for_a_call_in_another_process(make_timer, eventually):
+    """The future of a process pool is the only one who knows that the call runs."""
+    future = Future()
+    timer = make_timer(executor=ReturnsFuture(future))
+    task = timer.call_later(0.001, print)
+    eventually(lambda: task.expired and future._done_callbacks)
+    future.set_running_or_notify_cancel()
+    closing = threading.Thread(target=timer.close)
+    closing.start()
+    closing.join(0.3)
+    assert closing.is_alive()
+    future.set_result(None)
     closing.join(PATIENCE_S)
     assert not closing.is_alive()
 

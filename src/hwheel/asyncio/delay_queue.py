@@ -9,6 +9,7 @@ from hwheel.timers.base import BaseTimer
 from hwheel_core import DelayKey, DelayQueueCore, HwheelError
 
 _T = TypeVar("_T")
+FOR_ITEMS, FOR_ROOM, FOR_THE_END = range(3)  # purposes of waiters in the core
 
 if sys.version_info >= (3, 13):
     from asyncio import QueueShutDown as QueueShutDown
@@ -56,12 +57,12 @@ class DelayQueue(DelayQueueCore[_T]):
     def __init__(self, maxsize: int = 0, *, timer: BaseTimer | None = None) -> None:
         self._set_up(maxsize, delay_queue_timer(timer), (asyncio.QueueEmpty, asyncio.QueueFull, QueueShutDown))
 
-    async def put(self, item: _T, delay: float) -> "DelayKey[_T]":
+    async def put(self, item: _T, delay: float = 0) -> "DelayKey[_T]":
         """Wait for room if the queue is full, then add an item.
 
         Args:
             item: Any object.
-            delay: Seconds until the item becomes available.
+            delay: Seconds until the item becomes available. Default: at once.
 
         Returns:
             The item's key, for ``reset()`` and ``remove()``.
@@ -78,12 +79,13 @@ class DelayQueue(DelayQueueCore[_T]):
             >>> key.remaining()
             5.0
         """
+        waiter, is_back = _Waiter(), False
         while True:
-            waiter = _Waiter()
-            key = self._put_or_wait(item, delay, waiter)
+            key = self._put_or_wait(item, delay, waiter, is_back)
             if key is not None:
                 return key
-            await self._wait_for(waiter)
+            await self._wait_for(waiter, FOR_ROOM)
+            is_back = True
 
     async def get(self) -> _T:
         """Wait until an item is due, then remove and return it.
@@ -103,12 +105,33 @@ class DelayQueue(DelayQueueCore[_T]):
             >>> asyncio.run(queue.get())
             'send'
         """
+        waiter, is_back = _Waiter(), False
         while True:
-            waiter = _Waiter()
-            item = self._get_or_wait(waiter)
+            item = self._get_or_wait(waiter, is_back)
             if item is not waiter:
                 return item  # type: ignore[return-value]
-            await self._wait_for(waiter)
+            await self._wait_for(waiter, FOR_ITEMS)
+            is_back = True
+
+    async def join(self) -> None:
+        """Wait until the queue is empty and ``task_done()`` was called for each item that ``get()`` has returned.
+
+        Items that ``remove()``, ``drain()``, or ``shutdown(True)`` has removed are done.
+
+        Example:
+            >>> import asyncio
+            >>> from hwheel import ManualTimer
+            >>> from hwheel.asyncio import DelayQueue
+            >>> queue = DelayQueue(timer=ManualTimer())
+            >>> key = queue.put_nowait("send")
+            >>> queue.get_nowait()
+            'send'
+            >>> queue.task_done()
+            >>> asyncio.run(queue.join())
+        """
+        waiter = _Waiter()
+        if not self._join_or_wait(waiter):
+            await self._wait_for(waiter, FOR_THE_END)
 
     def __aiter__(self) -> Self:
         return self
@@ -119,12 +142,13 @@ class DelayQueue(DelayQueueCore[_T]):
         except QueueShutDown:
             raise StopAsyncIteration from None
 
-    async def _wait_for(self, waiter: "_Waiter") -> None:
+    async def _wait_for(self, waiter: "_Waiter", purpose: int) -> None:
         try:
             await waiter.future
         except BaseException:
-            self._give_up(waiter)
+            self._give_up(waiter, purpose)
             raise
+        waiter.future = waiter.loop.create_future()
 
 
 class _Waiter:

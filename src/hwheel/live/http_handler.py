@@ -5,6 +5,7 @@ import hashlib
 import ipaddress
 import json
 import re
+import socket
 from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from hwheel.version import __version__
 
 PAGE = files("hwheel.live").joinpath("page.html").read_text("utf-8")
 PATIENCE_S = 5.0  # how long a client can pause
+SEND_BUFFER = 65_536  # bytes; small, because send() waits until a third of the buffer is free
 NOT_FOUND = "the pages are /, /live.json, and /metrics"
 
 
@@ -96,7 +98,13 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body)
+            self.send_in_pieces(memoryview(body))
+
+    def send_in_pieces(self, body: memoryview) -> None:
+        """Send to a client that may read slowly. The timeout of sendall() would limit the time for the whole body."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        while body:
+            body = body[self.connection.send(body) :]
 
     def version_string(self) -> str:
         return f"hwheel/{__version__}"

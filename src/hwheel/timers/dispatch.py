@@ -82,6 +82,9 @@ class InlineDispatcher:
         wait = MIN_POLL_S if next_deadline is None else min(max(next_deadline - timer.time(), MIN_POLL_S), MAX_POLL_S)
         time.sleep(_at_most(wait, deadline))
 
+    def wait_for_running(self, timer: BaseTimer, deadline: float | None) -> None:
+        """Wait until the callbacks that an executor is running now have ended. The timer's own threads have ended."""
+
     def take_back(self, timer: BaseTimer) -> None:
         """At the end of close(), return to the timer the tasks that never reached the executor."""
 
@@ -129,11 +132,14 @@ class ExecutorDispatcher(InlineDispatcher):
         self.dispatch(timer, in_caller=True)
         if runs_here(timer):
             return  # this may be the executor's only thread
-        while self._unfinished(timer) and seconds_left(deadline) != 0:
-            left = seconds_left(deadline)
-            self._finish_signal.acquire(True, -1 if left is None else left)
+        self._wait_while(lambda: self._unfinished(timer), deadline)
         for handed in self._unfinished(timer):
             timer._take_back(handed)
+
+    def wait_for_running(self, timer: BaseTimer, deadline: float | None) -> None:
+        if not runs_here(timer):  # a callback must not wait for itself
+            running = [handed for handed in self._unfinished(timer) if handed.is_running]
+            self._wait_while(lambda: any([handed.is_running for handed in running]), deadline)
 
     def take_back(self, timer: BaseTimer) -> None:
         for handed in self._unfinished(timer):
@@ -143,6 +149,12 @@ class ExecutorDispatcher(InlineDispatcher):
             timer._take_back(handed)
             with contextlib.suppress(ValueError):  # a reaper for which close() did not wait has submitted it
                 self._interrupted.remove(handed)
+
+    def _wait_while(self, goes_on: Callable[[], object], deadline: float | None) -> None:
+        """Wait while goes_on() is true, which is asked again whenever a task has finished, until the deadline."""
+        while goes_on() and seconds_left(deadline) != 0:
+            left = seconds_left(deadline)
+            self._finish_signal.acquire(True, -1 if left is None else left)
 
     def _unfinished(self, timer: BaseTimer) -> list[HandedOut]:
         """Return the tasks that this process has submitted and that have not finished."""

@@ -217,6 +217,7 @@ class SystemTimer(BaseTimer):
             self._dispatcher.drain(self, deadline)
         self._stop(False)
         self._dispatcher.threads.join(deadline)
+        self._dispatcher.wait_for_running(self, deadline)
         self._dispatcher.take_back(self)
 
     def _begin_dump(self, now: float | None) -> Write:
@@ -246,6 +247,6 @@ class SystemTimer(BaseTimer):
 
     def _at_exit(self) -> None:
         self._exiting = True
-        self._close()  # first, so that no add starts threads that are about to end
+        self._close_at_exit()  # first, so that no add starts threads that are about to end
         self._stop(False)
         self._dispatcher.threads.leave()

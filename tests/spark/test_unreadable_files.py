@@ -5,8 +5,12 @@ import json
 import os
 import re
 import signal
+from datetime import date
+from decimal import Decimal
 from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
@@ -14,9 +18,11 @@ import chaos
 from deliveries import file_letters, first_batches_done, ids_in, json_rows, put_lines, wait_until
 from hwheel.spark.deliver import delivery as delivery_module
 from hwheel.spark.deliver import trial_reading, unreadable_files
+from hwheel.spark.deliver.checkpoint import MESSAGES
 from hwheel.spark.deliver.delivery import STARTS, Delivery, QueryRun
 from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.failures import Failure
+from hwheel.spark.deliver.pending import matching_rows, rows_held
 from hwheel.spark.deliver.source import SCHEMA
 from hwheel.spark.deliver.trial_reading import unreadable_among, why_unreadable
 from hwheel.spark.deliver.unreadable_files import ListDamagedError, UnreadableFiles
@@ -164,6 +170,73 @@ def test_parquet_files_of_other_types_are_left_out(spark, deliveries, tmp_path):
     assert not_utf8 == "not UTF-8" and letters[not_utf8].id == "latin"
     assert "the file cannot be read" in unreadable and "due" in unreadable
     assert letters[unreadable].file.endswith(".parquet")
+
+
+DUE_MS = 4102444800123  # in 2100
+ACCEPTED = {
+    "int32": pa.array([5], pa.int32()),
+    "uint8": pa.array([5], pa.uint8()),
+    "uint32": pa.array([4 * 10**9], pa.uint32()),
+    "uint64": pa.array([DUE_MS], pa.uint64()),
+    "decimal": pa.array([Decimal(DUE_MS)], pa.decimal128(20, 0)),
+    "ms": pa.array([DUE_MS], pa.timestamp("ms", "UTC")),
+    "us": pa.array([DUE_MS * 1000 - 1], pa.timestamp("us", "Europe/Berlin")),
+    "ns": pa.array([DUE_MS * 10**6 - 1], pa.timestamp("ns", "UTC")),
+}
+REFUSED = {
+    "date": (pa.array([date(2026, 11, 20)]), "due is a date32[day]: write milliseconds as int64"),
+    "time": (pa.array([5], pa.time64("us")), "due is a time64[us]"),
+    "duration": (pa.array([5], pa.duration("ms")), "due is a duration[ms]"),
+    "naive": (pa.array([DUE_MS * 1000], pa.timestamp("us")), "due is a timestamp[us] without a time zone"),
+    "fraction": (pa.array([Decimal("1.5")]), "due is a decimal128(2, 1)"),
+    "double": (pa.array([1000.0]), "due is a double"),
+    "list": (pa.array([[1000]]), "due is a list<element: int64>"),
+}
+
+
+def put_due(source, name, due, **options):
+    source.mkdir(exist_ok=True)
+    table = pa.table({"id": [name], "key": ["k"], "due": due, "payload": ["p"]})
+    pq.write_table(table, source / f"{name}.parquet", **options)
+
+
+def test_type_of_due_in_parquet_decides_what_it_means(spark, deliveries, tmp_path):
+    """Spark itself reads the days of a date as milliseconds, and fails on uint64 without naming a file."""
+    source, state = tmp_path / "in", tmp_path / "state"
+    put_due(source, "int64", pa.array([1000]))
+    deliveries.run(format="parquet")
+    for name, due in ACCEPTED.items():
+        put_due(source, name, due)
+    for name, (due, _) in REFUSED.items():
+        put_due(source, name, due)
+    put_due(source, "int96", pa.array([DUE_MS], pa.timestamp("ms", "UTC")), use_deprecated_int96_timestamps=True)
+    put_due(source, "huge", pa.array([2**64 - 1], pa.uint64()))
+    put_due(source, "beside", pa.array([2000]))
+
+    def letters():
+        files = [*(tmp_path / "dead").glob("*.parquet")]
+        return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+    def until(delivery):
+        names = {row["file"] for row in letters()}
+        return len(names) == len(REFUSED) + 2 and delivery.sink.rows + rows_held(spark, str(state / MESSAGES)) == 9
+
+    notices = deliveries.run(until, format="parquet")
+    out = {row.id: row.due for row in spark.read.parquet(str(tmp_path / "out")).collect()}
+    held = {id: matching_rows(spark, str(state / MESSAGES), id) for id in ACCEPTED}
+    found = out | {id: row["due"] for id, (row,) in ((id, rows) for id, rows in held.items() if rows)}
+    small = {"int64": 1000, "beside": 2000, "int32": 5, "uint8": 5, "uint32": 4 * 10**9}
+    assert found == dict.fromkeys(ACCEPTED, DUE_MS) | small
+    reasons = {row["file"].rpartition("/")[2]: row["reason"] for row in letters()}
+    assert reasons.pop("huge.parquet") == f"due is not between 1970 and 9999: {2**63 - 1} ms"
+    assert "due is an INT96" in reasons.pop("int96.parquet")
+    assert {*reasons} == {f"{name}.parquet" for name in REFUSED}
+    for name, (_, reason) in REFUSED.items():
+        assert reasons[f"{name}.parquet"].startswith(f"the file cannot be read: {reason}")
+    assert sum("is left out" in notice for notice in notices) == len(REFUSED) + 1
+
+    put_due(source, "later", ACCEPTED["uint64"])
+    deliveries.run(lambda _: matching_rows(spark, str(state / MESSAGES), "later"), format="parquet")
 
 
 @pytest.mark.slow

@@ -15,11 +15,19 @@ from hwheel.spark.deliver.checkpoint import DEAD_LETTERS, MESSAGES, begin_next_b
 from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, Failure, failure_of
 from hwheel.spark.deliver.input_files import IgnoredNames, SourceCleaner, SourceLog
+from hwheel.spark.deliver.parquet_due import FAST_READER
 from hwheel.spark.deliver.settings import DeliverySettings
 from hwheel.spark.deliver.sink import DirectorySink, Sink, TopicSink, dead_records, header_records, json_records
 from hwheel.spark.deliver.source import FILE, RECORD, REPLACE, UNREADABLE, Source
 from hwheel.spark.deliver.topic import Topic, is_topic
-from hwheel.spark.deliver.unreadable_files import LeavingOut, Search, SilentFiles, UnreadableFiles, letter_name
+from hwheel.spark.deliver.unreadable_files import (
+    DueCheck,
+    LeavingOut,
+    Search,
+    SilentFiles,
+    UnreadableFiles,
+    letter_name,
+)
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.hold import dead_letters, hold_until_due
 from hwheel.spark.session.conf import set_up_local_checkpoint, set_up_local_input
@@ -47,9 +55,9 @@ class Frames:
         """The arguments of hold_until_due() and dead_letters() that name columns."""
         return NAMES | ({"replace": REPLACE, "by_id": True} if self.source.by_id else {})
 
-    def due_messages(self) -> DataFrame:
+    def due_messages(self, any_due: bool = False) -> DataFrame:
         wheel = self.source.settings.wheel
-        return self.source.messages(self.left_out.names()).transform(
+        return self.source.messages(self.left_out.names(), any_due).transform(
             hold_until_due,
             **self.names,
             payload=["payload", *self.source.settings.kafka.carried],
@@ -59,10 +67,10 @@ class Frames:
             dedup=wheel.dedup,
         )
 
-    def dead_letters(self) -> DataFrame:
+    def dead_letters(self, any_due: bool = False) -> DataFrame:
         """Return the malformed rows with the reason of the reader, or else that of their columns."""
         settings = self.source.settings
-        found = self.source.all_rows(self.left_out.names()).transform(dead_letters, **self.names)
+        found = self.source.all_rows(self.left_out.names(), any_due).transform(dead_letters, **self.names)
         found = found.withColumn("reason", F.coalesce(UNREADABLE, "reason")).drop(UNREADABLE, *settings.kafka.carried)
         return found if is_topic(settings.places.dead_letters) else found.drop(RECORD)
 
@@ -116,10 +124,12 @@ class QueryRun:
     def may_restart(self, failure: Failure) -> bool:
         """Return True if the fault may be temporary and the query has not had it STARTS times in a row.
 
-        Temporary faults are: an inaccessible file; a Python worker that takes more than Spark's limit of ten seconds to
-        start; and a killed Python worker, because on a single machine Spark does not retry its task.
+        Temporary faults are: an inaccessible file; a plan that does not fit the files of a batch; a Python worker that
+        takes more than Spark's limit of ten seconds to start; and a killed Python worker, because on a single machine Spark does not retry its task.
         """
-        is_temporary = failure.file or WORKER_LATE in failure.details or WORKER_KILLED in failure.details
+        is_temporary = (
+            failure.file or failure.is_plan or WORKER_LATE in failure.details or WORKER_KILLED in failure.details
+        )
         starts = self.starts + 1 if self.batches_at_start == self.sink.batches else 1
         if not is_temporary or starts > STARTS:
             return False
@@ -293,11 +303,12 @@ def message_run(frames: Frames, checkpoint: Directory) -> QueryRun:
     settings = frames.source.settings
     records = header_records if settings.kafka.format == "headers" else json_records
     sink = sink_at(frames.source.spark, settings.places.to, settings, records)
+    check = due_check(frames, checkpoint, sink)
 
     def start() -> StreamingQuery:
-        frame = frames.due_messages()
+        frame = frames.due_messages(check.any_due)
         begin_next_batch(checkpoint)
-        return started(frame, sink, checkpoint.path, settings.trigger)
+        return started(frame, sink, checkpoint.path, settings.trigger, check.any_due)
 
     return QueryRun(MESSAGES, start, sink, start())
 
@@ -305,10 +316,22 @@ def message_run(frames: Frames, checkpoint: Directory) -> QueryRun:
 def letter_run(frames: Frames, checkpoint: Directory, sink: Sink) -> QueryRun:
     """Start the query that writes dead letters."""
 
+    check = due_check(frames, checkpoint, sink)
+
     def start() -> StreamingQuery:
-        return started(frames.dead_letters(), sink, checkpoint.path, frames.source.settings.dead_letters_every)
+        every = frames.source.settings.dead_letters_every
+        return started(frames.dead_letters(check.any_due), sink, checkpoint.path, every, check.any_due)
 
     return QueryRun(DEAD_LETTERS, start, sink, start())
+
+
+def due_check(frames: Frames, checkpoint: Directory, sink: Sink) -> DueCheck:
+    """Return the check of the input of a query; a query over Parquet files makes it before each batch."""
+    check = DueCheck(frames.source, frames.left_out, checkpoint)
+    settings = frames.source.settings
+    if settings.file_format == "parquet" and not is_topic(settings.places.source):
+        sink.check_input = check
+    return check
 
 
 def sink_at(
@@ -356,8 +379,15 @@ def input_watch(
     return watch
 
 
-def started(frame: DataFrame, sink: Sink, checkpoint: str, trigger: str) -> StreamingQuery:
-    """Start a query into a sink."""
+def started(frame: DataFrame, sink: Sink, checkpoint: str, trigger: str, by_row: bool = False) -> StreamingQuery:
+    """Start a query into a sink.
+
+    Args:
+        by_row: Read Parquet with the row reader.
+    """
     sink.failure = None
     writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
-    return writer.trigger(processingTime=f"{duration_ms(trigger, 'trigger')} milliseconds").start()
+    writer = writer.trigger(processingTime=f"{duration_ms(trigger, 'trigger')} milliseconds")
+    if by_row:  # for good, because a batch reads its files with the session of the frame
+        frame.sparkSession.conf.set(FAST_READER, "false")
+    return writer.start()

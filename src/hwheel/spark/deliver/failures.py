@@ -78,6 +78,10 @@ KNOWN_FAILURES = [
 ]
 
 
+class StartAgainError(HwheelError, RuntimeError):
+    """The query must start again with another plan. No one needs to act."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """The reason why a query ended.
@@ -87,12 +91,14 @@ class Failure:
         advice: The remedy, on one line.
         details: All messages of the exception.
         file: The input file that could not be read, if any.
+        is_plan: The query must start again with another plan.
     """
 
     what: str
     advice: str
     details: str
     file: str | None = None
+    is_plan: bool = False
 
     def __str__(self) -> str:
         return f"{self.what}\n{self.advice}"
@@ -102,7 +108,7 @@ def failure_of(error: BaseException | JavaObject) -> Failure:
     """Return the failure that an exception of Python or Java describes."""
     if isinstance(error, HwheelError):
         what, _, advice = str(error).partition("\n")
-        return Failure(what, advice or GO_ON, str(error))
+        return Failure(what, advice or GO_ON, str(error), is_plan=isinstance(error, StartAgainError))
     java = error if isinstance(error, JavaObject) else java_exception(error)
     chain = causes(java) if java is not None else []
     details = "\n".join([*map(str, chain), "" if isinstance(error, JavaObject) else str(error)]).strip()

@@ -66,9 +66,19 @@ class SourceLog:
         done, begun = self.offset_of("commits"), self.offset_of("offsets")
         return [entry.url for entry in self.entries(done, begun) if done < entry.offset <= begun]
 
+    def files_of(self, batch: int) -> list[str]:
+        """Return the URLs of the files of a batch that has begun."""
+        before, end = self.end_of(batch - 1), self.end_of(batch)
+        if before == end:
+            return []
+        return [entry.url for entry in self.entries(before, end) if before < entry.offset <= end]
+
     def offset_of(self, log: str) -> int:
         """Return the offset at which the last batch of a log ends, or -1."""
-        batch = last_batch(self.query, log)
+        return self.end_of(last_batch(self.query, log))
+
+    def end_of(self, batch: int) -> int:
+        """Return the offset at which a batch ends, or -1."""
         if batch < 0 or not self.query.exists(f"offsets/{batch}"):
             return -1
         *_, line = self.query.read(f"offsets/{batch}").splitlines()

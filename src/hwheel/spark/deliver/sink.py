@@ -36,9 +36,11 @@ class Sink(ABC):
     lag_ms: int | None = None  # of the message with the earliest due time in the last batch with messages
     like_seconds: int = 0  # messages whose due time seems to be in seconds
     failure: Failure | None = None  # of the last batch, if it was not written
+    check_input: Callable[[DataFrame, int], None] = lambda batch, batch_id: None  # called before a batch is read
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
+            self.check_input(batch, batch_id)
             self.write_and_count(batch, batch_id)
             self.batches += 1
             self.failure = None

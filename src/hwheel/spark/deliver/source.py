@@ -8,10 +8,11 @@ from typing import cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from hwheel.spark.deliver.directory import SLASHES, Directory, steps_of
 from hwheel.spark.deliver.json_lines import MAX_SHOWN, READ, READ_BY_ID, JsonLines
+from hwheel.spark.deliver.parquet_due import DueInMs, stored_schema
 from hwheel.spark.deliver.settings import UNITS_MS, DeliverySettings
 from hwheel.spark.deliver.topic import HEADERS, TARGET, Topic, is_topic
 from hwheel.spark.durations import duration_ms
@@ -50,30 +51,37 @@ class Source:
         """The columns of a message."""
         return f"{SCHEMA}, {REPLACE} boolean" if self.by_id else SCHEMA
 
-    def messages(self, without: Collection[str] = ()) -> DataFrame:
+    def messages(self, without: Collection[str] = (), any_due: bool = False) -> DataFrame:
         """Return the columns of messages, carried columns, and UNREADABLE, with due in milliseconds.
 
         Args:
             without: Files to leave out, by FILE.
+            any_due: Read all accepted types of `due` in Parquet, with the row reader. See parquet_due.
         """
-        return self.rows(without, []).drop(LINE)
+        return self.rows(without, [], any_due).drop(LINE)
 
-    def all_rows(self, without: Collection[str] = ()) -> DataFrame:
+    def all_rows(self, without: Collection[str] = (), any_due: bool = False) -> DataFrame:
         """Return the same rows with the columns that dead letters show.
 
         These are LINE for JSON, FILE for files, and PLACE_IN_TOPIC and RECORD for a topic.
         """
-        return self.rows(without, [*PLACE_IN_TOPIC, RECORD] if is_topic(self.place) else [FILE])
+        return self.rows(without, [*PLACE_IN_TOPIC, RECORD] if is_topic(self.place) else [FILE], any_due)
 
-    def rows(self, without: Collection[str], beside: list[str]) -> DataFrame:
-        rows = self.of_records(beside) if is_topic(self.place) else self.of_files(without, beside)
-        return rows.withColumn("due", in_ms("due", UNITS_MS[self.settings.wheel.due_unit]))
+    def rows(self, without: Collection[str], beside: list[str], any_due: bool) -> DataFrame:
+        unit_ms = UNITS_MS[self.settings.wheel.due_unit]
+        if any_due:
+            rows = self.of_files(without, [FILE], stored_schema(self.schema))
+            fields = [StructField("due", LongType()) if one.name == "due" else one for one in rows.schema.fields]
+            rows = rows.mapInArrow(DueInMs(unit_ms), StructType(fields))
+            return rows if FILE in beside else rows.drop(FILE)
+        rows = self.of_records(beside) if is_topic(self.place) else self.of_files(without, beside, self.schema)
+        return rows.withColumn("due", in_ms("due", unit_ms))
 
     # --- files --------------------------------------------------------------------------------------------------------
 
-    def of_files(self, without: Collection[str], beside: list[str]) -> DataFrame:
+    def of_files(self, without: Collection[str], beside: list[str], schema: str) -> DataFrame:
         """Read the files of the directory, the oldest first. Subdirectories are ignored."""
-        files = self.file_stream()
+        files = self.file_stream(schema)
         path = F.col("_metadata.file_path")
         # Spark applies conditions on this column to the list of files, so it does not open the others.
         steps = len(steps_of(Directory(self.spark, self.place).url)) + 1
@@ -87,10 +95,10 @@ class Source:
         texts = ("id", "key", "payload")
         is_text = reduce(operator.and_, (F.coalesce(F.is_valid_utf8(name), F.lit(True)) for name in texts))
         unreadable = F.when(~is_text, "not UTF-8").alias(UNREADABLE)
-        names = [field.name for field in cast(StructType, StructType.fromDDL(self.schema))]
+        names = [field.name for field in cast(StructType, StructType.fromDDL(schema))]
         return files.select(*names, unreadable, *rest)
 
-    def file_stream(self) -> DataFrame:
+    def file_stream(self, schema: str) -> DataFrame:
         settings = self.settings
         age = settings.forget_files
         age = UNLIMITED_AGE if age is None else f"{duration_ms(age, 'forget_files')}ms"
@@ -102,7 +110,7 @@ class Source:
         if settings.files_a_batch:
             reader = reader.option("maxFilesPerTrigger", settings.files_a_batch)
         if settings.format != "json":
-            reader = reader.schema(self.schema)
+            reader = reader.schema(schema)
         return reader.format(settings.file_format).load(self.place)
 
     # --- a topic ------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.failures import FROM_JAVA, Failure, failure_of
+from hwheel.spark.deliver.parquet_due import DueTypeError, due_kind, row_reader, stored_schema
 
 IN_BLOCKS = (".lz4", ".snappy")  # Hadoop's codecs take the first bytes of any such file for the length of a block
 LENGTH_BYTES = 4
@@ -60,11 +61,22 @@ def why_unreadable(
         return None
     if format == "text" and is_not_in_blocks(files, path):
         return "it is not in Hadoop's format of this name, which differs from the format of the commands lz4 and snzip"
+    if format == "parquet" and (reason := due_fault(files, path)) is not None:
+        return reason
     failure = failure or reading_fails(spark, [file], format, schema)
     if failure is not None:
         return failure.what.removeprefix(f"{failure.file} cannot be read: ") if failure.file else None
     if format == "text" and is_not_bzip2(files, path) and spark.read.text(pattern_of(file)).isEmpty():
         return "its name says bzip2, but its content is not"
+    return None
+
+
+def due_fault(files: Any, path: Any) -> str | None:
+    """Return why the column `due` of a Parquet file has no meaning, or None."""
+    try:
+        due_kind(files, path)
+    except DueTypeError as error:
+        return str(error)
     return None
 
 
@@ -96,9 +108,10 @@ def reading_fails(spark: SparkSession, files: list[str], format: str, schema: st
     """Read files to their ends; return the failure, or None."""
     reader = spark.read.format(format)
     if format != "text":
-        reader = reader.schema(schema)
+        reader = reader.schema(stored_schema(schema))
     try:
-        reader.load([pattern_of(file) for file in files]).write.format("noop").mode("overwrite").save()
+        with row_reader(spark):
+            reader.load([pattern_of(file) for file in files]).write.format("noop").mode("overwrite").save()
     except FROM_JAVA as error:
         return failure_of(error)
     return None

@@ -13,19 +13,22 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from hwheel.spark.deliver.checkpoint import last_batch
 from hwheel.spark.deliver.directory import Directory, steps_of
-from hwheel.spark.deliver.failures import FROM_JAVA, Failure
+from hwheel.spark.deliver.failures import FROM_JAVA, Failure, StartAgainError
 from hwheel.spark.deliver.input_files import Entry, SourceLog
+from hwheel.spark.deliver.parquet_due import KINDS, PLAIN, DueTypeError, due_kind, file_name
 from hwheel.spark.deliver.source import Source
 from hwheel.spark.deliver.topic import is_topic
 from hwheel.spark.deliver.trial_reading import (
     as_in_logs,
     changed_ms,
+    due_fault,
     may_read_as_nothing,
     not_in_blocks,
+    opened,
     reads_as_nothing,
     unreadable_among,
     why_unreadable,
@@ -141,7 +144,7 @@ class LeavingOut:
         that would take hours. So when the same batch fails a second time, a trial read covers all its files.
         """
         any_found = False
-        for file in [as_in_logs(failure.file)] if failure.file else self.suspects():
+        for file in [as_in_logs(failure.file)] if failure.file else self.suspects(query):
             if (query, file) not in self.left_out and (reason := self.leave_out(file)) is not None:
                 any_found = True
                 self.left_out.add((query, file))
@@ -170,11 +173,16 @@ class LeavingOut:
             self.files.add(file, reason)
         return reason
 
-    def suspects(self) -> list[str]:
+    def suspects(self, query: str) -> list[str]:
         """Return the files that can make a query fail with an error that names no file."""
-        if is_topic(self.source.place) or self.source.settings.file_format != "text":
+        if is_topic(self.source.place):
             return []
-        return [file for file in not_in_blocks(self.directory()) if file not in self.known]
+        if self.source.settings.file_format == "text":
+            found = not_in_blocks(self.directory())
+        else:
+            files = SourceLog(self.queries[query], steps_of(self.directory().url)).last_files()
+            found = [file for file in files if due_fault(*opened(self.source.spark, file)) is not None]
+        return [file for file in found if file not in self.known]
 
     def fails_again(self, query: str) -> bool:
         """Return True if the failed batch is the one that failed the last time."""
@@ -185,12 +193,50 @@ class LeavingOut:
     def others(self, query: str) -> Iterator[tuple[str, Failure]]:
         """Yield the files of the failed batch whose trial read fails, without those that are left out already."""
         batch = SourceLog(self.queries[query], steps_of(self.directory().url)).last_files()
-        files = {*batch} - {*self.files.reasons} - {*self.suspects()}
+        files = {*batch} - {*self.files.reasons} - {*self.suspects(query)}
         source = self.source
         return unreadable_among(source.spark, sorted(files), source.settings.file_format, source.schema)
 
     def directory(self) -> Directory:
         return Directory(self.source.spark, self.source.place)
+
+
+# --- before a batch is read -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class DueCheck:
+    """Decides before each batch of Parquet files how Spark reads their column `due`.
+
+    Args:
+        query: The checkpoint of the query.
+        any_due: The query runs with the plan that reads all accepted types.
+    """
+
+    source: Source
+    files: UnreadableFiles
+    query: Directory
+    any_due: bool = False
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Set the kinds of `due` for the tasks of a batch.
+
+        Raises:
+            StartAgainError: The query must start again, because a file has another type than its plan can read.
+        """
+        log = SourceLog(self.query, steps_of(Directory(self.source.spark, self.source.place).url))
+        kinds, refused = {}, False
+        for file in {*log.files_of(batch_id)} - {*self.files.reasons}:
+            try:
+                kinds[file_name(file)] = due_kind(*opened(self.source.spark, file))
+            except DueTypeError:
+                refused = True
+        is_plain = {*kinds.values()} <= {*PLAIN}
+        if refused or not (is_plain or self.any_due):
+            self.any_due = self.any_due or not is_plain
+            raise StartAgainError("files have another type of due than the ones before")
+        others = {name: kind for name, kind in kinds.items() if kind != "integer"}
+        batch.sparkSession.sparkContext.setLocalProperty(KINDS, json.dumps(others))
 
 
 # --- without a failure ------------------------------------------------------------------------------------------------

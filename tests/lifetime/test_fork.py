@@ -61,45 +61,6 @@ assert timer.close() == [far_off]
     )
 
 
-NEVER_EARLY = """
-from hwheel import Timer
-
-def never_early(timer):
-    # Each way to wait for a second waits that long.
-    began = time.monotonic()
-    seen = []
-    timer.call_later(1.0, lambda: seen.append(time.monotonic() - began))
-    timer.call_at(timer.time() + 1.0, lambda: seen.append(time.monotonic() - began))
-    timer.call_many(array("q", [1000]), lambda _: seen.append(time.monotonic() - began))
-    timer.add(TimerTask(1000, lambda: seen.append(time.monotonic() - began)))
-    every = timer.call_every(1.0, lambda: seen.append(time.monotonic() - began))
-    moved = timer.call_later(3600, lambda: seen.append(time.monotonic() - began))
-    assert moved.reschedule(1)
-    Timer(1.0, lambda: seen.append(time.monotonic() - began)).start()
-    eventually(lambda: len(seen) >= 7)
-    every.cancel()
-    assert len(seen) < 11 and min(seen) >= 0.999, seen
-"""
-
-
-@pytest.mark.parametrize("fork", ["drop", "keep"])
-@pytest.mark.parametrize("executor", ["None", "'inline'"])
-def test_no_task_in_the_child_runs_early(ends_well, executor, fork):
-    ends_well(
-        NEVER_EARLY
-        + f"""
-timer = SystemTimer(executor={executor}, fork="{fork}")
-for delay_s in (0.5, 3600, 1e9):
-    timer.call_later(delay_s, int)
-daemon = Timer(3600, int)
-daemon.daemon = True
-daemon.start()
-in_child(lambda: never_early(timer))
-never_early(timer)
-"""
-    )
-
-
 def test_a_timer_that_cannot_start_in_the_child_does_not_affect_others(ends_well):
     ends_well(
         """

@@ -98,43 +98,6 @@ assert stats.pending == 0
     )
 
 
-@pytest.mark.parametrize("executor", ["None", "'inline'"])
-def test_forks_while_batches_expire_lose_nothing(ends_well, executor):
-    """Timers that the parent was dispatching run in the parent only. All others also run in the child."""
-    ends_well(
-        FORK_OFTEN
-        + f"""
-timer = SystemTimer(fork="keep", executor={executor})
-batches, ran, count = [], [], [0]
-
-def add():
-    batches.append(timer.call_many(array("q", [1, 2, 3] * 500), ran.extend))
-    del batches[:-50]
-    count[0] += 1
-    time.sleep(0.005)
-
-def contend():              # the thread that dispatches a batch has to wait for the lock
-    timer.call_many(array("q", [3_600_000] * 20_000), int).cancel()
-
-def keep_child():
-    eventually(lambda: all(batch.pending == 0 for batch in batches))
-    timer.close()
-
-workers = [forever(add), forever(contend), forever(contend)]
-try:
-    for _ in range(60):
-        in_child(keep_child)
-finally:
-    stop.set()
-for worker in workers:
-    worker.join()
-eventually(lambda: len(timer) == 0)
-timer.close(run_pending=True)
-assert len(ran) == 1500 * count[0]
-"""
-    )
-
-
 @pytest.mark.skipif(not FREE_THREADED, reason="objects have no locks in a build with a GIL")
 @pytest.mark.parametrize("fork", ["drop", "keep"])
 def test_the_lock_of_a_batch_is_free_in_the_child(ends_well, fork):

@@ -7,7 +7,7 @@ from array import array
 
 import pytest
 
-from hwheel import ManualTimer, SystemTimer, TimerTask, TimingWheel
+from hwheel import DelayQueue, ManualTimer, SystemTimer, TimerTask, TimingWheel
 
 ROUNDS = 12
 ALLOWED_GROWTH = 50_000  # bytes, less than one leaked task for each step of a round
@@ -123,20 +123,46 @@ def test_refused_adds(make_timer):
     assert_no_growth(one_round)
 
 
-def test_whole_timers_and_wheels():
-    def one_round():
-        for _ in range(5):
-            with SystemTimer() as timer:
-                for i in range(100):
-                    timer.call_later(10**i if i < 10 else i, print)
-                timer.call_many(array("q", [10**9] * 100), print)
-            wheel = TimingWheel(wheel_size=2)
-            for i in range(40):
-                wheel.add(TimerTask(5), 2**i)
-            wheel.snapshot()
-            wheel.overflow_wheel.snapshot()
+def use_wheel():
+    wheel = TimingWheel(wheel_size=2)
+    for i in range(40):
+        wheel.add(TimerTask(5), 2**i)
+    wheel.snapshot()
+    wheel.overflow_wheel.snapshot()
+    wheel.poll(5000)
 
-    assert_no_growth(one_round)
+
+def use_system_timer():
+    with SystemTimer() as timer:
+        for i in range(100):
+            timer.call_later(10**i if i < 10 else i, print)
+        timer.call_many(array("q", [10**9] * 100), print)
+
+
+def use_queue():
+    q = DelayQueue(timer=ManualTimer())
+    for level in range(4):
+        q.put(level, 64**level)
+    q.drain()
+
+
+def use_batch():
+    """Extend a batch block by block. The first seven blocks end while the batch runs, the others at its cancel."""
+    timer = ManualTimer()
+    run = len
+    batch = timer.call_many(array("q", [5] * 100), run)
+    for number in range(1, 15):
+        batch.extend(array("q", [5 if number < 7 else 50] * 100 * number), run)
+    timer.advance(0.005)
+    assert batch.pending == sum(100 * number for number in range(7, 15))
+    batch.cancel()
+    timer.close()
+
+
+@pytest.mark.parametrize("use", [use_wheel, use_system_timer, use_queue, use_batch])
+def test_whole_timers_wheels_queues_and_batches(use):
+    # One level takes a kilobyte, its delay queue half of one, and the smallest block of a batch five.
+    assert_no_growth(lambda: [use() for _ in range(20)])
 
 
 def test_a_long_lived_group():

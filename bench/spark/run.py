@@ -1,4 +1,4 @@
-"""hwheel.spark, a query with a timer for each message, and a wheel with one level, in one run. See README.md.
+"""hwheel.spark and a query with a timer for each message, in one run. See README.md.
 
 python bench/spark/run.py [--pending 10000000] [--only wheel ...]
 """
@@ -19,19 +19,24 @@ from pyspark.sql import functions as F
 sys.path.extend(map(str, Path(__file__).parents[:2]))
 
 from by_id import by_id
-from costs import WHEEL_SIZES, cascade, emission, month, parts, yardsticks
 from hwheel.spark import hold_until_due
 from hwheel.spark.deliver.pending import indexes, state_variable
 from hwheel.spark.session.local import make_session
-from job import NAMES, PAYLOAD, SETTINGS, Job
+from job import NAMES, PAYLOAD, SETTINGS, START_MS, Job
 from lag import SETTINGS as LAGS
 from lag import lags
 from lib.machine import machine
 from one_timer import one_timer_a_message
+from processes import processor_seconds
 
 BATCH = 250_000
 SMALL_BATCH = 50_000
-flat = partial(hold_until_due, **NAMES, wheel_size=2**20)  # one level is enough
+HELD = 8_000_000
+WARM_UP = 8  # batches, while Java compiles
+OUT, OUTS = 500_000, 9  # messages of a batch of `emission`, and batches
+TICK_MS, WHEEL_SIZE = 1000, 256  # of `cascade`
+COUNT = 1_000_000
+DAY_MS = 86_400_000
 
 
 def fill(job: Job, pending: int) -> None:
@@ -61,8 +66,8 @@ def wheel(spark: SparkSession, directory: Path, pendings: list[int]) -> dict[str
     return found
 
 
-def other(job: Job) -> dict[str, object]:
-    """Measure a slow job with a few batches."""
+def timers(job: Job) -> dict[str, object]:
+    """Measure the slow job with a few batches."""
     job.ingest(2000)
     found: dict[str, object] = {f"{SMALL_BATCH:,} a batch": rate(SMALL_BATCH, batch_times(job, SMALL_BATCH, 3))}
     found["emit"] = [emitted(*job.emit(min(SMALL_BATCH, job.pending // 3))) for _ in range(2)]
@@ -96,6 +101,46 @@ def state_size(spark: SparkSession, checkpoint: str, pending: int) -> dict[str, 
     }
 
 
+def emission(spark: SparkSession, directory: Path) -> dict[str, object]:
+    """Return the median rate of batches that deliver OUT messages and read none, after some smaller ones."""
+    job = Job(spark, directory, partial(hold_until_due, **NAMES))
+    while job.pending < HELD:
+        job.ingest(OUT)
+    for _ in range(WARM_UP):
+        job.emit(OUT // 2)
+    rates, processor = [], []
+    for _ in range(OUTS):
+        before = processor_seconds()
+        count, seconds = job.emit(OUT)
+        rates.append(round(count / seconds))
+        processor.append(processor_seconds() - before)
+    job.stop()
+    return {
+        "messages/s": statistics.median(rates),
+        "at best": max(rates),
+        "all": rates,
+        "processor s": round(statistics.median(processor), 2),
+    }
+
+
+def cascade(spark: SparkSession, directory: Path) -> dict[str, object]:
+    """Let one full bucket of level 3 expire: all its messages are placed again, and none is delivered."""
+    width_ms = TICK_MS * WHEEL_SIZE**2
+    expiration_ms = (START_MS + 30 * DAY_MS) // width_ms * width_ms
+    job = Job(
+        spark,
+        directory,
+        partial(hold_until_due, **NAMES, wheel_size=WHEEL_SIZE),
+        expiration_ms + TICK_MS,
+        width_ms - 2 * TICK_MS,
+    )
+    job.ingest(COUNT // 2)
+    job.ingest(COUNT // 2)
+    seconds = job.batch(expiration_ms - job.now_ms)
+    job.stop()
+    return {"moved": COUNT, "s": round(seconds, 3), "messages/s": round(COUNT / seconds)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument(
@@ -104,7 +149,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         nargs="+",
-        default=["timers", "flat", "wheel", "lag", "cascade", "month", "by_id", "yardsticks", "emission", "parts"],
+        default=["timers", "wheel", "lag", "cascade", "by_id", "emission"],
     )
     options = parser.parse_args()
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # Spark's workers import one_timer
@@ -112,16 +157,12 @@ def main() -> None:
     pendings = [count for count in (100_000, 1_000_000, 10_000_000) if count <= options.pending]
     with tempfile.TemporaryDirectory(prefix="hwheel-bench-") as place:
         runs: dict[str, Callable[[Path], object]] = {
-            "timers": lambda directory: other(Job(spark, directory, one_timer_a_message)),
-            "flat": lambda directory: other(Job(spark, directory, flat)),
+            "timers": lambda directory: timers(Job(spark, directory, one_timer_a_message)),
             "wheel": lambda directory: wheel(spark, directory, pendings),
             "lag": lambda directory: [lags(spark, directory / str(i), *one) for i, one in enumerate(LAGS)],
             "cascade": partial(cascade, spark),
             "by_id": lambda directory: by_id(spark, directory, min(options.pending, 1_000_000)),
-            "yardsticks": partial(yardsticks, spark),
             "emission": partial(emission, spark),
-            "parts": partial(parts, spark),
-            "month": lambda directory: {f"wheel size {size:,}": month(spark, directory, size) for size in WHEEL_SIZES},
         }
         print(json.dumps({"machine": machine(), "pyspark": spark.version}), flush=True)
         for name in options.only:

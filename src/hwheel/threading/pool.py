@@ -5,7 +5,6 @@ are started without it. A thread counts itself, because Ctrl-C may interrupt the
 """
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -20,7 +19,7 @@ _Inbox: TypeAlias = SimpleQueue[Job | None]
 
 IDLE_NAME = "idle timer thread"
 INITIAL_THREADS = 4  # the pool grows to this size without checks
-CHECK_INTERVAL_S = 0.01  # between two checks of a queue; without progress for as long, all threads count as blocked
+CHECK_INTERVAL_S = 0.01  # between two checks of a queue
 QUICK_JOB_S = 0.001  # if jobs take less than this on average, more threads would only wait for the GIL
 IDLE_TIMEOUT_S = 10.0  # after which an idle thread ends
 
@@ -28,11 +27,10 @@ IDLE_TIMEOUT_S = 10.0  # after which an idle thread ends
 class ThreadPool:
     """An elastic pool. ``submit(job)`` runs the job in a thread.
 
-    A job gets an idle thread if there is one. Otherwise it joins the queue. If the queue was empty and no thread has
-    become free for CHECK_INTERVAL_S, all threads are blocked, and the pool starts another one at once. A periodic check
-    of the queue finds slow jobs: after two slow intervals in a row the pool grows by a quarter. (A single one may be an
-    effect of a busy machine.) So a thousand quick jobs share four threads, and a thousand jobs that block get a
-    thousand threads within some tenths of a second. A thread ends after IDLE_TIMEOUT_S without a job.
+    A job gets an idle thread if there is one. Otherwise it joins the queue. After each CHECK_INTERVAL_S in which the
+    jobs of the queue were slow, the pool grows by a quarter. So a thousand quick jobs share four threads, and a
+    thousand jobs that block get a thousand threads within some tenths of a second. A thread ends after IDLE_TIMEOUT_S
+    without a job.
 
     Args:
         daemon: Create daemon threads. False: the interpreter's exit waits for the threads; see ``leave()``.
@@ -51,10 +49,8 @@ class ThreadPool:
         self._idle: dict[threading.Thread, _Inbox] = {}  # the last one gets the next job, so that the others may end
         self._threads: set[threading.Thread] = set()  # including those that are being started
         self._taken = 0  # jobs that a thread has begun
-        self._progress_at = 0.0  # when a thread last began a job or was started
         self._check_scheduled = False
         self._taken_at_check = 0
-        self._was_slow = False  # at the last check
         self._leaving = False
         self._forked = False  # this process is a child, and the pool is its parent's
 
@@ -67,17 +63,15 @@ class ThreadPool:
             if self._idle:
                 _, inbox = self._idle.popitem()
                 inbox.put(job)
-                self._note_progress()
+                self._taken += 1
                 return
-            all_blocked = not self._queue and time.monotonic() - self._progress_at > CHECK_INTERVAL_S
             self._queue.append(job)
-            grow_by = 1 if len(self) < INITIAL_THREADS or all_blocked else 0
             schedule = not self._check_scheduled
             if schedule:
                 self._check_scheduled = True
-                self._was_slow = False
                 self._taken_at_check = self._taken
-        self._grow(grow_by)
+        if len(self) < INITIAL_THREADS:
+            self._grow(1)
         if schedule:
             self._schedule_check()
 
@@ -104,9 +98,7 @@ class ThreadPool:
             taken = self._taken - self._taken_at_check
             self._taken_at_check = self._taken
             is_slow = taken * QUICK_JOB_S < len(self) * CHECK_INTERVAL_S
-            grow = is_slow and self._was_slow
-            self._was_slow = is_slow
-            grow_by = min(len(self._queue), max(1, len(self) // 4)) if grow else 0
+            grow_by = min(len(self._queue), max(1, len(self) // 4)) if is_slow else 0
             schedule = self._check_scheduled = bool(self._queue)
         self._grow(grow_by)
         if schedule:
@@ -125,7 +117,6 @@ class ThreadPool:
             thread = threading.Thread(target=self._work, name=IDLE_NAME, daemon=self._daemon)
             try:
                 self._threads.add(thread)
-                self._progress_at = time.monotonic()
                 thread.start()
             except BaseException as error:
                 if thread.ident is None:  # otherwise Ctrl-C came after the thread had begun
@@ -149,15 +140,11 @@ class ThreadPool:
             if self._forked:
                 end_forked_thread()
 
-    def _note_progress(self) -> None:
-        self._taken += 1
-        self._progress_at = time.monotonic()
-
     def _next_job(self, thread: threading.Thread, inbox: _Inbox) -> Job | None:
         """Wait for the next job of the current thread. None: the thread is to end, and is no longer counted."""
         with self._lock:
             if self._queue:
-                self._note_progress()
+                self._taken += 1
                 return self._queue.popleft()
             if self._leaving:
                 self._threads.discard(thread)

@@ -46,7 +46,7 @@ cdef bint arrow_buffer(Int64Buffer self, object source, str name) except False:
         raise ValueError(f"{name} is an Arrow array whose capsules were consumed before")
     if schema.format is NULL or schema.format[0] != c"l" or schema.format[1] != 0 or schema.dictionary is not NULL:
         shown = "none" if schema.format is NULL else repr((<bytes>schema.format).decode(errors="replace"))
-        raise TypeError(f"{name} must be an Arrow array of int64, not of format {shown}"
+        raise TypeError(f"{name} must be an Arrow array of int64, got format {shown}"
                         f"{'' if schema.dictionary is NULL else ' with a dictionary'}")
     # Moved, as the specification of the interface requires: from now on only this object releases it.
     self.arrow = column[0]
@@ -107,6 +107,6 @@ cdef Int64Buffer int64_indices(object source):
         except OverflowError:
             raise IndexError("an index does not fit into 64 bits") from None
         if bool in map(type, numbers):
-            raise TypeError("indices must be int, not bool")
+            raise TypeError("indices must be int, got bool")
         source = values
     return int64_contiguous(source, "indices")

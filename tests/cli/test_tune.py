@@ -164,7 +164,7 @@ def test_the_reason_if_every_tick_is_too_coarse():
 @pytest.mark.parametrize(
     ("columns", "text"),
     [
-        ({"start": ["x"]}, "column 'start' must be a number of milliseconds or a timestamp, not string"),
+        ({"start": ["x"]}, "column 'start' must be a number of milliseconds or a timestamp, got string"),
         ({"start": [5], "end": [4]}, "row 0: 'end' is before 'start'"),
         ({"timeout": pa.array([2**63 - 1])}, "do not fit into 64 bits"),
     ],

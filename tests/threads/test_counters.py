@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 
 from hwheel import TimerFull
-from sampling import seeded_random
 from threads import run_concurrently
 
 PATIENCE_S = 60
@@ -91,34 +90,15 @@ def test_four_threads_add_exactly_max_pending(make_timer, many_switches):
     assert len(timer.close()) == LIMIT
 
 
-def test_call_many_at_the_limit_is_all_or_nothing(make_timer, many_switches):
-    timer = make_timer(max_pending=LIMIT)
-    lengths = []
-
-    def add(number):
-        dice = seeded_random(number)
-        for _ in range(200):
-            length = dice.randrange(1, 300)
-            try:
-                batch = timer.call_many(array("q", [3_600_000] * length), print)
-            except TimerFull:
-                continue
-            lengths.append(length)
-            assert len(batch) == batch.pending == length
-
-    run_concurrently(*[partial(add, number) for number in range(4)])
-    assert sum(lengths) == len(timer) == timer.stats().added <= LIMIT
-
-
 def test_pending_never_exceeds_the_limit(make_timer, many_switches):
     timer = make_timer(max_pending=100)
-    too_many = []
+    too_many, many = [], array("q", [3_600_000] * 7)
 
     def churn(number):
         mine = []
-        for _ in range(3000):
+        for i in range(3000):
             try:
-                mine.append(timer.call_later(3600, print))
+                mine.append(timer.call_many(many, print) if i % 2 else timer.call_later(3600, print))
             except TimerFull:
                 if mine:
                     assert mine.pop().cancel()

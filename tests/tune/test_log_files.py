@@ -60,8 +60,8 @@ def test_several_files_are_one_log_without_hidden_files(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "text"),
     [
-        ({"start": ["a", "b"]}, "column 'start' must be a number of milliseconds or a timestamp, not string"),
-        ({"timeout": [True, False]}, "column 'timeout' must be a number of milliseconds or a duration, not bool"),
+        ({"start": ["a", "b"]}, "column 'start' must be a number of milliseconds or a timestamp, got string"),
+        ({"timeout": [True, False]}, "column 'timeout' must be a number of milliseconds or a duration, got bool"),
         ({"timeout": [0.5, float("nan")]}, "row 1: 'timeout' is null"),
         ({"timeout": [0.5, float("inf")]}, "log.parquet: "),
         ({"start": [0.5, 1e300]}, "log.parquet: "),

@@ -1,13 +1,11 @@
 """TimerBatch: calls, cancels, indices, and release."""
 
-import random
 import weakref
 from array import array
 
 import pytest
 
 from hwheel import ManualTimer
-from invariants import check_invariants
 
 
 def test_zero_and_negative_delays_run_at_the_next_dispatch(ran):
@@ -161,45 +159,3 @@ def test_batch_on_time_is_not_late():
     timer.call_many(array("q", [0, 1000]), lambda indices: None)
     timer.advance(1)
     assert timer.stats().lateness.max == 0
-
-
-# --- the call runs at the place of the batch's first expired timer --------------------------------------------------
-
-
-def batch_of(timer, ran, *delays_ms):
-    return timer.call_many(array("q", delays_ms), lambda indices: ran.append(list(indices)))
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_batch_order_agrees_with_a_list(ran, seed):
-    timer = ManualTimer()
-    dice = random.Random(seed)
-    batches = [batch_of(timer, ran, *[0] * 6) for _ in range(2)]
-    pending = [(batch, index) for batch in batches for index in range(6)]
-    for step in range(60):
-        choice = dice.randrange(4)
-        if choice == 0 or not pending:
-            timer.call_later(0, ran.append, step)
-            pending.append((None, step))
-        else:
-            batch, index = dice.choice(pending)
-            if batch is None:
-                continue
-            pending.remove((batch, index))
-            if choice == 1:
-                assert batch.cancel(array("q", [index])) == 1
-            else:
-                assert batch.reschedule(array("q", [index]), 0) == 1
-                pending.append((batch, index))
-        check_invariants(timer)
-    expected, calls = [], {}
-    for batch, index in pending:
-        if batch is None:
-            expected.append(index)
-        elif batch in calls:
-            calls[batch].append(index)
-        else:
-            calls[batch] = [index]
-            expected.append(calls[batch])
-    timer.advance(0)
-    assert ran == expected

@@ -4,9 +4,7 @@ from random import Random
 
 import pytest
 
-import sampling
 from hwheel import TimerTask, TimingWheel
-from invariants import check_invariants
 
 
 def added(wheel, expiration_ms):
@@ -114,63 +112,6 @@ def test_poll_moves_the_clocks_to_the_last_expired_bucket():
     tasks = [added(wheel, 5), added(wheel, 450)]
     assert wheel.poll(430) == tasks[:1]
     assert clocks_of(wheel) == [400, 400, 400]
-
-
-# --- order ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_order_is_by_tick_then_by_adding_after_any_jump(seed):
-    dice = sampling.seeded_random(seed)
-    tick_ms, wheel_size = dice.choice([1, 7, 20]), dice.choice([2, 3, 20])
-    wheel = TimingWheel(tick_ms, wheel_size, start_ms=dice.choice([0, 1675752020558]))
-    start_ms = now_ms = wheel.current_time_ms
-    pending, expired, expected = [], [], []
-    for number in range(2000):
-        ticks_ahead = dice.choice([dice.randint(1, 10), 64 - number % 64, dice.randint(1, 5000)])
-        expiration_ms = wheel.current_time_ms + ticks_ahead * tick_ms + dice.randrange(tick_ms)
-        task = added(wheel, expiration_ms)
-        pending.append(((expiration_ms - start_ms) // tick_ms, number, task))
-        if dice.random() < 0.05:
-            now_ms += dice.choice([1, 10, 3000]) * tick_ms
-            due = [one for one in pending if start_ms // tick_ms + one[0] <= now_ms // tick_ms]
-            pending = [one for one in pending if start_ms // tick_ms + one[0] > now_ms // tick_ms]
-            expected += [task for _, _, task in sorted(due, key=lambda one: one[:2])]
-            expired += wheel.poll(now_ms)
-    expected += [task for _, _, task in sorted(pending, key=lambda one: one[:2])]
-    expired += wheel.poll(2**62)
-    assert expired == expected
-
-
-# --- buckets emptied by cancels, which stay in the delay queue -----------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_emptied_buckets_leave_the_order_of_other_tasks(seed):
-    chance = sampling.seeded_random(seed)
-    wheel_size = chance.choice([4, 20, 60])
-    wheel = TimingWheel(1, wheel_size, 0)
-    now_ms = 0
-    for _ in range(10):
-        emptied = [added(wheel, now_ms + chance.randrange(1, wheel_size**2)) for _ in range(40)]
-        chance.shuffle(emptied)
-        for task in emptied:
-            task.cancel()
-        check_invariants(wheel)
-        now_ms += chance.randrange(wheel_size * 2)
-        wheel.advance_clock(now_ms)
-        pending = []
-        for _ in range(30):
-            expiration_ms = now_ms + chance.randrange(1, wheel_size**2)
-            pending.append((expiration_ms, added(wheel, expiration_ms)))
-            check_invariants(wheel)
-        expected = [task for _, task in sorted(pending, key=lambda pair: pair[0])]
-        expired = []
-        while wheel.next_expiration_ms is not None:
-            now_ms = wheel.next_expiration_ms
-            expired += wheel.poll(now_ms)
-            check_invariants(wheel)
-        assert expired == expected
 
 
 def test_advance_clock_returns_false_for_an_emptied_bucket(make_timer, hand_clock, eventually):

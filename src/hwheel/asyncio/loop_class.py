@@ -90,7 +90,7 @@ def wheel_loop(base: type[Loop]) -> type[Loop]:
     True
     """
     if not (isinstance(base, type) and callable(getattr(base, "call_at", None))):
-        raise TypeError(f"base must be an event loop class with a call_at method, not {base!r}")
+        raise TypeError(f"base must be an event loop class with a call_at method, got {base!r}")
     if issubclass(base, WheelTimersMixin):
         return base
     with _making:

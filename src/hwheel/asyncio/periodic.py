@@ -250,10 +250,10 @@ def call_every(
     beat
     """
     if not callable(function):
-        raise TypeError(f"function must be callable, not {type(function).__name__}")
+        raise TypeError(f"function must be callable, got {type(function).__name__}")
     seconds = _seconds("interval", interval)
     if seconds == 0:
-        raise ValueError(f"interval must be positive, not {interval!r}")
+        raise ValueError(f"interval must be positive, got {interval!r}")
     if missed_ticks not in MISSED_TICKS:
         raise ValueError(f'missed_ticks must be "skip", "burst" or "delay", got {missed_ticks!r}')
     draw = getattr(SystemRandom() if random is None else random, "random", None)
@@ -264,7 +264,7 @@ def call_every(
     if latest == 0:
         raise ValueError("max_lateness must be positive: no run starts exactly at its deadline")
     if context is not None and not isinstance(context, Context):
-        raise TypeError(f"context must be a contextvars.Context, not {context!r}")
+        raise TypeError(f"context must be a contextvars.Context, got {context!r}")
     grid = Grid(seconds, missed_ticks, longest_jitter, cast("Callable[[], float]", draw) if longest_jitter else None)
     return PeriodicCall(function, args, grid, latest, copy_context() if context is None else context)
 

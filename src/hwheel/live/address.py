@@ -18,7 +18,7 @@ class Listener:
         self.path: str | None = None
         self._inode = 0
         if isinstance(address, bool) or not isinstance(address, (str, os.PathLike, int, tuple)):
-            raise TypeError(f"address must be a path, a port, or (host, port), not {type(address).__name__}")
+            raise TypeError(f"address must be a path, a port, or (host, port), got {type(address).__name__}")
         if isinstance(address, (str, os.PathLike)):
             self._listen_on_path(os.fspath(address))
         else:
@@ -69,12 +69,12 @@ def check_port(address: tuple[str, int]) -> tuple[str, int]:
     """Return (host, port), or raise TypeError or ValueError."""
     is_port = len(address) == 2 and isinstance(address[1], int) and not isinstance(address[1], bool)
     if not is_port or not isinstance(address[0], str):
-        raise TypeError(f"address must be (host, port), not {address!r}")
+        raise TypeError(f"address must be (host, port), got {address!r}")
     host, port = address
     if not host:
         raise ValueError("the host must not be empty: use 0.0.0.0 for all addresses of this machine")
     if not 0 <= port <= 65535:
-        raise ValueError(f"a port must be from 0 to 65535, not {port}")
+        raise ValueError(f"a port must be from 0 to 65535, got {port}")
     return host, port
 
 

@@ -53,7 +53,7 @@ class LogColumns:
                 or (pa.types.is_null(kind) and name == self.end)
             ):
                 wanted = "a duration" if is_duration else "a timestamp"
-                raise LogError(f"{file}: column {name!r} must be a number of milliseconds or {wanted}, not {kind}")
+                raise LogError(f"{file}: column {name!r} must be a number of milliseconds or {wanted}, got {kind}")
 
     def arrays(self, table: pa.Table | pa.RecordBatch, file: str, first_row: int = 0) -> list[Column]:
         """Return starts, timeouts, and ends in ms, with NEVER for null ends. Raise LogError for an invalid row."""

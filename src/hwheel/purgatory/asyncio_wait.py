@@ -58,7 +58,7 @@ async def wait(
     """Implement DelayedOperationPurgatory.wait()."""
     timeout = check_timeout(timeout)
     if not callable(predicate):
-        raise TypeError(f"predicate must be callable, not {type(predicate).__name__}")
+        raise TypeError(f"predicate must be callable, got {type(predicate).__name__}")
     operation = AwaitedOperation(0 if timeout is None else timeout * 1000, predicate)
     try:
         if not purgatory._add(operation, keys, delayed=timeout is not None):

@@ -140,9 +140,9 @@ class DelayedFuturePurgatory:
         awaited = tuple(futures)
         for future in awaited:
             if not isinstance(future, Future):
-                raise TypeError(f"futures must be concurrent.futures.Future objects, not {type(future).__name__}")
+                raise TypeError(f"futures must be concurrent.futures.Future objects, got {type(future).__name__}")
         if not callable(response_callback):
-            raise TypeError(f"response_callback must be callable, not {type(response_callback).__name__}")
+            raise TypeError(f"response_callback must be callable, got {type(response_callback).__name__}")
         operation = DelayedFuture(timeout_ms, awaited, response_callback, self._fail_pending)
         # The key is a separate object, so that a future that is never done does not keep the operation alive.
         key = object()

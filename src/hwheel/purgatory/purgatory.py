@@ -80,9 +80,9 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], Generic[Operation]):
     ) -> None:
         self.purge_interval = whole_number(purge_interval, "purge_interval")
         if not isinstance(name, str):
-            raise TypeError(f"name must be a str, not {type(name).__name__}")
+            raise TypeError(f"name must be a str, got {type(name).__name__}")
         if timer is not None and not isinstance(timer, BaseTimer):
-            raise TypeError(f"timer must be a SystemTimer, a ManualTimer or None, not {type(timer).__name__}")
+            raise TypeError(f"timer must be a SystemTimer, a ManualTimer or None, got {type(timer).__name__}")
         check_runs_here(timer, "an operation of a purgatory")
         self.name = name
         self._owns_timer = timer is None

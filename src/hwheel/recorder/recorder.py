@@ -68,11 +68,11 @@ class Recorder:
     ) -> None:
         for name, value in (("capacity", capacity), ("file_rows", file_rows)):
             if isinstance(value, bool) or not isinstance(value, int):
-                raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+                raise TypeError(f"{name} must be an int, got {type(value).__name__}")
             if value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
+                raise ValueError(f"{name} must be at least 1, got {value}")
         if not file_seconds > 0:
-            raise ValueError(f"file_seconds must be above 0, not {file_seconds}")
+            raise ValueError(f"file_seconds must be above 0, got {file_seconds}")
         self._writer = LogWriter(Path(path))
         self._capacity, self._file_rows, self._file_seconds = capacity, file_rows, file_seconds
         self._counting = RLock()  # reentrant, because a finalizer can interrupt its owner

@@ -99,9 +99,9 @@ class RecordingTimer(SystemTimer):
         **options: Any,
     ) -> None:
         if not isinstance(recorder, Recorder):
-            raise TypeError(f"recorder must be a Recorder, not {type(recorder).__name__}")
+            raise TypeError(f"recorder must be a Recorder, got {type(recorder).__name__}")
         if key is not None and not callable(key):
-            raise TypeError(f"key must be callable, not {type(key).__name__}")
+            raise TypeError(f"key must be callable, got {type(key).__name__}")
         if isinstance(options.get("executor"), ProcessPoolExecutor):
             raise ValueError("executor must not be a ProcessPoolExecutor: other processes cannot record")
         self._recorder = recorder
@@ -176,7 +176,7 @@ class RecordingTimer(SystemTimer):
         context: Context | None,
     ) -> TimerTask:
         if callback is None:  # a TimerTask accepts it
-            raise TypeError("callback must be callable, not NoneType")
+            raise TypeError("callback must be callable, got NoneType")
         if context is None:
             task = RecordedTask(delay_ms, callback, *args)
         else:

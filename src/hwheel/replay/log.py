@@ -115,7 +115,7 @@ class Log:
         timeouts = self.timeouts_ms
         if timeout_ms is not None:
             if isinstance(timeout_ms, (bool, np.bool_)) or not hasattr(timeout_ms, "__index__"):
-                raise TypeError(f"timeout_ms must be an int, not {type(timeout_ms).__name__}")
+                raise TypeError(f"timeout_ms must be an int, got {type(timeout_ms).__name__}")
             timeouts = np.broadcast_to(np.int64(operator.index(timeout_ms)), len(self))
         outcomes, at_ms, found = replay_sorted(
             self.starts_ms, timeouts, self.ends_ms, self._end_order, tick_ms, wheel_size, NEVER
@@ -148,7 +148,7 @@ def _column(values: Any, name: str, null: int | None = None) -> npt.NDArray[np.i
         values = values.fill_null(null)
     column = np.asarray(values)
     if column.ndim != 1 or (len(column) and column.dtype.kind not in "iu"):
-        raise TypeError(f"{name} must be one column of integers, not {column.dtype} of shape {column.shape}")
+        raise TypeError(f"{name} must be one column of integers, got {column.dtype} of shape {column.shape}")
     if column.dtype.kind == "u" and len(column) and column.max() > np.iinfo(np.int64).max:
         raise OverflowError(f"{name} must fit into 64 bits with a sign, got {column.max()}")
     return np.ascontiguousarray(column, dtype=np.int64)

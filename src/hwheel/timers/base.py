@@ -28,11 +28,11 @@ def begin_timer(timer: BaseTimer, name: str, on_error: OnError | None, on_missed
     """Check the arguments that all timers take, and set the name. Call this first in ``__init__()``."""
     timer._check_new()
     if not isinstance(name, str):
-        raise TypeError(f"name must be a str, not {type(name).__name__}")
+        raise TypeError(f"name must be a str, got {type(name).__name__}")
     if on_error is not None and not callable(on_error):
-        raise TypeError(f"on_error must be callable, not {type(on_error).__name__}")
+        raise TypeError(f"on_error must be callable, got {type(on_error).__name__}")
     if on_missed is not None and not callable(on_missed):
-        raise TypeError(f"on_missed must be callable, not {type(on_missed).__name__}")
+        raise TypeError(f"on_missed must be callable, got {type(on_missed).__name__}")
     timer.name = name
 
 
@@ -45,7 +45,7 @@ def check_runs_here(timer: object, of: str) -> None:
 def whole_number(value: Any, name: str) -> int:
     """Return the value as an int. Raise TypeError if it is not an integer, ValueError if it is negative."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+        raise TypeError(f"{name} must be an int, got {type(value).__name__}")
     if value < 0:
         raise ValueError(f"{name} must not be negative, got {value}")
     return operator.index(value)

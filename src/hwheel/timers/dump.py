@@ -59,9 +59,9 @@ def _wall_ns(now: float | None) -> int:
     if now is None:
         return time.time_ns()
     if isinstance(now, bool) or not isinstance(now, (int, float)):
-        raise TypeError(f"now must be a number of seconds since 1970, not {type(now).__name__}")
+        raise TypeError(f"now must be a number of seconds since 1970, got {type(now).__name__}")
     if not -(2**53) < now < 2**53:
-        raise ValueError(f"now must be a number of seconds since 1970, not {now!r}")
+        raise ValueError(f"now must be a number of seconds since 1970, got {now!r}")
     return int(now) * 10**9 + round((now - int(now)) * 1e9)
 
 
@@ -154,7 +154,7 @@ def _digest(body: bytes) -> bytes:
 def load_timer(timer: BaseTimer, data: Any, overdue: str, now: float | None) -> Loaded:
     """Implement ``load()``."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"data must be the bytes that dump() returned, not {type(data).__name__}")
+        raise TypeError(f"data must be the bytes that dump() returned, got {type(data).__name__}")
     if not isinstance(overdue, str) or overdue not in ("run", "return"):
         raise ValueError(f'overdue must be "run" or "return", got {overdue!r}')
     wall_ns = _wall_ns(now)

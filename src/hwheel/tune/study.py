@@ -34,7 +34,7 @@ class Grid:
             place(array("q"), 0, 1, wheel_size)
         for timeout_ms in timeouts:
             if timeout_ms is not None and (isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int)):
-                raise TypeError(f"a timeout must be an int of milliseconds or None, not {timeout_ms!r}")
+                raise TypeError(f"a timeout must be an int of milliseconds or None, got {timeout_ms!r}")
         return cls(tuple(ticks), tuple(wheel_sizes), tuple(timeouts))
 
     def __iter__(self) -> Iterator[tuple[int, int, int | None]]:

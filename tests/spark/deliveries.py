@@ -27,8 +27,8 @@ class Deliveries:
         self.spark, self.directory = spark, directory
         self.running = []
 
-    def start(self, checkpoint="state", wheel=WHEEL, trigger="200 milliseconds", archive=None, **more):
-        places = Places(*(str(self.directory / name) for name in ("in", "out", "dead", checkpoint)), archive)
+    def start(self, checkpoint="state", wheel=WHEEL, trigger="200 milliseconds", archive=None, source="in", **more):
+        places = Places(*(str(self.directory / name) for name in (source, "out", "dead", checkpoint)), archive)
         delivery = start_delivery(self.spark, DeliverySettings(places, wheel, trigger=trigger, **more))
         self.running.append(delivery)
         return delivery

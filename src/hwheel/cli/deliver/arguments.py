@@ -87,7 +87,6 @@ def add_places(add: Callable[..., object]) -> None:
     add("--dead-letters", metavar="PLACE", help="the output for malformed rows (default: TO-dead-letters)")
     text = "interval between reads of malformed rows, which delay due messages (default: %(default)s)"
     add("--dead-letters-every", metavar="TIME", default="5 seconds", help=text)
-    add("--format", choices=["json", "parquet"], default="json", help="format of all files (default: json)")
     add("--trigger", metavar="TIME", default="1 second", help="interval between batches (default: %(default)s)")
     add("--files-a-batch", metavar="N", type=whole_number(1), help="maximum number of files in a batch")
 
@@ -104,6 +103,8 @@ def add_cleaning(add: Callable[..., object]) -> None:
 
 
 def add_kept(add: Callable[..., object]) -> None:
+    add("--format", choices=["json", "parquet"], help="format of all files (default: json)")
+    add("--moved-from", metavar="DIR", help="the former name of the directory of --from, whose files count as read")
     add("--tick", metavar="TIME", help="resolution of due times (default: 1 second)")
     text = f"buckets in each level (default: {DEFAULT_WHEEL_SIZE})"
     add("--wheel-size", metavar="N", type=whole_number(2, MAX_WHEEL_SIZE), help=text)
@@ -176,7 +177,7 @@ def topics_of(options: argparse.Namespace) -> tuple[str, ...] | None:
         return None
     if not is_topic(options.to):
         raise CommandError("--to-topics is for records: --to must be a topic")
-    if not is_topic(options.source) and options.format != "json":
+    if not is_topic(options.source) and options.format == "parquet":
         raise CommandError("--to-topics: a message in Parquet has no field for its topic")
     names = tuple(name.strip() for name in options.to_topics.split(","))
     for name in names:

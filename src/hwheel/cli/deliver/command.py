@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -67,12 +68,15 @@ def deliver(
     from hwheel.spark.deliver.checkpoint import check_logs, only_job
     from hwheel.spark.deliver.delivery import start_delivery
     from hwheel.spark.deliver.directory import Directory
+    from hwheel.spark.deliver.kept_input import kept_input
 
     checkpoint = Directory(spark, places.checkpoint)
     with only_job(checkpoint):
         check_logs(checkpoint)
         wheel = wheel_options(checkpoint, options, source_kind(places, kafka))
-        delivery = start_delivery(spark, delivery_settings(options, places, wheel, kafka))
+        source, format = kept_input(checkpoint, places.source, options.format, options.moved_from)
+        places = replace(places, source=source)
+        delivery = start_delivery(spark, delivery_settings(options, places, wheel, kafka, format))
         try:
             status: int = watch_until_end(delivery, checkpoint)
             return status
@@ -93,7 +97,7 @@ def wheel_options(checkpoint: "Directory", options: argparse.Namespace, source: 
 
 
 def delivery_settings(
-    options: argparse.Namespace, places: "Places", wheel: "WheelOptions", kafka: "KafkaOptions"
+    options: argparse.Namespace, places: "Places", wheel: "WheelOptions", kafka: "KafkaOptions", format: str
 ) -> "DeliverySettings":
     from hwheel.spark.deliver.settings import DeliverySettings
 
@@ -101,7 +105,7 @@ def delivery_settings(
         places,
         wheel,
         kafka,
-        format=options.format,
+        format=format,
         trigger=options.trigger,
         dead_letters_every=options.dead_letters_every,
         files_a_batch=options.files_a_batch,

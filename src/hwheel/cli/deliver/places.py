@@ -24,7 +24,7 @@ def places_of(options: argparse.Namespace) -> Places:
     places = Places(options.source, options.to, dead_letters, options.checkpoint, archive_of(options))
     check_kinds(by_option(places))
     check_apart(by_option(places))
-    if options.kafka_format == "headers" and is_topic(places.source) and options.format == "json":
+    if options.kafka_format == "headers" and is_topic(places.source) and options.format != "parquet":
         for name in ("--to", "--dead-letters"):
             if not is_topic(by_option(places)[name]):
                 raise CommandError(
@@ -63,6 +63,8 @@ def archive_of(options: argparse.Namespace) -> str | None:
         raise CommandError("--clean-source archive and --archive DIR go together: give both, or neither")
     if options.clean_source is not None and is_topic(options.source):
         raise CommandError("--clean-source is for files; for a topic, set its retention (retention.ms)")
+    if options.moved_from is not None and is_topic(options.source):
+        raise CommandError("--moved-from is for directories, not for topics")
     if options.forget_files is not None and options.clean_source is None:
         raise CommandError("--forget-files needs --clean-source, so that the files in the input are those not yet read")
     return archive

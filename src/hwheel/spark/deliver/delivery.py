@@ -14,7 +14,8 @@ from pyspark.sql.types import StructType
 from hwheel.spark.deliver.checkpoint import DEAD_LETTERS, MESSAGES, begin_next_batch, check_and_store_outputs
 from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, Failure, failure_of
-from hwheel.spark.deliver.input_files import IgnoredNames, SourceCleaner, SourceLog
+from hwheel.spark.deliver.input_files import IgnoredNames, SourceCleaner, SourceLog, check_removed
+from hwheel.spark.deliver.owner import check_output
 from hwheel.spark.deliver.parquet_due import FAST_READER
 from hwheel.spark.deliver.settings import DeliverySettings
 from hwheel.spark.deliver.sink import DirectorySink, Sink, TopicSink, dead_records, header_records, json_records
@@ -33,6 +34,7 @@ from hwheel.spark.hold import dead_letters, hold_until_due
 from hwheel.spark.session.conf import set_up_local_checkpoint, set_up_local_input
 
 NAMES = {"id": "id", "key": "key", "due": "due", "cancel": "cancel", "unreadable": UNREADABLE}
+OPTIONS = {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"}
 STARTS = 10
 SECONDS = (
     "messages were delivered at once because their due times, read as milliseconds, are in 1970: they seem "
@@ -125,7 +127,8 @@ class QueryRun:
         """Return True if the fault may be temporary and the query has not had it STARTS times in a row.
 
         Temporary faults are: an inaccessible file; a plan that does not fit the files of a batch; a Python worker that
-        takes more than Spark's limit of ten seconds to start; and a killed Python worker, because on a single machine Spark does not retry its task.
+        takes more than Spark's limit of ten seconds to start; and a killed Python worker, because on a single machine
+        Spark does not retry its task.
         """
         is_temporary = (
             failure.file or failure.is_plan or WORKER_LATE in failure.details or WORKER_KILLED in failure.details
@@ -260,6 +263,7 @@ def start_delivery(spark: SparkSession, settings: DeliverySettings) -> Delivery:
 
     Raises:
         BatchElsewhereError: An interrupted batch has files in another output.
+        TimesDifferError: The checkpoint, an output, or the input was restored from an older copy.
         ListDamagedError: The list of unreadable files is damaged.
     """
     places = settings.places
@@ -268,13 +272,14 @@ def start_delivery(spark: SparkSession, settings: DeliverySettings) -> Delivery:
     directory = None if is_topic(places.source) else Directory(spark, places.source)
     set_up_session(spark, settings, checkpoint, directory)
     outputs = {MESSAGES: places.to, DEAD_LETTERS: places.dead_letters}
-    check_and_store_outputs(checkpoint, outputs, {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"})
+    check_times(checkpoint, outputs, directory)
+    check_and_store_outputs(checkpoint, outputs, OPTIONS)
 
     left_out = UnreadableFiles(checkpoint)
     source = Source(spark, settings)
     frames = Frames(source, left_out)
     queries = {name: checkpoint.child_directory(name) for name in (MESSAGES, DEAD_LETTERS)}
-    letter_sink = sink_at(spark, places.dead_letters, settings, dead_records, one_file=True)
+    letter_sink = sink_at(spark, places.dead_letters, settings, dead_records, queries[DEAD_LETTERS], one_file=True)
     leaving_out = LeavingOut(source, left_out, queries, FileLetters(frames, letter_sink).send)
     watch = None
     if directory is not None:
@@ -286,6 +291,16 @@ def start_delivery(spark: SparkSession, settings: DeliverySettings) -> Delivery:
         watch,
         settings.wheel.due_unit,
     )
+
+
+def check_times(checkpoint: Directory, outputs: dict[str, str], directory: Directory | None) -> None:
+    """Raise TimesDifferError if the checkpoint, an output, or a cleaned input was restored from an older copy."""
+    queries = {name: checkpoint.child_directory(name) for name in outputs}
+    for name, place in outputs.items():
+        if not is_topic(place):
+            check_output(queries[name], Directory(checkpoint.spark, place), OPTIONS[name])
+    if directory is not None:
+        check_removed(directory, [*queries.values()])
 
 
 def set_up_session(
@@ -302,7 +317,7 @@ def message_run(frames: Frames, checkpoint: Directory) -> QueryRun:
     """Start the query that holds messages. Its first batch starts at once, because messages may be due already."""
     settings = frames.source.settings
     records = header_records if settings.kafka.format == "headers" else json_records
-    sink = sink_at(frames.source.spark, settings.places.to, settings, records)
+    sink = sink_at(frames.source.spark, settings.places.to, settings, records, checkpoint)
     check = due_check(frames, checkpoint, sink)
 
     def start() -> StreamingQuery:
@@ -339,19 +354,22 @@ def sink_at(
     place: str,
     settings: DeliverySettings,
     records: Callable[[DataFrame], DataFrame],
+    query: Directory,
+    *,
     one_file: bool = False,
 ) -> Sink:
     """Return the sink of a place; create a directory.
 
     Args:
         records: Returns the records of a topic.
+        query: The checkpoint of the query.
         one_file: Write each batch as one file. Dead letters need this, because the number of cores decides which task
             reads which malformed rows.
     """
     if is_topic(place):
         return TopicSink(topic=Topic.of(place), options=settings.kafka, records=records)
     Directory(spark, place).make()
-    return DirectorySink(place, settings.format, one_file)
+    return DirectorySink(place, settings.format, one_file, query)
 
 
 def input_watch(

@@ -17,7 +17,10 @@ GO_ON = "start again to continue, nothing is lost; --verbose shows all messages 
 OTHER_JOB = "another job runs on this checkpoint"
 ONE_JOB = "stop one of them; its messages are safe"
 BROKEN_CHECKPOINT = "the checkpoint is incomplete or cannot be read: {said}"
-RESTORE = "restore the checkpoint from a copy, or start with a new checkpoint and a new output"
+RESTORE = (
+    "restore the checkpoint from a copy, together with its outputs and its input of the same time, or start with a new "
+    "checkpoint and a new output"
+)
 # PySpark has its own classes for some exceptions of Java. Py4J raises the others, such as those of a failed task.
 FROM_JAVA = (PySparkException, Py4JJavaError)
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from hwheel.spark.deliver.checkpoint import last_batch
 from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.failures import FROM_JAVA, failure_of
+from hwheel.spark.deliver.owner import CLEANED, TimesDifferError, query_id
 
 # --- the log of a source ----------------------------------------------------------------------------------------------
 
@@ -145,11 +146,19 @@ class SourceCleaner:
     forget_ms: int | None = None
     next_look_s: float = 0.0
     done: list[dict[str, int]] = field(default_factory=list)  # the files that each query has completed
+    marked: int = -1  # the last offset that mark() has stored
     too_old: set[str] = field(default_factory=set)  # the files that were too old the last time
 
     def __post_init__(self) -> None:
         self.logs = [SourceLog(query, steps_of(self.source.url)) for query in self.queries]
         self.done = [{} for _ in self.logs]
+
+    def mark(self) -> None:
+        """Store the offset through which files may be removed, for ``check_removed()``."""
+        through = min(log.through for log in self.logs)
+        if through > self.marked:
+            self.source.write(CLEANED.format(id=query_id(self.queries[0])), str(through))
+            self.marked = through
 
     def clean(self) -> list[str]:
         """Remove files if ``every_s`` has passed; return notices for the user."""
@@ -166,7 +175,10 @@ class SourceCleaner:
         for number, log in enumerate(self.logs):
             still_present = {name: ms for name, ms in self.done[number].items() if present.get(name) == ms}
             self.done[number] = still_present | log.more(present)
-        for name in sorted(set.intersection(*map(set, self.done)) - {*self.keep()}):
+        names = sorted(set.intersection(*map(set, self.done)) - {*self.keep()})
+        if names:
+            self.mark()
+        for name in names:
             if self.archive is None:
                 self.source.delete(name)
             elif not self.source.move_to(name, self.archive):
@@ -180,6 +192,28 @@ class SourceCleaner:
         # A file that is found once may still be part of a running batch.
         yield from (TOO_OLD.format(name=name) for name in sorted(too_old & self.too_old) if name[0] not in "._")
         self.too_old = too_old
+
+
+def check_removed(source: Directory, queries: list[Directory]) -> None:
+    """Compare the files that were removed from an input with those that a checkpoint has read.
+
+    Args:
+        queries: The checkpoints of the queries, that of the messages first. They must not be running.
+
+    Raises:
+        TimesDifferError: Files were removed that the checkpoint has not read, because it is an older copy.
+    """
+    id = query_id(queries[0])
+    if id is None or not source.exists(mark := CLEANED.format(id=id)):
+        return
+    removed = int(source.read(mark))
+    done = min(SourceLog(query, steps_of(source.url)).offset_of("commits") for query in queries)
+    if removed > done:
+        raise TimesDifferError(
+            f"{source.path} is newer than the checkpoint: files that the checkpoint has not read were removed from it\n"
+            "put the newer checkpoint back; or move the files that were removed since that copy back into the input, "
+            f"from --archive or from where they came, and delete {source.path}/{mark}"
+        )
 
 
 # --- names that Java cannot read --------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.failures import Failure, failure_of
+from hwheel.spark.deliver.owner import OWNER, Owner, owner_of, store_owner, store_published
 from hwheel.spark.deliver.source import FILE, HEADERS_TYPE, LINE, PLACE_IN_TOPIC, RECORD
 from hwheel.spark.deliver.topic import HEADERS, TARGET, KafkaOptions, Topic
 from hwheel_core import HwheelError
@@ -83,7 +84,6 @@ STAGING = ".staging"
 WHOLE = "_SUCCESS"  # Spark writes this file last
 WRITE_WHOLE = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 SUFFIXES = {"json": ".json", "parquet": ".parquet"}
-OWNER = ".hwheel-owner"
 QUERY_ID = "sql.streaming.queryId"  # Spark sets it while a batch runs
 # A task may write several files, for example with spark.sql.files.maxRecordsPerFile. Spark numbers them after the c.
 PART = re.compile(r"part-(?P<task>\d+)-.*-c(?P<number>\d+)(?:\.|$)")
@@ -103,9 +103,11 @@ class DirectorySink(Sink):
     that was written completely is published, and a later attempt is dropped.
 
     The directory belongs to one checkpoint: another checkpoint would take its batches for existing ones and lose them.
-    So the sink stores the id of its query, which Spark keeps in the checkpoint, in the directory.
+    So the sink stores the id of its query, which Spark keeps in the checkpoint, in the directory. It also stores the
+    number of a batch before it publishes its first file, so that existing files of a higher number are noticed.
 
     Args:
+        query: The checkpoint of the query, which gets the number of the last batch with messages.
         one_file: Write each batch as one file, whatever spark.sql.files.maxRecordsPerFile says. Required where a
             repeated batch may divide its rows among tasks differently.
     """
@@ -113,6 +115,7 @@ class DirectorySink(Sink):
     path: str
     format: str
     one_file: bool = False
+    query: Directory | None = None
     claimed: bool = False
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
@@ -143,10 +146,15 @@ class DirectorySink(Sink):
         """Publish the hidden files under their final names."""
         directory = Directory(batch.sparkSession, self.path)
         staging = f"{STAGING}/{batch_id}"
-        for name, final in self.final_names(directory.names(staging) if any_rows else [], batch_id).items():
+        finals = self.final_names(directory.names(staging) if any_rows else [], batch_id)
+        if finals:
+            begin_to_publish(directory, batch_id, [*finals.values()])
+        for name, final in finals.items():
             # The final names of an attempt all differ, so an existing file is from an earlier attempt at this batch.
             if not directory.move(f"{staging}/{name}", final) and not directory.exists(final):
                 raise BatchNotWrittenError(f"{self.path}/{staging}/{name} could not be renamed to {final}")
+        if finals and self.query is not None:
+            store_published(self.query, directory, batch_id)
         directory.delete(STAGING)
 
     def final_names(self, staged: list[str], batch_id: int) -> dict[str, str]:
@@ -178,14 +186,32 @@ def claim(directory: Directory, batch: DataFrame) -> None:
     query_id = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     if query_id is None:
         raise RuntimeError("a DirectorySink writes only batches of a streaming query")
-    if not directory.exists(OWNER):
-        directory.write(OWNER, query_id)
-    if directory.read(OWNER) != query_id:
+    owner = owner_of(directory)
+    if owner is None:
+        store_owner(directory, Owner(query_id))
+    elif owner.query_id != query_id:
         raise DirectoryTakenError(
             f"{directory.path} has the files of another checkpoint\n"
             "give each checkpoint its own output directory (or, if these files are no longer needed, remove them all, "
             f"and {OWNER})"
         )
+
+
+def begin_to_publish(directory: Directory, batch_id: int, finals: list[str]) -> None:
+    """Store the number of a batch in its output before its first file.
+
+    Raises:
+        BatchNotWrittenError: The batch has files already, although it was never published here.
+    """
+    owner = owner_of(directory) or Owner("")
+    if owner.batch >= batch_id:  # an earlier attempt
+        return
+    if any(map(directory.exists, finals)):
+        raise BatchNotWrittenError(
+            f"{directory.path} has files of batch {batch_id}, which this checkpoint has not written: one of the two is "
+            "older than the other\nrestore both from copies of one time, or use another output directory"
+        )
+    store_owner(directory, Owner(owner.query_id, batch_id))
 
 
 # --- a topic ----------------------------------------------------------------------------------------------------------

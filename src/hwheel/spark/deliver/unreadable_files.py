@@ -62,7 +62,13 @@ class UnreadableFiles:
 
     def add(self, file: str, reason: str) -> None:
         """Add a file, and store the list."""
-        self.reasons[file] = reason
+        self.replace(self.reasons | {file: reason})
+
+    def replace(self, reasons: dict[str, str]) -> None:
+        """Replace and store the list."""
+        if reasons == self.reasons:
+            return
+        self.reasons = reasons
         self.checkpoint.make()
         self.checkpoint.write(LIST, json.dumps(self.reasons, indent=1))
 

@@ -1,0 +1,91 @@
+"""Numbers that a checkpoint shares with its outputs and its input, so that a start notices an older copy of any.
+
+Spark numbers the batches of a query. A checkpoint that was restored from an older copy uses the numbers again: for
+batches whose files are in the output already, and without the input files that were removed in the meantime. So each
+of the others keeps a number too, and a start compares them:
+
+- An output directory has the id of its query and the last batch with messages, written before the files of the batch.
+- The checkpoint has the output and the last batch with messages, written after the files of the batch.
+- An input directory that is cleaned has the last offset whose files may have been removed, written before they are.
+"""
+
+import json
+from typing import NamedTuple
+
+from hwheel.spark.deliver.checkpoint import last_batch
+from hwheel.spark.deliver.directory import Directory
+from hwheel_core import HwheelError
+
+OWNER = ".hwheel-owner"  # in an output
+PUBLISHED = "hwheel-published"  # in the checkpoint of a query
+CLEANED = ".hwheel-cleaned-{id}"  # in an input
+
+
+class TimesDifferError(HwheelError, ValueError):
+    """The checkpoint and another place are from different times, because one was restored from an older copy."""
+
+
+class Owner(NamedTuple):
+    """The query that an output belongs to, and the last batch that has files in it, or -1."""
+
+    query_id: str
+    batch: int = -1
+
+
+def owner_of(output: Directory) -> Owner | None:
+    """Return the owner of an output, or None if it has none."""
+    if not output.exists(OWNER):
+        return None
+    query_id, _, batch = output.read(OWNER).partition("\n")
+    return Owner(query_id, int(batch)) if batch.isdecimal() else Owner(query_id)
+
+
+def store_owner(output: Directory, owner: Owner) -> None:
+    output.write(OWNER, f"{owner.query_id}\n{owner.batch}" if owner.batch >= 0 else owner.query_id)
+
+
+def query_id(query: Directory) -> str | None:
+    """Return the id that Spark gave to the query of a checkpoint, or None before its first start."""
+    return str(json.loads(query.read("metadata"))["id"]) if query.exists("metadata") else None
+
+
+def store_published(query: Directory, output: Directory, batch: int) -> None:
+    """Store that a batch is complete in an output."""
+    query.write(PUBLISHED, f"{output.url}\n{batch}")
+
+
+def published_into(query: Directory, output: Directory) -> int:
+    """Return the last batch with messages that a query has completed in an output, or -1."""
+    if not query.exists(PUBLISHED):
+        return -1
+    url, _, batch = query.read(PUBLISHED).partition("\n")
+    return int(batch) if url == output.url and batch.isdecimal() else -1
+
+
+def check_output(query: Directory, output: Directory, option: str) -> None:
+    """Compare the last batches of a query and of its output. The query must not be running.
+
+    Args:
+        option: The command line option of the output.
+
+    Raises:
+        TimesDifferError: One of the two was restored from an older copy.
+    """
+    owner = owner_of(output)
+    if owner is None or owner.query_id != query_id(query):  # the sink refuses the output of another checkpoint
+        return
+    begun, done = last_batch(query, "offsets"), published_into(query, output)
+    if owner.batch > begun:
+        raise TimesDifferError(
+            f"{output.path} is newer than the checkpoint: it has messages of batch {owner.batch}, and the checkpoint "
+            f"ends at batch {begun}\n"
+            "restore both from copies of one time, or put the newer checkpoint back; or give a new directory to "
+            f"{option}, which gets the messages since that copy again"
+        )
+    if owner.batch < done:
+        raise TimesDifferError(
+            f"{output.path} is older than the checkpoint: it ends at batch {owner.batch}, and the checkpoint has "
+            f"delivered batch {done}\n"
+            f"restore both from copies of one time; or delete {output.path}/{OWNER} to continue without the messages "
+            "that were delivered in between"
+        )

@@ -148,6 +148,21 @@ def test_checkpoint_of_other_settings_is_refused(spark, tmp_path, first, second,
             query.batch(rows, START_MS + 2000)
 
 
+@pytest.mark.parametrize(("first", "second"), [(2, 4), (4, 2)])
+def test_other_shards_are_refused_by_the_first_batch_that_has_rows(spark, tmp_path, first, second):
+    """The second batch has rows only for a shard without state."""
+    shards = {key: spark.sql(f"select pmod(xxhash64('{key}'), 4)").first()[0] for key in map(str, range(40))}
+    low, high = (next(key for key, shard in shards.items() if shard == wanted) for wanted in (0, 3))
+    row = {"id": "m", "due": START_MS + 10**9, "payload": "p"}
+    with ClockedQuery(spark, tmp_path, lambda df: hold(df, shards=first)) as query:
+        query.batch([row | {"key": low}], START_MS + 1000)
+        query.restart(lambda df: hold(df, shards=second))
+        with pytest.raises(AssertionError, match=f"shards={first}, .* this query has .* shards={second}"):
+            query.batch([row | {"key": high}], START_MS + 2000)
+        query.restart(lambda df: hold(df, shards=first))
+        query.batch([row | {"key": high}], START_MS + 3000)
+
+
 @pytest.fixture
 def stream(spark, tmp_path):
     return spark.readStream.schema(SCHEMA + ", t timestamp, n int").json(str(tmp_path))

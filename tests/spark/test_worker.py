@@ -12,7 +12,7 @@ from hwheel.spark import durations, worker
 from hwheel.spark.arrow import from_stream, to_stream
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.message import SEQUENCE, SHARD, TOMBSTONE, expirations
-from hwheel.spark.worker import Packer, partition_of, shard_labels, unpack
+from hwheel.spark.worker import SETTINGS, Packer, partition_of, shard_labels, unpack
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,9 @@ def test_rows_are_packed_by_shard_in_order():
         pa.record_batch({"id": ids, TOMBSTONE: [False] * len(ids), SHARD: pa.array(shards, pa.int64())})
         for ids, shards in [(["a", "b", "c"], [1, 0, 1]), (["d", "e"], [0, 1])]
     ]
-    (packed,) = Packer([10, 20])(batches)
+    packed = pa.Table.from_batches(Packer([10, 20])(batches))
     rows = {row["shard"]: from_stream(row["blob"]) for row in packed.to_pylist()}
+    assert len(rows.pop(SETTINGS)) == 0
     ids = {shard: table.column("id").to_pylist() for shard, table in rows.items()}
     assert ids == {20: ["a", "c", "e"], 10: ["b", "d"]}
     with_sequence = [table.append_column(SEQUENCE, pa.array(range(len(table)), pa.int64())) for table in rows.values()]

@@ -93,11 +93,16 @@ PACK_BYTES = 32 * 1024 * 1024
 BLOB_BYTES = 4 * 1024 * 1024  # Spark keeps several blobs in memory at a time
 PACKED = "shard int, task int, part int, blob binary"
 UNPACKED_ROWS = 65_536
+SETTINGS = -1  # the label of a group that holds only the settings of the query
 
 
 @dataclass(frozen=True)
 class Packer:
-    """Pack the rows of each shard into blobs. (task, part) orders the blobs by arrival."""
+    """Pack the rows of each shard into blobs. (task, part) orders the blobs by arrival.
+
+    Each task that has rows also sends an empty blob to the group of the settings. With another number of shards, rows
+    may all go to shards without state, which know no settings to compare.
+    """
 
     labels: list[int]
 
@@ -107,7 +112,8 @@ class Packer:
         task = context.partitionId() if context else 0
         part = 0
         for table in gather(batches, PACK_ROWS, PACK_BYTES):
-            for shards, blobs in self.packed(table):
+            empty = [SETTINGS], [to_stream(table.schema.empty_table().drop_columns([SHARD]))]
+            for shards, blobs in chain([empty] if part == 0 else [], self.packed(table)):
                 parts = range(part, part + len(blobs))
                 part += len(blobs)
                 yield pa.RecordBatch.from_arrays(
@@ -218,6 +224,9 @@ class HoldProcessor(StatefulProcessor):
         """Add the packed messages of a batch and yield the due ones, including those of due buckets."""
         first = next(rows)
         schema = from_stream(first.blob[0]).schema
+        if key[0] == SETTINGS:
+            self.check_settings(schema)
+            return
         with Spill(schema, self.settings.limits.spill_bytes) as spill:
             for frame in chain([first], rows):
                 for task, part, blob in zip(frame.task, frame.part, frame.blob, strict=True):
@@ -234,6 +243,14 @@ class HoldProcessor(StatefulProcessor):
         if index.timer_ms == expiredTimerInfo.getExpiryTimeInMs():
             index.timer_ms = None
         yield from self.advance(index, (), timerValues.getCurrentProcessingTimeInMs())
+
+    def check_settings(self, schema: pa.Schema) -> None:
+        """Compare the settings of the query with those of its first batch with rows, which stores them."""
+        index = self.stored_index()
+        if index is None:
+            self.index.update((ShardWheel.new_index(self.settings, schema).to_json(),))
+        else:
+            self.settings.check(index.placement, index.columns, index.names, index.by_id is not None)
 
     def stored_index(self) -> ShardIndex | None:
         found = self.index.get()

@@ -81,6 +81,8 @@ cdef extern from "Python.h":
     void PyObject_GC_Track(PyObject*)
     void PyObject_GC_UnTrack(PyObject*)
     bint PyObject_GC_IsTracked(PyObject*)
+    PyObject* PyFunction_GetClosure(PyObject*)
+    PyObject* PyFunction_GetDefaults(PyObject*)
     void Py_XDECREF(PyObject*)
     void Py_XINCREF(PyObject*)
     bint PyIndex_Check(object)
@@ -131,6 +133,7 @@ cdef extern from "native.h":
     uintptr_t hw_word_load(uintptr_t*)
     void hw_word_store(uintptr_t*, uintptr_t)
     PyObject* hw_gc_new(PyObject*)
+    bint hw_function_has_parts(PyObject*)
     ctypedef struct PyMethodDef:
         pass
     uint64_t hw_dict_version(PyObject*)

@@ -175,6 +175,12 @@ static inline PyObject *hw_speed_up(PyObject *type, const char *name, PyMethodDe
 
 static inline PyObject *hw_gc_new(PyObject *type) { return (PyObject *)_PyObject_GC_New((PyTypeObject *)type); }
 
+/* True if a Python function has a closure or default values. */
+static inline int hw_function_has_parts(PyObject *function)
+{
+    return ((PyFunctionObject *)function)->func_closure != NULL || ((PyFunctionObject *)function)->func_defaults != NULL;
+}
+
 static inline PyObject **hw_tuple_items(PyObject *tuple) { return ((PyTupleObject *)tuple)->ob_item; }
 
 #ifdef Py_GIL_DISABLED

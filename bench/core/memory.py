@@ -25,6 +25,13 @@ def nothing(argument: object) -> None:
     """A callback."""
 
 
+class Owner:
+    """An object whose callbacks are bound methods, a new one for each timer."""
+
+    def nothing(self, argument: object) -> None:
+        """A callback."""
+
+
 def measure(settings: Settings, on_turn: Callable[[str], object]) -> list[dict[str, Any]]:
     """Measure each implementation in another process: allocated bytes, growth of the process, and a collection.
 
@@ -41,6 +48,7 @@ def measure_one(name: str, timers: int) -> dict[str, Any]:
     """Measure one implementation in this process."""
     resident = fill(name, timers, traced=False)
     allocated = fill(name, timers, traced=True)
+    methods = fill(name, timers, traced=False, owner=Owner())
     return {
         "implementation": name,
         "timers": timers,
@@ -49,6 +57,7 @@ def measure_one(name: str, timers: int) -> dict[str, Any]:
         "handle_bytes": resident.handle_bytes,
         "collect_without_ms": resident.without_ms,
         "collect_with_ms": resident.with_ms,
+        "collect_methods_ms": methods.with_ms,
     }
 
 
@@ -61,8 +70,8 @@ class Filled(NamedTuple):
     with_ms: float
 
 
-def fill(name: str, timers: int, *, traced: bool) -> Filled:
-    """Add timers. traced: count allocated bytes; otherwise the growth of the process."""
+def fill(name: str, timers: int, *, traced: bool, owner: Any = sys.modules[__name__]) -> Filled:
+    """Add timers that call ``owner.nothing``. traced: count allocated bytes; otherwise the growth of the process."""
     [make] = [make for make in available()[0] if make.name == name]
     inputs = inputs_of(timers)
     handles: list[Any] = [None] * timers
@@ -77,7 +86,7 @@ def fill(name: str, timers: int, *, traced: bool) -> Filled:
         else:
             delay_s = timer.delay_offset_s
             for i in inputs.indices:
-                handles[i] = timer.add(delay_s + inputs.delays_s[i], nothing, None)
+                handles[i] = timer.add(delay_s + inputs.delays_s[i], owner.nothing, None)
         after = tracemalloc.get_traced_memory()[0] if traced else resident_bytes()
         with_ms = collection_ms()
         handle_bytes = sys.getsizeof(handles[0])
@@ -110,7 +119,7 @@ def show(part: list[dict[str, Any]], console: Console) -> None:
     """Print a row per implementation."""
     show_rows(
         "memory, and a gc.collect() with all of them pending",
-        ["", "timers", "bytes allocated", "bytes resident", "handle alone", "ms to collect", "with none"],
+        ["", "timers", "bytes allocated", "bytes resident", "handle", "ms to collect", "with methods", "with none"],
         [
             [
                 row["implementation"],
@@ -119,6 +128,7 @@ def show(part: list[dict[str, Any]], console: Console) -> None:
                 row["resident_bytes"],
                 row["handle_bytes"],
                 row["collect_with_ms"],
+                row["collect_methods_ms"],
                 row["collect_without_ms"],
             ]
             for row in part

@@ -71,6 +71,8 @@ cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except F
         if not timers_add_level(timer, status):
             Py_DECREF(handle)
             raise MemoryError
+    if self.hides:
+        handle_hide(handle)             # now that only code that calls handle_show drops it
     try:
         timers_want_wakeup(self, tick, handle.deadline, now)
     except:
@@ -96,8 +98,6 @@ cdef inline object timers_add(LoopTimers self, double now, double when, object g
     handle.context = PyContext_CopyCurrent() if context is None else context
     if self.debug:
         handle.source_traceback = self._stack()
-    if self.hides:
-        handle_hide(handle, context is None)
     with cython.critical_section(self):
         timers_check_open(self)         # another thread may have closed it in the meantime
         timers_insert(self, handle, now)

@@ -17,12 +17,16 @@
 cdef traverseproc visit_fields = NULL   # LoopTimers' tp_traverse as Cython generates it; set in timers.pxi
 
 
-cdef inline void handle_hide(LoopHandle self, bint own_context) noexcept:
+cdef inline void handle_hide(LoopHandle self) noexcept:
+    """Untrack a pending handle and the objects that it keeps alive, until handle_show."""
     if HW_FREE_THREADED:
         return
     PyObject_GC_UnTrack(<PyObject*>self)
-    PyObject_GC_UnTrack(<PyObject*>self.arguments)      # not shared yet
-    if own_context:
+    PyObject_GC_UnTrack(<PyObject*>self.arguments)
+    callback_untrack(self.callback_)
+    if self.context is None and type(self.callback_) is Timeout:
+        PyObject_GC_UnTrack(<PyObject*>self.callback_)
+    if PyContext_CheckExact(self.context):
         PyObject_GC_UnTrack(<PyObject*>self.context)
 
 
@@ -31,6 +35,7 @@ cdef inline void handle_show(LoopHandle self) noexcept:
         PyObject_GC_Track(<PyObject*>self)
         if self.arguments:
             gc_track(self.arguments)
+        callback_track(self.callback_)
         if self.context is None and type(self.callback_) is Timeout:
             gc_track(self.callback_)
         if PyContext_CheckExact(self.context):
@@ -112,11 +117,11 @@ cdef void timers_start_idling(LoopTimers self) noexcept:
     try:
         if show_before_collection not in gc_callbacks:      # not added yet, or the list was cleared
             gc_callbacks.append(show_before_collection)
-    except:                             # out of memory
+    except:     # out of memory. (Without a traceback, Cython's code for a `return` here would crash.)
         timers_show_all(self)
-        return
-    if not entry_is_linked(&self.idle):
-        list_append(&idle_loops, &self.idle)
+    else:
+        if not entry_is_linked(&self.idle):
+            list_append(&idle_loops, &self.idle)
 
 
 cdef inline void timers_stop_idling(LoopTimers self) noexcept:

@@ -26,9 +26,6 @@ cdef object timers_add_timeout(LoopTimers self, double now, double when_s, Timeo
     with cython.critical_section(self):
         timers_check_open(self)
         timers_insert(self, handle, now)
-    if self.hides and not HW_FREE_THREADED and task_state(&handle.task) == TASK_PENDING:
-        handle_hide(handle, False)
-        PyObject_GC_UnTrack(<PyObject*>timeout)     # handle_show() tracks both again
     return handle
 
 

@@ -98,6 +98,7 @@ cdef list task_waiters(TimerTask self, object waiter):
             waiters = (<Awaited>self.callback_).waiters
         elif is_to_come:
             awaited.callback = self.callback_
+            callback_track(awaited.callback)
             self.callback_ = awaited
         if is_to_come:
             waiters.append(waiter)

@@ -4,6 +4,12 @@
 # million pending tasks would only slow it down. Tasks are untracked when they are added, and tracked again if they leave
 # the wheel with references.
 #
+# A pending task keeps its callback alive, even if other objects refer to it. So the callback is untracked if its type is one that
+# programs create for a single call: bound methods, functions, and partials. It is tracked again before the task releases it.
+# Otherwise its cycles would never be freed, and CPython crashes when it deallocates an untracked method, function, or cell. So
+# untracking follows only references that a program cannot replace. Tuples and dicts are exceptions: CPython can deallocate
+# untracked ones.
+#
 # Callback, arguments and the flags that describe the arguments change together. The GIL guards them; without a GIL the task's
 # critical section does. Objects that they replace are released after the section, because a finalizer may use the task.
 
@@ -18,6 +24,76 @@ cdef inline void gc_track(object tracked) noexcept:
         hw_mutex_unlock(&orphans)
 
 
+# --- the callback and the garbage collector ----------------------------------------------------------------------
+
+
+cdef object MethodType = types.MethodType
+cdef object FunctionType = types.FunctionType
+cdef object BuiltinMethodType = types.BuiltinMethodType
+cdef object CellType = types.CellType
+cdef object Partial = functools.partial
+
+ctypedef void (*Marking)(PyObject*) noexcept    # PyObject_GC_UnTrack or part_track
+
+
+cdef void part_track(PyObject* part) noexcept:
+    gc_track(<object>part)
+
+
+cdef void tuple_mark(PyObject* items, Marking mark) noexcept:
+    """Mark a tuple and the cells in it. NULL and the empty tuple, which is never tracked, are skipped."""
+    cdef Py_ssize_t i
+    if items is NULL or PyTuple_GET_SIZE(<object>items) == 0:
+        return
+    mark(items)
+    for i in range(PyTuple_GET_SIZE(<object>items)):
+        if type(<object>PyTuple_GET_ITEM(<object>items, i)) is CellType:
+            mark(PyTuple_GET_ITEM(<object>items, i))
+
+
+cdef int partial_part_mark(PyObject* part, void* mark) noexcept:
+    """Mark the arguments of a partial; a visitproc."""
+    if type(<object>part) is tuple:
+        tuple_mark(part, <Marking>mark)
+    elif type(<object>part) is dict:
+        (<Marking>mark)(part)
+    return 0
+
+
+cdef void callback_mark(object callback, Marking mark) noexcept:
+    """Mark a callback and its parts."""
+    mark(<PyObject*>callback)
+    if type(callback) is FunctionType:
+        tuple_mark(PyFunction_GetClosure(<PyObject*>callback), mark)
+        tuple_mark(PyFunction_GetDefaults(<PyObject*>callback), mark)
+    elif type(callback) is Partial:
+        (<PyTypeObject*>Partial).tp_traverse(<PyObject*>callback, partial_part_mark, <void*>mark)
+
+
+cdef inline bint callback_is_of_one_call(object callback) noexcept:
+    """Return True if programs create callbacks of this type for a single call.
+
+    Without a GIL it is always False, because several threads could untrack a shared callback at once.
+    """
+    return not HW_FREE_THREADED and (type(callback) is MethodType or type(callback) is FunctionType
+                                     or type(callback) is BuiltinMethodType or type(callback) is Partial)
+
+
+cdef inline void callback_untrack(object callback) noexcept:
+    if type(callback) is FunctionType and not hw_function_has_parts(<PyObject*>callback):
+        return                          # mostly a function of a module
+    if callback_is_of_one_call(callback):
+        callback_mark(callback, PyObject_GC_UnTrack)
+
+
+cdef inline void callback_track(object callback) noexcept:
+    if callback_is_of_one_call(callback) and not PyObject_GC_IsTracked(<PyObject*>callback):
+        callback_mark(callback, part_track)
+
+
+# --- the task and the garbage collector --------------------------------------------------------------------------
+
+
 cdef tuple task_positional(tuple arguments, int32_t flags):
     return arguments[:len(arguments) - 1] if flags & TASK_KEYWORDS else arguments
 
@@ -29,6 +105,7 @@ cdef dict task_keywords(tuple arguments):
 cdef inline void task_untrack(TimerTask self) noexcept:
     PyObject_GC_UnTrack(<PyObject*>self)
     with cython.critical_section(self):
+        callback_untrack(self.callback_)
         if self.arguments is not None and not self.task.flags & TASK_ONE_ARGUMENT:
             PyObject_GC_UnTrack(<PyObject*>self.arguments)
             if self.task.flags & TASK_KEYWORDS:
@@ -39,6 +116,7 @@ cdef inline void task_untrack(TimerTask self) noexcept:
 cdef void task_track(TimerTask self) noexcept:
     gc_track(self)
     with cython.critical_section(self):
+        callback_track(self.callback_)
         if self.arguments is not None and not self.task.flags & TASK_ONE_ARGUMENT:
             gc_track(self.arguments)
             if self.task.flags & TASK_KEYWORDS:
@@ -67,6 +145,7 @@ cdef inline void task_set_call(TimerTask self, object callback, tuple args, dict
         self.callback_ = callback
         self.arguments = arguments
         hw_poke(&self.task.flags, flags)
+    callback_track(old_callback)
 
 
 cdef inline object task_callback(TimerTask self):
@@ -100,6 +179,7 @@ cdef inline TimerTask task_new(Timer* timer, object callback, PyObject** args, P
         arguments = arguments_from(args, 0, count)
         PyObject_GC_UnTrack(<PyObject*>arguments)
         self.arguments = arguments
+    callback_untrack(callback)
     task_own(self, timer)
     return self
 
@@ -118,6 +198,7 @@ cdef inline void task_drop_call(TimerTask self):
         self.callback_ = None
         self.arguments = None
         hw_poke(&self.task.flags, self.task.flags & ~TASK_ONE_ARGUMENT & ~TASK_KEYWORDS)
+    callback_track(callback)
 
 
 cdef bint task_is_released(TimerTask self) noexcept:
@@ -166,6 +247,7 @@ cdef inline bint task_called_once(TimerTask self) noexcept:
         hw_poke(&self.task.flags, flags & ~TASK_ONE_ARGUMENT & ~TASK_KEYWORDS)
     if callback is None:
         return True
+    callback_track(callback)
     result = task_call_raw(callback, arguments, flags)
     if result is NULL:
         return False

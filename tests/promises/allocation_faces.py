@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from functools import partial
 
 from allocation_failures import FAR_MS, print_nothing, scenario
 from containers import take_due
@@ -111,6 +112,11 @@ def uses_loop(name, use, after, unchanged=(2, 4, 4)):
 
 uses_loop("loop_call_later", lambda case: lambda: case.loop.call_later(0.003, case.ran.append, 3), (2, 3, 4, 4))
 uses_loop("loop_call_at_far", lambda case: lambda: case.loop.call_at(FAR_MS, case.ran.append, 3), (2, 4, 4))
+uses_loop(
+    "loop_call_at_far_while_it_runs",  # the handle is hidden from the collector
+    lambda case: partial(case.loop._wheel_timers.run, partial(case.loop.call_at, FAR_MS, case.ran.append, 3)),
+    (2, 4, 4),
+)
 uses_loop("loop_call_later_first", lambda case: lambda: case.loop.call_later(0, case.ran.append, 3), (2, 3, 4, 4))
 uses_loop("loop_cancel", lambda case: case.handles[1].cancel, (2, 4), (2, 4))
 uses_loop("loop_reschedule", lambda case: lambda: case.handles[1].reschedule(0.006), (2, 4, 4))

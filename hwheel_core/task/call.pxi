@@ -33,7 +33,11 @@ cdef object BuiltinMethodType = types.BuiltinMethodType
 cdef object CellType = types.CellType
 cdef object Partial = functools.partial
 
-ctypedef void (*Marking)(PyObject*) noexcept    # PyObject_GC_UnTrack or part_track
+ctypedef void (*Marking)(PyObject*) noexcept    # part_untrack or part_track
+
+
+cdef void part_untrack(PyObject* part) noexcept:
+    PyObject_GC_UnTrack(part)
 
 
 cdef void part_track(PyObject* part) noexcept:
@@ -83,7 +87,7 @@ cdef inline void callback_untrack(object callback) noexcept:
     if type(callback) is FunctionType and not hw_function_has_parts(<PyObject*>callback):
         return                          # mostly a function of a module
     if callback_is_of_one_call(callback):
-        callback_mark(callback, PyObject_GC_UnTrack)
+        callback_mark(callback, part_untrack)
 
 
 cdef inline void callback_track(object callback) noexcept:

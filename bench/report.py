@@ -17,7 +17,7 @@ except ImportError as missing:
 
 sys.path.insert(0, str(Path(__file__).parent))
 from containers import delaying, expiring
-from core import groups, headlines, lateness, memory, operations, pause, slack, threads, wheel_sizes
+from core import headlines, lateness, memory, operations, pause, slack, threads, wheel_sizes
 from lib.machine import load_average, machine
 from lib.pictures import NoMatplotlib, draw
 from lib.settings import ALL
@@ -34,7 +34,6 @@ PARTS: dict[str, Any] = {
     "slack": slack,
     "containers": expiring,
     "queues": delaying,
-    "groups": groups,
     "threads": threads,
 }
 

@@ -19,7 +19,6 @@ class Settings:
     slack_connections: int
     slack_s: float  # for each slack
     container_entries: int
-    group_timers: int
     thread_pairs: int  # of each thread
 
 
@@ -27,17 +26,17 @@ class Settings:
 FULL = Settings(
     "full", sizes=(1_000, 10_000, 100_000, 1_000_000, 10_000_000), rounds=5, memory_timers=1_000_000,
     wheel_timers=1_000_000, pause_timers=1_000_000, lateness_rate=50_000, lateness_s=4.0, lateness_rounds=5,
-    slack_connections=10_000, slack_s=10.0, container_entries=1_000_000, group_timers=200_000, thread_pairs=500_000,
+    slack_connections=10_000, slack_s=10.0, container_entries=1_000_000, thread_pairs=500_000,
 )
 QUICK = Settings(
     "quick", sizes=(1_000, 10_000, 100_000), rounds=3, memory_timers=50_000,
     wheel_timers=200_000, pause_timers=200_000, lateness_rate=50_000, lateness_s=1.0, lateness_rounds=3,
-    slack_connections=10_000, slack_s=3.0, container_entries=100_000, group_timers=50_000, thread_pairs=200_000,
+    slack_connections=10_000, slack_s=3.0, container_entries=100_000, thread_pairs=200_000,
 )
 TINY = Settings(
     "tiny", sizes=(100, 200), rounds=2, memory_timers=500,
     wheel_timers=2_000, pause_timers=1_000_000, lateness_rate=500, lateness_s=1.0, lateness_rounds=1,
-    slack_connections=500, slack_s=0.5, container_entries=500, group_timers=500, thread_pairs=1_000,
+    slack_connections=500, slack_s=0.5, container_entries=500, thread_pairs=1_000,
 )
 # fmt: on
 

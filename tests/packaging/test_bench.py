@@ -83,14 +83,11 @@ def test_every_part_of_the_report_has_its_figures(report):
         assert len(ours) == 4 and all(min(cell["ns"]) > 0 for cell in ours)
         assert result[part]["bytes"][name] > 0
     assert len(result["containers"]["expiry"]["hwheel.ExpiringDict"]) == settings["rounds"]
-    assert len(result["groups"]["ns"]) == 10
-    assert all(len(ns) == settings["rounds"] for ns in result["groups"]["ns"].values())
-    assert result["groups"]["bytes"]["plain"] < result["groups"]["bytes"]["grouped"]
     rows = result["threads"]["rows"]
     assert len(rows) == 5 and all(min(row["times"]) > 0 for row in rows.values())
     assert {len(row["times"]) for row in rows.values()} == {settings["rounds"]}
     titles = ("headlines", "memory", "how long one add takes", "wheel sizes", "lateness", "dicts that forget")
-    titles += ("queues whose items come out", "idle connections", "groups, and timers", "pairs of add and cancel each")
+    titles += ("queues whose items come out", "idle connections", "pairs of add and cancel each")
     assert [title for title in titles if title not in shown] == []
 
 
@@ -115,11 +112,11 @@ def test_a_missing_peer_is_left_out(report, tmp_path):
 
 def test_measures_without_matplotlib(tmp_path):
     (tmp_path / "matplotlib.py").write_text("raise ImportError('No module named matplotlib')")
-    command = ("-P", BENCH / "report.py", "--size", "tiny", "--only", "groups", "--out", tmp_path / "out")
+    command = ("-P", BENCH / "report.py", "--size", "tiny", "--only", "slack", "--out", tmp_path / "out")
     done = run(*command, env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     assert "pip install matplotlib" in done.stdout
-    assert json.loads((tmp_path / "out" / "bench.json").read_text())["groups"]["ns"]
+    assert json.loads((tmp_path / "out" / "bench.json").read_text())["slack"]["rows"]
 
 
 def test_different_work_is_found(bench_on_path):
